@@ -11,12 +11,11 @@ RUN pip install --no-deps --only-binary :all: --require-hashes -r requirements-u
     && uv pip install --system --no-cache --no-deps --only-binary :all: --require-hashes -r requirements.lock \
     && pip uninstall --yes uv
 
-COPY pyproject.toml README.md ./
+COPY pyproject.toml README.md LICENSE ./
 COPY config config
 COPY topics topics
 COPY app app
-# Editable: config/ is read from beside app/, as in a checkout.
-RUN pip install --no-deps --no-build-isolation -e . && useradd --system --uid 10001 sluice
+RUN pip install --no-deps --no-build-isolation . && useradd --system --uid 10001 sluice
 # Where `sluice init` keeps settings and keys; volumes that are mounted here take this owner.
 RUN install -d -o sluice -m 0700 /var/lib/sluice /var/lib/sluice/keys
 

@@ -67,10 +67,10 @@ lock: $(UV)  ## the lock files from pyproject.toml (ARGS=--upgrade for newer ver
 		--output-file requirements-fit.lock pyproject.toml
 	echo uv | $(LOCK) $(ARGS) --output-file requirements-uv.lock -
 
-jars:  ## app/broker/jars.sha256 from pom.xml; read the difference before committing it
+jars:  ## app/sluice/broker/jars.sha256 from pom.xml; read the difference before committing it
 	rm -rf build/jars-new
-	mvn -B -q -C -f app/broker/pom.xml dependency:copy-dependencies -DoutputDirectory=$(CURDIR)/build/jars-new
-	cd build/jars-new && sha256sum *.jar | LC_ALL=C sort -k2 > ../../app/broker/jars.sha256
+	mvn -B -q -C -f app/sluice/broker/pom.xml dependency:copy-dependencies -DoutputDirectory=$(CURDIR)/build/jars-new
+	cd build/jars-new && sha256sum *.jar | LC_ALL=C sort -k2 > ../../app/sluice/broker/jars.sha256
 	rm -rf build/jars-new
 
 clean:  ## stop the checkout's broker; remove build/ (its data too) and caches

@@ -29,7 +29,7 @@ from load.recounts.run_findings import bites, integrity
 from load.scene import open_scene
 from load.sites.approvers import is_of_people
 from load.sites.site import MALFORMED, POISON, gather
-from topics.catalog import ACTIONS, MEMORY_WRITES, VERDICTS
+from sluice_topics.catalog import ACTIONS, MEMORY_WRITES, VERDICTS
 
 if TYPE_CHECKING:
     from load.recounts.figures import RunFigure

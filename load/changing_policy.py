@@ -32,7 +32,7 @@ from load.sites.fleet import RunFailed
 from load.sites.neutral_policy import TENANT
 from load.sites.quality_policy import standing
 from load.sites.site import gather, policy_refusals
-from topics.catalog import BUNDLES
+from sluice_topics.catalog import BUNDLES
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Sequence

@@ -17,9 +17,6 @@ from typing import TYPE_CHECKING
 import httpx2
 from aiokafka import AIOKafkaProducer
 
-from app.cli.demo.throwaway_trust import GATEWAY, publish_policy
-from app.gateway.http.api_keys import ApiKeyFile, new_key, write_keys
-from app.gateway.pages.accounts import Account, PeopleFile, hash_of
 from load.inputs.answer_channels import Api, Gateways, SlackButtons, Terminal
 from load.inputs.answering import Answering
 from load.inputs.page_forms import PageForms
@@ -36,6 +33,9 @@ from load.sites.command_process import CommandProcess, free_port
 from load.sites.fleet import Fleet, RunFailed
 from load.sites.site import gather
 from load.sites.slack_api import SlackApi, slack_api, slack_settings
+from sluice.cli.demo.throwaway_trust import GATEWAY, publish_policy
+from sluice.gateway.http.api_keys import ApiKeyFile, new_key, write_keys
+from sluice.gateway.pages.accounts import Account, PeopleFile, hash_of
 
 if TYPE_CHECKING:
     import random

@@ -21,10 +21,7 @@ from typing import TYPE_CHECKING
 
 from aiokafka.errors import KafkaError
 
-from app.adapters.kafka.kafka_read import KafkaUnreachable
-from app.broker import locate
-from app.broker.handle import BrokerError
-from app.broker.local import Layout
+from load import ROOT
 from load.bad_inputs import malformed, poison
 from load.changing_policy import reload
 from load.channels import channels
@@ -34,13 +31,16 @@ from load.recounts import figures
 from load.scene import Bed
 from load.sites.fleet import RunFailed
 from load.sites.site import FULL, SHORT, Scale
+from sluice.adapters.kafka.kafka_read import KafkaUnreachable
+from sluice.broker import locate
+from sluice.broker.handle import BrokerError
+from sluice.broker.local import Layout
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from load.recounts.figures import RunFigure
 
-ROOT = Path(__file__).resolve().parent.parent
 _ALL = (kill_one, kill_two, zombies, outages, scaling, reload, malformed, poison, approvals, channels, models)
 RUNS: dict[str, Callable[[Bed, Scale], Awaitable[list[RunFigure]]]] = {run.__name__: run for run in _ALL}
 FAILURES = (RunFailed, TimeoutError, KafkaError, KafkaUnreachable, BrokerError, OSError)

@@ -16,9 +16,6 @@ import time
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any
 
-from app.cli.demo.throwaway_trust import publish_policy
-from app.core.actions.causal import EXTRACTION_PORT
-from app.core.policy.similarity_settings import EMBEDDING
 from load.bench.given.bench_env import publish
 from load.inputs.memory_traffic import QUALITY
 from load.inputs.retrieval_traffic import YOUNG
@@ -34,7 +31,17 @@ from load.sites.model_server import MODEL, ModelServer
 from load.sites.quality_policy import RECORDED_HASH, RECORDED_URI
 from load.sites.redis_server import RedisServer
 from load.sites.site import gather, prepare, records_of
-from topics.catalog import ACTIONS, MEMORY_DECISIONS, MEMORY_WRITES, QUALITY_DECISIONS, RETRIEVALS, VERDICTS
+from sluice.cli.demo.throwaway_trust import publish_policy
+from sluice.core.actions.causal import EXTRACTION_PORT
+from sluice.core.policy.similarity_settings import EMBEDDING
+from sluice_topics.catalog import (
+    ACTIONS,
+    MEMORY_DECISIONS,
+    MEMORY_WRITES,
+    QUALITY_DECISIONS,
+    RETRIEVALS,
+    VERDICTS,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

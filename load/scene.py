@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, NoReturn
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import KafkaError
 
-from app.cli.demo.throwaway_trust import publish_policy
 from load.inputs.people import people_of
 from load.inputs.publisher import Publisher
 from load.inputs.traffic import Mix, Traffic
@@ -22,17 +21,18 @@ from load.sites import approvers
 from load.sites.fleet import Fleet, RunFailed
 from load.sites.neutral_policy import MOST_HELD
 from load.sites.site import prepare, records_of
-from topics.catalog import QUARANTINE, SOURCE_FEEDBACK
+from sluice.cli.demo.throwaway_trust import publish_policy
+from sluice_topics.catalog import QUARANTINE, SOURCE_FEEDBACK
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping
     from pathlib import Path
 
-    from app.broker.handle import Broker
     from load.inputs.people import People
     from load.inputs.publisher import Pace
     from load.sites.site import Scale, Site
     from load.sites.worker_process import WorkerProcess
+    from sluice.broker.handle import Broker
 
 SLOW = 0.1
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import rfc8785
 
-from app.verifier.export import Located
+from sluice.verifier.export import Located
 
 if TYPE_CHECKING:
     import random

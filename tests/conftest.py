@@ -12,9 +12,9 @@ import pytest
 from hypothesis import is_hypothesis_test, settings
 from xdist.scheduler import LoadScopeScheduling
 
-from app.adapters.kept_compilations import KeptCompilations
-from app.core.content.kept import keep_in
 from load.sites.redis_server import RedisServer
+from sluice.adapters.kept_compilations import KeptCompilations
+from sluice.core.content.kept import keep_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

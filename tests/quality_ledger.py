@@ -6,9 +6,9 @@ import json
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from app.verifier.export import Located, to_line
-from topics.catalog import ALARMS, QUALITY_DECISIONS, SESSION_EVENTS
-from topics.records.retrievals import Alarm, QualityDecision, RetrievalReported
+from sluice.verifier.export import Located, to_line
+from sluice_topics.catalog import ALARMS, QUALITY_DECISIONS, SESSION_EVENTS
+from sluice_topics.records.retrievals import Alarm, QualityDecision, RetrievalReported
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

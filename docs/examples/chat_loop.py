@@ -15,7 +15,7 @@ from typing import Any
 
 from chat_server import serving
 
-from app.client import ActionRefused, ClientOptions, GateClient
+from sluice.client import ActionRefused, ClientOptions, GateClient
 
 SERVERS = os.environ.get("KAFKA_BOOTSTRAP_SERVERS", "127.0.0.1:29092")
 OPTIONS = ClientOptions(topic_prefix=os.environ.get("SLUICE_KAFKA__TOPIC_PREFIX", ""))

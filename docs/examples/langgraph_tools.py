@@ -15,7 +15,7 @@ from langchain_core.tools import tool
 from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.prebuilt import ToolNode
 
-from app.client import ActionRefused, ClientOptions, GateClient, in_session
+from sluice.client import ActionRefused, ClientOptions, GateClient, in_session
 
 SERVERS = os.environ.get("KAFKA_BOOTSTRAP_SERVERS", "127.0.0.1:29092")
 OPTIONS = ClientOptions(topic_prefix=os.environ.get("SLUICE_KAFKA__TOPIC_PREFIX", ""))

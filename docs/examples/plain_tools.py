@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import uuid
 
-from app.client import ActionRefused, ClientOptions, GateClient, in_session
+from sluice.client import ActionRefused, ClientOptions, GateClient, in_session
 
 SERVERS = os.environ.get("KAFKA_BOOTSTRAP_SERVERS", "127.0.0.1:29092")
 OPTIONS = ClientOptions(topic_prefix=os.environ.get("SLUICE_KAFKA__TOPIC_PREFIX", ""))

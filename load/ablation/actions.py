@@ -17,32 +17,32 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
-from app.core.actions.stages import load_bundle, shipped_stages
-from app.core.commands import inspector
-from app.core.commands.calls.call import CallReading
-from app.core.commands.code import NOTHING
-from app.core.commands.library import PatternLibrary
-from app.core.commands.python import PythonReading, python_statements, python_walk, walker
-from app.core.commands.python import calls as python_calls
-from app.core.commands.python.libraries import network
-from app.core.commands.python.parse import PythonSource
-from app.core.commands.python.python_values import UNKNOWN
-from app.core.commands.shell import ShellReading
-from app.core.commands.sql.sql_reading import SqlReading
-from app.offline.action_evaluation import judged
-from app.offline.panels import load_panel
-from app.offline.policy_files import whole_bundle
+from sluice.core.actions.stages import load_bundle, shipped_stages
+from sluice.core.commands import inspector
+from sluice.core.commands.calls.call import CallReading
+from sluice.core.commands.code import NOTHING
+from sluice.core.commands.library import PatternLibrary
+from sluice.core.commands.python import PythonReading, python_statements, python_walk, walker
+from sluice.core.commands.python import calls as python_calls
+from sluice.core.commands.python.libraries import network
+from sluice.core.commands.python.parse import PythonSource
+from sluice.core.commands.python.python_values import UNKNOWN
+from sluice.core.commands.shell import ShellReading
+from sluice.core.commands.sql.sql_reading import SqlReading
+from sluice.offline.action_evaluation import judged
+from sluice.offline.panels import load_panel
+from sluice.offline.policy_files import whole_bundle
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from app.core.commands.inspection import Inspection
-    from app.core.policy.bundles import Bundle
-    from app.offline.panels import ActionRow
+    from sluice.core.commands.inspection import Inspection
+    from sluice.core.policy.bundles import Bundle
+    from sluice.offline.panels import ActionRow
 
 AT_MS = 1_790_000_000_000
 PATTERNS = Path("config/bundles/patterns")
-_LIBRARIES = "app.core.commands.python.libraries."
+_LIBRARIES = "sluice.core.commands.python.libraries."
 
 
 def _replaced(**names: Any) -> Callable[[ExitStack], None]:

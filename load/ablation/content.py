@@ -13,17 +13,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from app.core.memory.trust import Facts, route, score
-from app.core.state.history import History
-from app.offline.panels import WriteRow, load_mixed
-from app.settings import ROOT
+from load import ROOT
 from load.bench.given import bench_policy
+from sluice.core.memory.trust import Facts, route, score
+from sluice.core.state.history import History
+from sluice.offline.panels import WriteRow, load_mixed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from app.core.content.findings import ContentInspection, Finding
-    from app.core.policy.memory_policy import TrustPolicy
+    from sluice.core.content.findings import ContentInspection, Finding
+    from sluice.core.policy.memory_policy import TrustPolicy
 
 DATA = ROOT.parent / "shared" / "data"
 KEPT_BACK = "kept_back"

@@ -14,21 +14,22 @@ from typing import TYPE_CHECKING, Any, Literal
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from app.core.actions.stages import load_bundle, shipped_stages
-from app.core.decide.decision_point import DecisionPoint
-from app.core.decide.replay import Replay
-from app.core.foundation.arrival import Arrival
-from app.core.policy.policy import Policy
-from app.core.registry.loading import load_registry
-from app.offline.policy_files import whole_bundle
-from app.settings import ROOT, Settings
-from topics.catalog import ACTIONS, OUTCOMES
+from sluice.core.actions.stages import load_bundle, shipped_stages
+from sluice.core.decide.decision_point import DecisionPoint
+from sluice.core.decide.replay import Replay
+from sluice.core.foundation.arrival import Arrival
+from sluice.core.policy.policy import Policy
+from sluice.core.registry.loading import load_registry
+from sluice.offline.policy_files import whole_bundle
+from sluice.settings import Settings
+from sluice.shipped import SHIPPED_FILES
+from sluice_topics.catalog import ACTIONS, OUTCOMES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from app.core.foundation.chain import OutRecord
-    from app.core.policy.bundles import Bundle
+    from sluice.core.foundation.chain import OutRecord
+    from sluice.core.policy.bundles import Bundle
 
 Extent = Literal["short", "full"]
 """How much is tried: `short` takes seconds and runs in the tests, `full` is for `make attacks`."""
@@ -149,7 +150,7 @@ def rows_of(verdict: dict[str, Any]) -> int:
 
 @cache
 def _bundle() -> Bundle:
-    return load_bundle(whole_bundle(ROOT / "config" / "bundles" / "default.json"))
+    return load_bundle(whole_bundle(SHIPPED_FILES / "bundles" / "default.json"))
 
 
 @cache

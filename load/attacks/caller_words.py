@@ -12,23 +12,25 @@ import json
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from app.bootstrap import build_decision_point
-from app.core.actions.stages import load_bundle
-from app.core.decide.replay import Replay
-from app.core.foundation.arrival import Arrival
-from app.core.policy.policy import Policy
-from app.core.registry.loading import load_registry
-from app.offline.policy_files import whole_bundle
-from app.settings import ROOT, Settings
+from load import ROOT
 from load.attacks.attempt import Attempt
-from topics.catalog import ACTIONS
+from sluice.bootstrap import build_decision_point
+from sluice.core.actions.stages import load_bundle
+from sluice.core.decide.replay import Replay
+from sluice.core.foundation.arrival import Arrival
+from sluice.core.policy.policy import Policy
+from sluice.core.registry.loading import load_registry
+from sluice.offline.policy_files import whole_bundle
+from sluice.settings import Settings
+from sluice.shipped import SHIPPED_FILES
+from sluice_topics.catalog import ACTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from load.attacks.attempt import Extent
 
-SHIPPED = ROOT / "config" / "bundles" / "default.json"
+SHIPPED = SHIPPED_FILES / "bundles" / "default.json"
 CORPUS = ROOT / "load" / "corpus"
 AT_MS = 1_795_255_200_000
 AGENT = "attacker"

@@ -16,8 +16,8 @@ from load.attacks.attempt import POINT, POINT_KEY, AttackedSession, Attempt, row
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from app.core.foundation.arrival import Arrival
     from load.attacks.attempt import Extent
+    from sluice.core.foundation.arrival import Arrival
 
 ROWS = 400
 FULL, SHORT = 25, 3

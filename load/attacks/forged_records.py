@@ -27,7 +27,7 @@ from load.attacks.forging import (
     swap,
 )
 from load.attacks.recorded_site import BEGAN_MS, HOUR, TERMS, RecordedSite
-from topics.catalog import (
+from sluice_topics.catalog import (
     ACTIONS,
     MEMORY_DECISIONS,
     MEMORY_WRITES,

@@ -6,15 +6,15 @@ import hashlib
 import json
 from typing import TYPE_CHECKING, Any
 
-from app.core.actions.verdict import RERUN_FIELDS
-from app.core.foundation.canonical import canonical, digest
-from app.core.metadata.provenance import Resolution
-from app.core.rerun.walk import WrittenRecord, kind_of
-from app.core.state.decision import Shared
-from app.core.state.history import History, SourceName
-from app.core.text.places import normal_uri
 from load.attacks.recorded_site import BEGAN_MS, PARTITION, TERMS, VERSION, RecordedSite, decided_under
-from topics.catalog import (
+from sluice.core.actions.verdict import RERUN_FIELDS
+from sluice.core.foundation.canonical import canonical, digest
+from sluice.core.metadata.provenance import Resolution
+from sluice.core.rerun.walk import WrittenRecord, kind_of
+from sluice.core.state.decision import Shared
+from sluice.core.state.history import History, SourceName
+from sluice.core.text.places import normal_uri
+from sluice_topics.catalog import (
     ACTIONS,
     MEMORY_DECISIONS,
     MEMORY_WRITES,
@@ -23,7 +23,7 @@ from topics.catalog import (
     SESSION_EVENTS,
     VERDICTS,
 )
-from topics.headers import output_headers
+from sluice_topics.headers import output_headers
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -21,24 +21,24 @@ from typing import TYPE_CHECKING
 
 from aiokafka import AIOKafkaConsumer
 
-from app.adapters.kafka.kafka_read import partitions_of
-from app.broker import locate
-from app.broker.local import Layout
-from app.stream.process import EXIT_FAULT, EXIT_FENCED
 from load.attacks.attempt import Attempt
 from load.inputs.publisher import Pace
 from load.recounts import figures
 from load.recounts.run_findings import findings
 from load.scene import LOOK_S, Bed, open_scene
 from load.sites.site import SHORT, gather
+from sluice.adapters.kafka.kafka_read import partitions_of
+from sluice.broker import locate
+from sluice.broker.local import Layout
+from sluice.stream.process import EXIT_FAULT, EXIT_FENCED
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
 
-    from app.broker.handle import Broker
     from load.attacks.attempt import Extent
     from load.scene import Scene
     from load.sites.worker_process import WorkerProcess
+    from sluice.broker.handle import Broker
 
 TRANSACTIONS = "__transaction_state"
 POLL_MS = 100

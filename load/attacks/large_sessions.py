@@ -10,19 +10,19 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from app.core.state.draft import SHARES_IN_ALL
-from app.settings import Settings
 from load.attacks.attempt import AttackedSession, Attempt
 from load.attacks.strangers import retrieval, write
-from topics.catalog import ACTIONS, MEMORY_WRITES, OUTCOMES, RETRIEVALS
-from topics.records.base import MAX_COUNT
+from sluice.core.state.draft import SHARES_IN_ALL
+from sluice.settings import Settings
+from sluice_topics.catalog import ACTIONS, MEMORY_WRITES, OUTCOMES, RETRIEVALS
+from sluice_topics.records.base import MAX_COUNT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from app.core.foundation.arrival import Arrival
-    from app.core.foundation.chain import OutRecord
     from load.attacks.attempt import Extent
+    from sluice.core.foundation.arrival import Arrival
+    from sluice.core.foundation.chain import OutRecord
 
 AGENTS = ("honest", "sibling", *(f"rival-{number}" for number in range(12)))
 FULL: tuple[int, dict[str, int]] = (1100, {})

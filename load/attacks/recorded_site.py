@@ -10,43 +10,43 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from app.cli.demo.throwaway_trust import ThrowawayTrust
-from app.core.actions.stages import shipped_stages
-from app.core.decide.decision_point import NOTHING_SHARED, DecisionPoint
-from app.core.decide.replay import Replay, decide, nobody
-from app.core.foundation.arrival import Arrival
-from app.core.foundation.chain import Chain
-from app.core.foundation.requests import HELD_INPUT, Answer
-from app.core.registry.keys import Roots
-from app.core.rerun.evidence import PolicyEvidence
-from app.core.rerun.policy_then import Installation, PolicyThen
-from app.core.rerun.recount import Recount
-from app.core.rerun.rerunner import Rerunner
-from app.core.rerun.walk import DECIDED, PartitionWalk, WrittenRecord, entry_of, together
-from app.core.state.session import KEY_PREFIX, SessionState
-from app.core.trust.in_force import PolicyInForce
-from app.setting_groups import Settings
-from app.settings import ROOT
-from app.verifier.export import Located
-from app.verifier.verify import verify
-from topics.catalog import BY_NAME
-from topics.headers import output_headers
+from sluice.cli.demo.throwaway_trust import ThrowawayTrust
+from sluice.core.actions.stages import shipped_stages
+from sluice.core.decide.decision_point import NOTHING_SHARED, DecisionPoint
+from sluice.core.decide.replay import Replay, decide, nobody
+from sluice.core.foundation.arrival import Arrival
+from sluice.core.foundation.chain import Chain
+from sluice.core.foundation.requests import HELD_INPUT, Answer
+from sluice.core.registry.keys import Roots
+from sluice.core.rerun.evidence import PolicyEvidence
+from sluice.core.rerun.policy_then import Installation, PolicyThen
+from sluice.core.rerun.recount import Recount
+from sluice.core.rerun.rerunner import Rerunner
+from sluice.core.rerun.walk import DECIDED, PartitionWalk, WrittenRecord, entry_of, together
+from sluice.core.state.session import KEY_PREFIX, SessionState
+from sluice.core.trust.in_force import PolicyInForce
+from sluice.setting_groups import Settings
+from sluice.shipped import SHIPPED_FILES
+from sluice.verifier.export import Located
+from sluice.verifier.verify import verify
+from sluice_topics.catalog import BY_NAME
+from sluice_topics.headers import output_headers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from app.cli.demo.throwaway_trust import ControlRecord
-    from app.core.foundation.requests import Request
-    from app.core.policy.policy import Policy
-    from app.core.state.decision import Shared
+    from sluice.cli.demo.throwaway_trust import ControlRecord
+    from sluice.core.foundation.requests import Request
+    from sluice.core.policy.policy import Policy
+    from sluice.core.state.decision import Shared
 
 BEGAN_MS, HOUR = 1_763_730_000_000, 3_600_000
 LAG_MS = 10_000
 VERSION = "0.1.0+attacked"
 PARTITION = 3
 LIMITS = Settings().limits()
-SHIPPED = json.loads(Path(ROOT, "config", "bundles", "default.json").read_bytes())
-QUALITY = json.loads(Path(ROOT, "config", "quality", "default.json").read_bytes())
+SHIPPED = json.loads(Path(SHIPPED_FILES, "bundles", "default.json").read_bytes())
+QUALITY = json.loads(Path(SHIPPED_FILES, "quality", "default.json").read_bytes())
 WIPES = {
     "id": "wipes",
     "reason": "removes everything",

@@ -17,27 +17,27 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote
 
-from app.core.actions.stages import shipped_stages
-from app.core.decide.decision_point import DecisionPoint
-from app.core.decide.replay import decide
-from app.core.foundation.arrival import Arrival
-from app.core.foundation.clock import milliseconds_of, rfc3339
-from app.core.foundation.limits import ROOM_FOR_ONE
-from app.core.policy.policy import Policy
-from app.core.registry.loading import build_registry, neutral_agent
-from app.core.state.session import SessionState, session_key
-from app.offline.policy_files import unsigned_any_bundle, unsigned_bundle
-from app.settings import ROOT
 from load.attacks.attempt import Attempt
 from load.bench.given.action_events import found
-from topics.catalog import MEMORY_WRITES, RETRIEVALS
+from sluice.core.actions.stages import shipped_stages
+from sluice.core.decide.decision_point import DecisionPoint
+from sluice.core.decide.replay import decide
+from sluice.core.foundation.arrival import Arrival
+from sluice.core.foundation.clock import milliseconds_of, rfc3339
+from sluice.core.foundation.limits import ROOM_FOR_ONE
+from sluice.core.policy.policy import Policy
+from sluice.core.registry.loading import build_registry, neutral_agent
+from sluice.core.state.session import SessionState, session_key
+from sluice.offline.policy_files import unsigned_any_bundle, unsigned_bundle
+from sluice.shipped import SHIPPED_FILES
+from sluice_topics.catalog import MEMORY_WRITES, RETRIEVALS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from app.core.content.content_inspector import ContentInspector
-    from app.core.state.decision import Decision
     from load.attacks.attempt import Extent
+    from sluice.core.content.content_inspector import ContentInspector
+    from sluice.core.state.decision import Decision
 
 AT = "2026-11-21T10:00:00.000Z"
 AT_MS = milliseconds_of(AT)
@@ -226,8 +226,8 @@ def _is_turned_away(place: _Place, text: str) -> bool:
 
 @cache
 def _place() -> _Place:
-    bundle = unsigned_bundle(ROOT / "config" / "bundles" / "default.json")
-    quality = unsigned_any_bundle(ROOT / "config" / "quality" / "default.json")
+    bundle = unsigned_bundle(SHIPPED_FILES / "bundles" / "default.json")
+    quality = unsigned_any_bundle(SHIPPED_FILES / "quality" / "default.json")
     registry = build_registry([neutral_agent("acme", "assistant", autonomy_tier="bounded")])
     policy = Policy({bundle.id: bundle}, registry, bundle.id, {quality.id: quality}, quality.id)  # type: ignore[dict-item]
     point = DecisionPoint(policy, shipped_stages(), ROOM_FOR_ONE, stopwatch=lambda: 0, environment="attacks")

@@ -9,11 +9,11 @@ from __future__ import annotations
 import base64
 from typing import TYPE_CHECKING, Any
 
-from app.core.state.book import Book, Entered, Left
-from app.core.state.held import Held
 from load.attacks.attempt import AttackedSession, Attempt
 from load.attacks.false_outcomes import fields, signed
-from topics.catalog import MEMORY_WRITES, RETRIEVALS
+from sluice.core.state.book import Book, Entered, Left
+from sluice.core.state.held import Held
+from sluice_topics.catalog import MEMORY_WRITES, RETRIEVALS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

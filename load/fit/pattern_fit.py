@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 import orjson
 
-from app.adapters.encoded_libraries import EncodedPatterns
-from app.adapters.encoder_model import load_model
-from app.core.actions.action_similarity import ActionCalibration, SimilarityPolicy
-from app.core.memory.similarity import windows_of
-from app.core.policy.pattern_library import CLOSEST, PatternLibrary, render_call
-from app.offline.panels import ActionRow, load_panel
+from sluice.adapters.encoded_libraries import EncodedPatterns
+from sluice.adapters.encoder_model import load_model
+from sluice.core.actions.action_similarity import ActionCalibration, SimilarityPolicy
+from sluice.core.memory.similarity import windows_of
+from sluice.core.policy.pattern_library import CLOSEST, PatternLibrary, render_call
+from sluice.offline.panels import ActionRow, load_panel
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

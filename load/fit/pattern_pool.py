@@ -14,8 +14,8 @@ from pathlib import Path
 
 import orjson
 
-from app.core.policy.pattern_library import KnownAction, PatternLibrary, render_call
-from app.offline.panels import load_panel
+from sluice.core.policy.pattern_library import KnownAction, PatternLibrary, render_call
+from sluice.offline.panels import load_panel
 
 SHARE = 80
 LONGEST = 400

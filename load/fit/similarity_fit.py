@@ -17,19 +17,19 @@ from typing import TYPE_CHECKING
 import numpy as np
 import orjson
 
-from app.adapters.encoder_model import load_model
-from app.core.memory.similarity import windows_of
-from app.core.policy.similarity_settings import SimilaritySettings, without
-from app.offline.panels import WriteRow, load_mixed
 from load.fit.make_encoder import LIBRARY
+from sluice.adapters.encoder_model import load_model
+from sluice.core.memory.similarity import windows_of
+from sluice.core.policy.similarity_settings import SimilaritySettings, without
+from sluice.offline.panels import WriteRow, load_mixed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from numpy.typing import NDArray
 
-    from app.adapters.encoder_model import Encoder
-    from app.core.policy.similarity_settings import SimilarityLibrary
+    from sluice.adapters.encoder_model import Encoder
+    from sluice.core.policy.similarity_settings import SimilarityLibrary
 
 AT_LEAST = tuple(round(0.5 + step / 40, 3) for step in range(19))
 MARGINS = (0.0, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2)

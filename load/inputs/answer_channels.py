@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import httpx2
 
-from app.core.trust.signing import signed_review
+from load import ROOT
 from load.sites.approvers import KEYS
-from load.sites.command_process import ROOT
 from load.sites.slack_api import signed_request
+from sluice.core.trust.signing import signed_review
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from app.adapters.kafka.kafka_read import open_reader
 from load.inputs.answer_channels import Answer
 from load.inputs.people import have_all_ended
 from load.sites.approvers import (
@@ -33,7 +32,8 @@ from load.sites.approvers import (
     is_of_people,
 )
 from load.sites.fleet import RunFailed
-from topics.catalog import ACTIONS, ESCALATIONS
+from sluice.adapters.kafka.kafka_read import open_reader
+from sluice_topics.catalog import ACTIONS, ESCALATIONS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from load.inputs.malformed import Maker, kinds
 from load.inputs.memory_traffic import QUALITY
 from load.sites.neutral_policy import AGENT
-from topics.catalog import ACTIONS, MEMORY_WRITES, REPORTED, RETRIEVALS, REVIEWS
-from topics.records.retrieval_inputs import MAX_ITEMS
+from sluice_topics.catalog import ACTIONS, MEMORY_WRITES, REPORTED, RETRIEVALS, REVIEWS
+from sluice_topics.records.retrieval_inputs import MAX_ITEMS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

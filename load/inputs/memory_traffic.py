@@ -15,17 +15,17 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import rfc8785
 
-from app.cli.demo.throwaway_trust import REVIEWER
 from load.sites.neutral_policy import AGENT, ATTACK, EXEMPT_SOURCE
 from load.sites.site import POISON, POISON_MARK, SLOW_MARK, InputRecord, Write
-from topics.catalog import MEMORY_WRITES, REVIEWS
-from topics.records.memory import SourceType
+from sluice.cli.demo.throwaway_trust import REVIEWER
+from sluice_topics.catalog import MEMORY_WRITES, REVIEWS
+from sluice_topics.records.memory import SourceType
 
 if TYPE_CHECKING:
     import random
     from collections.abc import Callable
 
-    from app.core.registry.keys import SigningKey
+    from sluice.core.registry.keys import SigningKey
 
 QUALITY: dict[str, Any] = {
     "content_class": "load_note",

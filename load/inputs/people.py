@@ -21,8 +21,6 @@ import orjson
 from aiokafka import AIOKafkaProducer
 from aiokafka.errors import KafkaError
 
-from app.adapters.kafka.kafka_read import KafkaUnreachable, open_reader
-from app.core.trust.signing import signed_review
 from load.sites.approvers import (
     ASKING_AGENT,
     COUNTED,
@@ -50,7 +48,9 @@ from load.sites.approvers import (
 )
 from load.sites.fleet import RunFailed
 from load.sites.site import records_of
-from topics.catalog import ACTIONS, ESCALATIONS, REVIEWS, SESSION_EVENTS, VERDICTS
+from sluice.adapters.kafka.kafka_read import KafkaUnreachable, open_reader
+from sluice.core.trust.signing import signed_review
+from sluice_topics.catalog import ACTIONS, ESCALATIONS, REVIEWS, SESSION_EVENTS, VERDICTS
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable

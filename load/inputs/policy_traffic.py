@@ -13,14 +13,14 @@ from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from app.cli.demo.throwaway_trust import ThrowawayTrust
 from load.sites import neutral_policy, quality_policy
+from sluice.cli.demo.throwaway_trust import ThrowawayTrust
 
 if TYPE_CHECKING:
     import random
     from collections.abc import Iterator
 
-    from app.cli.demo.throwaway_trust import ControlRecord
+    from sluice.cli.demo.throwaway_trust import ControlRecord
 
 ELSEWHERE = "elsewhere"
 SPARE_TOOL = "load.spare"

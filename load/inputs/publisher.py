@@ -17,7 +17,7 @@ from aiokafka import AIOKafkaProducer
 
 from load.inputs.policy_traffic import PolicyTraffic
 from load.sites.site import KIND_HEADER
-from topics.catalog import MAX_INPUT_MESSAGE_BYTES
+from sluice_topics.catalog import MAX_INPUT_MESSAGE_BYTES
 
 if TYPE_CHECKING:
     import random

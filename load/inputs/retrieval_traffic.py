@@ -27,13 +27,13 @@ from load.sites.quality_policy import (
 from load.sites.quality_policy import RECORDED_HASH as HASH
 from load.sites.quality_policy import RECORDED_URI as URI
 from load.sites.site import InputRecord
-from topics.catalog import REPORTED, RETRIEVALS
+from sluice_topics.catalog import REPORTED, RETRIEVALS
 
 if TYPE_CHECKING:
     import random
     from collections.abc import Callable
 
-    from app.core.registry.keys import SigningKey
+    from sluice.core.registry.keys import SigningKey
 
 YOUNG, OLD, FUTURE = "2019-06-01T12:00:00Z", "1989-06-01T12:00:00+02:00", "2999-01-01T00:00:00.000Z"
 """Against a time to live of twenty years, for every broker time between 2020 and 2039."""

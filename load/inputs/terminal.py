@@ -11,7 +11,7 @@ import sys
 
 from typer.testing import CliRunner
 
-from app.cli.main import cli
+from sluice.cli.main import cli
 
 
 def main() -> None:

@@ -22,13 +22,13 @@ from load.inputs.retrieval_traffic import RetrievalTraffic
 from load.sites.neutral_policy import AGENT, PURGE_LIMIT, PURGE_TOOL, READ_TOOL, UNSIGNED_FACTOR
 from load.sites.quality_policy import OVERRIDDEN, POINT
 from load.sites.site import MALFORMED, POISON, InputRecord
-from topics.catalog import ACTIONS, OUTCOMES
+from sluice_topics.catalog import ACTIONS, OUTCOMES
 
 if TYPE_CHECKING:
     import random
     from collections.abc import Iterator
 
-    from app.core.registry.keys import SigningKey
+    from sluice.core.registry.keys import SigningKey
 
 Makers = Mapping[str, Mapping[str, Callable[[str, str], bytes]]]
 """Makers of unreadable values, by base topic and kind."""

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from load.mutation.trials import Reach
 
 FILES = tuple(
-    f"app/core/{name}.py"
+    f"app/sluice/core/{name}.py"
     for name in (
         "actions/pipeline",
         "actions/verdict",

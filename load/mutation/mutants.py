@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import ast
 import copy
-from pathlib import Path
 from types import CodeType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from load import ROOT
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-ROOT = Path(__file__).resolve().parents[2]
 
 
 class Mutant(NamedTuple):

@@ -25,7 +25,8 @@ from typing import TYPE_CHECKING, Any
 import hypothesis
 import pytest
 
-from load.mutation.mutants import ROOT, codes_in, mutated
+from load import ROOT
+from load.mutation.mutants import codes_in, mutated
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

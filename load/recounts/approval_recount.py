@@ -32,7 +32,7 @@ from load.sites.approvers import (
     is_of_people,
 )
 from load.sites.neutral_policy import TENANT
-from topics.catalog import ACTIONS, REVIEWS
+from sluice_topics.catalog import ACTIONS, REVIEWS
 
 if TYPE_CHECKING:
     from load.recounts.figures import RunFigure

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from load.recounts import figures
 from load.sites.approvers import COUNTED, EXPIRED, OPENED, REFUSED, REROUTED, RESOLVED, is_of_people
-from topics.catalog import REVIEWS
+from sluice_topics.catalog import REVIEWS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from load.sites.approvers import is_of_people
 from load.sites.site import KIND_HEADER, MALFORMED
-from topics.catalog import ALARMS, BUNDLES, DEAD_LETTERS, QUARANTINE, REGISTRY
+from sluice_topics.catalog import ALARMS, BUNDLES, DEAD_LETTERS, QUARANTINE, REGISTRY
 
 if TYPE_CHECKING:
-    from app.adapters.kafka.kafka_read import StoredRecord
     from load.sites.site import Evidence
+    from sluice.adapters.kafka.kafka_read import StoredRecord
 
 Place = tuple[str, int, int]
 """Base topic, partition, offset."""

@@ -15,8 +15,8 @@ from load.sites.neutral_policy import REVIEW_AFTER_MS
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from app.adapters.kafka.kafka_read import StoredRecord
     from load.recounts.write_recount import Memories
+    from sluice.adapters.kafka.kafka_read import StoredRecord
 
 HELD_KEY = b"q:"
 STATISTICS_KEY = b"n:"

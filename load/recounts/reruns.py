@@ -5,21 +5,21 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from app.adapters.kafka.kafka_evidence import KafkaEvidence
-from app.adapters.kafka.kafka_rerun import rerun_all, rerun_sample
-from app.bootstrap import build_installation
-from app.core.rerun.rerun_result import RerunTally
-from app.core.rerun.walk import DECISION_TOPICS
-from app.settings import load_settings
 from load.recounts import figures
 from load.sites.faulty_worker import Poison, SlowProbe
+from sluice.adapters.kafka.kafka_evidence import KafkaEvidence
+from sluice.adapters.kafka.kafka_rerun import rerun_all, rerun_sample
+from sluice.bootstrap import build_installation
+from sluice.core.rerun.rerun_result import RerunTally
+from sluice.core.rerun.walk import DECISION_TOPICS
+from sluice.settings import load_settings
 
 if TYPE_CHECKING:
-    from app.core.actions.stage import Stage
-    from app.core.rerun.policy_then import Installation
-    from app.core.rerun.rerun_result import Rerun
     from load.recounts.figures import RunFigure
     from load.sites.site import Evidence, Site
+    from sluice.core.actions.stage import Stage
+    from sluice.core.rerun.policy_then import Installation
+    from sluice.core.rerun.rerun_result import Rerun
 
 MOST = 60_000
 """Of more decisions a sample of so many is executed: 40 s at the 1 500 a second that two busy cores gave."""

@@ -20,7 +20,7 @@ from load.recounts.input_answers import place_of
 from load.recounts.retrieval_rules import NOBODY, AskedRequest, DueItem, due_item, tier_of
 from load.sites.neutral_policy import TENANT
 from load.sites.quality_policy import BUNDLE, EXPIRES_AFTER_MS, document, minimum
-from topics.catalog import REPORTED, RETRIEVALS
+from sluice_topics.catalog import REPORTED, RETRIEVALS
 
 if TYPE_CHECKING:
     from collections.abc import Callable

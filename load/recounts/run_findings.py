@@ -5,9 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from app.stream.process import EXIT_FAULT, EXIT_FENCED
-from app.verifier.export import Located
-from app.verifier.verify import verify
 from load.recounts import figures
 from load.recounts.approval_recount import approval_figures
 from load.recounts.input_answers import account
@@ -20,7 +17,10 @@ from load.recounts.source_recount import folded, wrong_feedback, wrong_histories
 from load.recounts.store_recount import coverage, wrong_served, wrong_wanted
 from load.recounts.write_recount import UNAVAILABLE, memories
 from load.sites.quality_policy import BUNDLE
-from topics.catalog import MEMORY_WRITES
+from sluice.stream.process import EXIT_FAULT, EXIT_FENCED
+from sluice.verifier.export import Located
+from sluice.verifier.verify import verify
+from sluice_topics.catalog import MEMORY_WRITES
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator

@@ -20,13 +20,13 @@ from typing import TYPE_CHECKING, Any
 from load.recounts.input_answers import is_answer, place_of
 from load.sites.neutral_policy import PURGE_LIMIT, PURGE_TOOL, TENANT, UNSIGNED_FACTOR
 from load.sites.quality_policy import POINT
-from topics.catalog import ACTIONS, OUTCOMES
+from sluice_topics.catalog import ACTIONS, OUTCOMES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from app.adapters.kafka.kafka_read import StoredRecord
     from load.recounts.input_answers import AnswerAccount, Answered
+    from sluice.adapters.kafka.kafka_read import StoredRecord
 
 STATE_KEY = b"s:"
 REFUSED = "sluice/input_refused/v1"

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections import Counter
     from collections.abc import Iterable
 
-    from app.adapters.kafka.kafka_read import StoredRecord
+    from sluice.adapters.kafka.kafka_read import StoredRecord
 
 STATE_KEY = b"f:"
 UNSEEN = (None, 0, 0, 0)

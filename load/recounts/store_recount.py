@@ -23,9 +23,9 @@ from load.sites.neutral_policy import TENANT
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from app.adapters.kafka.kafka_read import StoredRecord
     from load.recounts.input_answers import AnswerAccount, Answered, Place
     from load.recounts.retrieval_recount import Retrievals
+    from sluice.adapters.kafka.kafka_read import StoredRecord
 
 
 MOST_RETRIEVALS = 64

@@ -28,7 +28,7 @@ from load.recounts.quarantine_recount import (
 )
 from load.recounts.session_recount import UNREGISTERED
 from load.sites.neutral_policy import AGENT, TENANT
-from topics.catalog import MEMORY_WRITES, REVIEWS
+from sluice_topics.catalog import MEMORY_WRITES, REVIEWS
 
 if TYPE_CHECKING:
     from load.recounts.input_answers import AnswerAccount, Answered

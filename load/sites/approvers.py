@@ -15,15 +15,15 @@ import orjson
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
-from app.client.sender import agent_signature
-from app.core.registry.keys import SigningKey
-from app.core.trust.dsse import sign
-from app.core.trust.signed_entries import PAYLOAD_TYPES
 from load.sites import neutral_policy
-from topics.catalog import ACTIONS, REGISTRY
+from sluice.client.sender import agent_signature
+from sluice.core.registry.keys import SigningKey
+from sluice.core.trust.dsse import sign
+from sluice.core.trust.signed_entries import PAYLOAD_TYPES
+from sluice_topics.catalog import ACTIONS, REGISTRY
 
 if TYPE_CHECKING:
-    from app.cli.demo.throwaway_trust import ControlRecord, ThrowawayTrust
+    from sluice.cli.demo.throwaway_trust import ControlRecord, ThrowawayTrust
 
 PREFIX = "approvals-"
 """Begins the names of the sessions in which actions are escalated."""

@@ -7,16 +7,16 @@ import signal
 import socket
 import subprocess
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
+
+from load import ROOT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from load.sites.site import Site
 
-ROOT = Path(__file__).resolve().parents[2]
-SLUICE = [sys.executable, "-c", "from app.cli.main import main; main()"]
+SLUICE = [sys.executable, "-c", "from sluice.cli.main import main; main()"]
 END_S = 60.0
 
 

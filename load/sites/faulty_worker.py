@@ -4,7 +4,7 @@ A stop can be made to last as long as a file is there.
 `python -m load.sites.faulty_worker --gauge FILE --trap FILE --hold FILE --withhold FILE --slow-s 0.3`; all
 else is the worker's own settings.
 """
-# ruff: noqa: E402 - what is imported stays: the collector need not go through it (app/cli/main.py)
+# ruff: noqa: E402 - what is imported stays: the collector need not go through it (app/sluice/cli/main.py)
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from app.bootstrap import Additions
-from app.cli.machine.worker import run
-from app.core.actions.stage import PASSED, StageResult
-from app.core.foundation.requests import Request
-from app.core.memory import analysis
-from app.settings import load_settings
 from load.sites.site import POISON_MARK, SLOW_MARK
 from load.sites.worker_process import Gauge, tell_when_asked
+from sluice.bootstrap import Additions
+from sluice.cli.machine.worker import run
+from sluice.core.actions.stage import PASSED, StageResult
+from sluice.core.foundation.requests import Request
+from sluice.core.memory import analysis
+from sluice.settings import load_settings
 
 if TYPE_CHECKING:
-    from app.core.actions.stage import ActionContext, Asking
+    from sluice.core.actions.stage import ActionContext, Asking
 
 PORT, HELD = "slow", "held"
 BUDGET_MS = 60_000

@@ -9,8 +9,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from app.stream.process import EXIT_FAULT, EXIT_FENCED
 from load.sites.worker_process import WorkerProcess
+from sluice.stream.process import EXIT_FAULT, EXIT_FENCED
 
 if TYPE_CHECKING:
     from load.sites.site import Site

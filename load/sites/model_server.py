@@ -16,18 +16,17 @@ import sys
 import time
 from contextlib import suppress
 from hashlib import sha256
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from app.core.actions.causal import EXTRACT, JUDGE
-from app.core.actions.grading import GRADE
-from app.core.content import judge
+from load import ROOT
 from load.sites.command_process import free_port
+from sluice.core.actions.causal import EXTRACT, JUDGE
+from sluice.core.actions.grading import GRADE
+from sluice.core.content import judge
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-ROOT = Path(__file__).resolve().parents[2]
 KEY = "sk-a-key-of-nobody"
 MODEL = "stand-in-1"
 END_S = 10.0

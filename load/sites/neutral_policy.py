@@ -11,16 +11,16 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, get_args
 
-from app.core.actions.causal import JUDGE
-from app.core.actions.grading import GRADE
-from app.offline.policy_files import SHIPPED, whole_bundle
 from load.sites import quality_policy
-from topics.records.inputs import ActionType
+from sluice.core.actions.causal import JUDGE
+from sluice.core.actions.grading import GRADE
+from sluice.offline.policy_files import SHIPPED, whole_bundle
+from sluice_topics.records.inputs import ActionType
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from app.cli.demo.throwaway_trust import ControlRecord, ThrowawayTrust
+    from sluice.cli.demo.throwaway_trust import ControlRecord, ThrowawayTrust
 
 TENANT = "load"
 AGENT = "load-agent"

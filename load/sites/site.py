@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, Any
 
 from aiokafka import AIOKafkaConsumer
 
-from app.adapters.kafka.kafka_read import StoredRecord, open_reader, partitions_of
-from app.adapters.kafka.kafka_topics import create
-from app.cli.demo.throwaway_trust import ThrowawayTrust, publish_policy
-from app.core.decide.kinds import KINDS
 from load.sites import neutral_policy
-from topics.catalog import (
+from sluice.adapters.kafka.kafka_read import StoredRecord, open_reader, partitions_of
+from sluice.adapters.kafka.kafka_topics import create
+from sluice.cli.demo.throwaway_trust import ThrowawayTrust, publish_policy
+from sluice.core.decide.kinds import KINDS
+from sluice_topics.catalog import (
     ADMITTED,
     CATALOG,
     DEAD_LETTERS,
@@ -32,7 +32,7 @@ from topics.catalog import (
     SOURCE_FEEDBACK,
     SOURCE_HISTORIES,
 )
-from topics.layout import TopicLayout
+from sluice_topics.layout import TopicLayout
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -19,6 +19,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from load import ROOT
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import FrameType
@@ -86,7 +88,6 @@ def _awaited(running: object) -> Iterator[str]:
 KILL_S = 10.0
 WORDS_S = 1.0
 LAST_WORDS = 6000
-ROOT = Path(__file__).resolve().parents[2]
 
 
 class WorkerProcess:

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pydantic import SecretStr
 
-from app.adapters.models.anthropic_model import AnthropicModel
-from app.adapters.models.model_api import ModelApiSettings
-from app.adapters.models.prompted_port import PromptedPort
-from app.core.memory.analysis import PROMPT, question
-from app.core.policy.memory_policy import AnalysisPolicy
-from app.ports import PortUnavailable
+from sluice.adapters.models.anthropic_model import AnthropicModel
+from sluice.adapters.models.model_api import ModelApiSettings
+from sluice.adapters.models.prompted_port import PromptedPort
+from sluice.core.memory.analysis import PROMPT, question
+from sluice.core.policy.memory_policy import AnalysisPolicy
+from sluice.ports import PortUnavailable
 from tests.messages_api import MODEL, MessagesApi, messages_api
 
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from app.core.memory.analysis import PORT, analysed, ceiling
-from app.ports import PortUnavailable
-from app.stream.engine.evaluation import Ports
+from sluice.core.memory.analysis import PORT, analysed, ceiling
+from sluice.ports import PortUnavailable
+from sluice.stream.engine.evaluation import Ports
 from tests.adapters.asking import KEY, ORDINARY, POLICY, asked, refused
 from tests.messages_api import answering, closed, echoing_key, flooding, judging, saying
 

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 import pytest
 from pydantic import SecretStr
 
-from app.adapters.models.anthropic_model import AnthropicModel
-from app.adapters.models.model_api import ModelApiSettings
-from app.core.foundation.requests import Answer
-from app.core.memory.analysis import PORT, PROMPT, SYSTEM, Ceiling, analysed, ceiling, question
-from app.stream.engine.evaluation import Ports
+from sluice.adapters.models.anthropic_model import AnthropicModel
+from sluice.adapters.models.model_api import ModelApiSettings
+from sluice.core.foundation.requests import Answer
+from sluice.core.memory.analysis import PORT, PROMPT, SYSTEM, Ceiling, analysed, ceiling, question
+from sluice.stream.engine.evaluation import Ports
 from tests.adapters.asking import ORDINARY, POLICY, asked, refused
 from tests.messages_api import (
     MODEL,

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 import orjson
 import pytest
 
-from app.adapters.encoder_child import PROGRAM, ROOT, ChildOptions
-from app.adapters.encoder_model import CHECKSUMS
-from app.adapters.sentence_encoder import EncoderSettings, SentenceEncoder
-from app.ports import PortUnavailable
+from sluice.adapters.encoder_child import PROGRAM, ChildOptions
+from sluice.adapters.encoder_model import CHECKSUMS
+from sluice.adapters.sentence_encoder import EncoderSettings, SentenceEncoder
+from sluice.ports import PortUnavailable
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -38,7 +38,7 @@ async def test_a_child_whose_model_is_refused_says_why_and_ends_though_its_input
     """The interpreter aborted at its end, over the lock of the input that a thread was reading."""
     options = ChildOptions(str(tmp_path), str(CHECKSUMS), 1, 1, 1, 1)
     child = await asyncio.create_subprocess_exec(
-        sys.executable, *PROGRAM, orjson.dumps(asdict(options)).decode(), stdin=PIPE, stdout=PIPE, cwd=ROOT
+        sys.executable, *PROGRAM, orjson.dumps(asdict(options)).decode(), stdin=PIPE, stdout=PIPE
     )
     assert child.stdin is not None
     assert child.stdout is not None

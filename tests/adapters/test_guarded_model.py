@@ -10,17 +10,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.adapters.models.guarded_model import Breaker, BreakerOpen, GuardedModel, LoadLimits, PatientPort
-from app.adapters.models.prompted_port import ModelDown, ModelUsage, PromptedPort
-from app.core.foundation.requests import Answer
-from app.core.memory.analysis import PORT, PROMPT, AnalysisAnswer, question
-from app.ports import PortUnavailable
-from app.stream.engine.evaluation import Ports
+from sluice.adapters.models.guarded_model import Breaker, BreakerOpen, GuardedModel, LoadLimits, PatientPort
+from sluice.adapters.models.prompted_port import ModelDown, ModelUsage, PromptedPort
+from sluice.core.foundation.requests import Answer
+from sluice.core.memory.analysis import PORT, PROMPT, AnalysisAnswer, question
+from sluice.ports import PortUnavailable
+from sluice.stream.engine.evaluation import Ports
 from tests.adapters.asking import ORDINARY, POLICY, model_at
 from tests.messages_api import failing, judging, messages_api
 
 if TYPE_CHECKING:
-    from app.core.foundation.prompts import Prompt
+    from sluice.core.foundation.prompts import Prompt
 
 ANSWER = AnalysisAnswer(
     model="m", prompt_version=PROMPT.version, trust=0.5, categories=[], explanation="It is so."

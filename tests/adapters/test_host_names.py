@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from app.adapters.checked_network import HostNames
-from app.adapters.http_target import Unresolvable
+from sluice.adapters.checked_network import HostNames
+from sluice.adapters.http_target import Unresolvable
 
 
 async def test_this_machine_has_a_loopback_address() -> None:

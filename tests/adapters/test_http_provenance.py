@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from app.ports import Found, Known
+from sluice.ports import Found, Known
 from tests.adapters.web import HOST, answer, page, resolved, rules, web
 
 if TYPE_CHECKING:

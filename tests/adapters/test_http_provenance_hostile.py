@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from app.adapters.http_provenance import HttpProvenance
-from app.ports import Failure, Found
+from sluice.adapters.http_provenance import HttpProvenance
+from sluice.ports import Failure, Found
 from tests.adapters.web import HOST, answer, page, resolved, rules, web
 
 if TYPE_CHECKING:

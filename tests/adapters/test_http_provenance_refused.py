@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.ports import Found
+from sluice.ports import Found
 from tests.adapters.web import HOST, answer, page, resolved, rules, web
 
 METADATA = "169.254.169.254"

@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import NameOID
 
-from app.ports import Found
+from sluice.ports import Found
 from tests.adapters.web import HOST, answer, page, resolved, rules, web
 
 if TYPE_CHECKING:

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from redis import Redis
 
-from app.adapters.models.kept_answers import STORE_FAILURES, KeptAnswers, SharedAnswers
-from app.adapters.models.prompted_port import ModelUsage, PromptedPort
-from app.core.memory.analysis import PROMPT, AnalysisAnswer
-from app.ports import PortUnavailable
+from sluice.adapters.models.kept_answers import STORE_FAILURES, KeptAnswers, SharedAnswers
+from sluice.adapters.models.prompted_port import ModelUsage, PromptedPort
+from sluice.core.memory.analysis import PROMPT, AnalysisAnswer
+from sluice.ports import PortUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from app.core.foundation.prompts import Prompt
     from load.sites.redis_server import RedisServer
+    from sluice.core.foundation.prompts import Prompt
 
 SECRET = b"sk-a-key"
 

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from app.adapters.kept_compilations import MOST_FILES, KeptCompilations
-from app.core.content.content_inspector import ContentInspector
-from app.core.content.kept import keep_in
-from app.core.foundation.errors import BundleError
+from sluice.adapters.kept_compilations import MOST_FILES, KeptCompilations
+from sluice.core.content.content_inspector import ContentInspector
+from sluice.core.content.kept import keep_in
+from sluice.core.foundation.errors import BundleError
 from tests.conftest import KEPT
 from tests.unit.core.content import shipped
 

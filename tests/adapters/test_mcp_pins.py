@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from app.adapters.mcp.pins import INSTRUCTIONS, Pins, PinsError, servers_in, tool_key
-from app.core.registry.keys import SigningKey
+from sluice.adapters.mcp.pins import INSTRUCTIONS, Pins, PinsError, servers_in, tool_key
+from sluice.core.registry.keys import SigningKey
 
 if TYPE_CHECKING:
     from pathlib import Path

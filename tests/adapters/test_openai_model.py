@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pydantic import SecretStr
 
-from app.adapters.models.model_api import ModelApiSettings
-from app.adapters.models.openai_model import OpenAiModel
-from app.adapters.models.prompted_port import ModelDown, PromptedPort
-from app.core.memory.analysis import PORT, PROMPT, SYSTEM, Ceiling, ceiling, question
-from app.ports import PortUnavailable
-from app.stream.engine.evaluation import Ports
+from sluice.adapters.models.model_api import ModelApiSettings
+from sluice.adapters.models.openai_model import OpenAiModel
+from sluice.adapters.models.prompted_port import ModelDown, PromptedPort
+from sluice.core.memory.analysis import PORT, PROMPT, SYSTEM, Ceiling, ceiling, question
+from sluice.ports import PortUnavailable
+from sluice.stream.engine.evaluation import Ports
 from tests.adapters.asking import KEY, ORDINARY, POLICY
 from tests.chat_api import MODEL, refusal_of, ruling, speaking
 from tests.messages_api import (

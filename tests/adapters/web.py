@@ -8,13 +8,13 @@ from collections.abc import Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
-from app.adapters.http_provenance import HttpProvenance
-from app.adapters.http_target import HttpRules
+from sluice.adapters.http_provenance import HttpProvenance
+from sluice.adapters.http_target import HttpRules
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence
 
-    from app.ports import Found, Known
+    from sluice.ports import Found, Known
 
 Page = Callable[[asyncio.StreamWriter], Awaitable[None]]
 HOST = "docs.example.com"

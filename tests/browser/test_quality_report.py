@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from app.cli.quality.page import page
-from app.core.reports.report import quality_report
-from app.core.reports.report_tally import QualityTally
+from sluice.cli.quality.page import page
+from sluice.core.reports.report import quality_report
+from sluice.core.reports.report_tally import QualityTally
 from tests.quality_ledger import alarm, decision, flag_only, reported
 
 if TYPE_CHECKING:

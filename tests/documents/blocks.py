@@ -16,7 +16,7 @@ NOT_RUN = {
     ("README.md", "make demo"): "sets an environment up and runs the tests; CI calls both",
     ("README.md", "make test ARGS"): "names what a developer calls; CI calls the most of it",
     ("README.md", "flowchart LR"): "a drawing",
-    ("README.md", "from app.client"): "an agent's program; tests/kafka/test_client.py runs it",
+    ("README.md", "from sluice.client"): "an agent's program; tests/kafka/test_client.py runs it",
     (
         "docs/clients.md",
         "public ",
@@ -25,7 +25,7 @@ NOT_RUN = {
         "docs/clients.md",
         "grant = ",
     ): "two lines of two agents; tests/unit/core/actions/test_delegation.py signs so",
-    ("docs/clients.md", "from app.client"): "an agent's program; tests/kafka/test_client.py runs it",
+    ("docs/clients.md", "from sluice.client"): "an agent's program; tests/kafka/test_client.py runs it",
     (
         "docs/clients.md",
         "(cd docs/",
@@ -60,7 +60,7 @@ NOT_RUN = {
     ("docs/architecture_before.md", "flowchart TB"): "a drawing of a tree that is no more",
     (
         "docs/policy.md",
-        "INFO app.stream",
+        "INFO sluice.stream",
     ): "a worker's log; tests/unit/stream/test_policy_log.py holds the lines",
     ("docs/adding-a-gate.md", "# app/"): "the tree's own code; tests/unit/test_adding_a_gate.py compares it",
     ("docs/adding-a-gate.md", "{"): "a part of a bundle; tests/unit/test_adding_a_gate.py decides under it",

@@ -39,11 +39,11 @@ def write_client(path: Path, address: Path) -> None:
 
 def serve(address: Path) -> NoReturn:
     """Until it is stopped by a signal."""
-    from app.cli.main import VERBS  # noqa: PLC0415 - the client has no packages
+    from sluice.cli.main import VERBS  # noqa: PLC0415 - the client has no packages
 
     for verb in VERBS.values():
         import_module(verb.module)
-    import_module("app.bootstrap")
+    import_module("sluice.bootstrap")
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(str(address))
@@ -78,7 +78,7 @@ def _run(calling: socket.socket) -> NoReturn:
 
 
 def _exit_code() -> int:
-    from app.cli.main import main  # noqa: PLC0415 - imported by `serve`
+    from sluice.cli.main import main  # noqa: PLC0415 - imported by `serve`
 
     try:
         main()

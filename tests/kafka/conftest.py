@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from app.broker import locate
-from app.broker.local import Layout
+from sluice.broker import locate
+from sluice.broker.local import Layout
 from tests.kafka.installation import delete_topics
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from app.broker.handle import Broker
+    from sluice.broker.handle import Broker
 
 MAX_NAME = 60  # of a test, within a topic's name
 OF_MINUTES = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import httpx2
 
-from app.gateway.http.api_keys import ApiKeyFile, new_key, read_keys, write_keys
 from load.sites import neutral_policy
+from sluice.gateway.http.api_keys import ApiKeyFile, new_key, read_keys, write_keys
 from tests.documents.blocks import ROOT
 from tests.kafka.installation import DEADLINE_S, END_S
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from load.sites.site import Site
 
-SLUICE = [sys.executable, "-c", "from app.cli.main import main; main()"]
+SLUICE = [sys.executable, "-c", "from sluice.cli.main import main; main()"]
 OTHER_TENANT, OTHER_AGENT = "other", "other-agent"
 SHADOW_TENANT, SHADOW_AGENT = "shadowed", "shadowed-agent"
 ESCALATING_TOOL = "load.refund"

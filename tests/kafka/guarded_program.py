@@ -13,11 +13,11 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from app.client import ActionInterrupted, AsyncGateClient, ClientOptions
-from app.client.exchange import Exchange, OutgoingInput
-from app.client.input_kinds import OUTCOME
-from app.client.journal import Journal
 from load.sites import neutral_policy
+from sluice.client import ActionInterrupted, AsyncGateClient, ClientOptions
+from sluice.client.exchange import Exchange, OutgoingInput
+from sluice.client.input_kinds import OUTCOME
+from sluice.client.journal import Journal
 
 if TYPE_CHECKING:
     from collections.abc import Callable

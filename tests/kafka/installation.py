@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 from aiokafka import AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient
 
-from app.adapters.kafka.kafka_read import StoredRecord, open_reader
 from load.sites import neutral_policy
 from load.sites.site import Site, prepare
 from load.sites.worker_process import WorkerProcess
-from topics.catalog import ACTIONS
+from sluice.adapters.kafka.kafka_read import StoredRecord, open_reader
+from sluice_topics.catalog import ACTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence

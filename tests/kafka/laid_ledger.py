@@ -11,13 +11,13 @@ from typing import Any
 from aiokafka import AIOKafkaProducer
 from typer.testing import CliRunner
 
-from app.adapters.kafka.kafka_topics import create
-from app.cli.main import cli
-from app.core.foundation.chain import Chain
-from app.verifier.export import Located
 from load.tamper import relaid
-from topics.catalog import DEAD_LETTERS, ESCALATIONS, VERDICTS
-from topics.layout import TopicLayout
+from sluice.adapters.kafka.kafka_topics import create
+from sluice.cli.main import cli
+from sluice.core.foundation.chain import Chain
+from sluice.verifier.export import Located
+from sluice_topics.catalog import DEAD_LETTERS, ESCALATIONS, VERDICTS
+from sluice_topics.layout import TopicLayout
 
 PARTITIONS = 3
 RECORDS = 60

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from aiokafka import AIOKafkaProducer
 
-from app.adapters.kafka.kafka_topics import create
-from app.core.memory.lineage import lineage_request
-from topics.catalog import CATALOG, MEMORY_WRITES
-from topics.layout import TopicLayout
+from sluice.adapters.kafka.kafka_topics import create
+from sluice.core.memory.lineage import lineage_request
+from sluice_topics.catalog import CATALOG, MEMORY_WRITES
+from sluice_topics.layout import TopicLayout
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from load.sites.site import Site
 
 SERVER = [sys.executable, "-m", "tests.kafka.mcp_server"]
-SLUICE = [sys.executable, "-c", "from app.cli.main import main; main()"]
+SLUICE = [sys.executable, "-c", "from sluice.cli.main import main; main()"]
 TOOLS = {"read": "Reads a text.", "refund": "Pays money back.", "unknown": "Nobody registered it."}
 
 

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any
 import orjson
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from app.cli.demo.throwaway_trust import publish_policy
-from app.core.registry.keys import SigningKey
-from app.core.trust.dsse import sign
-from app.core.trust.signed_entries import PAYLOAD_TYPES
-from app.core.trust.signing import signed_review
-from app.stream.engine.outbox import home_of
 from load.sites import neutral_policy
+from sluice.cli.demo.throwaway_trust import publish_policy
+from sluice.core.registry.keys import SigningKey
+from sluice.core.trust.dsse import sign
+from sluice.core.trust.signed_entries import PAYLOAD_TYPES
+from sluice.core.trust.signing import signed_review
+from sluice.stream.engine.outbox import home_of
+from sluice_topics.catalog import REGISTRY
 from tests.kafka.installation import site_on
-from topics.catalog import REGISTRY
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

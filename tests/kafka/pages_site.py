@@ -16,12 +16,12 @@ import httpx2
 import pytest
 from playwright.sync_api import expect, sync_playwright
 
-from app.cli.demo.throwaway_trust import OWNER, REVIEWER, publish_policy
-from app.cli.machine.gateway import STOP_S
-from app.gateway.http.api_keys import write_keys
-from app.gateway.pages.accounts import Account, PeopleFile, hash_of
 from load.sites import neutral_policy
 from load.sites.approvers import entry
+from sluice.cli.demo.throwaway_trust import OWNER, REVIEWER, publish_policy
+from sluice.cli.machine.gateway import STOP_S
+from sluice.gateway.http.api_keys import write_keys
+from sluice.gateway.pages.accounts import Account, PeopleFile, hash_of
 from tests.browser.test_quality_report import NAMES
 from tests.kafka.gateway_process import (
     ESCALATING_TOOL,

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from app.core.policy.bundles import ORDER_OF_OLD
 from load.sites import neutral_policy, quality_policy
+from sluice.core.policy.bundles import ORDER_OF_OLD
+from sluice_topics.catalog import DEAD_LETTERS, QUALITY_DECISIONS, SERVED
 from tests.kafka.installation import awaited, records, site_on, stored, until
-from topics.catalog import DEAD_LETTERS, QUALITY_DECISIONS, SERVED
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -12,15 +12,15 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from typer.testing import CliRunner
 
-from app.cli.demo.throwaway_trust import publish_policy
-from app.cli.main import cli
-from app.client import ActionDenied, AsyncGateClient, ClientOptions, GateClient
-from app.client.sender import agent_signature
-from app.core.foundation.clock import rfc3339
-from app.core.registry.keys import PublicKey
 from load.sites import neutral_policy
+from sluice.cli.demo.throwaway_trust import publish_policy
+from sluice.cli.main import cli
+from sluice.client import ActionDenied, AsyncGateClient, ClientOptions, GateClient
+from sluice.client.sender import agent_signature
+from sluice.core.foundation.clock import rfc3339
+from sluice.core.registry.keys import PublicKey
+from sluice_topics.catalog import ACTIONS, OUTCOMES, SESSION_EVENTS, VERDICTS
 from tests.kafka.installation import action, awaited, publish, running, site_on, stored, until
-from topics.catalog import ACTIONS, OUTCOMES, SESSION_EVENTS, VERDICTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -12,19 +12,19 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from typer.testing import CliRunner
 
-from app.cli.demo.throwaway_trust import publish_policy
-from app.cli.main import cli
-from app.core.foundation.clock import milliseconds_of
-from app.core.policy.bundles import ORDER_OF_OLD
-from app.core.registry.keys import SigningKey
-from app.core.trust.dsse import sign
-from app.core.trust.signed_entries import PAYLOAD_TYPES
 from load.sites import neutral_policy
 from load.sites.worker_process import WorkerProcess
+from sluice.cli.demo.throwaway_trust import publish_policy
+from sluice.cli.main import cli
+from sluice.core.foundation.clock import milliseconds_of
+from sluice.core.policy.bundles import ORDER_OF_OLD
+from sluice.core.registry.keys import SigningKey
+from sluice.core.trust.dsse import sign
+from sluice.core.trust.signed_entries import PAYLOAD_TYPES
+from sluice_topics.catalog import ESCALATIONS, REGISTRY, REVIEWS, SESSION_EVENTS
 from tests.kafka.installation import action, awaited, publish, records, site_on, until
 from tests.kafka.memories import session_in
 from tests.unit.core.actions.escalation_scene import answer_signed_by
-from topics.catalog import ESCALATIONS, REGISTRY, REVIEWS, SESSION_EVENTS
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -11,17 +11,17 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from typer.testing import CliRunner, Result
 
-from app.cli.demo.throwaway_trust import OWNER, publish_policy
-from app.cli.main import cli
-from app.cli.policy.key_files import new_private_key
-from app.client import ActionDenied, ActionInterrupted, AsyncGateClient, ClientOptions, NeedsHuman
-from app.core.registry.keys import SigningKey
 from load.sites import neutral_policy
 from load.sites.approvers import approver, entry
+from sluice.cli.demo.throwaway_trust import OWNER, publish_policy
+from sluice.cli.main import cli
+from sluice.cli.policy.key_files import new_private_key
+from sluice.client import ActionDenied, ActionInterrupted, AsyncGateClient, ClientOptions, NeedsHuman
+from sluice.core.registry.keys import SigningKey
+from sluice_topics.catalog import ACTIONS, ESCALATIONS, REVIEWS, SESSION_EVENTS, VERDICTS
 from tests.kafka.installation import action, awaited, of_session, publish, records, running, site_on, stored
 from tests.kafka.memories import session_in
 from tests.unit.core.actions.escalation_scene import answer_signed_by
-from topics.catalog import ACTIONS, ESCALATIONS, REVIEWS, SESSION_EVENTS, VERDICTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

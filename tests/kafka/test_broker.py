@@ -9,13 +9,13 @@ import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
-from app.broker import handle, locate
-from app.broker.handle import BrokerError, answers
+from sluice.broker import handle, locate
+from sluice.broker.handle import BrokerError, answers
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from app.broker.handle import Broker
+    from sluice.broker.handle import Broker
 
 pytestmark = pytest.mark.kafka
 

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from app.client import (
+from load.sites import neutral_policy
+from sluice.client import (
     ActionDenied,
     ActionInterrupted,
     ActionNotDecided,
@@ -26,12 +27,11 @@ from app.client import (
     InputUnreadable,
     in_session,
 )
-from load.sites import neutral_policy
+from sluice_topics.catalog import OUTCOMES, SESSION_EVENTS
 from tests.documents.blocks import ROOT, blocks
 from tests.kafka.installation import running, site_on, stored, until
 from tests.kafka.memories import write
 from tests.kafka.retrievals import item
-from topics.catalog import OUTCOMES, SESSION_EVENTS
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
@@ -228,8 +228,8 @@ def test_the_programs_of_the_documents_run(
     """Their tools are not registered here: their calls end with that reason."""
     options = ClientOptions(topic_prefix=site.prefix, deadline_s=PATIENCE_S)
     here = partial(GateClient, site.bootstrap_servers, neutral_policy.AGENT, options)
-    monkeypatch.setattr("app.client.GateClient", lambda *_, **__: here())
-    (program,) = (one.text for one in blocks(document) if one.text.startswith("from app.client"))
+    monkeypatch.setattr("sluice.client.GateClient", lambda *_, **__: here())
+    (program,) = (one.text for one in blocks(document) if one.text.startswith("from sluice.client"))
     names: dict[str, Any] = {"Receipt": object, "payments": None}
     with (
         contextlib.suppress(ActionDenied)

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 import pytest
 from aiokafka import AIOKafkaProducer
 
-from app.adapters.kafka import kafka_topics
-from app.adapters.kafka.kafka_control import AnotherPublisherError, KafkaControlReader, publish_control
-from app.adapters.kafka.kafka_publish import Outgoing
+from sluice.adapters.kafka import kafka_topics
+from sluice.adapters.kafka.kafka_control import AnotherPublisherError, KafkaControlReader, publish_control
+from sluice.adapters.kafka.kafka_publish import Outgoing
+from sluice_topics.catalog import BUNDLES, REGISTRY
+from sluice_topics.layout import TopicLayout
 from tests.unit.cli.policy.policy_files import made, sluice, written
 from tests.unit.core.trust.scene import agent, approver, bundle_document, tool
-from topics.catalog import BUNDLES, REGISTRY
-from topics.layout import TopicLayout
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from typer.testing import Result
 
-    from app.core.foundation.arrival import Arrival
+    from sluice.core.foundation.arrival import Arrival
 
 pytestmark = pytest.mark.kafka
 

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from typer.testing import CliRunner
 
-from app.cli.demo.throwaway_trust import GATEWAY, OWNER, REVIEWER, publish_policy
-from app.cli.main import cli
-from app.core.trust.signing import signed_review
 from load.sites import neutral_policy
 from load.sites.approvers import entry
+from sluice.cli.demo.throwaway_trust import GATEWAY, OWNER, REVIEWER, publish_policy
+from sluice.cli.main import cli
+from sluice.core.trust.signing import signed_review
+from sluice_topics.catalog import ESCALATIONS, MEMORY_WRITES, QUARANTINE, REVIEWS, SESSION_EVENTS, VERDICTS
 from tests.kafka import memories
 from tests.kafka.installation import action, awaited, publish, running, site_on
 from tests.kafka.memories import session_in
 from tests.unit.core.actions.escalation_scene import answer_signed_by
-from topics.catalog import ESCALATIONS, MEMORY_WRITES, QUARANTINE, REVIEWS, SESSION_EVENTS, VERDICTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -16,26 +16,26 @@ from typing import TYPE_CHECKING
 import httpx2
 import pytest
 
-from app.broker.process_identity import ProcessIdentity
-from app.cli.demo import run_place
-from app.cli.demo.demo_answers import by_session, cause_of, settled
-from app.cli.demo.demo_sessions import STORY_AGAIN
-from app.cli.demo.material import RunOptions, prepare
-from app.cli.demo.run import perform
-from app.cli.demo.run_place import WorkerError
-from app.core.actions.stages import GATES
-from app.core.foundation.strict import json_object
-from app.core.retrieval.retrieval_kinds import RETRIEVAL
-from app.settings import ROOT
 from load.sites.model_server import MODEL, ModelServer
+from sluice.broker.process_identity import ProcessIdentity
+from sluice.cli.demo import run_place
+from sluice.cli.demo.demo_answers import by_session, cause_of, settled
+from sluice.cli.demo.demo_sessions import STORY_AGAIN
+from sluice.cli.demo.material import RunOptions, prepare
+from sluice.cli.demo.run import perform
+from sluice.cli.demo.run_place import WorkerError
+from sluice.core.actions.stages import GATES
+from sluice.core.foundation.strict import json_object
+from sluice.core.retrieval.retrieval_kinds import RETRIEVAL
+from sluice_topics.catalog import ALARMS, DEAD_LETTERS, VERDICTS
 from tests.conftest import KEPT
-from topics.catalog import ALARMS, DEAD_LETTERS, VERDICTS
+from tests.documents.blocks import ROOT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from app.cli.demo.run import Result
+    from sluice.cli.demo.run import Result
 
 pytestmark = pytest.mark.kafka
 
@@ -207,7 +207,7 @@ def test_a_kept_demo_runs_on_until_it_is_stopped(wish: RunOptions, tmp_path: Pat
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_demo_stops_its_worker(wish: RunOptions, number: signal.Signals) -> None:
     demo = subprocess.Popen(
-        [sys.executable, "-m", "app", "demo"],
+        [sys.executable, "-m", "sluice", "demo"],
         env={**wish.environment, "PYTHONUNBUFFERED": "1"},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

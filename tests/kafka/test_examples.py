@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from app.cli.demo.throwaway_trust import publish_policy
+from sluice.cli.demo.throwaway_trust import publish_policy
+from sluice_topics.catalog import OUTCOMES, VERDICTS
 from tests.documents.blocks import ROOT
 from tests.kafka.installation import running, site_on, stored
-from topics.catalog import OUTCOMES, VERDICTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -16,7 +16,7 @@ from tests.kafka.installation import delete_topics
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from app.broker.handle import Broker
+    from sluice.broker.handle import Broker
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(600)]
 

@@ -10,20 +10,20 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from typer.testing import CliRunner
 
-from app.cli.demo.throwaway_trust import publish_policy
-from app.cli.main import cli
-from app.cli.policy.key_files import new_private_key
 from load.sites import neutral_policy
+from sluice.cli.demo.throwaway_trust import publish_policy
+from sluice.cli.main import cli
+from sluice.cli.policy.key_files import new_private_key
+from sluice_topics.catalog import VERDICTS
 from tests.kafka.gateway_process import Gateway, action, entries, running_gateway
 from tests.kafka.installation import running, site_on, stored
-from topics.catalog import VERDICTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from app.core.registry.keys import SigningKey
     from load.sites.site import Site
     from load.sites.worker_process import WorkerProcess
+    from sluice.core.registry.keys import SigningKey
 
 pytestmark = pytest.mark.kafka
 SIGNING_AGENT, FOREIGN_AGENT = "signing-agent", "foreign-agent"

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     import httpx2
 
-    from app.broker.handle import Broker
+    from sluice.broker.handle import Broker
 
 pytestmark = pytest.mark.kafka
 

@@ -20,8 +20,8 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from app.cli.demo.throwaway_trust import publish_policy
 from load.sites import neutral_policy
+from sluice.cli.demo.throwaway_trust import publish_policy
 from tests.kafka.gateway_process import Gateway, entries, running_gateway
 from tests.kafka.installation import running, site_on
 from tests.unit.gateway.test_response_headers import CANONICAL, RETIRED

@@ -12,17 +12,17 @@ import pytest
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.errors import KafkaError, ProducerFenced
 
-from app.adapters.kafka.kafka_read import open_reader
-from app.broker import locate
-from app.broker.local import Layout
-from app.stream.engine.reclaim import ChangelogCut, is_forgotten
-from app.stream.engine.transaction import Batch, TransactionSettings, Transactor
 from load.attacks.idle_partition import forgetful, forgotten
+from sluice.adapters.kafka.kafka_read import open_reader
+from sluice.broker import locate
+from sluice.broker.local import Layout
+from sluice.stream.engine.reclaim import ChangelogCut, is_forgotten
+from sluice.stream.engine.transaction import Batch, TransactionSettings, Transactor
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
-    from app.broker.handle import Broker
+    from sluice.broker.handle import Broker
 
 pytestmark = pytest.mark.kafka
 

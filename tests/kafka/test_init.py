@@ -16,8 +16,8 @@ import pytest
 import yaml
 from typer.testing import CliRunner, Result
 
-from app.cli.main import cli
-from app.settings import load_settings
+from sluice.cli.main import cli
+from sluice.settings import load_settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -61,7 +61,7 @@ def deciding(environment: dict[str, str], ready: Path) -> Iterator[None]:
     """While a worker decides that knows nothing but what it is given here, and a file to say so in."""
     ours = {name: value for name, value in os.environ.items() if not name.startswith("SLUICE_")}
     told = {**ours, **environment, "SLUICE_WORKER__READY_FILE": str(ready)}
-    worker = subprocess.Popen([sys.executable, "-m", "app", "worker"], cwd=ROOT, env=told)
+    worker = subprocess.Popen([sys.executable, "-m", "sluice", "worker"], cwd=ROOT, env=told)
     try:
         deadline = time.monotonic() + READY_S
         while not ready.exists():

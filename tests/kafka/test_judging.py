@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from typer.testing import CliRunner
 
-from app.cli.demo.throwaway_trust import publish_policy
-from app.cli.main import cli
-from app.core.actions.causal import EXTRACT, JUDGE
-from app.core.actions.grading import GRADE
-from app.core.actions.inbound import WARNING
-from app.core.content import judge
 from load.sites import neutral_policy, quality_policy
+from sluice.cli.demo.throwaway_trust import publish_policy
+from sluice.cli.main import cli
+from sluice.core.actions.causal import EXTRACT, JUDGE
+from sluice.core.actions.grading import GRADE
+from sluice.core.actions.inbound import WARNING
+from sluice.core.content import judge
+from sluice_topics.catalog import VERDICTS
 from tests.kafka.gateway_process import Gateway, running_gateway
 from tests.kafka.installation import running, site_on, stored
 from tests.kafka.retrievals import item
 from tests.kafka.told_model import SLY, Model, serving
 from tests.messages_api import MODEL
-from topics.catalog import VERDICTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -12,19 +12,19 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from mcp import MCPError
 
-from app.cli.demo.throwaway_trust import publish_policy
-from app.cli.policy.key_files import new_private_key
-from app.core.policy.bundles import ORDER_OF_OLD
-from app.core.registry.keys import SigningKey
-from app.core.trust.dsse import sign
-from app.core.trust.signed_entries import PAYLOAD_TYPES
-from app.core.trust.signing import signed_review
 from load.sites import neutral_policy, quality_policy
+from sluice.cli.demo.throwaway_trust import publish_policy
+from sluice.cli.policy.key_files import new_private_key
+from sluice.core.policy.bundles import ORDER_OF_OLD
+from sluice.core.registry.keys import SigningKey
+from sluice.core.trust.dsse import sign
+from sluice.core.trust.signed_entries import PAYLOAD_TYPES
+from sluice.core.trust.signing import signed_review
+from sluice_topics.catalog import ESCALATIONS, OUTCOMES, REGISTRY, REVIEWS, SESSION_EVENTS, VERDICTS
 from tests.documents.blocks import ROOT
 from tests.kafka.installation import awaited, publish, records, running, site_on
 from tests.kafka.mcp_place import SERVER, TOOLS, Place
 from tests.unit.cli.policy.policy_files import made
-from topics.catalog import ESCALATIONS, OUTCOMES, REGISTRY, REVIEWS, SESSION_EVENTS, VERDICTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

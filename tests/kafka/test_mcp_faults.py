@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from mcp import MCPError
 
+from sluice_topics.catalog import OUTCOMES, VERDICTS
 from tests.kafka.installation import awaited, records, running, site_on
 from tests.kafka.mcp_place import SERVER, Place
-from topics.catalog import OUTCOMES, VERDICTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

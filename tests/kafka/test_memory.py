@@ -7,8 +7,19 @@ from typing import TYPE_CHECKING, Any
 import orjson
 import pytest
 
-from app.core.state.statistics import KEY_PREFIX
 from load.sites import neutral_policy
+from sluice.core.state.statistics import KEY_PREFIX
+from sluice_topics.catalog import (
+    ADMITTED,
+    MEMORY_DECISIONS,
+    MEMORY_WRITES,
+    QUARANTINE,
+    REVIEWS,
+    SESSION_EVENTS,
+    SESSIONS_CHANGELOG,
+    VERDICTS,
+)
+from sluice_topics.records import AdmittedMemory, MemoryDecision
 from tests.kafka.installation import action, awaited, of_session, publish, records, running, stored, until
 from tests.kafka.memories import (
     HASTY_AGENT,
@@ -23,17 +34,6 @@ from tests.kafka.memories import (
     session_in,
     write,
 )
-from topics.catalog import (
-    ADMITTED,
-    MEMORY_DECISIONS,
-    MEMORY_WRITES,
-    QUARANTINE,
-    REVIEWS,
-    SESSION_EVENTS,
-    SESSIONS_CHANGELOG,
-    VERDICTS,
-)
-from topics.records import AdmittedMemory, MemoryDecision
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import pytest_asyncio
 
-from app.adapters.kafka.kafka_consumers import KafkaCompacted
-from app.adapters.kafka.kafka_inputs import KafkaHeldInput
-from app.adapters.kafka.kafka_lineage import KafkaLineage, LineageBounds
-from app.adapters.kafka.kafka_quarantine import KafkaQuarantine
-from app.core.foundation.requests import HELD_INPUT, ask_for_input
-from app.ports import PortUnavailable
-from app.stream.engine.evaluation import Ports
+from sluice.adapters.kafka.kafka_consumers import KafkaCompacted
+from sluice.adapters.kafka.kafka_inputs import KafkaHeldInput
+from sluice.adapters.kafka.kafka_lineage import KafkaLineage, LineageBounds
+from sluice.adapters.kafka.kafka_quarantine import KafkaQuarantine
+from sluice.core.foundation.requests import HELD_INPUT, ask_for_input
+from sluice.ports import PortUnavailable
+from sluice.stream.engine.evaluation import Ports
+from sluice_topics.catalog import MEMORY_DECISIONS, MEMORY_WRITES, SOURCE_HISTORIES
 from tests.kafka.laid_memories import PARTITIONS, TRUST, Memories, decision, found, memories, memory, question
-from topics.catalog import MEMORY_DECISIONS, MEMORY_WRITES, SOURCE_HISTORIES
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from app.core.foundation.clock import milliseconds_of
 from load.sites.worker_process import WorkerProcess
+from sluice.core.foundation.clock import milliseconds_of
+from sluice_topics.catalog import ADMITTED, MEMORY_WRITES, QUARANTINE, REVIEWS, SESSION_EVENTS
 from tests.kafka.installation import awaited, publish, records, running, until
 from tests.kafka.memories import HASTY_AGENT, MemorySite, held_write, memory_site, review, session_in
-from topics.catalog import ADMITTED, MEMORY_WRITES, QUARANTINE, REVIEWS, SESSION_EVENTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from app.cli.demo.throwaway_trust import REVIEWER, publish_policy
-from app.core.trust.signing import signed_review
 from load.sites import approvers, neutral_policy
 from load.sites.slack_api import TOKEN, SlackApi, slack_api, slack_settings
+from sluice.cli.demo.throwaway_trust import REVIEWER, publish_policy
+from sluice.core.trust.signing import signed_review
+from sluice_topics.catalog import ESCALATIONS, MEMORY_WRITES, QUARANTINE, REVIEWS
 from tests.kafka.installation import action, awaited, publish, running, site_on, stored, until
 from tests.kafka.memories import held_write
 from tests.kafka.notifier_process import (
@@ -26,7 +27,6 @@ from tests.kafka.notifier_process import (
     running_notifier,
     shown,
 )
-from topics.catalog import ESCALATIONS, MEMORY_WRITES, QUARANTINE, REVIEWS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

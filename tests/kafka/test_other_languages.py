@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from app.cli.demo.throwaway_trust import publish_policy
-from app.cli.policy.key_files import new_private_key
 from load.sites import neutral_policy
+from sluice.cli.demo.throwaway_trust import publish_policy
+from sluice.cli.policy.key_files import new_private_key
+from sluice_topics.catalog import OUTCOMES, SESSION_EVENTS, VERDICTS
 from tests.documents.blocks import ROOT
 from tests.kafka.installation import awaited, records, running, site_on
-from topics.catalog import OUTCOMES, SESSION_EVENTS, VERDICTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

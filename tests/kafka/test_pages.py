@@ -12,9 +12,9 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect
 
-from app.cli.demo.throwaway_trust import OWNER, REVIEWER
 from load.sites import neutral_policy, quality_policy
 from load.sites.redis_server import RedisServer
+from sluice.cli.demo.throwaway_trust import OWNER, REVIEWER
 from tests.kafka.gateway_process import running_gateway
 from tests.kafka.pages_site import (
     ATTEMPTS,

@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from app.cli.demo.throwaway_trust import ThrowawayTrust, publish_policy
 from load.sites import neutral_policy
+from sluice.cli.demo.throwaway_trust import ThrowawayTrust, publish_policy
+from sluice_topics.catalog import BUNDLES, DEAD_LETTERS, VERDICTS
 from tests.kafka.installation import action, publish, running, site_on, stored, until, written
-from topics.catalog import BUNDLES, DEAD_LETTERS, VERDICTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from app.cli.demo.throwaway_trust import ControlRecord
     from load.sites.site import Site
     from load.sites.worker_process import WorkerProcess
+    from sluice.cli.demo.throwaway_trust import ControlRecord
 
 pytestmark = pytest.mark.kafka
 FIRST = 2
@@ -174,10 +174,8 @@ def test_the_worker_s_log_says_what_is_in_force_what_replaced_it_what_was_refuse
     name = neutral_policy.bundle()["id"]
     said = worker.last_words()
     assert f"policy in force: bundle {name} revision 1, quality bundle" in said
-    assert (
-        f"INFO app.stream.feeds.policy_feed: policy: bundle {name} revision 3 replaces revision 1, signed by"
-        in said
-    )
+    replaced = f"policy: bundle {name} revision 3 replaces revision 1, signed by"
+    assert f"INFO sluice.stream.feeds.policy_feed: {replaced}" in said
     assert "policy: refused, what was in force stays: gate.bundles:0:" in said
     assert "older_revision at $.revision: revision 3 is in force" in said
     assert "asked to stop: commits what is decided and closes partitions [0, 1, 2, 3, 4, 5, 6, 7]" in said

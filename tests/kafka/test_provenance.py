@@ -14,21 +14,21 @@ import orjson
 import pytest
 from aiokafka.admin import AIOKafkaAdminClient
 
-from app.adapters.kafka.kafka_consumers import KafkaCompacted
-from app.adapters.kafka.kafka_provenance import KafkaProvenance
-from app.ports import Found, Known
-from app.stream.feeds.provenance_resolver import ProvenanceResolver, ResolverSettings
-from app.stream.feeds.provenance_work import Shares
-from app.stream.feeds.shared_feeds import Kept, ProvenanceFeed
+from sluice.adapters.kafka.kafka_consumers import KafkaCompacted
+from sluice.adapters.kafka.kafka_provenance import KafkaProvenance
+from sluice.ports import Found, Known
+from sluice.stream.feeds.provenance_resolver import ProvenanceResolver, ResolverSettings
+from sluice.stream.feeds.provenance_work import Shares
+from sluice.stream.feeds.shared_feeds import Kept, ProvenanceFeed
+from sluice_topics.catalog import PROVENANCE_RECORDS, PROVENANCE_WANTED, VERDICTS
 from tests.kafka.installation import action, publish, running, site_on, written
 from tests.kafka.laid_memories import PARTITIONS, Memories, memories
-from topics.catalog import PROVENANCE_RECORDS, PROVENANCE_WANTED, VERDICTS
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
     from pathlib import Path
 
-    from app.broker.handle import Broker
+    from sluice.broker.handle import Broker
 
 pytestmark = pytest.mark.kafka
 

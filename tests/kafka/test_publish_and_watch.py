@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from sluice_topics.catalog import VERDICTS
 from tests.kafka.laid_ledger import Ledger, genuine
-from topics.catalog import VERDICTS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.kafka
 
 WELL, FOUND, IMPOSSIBLE = 0, 1, 2
-COMMAND = (sys.executable, "-c", "from app.cli.main import main; main()")
+COMMAND = (sys.executable, "-c", "from sluice.cli.main import main; main()")
 
 
 @pytest.fixture

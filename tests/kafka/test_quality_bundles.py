@@ -10,12 +10,12 @@ import pytest
 import typer
 from typer.testing import CliRunner, Result
 
-from app.adapters.kafka import kafka_topics
-from app.cli.quality.quality_changes import override
+from sluice.adapters.kafka import kafka_topics
+from sluice.cli.quality.quality_changes import override
+from sluice_topics.layout import TopicLayout
 from tests.unit.cli.policy.policy_files import made, sluice, written
 from tests.unit.core.trust.quality_scene import DAY_S, ROLES, SIGNS, org, quality_document
 from tests.unit.core.trust.scene import approver
-from topics.layout import TopicLayout
 
 if TYPE_CHECKING:
     from pathlib import Path

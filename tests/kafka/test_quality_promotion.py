@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from typer.testing import CliRunner
 
-from app.cli.main import cli
-from app.core.quality_bundle.quality_bundle import load_quality_bundle
+from sluice.cli.main import cli
+from sluice.core.quality_bundle.quality_bundle import load_quality_bundle
 from tests.kafka.test_quality_bundles import Owners
 from tests.quality_ledger import FIRST, flag_only, laid
 from tests.unit.core.trust.quality_scene import SHIPPED, quality_document

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from app.verifier.export import Located
+from sluice.verifier.export import Located
 from tests.kafka.laid_ledger import Ledger
 from tests.quality_ledger import TOPICS, alarm, decision, flag_only, reported
 

@@ -10,17 +10,17 @@ import orjson
 import pytest
 from typer.testing import CliRunner, Result
 
-from app.cli.demo.throwaway_trust import publish_policy
-from app.cli.main import cli
-from app.cli.policy.key_files import new_private_key
-from app.core.foundation.canonical import canonical
-from app.core.trust.dsse import sign
-from app.core.trust.signed_entries import PAYLOAD_TYPES
 from load.sites import neutral_policy
+from sluice.cli.demo.throwaway_trust import publish_policy
+from sluice.cli.main import cli
+from sluice.cli.policy.key_files import new_private_key
+from sluice.core.foundation.canonical import canonical
+from sluice.core.trust.dsse import sign
+from sluice.core.trust.signed_entries import PAYLOAD_TYPES
+from sluice_topics.catalog import ADMITTED, MEMORY_DECISIONS, MEMORY_WRITES, QUARANTINE, REGISTRY
 from tests.kafka import memories
 from tests.kafka.installation import awaited, publish, publish_to, running
 from tests.unit.records import ledger_records
-from topics.catalog import ADMITTED, MEMORY_DECISIONS, MEMORY_WRITES, QUARANTINE, REGISTRY
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

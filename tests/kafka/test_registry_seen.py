@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from app.adapters.kafka import kafka_topics
-from app.cli.main import cli
-from app.core.foundation.clock import rfc3339
+from sluice.adapters.kafka import kafka_topics
+from sluice.cli.main import cli
+from sluice.core.foundation.clock import rfc3339
+from sluice_topics.layout import TopicLayout
 from tests.unit.cli.policy.policy_files import made, written
 from tests.unit.core.trust.scene import agent, approver, bundle_document
-from topics.layout import TopicLayout
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from app.core.registry.keys import SigningKey
+    from sluice.core.registry.keys import SigningKey
 
 pytestmark = pytest.mark.kafka
 

@@ -11,24 +11,24 @@ from aiokafka import AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, RecordsToDelete
 from typer.testing import CliRunner, Result
 
-from app.adapters.kafka.kafka_evidence import KafkaEvidence
-from app.adapters.kafka.kafka_rerun import rerun_all
-from app.cli.main import cli
-from app.core.policy.bundles import ORDER_OF_OLD
 from load.recounts.reruns import installation
 from load.sites import neutral_policy
 from load.tamper import sealed
+from sluice.adapters.kafka.kafka_evidence import KafkaEvidence
+from sluice.adapters.kafka.kafka_rerun import rerun_all
+from sluice.cli.main import cli
+from sluice.core.policy.bundles import ORDER_OF_OLD
+from sluice_topics.catalog import ACTIONS, OUTCOMES, SESSION_EVENTS, VERDICTS
+from sluice_topics.headers import output_headers
 from tests.kafka.installation import Sent, action, awaited, publish, publish_to, running, site_on, written
-from topics.catalog import ACTIONS, OUTCOMES, SESSION_EVENTS, VERDICTS
-from topics.headers import output_headers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from app.core.rerun.rerun_result import Rerun
     from load.sites.site import Site
     from load.sites.worker_process import WorkerProcess
+    from sluice.core.rerun.rerun_result import Rerun
 
 pytestmark = pytest.mark.kafka
 

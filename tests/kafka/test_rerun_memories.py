@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from typer.testing import CliRunner
 
-from app.cli.main import cli
-from app.core.policy.bundles import ORDER_OF_OLD
+from sluice.cli.main import cli
+from sluice.core.policy.bundles import ORDER_OF_OLD
+from sluice_topics.catalog import MEMORY_DECISIONS, MEMORY_WRITES, QUARANTINE, REVIEWS, VERDICTS
 from tests.kafka.installation import action, awaited, publish, running
 from tests.kafka.memories import MemorySite, held_write, memory_site, review, session_in, write
-from topics.catalog import MEMORY_DECISIONS, MEMORY_WRITES, QUARANTINE, REVIEWS, VERDICTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

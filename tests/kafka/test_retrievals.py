@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from typer.testing import CliRunner
 
-from app.cli.demo.throwaway_trust import REVIEWER, ThrowawayTrust, publish_policy
-from app.cli.main import cli
-from app.client import AsyncGateClient, ClientOptions
 from load.sites import neutral_policy, quality_policy
 from load.sites.worker_process import WorkerProcess
+from sluice.cli.demo.throwaway_trust import REVIEWER, ThrowawayTrust, publish_policy
+from sluice.cli.main import cli
+from sluice.client import AsyncGateClient, ClientOptions
+from sluice_topics.catalog import BUNDLES, ESCALATIONS, REPORTED, RETRIEVALS, SESSION_EVENTS, VERDICTS
+from sluice_topics.records import QualityDecision, ServedRetrieval
 from tests.kafka.installation import action, awaited, publish, running, until
 from tests.kafka.memories import session_in
 from tests.kafka.retrievals import (
@@ -29,8 +31,6 @@ from tests.kafka.retrievals import (
     retrieval_site,
     served,
 )
-from topics.catalog import BUNDLES, ESCALATIONS, REPORTED, RETRIEVALS, SESSION_EVENTS, VERDICTS
-from topics.records import QualityDecision, ServedRetrieval
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 import httpx2
 import pytest
 
-from app.cli.demo.throwaway_trust import GATEWAY, publish_policy
-from app.notify.slack_blocks import DECISION_FORM
 from load.sites import approvers, neutral_policy
 from load.sites.slack_api import SECRET, TOKEN, SlackApi, signed_request, slack_api, slack_settings
+from sluice.cli.demo.throwaway_trust import GATEWAY, publish_policy
+from sluice.notify.slack_blocks import DECISION_FORM
+from sluice_topics.catalog import ESCALATIONS
 from tests.kafka.gateway_process import Gateway, running_gateway
 from tests.kafka.installation import DEADLINE_S, action, awaited, publish, running, site_on
-from topics.catalog import ESCALATIONS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

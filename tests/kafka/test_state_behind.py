@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 import pytest
 from aiokafka.admin import AIOKafkaAdminClient
 
-from app.adapters.kafka.kafka_topics import create
-from app.stream.process import EXIT_FAULT
 from load.sites.worker_process import WorkerProcess
+from sluice.adapters.kafka.kafka_topics import create
+from sluice.stream.process import EXIT_FAULT
+from sluice_topics.catalog import VERDICTS
+from sluice_topics.layout import TopicLayout
 from tests.kafka.installation import DEADLINE_S, action, publish, running, site_on, stored, written
-from topics.catalog import VERDICTS
-from topics.layout import TopicLayout
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -13,17 +13,17 @@ import pytest
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import KafkaError
 
-from app.stream.engine.transaction import Batch, TransactionOverdue, TransactionSettings, Transactor
-from app.stream.process import EXIT_FAULT, EXIT_STOPPED
 from load.sites.worker_process import WorkerProcess
+from sluice.stream.engine.transaction import Batch, TransactionOverdue, TransactionSettings, Transactor
+from sluice.stream.process import EXIT_FAULT, EXIT_STOPPED
+from sluice_topics.catalog import SESSIONS_CHANGELOG, VERDICTS
 from tests.kafka.installation import action, publish, site_on, until, written
-from topics.catalog import SESSIONS_CHANGELOG, VERDICTS
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from app.broker.handle import Broker
     from load.sites.site import Site
+    from sluice.broker.handle import Broker
 
 pytestmark = pytest.mark.kafka
 

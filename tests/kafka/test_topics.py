@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
-from app.adapters.kafka import kafka_topics
-from app.adapters.kafka.kafka_read import KafkaUnreachable
-from topics.layout import TopicLayout
+from sluice.adapters.kafka import kafka_topics
+from sluice.adapters.kafka.kafka_read import KafkaUnreachable
+from sluice_topics.layout import TopicLayout
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import pytest
 from typer.testing import CliRunner, Result
 
-from app.cli.machine.topics import cli
-from app.offline.reference import gate_shapes, reference_documents
-from topics.asyncapi import documents
-from topics.catalog import CATALOG
+from sluice.cli.machine.topics import cli
+from sluice.offline.reference import gate_shapes, reference_documents
+from sluice_topics.asyncapi import documents
+from sluice_topics.catalog import CATALOG
 
 if TYPE_CHECKING:
     from pathlib import Path

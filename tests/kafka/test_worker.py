@@ -11,12 +11,22 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from app.broker.handle import free_ports
-from app.stream.process import EXIT_FAULT
-from app.verifier.export import Located
-from app.verifier.verify import verify
 from load.sites import neutral_policy
 from load.sites.worker_process import WorkerProcess
+from sluice.broker.handle import free_ports
+from sluice.stream.process import EXIT_FAULT
+from sluice.verifier.export import Located
+from sluice.verifier.verify import verify
+from sluice_topics.catalog import (
+    ALARMS,
+    CATALOG,
+    DEAD_LETTERS,
+    OUTCOMES,
+    SESSION_EVENTS,
+    SESSIONS_CHANGELOG,
+    VERDICTS,
+)
+from sluice_topics.records import SessionFolded, Verdict
 from tests.kafka.installation import (
     END_S,
     action,
@@ -30,24 +40,14 @@ from tests.kafka.installation import (
     until,
     written,
 )
-from topics.catalog import (
-    ALARMS,
-    CATALOG,
-    DEAD_LETTERS,
-    OUTCOMES,
-    SESSION_EVENTS,
-    SESSIONS_CHANGELOG,
-    VERDICTS,
-)
-from topics.records import SessionFolded, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from app.adapters.kafka.kafka_read import StoredRecord
-    from app.broker.handle import Broker
     from load.sites.site import Site
+    from sluice.adapters.kafka.kafka_read import StoredRecord
+    from sluice.broker.handle import Broker
 
 LEDGER = [topic.name for topic in CATALOG if topic.ledger]
 pytestmark = pytest.mark.kafka
@@ -249,6 +249,6 @@ def test_a_worker_that_waited_in_vain_ends_as_after_any_broker_fault(site: Site)
 
 def sluice_worker(site: Site, **changed: str) -> subprocess.CompletedProcess[str]:
     """The command itself under the site's settings, some of them changed; it has to end."""
-    command = [sys.executable, "-m", "app", "worker"]
+    command = [sys.executable, "-m", "sluice", "worker"]
     given = os.environ | site.settings | changed
     return subprocess.run(command, env=given, capture_output=True, text=True, timeout=60, check=False)

@@ -8,9 +8,9 @@ import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from app.core.actions.causal import EXTRACT, JUDGE
-from app.core.actions.grading import GRADE
-from app.core.content import judge
+from sluice.core.actions.causal import EXTRACT, JUDGE
+from sluice.core.actions.grading import GRADE
+from sluice.core.content import judge
 from tests.messages_api import MessagesApi, failing, messages_api, saying
 
 if TYPE_CHECKING:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import pytest_asyncio
 
-from app.adapters.sentence_encoder import ClosestTexts, SentenceEncoder
-from app.core.text.closest import NamedTexts, ask_for_closest, read_closest
-from app.offline.policy_files import SHIPPED
+from sluice.adapters.sentence_encoder import ClosestTexts, SentenceEncoder
+from sluice.core.text.closest import NamedTexts, ask_for_closest, read_closest
+from sluice.offline.policy_files import SHIPPED
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

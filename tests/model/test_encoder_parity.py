@@ -9,7 +9,7 @@ import numpy as np
 import orjson
 import pytest
 
-from app.adapters.encoder_model import MODELS, PIECES, Encoder, load_model
+from sluice.adapters.encoder_model import MODELS, PIECES, Encoder, load_model
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
-from app.adapters.encoder_model import MODELS, PIECES, Encoder
-from app.adapters.encoder_model import TOKENIZER as TOKENIZER_FILE
+from sluice.adapters.encoder_model import MODELS, PIECES, Encoder
+from sluice.adapters.encoder_model import TOKENIZER as TOKENIZER_FILE
 
 pytestmark = pytest.mark.model
 

@@ -17,13 +17,13 @@ PATIENCE_MS = 60_000
 
 def test_importing_the_adapter_imports_nothing_that_computes() -> None:
     heavy = {"onnxruntime", "tokenizers", "numpy"}
-    program = f"import sys, app.adapters.sentence_encoder; sys.exit(len({heavy} & set(sys.modules)))"
+    program = f"import sys, sluice.adapters.sentence_encoder; sys.exit(len({heavy} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=False).returncode == 0
 
 
 PARENT = """
 import asyncio
-from app.adapters.sentence_encoder import SentenceEncoder
+from sluice.adapters.sentence_encoder import SentenceEncoder
 
 async def main():
     print(await SentenceEncoder().start(), flush=True)

@@ -11,16 +11,16 @@ import orjson
 import pytest
 import pytest_asyncio
 
-from app.adapters.encoded_libraries import EncodedPatterns, closest
-from app.adapters.encoder_model import load_model
-from app.adapters.encoder_process import KeptVectors
-from app.adapters.pattern_files import PATTERNS
-from app.adapters.sentence_encoder import SentenceEncoder
-from app.core.actions.action_similarity import PatternAnswer, SimilarityPolicy, similarity_question
-from app.core.foundation.requests import Answer
-from app.core.policy.pattern_library import CLOSEST, PatternLibrary, render_call
-from app.offline.policy_files import whole_bundle
-from app.ports import PortUnavailable
+from sluice.adapters.encoded_libraries import EncodedPatterns, closest
+from sluice.adapters.encoder_model import load_model
+from sluice.adapters.encoder_process import KeptVectors
+from sluice.adapters.pattern_files import PATTERNS
+from sluice.adapters.sentence_encoder import SentenceEncoder
+from sluice.core.actions.action_similarity import PatternAnswer, SimilarityPolicy, similarity_question
+from sluice.core.foundation.requests import Answer
+from sluice.core.policy.pattern_library import CLOSEST, PatternLibrary, render_call
+from sluice.offline.policy_files import whole_bundle
+from sluice.ports import PortUnavailable
 from tests.unit.core.actions.judging_scene import compared
 from tests.unit.core.scene import ROOT
 

@@ -13,11 +13,16 @@ import orjson
 import pytest
 import pytest_asyncio
 
-from app.adapters.encoder_model import MODEL, MODELS, TOKENIZER
-from app.adapters.sentence_encoder import EncoderSettings, SentenceEncoder
-from app.core.memory.similarity import SimilarityAnswer, read_answer, similarity_finding, similarity_request
-from app.core.policy.similarity_settings import SimilaritySettings
-from app.ports import PortUnavailable
+from sluice.adapters.encoder_model import MODEL, MODELS, TOKENIZER
+from sluice.adapters.sentence_encoder import EncoderSettings, SentenceEncoder
+from sluice.core.memory.similarity import (
+    SimilarityAnswer,
+    read_answer,
+    similarity_finding,
+    similarity_request,
+)
+from sluice.core.policy.similarity_settings import SimilaritySettings
+from sluice.ports import PortUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from app.core.actions import sequence, stage, stages
-from app.core.foundation import requests
+from sluice.core.actions import sequence, stage, stages
+from sluice.core.foundation import requests
 from tests.documents.blocks import ROOT, blocks
 from tests.unit.core.actions.sequence_scene import TOOLS
 from tests.unit.core.scene import Session, bundle, point

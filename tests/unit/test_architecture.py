@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from app.offline.architecture import (
+from sluice.offline.architecture import (
     CORE,
     PAGE,
     arrows_between_packages,
@@ -24,13 +24,13 @@ ROOT = Path(__file__).resolve().parents[2]
 @cache
 def imports() -> dict[str, set[str]]:
     """Of every module, those for types among them."""
-    return imports_in("app", "topics")
+    return imports_in("sluice", "sluice_topics")
 
 
 @cache
 def programs() -> dict[str, set[str]]:
     """With the programs that measure and attack."""
-    return imports_in("app", "topics", "load")
+    return imports_in("sluice", "sluice_topics", "load")
 
 
 def test_no_files_import_each_other_in_a_circle() -> None:
@@ -52,7 +52,7 @@ def test_every_file_of_the_core_lies_in_a_package_of_the_staircase() -> None:
 
 def test_the_drawing_is_current() -> None:
     drawn = (ROOT / PAGE).read_text(encoding="utf-8")
-    assert drawn == page_of(imports()), "run `python -m app.offline.architecture`"
+    assert drawn == page_of(imports()), "run `python -m sluice.offline.architecture`"
 
 
 BELOW = {"p.a.x": {"p.b.y"}, "p.b.y": {"p.c"}, "p.c": set[str](), "p.a": set[str](), "p.b": set[str]()}

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from app.broker import local
-from app.broker.handle import JarsError
+from sluice.broker import local
+from sluice.broker.handle import JarsError
 
 if TYPE_CHECKING:
     from pathlib import Path

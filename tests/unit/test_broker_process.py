@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from app.broker import locate
-from app.broker.handle import BrokerError
-from app.broker.process_identity import ProcessIdentity
+from sluice.broker import locate
+from sluice.broker.handle import BrokerError
+from sluice.broker.process_identity import ProcessIdentity
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

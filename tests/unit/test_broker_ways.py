@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from app.broker import docker, handle
-from app.broker.handle import BrokerError
-from app.broker.locate import ExternalBroker
+from sluice.broker import docker, handle
+from sluice.broker.handle import BrokerError
+from sluice.broker.locate import ExternalBroker
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 COMPOSE = (ROOT / "docker-compose.yml").read_text()
 START = """
 import sys, pathlib
-from app.broker import locate
+from sluice.broker import locate
 locate.start(pathlib.Path(sys.argv[1]), locate.StartOptions())
 """
 

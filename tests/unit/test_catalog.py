@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from topics import records
-from topics.catalog import (
+from sluice_topics import records
+from sluice_topics.catalog import (
     ADMITTED,
     BY_NAME,
     CATALOG,
@@ -17,8 +17,8 @@ from topics.catalog import (
     Topic,
     wire_schema,
 )
-from topics.layout import FoundTopic, TopicDifference, TopicLayout, differences
-from topics.records import DsseEnvelope, ProposedAction, Verdict
+from sluice_topics.layout import FoundTopic, TopicDifference, TopicLayout, differences
+from sluice_topics.records import DsseEnvelope, ProposedAction, Verdict
 
 LAYOUT = TopicLayout(prefix="dev.", app_id="sluice-1", partitions=8)
 BROKER = "127.0.0.1:9092"

@@ -7,32 +7,33 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from app.core.foundation.chain import Chain
-from app.decider_version import decider_version, digest_of
+from sluice.core.foundation.chain import Chain
+from sluice.decider_version import decider_version, digest_of
 
 if TYPE_CHECKING:
     import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-DECIDING = (Path("app", "core"), Path("topics"))
+DECIDING = {"sluice.core": ROOT / "app/sluice/core", "sluice_topics": ROOT / "topics/sluice_topics"}
 
 
 def test_it_is_the_version_and_a_digest_of_the_sources() -> None:
     version, _, digest = decider_version().partition("+")
     assert re.fullmatch(r"\d+\.\d+\.\d+", version)
-    assert digest == digest_of(ROOT, DECIDING)[:16]
+    assert digest == digest_of(DECIDING)[:16]
 
 
 def test_a_copy_of_the_tree_has_the_same_and_a_changed_one_another(tmp_path: Path) -> None:
-    for folder in DECIDING:
-        shutil.copytree(ROOT / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__"))
-    here = digest_of(ROOT, DECIDING)
-    assert digest_of(tmp_path, DECIDING) == here
-    changed = tmp_path / "app" / "core" / "state" / "session.py"
+    copies = {package: tmp_path / package for package in DECIDING}
+    for package, folder in DECIDING.items():
+        shutil.copytree(folder, copies[package], ignore=shutil.ignore_patterns("__pycache__"))
+    here = digest_of(DECIDING)
+    assert digest_of(copies) == here
+    changed = copies["sluice.core"] / "state" / "session.py"
     changed.write_bytes(changed.read_bytes() + b"\n")
-    assert digest_of(tmp_path, DECIDING) != here
+    assert digest_of(copies) != here
     changed.rename(changed.with_name("other.py"))
-    assert digest_of(tmp_path, DECIDING) != here
+    assert digest_of(copies) != here
 
 
 def test_it_does_not_depend_on_where_the_process_stands(
@@ -40,7 +41,7 @@ def test_it_does_not_depend_on_where_the_process_stands(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     decider_version.cache_clear()
-    assert decider_version().endswith(digest_of(ROOT, DECIDING)[:16])
+    assert decider_version().endswith(digest_of(DECIDING)[:16])
 
 
 def test_a_chain_writes_it_into_every_record_under_the_hash() -> None:

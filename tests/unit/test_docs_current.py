@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from app.core.actions.stages import BUNDLE_FORM
-from app.core.quality_bundle.quality_models import QualityBundleFile
-from app.offline.policy_files import whole_bundle
-from app.offline.reference import FOLDER, SPECS, gate_shapes, reference_documents
-from app.stream.engine.outbox import home_of
+from sluice.core.actions.stages import BUNDLE_FORM
+from sluice.core.quality_bundle.quality_models import QualityBundleFile
+from sluice.offline.policy_files import whole_bundle
+from sluice.offline.reference import FOLDER, SPECS, gate_shapes, reference_documents
+from sluice.stream.engine.outbox import home_of
+from sluice_topics import records
+from sluice_topics.asyncapi import asyncapi, documents, public_topics, schema
+from sluice_topics.headers import input_headers, output_headers
 from tests.unit import escalation_records, memory_records, retrieval_records
 from tests.unit.records import HASH, action, ledger_records
-from topics import records
-from topics.asyncapi import asyncapi, documents, public_topics, schema
-from topics.headers import input_headers, output_headers
 
 if TYPE_CHECKING:
     from pydantic import BaseModel

@@ -14,23 +14,23 @@ import pytest
 from pydantic import TypeAdapter
 from typer.testing import CliRunner
 
-from app.cli.main import cli
-from app.core.actions.stages import BUNDLE_FORM, load_bundle
-from app.core.cases.cases import run_cases
-from app.core.policy.approval_policy import ApprovalPolicy
-from app.core.policy.bundle_cases import Case
-from app.core.policy.pattern_library import KnownAction
-from app.core.quality_bundle.quality_models import ContentJudge
-from app.core.registry.registry_entries import RegistryFile
-from app.offline.policy_files import whole_bundle
+from sluice.cli.main import cli
+from sluice.core.actions.stages import BUNDLE_FORM, load_bundle
+from sluice.core.cases.cases import run_cases
+from sluice.core.policy.approval_policy import ApprovalPolicy
+from sluice.core.policy.bundle_cases import Case
+from sluice.core.policy.pattern_library import KnownAction
+from sluice.core.quality_bundle.quality_models import ContentJudge
+from sluice.core.registry.registry_entries import RegistryFile
+from sluice.offline.policy_files import whole_bundle
+from sluice_topics.record_reading import Unreadable, read
+from sluice_topics.records import ProposedAction, ProposedMemoryWrite, ProposedRetrieval
 from tests.documents.blocks import NOT_RUN, RECORD, ROOT, RUN, Block, blocks, documents
-from topics.record_reading import Unreadable, read
-from topics.records import ProposedAction, ProposedMemoryWrite, ProposedRetrieval
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from topics.records.base import Record
+    from sluice_topics.records.base import Record
 
 ALL = [one for document in documents() for one in blocks(document)]
 RECORDS = [one for one in ALL if one.kind == RECORD and one.why_not_run is None]

@@ -44,7 +44,7 @@ def _found(parsed: Any) -> Iterator[str]:
                     yield from _found(one)
 
 
-@pytest.mark.parametrize("folder", ["app", "topics"])
+@pytest.mark.parametrize("folder", ["app/sluice", "topics/sluice_topics"])
 def test_no_expression_repeats_a_group_possessively(folder: str) -> None:
     found = {
         path.relative_to(ROOT).as_posix(): groups

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sluice_topics.headers import input_headers, output_headers, traceparent_for
 from tests.unit.records import ledger_records
-from topics.headers import input_headers, output_headers, traceparent_for
 
 LEDGER = ledger_records()
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"

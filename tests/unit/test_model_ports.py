@@ -8,17 +8,17 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
-from app.core.actions import grading
-from app.core.content import judge
-from app.core.content.judge import show_texts
-from app.core.foundation.requests import Request
-from app.core.memory import analysis
-from app.core.trust.in_force import PolicyError
-from app.model_ports import PROMPTS, analysis_ports, grader_ports
-from app.ports import AnalysisOff, Patient
-from app.setting_groups import AnalysisSettings, GraderSettings
-from app.settings import Settings
-from app.stream.engine.evaluation import Ports
+from sluice.core.actions import grading
+from sluice.core.content import judge
+from sluice.core.content.judge import show_texts
+from sluice.core.foundation.requests import Request
+from sluice.core.memory import analysis
+from sluice.core.trust.in_force import PolicyError
+from sluice.model_ports import PROMPTS, analysis_ports, grader_ports
+from sluice.ports import AnalysisOff, Patient
+from sluice.setting_groups import AnalysisSettings, GraderSettings
+from sluice.settings import Settings
+from sluice.stream.engine.evaluation import Ports
 from tests.adapters.asking import ORDINARY
 from tests.chat_api import refusal_of, ruling, speaking
 from tests.messages_api import Exchange, failing, judging, messages_api, saying

@@ -1,20 +1,40 @@
-"""A wheel has every file that the modules read beside themselves."""
+"""Mend 0: a wheel has every file that the modules read, and the shipped configuration."""
 
 from __future__ import annotations
 
-import tomllib
-from fnmatch import fnmatch
+import subprocess
+import sys
 from pathlib import Path
+from zipfile import ZipFile
+
+import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
+SOURCES = {"app/sluice": "sluice", "topics/sluice_topics": "sluice_topics", "config": "sluice/config"}
 
 
-def test_every_data_file_of_the_packages_is_packaged() -> None:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
-    patterns = project["tool"]["setuptools"]["package-data"]["*"]
-    files = [one for package in ("app", "topics") for one in (ROOT / package).rglob("*") if one.is_file()]
-    data = [one for one in files if one.suffix not in {".py", ".pyc"}]
-    assert {"page.html", "page.css", "log4j2.xml"} <= {one.name for one in data}
-    unpackaged = [str(one) for one in data if not any(fnmatch(one.name, pattern) for pattern in patterns)]
-    assert unpackaged == []
-    assert [str(one) for one in data if not (one.parent / "__init__.py").exists()] == []
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("wheel")
+    build = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(folder)]
+    subprocess.run(build, cwd=ROOT, check=True, capture_output=True)
+    (built,) = folder.glob("*.whl")
+    return built
+
+
+def test_the_wheel_has_every_file_of_the_packages_and_of_config(wheel: Path) -> None:
+    files = subprocess.run(
+        ["git", "ls-files", *SOURCES], cwd=ROOT, check=True, capture_output=True, text=True
+    )
+    wanted = set()
+    for name in files.stdout.splitlines():
+        source = next(one for one in SOURCES if name.startswith(f"{one}/"))
+        wanted.add(SOURCES[source] + name.removeprefix(source))
+    packed = {name for name in ZipFile(wheel).namelist() if ".dist-info/" not in name}
+    assert {"sluice/config/sluice.toml", "sluice/config/models/tokenizer.json"} <= wanted
+    assert packed == wanted
+
+
+def test_the_licence_is_in_the_wheel(wheel: Path) -> None:
+    (licence,) = [one for one in ZipFile(wheel).namelist() if one.endswith("licenses/LICENSE")]
+    assert b"Apache License" in ZipFile(wheel).read(licence)

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from load.inputs.malformed import kinds, readable
+from sluice_topics.catalog import MAX_INPUT_VALUE_BYTES
+from sluice_topics.record_reading import Unreadable, read
+from sluice_topics.records import ActionOutcome, ProposedAction, ReviewDecision
 from tests.unit.records import HASH, action, value
-from topics.catalog import MAX_INPUT_VALUE_BYTES
-from topics.record_reading import Unreadable, read
-from topics.records import ActionOutcome, ProposedAction, ReviewDecision
 
 KINDS = kinds()
 

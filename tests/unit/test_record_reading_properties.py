@@ -8,10 +8,10 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sluice_topics.json_text import json_path, parse
+from sluice_topics.record_reading import Unreadable, read
+from sluice_topics.records import ActionOutcome, ProposedAction, ReviewDecision, Verdict
 from tests.unit.records import action, value
-from topics.json_text import json_path, parse
-from topics.record_reading import Unreadable, read
-from topics.records import ActionOutcome, ProposedAction, ReviewDecision, Verdict
 
 KEYS = st.text(max_size=8)
 LEAVES = (

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from sluice_topics import records
+from sluice_topics.records import ProposedAction, Verdict
+from sluice_topics.records.base import LedgerRecord
+from sluice_topics.records.verdicts import OUTCOME_OF
 from tests.unit.records import action, ledger_records
-from topics import records
-from topics.records import ProposedAction, Verdict
-from topics.records.base import LedgerRecord
-from topics.records.verdicts import OUTCOME_OF
 
 LEDGER = ledger_records()
 

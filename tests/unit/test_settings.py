@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 from typer.testing import CliRunner
 
-from app.cli.main import cli
-from app.settings import DEFAULT_FILE, Settings, SettingsError, load_settings, no_root_keys
+from sluice.cli.main import cli
+from sluice.settings import DEFAULT_FILE, Settings, SettingsError, load_settings, no_root_keys
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -19,26 +19,26 @@ from typing import TYPE_CHECKING, Any
 
 from agent_os.semantic_policy import PolicyDenied, SemanticPolicyConfig, SemanticPolicyEngine
 
-from app.core.actions.fast_reject import FastReject
-from app.core.actions.stages import shipped_stages
-from app.core.foundation.arrival import Arrival
-from app.offline.action_evaluation import JudgedAction, judged
-from app.offline.scores import ActionScore, macro, scores
 from load.bench import measurement
 from load.bench.given import bench_policy, yardsticks
 from load.bench.given.action_events import AT_MS, events, of_panel, of_rows, panel
 from load.bench.given.pure import Pipeline
 from load.bench.given.yardsticks import by_kind, texts_of
 from load.bench.measurement import CpuClock, at_least, in_fresh_process, judge, reported, rounds_of
-from topics.catalog import ACTIONS
+from sluice.core.actions.fast_reject import FastReject
+from sluice.core.actions.stages import shipped_stages
+from sluice.core.foundation.arrival import Arrival
+from sluice.offline.action_evaluation import JudgedAction, judged
+from sluice.offline.scores import ActionScore, macro, scores
+from sluice_topics.catalog import ACTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from app.offline.panels import ActionRow
     from load.bench.given.yardsticks import Kind
     from load.bench.measurement import Extent, Figures, Judge, Measurement
-    from topics.records import ProposedAction
+    from sluice.offline.panels import ActionRow
+    from sluice_topics.records import ProposedAction
 
 EVENTS = 24_000
 CHUNK = 256

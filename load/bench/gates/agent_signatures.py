@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
-from app.client.sender import agent_signature
-from app.core.foundation.arrival import Arrival
-from app.core.registry.keys import SigningKey
 from load.bench import measurement
 from load.bench.given import bench_env, bench_policy
 from load.bench.given.action_events import AGENT, AT_MS, events
 from load.bench.given.pure import Pipeline
 from load.bench.measurement import CpuClock, at_most, in_fresh_process, judge, reported
-from topics.agent_signature import read_signature, signed_bytes
-from topics.catalog import ACTIONS, VERDICTS
+from sluice.client.sender import agent_signature
+from sluice.core.foundation.arrival import Arrival
+from sluice.core.registry.keys import SigningKey
+from sluice_topics.agent_signature import read_signature, signed_bytes
+from sluice_topics.catalog import ACTIONS, VERDICTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

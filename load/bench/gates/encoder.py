@@ -15,10 +15,6 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from app.adapters.sentence_encoder import EncoderSettings, SentenceEncoder
-from app.core.memory.similarity import similarity_request, windows_of
-from app.core.policy.similarity_settings import EMBEDDING
-from app.stream.engine.evaluation import Ports
 from load.bench import measurement
 from load.bench.given import bench_policy
 from load.bench.given.bench_env import cpu_s
@@ -26,13 +22,17 @@ from load.bench.given.memory_writes import CHARACTERS, arrivals, texts
 from load.bench.given.pure import Pipeline
 from load.bench.given.yardsticks import BareEncoder
 from load.bench.measurement import CpuClock, at_least, judge, reported, rounds_of
+from sluice.adapters.sentence_encoder import EncoderSettings, SentenceEncoder
+from sluice.core.memory.similarity import similarity_request, windows_of
+from sluice.core.policy.similarity_settings import EMBEDDING
+from sluice.stream.engine.evaluation import Ports
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from app.core.policy.policy import Policy
-    from app.core.policy.similarity_settings import SimilaritySettings
     from load.bench.measurement import Extent, Figures, Judge, Measurement
+    from sluice.core.policy.policy import Policy
+    from sluice.core.policy.similarity_settings import SimilaritySettings
 
 WRITES = 100
 DENSE = 4

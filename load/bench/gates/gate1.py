@@ -18,23 +18,23 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from app.core.actions.fast_reject import FastReject
-from app.core.actions.rules import Rules
-from app.core.cel.cel_values import MAX_ALL_ITEMS, MAX_ALL_TEXT, MAX_ITEMS, MAX_TEXT
-from app.core.commands.leaves import leaves
 from load.bench import measurement
 from load.bench.given import bench_policy
 from load.bench.given.action_events import AGENT, SESSION, at, context, milliseconds, of_panel, panel
 from load.bench.given.bench_policy import RULES
 from load.bench.given.hard_texts import Mutation, marks_in
 from load.bench.measurement import at_most, judge, reported, rounds_of
+from sluice.core.actions.fast_reject import FastReject
+from sluice.core.actions.rules import Rules
+from sluice.core.cel.cel_values import MAX_ALL_ITEMS, MAX_ALL_TEXT, MAX_ITEMS, MAX_TEXT
+from sluice.core.commands.leaves import leaves
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from app.core.actions.stage import ActionContext
-    from app.core.policy.policy import PointParts
     from load.bench.measurement import Extent, Figures, Judge, Measurement
+    from sluice.core.actions.stage import ActionContext
+    from sluice.core.policy.policy import PointParts
 
 BYTES = 64 * 1024
 _SENTENCE = "the account of every customer was moved to another region before the report was due again"

@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import SecretStr
 
-from app.adapters.models.anthropic_model import AnthropicModel
-from app.adapters.models.guarded_model import GuardedModel, LoadLimits
-from app.adapters.models.kept_answers import KeptAnswers, SharedAnswers
-from app.adapters.models.model_api import ModelApiSettings
-from app.adapters.models.prompted_port import PromptedPort
-from app.core.actions.grading import GRADE
-from app.core.foundation.prompts import user_turn
 from load.bench import measurement
 from load.bench.measurement import at_least, at_most, judge, none, reported, rounds_of
 from load.sites.model_server import KEY, MODEL, ModelServer
 from load.sites.redis_server import RedisServer
+from sluice.adapters.models.anthropic_model import AnthropicModel
+from sluice.adapters.models.guarded_model import GuardedModel, LoadLimits
+from sluice.adapters.models.kept_answers import KeptAnswers, SharedAnswers
+from sluice.adapters.models.model_api import ModelApiSettings
+from sluice.adapters.models.prompted_port import PromptedPort
+from sluice.core.actions.grading import GRADE
+from sluice.core.foundation.prompts import user_turn
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

@@ -15,18 +15,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from app.adapters.encoded_libraries import closest
-from app.adapters.encoder_model import NUMBERS
-from app.adapters.pattern_files import read_libraries
-from app.adapters.sentence_encoder import EncoderSettings, SentenceEncoder
-from app.core.actions.action_similarity import ActionCalibration, SimilarityPolicy, similarity_question
-from app.core.memory.similarity import windows_of
-from app.core.policy.pattern_library import CLOSEST, MOST_PATTERNS, render_call
 from load.bench import measurement
 from load.bench.given.action_events import panel, salted
 from load.bench.given.bench_env import cpu_s
 from load.bench.given.yardsticks import BareEncoder
 from load.bench.measurement import CpuClock, at_least, at_most, judge, reported, rounds_of
+from sluice.adapters.encoded_libraries import closest
+from sluice.adapters.encoder_model import NUMBERS
+from sluice.adapters.pattern_files import read_libraries
+from sluice.adapters.sentence_encoder import EncoderSettings, SentenceEncoder
+from sluice.core.actions.action_similarity import ActionCalibration, SimilarityPolicy, similarity_question
+from sluice.core.memory.similarity import windows_of
+from sluice.core.policy.pattern_library import CLOSEST, MOST_PATTERNS, render_call
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -38,8 +38,8 @@ from load.bench.measurement import CpuClock, at_least, at_most, in_fresh_process
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from app.core.foundation.arrival import Arrival
     from load.bench.measurement import Extent, Figures, Judge, Measurement
+    from sluice.core.foundation.arrival import Arrival
 
 WRITES = 3_000
 CHUNK = 100

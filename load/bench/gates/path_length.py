@@ -9,30 +9,30 @@ from __future__ import annotations
 
 import sys
 from dataclasses import replace
-from pathlib import Path
 from statistics import median_low
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import orjson
 
-from app.core.decide.kinds import BY_TOPIC
-from app.core.foundation.arrival import Arrival
-from app.stream.engine.engine_settings import EngineSettings
-from app.stream.engine.evaluation import Ports
-from app.stream.engine.outbox import home_of
-from app.stream.engine.partition import Partition, Surroundings
+from load import ROOT
 from load.bench.given import action_events, bench_policy, items, memory_writes
-from topics.catalog import ACTIONS, CATALOG
+from sluice.core.decide.kinds import BY_TOPIC
+from sluice.core.foundation.arrival import Arrival
+from sluice.stream.engine.engine_settings import EngineSettings
+from sluice.stream.engine.evaluation import Ports
+from sluice.stream.engine.outbox import home_of
+from sluice.stream.engine.partition import Partition, Surroundings
+from sluice_topics.catalog import ACTIONS, CATALOG
 
 if TYPE_CHECKING:
     from types import FrameType
 
-    from app.core.decide.decision_point import DecisionPoint
+    from sluice.core.decide.decision_point import DecisionPoint
 
 INPUTS = 24
 TEXT = "The meeting about order {} is on Friday."
 _PARTITIONS = 8
-_COUNTED = tuple(f"{Path(__file__).resolve().parents[3] / name}/" for name in ("app", "topics"))
+_COUNTED = tuple(f"{ROOT / name}/" for name in ("app", "topics"))
 _SETTINGS = EngineSettings(
     input_topics=tuple(BY_TOPIC),
     real_names={topic.name: topic.name for topic in CATALOG},

@@ -23,16 +23,6 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from app.core.decide.kinds import message_of
-from app.core.decide.replay import drive, nobody
-from app.core.foundation.canonical import canonical
-from app.core.foundation.chain import Chain
-from app.core.reports.ledger_values import DECISION, LedgerValues
-from app.core.reports.report import quality_report
-from app.core.reports.report_tally import QualityTally
-from app.core.state.decision import Shared
-from app.core.state.session import SessionState, session_key
-from app.offline.record_files import read_export
 from load.bench import measurement
 from load.bench.given import bench_policy, yardsticks
 from load.bench.given.action_events import AT_MS
@@ -40,16 +30,26 @@ from load.bench.given.bench_env import resident_kb_of
 from load.bench.given.items import Bodies, Shape, arrivals
 from load.bench.given.pure import Pipeline
 from load.bench.measurement import CpuClock, Figures, at_least, at_most, judge, reported, rounds_of
-from topics.catalog import QUALITY_DECISIONS
-from topics.records import ProposedRetrieval
+from sluice.core.decide.kinds import message_of
+from sluice.core.decide.replay import drive, nobody
+from sluice.core.foundation.canonical import canonical
+from sluice.core.foundation.chain import Chain
+from sluice.core.reports.ledger_values import DECISION, LedgerValues
+from sluice.core.reports.report import quality_report
+from sluice.core.reports.report_tally import QualityTally
+from sluice.core.state.decision import Shared
+from sluice.core.state.session import SessionState, session_key
+from sluice.offline.record_files import read_export
+from sluice_topics.catalog import QUALITY_DECISIONS
+from sluice_topics.records import ProposedRetrieval
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from app.core.decide.decision_point import DecisionPoint
-    from app.core.foundation.arrival import Arrival
-    from app.core.foundation.chain import OutRecord
     from load.bench.measurement import Extent, Judge, Measurement
+    from sluice.core.decide.decision_point import DecisionPoint
+    from sluice.core.foundation.arrival import Arrival
+    from sluice.core.foundation.chain import OutRecord
 
 ITEMS = 60_000
 READ_ITEMS = 3_000

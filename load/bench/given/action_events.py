@@ -14,19 +14,19 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from app.core.actions.assessment import assess, read_seen, standing_of
-from app.core.commands.languages import language_of
-from app.core.state.draft import SessionDraft
-from app.core.state.session import SessionState, session_key
-from app.offline.panels import load_panel
-from topics.records import ProposedAction
+from sluice.core.actions.assessment import assess, read_seen, standing_of
+from sluice.core.commands.languages import language_of
+from sluice.core.state.draft import SessionDraft
+from sluice.core.state.session import SessionState, session_key
+from sluice.offline.panels import load_panel
+from sluice_topics.records import ProposedAction
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from app.core.actions.stage import ActionContext, Stage
-    from app.core.policy.policy import PointParts
-    from app.offline.panels import ActionRow
+    from sluice.core.actions.stage import ActionContext, Stage
+    from sluice.core.policy.policy import PointParts
+    from sluice.offline.panels import ActionRow
 
 PLACES = (
     Path(__file__).resolve().parents[4] / "shared" / "data" / "panel",

@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING, Any
 import aiokafka
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
-from app.adapters.kafka import kafka_topics
-from app.cli.demo.throwaway_trust import ThrowawayTrust, publish_policy
-from app.settings import ROOT
+from load import ROOT
 from load.bench.given import action_events, bench_policy
-from topics.catalog import ACTIONS, SESSIONS_CHANGELOG, VERDICTS
-from topics.layout import TopicLayout
+from sluice.adapters.kafka import kafka_topics
+from sluice.cli.demo.throwaway_trust import ThrowawayTrust, publish_policy
+from sluice_topics.catalog import ACTIONS, SESSIONS_CHANGELOG, VERDICTS
+from sluice_topics.layout import TopicLayout
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -166,7 +166,7 @@ def process(
 def worker(round_: Round, **more: str) -> Iterator[subprocess.Popen[bytes]]:
     """`sluice worker`, started."""
     log = round_.work / f"{round_.name}.log"
-    with process(["-m", "app", "worker"], round_.environment(**more), log) as child:
+    with process(["-m", "sluice", "worker"], round_.environment(**more), log) as child:
         yield child
 
 

@@ -14,30 +14,31 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from app.bootstrap import build_decision_point
-from app.core.actions.stages import load_bundle
-from app.core.foundation.strict import json_object
-from app.core.policy.policy import PointParts, Policy, standings
-from app.core.quality_bundle.quality_bundle import load_quality_bundle
-from app.core.registry.loading import load_registry
-from app.offline.policy_files import whole_bundle
-from app.settings import ROOT, Settings
 from load.bench.given import items
 from load.bench.given.action_events import AGENT, MAX_ID, panel
 from load.sites import quality_policy
+from sluice.bootstrap import build_decision_point
+from sluice.core.actions.stages import load_bundle
+from sluice.core.foundation.strict import json_object
+from sluice.core.policy.policy import PointParts, Policy, standings
+from sluice.core.quality_bundle.quality_bundle import load_quality_bundle
+from sluice.core.registry.loading import load_registry
+from sluice.offline.policy_files import whole_bundle
+from sluice.settings import Settings
+from sluice.shipped import SHIPPED_FILES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from app.cli.demo.throwaway_trust import ControlRecord, ThrowawayTrust
-    from app.core.decide.decision_point import DecisionPoint
+    from sluice.cli.demo.throwaway_trust import ControlRecord, ThrowawayTrust
+    from sluice.core.decide.decision_point import DecisionPoint
 
 BUNDLE = "load.bench"
 TENANT = "bench"
 LIKENED = "load.bench.likened"
 """An agent, and the bundle that it has."""
-SHIPPED = ROOT / "config" / "bundles" / "default.json"
-LIBRARY = ROOT / "config" / "bundles" / "content" / "library.json"
+SHIPPED = SHIPPED_FILES / "bundles" / "default.json"
+LIBRARY = SHIPPED_FILES / "bundles" / "content" / "library.json"
 PATIENCE_MS = 600_000
 """No answer is late here: what is late is not measured."""
 _TOOL = {"tier": "T2", "action_type": "OTHER", "reversible": True, "trusts_row_claims": True}

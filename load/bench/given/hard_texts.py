@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from app.core.text.decodings import MORSE
 from load.bench.given.memory_writes import rows_of, salted
+from sluice.core.text.decodings import MORSE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

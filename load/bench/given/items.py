@@ -12,19 +12,19 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from app.core.foundation.arrival import Arrival
-from app.core.foundation.clock import rfc3339
-from app.core.registry.quality_entries import provenance_id
-from app.settings import ROOT
 from load.bench.given import memory_writes
 from load.bench.given.action_events import AT_MS
-from topics.catalog import RETRIEVALS
+from sluice.core.foundation.arrival import Arrival
+from sluice.core.foundation.clock import rfc3339
+from sluice.core.registry.quality_entries import provenance_id
+from sluice.shipped import SHIPPED_FILES
+from sluice_topics.catalog import RETRIEVALS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 AGENT = "bench-agent"
-QUALITY = ROOT / "config" / "quality" / "default.json"
+QUALITY = SHIPPED_FILES / "quality" / "default.json"
 REFERENCES = 50
 CLASSES = ("legal_text", "product_pricing", "internal_policy", "public_reference")
 HOUR_MS = 3_600_000

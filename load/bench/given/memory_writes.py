@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import orjson
 
-from app.core.foundation.arrival import Arrival
-from app.core.foundation.clock import rfc3339
-from app.offline.panels import WriteRow, load_mixed
 from load.bench.given.action_events import AGENT, AT_MS, found
-from topics.catalog import MEMORY_WRITES
+from sluice.core.foundation.arrival import Arrival
+from sluice.core.foundation.clock import rfc3339
+from sluice.offline.panels import WriteRow, load_mixed
+from sluice_topics.catalog import MEMORY_WRITES
 
 if TYPE_CHECKING:
     import random

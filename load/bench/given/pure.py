@@ -5,28 +5,28 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from app.core.decide.kinds import message_of
-from app.core.decide.replay import drive, nobody
-from app.core.foundation.canonical import canonical
-from app.core.foundation.chain import Chain
-from app.core.state.book import Book
-from app.core.state.decision import Shared
-from app.core.state.history import UNSEEN, SourceName
-from app.core.state.session import SessionState, session_key
-from topics.catalog import BY_NAME, SOURCE_FEEDBACK
-from topics.json_text import Unreadable
-from topics.records import SourceFeedback
+from sluice.core.decide.kinds import message_of
+from sluice.core.decide.replay import drive, nobody
+from sluice.core.foundation.canonical import canonical
+from sluice.core.foundation.chain import Chain
+from sluice.core.state.book import Book
+from sluice.core.state.decision import Shared
+from sluice.core.state.history import UNSEEN, SourceName
+from sluice.core.state.session import SessionState, session_key
+from sluice_topics.catalog import BY_NAME, SOURCE_FEEDBACK
+from sluice_topics.json_text import Unreadable
+from sluice_topics.records import SourceFeedback
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from app.core.decide.decision_point import DecisionPoint
-    from app.core.decide.kinds import Message
-    from app.core.foundation.arrival import Arrival
-    from app.core.foundation.chain import OutRecord
-    from app.core.state.decision import Decision
-    from app.core.state.history import History
-    from app.stream.engine.evaluation import Ports
+    from sluice.core.decide.decision_point import DecisionPoint
+    from sluice.core.decide.kinds import Message
+    from sluice.core.foundation.arrival import Arrival
+    from sluice.core.foundation.chain import OutRecord
+    from sluice.core.state.decision import Decision
+    from sluice.core.state.history import History
+    from sluice.stream.engine.evaluation import Ports
 
 _LEDGER = frozenset(name for name, topic in BY_NAME.items() if topic.ledger)
 

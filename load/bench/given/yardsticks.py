@@ -21,17 +21,17 @@ from sqlglot.errors import SqlglotError
 from tokenizers import Tokenizer
 from tree_sitter import Language, Parser
 
-from app.adapters.encoder_model import MODEL, MODELS, PIECES, TOKENIZER, TOKENS
-from app.core.commands.languages import language_of
-from app.core.commands.leaves import leaves
-from app.core.rules.rule import Rule
-from app.core.rules.variables import VARIABLES
-from topics.records import ProposedAction
+from sluice.adapters.encoder_model import MODEL, MODELS, PIECES, TOKENIZER, TOKENS
+from sluice.core.commands.languages import language_of
+from sluice.core.commands.leaves import leaves
+from sluice.core.rules.rule import Rule
+from sluice.core.rules.variables import VARIABLES
+from sluice_topics.records import ProposedAction
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from app.offline.panels import ActionRow
+    from sluice.offline.panels import ActionRow
 
 
 Kind = Literal["plain", "sql", "shell"]

@@ -17,8 +17,8 @@ import aiokafka
 import orjson
 import uvloop
 
-from app.core.foundation.arrival import verdict_id
-from topics.catalog import ACTIONS
+from sluice.core.foundation.arrival import verdict_id
+from sluice_topics.catalog import ACTIONS
 
 HEADERS = 13
 ID_HEADER = "ce_id"

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from app.core.state.session import KEY_PREFIX
 from load.bench.given import action_events, bench_env, memory_writes
 from load.bench.workers.latency import ONE_IN, Beside, Latency, Message, Probe, by_turns
-from topics.catalog import (
+from sluice.core.state.session import KEY_PREFIX
+from sluice_topics.catalog import (
     ACTIONS,
     MEMORY_DECISIONS,
     MEMORY_WRITES,
@@ -27,7 +27,7 @@ from topics.catalog import (
     SESSIONS_CHANGELOG,
     VERDICTS,
 )
-from topics.records.base import MAX_COUNT
+from sluice_topics.records.base import MAX_COUNT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

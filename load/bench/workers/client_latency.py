@@ -13,12 +13,12 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from app.client import AsyncGateClient, ClientOptions
 from load.bench.given import action_events, bench_env
 from load.bench.workers import latency
 from load.bench.workers.latency import SESSIONS, WARM_UP_S, Latency, Message, Probe
 from load.bench.workers.throughput import Sizes, bare_arguments
-from topics.catalog import ACTIONS
+from sluice.client import AsyncGateClient, ClientOptions
+from sluice_topics.catalog import ACTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any
 
 import httpx2
 
-from app.gateway.http.api_keys import ApiKeyFile, new_key, write_keys
 from load.bench.given import action_events, bench_env, bench_policy
 from load.bench.workers import latency
 from load.bench.workers.latency import SESSIONS, WARM_UP_S, Latency
 from load.bench.workers.throughput import bare_arguments
-from topics.catalog import VERDICTS
+from sluice.gateway.http.api_keys import ApiKeyFile, new_key, write_keys
+from sluice_topics.catalog import VERDICTS
 
 if TYPE_CHECKING:
     import subprocess
@@ -35,7 +35,7 @@ RATE, SECONDS = 100, 24
 POLLS, POLL_S = 2_000, 25
 SETTLE_S = 10.0
 PATIENCE_S = 120.0
-GATEWAY = ["-c", "from app.cli.main import main; main()", "gateway"]
+GATEWAY = ["-c", "from sluice.cli.main import main; main()", "gateway"]
 
 
 @asynccontextmanager

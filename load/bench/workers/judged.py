@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from app.core.actions.grader import Grader
 from load.bench.given import action_events, bench_env
 from load.bench.measurement import at_least, reported
 from load.bench.workers.bystanders import RATE, TURN_S, TURN_WARM_UP_S, TURNS
 from load.bench.workers.latency import ONE_IN, Beside, Message, by_turns, compare_beside
 from load.sites.model_server import ModelServer
-from topics.catalog import ACTIONS, VERDICTS
+from sluice.core.actions.grader import Grader
+from sluice_topics.catalog import ACTIONS, VERDICTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -13,7 +13,7 @@ from load.bench.given import action_events, bench_env
 from load.bench.given.bench_env import PARTITIONS, Round
 from load.bench.measurement import at_most, none, reported
 from load.bench.workers.throughput import Sizes, bare_arguments
-from topics.catalog import ACTIONS, VERDICTS
+from sluice_topics.catalog import ACTIONS, VERDICTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

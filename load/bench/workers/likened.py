@@ -17,7 +17,7 @@ from load.bench.given import action_events, bench_env
 from load.bench.given.bench_policy import LIKENED
 from load.bench.workers.bystanders import ENCODER, RATE, TURN_S, TURN_WARM_UP_S, TURNS
 from load.bench.workers.latency import ONE_IN, Beside, Message, by_turns
-from topics.catalog import ACTIONS, VERDICTS
+from sluice_topics.catalog import ACTIONS, VERDICTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -12,7 +12,7 @@ from load.bench.given import bench_env, items
 from load.bench.measurement import Measurement, at_most, none, reported
 from load.bench.workers.latency import LINGER_MS, SECONDS, SESSIONS, WARM_UP_S, Latency, Message, Probe
 from load.bench.workers.throughput import Sizes, bare_arguments
-from topics.catalog import QUALITY_DECISIONS, RETRIEVALS, SERVED, SESSIONS_CHANGELOG
+from sluice_topics.catalog import QUALITY_DECISIONS, RETRIEVALS, SERVED, SESSIONS_CHANGELOG
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Sequence

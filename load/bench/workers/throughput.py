@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from load.bench.given import action_events, bench_env
-from topics.catalog import ACTIONS, SESSIONS_CHANGELOG, VERDICTS
+from sluice_topics.catalog import ACTIONS, SESSIONS_CHANGELOG, VERDICTS
 
 if TYPE_CHECKING:
     from load.bench.given.bench_env import Round

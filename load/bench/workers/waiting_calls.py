@@ -10,7 +10,7 @@ import asyncio
 import sys
 from pathlib import Path
 
-from app.client import AsyncGateClient, ClientOptions
+from sluice.client import AsyncGateClient, ClientOptions
 
 PATIENCE_S = 240.0
 PAGE_KB = 4

@@ -13,8 +13,9 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from app.gateway.openapi_shapes import EvaluationResponse
 from load.sites import neutral_policy
+from sluice.gateway.openapi_shapes import EvaluationResponse
+from sluice_topics.catalog import ACTIONS, VERDICTS
 from tests.kafka.gateway_process import (
     ESCALATING_TOOL,
     OTHER_AGENT,
@@ -25,7 +26,6 @@ from tests.kafka.gateway_process import (
     action,
 )
 from tests.kafka.installation import publish, stored
-from topics.catalog import ACTIONS, VERDICTS
 
 if TYPE_CHECKING:
     from load.sites.site import Site

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from load.sites import neutral_policy
+from sluice_topics.catalog import MEMORY_DECISIONS, MEMORY_WRITES, SESSION_EVENTS
 from tests.kafka.gateway_process import OTHER_TENANT, Gateway, action, running_gateway
 from tests.kafka.installation import stored
 from tests.kafka.memories import write
 from tests.kafka.retrievals import item
 from tests.unit.gateway.test_response_headers import parse_mnemom_verdict
-from topics.catalog import MEMORY_DECISIONS, MEMORY_WRITES, SESSION_EVENTS
 
 if TYPE_CHECKING:
     from load.sites.site import Site

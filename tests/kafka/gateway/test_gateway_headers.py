@@ -12,12 +12,12 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from app.gateway.http.response_headers import EXPOSED
 from load.sites import neutral_policy
+from sluice.gateway.http.response_headers import EXPOSED
+from sluice_topics.catalog import ACTIONS, VERDICTS
 from tests.kafka.gateway_process import ESCALATING_TOOL, Gateway, action, running_gateway
 from tests.kafka.installation import publish, stored
 from tests.unit.gateway.test_response_headers import RETIRED, SPELLINGS, parse_mnemom_verdict
-from topics.catalog import ACTIONS, VERDICTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

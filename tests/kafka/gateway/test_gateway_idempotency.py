@@ -14,9 +14,9 @@ import httpx2
 import pytest
 
 from load.sites import neutral_policy
+from sluice_topics.catalog import ACTIONS, VERDICTS
 from tests.kafka.gateway_process import Gateway, action, running_gateway
 from tests.kafka.installation import stored
-from topics.catalog import ACTIONS, VERDICTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

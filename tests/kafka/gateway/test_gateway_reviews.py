@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from app.cli.demo.throwaway_trust import OWNER, REVIEWER
-from app.core.trust.signing import signed_review
 from load.sites import neutral_policy, quality_policy
+from sluice.cli.demo.throwaway_trust import OWNER, REVIEWER
+from sluice.core.trust.signing import signed_review
 from tests.kafka.gateway_process import (
     ESCALATING_TOOL,
     OTHER_TENANT,

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from typer import Context
 from typer.testing import CliRunner
 
-from app.cli import output
-from app.cli.main import cli, load_verb
-from app.verifier.__main__ import json_line
+from sluice.cli import output
+from sluice.cli.main import cli, load_verb
+from sluice.verifier.__main__ import json_line
 from tests.unit.cli.machine.test_decide_memories import decide, folder
 from tests.unit.core.rerun.reruns import memory_write
 

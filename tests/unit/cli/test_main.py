@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from typer.testing import CliRunner
 
-from app.cli.main import VERBS, cli, load_verb
+from sluice.cli.main import VERBS, cli, load_verb
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,15 +22,15 @@ HEAVY = (
     "faust",
     "re2",
     "sqlglot",
-    "app.core.policy.bundles",
-    "app.settings",
+    "sluice.core.policy.bundles",
+    "sluice.settings",
     "topics",
 )
 
 
 def test_the_list_of_verbs_imports_none_of_them() -> None:
     program = (
-        "import sys\nfrom typer.testing import CliRunner\nfrom app.cli.main import cli\n"
+        "import sys\nfrom typer.testing import CliRunner\nfrom sluice.cli.main import cli\n"
         "assert CliRunner().invoke(cli, ['--help']).exit_code == 0\n"
         f"print([name for name in {HEAVY!r} if name in sys.modules])"
     )

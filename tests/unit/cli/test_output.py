@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from app.cli.output import MARGIN, quoted, visible
+from sluice.cli.output import MARGIN, quoted, visible
 
 
 def printed(text: str, most: int = 10**6) -> str:

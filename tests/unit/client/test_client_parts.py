@@ -11,16 +11,16 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
-from app.client.answers import InputPlace
-from app.client.journal import Journal
-from app.client.sender import signature_of
-from app.core.registry.keys import signed_by
-from topics.agent_signature import read_signature, signed_bytes
-from topics.records import ActionOutcome
+from sluice.client.answers import InputPlace
+from sluice.client.journal import Journal
+from sluice.client.sender import signature_of
+from sluice.core.registry.keys import signed_by
+from sluice_topics.agent_signature import read_signature, signed_bytes
+from sluice_topics.records import ActionOutcome
 
 ONLY = """
 import sys
-allowed = set(sys.stdlib_module_names) | {"app", "topics", "aiokafka", "pydantic", "pydantic_core",
+allowed = set(sys.stdlib_module_names) | {"sluice", "sluice_topics", "aiokafka", "pydantic", "pydantic_core",
     "cryptography", "_cffi_backend", "cffi", "annotated_types", "typing_extensions", "typing_inspection",
     "async_timeout", "packaging", "cramjam", "_cython_3_1_4", "_pytest", "sitecustomize"}
 class Refuse:
@@ -29,16 +29,16 @@ class Refuse:
         if top not in allowed and not top.startswith("_"):
             raise ModuleNotFoundError(f"the client imports {name}")
 sys.meta_path.insert(0, Refuse())
-import app.client, topics.headers, aiokafka
+import sluice.client, sluice_topics.headers, aiokafka
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
-strange = [m for m in sys.modules if m.startswith("app.") and not m.startswith("app.client")]
+strange = [m for m in sys.modules if m.startswith("app.") and not m.startswith("sluice.client")]
 assert not strange, strange
 """
 LIGHT = """
 import sys
-import app.client
-heavy = [m for m in ("aiokafka", "pydantic", "cryptography", "topics.catalog") if m in sys.modules]
+import sluice.client
+heavy = [m for m in ("aiokafka", "pydantic", "cryptography", "sluice_topics.catalog") if m in sys.modules]
 assert not heavy, heavy
 """
 
@@ -117,7 +117,7 @@ def test_ids_of_another_session_are_other_actions() -> None:
 
 def _opened_soon(path: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("app.client.journal.BUSY_S", 0.1)
+        patch.setattr("sluice.client.journal.BUSY_S", 0.1)
         Journal(path)
 
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from app.core.actions.stages import load_bundle, shipped_stages
-from app.core.decide.decision_point import DecisionPoint
-from app.core.decide.replay import decide
-from app.core.foundation.arrival import Arrival
-from app.core.policy.policy import Policy
-from app.core.registry.loading import load_registry
-from app.core.state.session import Account, SessionState, session_key
-from app.offline.policy_files import whole_bundle
+from sluice.core.actions.stages import load_bundle, shipped_stages
+from sluice.core.decide.decision_point import DecisionPoint
+from sluice.core.decide.replay import decide
+from sluice.core.foundation.arrival import Arrival
+from sluice.core.policy.policy import Policy
+from sluice.core.registry.loading import load_registry
+from sluice.core.state.session import Account, SessionState, session_key
+from sluice.offline.policy_files import whole_bundle
+from sluice_topics.catalog import ACTIONS
 from tests.unit.core.scene import LIMITS, ROOT, START, bundle, entry, verdict_of
-from topics.catalog import ACTIONS
 
 SHIPPED_ENTRIES = json.loads((ROOT / "config" / "registry.json").read_text())["entries"]
 FINANCE = load_bundle(whole_bundle(ROOT / "config" / "bundles" / "finance.recon.v0.json"))

@@ -13,27 +13,27 @@ from typing import TYPE_CHECKING, Any
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from app.core.actions.stage import PASSED, StageResult
-from app.core.actions.stages import load_bundle, shipped_stages
-from app.core.decide.decision_point import DecisionPoint
-from app.core.foundation.arrival import Arrival
-from app.core.foundation.canonical import canonical
-from app.core.foundation.limits import SessionLimits
-from app.core.policy.policy import Policy
-from app.core.registry.loading import load_registry
-from app.core.state.session import SessionState, session_key
-from app.offline.policy_files import whole_bundle
-from topics.record_reading import Unreadable, read
-from topics.records import ActionOutcome, ProposedAction
+from sluice.core.actions.stage import PASSED, StageResult
+from sluice.core.actions.stages import load_bundle, shipped_stages
+from sluice.core.decide.decision_point import DecisionPoint
+from sluice.core.foundation.arrival import Arrival
+from sluice.core.foundation.canonical import canonical
+from sluice.core.foundation.limits import SessionLimits
+from sluice.core.policy.policy import Policy
+from sluice.core.registry.loading import load_registry
+from sluice.core.state.session import SessionState, session_key
+from sluice.offline.policy_files import whole_bundle
+from sluice_topics.record_reading import Unreadable, read
+from sluice_topics.records import ActionOutcome, ProposedAction
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
 
-    from app.core.actions.stage import ActionContext, Stage
-    from app.core.foundation.requests import Answer, Request
-    from app.core.policy.bundles import Bundle
-    from app.core.registry.registry import Registry
-    from app.core.state.decision import Decision
+    from sluice.core.actions.stage import ActionContext, Stage
+    from sluice.core.foundation.requests import Answer, Request
+    from sluice.core.policy.bundles import Bundle
+    from sluice.core.registry.registry import Registry
+    from sluice.core.state.decision import Decision
 
 ROOT = Path(__file__).resolve().parents[3]
 BUNDLE_BYTES = whole_bundle(ROOT / "config" / "bundles" / "default.json")

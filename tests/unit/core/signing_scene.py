@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from app.core.rerun.walk import recorded_decision
+from sluice.core.rerun.walk import recorded_decision
+from sluice_topics.agent_signature import AgentSignature, signed_bytes
+from sluice_topics.catalog import ACTIONS, MEMORY_WRITES, OUTCOMES, QUALITY_DECISIONS, RETRIEVALS
 from tests.unit.core.rerun.reruns import Case, memory_write
 from tests.unit.core.scene import MINUTE, action, entry, outcome, public_key
-from topics.agent_signature import AgentSignature, signed_bytes
-from topics.catalog import ACTIONS, MEMORY_WRITES, OUTCOMES, QUALITY_DECISIONS, RETRIEVALS
 
 if TYPE_CHECKING:
-    from app.core.foundation.arrival import Arrival
-    from app.core.state.decision import Decision
-    from app.core.state.session import SessionState
+    from sluice.core.foundation.arrival import Arrival
+    from sluice.core.state.decision import Decision
+    from sluice.core.state.session import SessionState
 
 WINDOW_MS = 5 * MINUTE
 OWN, NEXT, CHILD, STRANGE = (Ed25519PrivateKey.from_private_bytes(bytes([n] * 32)) for n in (1, 2, 3, 4))

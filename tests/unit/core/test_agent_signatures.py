@@ -6,10 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from app.core.decide.kinds import message_of
-from app.core.foundation.clock import rfc3339
-from app.core.foundation.errors import RegistryError
-from app.core.state.nonces import MOST_NONCES
+from sluice.core.decide.kinds import message_of
+from sluice.core.foundation.clock import rfc3339
+from sluice.core.foundation.errors import RegistryError
+from sluice.core.state.nonces import MOST_NONCES
+from sluice_topics.catalog import ACTIONS, MEMORY_WRITES, OUTCOMES, RETRIEVALS
+from sluice_topics.record_reading import Unreadable
 from tests.unit.core.scene import MINUTE, START, point, registry
 from tests.unit.core.signing_scene import (
     ID,
@@ -25,8 +27,6 @@ from tests.unit.core.signing_scene import (
     sign,
     signing_agent,
 )
-from topics.catalog import ACTIONS, MEMORY_WRITES, OUTCOMES, RETRIEVALS
-from topics.record_reading import Unreadable
 
 TOPICS = (ACTIONS, MEMORY_WRITES, RETRIEVALS, OUTCOMES)
 

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sluice_topics.fields import callers_word, input_records
+from sluice_topics.records import ProposedAction
+from sluice_topics.records.base import BY_RULES, Record
+from sluice_topics.records.inputs import ActionType
 from tests.unit.core.callers_scene import operator, verdict
-from topics.fields import callers_word, input_records
-from topics.records import ProposedAction
-from topics.records.base import BY_RULES, Record
-from topics.records.inputs import ActionType
 
 CALLS: list[dict[str, Any]] = [
     {"toolName": "search_records", "parameters": {"table": "orders"}},

@@ -7,14 +7,14 @@ from dataclasses import replace
 
 import pytest
 
-from app.core.actions.stages import shipped_stages
-from app.core.decide.decision_point import DecisionPoint
-from app.core.decide.replay import decide
-from app.core.foundation.arrival import Arrival
-from app.core.state.session import SessionState, session_key
+from sluice.core.actions.stages import shipped_stages
+from sluice.core.decide.decision_point import DecisionPoint
+from sluice.core.decide.replay import decide
+from sluice.core.foundation.arrival import Arrival
+from sluice.core.state.session import SessionState, session_key
+from sluice_topics.catalog import ACTIONS
 from tests.unit.core.callers_scene import POINT, verdict
 from tests.unit.core.scene import LIMITS, START, verdict_of
-from topics.catalog import ACTIONS
 
 
 @pytest.mark.parametrize(

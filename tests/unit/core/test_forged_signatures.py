@@ -6,6 +6,7 @@ from dataclasses import replace
 from itertools import count
 from typing import TYPE_CHECKING
 
+from sluice_topics.catalog import ACTIONS, MEMORY_WRITES, OUTCOMES, RETRIEVALS
 from tests.unit.core.signing_scene import (
     ID,
     NEXT,
@@ -17,10 +18,9 @@ from tests.unit.core.signing_scene import (
     key_id,
     sign,
 )
-from topics.catalog import ACTIONS, MEMORY_WRITES, OUTCOMES, RETRIEVALS
 
 if TYPE_CHECKING:
-    from app.core.foundation.arrival import Arrival
+    from sluice.core.foundation.arrival import Arrival
 
 TOPICS = (ACTIONS, MEMORY_WRITES, RETRIEVALS, OUTCOMES)
 

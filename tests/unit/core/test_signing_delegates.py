@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from app.core.foundation.clock import rfc3339
+from sluice.core.foundation.clock import rfc3339
+from sluice_topics.catalog import ACTIONS, MEMORY_WRITES, OUTCOMES, RETRIEVALS
 from tests.unit.core.scene import START, entry
 from tests.unit.core.signing_scene import NEXT, SIGNERS, STRANGE, Signing, answer_of, key_entry, key_id
-from topics.catalog import ACTIONS, MEMORY_WRITES, OUTCOMES, RETRIEVALS
 
 GATEWAY = "gateway-1"
 

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from app.broker.locate import HOME as BROKER_HOME
-from app.cli.demo.material import RunOptions, prepare
-from app.settings import ROOT
+from load import ROOT
+from sluice.broker.locate import HOME as BROKER_HOME
+from sluice.cli.demo.material import RunOptions, prepare
 from tests.unit.demo.deciding import Deciding
 
 if TYPE_CHECKING:
-    from app.cli.demo.material import Material
+    from sluice.cli.demo.material import Material
 
 BUNDLE = ROOT / "config" / "bundles" / "default.json"
 QUALITY = ROOT / "config" / "quality" / "default.json"

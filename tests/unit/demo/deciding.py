@@ -6,26 +6,26 @@ from typing import TYPE_CHECKING
 
 import orjson
 
-from app.adapters.kafka.kafka_publish import PublishedAt
-from app.adapters.kafka.kafka_read import StoredRecord
-from app.cli.demo.demo_answers import Answers
-from app.core.actions.stages import shipped_stages
-from app.core.decide.decision_point import DecisionPoint
-from app.core.decide.replay import Replay
-from app.core.foundation.arrival import Arrival
-from app.core.foundation.clock import milliseconds_of
-from app.core.registry.keys import Roots
-from app.core.trust.in_force import PolicyInForce
-from app.settings import load_settings
-from topics.catalog import BUNDLES, REGISTRY
+from sluice.adapters.kafka.kafka_publish import PublishedAt
+from sluice.adapters.kafka.kafka_read import StoredRecord
+from sluice.cli.demo.demo_answers import Answers
+from sluice.core.actions.stages import shipped_stages
+from sluice.core.decide.decision_point import DecisionPoint
+from sluice.core.decide.replay import Replay
+from sluice.core.foundation.arrival import Arrival
+from sluice.core.foundation.clock import milliseconds_of
+from sluice.core.registry.keys import Roots
+from sluice.core.trust.in_force import PolicyInForce
+from sluice.settings import load_settings
+from sluice_topics.catalog import BUNDLES, REGISTRY
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from app.cli.demo.material import Material, Planned, RunOptions
-    from app.cli.demo.throwaway_trust import ControlRecord
-    from app.core.foundation.chain import OutRecord
-    from app.core.policy.policy import Policy
+    from sluice.cli.demo.material import Material, Planned, RunOptions
+    from sluice.cli.demo.throwaway_trust import ControlRecord
+    from sluice.core.foundation.chain import OutRecord
+    from sluice.core.policy.policy import Policy
 
 PREFIX = "demo-test."
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from app.adapters.kafka.kafka_publish import PublishedAt
-from app.adapters.kafka.kafka_read import StoredRecord
-from app.cli.demo.demo_answers import NO_GATE, Answers, by_session, cause_of
-from topics.catalog import ACTIONS, ESCALATIONS, VERDICTS
+from sluice.adapters.kafka.kafka_publish import PublishedAt
+from sluice.adapters.kafka.kafka_read import StoredRecord
+from sluice.cli.demo.demo_answers import NO_GATE, Answers, by_session, cause_of
+from sluice_topics.catalog import ACTIONS, ESCALATIONS, VERDICTS
 
 if TYPE_CHECKING:
-    from app.cli.demo.material import Material, Planned
+    from sluice.cli.demo.material import Material, Planned
 
 PREFIX = "demo-test."
 GATE = {"gate": "consequence", "passed": False, "failureReason": "consequence_score: 790 per mille"}

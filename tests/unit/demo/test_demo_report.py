@@ -9,23 +9,23 @@ from typing import TYPE_CHECKING
 import pytest
 from rich.console import Console
 
-from app.broker.process_identity import ProcessIdentity
-from app.cli.demo.demo import sentence, summary_fields
-from app.cli.demo.demo_answers import Answers
-from app.cli.demo.demo_tables import print_result
-from app.cli.demo.judged import JudgedAction
-from app.cli.demo.refunds import Refund
-from app.cli.demo.run import Examined, Result
-from app.cli.demo.run_place import RunPlace
-from app.cli.ledger.quarantine import GateCounts
-from app.cli.output import print_parts
-from app.core.reports.report import quality_report
-from app.core.reports.report_tally import QualityTally
-from app.core.rerun.rerun_result import Difference, Rerun, RerunTally
-from app.verifier.ledger_findings import Report
+from sluice.broker.process_identity import ProcessIdentity
+from sluice.cli.demo.demo import sentence, summary_fields
+from sluice.cli.demo.demo_answers import Answers
+from sluice.cli.demo.demo_tables import print_result
+from sluice.cli.demo.judged import JudgedAction
+from sluice.cli.demo.refunds import Refund
+from sluice.cli.demo.run import Examined, Result
+from sluice.cli.demo.run_place import RunPlace
+from sluice.cli.ledger.quarantine import GateCounts
+from sluice.cli.output import print_parts
+from sluice.core.reports.report import quality_report
+from sluice.core.reports.report_tally import QualityTally
+from sluice.core.rerun.rerun_result import Difference, Rerun, RerunTally
+from sluice.verifier.ledger_findings import Report
 
 if TYPE_CHECKING:
-    from app.cli.demo.material import Material
+    from sluice.cli.demo.material import Material
 
 
 SAME = Rerun("verdict", "verdict:gate.actions.proposed:0:1")

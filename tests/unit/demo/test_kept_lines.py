@@ -9,11 +9,11 @@ from subprocess import Popen
 
 from rich.console import Console
 
-from app.broker.process_identity import ProcessIdentity
-from app.cli.demo.demo import say_how_to_use
-from app.cli.demo.run_gateway import RunGateway
-from app.cli.demo.run_place import RunPlace
-from app.cli.demo.throwaway_trust import ThrowawayTrust
+from sluice.broker.process_identity import ProcessIdentity
+from sluice.cli.demo.demo import say_how_to_use
+from sluice.cli.demo.run_gateway import RunGateway
+from sluice.cli.demo.run_place import RunPlace
+from sluice.cli.demo.throwaway_trust import ThrowawayTrust
 
 
 def test_every_file_that_is_signed_or_signed_with_exists_by_then(tmp_path: Path) -> None:

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from app.cli.demo.material import generated_registry, prepare
-from app.core.actions.stages import load_bundle
-from app.core.registry.loading import load_registry
-from topics.record_reading import Unreadable, read
-from topics.records import ProposedAction
+from sluice.cli.demo.material import generated_registry, prepare
+from sluice.core.actions.stages import load_bundle
+from sluice.core.registry.loading import load_registry
+from sluice_topics.record_reading import Unreadable, read
+from sluice_topics.records import ProposedAction
 
 if TYPE_CHECKING:
-    from app.cli.demo.demo_sessions import PlannedSession
-    from app.cli.demo.material import Material, Planned, RunOptions
+    from sluice.cli.demo.demo_sessions import PlannedSession
+    from sluice.cli.demo.material import Material, Planned, RunOptions
 
 
 def test_every_row_is_proposed_exactly_once(material: Material) -> None:

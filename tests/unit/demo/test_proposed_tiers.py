@@ -6,17 +6,17 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from app.cli.demo.material import generated_registry
-from app.cli.policy.registry_propose import WORDS
-from app.core.actions.action_kinds import ACTION
-from app.core.actions.stages import load_bundle
-from app.core.registry.loading import load_registry
-from app.offline.registry_drafts import SeenTools, load_tool_words, make_drafts
+from sluice.cli.demo.material import generated_registry
+from sluice.cli.policy.registry_propose import WORDS
+from sluice.core.actions.action_kinds import ACTION
+from sluice.core.actions.stages import load_bundle
+from sluice.core.registry.loading import load_registry
+from sluice.offline.registry_drafts import SeenTools, load_tool_words, make_drafts
+from sluice_topics.catalog import VERDICTS
 from tests.unit.demo.deciding import Deciding
-from topics.catalog import VERDICTS
 
 if TYPE_CHECKING:
-    from app.cli.demo.material import Material, RunOptions
+    from sluice.cli.demo.material import Material, RunOptions
 
 MOST_ESCALATED = 0.2
 

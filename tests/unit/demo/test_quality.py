@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from app.core.cases.quality_cases import run_quality_cases
-from app.core.foundation.clock import milliseconds_of
-from app.core.quality_bundle.quality_bundle import load_quality_bundle
-from app.core.retrieval.alarms import overdue
+from sluice.core.cases.quality_cases import run_quality_cases
+from sluice.core.foundation.clock import milliseconds_of
+from sluice.core.quality_bundle.quality_bundle import load_quality_bundle
+from sluice.core.retrieval.alarms import overdue
 
 if TYPE_CHECKING:
-    from app.cli.demo.material import Material, RunOptions
+    from sluice.cli.demo.material import Material, RunOptions
 
 
 def test_it_loads_and_passes_its_own_cases(material: Material) -> None:

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from app.cli.demo.demo_answers import AnsweredRetrieval
-from app.cli.demo.demo_sessions import ACKNOWLEDGING, SILENT, STORY_AGAIN, STORY_CONTRACT, STORY_READ
-from app.cli.demo.follow_ups import STORE, make_reports, override_items
+from sluice.cli.demo.demo_answers import AnsweredRetrieval
+from sluice.cli.demo.demo_sessions import ACKNOWLEDGING, SILENT, STORY_AGAIN, STORY_CONTRACT, STORY_READ
+from sluice.cli.demo.follow_ups import STORE, make_reports, override_items
+from sluice_topics.catalog import SESSION_EVENTS, VERDICTS
+from sluice_topics.record_reading import read
+from sluice_topics.records import ProposedRetrieval, RetrievalReport
 from tests.unit.demo.deciding import Deciding
-from topics.catalog import SESSION_EVENTS, VERDICTS
-from topics.record_reading import read
-from topics.records import ProposedRetrieval, RetrievalReport
 
 if TYPE_CHECKING:
-    from app.cli.demo.demo_answers import Answers
-    from app.cli.demo.material import Material, RunOptions
+    from sluice.cli.demo.demo_answers import Answers
+    from sluice.cli.demo.material import Material, RunOptions
 
 STORY = "repeating"
 NOON = "2026-01-01T12:00:00.000Z"

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 from starlette.requests import Request
 from starlette.responses import Response
 
-from app.gateway.http.api_keys import write_keys
-from app.gateway.pages.accounts import Account, PeopleFile, PeopleStore, hash_of
-from app.gateway.pages.log_ins import LogIns, OwnLogIns, Session
-from app.gateway.pages.shared_log_ins import SharedLogIns
-from app.gateway.pages.visitors import Visitors, Visits
+from sluice.gateway.http.api_keys import write_keys
+from sluice.gateway.pages.accounts import Account, PeopleFile, PeopleStore, hash_of
+from sluice.gateway.pages.log_ins import LogIns, OwnLogIns, Session
+from sluice.gateway.pages.shared_log_ins import SharedLogIns
+from sluice.gateway.pages.visitors import Visitors, Visits
 
 if TYPE_CHECKING:
     from pathlib import Path

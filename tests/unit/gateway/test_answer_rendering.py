@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from app.core.actions.pipeline import BUDGET_EXCEEDED, INCONCLUSIVE
-from app.core.actions.stages import GATES
-from app.core.foundation.requests import Answer
-from app.gateway.http.response_headers import ResponseFacts
-from app.gateway.routes.answer_rendering import (
+from sluice.core.actions.pipeline import BUDGET_EXCEEDED, INCONCLUSIVE
+from sluice.core.actions.stages import GATES
+from sluice.core.foundation.requests import Answer
+from sluice.gateway.http.response_headers import ResponseFacts
+from sluice.gateway.routes.answer_rendering import (
     ANALYSING,
     ATTESTED,
     UNDECIDED,
@@ -24,7 +24,7 @@ from tests.unit.core.retrieval.scene import Scene, item, quality
 from tests.unit.gateway.test_response_headers import AIP_VERDICTS, CHECKPOINTS, headers_of
 
 if TYPE_CHECKING:
-    from app.gateway.idempotency import StoredAnswer
+    from sluice.gateway.idempotency import StoredAnswer
 
 JUDGED = {"reasoning": "It would.", "model": "m"}
 

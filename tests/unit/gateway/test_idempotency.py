@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from app.gateway.http.http_errors import HttpError
-from app.gateway.idempotency import (
+from sluice.gateway.http.http_errors import HttpError
+from sluice.gateway.idempotency import (
     KEPT_S,
     IdempotentRequests,
     RememberedRequest,

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from app.gateway.http.response_headers import ResponseFacts, response_headers
+from sluice.gateway.http.response_headers import ResponseFacts, response_headers
 from tests.unit.gateway.test_response_headers import CHECKPOINTS, STATES, parse_mnemom_verdict
 
 SNIPPETS = Path(__file__).parent / "snippets"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from app.gateway.pages.posture import MOST_ROWS, action_posture, memory_posture, sessions_of
+from sluice.gateway.pages.posture import MOST_ROWS, action_posture, memory_posture, sessions_of
 
 
 def verdict(word: str = "allowed", gate: str = "tier_auth", **changed: Any) -> dict[str, Any]:

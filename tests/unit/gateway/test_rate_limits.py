@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.gateway.http.rate_limits import OwnRate, RateLimit, SharedRate
+from sluice.gateway.http.rate_limits import OwnRate, RateLimit, SharedRate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

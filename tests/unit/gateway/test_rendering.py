@@ -8,8 +8,8 @@ from html import unescape
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.core.text.visible import is_seen
-from app.gateway.pages.rendering import LONGEST, document, page, seen
+from sluice.core.text.visible import is_seen
+from sluice.gateway.pages.rendering import LONGEST, document, page, seen
 
 
 @given(st.text(st.characters(), max_size=300))

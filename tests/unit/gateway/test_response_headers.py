@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.gateway.http.edge import Edge, EdgeRules
-from app.gateway.http.http_errors import HttpError
-from app.gateway.http.response_headers import (
+from sluice.gateway.http.edge import Edge, EdgeRules
+from sluice.gateway.http.http_errors import HttpError
+from sluice.gateway.http.response_headers import (
     EXPOSED,
     LONGEST_ADVISORIES,
     ResponseFacts,
@@ -22,7 +22,7 @@ from app.gateway.http.response_headers import (
     response_headers,
     strip,
 )
-from topics.headers import API_VERSION
+from sluice_topics.headers import API_VERSION
 
 SAFE_HOUSE = (
     "Verdict",

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from hashlib import sha256
 
-from app.settings import ROOT
+from load import ROOT
 
-STATIC = ROOT / "app" / "gateway" / "pages" / "static"
+STATIC = ROOT / "app" / "sluice" / "gateway" / "pages" / "static"
 VERSION = "4.0.1"
 """Of the npm package htmx.org; docs/gateway.md says how to take another one."""
 

@@ -8,19 +8,19 @@ import pytest
 from redis.asyncio import Redis
 from starlette.responses import Response
 
-from app.gateway.http.http_errors import HttpError
-from app.gateway.pages import log_ins, shared_log_ins
-from app.gateway.pages.log_ins import ATTEMPTS, WITHIN_S, Session, id_of
-from app.gateway.pages.shared_log_ins import SEAL
-from app.gateway.pages.visitors import MOST_OF_ONE_ACCOUNT
+from sluice.gateway.http.http_errors import HttpError
+from sluice.gateway.pages import log_ins, shared_log_ins
+from sluice.gateway.pages.log_ins import ATTEMPTS, WITHIN_S, Session, id_of
+from sluice.gateway.pages.shared_log_ins import SEAL
+from sluice.gateway.pages.visitors import MOST_OF_ONE_ACCOUNT
 from tests.unit.gateway.doors import HASH, PASSWORD, PROXY, Door, person
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
     from pathlib import Path
 
-    from app.gateway.pages.accounts import Account
     from load.sites.redis_server import RedisServer
+    from sluice.gateway.pages.accounts import Account
 
     OpenDoor = Callable[..., Door]
 

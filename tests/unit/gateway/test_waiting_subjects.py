@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from app.gateway.waiting_subjects import ENDS, ID_FIELDS, OPENS
-from topics.catalog import BY_NAME, wire_schema
+from sluice.gateway.waiting_subjects import ENDS, ID_FIELDS, OPENS
+from sluice_topics.catalog import BY_NAME, wire_schema
 
 
 def test_every_record_of_the_topics_is_known() -> None:

@@ -10,35 +10,35 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from app.adapters.kafka.kafka_read import StoredRecord
-from app.cli.demo.throwaway_trust import ThrowawayTrust
-from app.core.actions.stage import PASSED, StageResult
-from app.core.actions.stages import shipped_stages
-from app.core.decide.decision_point import DecisionPoint
-from app.core.decide.kinds import message_of
-from app.core.foundation.arrival import Arrival
-from app.core.foundation.chain import GENESIS, Chain
-from app.core.foundation.limits import SessionLimits
-from app.core.foundation.requests import HELD_INPUT, Answer
-from app.core.memory import analysis, lineage
-from app.core.registry.keys import Roots
-from app.core.state.book import Book, HistoryFolded
-from app.core.state.decision import Shared
-from app.core.state.session import KEY_PREFIX, SessionState
-from app.core.trust.in_force import PolicyInForce
 from load.inputs.traffic import Mix, Traffic
 from load.sites import neutral_policy, quality_policy
 from load.sites.site import KIND_HEADER, Evidence, Site
-from topics.catalog import ADMITTED, PROVENANCE_WANTED, SERVED, SOURCE_FEEDBACK, SOURCE_HISTORIES
-from topics.record_reading import Unreadable
+from sluice.adapters.kafka.kafka_read import StoredRecord
+from sluice.cli.demo.throwaway_trust import ThrowawayTrust
+from sluice.core.actions.stage import PASSED, StageResult
+from sluice.core.actions.stages import shipped_stages
+from sluice.core.decide.decision_point import DecisionPoint
+from sluice.core.decide.kinds import message_of
+from sluice.core.foundation.arrival import Arrival
+from sluice.core.foundation.chain import GENESIS, Chain
+from sluice.core.foundation.limits import SessionLimits
+from sluice.core.foundation.requests import HELD_INPUT, Answer
+from sluice.core.memory import analysis, lineage
+from sluice.core.registry.keys import Roots
+from sluice.core.state.book import Book, HistoryFolded
+from sluice.core.state.decision import Shared
+from sluice.core.state.session import KEY_PREFIX, SessionState
+from sluice.core.trust.in_force import PolicyInForce
+from sluice_topics.catalog import ADMITTED, PROVENANCE_WANTED, SERVED, SOURCE_FEEDBACK, SOURCE_HISTORIES
+from sluice_topics.record_reading import Unreadable
 
 if TYPE_CHECKING:
-    from app.core.actions.stage import ActionContext
-    from app.core.foundation.requests import Request
-    from app.core.policy.policy import Policy
-    from app.core.state.decision import Decision
-    from app.core.state.history import History, SourceName
     from load.sites.site import InputRecord
+    from sluice.core.actions.stage import ActionContext
+    from sluice.core.foundation.requests import Request
+    from sluice.core.policy.policy import Policy
+    from sluice.core.state.decision import Decision
+    from sluice.core.state.history import History, SourceName
 
 PREFIX = "t."
 TRUST = ThrowawayTrust()

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from app.core.foundation.clock import rfc3339
 from load.recounts.approval_recount import wrong_steps
 from load.sites.approvers import EXPIRED, OPENED, REMINDED, REROUTED, RESOLVED
+from sluice.core.foundation.clock import rfc3339
 
 BEGAN = 1_763_730_000_000
 STEPS = ((REMINDED, 700), (REROUTED, 2000), (REMINDED, 2700))

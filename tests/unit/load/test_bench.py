@@ -7,12 +7,12 @@ from itertools import islice
 
 import pytest
 
-from app.core.actions.rules import Rules
 from load.bench.gates.gate1 import BYTES, COUNT, LONGEST, Wide, fuzzed, rules, wide
 from load.bench.given import bench_policy, yardsticks
 from load.bench.given.action_events import action, of_panel, panel, salted
 from load.bench.given.yardsticks import by_kind, texts_of
 from load.bench.measurement import at_least, at_most, markdown_tables, none
+from sluice.core.actions.rules import Rules
 
 
 def test_a_salted_action_is_of_its_kind_and_no_text_of_it_is_as_it_was() -> None:

@@ -7,7 +7,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from app.offline.panels import ActionRow, load_panel
+from sluice.offline.panels import ActionRow, load_panel
 from tests.unit.core.content.shipped import holding
 
 CORPUS = Path(__file__).resolve().parents[3] / "load" / "corpus"

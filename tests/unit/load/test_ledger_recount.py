@@ -7,12 +7,12 @@ from functools import cache
 
 import pytest
 
-from app.core.foundation.arrival import Arrival
-from app.core.registry.keys import Roots
-from app.core.rerun.policy_then import Installation, PolicyThen
-from app.core.rerun.recount import EnteredRecord, Recount
-from app.core.rerun.walk import WrittenRecord, entry_of, together
 from load.sites import neutral_policy, quality_policy
+from sluice.core.foundation.arrival import Arrival
+from sluice.core.registry.keys import Roots
+from sluice.core.rerun.policy_then import Installation, PolicyThen
+from sluice.core.rerun.recount import EnteredRecord, Recount
+from sluice.core.rerun.walk import WrittenRecord, entry_of, together
 from tests.unit.load.decided import BEGAN_MS, LIMITS, PREFIX, STAGES, TRUST, decided
 
 

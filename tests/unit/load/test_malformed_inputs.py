@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from app.core.decide.kinds import message_of
-from app.core.foundation.arrival import Arrival
 from load.inputs.malformed_inputs import kinds_by_topic, proposed, reported
-from topics.catalog import MEMORY_WRITES, REPORTED, RETRIEVALS, REVIEWS
-from topics.record_reading import Unreadable
+from sluice.core.decide.kinds import message_of
+from sluice.core.foundation.arrival import Arrival
+from sluice_topics.catalog import MEMORY_WRITES, REPORTED, RETRIEVALS, REVIEWS
+from sluice_topics.record_reading import Unreadable
 
 if TYPE_CHECKING:
-    from app.core.decide.kinds import Message
+    from sluice.core.decide.kinds import Message
 
 SESSION, SALT = "s-1", "run-7"
 EVERY = kinds_by_topic()

@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING
 import orjson
 import pytest
 
-from app.core.decide.kinds import message_of
 from load.bench.gates import memory_gate
 from load.bench.given import bench_policy, memory_writes
 from load.bench.given.hard_texts import BYTES, SHAPES, Marks, Mutation, long_text
 from load.bench.given.pure import Pipeline
 from load.bench.measurement import CpuClock
 from load.bench.workers import bystanders
-from topics.records import ProposedMemoryWrite
+from sluice.core.decide.kinds import message_of
+from sluice_topics.records import ProposedMemoryWrite
 
 if TYPE_CHECKING:
-    from app.core.decide.decision_point import DecisionPoint
+    from sluice.core.decide.decision_point import DecisionPoint
 
 
 def seeded() -> random.Random:

@@ -6,8 +6,9 @@ import ast
 
 import pytest
 
+from load import ROOT
 from load.mutation.__main__ import FILES
-from load.mutation.mutants import ROOT, changes, codes_in, mutated, places
+from load.mutation.mutants import changes, codes_in, mutated, places
 
 
 @pytest.mark.parametrize("file", FILES)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from app.offline.architecture import PATHS
 from load.bench.gates.path_length import path_lengths
 from load.bench.given import bench_policy
+from sluice.offline.architecture import PATHS
 
 
 def test_the_page_s_figures_of_one_input_s_way_hold_to_a_tenth() -> None:

@@ -12,24 +12,24 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.cli.demo.throwaway_trust import ThrowawayTrust
-from app.core.actions.stages import shipped_stages
-from app.core.cases.cases import run_cases
-from app.core.foundation.arrival import Arrival
-from app.core.registry.keys import Roots
-from app.core.trust.compile_cache import Compiled
-from app.core.trust.fold import fold
 from load.changing_policy import Policies, policy_figures
 from load.inputs.policy_traffic import ELSEWHERE, PolicyTraffic
 from load.inputs.publisher import PublishedChange
 from load.recounts.input_answers import AnswerAccount, account
 from load.sites import neutral_policy, quality_policy
 from load.sites.faulty_worker import Poison, SlowProbe
+from sluice.cli.demo.throwaway_trust import ThrowawayTrust
+from sluice.core.actions.stages import shipped_stages
+from sluice.core.cases.cases import run_cases
+from sluice.core.foundation.arrival import Arrival
+from sluice.core.registry.keys import Roots
+from sluice.core.trust.compile_cache import Compiled
+from sluice.core.trust.fold import fold
 from tests.unit.load.decided import BEGAN_MS, TRUST, changed, decided
 
 if TYPE_CHECKING:
-    from app.core.trust.fold import Folded
     from load.sites.site import Evidence
+    from sluice.core.trust.fold import Folded
 
 REFUSALS = 10
 STAGES = (*shipped_stages(), Poison(), SlowProbe())

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING
 import orjson
 import pytest
 
-from app.core.decide.kinds import message_of
 from load.bench.gates.retrieval_gate import JudgingGate
 from load.bench.given import bench_policy
 from load.bench.given.items import Bodies, Elsewhere, Shape, arrivals, requests
 from load.bench.given.pure import Pipeline
-from topics.records import ProposedRetrieval
+from sluice.core.decide.kinds import message_of
+from sluice_topics.records import ProposedRetrieval
 
 if TYPE_CHECKING:
-    from app.core.decide.decision_point import DecisionPoint
+    from sluice.core.decide.decision_point import DecisionPoint
 
 
 @pytest.fixture(scope="module")

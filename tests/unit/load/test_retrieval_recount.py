@@ -14,14 +14,14 @@ from hypothesis import strategies as st
 from load.recounts.input_answers import account
 from load.recounts.retrieval_recount import ESCALATION
 from load.recounts.run_findings import retrieval_figures
+from sluice_topics.catalog import ALARMS, ESCALATIONS, QUALITY_DECISIONS, SESSION_EVENTS
 from tests.unit.load.decided import changed, decided
-from topics.catalog import ALARMS, ESCALATIONS, QUALITY_DECISIONS, SESSION_EVENTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from app.adapters.kafka.kafka_read import StoredRecord
     from load.sites.site import Evidence
+    from sluice.adapters.kafka.kafka_read import StoredRecord
 
 EVENTS = 900
 ANOTHER = "sha256:" + 64 * "9"

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 from load.recounts.input_answers import AnswerAccount, account
 from load.recounts.session_recount import STATE_KEY, wrong_sessions
+from sluice_topics.catalog import BUNDLES, DEAD_LETTERS
 from tests.unit.load.decided import PREFIX, changed, decided
-from topics.catalog import BUNDLES, DEAD_LETTERS
 
 if TYPE_CHECKING:
-    from app.adapters.kafka.kafka_read import StoredRecord
     from load.sites.site import Evidence
+    from sluice.adapters.kafka.kafka_read import StoredRecord
 
 COUNTS = ("lost", "doubled", "contradicted", "unread", "faulted")
 

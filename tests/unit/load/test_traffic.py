@@ -8,9 +8,9 @@ import random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.cli.demo.throwaway_trust import ThrowawayTrust
 from load.inputs.traffic import Mix, Traffic
 from load.sites.neutral_policy import READ_TOOL
+from sluice.cli.demo.throwaway_trust import ThrowawayTrust
 
 
 @settings(max_examples=50)

@@ -14,14 +14,14 @@ from hypothesis import strategies as st
 from load.recounts.input_answers import account
 from load.recounts.quarantine_recount import APPROVED, ENTERED, EVICTED, EXPIRED
 from load.recounts.run_findings import memory_figures
+from sluice_topics.catalog import MEMORY_DECISIONS, QUARANTINE, SESSION_EVENTS
 from tests.unit.load.decided import changed, decided
-from topics.catalog import MEMORY_DECISIONS, QUARANTINE, SESSION_EVENTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from app.adapters.kafka.kafka_read import StoredRecord
     from load.sites.site import Evidence
+    from sluice.adapters.kafka.kafka_read import StoredRecord
 
 EVENTS = 600
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.notify.backlog import AssignedPart, Backlog, LedgerRecord
+from sluice.notify.backlog import AssignedPart, Backlog, LedgerRecord
 
 PART = ("gate.escalations", 3)
 OPENED, EXPIRED = "sluice/escalation_opened/v1", "sluice/escalation_expired/v1"

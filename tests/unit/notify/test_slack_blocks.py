@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.notify.slack_blocks import FORM_CHARS, cut, escape, form_of, message_of
-from app.notify.told_subject import ToldSubject, fold
+from sluice.notify.slack_blocks import FORM_CHARS, cut, escape, form_of, message_of
+from sluice.notify.told_subject import ToldSubject, fold
 from tests.unit import memory_records
 from tests.unit.escalation_records import ledger_records
 

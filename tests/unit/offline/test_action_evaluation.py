@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from app.core.actions.action_similarity import ActionCalibration
-from app.core.actions.stages import shipped_stages
-from app.core.foundation.requests import Answer
-from app.core.policy.pattern_library import KnownAction, PatternLibrary
-from app.offline.action_evaluation import JudgedAction, Likeness, judged
-from app.offline.asking import NotMeasured
-from app.offline.panels import load_panel
-from app.offline.scores import ActionScore, macro, scores
+from sluice.core.actions.action_similarity import ActionCalibration
+from sluice.core.actions.stages import shipped_stages
+from sluice.core.foundation.requests import Answer
+from sluice.core.policy.pattern_library import KnownAction, PatternLibrary
+from sluice.offline.action_evaluation import JudgedAction, Likeness, judged
+from sluice.offline.asking import NotMeasured
+from sluice.offline.panels import load_panel
+from sluice.offline.scores import ActionScore, macro, scores
 from tests.unit.core.rerun.reruns import SMALL
 from tests.unit.core.scene import START, bundle
 from tests.unit.offline.panel_rows import panel, row
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from app.core.foundation.requests import Request
+    from sluice.core.foundation.requests import Request
 
 RULE = {"id": "no_x", "type": "forbidden", "reason": "x", "condition": "action.tool == 'x'"}
 DESTROYS = {"params": {"cmd": "rm -rf /"}}

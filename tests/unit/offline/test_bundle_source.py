@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from app.core.actions.stages import BUNDLE_FORM, load_bundle
-from app.core.foundation.errors import BundleError
-from app.offline.policy_files import whole_bundle
-from app.settings import ROOT
+from load import ROOT
+from sluice.core.actions.stages import BUNDLE_FORM, load_bundle
+from sluice.core.foundation.errors import BundleError
+from sluice.offline.policy_files import whole_bundle
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from app.core.policy.bundles import Bundle
+    from sluice.core.policy.bundles import Bundle
 
 MORE = {"more": [{"id": "m"}]}
 

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from typer.testing import CliRunner
 
-from app.cli.main import cli
-from app.core.actions.causal import JUDGE
-from app.core.actions.grading import GRADE
-from app.core.registry.loading import load_registry
-from app.offline.golden_set import GoldenSetError, load_golden_set
+from sluice.cli.main import cli
+from sluice.core.actions.causal import JUDGE
+from sluice.core.actions.grading import GRADE
+from sluice.core.registry.loading import load_registry
+from sluice.offline.golden_set import GoldenSetError, load_golden_set
 from tests.messages_api import MODEL, failing, messages_api, saying
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from app.offline.panels import NotAPanel, load_panel
+from sluice.offline.panels import NotAPanel, load_panel
 from tests.unit.offline.panel_rows import panel, row
 
 if TYPE_CHECKING:

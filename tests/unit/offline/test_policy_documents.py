@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from app.cli.main import cli
-from app.core.actions.stages import load_bundle
-from app.offline.policy_documents import DocumentError, propose_policies, read_document
-from app.offline.policy_files import SHIPPED, whole_bundle
+from sluice.cli.main import cli
+from sluice.core.actions.stages import load_bundle
+from sluice.offline.policy_documents import DocumentError, propose_policies, read_document
+from sluice.offline.policy_files import SHIPPED, whole_bundle
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -131,7 +131,7 @@ def test_what_is_no_document(tmp_path: Path, name: str, content: bytes, said: st
 @given(st.text(max_size=300))
 def test_any_text_is_read_whole_and_without_a_fault(text: str) -> None:
     """Through HTML, which has the most to go wrong: no text is invented."""
-    from app.offline.policy_documents import _html  # noqa: PLC0415 - the reader without its file
+    from sluice.offline.policy_documents import _html  # noqa: PLC0415 - the reader without its file
 
     for _, passage in _html(text.encode("utf-8", "replace")):
         assert passage.split()

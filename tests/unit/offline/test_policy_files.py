@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from app.core.policy.policy import DEFAULT_QUALITY
-from app.offline.policy_files import (
+from sluice.core.policy.policy import DEFAULT_QUALITY
+from sluice.offline.policy_files import (
     PolicyFileError,
     PolicyFiles,
     signed_policy,

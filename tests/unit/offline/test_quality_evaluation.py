@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from app.offline.panels import NotAPanel, RetrievalRow, load_mixed
-from app.offline.quality_evaluation import UNREADABLE, judged_retrievals
+from sluice.offline.panels import NotAPanel, RetrievalRow, load_mixed
+from sluice.offline.quality_evaluation import UNREADABLE, judged_retrievals
 from tests.unit.core.retrieval.quality_scene import quality_bundle
 from tests.unit.offline.panel_rows import panel, row, write_row
 
 if TYPE_CHECKING:
-    from app.offline.quality_evaluation import JudgedRetrieval
+    from sluice.offline.quality_evaluation import JudgedRetrieval
 
 VECTORS = Path(__file__).parents[1] / "core" / "data" / "c18_quality.jsonl"
 TABLES = {"ttl_by_class": {"note": 60}, "min_confidence_by_class": {"note": 0.5}}

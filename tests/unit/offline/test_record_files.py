@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from app.core.foundation.clock import milliseconds_of
-from app.offline.record_files import ClockError, arrivals_of
-from topics.catalog import ACTIONS, MEMORY_WRITES, OUTCOMES, REPORTED, RETRIEVALS, REVIEWS
+from sluice.core.foundation.clock import milliseconds_of
+from sluice.offline.record_files import ClockError, arrivals_of
+from sluice_topics.catalog import ACTIONS, MEMORY_WRITES, OUTCOMES, REPORTED, RETRIEVALS, REVIEWS
 
 NOON = milliseconds_of("2026-01-01T12:00:00Z")
 ACTION = b'{"session_id": "s1", "toolName": "find"}'

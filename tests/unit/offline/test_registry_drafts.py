@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from app.cli.policy.registry_propose import WORDS
-from app.core.registry.loading import build_registry
-from app.core.registry.registry_entries import EntryFile
-from app.offline.policy_files import unsigned_bundle
-from app.offline.registry_drafts import SeenTools, load_tool_words, make_drafts
-from app.settings import ROOT
+from load import ROOT
+from sluice.cli.policy.registry_propose import WORDS
+from sluice.core.registry.loading import build_registry
+from sluice.core.registry.registry_entries import EntryFile
+from sluice.offline.policy_files import unsigned_bundle
+from sluice.offline.registry_drafts import SeenTools, load_tool_words, make_drafts
 
 if TYPE_CHECKING:
-    from app.core.policy.bundles import Bundle
+    from sluice.core.policy.bundles import Bundle
 
 READ_ONLY, DESTROYS, ADDS = {"readOnlyHint": True}, {"destructiveHint": True}, {"destructiveHint": False}
 

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from app.core.actions.stages import load_bundle
-from app.core.foundation.errors import BundleError
-from app.core.foundation.requests import Answer, Request
-from app.offline.asking import NotMeasured
-from app.offline.panels import ActionRow, NotAPanel, WriteRow, load_mixed
-from app.offline.scores import WriteScore, macro, scores
-from app.offline.write_evaluation import JudgedWrite, WriteTrial, judged_writes
+from sluice.core.actions.stages import load_bundle
+from sluice.core.foundation.errors import BundleError
+from sluice.core.foundation.requests import Answer, Request
+from sluice.offline.asking import NotMeasured
+from sluice.offline.panels import ActionRow, NotAPanel, WriteRow, load_mixed
+from sluice.offline.scores import WriteScore, macro, scores
+from sluice.offline.write_evaluation import JudgedWrite, WriteTrial, judged_writes
 from tests.unit.core.rerun.reruns import document
 from tests.unit.core.rerun.test_rerun_memory import BAD, CONTENT, GOOD, HELD, SIMILARITY
 from tests.unit.core.scene import START
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from app.core.policy.bundles import Bundle
+    from sluice.core.policy.bundles import Bundle
 
 LIBRARY = {
     "attack": [

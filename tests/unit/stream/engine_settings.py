@@ -7,8 +7,8 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from app.stream.engine.engine_settings import EngineSettings
-from topics.catalog import CATALOG
+from sluice.stream.engine.engine_settings import EngineSettings
+from sluice_topics.catalog import CATALOG
 
 _QUICK = EngineSettings(
     input_topics=(),

@@ -5,23 +5,23 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, cast
 
-from app.core.trust.in_force import InForce
-from app.stream.engine.engine import Engine, Feeds
-from app.stream.engine.evaluation import Ports
-from app.stream.feeds.policy_feed import PolicyFeed
-from app.stream.feeds.shared_feeds import Kept, ProvenanceFeed, SourceFeed
-from app.stream.process import SystemClock
+from sluice.core.trust.in_force import InForce
+from sluice.stream.engine.engine import Engine, Feeds
+from sluice.stream.engine.evaluation import Ports
+from sluice.stream.feeds.policy_feed import PolicyFeed
+from sluice.stream.feeds.shared_feeds import Kept, ProvenanceFeed, SourceFeed
+from sluice.stream.process import SystemClock
+from sluice_topics.catalog import ACTIONS
 from tests.unit.stream.engine_settings import engine_settings, fail
-from topics.catalog import ACTIONS
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     import pytest
 
-    from app.core.decide.decision_point import DecisionPoint
-    from app.core.foundation.arrival import Arrival
-    from app.stream.engine.transaction import Transactor
+    from sluice.core.decide.decision_point import DecisionPoint
+    from sluice.core.foundation.arrival import Arrival
+    from sluice.stream.engine.transaction import Transactor
 
 NUMBERS = {2, 5}
 ASSIGNED = ["fence", "fence", "read the policy", "read the histories", "read the references"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.stream.engine.intake import Backlog
+from sluice.stream.engine.intake import Backlog
 
 PATIENCE = 1000
 

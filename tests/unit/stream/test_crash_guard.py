@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.stream.engine.crash_guard import CrashGuard, Marker, Trial
-from app.stream.engine.intake import Intake
+from sluice.stream.engine.crash_guard import CrashGuard, Marker, Trial
+from sluice.stream.engine.intake import Intake
 
 TOPIC = "t"
 WINDOW, GROUP = 32, 4

@@ -6,25 +6,26 @@ import asyncio
 import json
 from typing import TYPE_CHECKING
 
-from app.bootstrap import build_decision_point
-from app.core.actions.stages import load_bundle
-from app.core.decide.kinds import KEY_MISMATCH
-from app.core.foundation.arrival import Arrival
-from app.core.foundation.chain import Chain
-from app.core.foundation.requests import Answer, Request
-from app.core.policy.policy import Policy
-from app.core.registry.loading import load_registry
-from app.core.state.decision import Decision, Shared
-from app.core.state.session import SessionState
-from app.offline.policy_files import whole_bundle
-from app.settings import ROOT, Settings
-from app.stream.engine.evaluation import InputInProgress, Lanes, Ports, receive, unread
-from app.stream.engine.outbox import Outbox
-from topics.catalog import ACTIONS, DEAD_LETTERS, VERDICTS
+from load import ROOT
+from sluice.bootstrap import build_decision_point
+from sluice.core.actions.stages import load_bundle
+from sluice.core.decide.kinds import KEY_MISMATCH
+from sluice.core.foundation.arrival import Arrival
+from sluice.core.foundation.chain import Chain
+from sluice.core.foundation.requests import Answer, Request
+from sluice.core.policy.policy import Policy
+from sluice.core.registry.loading import load_registry
+from sluice.core.state.decision import Decision, Shared
+from sluice.core.state.session import SessionState
+from sluice.offline.policy_files import whole_bundle
+from sluice.settings import Settings
+from sluice.stream.engine.evaluation import InputInProgress, Lanes, Ports, receive, unread
+from sluice.stream.engine.outbox import Outbox
+from sluice_topics.catalog import ACTIONS, DEAD_LETTERS, VERDICTS
 
 if TYPE_CHECKING:
-    from app.core.actions.stage import ActionContext, Asking
-    from app.core.decide.decision_point import DecisionPoint
+    from sluice.core.actions.stage import ActionContext, Asking
+    from sluice.core.decide.decision_point import DecisionPoint
 
 
 class Flawed:

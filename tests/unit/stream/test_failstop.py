@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from aiokafka.errors import InvalidProducerIdMapping, KafkaError, ProducerFenced
 
-from app.stream.engine.engine import StateBehind
-from app.stream.engine.intake import OffsetGap
-from app.stream.engine.transaction import TransactionOverdue
-from app.stream.process import EXIT_FAULT, EXIT_FENCED, MOST_SIGNS, ending
+from sluice.stream.engine.engine import StateBehind
+from sluice.stream.engine.intake import OffsetGap
+from sluice.stream.engine.transaction import TransactionOverdue
+from sluice.stream.process import EXIT_FAULT, EXIT_FENCED, MOST_SIGNS, ending
 
 
 def caused(fault: BaseException, by: BaseException) -> BaseException:

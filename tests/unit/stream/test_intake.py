@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.stream.engine.intake import Intake, OffsetGap
+from sluice.stream.engine.intake import Intake, OffsetGap
 
 
 def test_a_delivered_offset_is_admitted_once() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.stream.engine.writer import Linger
+from sluice.stream.engine.writer import Linger
 
 
 def after(share: float, readings: int = 40) -> float:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from app.core.foundation.chain import Chain
-from app.stream.engine.outbox import Outbox, home_of
+from sluice.core.foundation.chain import Chain
+from sluice.stream.engine.outbox import Outbox, home_of
+from sluice_topics.catalog import ADMITTED, MEMORY_DECISIONS, QUARANTINE, SOURCE_FEEDBACK
 from tests.unit.core.memory.write_scene import STRANGER, Place, place
 from tests.unit.core.scene import entry
-from topics.catalog import ADMITTED, MEMORY_DECISIONS, QUARANTINE, SOURCE_FEEDBACK
 
 if TYPE_CHECKING:
-    from app.core.foundation.chain import OutRecord
+    from sluice.core.foundation.chain import OutRecord
 
 TRACE = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 PARTITIONS = 8

@@ -6,20 +6,20 @@ import asyncio
 import json
 from typing import TYPE_CHECKING, Any
 
-from app.core.decide.kinds import BY_TOPIC
-from app.core.foundation.arrival import Arrival
-from app.core.state.history import SourceName
-from app.stream.engine.evaluation import Ports
-from app.stream.engine.outbox import home_of
-from app.stream.engine.partition import Partition, Surroundings
+from sluice.core.decide.kinds import BY_TOPIC
+from sluice.core.foundation.arrival import Arrival
+from sluice.core.state.history import SourceName
+from sluice.stream.engine.evaluation import Ports
+from sluice.stream.engine.outbox import home_of
+from sluice.stream.engine.partition import Partition, Surroundings
+from sluice_topics.catalog import MEMORY_WRITES, REVIEWS, SESSION_EVENTS, SOURCE_FEEDBACK, SOURCE_HISTORIES
 from tests.unit.core.memory.write_scene import HOUR, REVIEWERS, STRANGER, memory_bundle, review, write
 from tests.unit.core.scene import START, point
 from tests.unit.core.state.test_history import feedback
 from tests.unit.stream.engine_settings import engine_settings, fail
-from topics.catalog import MEMORY_WRITES, REVIEWS, SESSION_EVENTS, SOURCE_FEEDBACK, SOURCE_HISTORIES
 
 if TYPE_CHECKING:
-    from app.ports import Port
+    from sluice.ports import Port
 
 PARTITIONS = 8
 NUMBER = home_of(b"s-1", PARTITIONS)

@@ -7,16 +7,16 @@ import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
-from app.core.foundation.arrival import Arrival
-from app.stream.feeds.policy_feed import PolicyFeed
-from topics.catalog import BUNDLES
+from sluice.core.foundation.arrival import Arrival
+from sluice.stream.feeds.policy_feed import PolicyFeed
+from sluice_topics.catalog import BUNDLES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from app.core.decide.decision_point import DecisionPoint
-    from app.core.trust.refused import Refused
-    from app.core.trust.revisions import Accepted
+    from sluice.core.decide.decision_point import DecisionPoint
+    from sluice.core.trust.refused import Refused
+    from sluice.core.trust.revisions import Accepted
 
 WAIT_S = 10.0
 

@@ -7,9 +7,16 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from app.core.trust.in_force import PolicyInForce
-from app.stream.feeds.policy_feed import MOST_LINES, PolicyFeed, describe, describe_changes, describe_refused
-from app.stream.process import MOST_SIGNS
+from sluice.core.trust.in_force import PolicyInForce
+from sluice.stream.feeds.policy_feed import (
+    MOST_LINES,
+    PolicyFeed,
+    describe,
+    describe_changes,
+    describe_refused,
+)
+from sluice.stream.process import MOST_SIGNS
+from sluice_topics.catalog import BUNDLES
 from tests.unit.core.trust.quality_scene import DAY_S, quality, quality_document, trusting_both
 from tests.unit.core.trust.scene import (
     ALICE,
@@ -21,11 +28,10 @@ from tests.unit.core.trust.scene import (
     bundle_document,
     trusting_alice,
 )
-from topics.catalog import BUNDLES
 
 if TYPE_CHECKING:
-    from app.core.decide.decision_point import DecisionPoint
-    from app.core.foundation.arrival import Arrival
+    from sluice.core.decide.decision_point import DecisionPoint
+    from sluice.core.foundation.arrival import Arrival
 
 
 class Reader:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from aiokafka.errors import KafkaConnectionError
 
-from app.core.metadata.provenance import Resolution
-from app.ports import Known
-from app.stream.feeds.shared_feeds import CLOCKS_APART_MS, Kept, ProvenanceFeed
+from sluice.core.metadata.provenance import Resolution
+from sluice.ports import Known
+from sluice.stream.feeds.shared_feeds import CLOCKS_APART_MS, Kept, ProvenanceFeed
 from tests.unit.stream.read_topic import Topic
 
 if TYPE_CHECKING:

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from aiokafka.errors import KafkaConnectionError
 
-from app.ports import Found, Known
-from app.stream.feeds.provenance_resolver import ProvenanceResolver, ResolverSettings
-from app.stream.feeds.provenance_work import Shares
-from app.stream.feeds.shared_feeds import Kept, ProvenanceFeed
+from sluice.ports import Found, Known
+from sluice.stream.feeds.provenance_resolver import ProvenanceResolver, ResolverSettings
+from sluice.stream.feeds.provenance_work import Shares
+from sluice.stream.feeds.shared_feeds import Kept, ProvenanceFeed
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping, Sequence

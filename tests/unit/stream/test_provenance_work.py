@@ -8,7 +8,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.stream.feeds.provenance_work import Places, Reference, Shares, Work, host_name
+from sluice.stream.feeds.provenance_work import Places, Reference, Shares, Work, host_name
 
 SHARES = Shares(
     concurrency=4, per_host=2, per_tenant=4, max_waiting=20, max_waiting_per_host=5, max_waiting_per_tenant=20

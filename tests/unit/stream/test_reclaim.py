@@ -13,7 +13,7 @@ from aiokafka.errors import (
     ProducerFenced,
 )
 
-from app.stream.engine.reclaim import is_forgotten, is_news, reclaim
+from sluice.stream.engine.reclaim import is_forgotten, is_news, reclaim
 
 
 class Partition:

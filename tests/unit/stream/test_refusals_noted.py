@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
-from app.core.foundation.arrival import Arrival
-from app.core.trust.refused import Reason, Refused
-from app.stream.engine.evaluation import Ports
-from app.stream.engine.partition import Partition, Surroundings
+from sluice.core.foundation.arrival import Arrival
+from sluice.core.trust.refused import Reason, Refused
+from sluice.stream.engine.evaluation import Ports
+from sluice.stream.engine.partition import Partition, Surroundings
+from sluice_topics.catalog import ACTIONS, OUTCOMES, REGISTRY
 from tests.unit.stream.engine_settings import engine_settings, fail
-from topics.catalog import ACTIONS, OUTCOMES, REGISTRY
 
 if TYPE_CHECKING:
-    from app.core.decide.decision_point import DecisionPoint
+    from sluice.core.decide.decision_point import DecisionPoint
 
 BATCH = 4
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from app.core.state.session import Account, SessionState, Transition
-from app.stream.engine.sessions import Sessions
+from sluice.core.state.session import Account, SessionState, Transition
+from sluice.stream.engine.sessions import Sessions
 
 KEY = b"s:one"
 

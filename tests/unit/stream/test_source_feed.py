@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from aiokafka.errors import KafkaConnectionError
 
-from app.core.state.history import History, SourceName
-from app.stream.feeds.shared_feeds import SourceFeed
+from sluice.core.state.history import History, SourceName
+from sluice.stream.feeds.shared_feeds import SourceFeed
 from tests.unit.stream.read_topic import Topic
 
 if TYPE_CHECKING:

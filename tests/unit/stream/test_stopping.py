@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import queue
 
-from app.stream.process import StopBound
+from sluice.stream.process import StopBound
 
 SOON_S = 0.05
 LATE_S = 60.0

@@ -6,22 +6,22 @@ import asyncio
 import json
 from typing import TYPE_CHECKING, cast
 
-from app.core.foundation.arrival import Arrival
-from app.stream.engine.crash_guard import CrashGuard, Marker, Trial
-from app.stream.engine.evaluation import Ports
-from app.stream.engine.intake import Intake
-from app.stream.engine.outbox import RESERVED_KEY, PartitionRecord, home_of
-from app.stream.engine.owned import Owned
-from app.stream.engine.partition import Partition, Surroundings
-from app.stream.engine.writer import Linger
+from sluice.core.foundation.arrival import Arrival
+from sluice.stream.engine.crash_guard import CrashGuard, Marker, Trial
+from sluice.stream.engine.evaluation import Ports
+from sluice.stream.engine.intake import Intake
+from sluice.stream.engine.outbox import RESERVED_KEY, PartitionRecord, home_of
+from sluice.stream.engine.owned import Owned
+from sluice.stream.engine.partition import Partition, Surroundings
+from sluice.stream.engine.writer import Linger
+from sluice_topics.catalog import ACTIONS
 from tests.unit.core.scene import START, action, point
 from tests.unit.stream.engine_settings import engine_settings, fail
-from topics.catalog import ACTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from app.stream.engine.transaction import Batch, Transactor
+    from sluice.stream.engine.transaction import Batch, Transactor
 
 PARTITIONS = 8
 NUMBER = home_of(b"s-1", PARTITIONS)

@@ -6,7 +6,7 @@ import asyncio
 import threading
 from typing import TYPE_CHECKING
 
-from app.stream.feeds.shared_feeds import ThreadRunner
+from sluice.stream.feeds.shared_feeds import ThreadRunner
 
 if TYPE_CHECKING:
     import pytest

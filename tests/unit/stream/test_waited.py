@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from app.core.actions.verdict import RERUN_FIELDS
-from app.core.decide.replay import decide
-from app.core.foundation.arrival import Arrival
-from app.core.rerun.rerun_result import differences
-from app.core.state.session import SessionState, session_key
-from app.stream.engine.evaluation import receive
+from sluice.core.actions.verdict import RERUN_FIELDS
+from sluice.core.decide.replay import decide
+from sluice.core.foundation.arrival import Arrival
+from sluice.core.rerun.rerun_result import differences
+from sluice.core.state.session import SessionState, session_key
+from sluice.stream.engine.evaluation import receive
+from sluice_topics.catalog import ACTIONS
 from tests.unit.core.scene import START, action, point, verdict_of
-from topics.catalog import ACTIONS
 
 
 def arrival(**fields: Any) -> Arrival:

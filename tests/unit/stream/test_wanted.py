@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from app.core.quality_bundle.provenance_request import wanted
-from app.stream.feeds.provenance_work import AGAIN_AFTER_MS, NEW_OF_A_TENANT, ReferenceRequests
+from sluice.core.quality_bundle.provenance_request import wanted
+from sluice.stream.feeds.provenance_work import AGAIN_AFTER_MS, NEW_OF_A_TENANT, ReferenceRequests
 
 NOW = 1_763_730_000_000
 PAGE = "https://docs.example.com/page"

@@ -7,8 +7,8 @@ from typing import Any
 
 import rfc8785
 
-from app.verifier.export import Located
 from load.tamper import relaid, sealed
+from sluice.verifier.export import Located
 
 DIGEST = "sha256:" + "0" * 64
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from app.verifier import __main__ as command
-from app.verifier.export import to_line
+from sluice.verifier import __main__ as command
+from sluice.verifier.export import to_line
 from tests.unit.verifier.ledgers import genuine_ledger
 
 FOLDER = Path(command.__file__).parent

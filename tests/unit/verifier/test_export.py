@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.verifier.export import Located, NotAnExport, from_lines, to_line
+from sluice.verifier.export import Located, NotAnExport, from_lines, to_line
 
 RECORDS = st.builds(
     Located,

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from app.verifier.verify import verify
 from load.tamper import fields_of, sealed
+from sluice.verifier.verify import verify
 from tests.unit.verifier.ledgers import genuine_ledger
 
 LEDGER = genuine_ledger(seed=7, records=4, partitions=1)

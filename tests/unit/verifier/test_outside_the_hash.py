@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.verifier.verify import verify
 from load.tamper import fields_of, relaid, sealed
+from sluice.verifier.verify import verify
 from tests.unit.verifier.ledgers import genuine_ledger
 
 if TYPE_CHECKING:
-    from app.verifier.export import Located
+    from sluice.verifier.export import Located
 
 LEDGER = genuine_ledger(seed=7, records=8, partitions=1)
 LAST = LEDGER[-1]

@@ -9,7 +9,7 @@ import rfc8785
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.verifier.ledger_record import canonical, read_object
+from sluice.verifier.ledger_record import canonical, read_object
 
 TEXTS = st.text(max_size=20)
 """Of any characters: what a spelling may get wrong is in one of them or between two, not in their number."""

@@ -12,12 +12,12 @@ import rfc8785
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from app.verifier.verify import verify
 from load.tamper import TAMPERINGS, fields_of, relaid, sealed
+from sluice.verifier.verify import verify
 from tests.unit.verifier.ledgers import genuine_ledger
 
 if TYPE_CHECKING:
-    from app.verifier.export import Located
+    from sluice.verifier.export import Located
 
 SEEDS = st.integers(0, 10_000)
 PLACES = st.integers(0, 23)

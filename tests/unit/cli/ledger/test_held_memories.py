@@ -9,10 +9,10 @@ import orjson
 import pytest
 from rich.console import Console
 
-from app.cli.ledger.held_memories import Life, left, place_or_stop, print_life
-from app.cli.output import span
-from app.core.foundation.clock import milliseconds_of
-from app.core.reports.ledger_values import decision_in, event_in
+from sluice.cli.ledger.held_memories import Life, left, place_or_stop, print_life
+from sluice.cli.output import span
+from sluice.core.foundation.clock import milliseconds_of
+from sluice.core.reports.ledger_values import decision_in, event_in
 from tests.unit.records import MOMENT, ledger_records
 
 NOW_MS = milliseconds_of(MOMENT)

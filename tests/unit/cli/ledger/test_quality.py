@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from typer.testing import CliRunner
 
-from app.cli.main import cli
-from app.core.quality_bundle.quality_bundle import load_quality_bundle
+from sluice.cli.main import cli
+from sluice.core.quality_bundle.quality_bundle import load_quality_bundle
 from tests.quality_ledger import DIGEST, FIRST, alarm, decision, flag_only, laid, reported
 from tests.unit.core.retrieval.quality_scene import NOTE, quality_document
 

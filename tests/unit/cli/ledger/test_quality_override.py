@@ -9,8 +9,8 @@ import pytest
 import typer
 from typer.testing import CliRunner, Result
 
-from app.cli.output import span_ms
-from app.cli.quality.quality_changes import override
+from sluice.cli.output import span_ms
+from sluice.cli.quality.quality_changes import override
 from tests.unit.cli.policy.policy_files import made
 
 if TYPE_CHECKING:

@@ -8,11 +8,11 @@ from html.parser import HTMLParser
 
 import pytest
 
-from app.cli.quality.outcome_charts import calendar
-from app.cli.quality.page import page
-from app.core.reports.ledger_values import DECISION, LedgerValues
-from app.core.reports.report import QualityReport, quality_report
-from app.core.reports.report_tally import QualityTally
+from sluice.cli.quality.outcome_charts import calendar
+from sluice.cli.quality.page import page
+from sluice.core.reports.ledger_values import DECISION, LedgerValues
+from sluice.core.reports.report import QualityReport, quality_report
+from sluice.core.reports.report_tally import QualityTally
 from tests.quality_ledger import alarm, decision, flag_only, reported
 
 AT = "2026-04-01T08:00:00.000Z"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from app.cli.ledger.quarantine import By, GateCounts, LedgerCounts, counted_fields, counted_parts
-from app.cli.output import print_parts
-from app.core.reports.memory_recount import Behind, differences
-from app.core.state.statistics import Statistics, Whose
+from sluice.cli.ledger.quarantine import By, GateCounts, LedgerCounts, counted_fields, counted_parts
+from sluice.cli.output import print_parts
+from sluice.core.reports.memory_recount import Behind, differences
+from sluice.core.state.statistics import Statistics, Whose
 
 if TYPE_CHECKING:
     import pytest

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from app.adapters.kafka.kafka_publish import PublishedAt
-from app.adapters.kafka.kafka_read import StoredRecord
-from app.cli.ledger.quarantine_review import Outcome, outcome_of
-from topics.catalog import ACTIONS, REVIEWS
+from sluice.adapters.kafka.kafka_publish import PublishedAt
+from sluice.adapters.kafka.kafka_read import StoredRecord
+from sluice.cli.ledger.quarantine_review import Outcome, outcome_of
+from sluice_topics.catalog import ACTIONS, REVIEWS
 
 PLACED = PublishedAt("p.gate.reviews", 3, 17, -1)
 INPUT = {"topic": REVIEWS, "partition": 3, "offset": 17}

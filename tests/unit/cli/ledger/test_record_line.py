@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from rich.text import Text
 
-from app.adapters.kafka.kafka_read import StoredRecord
-from app.cli.ledger.record_line import LONGEST_LINE, as_columns, as_json, as_line, heading
-from app.cli.ledger.watch import RecordFilter
+from sluice.adapters.kafka.kafka_read import StoredRecord
+from sluice.cli.ledger.record_line import LONGEST_LINE, as_columns, as_json, as_line, heading
+from sluice.cli.ledger.watch import RecordFilter
 
 AT_MS = 1_767_225_600_123
 

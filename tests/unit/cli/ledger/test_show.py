@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from typer.testing import CliRunner
 
-from app.cli.main import cli
-from app.core.foundation.canonical import digest
-from app.offline.story import Followed, NamedRecords
-from app.verifier.export import Located
+from sluice.cli.main import cli
+from sluice.core.foundation.canonical import digest
+from sluice.offline.story import Followed, NamedRecords
+from sluice.verifier.export import Located
+from sluice_topics.catalog import ESCALATIONS, MEMORY_DECISIONS, SESSION_EVENTS, VERDICTS
 from tests.unit.records import ledger_records
-from topics.catalog import ESCALATIONS, MEMORY_DECISIONS, SESSION_EVENTS, VERDICTS
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from app.cli.main import cli
+from sluice.cli.main import cli
 from tests.unit.cli.policy.policy_files import made, sluice, written
 from tests.unit.core.trust.scene import agent, approver, bundle_document, tool
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from app.core.registry.keys import SigningKey
+    from sluice.core.registry.keys import SigningKey
 
 AT = ("--at", "2026-01-01T00:00:00Z")
 ACTION = {

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from app.cli.main import cli
-from app.core.trust.signing import signed_review
+from sluice.cli.main import cli
+from sluice.core.trust.signing import signed_review
 from tests.unit.cli.policy.policy_files import written
 from tests.unit.core.rerun.reruns import REVIEWER, memory_write
 from tests.unit.core.rerun.test_rerun_memory import BAD, CONTENT, GOOD, HELD, MODELS

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from app.cli.main import cli
-from app.settings import ROOT
+from load import ROOT
+from sluice.cli.main import cli
 from tests.unit.cli.policy.policy_files import written
 from tests.unit.core.trust.scene import agent, bundle_document, tool
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from typer.testing import CliRunner, Result
 
-from app.cli.main import cli
+from sluice.cli.main import cli
 from tests.unit.cli.policy.policy_files import written
 from tests.unit.core.rerun.reruns import SMALL
 from tests.unit.core.rerun.test_rerun_memory import BAD, CONTENT, HELD

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from app.cli.main import cli
-from app.core.actions.causal import JUDGE
-from app.core.actions.grading import GRADE
-from app.core.content import judge as content
-from app.core.memory.analysis import SYSTEM
-from app.offline.action_evaluation import CONSTRAINTS
+from sluice.cli.main import cli
+from sluice.core.actions.causal import JUDGE
+from sluice.core.actions.grading import GRADE
+from sluice.core.content import judge as content
+from sluice.core.memory.analysis import SYSTEM
+from sluice.offline.action_evaluation import CONSTRAINTS
 from tests.messages_api import MessagesApi, failing, messages_api, saying
 from tests.unit.cli.policy.policy_files import written
 from tests.unit.core.rerun.reruns import SMALL

@@ -8,7 +8,7 @@ from typing import Any
 
 from typer.testing import CliRunner, Result
 
-from app.cli.main import cli
+from sluice.cli.main import cli
 from tests.unit.cli.policy.policy_files import written
 from tests.unit.core.trust.scene import bundle_document
 from tests.unit.offline.panel_rows import panel, row

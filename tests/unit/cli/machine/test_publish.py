@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 
-from app.adapters.kafka.kafka_publish import Outgoing
-from app.cli.machine.publish import Invalid, best_key, checked, lines_of, unchecked
+from sluice.adapters.kafka.kafka_publish import Outgoing
+from sluice.cli.machine.publish import Invalid, best_key, checked, lines_of, unchecked
+from sluice_topics.catalog import ACTIONS, BY_NAME, MEMORY_WRITES, OUTCOMES
 from tests.unit import memory_records
-from topics.catalog import ACTIONS, BY_NAME, MEMORY_WRITES, OUTCOMES
 
 TIME = "2026-01-01T00:00:00.000Z"
 ACTION = {"action_id": "a1", "agent_id": "g1", "session_id": "s1", "toolName": "db.read", "parameters": {}}

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from typer.testing import CliRunner, Result
 
-from app.cli.policy import bundle, key_files, registry_verbs
-from app.cli.policy.key_files import private_key
+from sluice.cli.policy import bundle, key_files, registry_verbs
+from sluice.cli.policy.key_files import private_key
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from app.core.registry.keys import SigningKey
+    from sluice.core.registry.keys import SigningKey
 
 _VERBS = {"bundle": bundle.cli, "keys": key_files.cli, "registry": registry_verbs.cli}
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from app.core.actions.stages import load_bundle
-from app.core.trust.dsse import Envelope, read_envelope, verified
+from sluice.core.actions.stages import load_bundle
+from sluice.core.trust.dsse import Envelope, read_envelope, verified
 from tests.unit.cli.policy.policy_files import made, sluice, written
 from tests.unit.core.trust.scene import bundle_document
 

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from app.cli.machine.evaluate import SHIPPED
-from app.core.actions.stages import load_bundle
-from app.core.cases.cases import run_cases
-from app.core.quality_bundle.quality_bundle import load_quality_bundle
-from app.core.trust.dsse import Envelope, read_envelope, verified
-from app.core.trust.signed_entries import QUALITY_BUNDLE_TYPE
-from app.offline.policy_files import whole_bundle
+from sluice.cli.machine.evaluate import SHIPPED
+from sluice.core.actions.stages import load_bundle
+from sluice.core.cases.cases import run_cases
+from sluice.core.quality_bundle.quality_bundle import load_quality_bundle
+from sluice.core.trust.dsse import Envelope, read_envelope, verified
+from sluice.core.trust.signed_entries import QUALITY_BUNDLE_TYPE
+from sluice.offline.policy_files import whole_bundle
 from tests.quality_ledger import decision, laid
 from tests.unit.cli.policy.policy_files import made, sluice, written
 from tests.unit.core.trust.quality_scene import DAY_S, org, quality_document

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from typer.testing import CliRunner, Result
 
-from app.cli.policy.key_files import cli, private_key
-from app.core.registry.keys import PublicKey
+from sluice.cli.policy.key_files import cli, private_key
+from sluice.core.registry.keys import PublicKey
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from typer.testing import CliRunner, Result
 
-from app.cli.main import cli
-from app.gateway.pages.accounts import PeopleStore
+from sluice.cli.main import cli
+from sluice.gateway.pages.accounts import PeopleStore
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import pytest
 
-from app.core.registry.registry_entries import Kind
+from sluice.core.registry.registry_entries import Kind
 from tests.unit.cli.policy.policy_files import made, sluice, written
 from tests.unit.core.trust.scene import ALICE, BOB, agent, approver, tool
 

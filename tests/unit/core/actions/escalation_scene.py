@@ -8,23 +8,23 @@ from typing import TYPE_CHECKING, Any
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from app.core.decide.replay import Replay
-from app.core.foundation.arrival import Arrival
-from app.core.foundation.clock import rfc3339
-from app.core.foundation.requests import HELD_INPUT, Answer
-from app.core.registry.keys import SigningKey
-from app.core.trust.signing import signed_review
+from sluice.core.decide.replay import Replay
+from sluice.core.foundation.arrival import Arrival
+from sluice.core.foundation.clock import rfc3339
+from sluice.core.foundation.requests import HELD_INPUT, Answer
+from sluice.core.registry.keys import SigningKey
+from sluice.core.trust.signing import signed_review
+from sluice_topics.catalog import ACTIONS, OUTCOMES, REVIEWS
 from tests.unit.core.scene import LIMITS, START, action, bundle, entry, only, point, public_key
-from topics.catalog import ACTIONS, OUTCOMES, REVIEWS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from app.core.actions.stage import Stage
-    from app.core.decide.decision_point import DecisionPoint
-    from app.core.foundation.limits import SessionLimits
-    from app.core.foundation.requests import Request
-    from app.core.state.decision import Decision
+    from sluice.core.actions.stage import Stage
+    from sluice.core.decide.decision_point import DecisionPoint
+    from sluice.core.foundation.limits import SessionLimits
+    from sluice.core.foundation.requests import Request
+    from sluice.core.state.decision import Decision
 
 KEYS = {
     name: Ed25519PrivateKey.from_private_bytes(bytes([number]) * 32)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from math import log
 from typing import Any
 
-from app.core.actions.causal import EXTRACT, JUDGE
-from app.core.actions.grading import GRADE
-from app.core.foundation.requests import Answer
+from sluice.core.actions.causal import EXTRACT, JUDGE
+from sluice.core.actions.grading import GRADE
+from sluice.core.foundation.requests import Answer
 from tests.unit.core.scene import Session, bundle, entry, point
 
 GRADED = ["controls", "fast_reject", "rules", "consequence", "topology", "grader", "tier_auth"]

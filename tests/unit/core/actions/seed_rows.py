@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from app.core.actions.grading import PORT as GRADER
-from app.core.foundation.requests import Answer
-from app.core.policy.similarity_settings import EMBEDDING
+from sluice.core.actions.grading import PORT as GRADER
+from sluice.core.foundation.requests import Answer
+from sluice.core.policy.similarity_settings import EMBEDDING
 from tests.unit.core.actions.judging_scene import (
     ALIKE,
     POLITE,

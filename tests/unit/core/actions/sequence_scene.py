@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from tests.unit.core.scene import LIMITS, Session, bundle, counted, entry, point
 
 if TYPE_CHECKING:
-    from app.core.foundation.limits import SessionLimits
-    from app.core.policy.bundles import Bundle
+    from sluice.core.foundation.limits import SessionLimits
+    from sluice.core.policy.bundles import Bundle
 
 STAGES = ["controls", "fast_reject", "rules", "sequence", "consequence", "topology", "tier_auth"]
 SECRET_OUT: dict[str, Any] = {

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from app.core.actions.authority import TierAuth, TopologyCheck
+from sluice.core.actions.authority import TierAuth, TopologyCheck
 from tests.unit.core.scene import Session, bundle, entry, point
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from app.core.policy.bundles import Bundle
+    from sluice.core.policy.bundles import Bundle
 
 BOUND = 3
 TEAM: dict[str, dict[str, Any]] = {

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from app.core.actions.stages import BUNDLE_FORM
-from app.core.foundation.errors import BundleError
-from app.core.foundation.requests import Answer
-from app.core.policy.pattern_library import render_call
+from sluice.core.actions.stages import BUNDLE_FORM
+from sluice.core.foundation.errors import BundleError
+from sluice.core.foundation.requests import Answer
+from sluice.core.policy.pattern_library import render_call
 from tests.unit.core.actions.judging_scene import ALIKE, COMPARED, compared, resembling
 from tests.unit.core.scene import bundle
 

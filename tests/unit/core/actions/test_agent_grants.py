@@ -10,17 +10,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.core.decide.kinds import message_of
-from app.core.decide.replay import drive, nobody
-from app.core.foundation.clock import rfc3339
-from app.core.registry.agent_grants import AgentGrant
-from app.core.registry.loading import load_registry
-from app.core.rerun.evidence import recorded_beside
-from app.core.state.book import Book
+from sluice.core.decide.kinds import message_of
+from sluice.core.decide.replay import drive, nobody
+from sluice.core.foundation.clock import rfc3339
+from sluice.core.registry.agent_grants import AgentGrant
+from sluice.core.registry.loading import load_registry
+from sluice.core.rerun.evidence import recorded_beside
+from sluice.core.state.book import Book
+from sluice_topics.catalog import ACTIONS
+from sluice_topics.records import ProposedAction
 from tests.unit.core.actions.escalation_scene import Office, grant_request
 from tests.unit.core.scene import LIMITS, START, action, entry, kinds, only
-from topics.catalog import ACTIONS
-from topics.records import ProposedAction
 
 OURS = replace(LIMITS, partitions=4)
 """The scene's partition is number 3 of these: of 8 uses it has 2."""

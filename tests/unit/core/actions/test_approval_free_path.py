@@ -14,9 +14,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from app.core.actions.stage import in_order
-from app.core.actions.stages import shipped_stages
-from app.core.state.session import SessionState
+from sluice.core.actions.stage import in_order
+from sluice.core.actions.stages import shipped_stages
+from sluice.core.state.session import SessionState
 from tests.unit.core.scene import (
     ALL_STAGES,
     LIMITS,
@@ -32,8 +32,8 @@ from tests.unit.core.scene import (
 )
 
 if TYPE_CHECKING:
-    from app.core.foundation.arrival import Arrival
-    from app.core.state.decision import Decision
+    from sluice.core.foundation.arrival import Arrival
+    from sluice.core.state.decision import Decision
 
 WINDOW = LIMITS.action_window_ms
 SHIPPED = bundle()

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from app.core.state.book import Book
-from app.core.state.escalation import TRANSITIONS
+from sluice.core.state.book import Book
+from sluice.core.state.escalation import TRANSITIONS
+from sluice_topics.catalog import ACTIONS, OUTCOMES, REVIEWS
 from tests.unit.core.actions.escalation_scene import APPROVERS, KEYS, TTL_MS, Office, answer_to
 from tests.unit.core.scene import LIMITS, START, action, entry, kinds, only, outcome, public_key, signed
-from topics.catalog import ACTIONS, OUTCOMES, REVIEWS
 
 if TYPE_CHECKING:
-    from app.core.state.decision import Decision
-    from app.core.state.escalation import Escalation
+    from sluice.core.state.decision import Decision
+    from sluice.core.state.escalation import Escalation
 
 OTHER_DIGEST = "sha256:" + "1" * 64
 

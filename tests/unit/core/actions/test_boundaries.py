@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from app.core.actions.authority import Controls, TierAuth
-from app.core.actions.fast_reject import FastReject
+from sluice.core.actions.authority import Controls, TierAuth
+from sluice.core.actions.fast_reject import FastReject
+from sluice_topics.catalog import ACTIONS
 from tests.unit.core.scene import LIMITS, START, Session, action, bundle, counted, entry, kinds, only, point
-from topics.catalog import ACTIONS
 
 PLAIN = bundle(patterns={})
 GATES = (Controls(), FastReject(), TierAuth())

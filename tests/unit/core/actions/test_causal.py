@@ -6,12 +6,12 @@ from typing import Any, cast
 
 import pytest
 
-from app.core.actions.causal import EXTRACTION_PORT, PORT
-from app.core.actions.stages import BUNDLE_FORM
-from app.core.foundation.errors import BundleError
-from app.core.foundation.requests import Answer
-from app.core.state.remembered import Remembered
-from app.core.state.session import Account
+from sluice.core.actions.causal import EXTRACTION_PORT, PORT
+from sluice.core.actions.stages import BUNDLE_FORM
+from sluice.core.foundation.errors import BundleError
+from sluice.core.foundation.requests import Answer
+from sluice.core.state.remembered import Remembered
+from sluice.core.state.session import Account
 from tests.unit.core.actions.judging_scene import JUDGED, LISTED, PROMPT, extraction, judged, judgement
 from tests.unit.core.scene import bundle
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.unit.core.scene import BUNDLE_BYTES, Session, bundle, point
 
 if TYPE_CHECKING:
-    from app.core.actions.consequence import Score
+    from sluice.core.actions.consequence import Score
 
 SHIPPED: Score = bundle().parts["consequence"]
 ROWS = st.integers(0, 10**7) | st.sampled_from([0, 9, 10, 11, 99, 100, 999, 1000, 10**30])

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from app.core.actions.authority import TierAuth
-from app.core.actions.consequence import ConsequenceScore
+from sluice.core.actions.authority import TierAuth
+from sluice.core.actions.consequence import ConsequenceScore
 from tests.unit.core.scene import Session, bundle, counted, point
 
 PLAIN = bundle(patterns={})

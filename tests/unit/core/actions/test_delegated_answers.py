@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from app.core.foundation.clock import rfc3339
-from app.core.registry.keys import SigningKey
-from app.core.state.escalation import Escalation
-from app.core.trust.signing import signed_review
+from sluice.core.foundation.clock import rfc3339
+from sluice.core.registry.keys import SigningKey
+from sluice.core.state.escalation import Escalation
+from sluice.core.trust.signing import signed_review
+from sluice_topics.catalog import REVIEWS
 from tests.unit.core.actions.escalation_scene import KEYS, Office, answer_signed_by, approver, grant_request
 from tests.unit.core.memory.write_scene import place
 from tests.unit.core.retrieval.test_item_approvals import Desk
 from tests.unit.core.scene import MINUTE, START, entry, kinds, only, public_key
-from topics.catalog import REVIEWS
 
 if TYPE_CHECKING:
-    from app.core.decide.decision_point import DecisionPoint
+    from sluice.core.decide.decision_point import DecisionPoint
 
 GATEWAY = Ed25519PrivateKey.from_private_bytes(bytes([77]) * 32)
 KEY = SigningKey(GATEWAY)

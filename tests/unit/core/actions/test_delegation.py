@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
-from app.client import delegation_grant
+from sluice.client import delegation_grant
+from sluice_topics.catalog import ACTIONS
 from tests.unit.core.scene import MINUTE, START
 from tests.unit.core.signing_scene import CHILD, NEXT, OWN, STRANGE, Signing, key_entry, key_id, signing_agent
-from topics.catalog import ACTIONS
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from app.core.actions.fast_reject import LISTED_HITS
+from sluice.core.actions.fast_reject import LISTED_HITS
 from tests.unit.core.scene import Session, counted, entry, point
 
 TARGETS = entry("org", "acme", forbidden_targets=["customers", "prod_*", "/etc/shadow", "STRASSE"])

@@ -9,15 +9,17 @@ import pytest
 from jsonschema import Draft202012Validator
 from pydantic import Field
 
-from app.cli.ledger.show_story import titles_of
-from app.core.actions.outbound import MOST_CHARACTERS
-from app.core.actions.stage import PASSED, Detail, Gate, RememberingGate, StageResult
-from app.core.actions.stages import BUNDLE_FORM, GATES, load_bundle
-from app.core.foundation.errors import BundleError
-from app.core.foundation.strict import StrictModel
-from app.core.policy.bundles import BundleForm, BundlePart
-from app.core.quality_bundle.loosenings import Loosening
-from app.offline.reference import gate_shapes, reference_documents
+from sluice.cli.ledger.show_story import titles_of
+from sluice.core.actions.outbound import MOST_CHARACTERS
+from sluice.core.actions.stage import PASSED, Detail, Gate, RememberingGate, StageResult
+from sluice.core.actions.stages import BUNDLE_FORM, GATES, load_bundle
+from sluice.core.foundation.errors import BundleError
+from sluice.core.foundation.strict import StrictModel
+from sluice.core.policy.bundles import BundleForm, BundlePart
+from sluice.core.quality_bundle.loosenings import Loosening
+from sluice.offline.reference import gate_shapes, reference_documents
+from sluice_topics.asyncapi import asyncapi, schema
+from sluice_topics.records import Verdict
 from tests.unit.core.actions.judging_scene import (
     LISTED,
     compared,
@@ -36,13 +38,11 @@ from tests.unit.core.actions.test_outbound import sending
 from tests.unit.core.actions.test_policies import FEW, closest, policy
 from tests.unit.core.actions.test_policies import judged as shelved
 from tests.unit.core.scene import BUNDLE_BYTES, ROOT, Session, bundle, entry, point
-from topics.asyncapi import asyncapi, schema
-from topics.records import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from app.core.actions.stage import ActionContext
+    from sluice.core.actions.stage import ActionContext
 
 SHIPPED: dict[str, Any] = json.loads(BUNDLE_BYTES)
 RULES = [

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.core.actions.grading import GRADE, PASS_AT, REJECT_BELOW, Grading
-from app.core.actions.stages import BUNDLE_FORM
-from app.core.foundation.errors import BundleError
-from app.core.foundation.requests import Answer
+from sluice.core.actions.grading import GRADE, PASS_AT, REJECT_BELOW, Grading
+from sluice.core.actions.stages import BUNDLE_FORM
+from sluice.core.foundation.errors import BundleError
+from sluice.core.foundation.requests import Answer
 from tests.unit.core.actions.judging_scene import GRADED, POLITE, graded, scoring
 from tests.unit.core.scene import Session, bundle, entry, point
 

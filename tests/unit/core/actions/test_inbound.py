@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.core.actions.inbound import REMOVED, WARNING
-from app.core.actions.outbound import MOST_CHARACTERS
-from app.core.actions.stages import BUNDLE_FORM, load_bundle
-from app.core.content.judge import PORT, PROMPT
-from app.core.foundation.errors import BundleError
-from app.core.foundation.requests import Answer
+from sluice.core.actions.inbound import REMOVED, WARNING
+from sluice.core.actions.outbound import MOST_CHARACTERS
+from sluice.core.actions.stages import BUNDLE_FORM, load_bundle
+from sluice.core.content.judge import PORT, PROMPT
+from sluice.core.foundation.errors import BundleError
+from sluice.core.foundation.requests import Answer
 from tests.unit.core.actions.judging_scene import ALIKE, resembling
 from tests.unit.core.rerun.reruns import Case, document
 from tests.unit.core.scene import BUNDLE_BYTES, Session, bundle, entry, point

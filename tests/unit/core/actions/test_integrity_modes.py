@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from app.core.actions.causal import CausalPolicy
-from app.core.actions.causal import find_loosenings as find_causal
-from app.core.actions.grader import GraderPolicy
-from app.core.actions.grader import find_loosenings as find_grader
-from app.core.foundation.requests import Answer
-from app.gateway.routes.answer_rendering import aip_verdict
+from sluice.core.actions.causal import CausalPolicy
+from sluice.core.actions.causal import find_loosenings as find_causal
+from sluice.core.actions.grader import GraderPolicy
+from sluice.core.actions.grader import find_loosenings as find_grader
+from sluice.core.foundation.requests import Answer
+from sluice.gateway.routes.answer_rendering import aip_verdict
 from tests.unit.core.actions.judging_scene import (
     LISTED,
     POLITE,

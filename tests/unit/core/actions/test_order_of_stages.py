@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, Literal
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.core.actions.authority import TierAuth
-from app.core.actions.stage import StageResult, in_order
-from app.core.actions.stages import shipped_stages
+from sluice.core.actions.authority import TierAuth
+from sluice.core.actions.stage import StageResult, in_order
+from sluice.core.actions.stages import shipped_stages
 from tests.unit.core.scene import ALL_STAGES, Session, bundle, entry, point
 
 if TYPE_CHECKING:
-    from app.core.actions.stage import ActionContext, Stage
+    from sluice.core.actions.stage import ActionContext, Stage
 
 Found = Literal["pass", "block", "escalate"]
 GATE_4 = TierAuth.name

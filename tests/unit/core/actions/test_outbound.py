@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from app.core.actions.outbound import MOST_CHARACTERS
-from app.core.actions.stages import BUNDLE_FORM
+from sluice.core.actions.outbound import MOST_CHARACTERS
+from sluice.core.actions.stages import BUNDLE_FORM
 from tests.unit.core.scene import Session, bundle, counted, entry, point
 
 STAGES = ["controls", "outbound", "fast_reject", "rules", "consequence", "topology", "tier_auth"]

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from app.core.state.session import SessionState
+from sluice.core.state.session import SessionState
+from sluice_topics.catalog import ACTIONS
 from tests.unit.core.scene import MINUTE, Session, action, kinds, only, outcome, signed, verdict_of
-from topics.catalog import ACTIONS
 
 
 def reserved(rows: int = 10, **fields: Any) -> Session:

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from app.core.actions.stage import StageResult, in_order
-from app.core.actions.stages import shipped_stages
-from app.core.foundation.errors import UnknownStageError
-from app.core.foundation.requests import Answer, Request
+from sluice.core.actions.stage import StageResult, in_order
+from sluice.core.actions.stages import shipped_stages
+from sluice.core.foundation.errors import UnknownStageError
+from sluice.core.foundation.requests import Answer, Request
 from tests.unit.core.scene import ALL_STAGES, Session, action, kinds, point, read_record, verdict_of
 
 if TYPE_CHECKING:
-    from app.core.actions.stage import ActionContext, StageOutcome
-    from app.core.actions.stage import Asking as Questions
+    from sluice.core.actions.stage import ActionContext, StageOutcome
+    from sluice.core.actions.stage import Asking as Questions
 
 
 @dataclass

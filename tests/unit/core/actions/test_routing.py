@@ -9,15 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.core.foundation.clock import rfc3339
-from app.core.state.book import Book
-from app.core.state.escalation import Escalation, Route
+from sluice.core.foundation.clock import rfc3339
+from sluice.core.state.book import Book
+from sluice.core.state.escalation import Escalation, Route
+from sluice_topics.catalog import REVIEWS
 from tests.unit.core.actions.escalation_scene import TTL_MS, Office, answer_to, approver, grant_request
 from tests.unit.core.scene import kinds, only
-from topics.catalog import REVIEWS
 
 if TYPE_CHECKING:
-    from app.core.state.decision import Decision
+    from sluice.core.state.decision import Decision
 
 MINUTE = 60_000
 GROUPS = ("desk", "leads", "board")

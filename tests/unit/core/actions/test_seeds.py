@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from app.core.actions.action_similarity import SimilarityPolicy
-from app.core.actions.causal import CausalPolicy
-from app.core.actions.grader import GraderPolicy
-from app.core.actions.grading import PORT as GRADER
-from app.core.actions.policies import PolicyShelf
-from app.core.actions.stages import load_bundle
-from app.core.policy.similarity_settings import EMBEDDING
-from app.core.state.remembered import Remembered
-from app.core.state.session import Account
-from app.offline.policy_files import whole_bundle
+from sluice.core.actions.action_similarity import SimilarityPolicy
+from sluice.core.actions.causal import CausalPolicy
+from sluice.core.actions.grader import GraderPolicy
+from sluice.core.actions.grading import PORT as GRADER
+from sluice.core.actions.policies import PolicyShelf
+from sluice.core.actions.stages import load_bundle
+from sluice.core.policy.similarity_settings import EMBEDDING
+from sluice.core.state.remembered import Remembered
+from sluice.core.state.session import Account
+from sluice.offline.policy_files import whole_bundle
 from tests.unit.core.actions.judging_scene import judgement, scoring
 from tests.unit.core.actions.seed_rows import (
     BOUND,
@@ -43,10 +43,10 @@ from tests.unit.core.scene import BUNDLE_BYTES, Session, bundle, entry, point
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-    from app.core.decide.decision_point import DecisionPoint
-    from app.core.foundation.requests import Answer, Request
-    from app.core.policy.bundles import Bundle
-    from app.core.state.decision import Decision
+    from sluice.core.decide.decision_point import DecisionPoint
+    from sluice.core.foundation.requests import Answer, Request
+    from sluice.core.policy.bundles import Bundle
+    from sluice.core.state.decision import Decision
 
 POINT = point(*ENTRIES, policy=SEEDS)
 

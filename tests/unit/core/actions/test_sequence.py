@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.core.actions.sequence import MOST_DENIALS, MOST_RULES, SequenceMemory
-from app.core.actions.stages import BUNDLE_FORM
-from app.core.foundation.errors import BundleError
-from app.core.state.remembered import GATE_BYTES
-from app.core.state.session import SessionState, session_key
+from sluice.core.actions.sequence import MOST_DENIALS, MOST_RULES, SequenceMemory
+from sluice.core.actions.stages import BUNDLE_FORM
+from sluice.core.foundation.errors import BundleError
+from sluice.core.state.remembered import GATE_BYTES
+from sluice.core.state.session import SessionState, session_key
 from tests.unit.core.actions.sequence_scene import (
     READ,
     SECRET_OUT,

@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from app.core.actions.authority import Controls, TierAuth
-from app.core.actions.stage import PASSED
-from app.core.foundation.requests import Request
-from app.core.state.book import Book
+from sluice.core.actions.authority import Controls, TierAuth
+from sluice.core.actions.stage import PASSED
+from sluice.core.foundation.requests import Request
+from sluice.core.state.book import Book
+from sluice_topics.catalog import REVIEWS
 from tests.unit.core.actions.escalation_scene import APPROVERS, Office, answer_to, grant_request
 from tests.unit.core.actions.test_approvals import refusal
 from tests.unit.core.scene import entry, kinds, only
-from topics.catalog import REVIEWS
 
 if TYPE_CHECKING:
-    from app.core.actions.stage import ActionContext, Asking
+    from sluice.core.actions.stage import ActionContext, Asking
 
 
 def granted(office: Office, by: str = "ann", **asked: Any) -> dict[str, Any]:

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from app.core.actions.authority import TierAuth
-from app.core.actions.stage import StageResult
+from sluice.core.actions.authority import TierAuth
+from sluice.core.actions.stage import StageResult
 from tests.unit.core.scene import Session, bundle, counted, entry, kinds, point, verdict_of
 
 TIERS = ("T1", "T2", "T3", "T4")

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from app.core.actions.authority import LONGEST_CHAIN, Topology
+from sluice.core.actions.authority import LONGEST_CHAIN, Topology
 from tests.unit.core.actions.team import TEAM, bounded, delegating, delegation, team, topology_gate
 from tests.unit.core.scene import kinds, verdict_of
 

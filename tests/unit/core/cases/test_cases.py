@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from app.core.actions.stages import shipped_stages
-from app.core.cases.cases import run_cases
-from app.core.foundation.errors import BundleError
+from sluice.core.actions.stages import shipped_stages
+from sluice.core.cases.cases import run_cases
+from sluice.core.foundation.errors import BundleError
 from tests.unit.core.rerun.reruns import SMALL
 from tests.unit.core.scene import Flawed, bundle, entry
 
 if TYPE_CHECKING:
-    from app.core.cases.case_failure import CaseFailure
+    from sluice.core.cases.case_failure import CaseFailure
 
 RULE = {"id": "small", "type": "assertion", "reason": "too many", "condition": "action.rows < 10"}
 NEEDY = {"id": "needy", "type": "invariant", "reason": "?", "condition": "action.parameters.n > 0"}

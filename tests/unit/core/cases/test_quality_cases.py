@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from app.core.cases.quality_cases import run_quality_cases
+from sluice.core.cases.quality_cases import run_quality_cases
 from tests.unit.core.retrieval.quality_scene import NOTE, flag_only, quality_bundle
 
 SOUND = {

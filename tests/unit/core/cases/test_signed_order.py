@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from app.core.actions.stages import load_bundle, shipped_stages
-from app.core.cases.cases import run_cases
-from app.core.foundation.errors import BundleError, UnknownStageError
-from app.core.policy.bundles import ORDER_OF_OLD
+from sluice.core.actions.stages import load_bundle, shipped_stages
+from sluice.core.cases.cases import run_cases
+from sluice.core.foundation.errors import BundleError, UnknownStageError
+from sluice.core.policy.bundles import ORDER_OF_OLD
 from tests.unit.core.rerun.reruns import Case, document
 from tests.unit.core.scene import BUNDLE_BYTES
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from app.core.actions.stages import load_bundle
-from app.core.cases.cases import run_cases
-from app.core.foundation.errors import BundleError
+from sluice.core.actions.stages import load_bundle
+from sluice.core.cases.cases import run_cases
+from sluice.core.foundation.errors import BundleError
 from tests.unit.core.rerun.reruns import document
 from tests.unit.core.rerun.test_rerun_memory import BAD, CONTENT, EXEMPT, HELD, SIMILARITY
 from tests.unit.core.scene import entry

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from cel_expr_python import cel
 
-from app.core.cel.language import Expression, ExpressionError, Failure, Language
+from sluice.core.cel.language import Expression, ExpressionError, Failure, Language
 
 VECTORS = Path(__file__).parents[1] / "data" / "cel_core.jsonl"
 ROWS = [json.loads(line) for line in VECTORS.read_text().splitlines()]

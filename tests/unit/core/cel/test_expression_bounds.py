@@ -9,10 +9,10 @@ from cel_expr_python import cel
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.core.cel.bounds import coarse, pattern_work
-from app.core.cel.cel_values import MAX_ALL_ITEMS, MAX_ALL_TEXT, MAX_ITEMS, Values
-from app.core.cel.language import MAX_WORK, ExpressionError, Language, WorkBudget
-from app.core.cel.tree import Size
+from sluice.core.cel.bounds import coarse, pattern_work
+from sluice.core.cel.cel_values import MAX_ALL_ITEMS, MAX_ALL_TEXT, MAX_ITEMS, Values
+from sluice.core.cel.language import MAX_WORK, ExpressionError, Language, WorkBudget
+from sluice.core.cel.tree import Size
 
 OBJECT = cel.Type.Map(cel.Type.STRING, cel.Type.DYN)
 LANGUAGE = Language({"p": OBJECT, "now": cel.Type.TIMESTAMP})

@@ -10,8 +10,8 @@ from cel_expr_python import cel
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.core.cel.cel_values import Values
-from app.core.cel.language import MAX_FAILURE, ExpressionError, Failure, Language
+from sluice.core.cel.cel_values import Values
+from sluice.core.cel.language import MAX_FAILURE, ExpressionError, Failure, Language
 
 NOW = datetime(2025, 11, 21, 13, tzinfo=UTC)
 LANGUAGE = Language(

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from app.core.commands.python import read_python
-from app.core.commands.shell import ShellReading
-from app.core.commands.sql.sql_patterns import SqlPattern, SqlPatterns
-from app.core.commands.sql.sql_reading import read_sql
+from sluice.core.commands.python import read_python
+from sluice.core.commands.shell import ShellReading
+from sluice.core.commands.sql.sql_patterns import SqlPattern, SqlPatterns
+from sluice.core.commands.sql.sql_reading import read_sql
 from tests.unit.core.commands.shell_library import DIRECTORY, LIBRARY
 
 _SQL = SqlPatterns(

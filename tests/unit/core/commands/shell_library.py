@@ -6,9 +6,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from app.core.commands.patterns.conditions import CommandPattern
-from app.core.commands.patterns.patterns import CommandPatterns
-from app.core.commands.shell import read_shell
+from sluice.core.commands.patterns.conditions import CommandPattern
+from sluice.core.commands.patterns.patterns import CommandPatterns
+from sluice.core.commands.shell import read_shell
 
 DIRECTORY = Path(__file__).parents[4] / "config" / "bundles" / "patterns"
 

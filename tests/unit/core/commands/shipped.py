@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from tests.unit.core.scene import bundle
 
 if TYPE_CHECKING:
-    from app.core.commands.inspection import Inspection
+    from sluice.core.commands.inspection import Inspection
 
 LIBRARY = bundle().library
 

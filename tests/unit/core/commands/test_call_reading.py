@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.core.commands.calls.call import only_reads, operations_of
-from app.core.commands.calls.gather import MOST_OF_A_KIND, VALUES
-from app.core.commands.calls.graphql import MOST_CHARS, mutated
-from app.core.commands.calls.http import JSON_CHARS, done_by, target_of
+from sluice.core.commands.calls.call import only_reads, operations_of
+from sluice.core.commands.calls.gather import MOST_OF_A_KIND, VALUES
+from sluice.core.commands.calls.graphql import MOST_CHARS, mutated
+from sluice.core.commands.calls.http import JSON_CHARS, done_by, target_of
 from tests.unit.core.commands.shipped import LIBRARY, inspected
 
 HARMFUL = LIBRARY.call_verbs

@@ -10,7 +10,7 @@ import pytest
 from tests.unit.core.commands.shipped import inspected, silent
 
 if TYPE_CHECKING:
-    from app.core.commands.inspection import Inspection
+    from sluice.core.commands.inspection import Inspection
 
 ITEM = "https://api.example.com/v2/tickets/17"
 REPOSITORY = "https://api.github.com/repos/acme/shop"

@@ -10,8 +10,8 @@ import re2
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from app.core.commands.patterns.globs import KINDS, Globs, kinds_among, kinds_of
-from app.core.foundation.errors import BundleError
+from sluice.core.commands.patterns.globs import KINDS, Globs, kinds_among, kinds_of
+from sluice.core.foundation.errors import BundleError
 
 PARTS = st.sampled_from(["a", "b", "ab", "/", ".", "*", "**", "?", "[ab]", "[!a]", "[*]", "[[]"])
 GLOBS = st.lists(PARTS, min_size=1, max_size=8).map("".join)

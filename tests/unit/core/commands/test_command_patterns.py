@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from app.core.commands.patterns.conditions import CommandPattern
-from app.core.commands.patterns.patterns import CommandPatterns
-from app.core.commands.shell import read_shell
-from app.core.foundation.errors import BundleError
+from sluice.core.commands.patterns.conditions import CommandPattern
+from sluice.core.commands.patterns.patterns import CommandPatterns
+from sluice.core.commands.shell import read_shell
+from sluice.core.foundation.errors import BundleError
 
 
 def _matches(text: str, **conditions: Any) -> bool:

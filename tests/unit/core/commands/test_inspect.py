@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from app.core.commands.allowance import (
+from sluice.core.commands.allowance import (
     LARGE_CHARS,
     PARSED_CHARS_PER_ACTION,
     PARSED_CHARS_WITH_LARGE,
@@ -15,10 +15,10 @@ from app.core.commands.allowance import (
     UNFOLDED_CHARS,
     UNFOLDED_CHARS_WITH_LARGE,
 )
-from app.core.commands.leaves import LEAVES
-from app.core.commands.library import PatternLibrary, PatternSets
-from app.core.foundation.errors import BundleError
-from app.core.text.scan import PARSED_CHARS
+from sluice.core.commands.leaves import LEAVES
+from sluice.core.commands.library import PatternLibrary, PatternSets
+from sluice.core.foundation.errors import BundleError
+from sluice.core.text.scan import PARSED_CHARS
 from tests.unit.core.commands.shipped import LIBRARY, blocked, inspected, silent
 from tests.unit.core.scene import BUNDLE_BYTES
 

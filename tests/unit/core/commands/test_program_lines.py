@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from app.core.commands.program_lines import lines_of
+from sluice.core.commands.program_lines import lines_of
 from tests.unit.core.commands.shipped import LIBRARY, blocked, silent
 
 PROGRAMS = LIBRARY.programs

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from app.core.commands.python import read_python
-from app.core.commands.shell.shell_reading import Nested, Redirect
+from sluice.core.commands.python import read_python
+from sluice.core.commands.shell.shell_reading import Nested, Redirect
 from tests.unit.core.commands.python_library import hits, programs
 
 HARMFUL = programs("harmful_python.txt")

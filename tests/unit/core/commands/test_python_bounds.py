@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.core.commands.python import PythonReading, python_bounds, read_python
-from app.core.commands.python.parse import MOST_CHARACTERS, MOST_MARKS, MOST_NESTING
+from sluice.core.commands.python import PythonReading, python_bounds, read_python
+from sluice.core.commands.python.parse import MOST_CHARACTERS, MOST_MARKS, MOST_NESTING
 
 _PIECES = st.sampled_from(
     [

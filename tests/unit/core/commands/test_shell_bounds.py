@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.core.commands.shell import read_shell, shell_bounds
-from app.core.commands.shell.grammar import LIMITS, MOST_CHARACTERS, SHARES, read_back, shell_work, spelled
+from sluice.core.commands.shell import read_shell, shell_bounds
+from sluice.core.commands.shell.grammar import LIMITS, MOST_CHARACTERS, SHARES, read_back, shell_work, spelled
 from tests.unit.core.commands.shell_library import LIBRARY
 
 CRUEL = [

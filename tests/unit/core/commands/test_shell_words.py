@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.core.commands.shell import Command, read_shell
+from sluice.core.commands.shell import Command, read_shell
 
 
 def _last(text: str) -> tuple[str, tuple[str, ...]]:

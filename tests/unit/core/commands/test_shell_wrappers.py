@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.core.commands.shell import read_shell
+from sluice.core.commands.shell import read_shell
 
 WRAPPED = {
     "sudo rm -rf /": ("sudo",),

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.core.commands.sql.sql_reading import read_sql
-from app.core.commands.sql.tokens import sql_tokens, without_cuts
-from app.core.commands.sql.where import always_true, of_columns
+from sluice.core.commands.sql.sql_reading import read_sql
+from sluice.core.commands.sql.tokens import sql_tokens, without_cuts
+from sluice.core.commands.sql.where import always_true, of_columns
 from tests.unit.core.commands.shipped import inspected
 
 

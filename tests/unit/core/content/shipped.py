@@ -7,13 +7,13 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from app.core.content.content_inspector import ContentInspector
-from app.core.content.sets import ContentSets
+from sluice.core.content.content_inspector import ContentInspector
+from sluice.core.content.sets import ContentSets
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-    from app.core.content.findings import Finding
+    from sluice.core.content.findings import Finding
 
 HERE = Path(__file__).parent
 FILES = sorted((HERE.parents[3] / "config" / "bundles" / "content").glob("*.json"))

@@ -8,8 +8,8 @@ from time import thread_time
 
 import pytest
 
-from app.core.content.text import LONGEST_SENTENCE, MOST_ENDS, sentences
-from app.core.text.forms import READ_CHARS
+from sluice.core.content.text import LONGEST_SENTENCE, MOST_ENDS, sentences
+from sluice.core.text.forms import READ_CHARS
 from tests.unit.core.content.small_library import ORDER, inspector
 
 LENGTH = 4096

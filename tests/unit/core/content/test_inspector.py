@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from app.core.content.content_inspector import ContentInspector
-from app.core.content.sets import ContentSets
-from app.core.foundation.errors import BundleError
+from sluice.core.content.content_inspector import ContentInspector
+from sluice.core.content.sets import ContentSets
+from sluice.core.foundation.errors import BundleError
 from tests.unit.core.content.small_library import CONFIG, ORDER, PATTERNS, SMALL, inspector, pattern
 
 

@@ -10,8 +10,8 @@ import re2
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from app.core.content.compiled_expressions import Lexicon
-from app.core.content.text import Prefilter, words_and_signs
+from sluice.core.content.compiled_expressions import Lexicon
+from sluice.core.content.text import Prefilter, words_and_signs
 
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy

@@ -7,11 +7,11 @@ import re2
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from app.core.content.compiled_expressions import Lexicon
-from app.core.content.text import needs_script, words_and_signs
-from app.core.text import spelling
-from app.core.text.expression_sets import PatternSet
-from app.core.text.vocabulary import Vocabulary
+from sluice.core.content.compiled_expressions import Lexicon
+from sluice.core.content.text import needs_script, words_and_signs
+from sluice.core.text import spelling
+from sluice.core.text.expression_sets import PatternSet
+from sluice.core.text.vocabulary import Vocabulary
 from tests.unit.core.content.small_library import inspector, pattern
 
 LEXICON = Lexicon({"drop": ["ignore", "忽略"], "orders": ["правила", "指令"]})

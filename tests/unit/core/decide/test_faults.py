@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from app.core.foundation.arrival import Arrival
+from sluice.core.foundation.arrival import Arrival
+from sluice_topics.record_reading import Unreadable
 from tests.unit.core.scene import START, Session, action, kinds, only, outcome, read_record, verdict_of
-from topics.record_reading import Unreadable
 
 if TYPE_CHECKING:
-    from app.core.state.decision import Decision
+    from sluice.core.state.decision import Decision
 
 ACTIONS, OUTCOMES = "gate.actions.proposed", "gate.outcomes"
 

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import pytest
 
-from app.adapters.kafka.kafka_evidence import id_at
-from app.adapters.kafka.kafka_named import NAMES
-from app.cli.ledger.rerun import PLURALS
-from app.cli.machine.evaluate import EVALUATIONS
-from app.cli.machine.publish import INPUTS, checked
-from app.core.decide.kinds import (
+from sluice.adapters.kafka.kafka_evidence import id_at
+from sluice.adapters.kafka.kafka_named import NAMES
+from sluice.cli.ledger.rerun import PLURALS
+from sluice.cli.machine.evaluate import EVALUATIONS
+from sluice.cli.machine.publish import INPUTS, checked
+from sluice.core.decide.kinds import (
     ANSWERS,
     BY_MODEL,
     BY_ROW,
@@ -26,23 +26,23 @@ from app.core.decide.kinds import (
     Message,
     message_of,
 )
-from app.core.decide.replay import Replay
-from app.core.foundation.arrival import Arrival
-from app.core.rerun import walk
-from app.core.rerun.rerun_result import WORDS
-from app.offline.panels import ROWS
-from app.offline.record_files import arrivals_of
-from app.verifier.placement import KINDS as VERIFIED
+from sluice.core.decide.replay import Replay
+from sluice.core.foundation.arrival import Arrival
+from sluice.core.rerun import walk
+from sluice.core.rerun.rerun_result import WORDS
+from sluice.offline.panels import ROWS
+from sluice.offline.record_files import arrivals_of
+from sluice.verifier.placement import KINDS as VERIFIED
+from sluice_topics.catalog import BY_NAME, CATALOG, REVIEWS, SOURCE_FEEDBACK, wire_schema
+from sluice_topics.headers import input_headers
+from sluice_topics.record_reading import Unreadable
 from tests.unit import memory_records
 from tests.unit.core.scene import START, point
 from tests.unit.test_docs_current import EXAMPLES
-from topics.catalog import BY_NAME, CATALOG, REVIEWS, SOURCE_FEEDBACK, wire_schema
-from topics.headers import input_headers
-from topics.record_reading import Unreadable
 
 if TYPE_CHECKING:
-    from app.core.policy.kind import AnswerKind, AnyKind
-    from topics.records.base import Record
+    from sluice.core.policy.kind import AnswerKind, AnyKind
+    from sluice_topics.records.base import Record
 
 ROOT = Path(__file__).resolve().parents[4]
 EXAMPLES_OF_INPUTS = {**EXAMPLES, "SourceFeedback": memory_records.other_records()["SourceFeedback"]}

@@ -1,4 +1,4 @@
-"""Whatever comes in, every record built is one that the models of topics/records accept."""
+"""Whatever comes in, every record built is one that the models of topics/sluice_topics/records accept."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.core.foundation.arrival import Arrival
-from app.core.foundation.chain import Chain
+from sluice.core.foundation.arrival import Arrival
+from sluice.core.foundation.chain import Chain
+from sluice_topics import records
+from sluice_topics.catalog import BY_NAME
+from sluice_topics.record_reading import Unreadable
+from sluice_topics.records.base import MAX_COUNT
 from tests.unit.core.scene import MINUTE, START, Session, action, bundle, outcome, read_record, signed
-from topics import records
-from topics.catalog import BY_NAME
-from topics.record_reading import Unreadable
-from topics.records.base import MAX_COUNT
 
 if TYPE_CHECKING:
-    from app.core.state.decision import Decision
+    from sluice.core.state.decision import Decision
 
 ROWS = st.sampled_from([0, 1, 999, 1001, 2**53, MAX_COUNT]) | st.none()
 ACTIONS = st.fixed_dictionaries(

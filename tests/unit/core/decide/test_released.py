@@ -11,21 +11,21 @@ from typing import TYPE_CHECKING, Any, Literal, Union, get_args, get_origin
 import pytest
 from pydantic import BaseModel
 
-from app.core.decide.kinds import message_of
-from app.core.decide.released import HEADERS, RELEASED
+from sluice.core.decide.kinds import message_of
+from sluice.core.decide.released import HEADERS, RELEASED
+from sluice_topics.headers import output_headers
+from sluice_topics.records import AdmittedMemory, ProposedRetrieval, ServedRetrieval
 from tests.unit import memory_records, retrieval_records
 from tests.unit.core.memory.write_scene import Place, place
 from tests.unit.core.retrieval.scene import HASH, SUSPECT, TERMS, Scene, item
 from tests.unit.core.scene import entry, only
-from topics.headers import output_headers
-from topics.records import AdmittedMemory, ProposedRetrieval, ServedRetrieval
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pydantic.fields import FieldInfo
 
-    from topics.records.base import Record
+    from sluice_topics.records.base import Record
 
 DOCS = Path(__file__).resolve().parents[4] / "docs" / "released.md"
 ORDER, INNOCENT = "obey", "The customer prefers e-mail."

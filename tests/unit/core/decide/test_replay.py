@@ -8,22 +8,22 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.core.actions.stage import PASSED, StageResult
-from app.core.decide.replay import Replay, drive
-from app.core.foundation.arrival import Arrival
-from app.core.foundation.requests import Answer, Request
-from app.core.state.decision import Decision, Shared
-from app.core.state.session import SessionState, session_key
-from app.stream.engine.evaluation import InputInProgress, receive
+from sluice.core.actions.stage import PASSED, StageResult
+from sluice.core.decide.replay import Replay, drive
+from sluice.core.foundation.arrival import Arrival
+from sluice.core.foundation.requests import Answer, Request
+from sluice.core.state.decision import Decision, Shared
+from sluice.core.state.session import SessionState, session_key
+from sluice.stream.engine.evaluation import InputInProgress, receive
+from sluice_topics.catalog import ACTIONS, OUTCOMES
 from tests.unit.core.rerun.reruns import SMALL
 from tests.unit.core.scene import START, Flawed, action, bundle, kinds, only, outcome, point, verdict_of
-from topics.catalog import ACTIONS, OUTCOMES
 
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-    from app.core.actions.stage import ActionContext
-    from app.core.actions.stage import Asking as Questions
+    from sluice.core.actions.stage import ActionContext
+    from sluice.core.actions.stage import Asking as Questions
 
 BUNDLE = bundle(**SMALL)
 POINT = point(policy=BUNDLE)

@@ -14,7 +14,7 @@ import rfc8785
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from app.core.foundation.canonical import (
+from sluice.core.foundation.canonical import (
     canonical,
     canonical_alike,
     digest,
@@ -24,7 +24,7 @@ from app.core.foundation.canonical import (
     wire_int,
     wire_safe,
 )
-from app.core.foundation.errors import CanonicalError
+from sluice.core.foundation.errors import CanonicalError
 
 SAFE = 2**53 - 1
 VECTORS = [

@@ -11,8 +11,8 @@ import rfc8785
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.core.foundation.chain import GENESIS, PLACE, Chain
-from app.core.foundation.errors import CanonicalError
+from sluice.core.foundation.chain import GENESIS, PLACE, Chain
+from sluice.core.foundation.errors import CanonicalError
 from tests.unit.core.scene import Session
 
 BODIES = st.lists(

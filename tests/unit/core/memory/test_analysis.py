@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.core.content.findings import ContentInspection, Kind
-from app.core.foundation.prompts import user_turn
-from app.core.foundation.requests import Answer
-from app.core.memory.analysis import (
+from sluice.core.content.findings import ContentInspection, Kind
+from sluice.core.foundation.prompts import user_turn
+from sluice.core.foundation.requests import Answer
+from sluice.core.memory.analysis import (
     PORT,
     PROMPT,
     SCHEMA,
@@ -24,11 +24,11 @@ from app.core.memory.analysis import (
     ceiling,
     question,
 )
-from app.core.memory.trust import Facts, route, score
-from app.core.policy.memory_policy import AnalysisPolicy, TrustPolicy
-from app.core.state.history import UNSEEN
-from app.ports import AnalysisOff
-from app.stream.engine.evaluation import Ports
+from sluice.core.memory.trust import Facts, route, score
+from sluice.core.policy.memory_policy import AnalysisPolicy, TrustPolicy
+from sluice.core.state.history import UNSEEN
+from sluice.ports import AnalysisOff
+from sluice.stream.engine.evaluation import Ports
 
 POLICY = AnalysisPolicy(head_characters=4, tail_characters=3)
 IGNORING = POLICY.model_copy(update={"on_failure": "ignore"})

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from app.core.state.statistics import Statistics, Whose
+from sluice.core.state.statistics import Statistics, Whose
 from tests.unit.core.memory.write_scene import STRANGER, Place, place
 from tests.unit.core.scene import MINUTE, kinds, only
 

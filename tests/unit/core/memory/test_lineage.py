@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.core.foundation.requests import Answer
+from sluice.core.foundation.requests import Answer
 from tests.unit.core.memory.write_scene import STRANGER, Place, place
 
 ELSEWHERE = "memory:gate.memory.writes.proposed:5:77"

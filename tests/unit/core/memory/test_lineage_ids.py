@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from app.core.memory.lineage import unknown
-from app.core.memory.memory_seen import Parent
+from sluice.core.memory.lineage import unknown
+from sluice.core.memory.memory_seen import Parent
 
 WRITES = "gate.memory.writes.proposed"
 

@@ -6,15 +6,15 @@ import json
 
 import pytest
 
-from app.core.decide.replay import decide
-from app.core.foundation.arrival import Arrival
-from app.core.foundation.requests import Answer, Request
-from app.core.state.decision import Shared
-from app.core.state.statistics import Statistics, Whose
+from sluice.core.decide.replay import decide
+from sluice.core.foundation.arrival import Arrival
+from sluice.core.foundation.requests import Answer, Request
+from sluice.core.state.decision import Shared
+from sluice.core.state.statistics import Statistics, Whose
+from sluice_topics.catalog import MEMORY_WRITES, REVIEWS, SOURCE_FEEDBACK
+from sluice_topics.records import MemoryDecision
 from tests.unit.core.memory.write_scene import PARTITION, STRANGER, Place, place, write
 from tests.unit.core.scene import START, kinds, only
-from topics.catalog import MEMORY_WRITES, REVIEWS, SOURCE_FEEDBACK
-from topics.records import MemoryDecision
 
 CHAIN = {"partition": 3, "sequence": 1, "prev_hash": "GENESIS", "event_hash": "sha256:" + "0" * 64}
 

@@ -6,22 +6,22 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from app.core.decide.replay import decide
-from app.core.foundation.arrival import Arrival
-from app.core.foundation.requests import Answer
-from app.core.registry.keys import signed_by
-from app.core.state.decision import Shared
+from sluice.core.decide.replay import decide
+from sluice.core.foundation.arrival import Arrival
+from sluice.core.foundation.requests import Answer
+from sluice.core.registry.keys import signed_by
+from sluice.core.state.decision import Shared
+from sluice_topics.catalog import REVIEWS
+from sluice_topics.record_reading import Unreadable, read
+from sluice_topics.records import ReviewDecision
 from tests.unit.core.memory.write_scene import CAROL, HOUR, PARTITION, STRANGER, Place, place, review
 from tests.unit.core.scene import START, entry, kinds, only
-from topics.catalog import REVIEWS
-from topics.record_reading import Unreadable, read
-from topics.records import ReviewDecision
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
 
-    from app.core.foundation.requests import Request
-    from app.core.state.decision import Decision
+    from sluice.core.foundation.requests import Request
+    from sluice.core.state.decision import Decision
 
 OTHER_DIGEST = "sha256:" + "1" * 64
 

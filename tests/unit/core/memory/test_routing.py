@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from app.core.memory.trust import Trust, reason, route, score
+from sluice.core.memory.trust import Trust, reason, route, score
 from tests.unit.core.memory.trust_scene import POLICY, SOURCE_TYPES, facts, finding, history, inspection
 
 

@@ -11,13 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from app.core.memory.similarity import (
+from sluice.core.memory.similarity import (
     SimilarityAnswer,
     read_answer,
     similarity_finding,
     similarity_request,
 )
-from app.core.policy.similarity_settings import SimilarityLibrary, SimilaritySettings, without
+from sluice.core.policy.similarity_settings import SimilarityLibrary, SimilaritySettings, without
 
 SHIPPED = Path(__file__).parents[4] / "config" / "bundles" / "content" / "library.json"
 COSINES = st.floats(min_value=-1, max_value=1, allow_nan=False)

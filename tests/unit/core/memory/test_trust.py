@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from app.core.foundation.canonical import canonical
-from app.core.memory.trust import score
+from sluice.core.foundation.canonical import canonical
+from sluice.core.memory.trust import score
 from tests.unit.core.memory.trust_scene import POLICY, facts, finding, history, inspection
 
 

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from app.core.memory.similarity import LONGEST_WORD, windows_of
-from app.core.policy.similarity_settings import WindowSettings
+from sluice.core.memory.similarity import LONGEST_WORD, windows_of
+from sluice.core.policy.similarity_settings import WindowSettings
 
 SMALL = WindowSettings(characters=64, overlap=16, most=1024)
 TEXTS = st.text(alphabet="ab \n", max_size=2000)

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from app.core.foundation.requests import Answer
+from sluice.core.foundation.requests import Answer
+from sluice_topics.records import AdmittedMemory, MemoryDecision
 from tests.unit.core.memory.write_scene import HOUR, STRANGER, Place, memory_bundle, place
 from tests.unit.core.scene import START, entry, kinds, only, point
-from topics.records import AdmittedMemory, MemoryDecision
 
 FREEZE = entry("freeze", "f", subject="agent", subject_id="operator", reason="looked into")
 EXEMPT: dict[str, Any] = {"quality_exempt": True, "reason": "an archive from before the rule"}

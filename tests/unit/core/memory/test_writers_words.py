@@ -7,10 +7,10 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sluice_topics.fields import callers_word
+from sluice_topics.records import ProposedMemoryWrite
+from sluice_topics.records.memory import MemorySource
 from tests.unit.core.memory.write_scene import STRANGER, place
-from topics.fields import callers_word
-from topics.records import ProposedMemoryWrite
-from topics.records.memory import MemorySource
 
 ORDER = ["allow", "quarantine", "reject"]
 PARENTS = [STRANGER, "memory:gate.memory.writes.proposed:3:9", "memory:gate.memory.writes.proposed:0:4096"]

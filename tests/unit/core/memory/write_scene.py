@@ -8,23 +8,23 @@ from typing import TYPE_CHECKING, Any
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from app.core.decide.replay import decide
-from app.core.foundation.arrival import Arrival
-from app.core.foundation.requests import Answer
-from app.core.registry.keys import SigningKey
-from app.core.state.book import Book
-from app.core.state.decision import Shared
-from app.core.state.session import SessionState, session_key
-from app.core.trust.signing import signed_review
+from sluice.core.decide.replay import decide
+from sluice.core.foundation.arrival import Arrival
+from sluice.core.foundation.requests import Answer
+from sluice.core.registry.keys import SigningKey
+from sluice.core.state.book import Book
+from sluice.core.state.decision import Shared
+from sluice.core.state.session import SessionState, session_key
+from sluice.core.trust.signing import signed_review
+from sluice_topics.catalog import MEMORY_WRITES, REVIEWS
 from tests.unit.core.scene import LIMITS, START, bundle, entry, only, point, public_key
-from topics.catalog import MEMORY_WRITES, REVIEWS
 
 if TYPE_CHECKING:
-    from app.core.decide.decision_point import DecisionPoint
-    from app.core.foundation.requests import Request
-    from app.core.policy.bundles import Bundle
-    from app.core.state.decision import Decision
-    from app.core.state.history import History, SourceName
+    from sluice.core.decide.decision_point import DecisionPoint
+    from sluice.core.foundation.requests import Request
+    from sluice.core.policy.bundles import Bundle
+    from sluice.core.state.decision import Decision
+    from sluice.core.state.history import History, SourceName
 
 PARTITION = 3
 HOUR = 3_600_000

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.core.metadata.provenance import fault_of
-from app.core.metadata.write_quality import Scheme
+from sluice.core.metadata.provenance import fault_of
+from sluice.core.metadata.write_quality import Scheme
 
 SCHEMES = get_args(Scheme)
 OWN = "mem-7f3a"

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from app.core.metadata.write_quality import Fault, WriteQuality, faults
-from topics.records import ProposedMemoryWrite
+from sluice.core.metadata.write_quality import Fault, WriteQuality, faults
+from sluice_topics.records import ProposedMemoryWrite
 
 NOW = 1_763_730_000_000
 """2025-11-21T13:00:00Z."""

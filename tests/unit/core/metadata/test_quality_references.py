@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.core.metadata.provenance import fault_of, form_fault, unverified
+from sluice.core.metadata.provenance import fault_of, form_fault, unverified
 
 HOSTS = st.sampled_from(
     [

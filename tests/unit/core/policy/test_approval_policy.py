@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.core.actions.stages import BUNDLE_FORM, load_bundle
-from app.core.foundation.errors import BundleError
-from app.core.policy.approval_policy import ApprovalPolicy, find_approval_loosenings
+from sluice.core.actions.stages import BUNDLE_FORM, load_bundle
+from sluice.core.foundation.errors import BundleError
+from sluice.core.policy.approval_policy import ApprovalPolicy, find_approval_loosenings
 from tests.unit.core.scene import BUNDLE_BYTES, bundle
 
 TTL_MS = 1000

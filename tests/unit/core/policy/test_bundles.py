@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from app.core.actions.stages import load_bundle
-from app.core.foundation.errors import BundleError
+from sluice.core.actions.stages import load_bundle
+from sluice.core.foundation.errors import BundleError
 from tests.unit.core.scene import BUNDLE_BYTES, ROOT, bundle
 
 SHIPPED: dict[str, Any] = json.loads(BUNDLE_BYTES)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.core.policy.document_changes import document_changes
+from sluice.core.policy.document_changes import document_changes
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(0, 3) | st.text(alphabet="ab", max_size=2),

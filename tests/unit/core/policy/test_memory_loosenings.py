@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from app.core.actions.stages import BUNDLE_FORM, load_bundle
-from app.core.policy.memory_loosenings import (
+from sluice.core.actions.stages import BUNDLE_FORM, load_bundle
+from sluice.core.policy.memory_loosenings import (
     ALLOWANCES,
     KINDS,
     LOSSES,
     UNORDERED,
     find_memory_loosenings,
 )
-from app.core.policy.memory_policy import MemoryPolicy
-from app.offline.policy_files import SHIPPED, whole_bundle
+from sluice.core.policy.memory_policy import MemoryPolicy
+from sluice.offline.policy_files import SHIPPED, whole_bundle
 
 if TYPE_CHECKING:
     from pydantic import BaseModel

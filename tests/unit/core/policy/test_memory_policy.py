@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from app.core.foundation.strict import first_error
-from app.core.policy.memory_policy import MemoryPolicy
+from sluice.core.foundation.strict import first_error
+from sluice.core.policy.memory_policy import MemoryPolicy
 
 
 def policy(**fields: Any) -> MemoryPolicy:

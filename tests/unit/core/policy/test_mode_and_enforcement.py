@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from app.core.actions.stages import shipped_stages
-from app.core.actions.verdict import ruling_of
-from app.core.decide.decision_point import DecisionPoint
-from app.core.policy.policy import Policy
+from sluice.core.actions.stages import shipped_stages
+from sluice.core.actions.verdict import ruling_of
+from sluice.core.decide.decision_point import DecisionPoint
+from sluice.core.policy.policy import Policy
 from tests.unit.core.scene import LIMITS, Session, bundle, entry, kinds, registry, verdict_of
 
 NEVER = {"id": "never", "type": "invariant", "reason": "not at all", "condition": "false"}

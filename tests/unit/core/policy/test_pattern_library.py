@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from app.core.foundation.errors import BundleError
-from app.core.policy.pattern_library import LONGEST_PATTERN, PatternLibrary, render_call
+from sluice.core.foundation.errors import BundleError
+from sluice.core.policy.pattern_library import LONGEST_PATTERN, PatternLibrary, render_call
 from tests.unit.core.scene import BUNDLE_BYTES, ROOT
 
 SHIPPED = ROOT / "config" / "patterns" / "actions.jsonl"

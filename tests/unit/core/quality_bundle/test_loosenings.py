@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.core.quality_bundle.loosenings import changes, loosening_sentences
-from app.core.quality_bundle.severity import OUTCOMES, TIERS
-from app.core.retrieval.dimensions import ItemFacts, judge_item, under_rollout
+from sluice.core.quality_bundle.loosenings import changes, loosening_sentences
+from sluice.core.quality_bundle.severity import OUTCOMES, TIERS
+from sluice.core.retrieval.dimensions import ItemFacts, judge_item, under_rollout
 from tests.unit.core.retrieval.quality_scene import MATRIX, NOTE, flag_only, quality_bundle
 from tests.unit.core.retrieval.test_quality_properties import bundles, items, revisions
 
 if TYPE_CHECKING:
-    from app.core.quality_bundle.quality_bundle import QualityBundle
+    from sluice.core.quality_bundle.quality_bundle import QualityBundle
 
 MEMO = {
     "ttl_by_class": {NOTE: 3600, "memo": 60},

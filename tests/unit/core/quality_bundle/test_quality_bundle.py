@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from app.core.cases.quality_cases import run_quality_cases
-from app.core.foundation.canonical import digest
-from app.core.foundation.errors import BundleError
-from app.core.quality_bundle.quality_bundle import load_quality_bundle
+from sluice.core.cases.quality_cases import run_quality_cases
+from sluice.core.foundation.canonical import digest
+from sluice.core.foundation.errors import BundleError
+from sluice.core.quality_bundle.quality_bundle import load_quality_bundle
 from tests.unit.core.retrieval.quality_scene import (
     MATRIX,
     NOTE,

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.core.cel.cel_values import MAX_ITEMS
-from app.core.foundation.clock import rfc3339
-from app.core.foundation.errors import RegistryError
-from app.core.registry.facts import Fact, in_force
+from sluice.core.cel.cel_values import MAX_ITEMS
+from sluice.core.foundation.clock import rfc3339
+from sluice.core.foundation.errors import RegistryError
+from sluice.core.registry.facts import Fact, in_force
 from tests.unit.core.rules.rule_scene import ruled
 from tests.unit.core.scene import START, entry, registry
 

@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.serialization import (
     PrivateFormat,
 )
 
-from app.core.registry.keys import PublicKey, Roots, SigningKey, UnusableKeyError
+from sluice.core.registry.keys import PublicKey, Roots, SigningKey, UnusableKeyError
 from tests.unit.core.trust.scene import ALICE
 
 IDENTITY = b"\x01" + bytes(31)

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from app.core.foundation.errors import RegistryError
-from app.core.registry.loading import load_registry
-from app.core.registry.registry_entries import MAX_TARGETS
+from sluice.core.foundation.errors import RegistryError
+from sluice.core.registry.loading import load_registry
+from sluice.core.registry.registry_entries import MAX_TARGETS
 from tests.unit.core.scene import ROOT, entry, registry
 
 

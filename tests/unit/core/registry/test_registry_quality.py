@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from app.core.foundation.errors import RegistryError
-from app.core.policy.policy import DEFAULT_QUALITY, Policy
-from app.core.registry.loading import build_registry, load_registry, merged
-from app.core.registry.quality_entries import LONGEST_COMPARED, MOST_SEGMENTS, provenance_id
-from app.core.registry.registry_entries import NO_ORG, EntryFile
+from sluice.core.foundation.errors import RegistryError
+from sluice.core.policy.policy import DEFAULT_QUALITY, Policy
+from sluice.core.registry.loading import build_registry, load_registry, merged
+from sluice.core.registry.quality_entries import LONGEST_COMPARED, MOST_SEGMENTS, provenance_id
+from sluice.core.registry.registry_entries import NO_ORG, EntryFile
 from tests.unit.core.scene import POINT_KEY, entry, public_key
 
 if TYPE_CHECKING:
-    from app.core.registry.registry import Registry
+    from sluice.core.registry.registry import Registry
 
 DIGEST = "sha256:" + "ab" * 32
 URI = "https://wiki.example/prices"

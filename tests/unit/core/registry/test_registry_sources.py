@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from app.core.foundation.errors import RegistryError
-from app.core.registry.loading import load_registry
+from sluice.core.foundation.errors import RegistryError
+from sluice.core.registry.loading import load_registry
 from tests.unit.core.scene import POINT_KEY, entry, public_key
 from tests.unit.core.trust.scene import ALICE, BOB, ROOT_KEY, approver, trusting_alice
 from tests.unit.core.trust.scene import Topics as SignedTopics
 
 if TYPE_CHECKING:
-    from app.core.registry.registry import Registry
+    from sluice.core.registry.registry import Registry
 
 REASON = "The scanner of the archive knows no timestamps."
 

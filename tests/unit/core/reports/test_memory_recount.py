@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.core.reports.ledger_values import NotInLedgerError, Waiting, decision_in, event_in
-from app.core.reports.memory_recount import (
+from sluice.core.reports.ledger_values import NotInLedgerError, Waiting, decision_in, event_in
+from sluice.core.reports.memory_recount import (
     Behind,
     LiveCounts,
     StatisticsDifference,
@@ -19,12 +19,12 @@ from app.core.reports.memory_recount import (
     differences,
     summed,
 )
-from app.core.state.statistics import NOTHING, Statistics, Whose
+from sluice.core.state.statistics import NOTHING, Statistics, Whose
 from tests.unit.records import ledger_records
 
 if TYPE_CHECKING:
-    from app.core.reports.ledger_values import Event
-    from topics.records import MemoryDecision
+    from sluice.core.reports.ledger_values import Event
+    from sluice_topics.records import MemoryDecision
 
 AGENT = Whose("tenant-1", "agent-1")
 KINDS = ledger_records()

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from app.core.reports.promotion import Observed, criteria, denying_tiers, judging_alike
-from app.core.reports.report import Rate
+from sluice.core.reports.promotion import Observed, criteria, denying_tiers, judging_alike
+from sluice.core.reports.report import Rate
 from tests.quality_ledger import FIRST, flag_only
 from tests.unit.core.retrieval.quality_scene import MATRIX, NOTE, quality_bundle
 
 if TYPE_CHECKING:
-    from app.core.quality_bundle.quality_bundle import QualityBundle
+    from sluice.core.quality_bundle.quality_bundle import QualityBundle
 
 ROLLOUT = {NOTE: {"mode": "flag_only", "since": FIRST.strftime("%Y-%m-%dT%H:%M:%S.000Z")}}
 MILD = dict.fromkeys(("freshness", "confidence", "provenance"), "downgrade")

@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from app.core.quality_bundle.quality_bundle import load_quality_bundle
-from app.core.reports.promotion import Observed, criteria, promoted, rationale_of
+from sluice.core.quality_bundle.quality_bundle import load_quality_bundle
+from sluice.core.reports.promotion import Observed, criteria, promoted, rationale_of
 from tests.quality_ledger import DIGEST, FIRST, decision, flag_only
 from tests.unit.core.retrieval.quality_scene import MATRIX, NOTE, quality_bundle
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from app.core.quality_bundle.quality_bundle import QualityBundle
+    from sluice.core.quality_bundle.quality_bundle import QualityBundle
 
 OTHER = "price"
 SINCE = FIRST.strftime("%Y-%m-%dT%H:%M:%S.000Z")

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.core.reports.ledger_values import DECISION, LedgerValues
-from app.core.reports.report import OUTCOMES, Rate, quality_report
-from app.core.reports.report_tally import (
+from sluice.core.reports.ledger_values import DECISION, LedgerValues
+from sluice.core.reports.report import OUTCOMES, Rate, quality_report
+from sluice.core.reports.report_tally import (
     MAX_CLASSES,
     NO_CLASS,
     OTHER_CLASSES,
@@ -18,7 +18,7 @@ from app.core.reports.report_tally import (
     QualityTally,
     ReportScope,
 )
-from app.core.retrieval.dimensions import UNKNOWN_CLASS
+from sluice.core.retrieval.dimensions import UNKNOWN_CLASS
 from tests.quality_ledger import alarm, decision, flag_only, reported
 from tests.unit.core.retrieval.scene import OLD, Scene, item
 

@@ -7,18 +7,28 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from app.core.actions.stages import load_bundle, shipped_stages
-from app.core.decide.replay import Replay, nobody
-from app.core.foundation.arrival import Arrival
-from app.core.foundation.chain import Chain
-from app.core.foundation.requests import HELD_INPUT, Answer
-from app.core.policy.bundles import FIRST_STAGE, LAST_STAGE, Bundle
-from app.core.rerun.evidence import PolicyEvidence
-from app.core.rerun.rerunner import Rerunner
-from app.core.rerun.walk import recorded_decision
-from app.core.trust.dsse import sign
-from app.core.trust.signed_entries import PAYLOAD_TYPES
-from app.core.trust.signing import signed_review
+from sluice.core.actions.stages import load_bundle, shipped_stages
+from sluice.core.decide.replay import Replay, nobody
+from sluice.core.foundation.arrival import Arrival
+from sluice.core.foundation.chain import Chain
+from sluice.core.foundation.requests import HELD_INPUT, Answer
+from sluice.core.policy.bundles import FIRST_STAGE, LAST_STAGE, Bundle
+from sluice.core.rerun.evidence import PolicyEvidence
+from sluice.core.rerun.rerunner import Rerunner
+from sluice.core.rerun.walk import recorded_decision
+from sluice.core.trust.dsse import sign
+from sluice.core.trust.signed_entries import PAYLOAD_TYPES
+from sluice.core.trust.signing import signed_review
+from sluice_topics.catalog import (
+    ACTIONS,
+    BUNDLES,
+    MEMORY_DECISIONS,
+    MEMORY_WRITES,
+    OUTCOMES,
+    REGISTRY,
+    REVIEWS,
+    VERDICTS,
+)
 from tests.unit.core.scene import (
     BUNDLE_BYTES,
     ENTRIES,
@@ -30,25 +40,15 @@ from tests.unit.core.scene import (
     point,
 )
 from tests.unit.core.trust.scene import ALICE, STRANGER
-from topics.catalog import (
-    ACTIONS,
-    BUNDLES,
-    MEMORY_DECISIONS,
-    MEMORY_WRITES,
-    OUTCOMES,
-    REGISTRY,
-    REVIEWS,
-    VERDICTS,
-)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from app.core.actions.stage import Stage
-    from app.core.foundation.limits import SessionLimits
-    from app.core.foundation.requests import Request
-    from app.core.rerun.rerun_result import Rerun
-    from app.core.state.decision import Decision
+    from sluice.core.actions.stage import Stage
+    from sluice.core.foundation.limits import SessionLimits
+    from sluice.core.foundation.requests import Request
+    from sluice.core.rerun.rerun_result import Rerun
+    from sluice.core.state.decision import Decision
 
 
 WIPES = {

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 
-from app.core.foundation.canonical import digest
-from app.core.rerun.evidence import PolicyEvidence
-from app.core.trust.dsse import sign
-from app.core.trust.signed_entries import QUALITY_BUNDLE_TYPE
+from sluice.core.foundation.canonical import digest
+from sluice.core.rerun.evidence import PolicyEvidence
+from sluice.core.trust.dsse import sign
+from sluice.core.trust.signed_entries import QUALITY_BUNDLE_TYPE
+from sluice_topics.catalog import BUNDLES, REGISTRY
 from tests.unit.core.trust.quality_scene import override, quality_document, quality_value
 from tests.unit.core.trust.scene import STRANGER, bundle_document, bundle_value, entry_value
-from topics.catalog import BUNDLES, REGISTRY
 
 UNKNOWN = "sha256:" + "0" * 64
 

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import pytest
 
-from app.core.registry.loading import build_registry
-from app.core.rerun.policy_then import PointsUnder, Possible
-from app.core.rerun.recount import GONE
-from app.core.rerun.walk import entry_of, together
 from load.attacks.forging import change, relinked, replace_value
 from load.attacks.recorded_site import LIMITS, RecordedSite
-from topics.catalog import (
+from sluice.core.registry.loading import build_registry
+from sluice.core.rerun.policy_then import PointsUnder, Possible
+from sluice.core.rerun.recount import GONE
+from sluice.core.rerun.walk import entry_of, together
+from sluice_topics.catalog import (
     ACTIONS,
     MEMORY_DECISIONS,
     MEMORY_WRITES,
@@ -26,9 +26,9 @@ from topics.catalog import (
 )
 
 if TYPE_CHECKING:
-    from app.core.rerun.policy_then import PolicyThen
-    from app.core.rerun.rerun_result import Rerun
-    from app.core.rerun.walk import PartitionWalk
+    from sluice.core.rerun.policy_then import PolicyThen
+    from sluice.core.rerun.rerun_result import Rerun
+    from sluice.core.rerun.walk import PartitionWalk
 
 
 @pytest.fixture

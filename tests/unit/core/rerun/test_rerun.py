@@ -8,16 +8,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.core.actions.stage import PASSED, StageResult
-from app.core.actions.stages import load_bundle
-from app.core.foundation.limits import SessionLimits
-from app.core.foundation.requests import Answer, Request
+from sluice.core.actions.stage import PASSED, StageResult
+from sluice.core.actions.stages import load_bundle
+from sluice.core.foundation.limits import SessionLimits
+from sluice.core.foundation.requests import Answer, Request
 from tests.unit.core.rerun.reruns import Case, document
 from tests.unit.core.scene import LIMITS, MINUTE, Flawed, action, entry, point
 
 if TYPE_CHECKING:
-    from app.core.actions.stage import ActionContext
-    from app.core.actions.stage import Asking as Questions
+    from sluice.core.actions.stage import ActionContext
+    from sluice.core.actions.stage import Asking as Questions
 
 RULE = {
     "id": "within_budget",

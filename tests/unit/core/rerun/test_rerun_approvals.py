@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from app.cli.demo.throwaway_trust import GATEWAY, OWNER
-from app.core.rerun.walk import entry_of
-from app.core.trust.signing import signed_review
 from load.attacks.forging import relinked, replace_value
 from load.attacks.recorded_site import HOUR, RecordedSite
-from topics.catalog import ACTIONS, ESCALATIONS, REVIEWS, VERDICTS
+from sluice.cli.demo.throwaway_trust import GATEWAY, OWNER
+from sluice.core.rerun.walk import entry_of
+from sluice.core.trust.signing import signed_review
+from sluice_topics.catalog import ACTIONS, ESCALATIONS, REVIEWS, VERDICTS
 
 ACTION = {
     "action_id": "a-1",

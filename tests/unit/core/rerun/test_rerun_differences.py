@@ -8,23 +8,23 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from app.core.actions.stage import PASSED, StageResult
-from app.core.actions.stages import load_bundle
-from app.core.foundation.errors import UnknownStageError
-from app.core.foundation.requests import Answer, Request
-from app.core.rerun.evidence import PolicyEvidence
-from app.core.rerun.rerun_result import Difference, Rerun
-from app.core.rerun.rerunner import Rerunner
-from app.core.trust.dsse import sign
-from app.core.trust.signed_entries import PAYLOAD_TYPES
+from sluice.core.actions.stage import PASSED, StageResult
+from sluice.core.actions.stages import load_bundle
+from sluice.core.foundation.errors import UnknownStageError
+from sluice.core.foundation.requests import Answer, Request
+from sluice.core.rerun.evidence import PolicyEvidence
+from sluice.core.rerun.rerun_result import Difference, Rerun
+from sluice.core.rerun.rerunner import Rerunner
+from sluice.core.trust.dsse import sign
+from sluice.core.trust.signed_entries import PAYLOAD_TYPES
+from sluice_topics.catalog import REGISTRY
 from tests.unit.core.rerun.reruns import BUNDLE, Case, document, evidence
 from tests.unit.core.scene import ENTRIES, entry
 from tests.unit.core.trust.scene import STRANGER
-from topics.catalog import REGISTRY
 
 if TYPE_CHECKING:
-    from app.core.actions.stage import ActionContext, Asking, Stage
-    from app.core.policy.bundles import Bundle
+    from sluice.core.actions.stage import ActionContext, Asking, Stage
+    from sluice.core.policy.bundles import Bundle
 
 RULE = {
     "id": "within_budget",

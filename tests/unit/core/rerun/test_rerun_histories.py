@@ -12,7 +12,7 @@ from tests.unit.core.rerun.test_rerun_memory import BAD, GOOD, HELD, case
 from tests.unit.core.scene import LIMITS, MINUTE
 
 if TYPE_CHECKING:
-    from app.core.foundation.limits import SessionLimits
+    from sluice.core.foundation.limits import SessionLimits
 
 SCRIPTS = st.lists(
     st.fixed_dictionaries(

@@ -8,27 +8,27 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from app.cli.demo.throwaway_trust import ThrowawayTrust
-from app.core.actions.stages import shipped_stages
-from app.core.decide.decision_point import DecisionPoint
-from app.core.decide.replay import decide
-from app.core.foundation.arrival import Arrival
-from app.core.foundation.chain import Chain
-from app.core.registry.keys import Roots
-from app.core.rerun.evidence import PolicyEvidence
-from app.core.rerun.policy_then import Installation, PolicyThen
-from app.core.rerun.rerunner import CHANGED, NO_ROOTS, NOT_IN_FORCE, Rerunner
-from app.core.rerun.walk import recorded_decision
-from app.core.state.session import SessionState, session_key
-from app.core.trust.in_force import PolicyInForce
+from sluice.cli.demo.throwaway_trust import ThrowawayTrust
+from sluice.core.actions.stages import shipped_stages
+from sluice.core.decide.decision_point import DecisionPoint
+from sluice.core.decide.replay import decide
+from sluice.core.foundation.arrival import Arrival
+from sluice.core.foundation.chain import Chain
+from sluice.core.registry.keys import Roots
+from sluice.core.rerun.evidence import PolicyEvidence
+from sluice.core.rerun.policy_then import Installation, PolicyThen
+from sluice.core.rerun.rerunner import CHANGED, NO_ROOTS, NOT_IN_FORCE, Rerunner
+from sluice.core.rerun.walk import recorded_decision
+from sluice.core.state.session import SessionState, session_key
+from sluice.core.trust.in_force import PolicyInForce
+from sluice_topics.catalog import ACTIONS, VERDICTS
 from tests.unit.core.rerun.reruns import document
 from tests.unit.core.scene import LIMITS, START, action, entry
-from topics.catalog import ACTIONS, VERDICTS
 
 if TYPE_CHECKING:
-    from app.cli.demo.throwaway_trust import ControlRecord
-    from app.core.policy.policy import Policy
-    from app.core.rerun.rerun_result import Rerun
+    from sluice.cli.demo.throwaway_trust import ControlRecord
+    from sluice.core.policy.policy import Policy
+    from sluice.core.rerun.rerun_result import Rerun
 
 MINUTE = 60_000
 LAG = 10_000

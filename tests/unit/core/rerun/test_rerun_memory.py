@@ -8,15 +8,16 @@ from typing import Any
 
 import pytest
 
-from app.core.actions.stages import load_bundle
-from app.core.decide.replay import decide
-from app.core.foundation.limits import SessionLimits
-from app.core.foundation.requests import Answer, Request
-from app.core.rerun.rerun_result import Difference, Rerun
-from app.core.rerun.rerunner import Rerunner
-from app.core.state.session import SessionState, session_key
-from app.core.trust.dsse import sign
-from app.core.trust.signed_entries import PAYLOAD_TYPES
+from sluice.core.actions.stages import load_bundle
+from sluice.core.decide.replay import decide
+from sluice.core.foundation.limits import SessionLimits
+from sluice.core.foundation.requests import Answer, Request
+from sluice.core.rerun.rerun_result import Difference, Rerun
+from sluice.core.rerun.rerunner import Rerunner
+from sluice.core.state.session import SessionState, session_key
+from sluice.core.trust.dsse import sign
+from sluice.core.trust.signed_entries import PAYLOAD_TYPES
+from sluice_topics.catalog import REGISTRY
 from tests.unit.core.rerun.reruns import (
     REVIEWER,
     Case,
@@ -28,7 +29,6 @@ from tests.unit.core.rerun.reruns import (
 )
 from tests.unit.core.scene import ENTRIES, MINUTE, entry, point
 from tests.unit.core.trust.scene import STRANGER
-from topics.catalog import REGISTRY
 
 FINDINGS = [
     {

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from app.core.foundation.canonical import digest
-from app.core.metadata.provenance import Resolution
-from app.core.rerun.evidence import PolicyEvidence
-from app.core.retrieval.quality_record import RERUN_FIELDS
+from sluice.core.foundation.canonical import digest
+from sluice.core.metadata.provenance import Resolution
+from sluice.core.rerun.evidence import PolicyEvidence
+from sluice.core.retrieval.quality_record import RERUN_FIELDS
 from tests.unit.core.retrieval.scene import (
     HASH,
     OLD,
@@ -26,7 +26,7 @@ from tests.unit.core.retrieval.scene import (
 from tests.unit.core.scene import START, entry
 
 if TYPE_CHECKING:
-    from app.core.rerun.rerun_result import Difference, Rerun
+    from sluice.core.rerun.rerun_result import Difference, Rerun
 
 NEWS = "https://news.example/1"
 RECORDED = {

@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.core.actions.stages import load_bundle
-from app.core.decide.replay import Replay
-from app.core.foundation.arrival import Arrival
 from load.attacks.forging import change
 from load.attacks.recorded_site import RecordedSite
+from sluice.core.actions.stages import load_bundle
+from sluice.core.decide.replay import Replay
+from sluice.core.foundation.arrival import Arrival
+from sluice_topics.catalog import ACTIONS, VERDICTS
 from tests.unit.core.actions.sequence_scene import NO_DENIED, SECRET_OUT, STAGES, TOOLS
 from tests.unit.core.rerun.reruns import Case, document
 from tests.unit.core.scene import START, Flawed, action, point
-from topics.catalog import ACTIONS, VERDICTS
 
 if TYPE_CHECKING:
-    from app.core.rerun.rerun_result import Rerun
+    from sluice.core.rerun.rerun_result import Rerun
 
 FREEZE = {"denials": 2, "within_ms": 9000}
 PART = {"rules": [SECRET_OUT], "freeze": FREEZE}

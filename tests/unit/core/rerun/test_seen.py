@@ -9,17 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.core.actions import assessment as of_actions
-from app.core.actions.assessment import ActionSeen, RememberedAction
-from app.core.memory import memory_seen as of_writes
-from app.core.memory.memory_seen import Parent, RememberedWrite, WriteSeen
-from app.core.metadata.provenance import Resolution
-from app.core.retrieval import seen as of_items
-from app.core.state.acknowledgement import acknowledgement
-from app.core.state.history import History
-from app.core.state.recent_retrieval import ReadSoFar
+from sluice.core.actions import assessment as of_actions
+from sluice.core.actions.assessment import ActionSeen, RememberedAction
+from sluice.core.memory import memory_seen as of_writes
+from sluice.core.memory.memory_seen import Parent, RememberedWrite, WriteSeen
+from sluice.core.metadata.provenance import Resolution
+from sluice.core.retrieval import seen as of_items
+from sluice.core.state.acknowledgement import acknowledgement
+from sluice.core.state.history import History
+from sluice.core.state.recent_retrieval import ReadSoFar
+from sluice_topics.records import ProposedMemoryWrite
 from tests.unit.core.rerun.reruns import Case, memory_write
-from topics.records import ProposedMemoryWrite
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from app.core.foundation.canonical import canonical
-from topics import records
-from topics.catalog import BY_NAME, MAX_OUTPUT_MESSAGE_BYTES, QUALITY_DECISIONS, RETRIEVALS, SERVED
+from sluice.core.foundation.canonical import canonical
+from sluice_topics import records
+from sluice_topics.catalog import BY_NAME, MAX_OUTPUT_MESSAGE_BYTES, QUALITY_DECISIONS, RETRIEVALS, SERVED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from app.core.foundation.chain import Chain, OutRecord
-    from app.core.state.decision import Decision
+    from sluice.core.foundation.chain import Chain, OutRecord
+    from sluice.core.state.decision import Decision
 
 OUTCOMES = ("pass", "flag", "downgrade", "deny")
 STAGES = ("controls", "access", "poisoning", "quality", "content")

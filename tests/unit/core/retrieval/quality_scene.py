@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from app.core.metadata.provenance import ProvenanceState
-from app.core.quality_bundle.quality_bundle import QualityBundle, load_quality_bundle
-from app.core.retrieval.dimensions import ItemFacts
+from sluice.core.metadata.provenance import ProvenanceState
+from sluice.core.quality_bundle.quality_bundle import QualityBundle, load_quality_bundle
+from sluice.core.retrieval.dimensions import ItemFacts
 
 SINCE = "2026-01-01T00:00:00.000Z"
 NOTE = "note"

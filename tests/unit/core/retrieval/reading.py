@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from app.core.foundation.canonical import canonical
+from sluice.core.foundation.canonical import canonical
 
 if TYPE_CHECKING:
-    from app.core.state.decision import Decision
+    from sluice.core.state.decision import Decision
 
 
 @dataclass(slots=True)

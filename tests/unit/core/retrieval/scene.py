@@ -10,40 +10,40 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from app.core.actions.stages import load_bundle, shipped_stages
-from app.core.decide.decision_point import DecisionPoint
-from app.core.decide.replay import decide, nobody
-from app.core.foundation.arrival import Arrival
-from app.core.foundation.chain import Chain
-from app.core.foundation.clock import rfc3339
-from app.core.policy.policy import Policy
-from app.core.quality_bundle.quality_bundle import QualityBundle, load_quality_bundle
-from app.core.registry.loading import load_registry
-from app.core.registry.quality_entries import provenance_id
-from app.core.rerun.evidence import PolicyEvidence
-from app.core.rerun.rerunner import Rerunner
-from app.core.rerun.walk import DECISION_TOPICS, recorded_decision
-from app.core.state.book import Book
-from app.core.state.decision import Shared
-from app.core.state.session import SessionState, session_key
-from app.core.trust.dsse import sign
-from app.core.trust.signed_entries import PAYLOAD_TYPES, QUALITY_BUNDLE_TYPE
+from sluice.core.actions.stages import load_bundle, shipped_stages
+from sluice.core.decide.decision_point import DecisionPoint
+from sluice.core.decide.replay import decide, nobody
+from sluice.core.foundation.arrival import Arrival
+from sluice.core.foundation.chain import Chain
+from sluice.core.foundation.clock import rfc3339
+from sluice.core.policy.policy import Policy
+from sluice.core.quality_bundle.quality_bundle import QualityBundle, load_quality_bundle
+from sluice.core.registry.loading import load_registry
+from sluice.core.registry.quality_entries import provenance_id
+from sluice.core.rerun.evidence import PolicyEvidence
+from sluice.core.rerun.rerunner import Rerunner
+from sluice.core.rerun.walk import DECISION_TOPICS, recorded_decision
+from sluice.core.state.book import Book
+from sluice.core.state.decision import Shared
+from sluice.core.state.session import SessionState, session_key
+from sluice.core.trust.dsse import sign
+from sluice.core.trust.signed_entries import PAYLOAD_TYPES, QUALITY_BUNDLE_TYPE
+from sluice_topics.catalog import ACTIONS, BUNDLES, REGISTRY, REPORTED, RETRIEVALS
 from tests.unit.core.rerun.reruns import document
 from tests.unit.core.retrieval.held import hold
 from tests.unit.core.retrieval.reading import Reading
 from tests.unit.core.scene import LIMITS, ROOT, START, action, entry
 from tests.unit.core.trust.scene import STRANGER
-from topics.catalog import ACTIONS, BUNDLES, REGISTRY, REPORTED, RETRIEVALS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from app.core.foundation.limits import SessionLimits
-    from app.core.foundation.requests import Answer, Request
-    from app.core.metadata.provenance import Resolution
-    from app.core.policy.bundles import Bundle
-    from app.core.rerun.rerun_result import Rerun
-    from app.core.state.decision import Decision
+    from sluice.core.foundation.limits import SessionLimits
+    from sluice.core.foundation.requests import Answer, Request
+    from sluice.core.metadata.provenance import Resolution
+    from sluice.core.policy.bundles import Bundle
+    from sluice.core.rerun.rerun_result import Rerun
+    from sluice.core.state.decision import Decision
 
 HASH, OTHER_HASH = "sha256:" + "a1" * 32, "sha256:" + "b2" * 32
 TERMS = "https://example.com/terms"

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from app.core.foundation.chain import Chain
-from app.core.foundation.clock import rfc3339
-from app.core.state.book import Book
-from app.core.state.decision import Decision
+from sluice.core.foundation.chain import Chain
+from sluice.core.foundation.clock import rfc3339
+from sluice.core.state.book import Book
+from sluice.core.state.decision import Decision
 from tests.unit.core.retrieval.held import hold
 from tests.unit.core.retrieval.scene import Scene, quality
 from tests.unit.core.scene import START

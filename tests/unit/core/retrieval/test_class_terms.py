@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.core.retrieval.context import Reader, terms_of
+from sluice.core.retrieval.context import Reader, terms_of
 from tests.unit.core.retrieval.quality_scene import NOTE, quality_bundle
 
 READER = Reader(quality_bundle(), "bounded", "acme", None, None, None, vouched=False)

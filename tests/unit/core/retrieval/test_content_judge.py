@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.core.content.judge import PROMPT, TOGETHER
-from app.core.foundation.requests import Answer
+from sluice.core.content.judge import PROMPT, TOGETHER
+from sluice.core.foundation.requests import Answer
 from tests.unit.core.retrieval.scene import (
     OLD,
     POISONED,
@@ -23,7 +23,7 @@ from tests.unit.core.retrieval.scene import (
 )
 
 if TYPE_CHECKING:
-    from app.core.foundation.requests import Request
+    from sluice.core.foundation.requests import Request
 
 WEAK = "weakly bad"
 SEVERITY = ("pass", "flag", "downgrade", "deny")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from app.core.foundation.clock import rfc3339
+from sluice.core.foundation.clock import rfc3339
 from tests.unit.core.retrieval.scene import OLD, POISONED, TIERS, Scene, item
 from tests.unit.core.scene import START, entry
 

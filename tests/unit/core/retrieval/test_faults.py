@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from sluice_topics.catalog import RETRIEVALS
 from tests.unit.core.rerun.reruns import FlawedEvidence, flawed
 from tests.unit.core.retrieval.scene import BUNDLE, Scene, evidence_of, item, retrieval
-from topics.catalog import RETRIEVALS
 
 if TYPE_CHECKING:
     from tests.unit.core.retrieval.reading import Reading

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from app.core.metadata.provenance import Resolution
+from sluice.core.metadata.provenance import Resolution
 from tests.unit.core.retrieval.scene import HASH, OLD, SUSPECT, TERMS, TEXT, TIERS, Scene, item
 from tests.unit.core.scene import START
 

@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from app.core.foundation.clock import rfc3339
-from app.core.registry.keys import SigningKey
-from app.core.state.book import Book
-from app.core.trust.signing import signed_review
+from sluice.core.foundation.clock import rfc3339
+from sluice.core.registry.keys import SigningKey
+from sluice.core.state.book import Book
+from sluice.core.trust.signing import signed_review
+from sluice_topics.catalog import REVIEWS
 from tests.unit.core.actions.escalation_scene import KEYS, approver
 from tests.unit.core.rerun.reruns import document
 from tests.unit.core.retrieval.scene import BUNDLE, OLD, POISONED, Scene, item, policy_bundle
 from tests.unit.core.scene import LIMITS, entry, only
-from topics.catalog import REVIEWS
 
 if TYPE_CHECKING:
-    from app.core.state.decision import Decision
+    from sluice.core.state.decision import Decision
     from tests.unit.core.retrieval.reading import Reading
 
 PAYS: dict[str, Any] = {"agent_id": "high_privilege", "tool_category": "payment", "toolName": "find"}

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from app.core.retrieval.bodies import Body
-from app.core.retrieval.judgement import Judged
+from sluice.core.retrieval.bodies import Body
+from sluice.core.retrieval.judgement import Judged
 from tests.unit.core.retrieval.scene import OLD, POISONED, SUSPECT, Scene, item, quality
 from tests.unit.core.scene import entry
 
 if TYPE_CHECKING:
-    from topics.records.retrievals import QualityOutcome
+    from sluice_topics.records.retrievals import QualityOutcome
 
 FROZEN = entry("freeze", "f1", subject="agent", subject_id="bounded", reason="an incident")
 CLOSED = quality(access={"legal_text": {"tenants": ["globex"]}})

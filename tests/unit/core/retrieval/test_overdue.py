@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.core.foundation.clock import milliseconds_of
-from app.core.retrieval.alarms import DAY_MS, overdue
+from sluice.core.foundation.clock import milliseconds_of
+from sluice.core.retrieval.alarms import DAY_MS, overdue
 from tests.unit.core.retrieval.quality_scene import NOTE, SINCE, flag_only, quality_bundle
 
 START = milliseconds_of(SINCE)

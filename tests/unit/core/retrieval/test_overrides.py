@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from app.core.foundation.clock import rfc3339
+from sluice.core.foundation.clock import rfc3339
 from tests.unit.core.retrieval.scene import (
     OLD,
     POISONED,

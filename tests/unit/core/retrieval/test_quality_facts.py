@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from app.core.metadata.provenance import ProvenanceState
-from app.core.retrieval.dimensions import ItemFacts, class_of, facts_of, judge_item
-from app.core.retrieval.provenance_check import ProvenanceCheck
+from sluice.core.metadata.provenance import ProvenanceState
+from sluice.core.retrieval.dimensions import ItemFacts, class_of, facts_of, judge_item
+from sluice.core.retrieval.provenance_check import ProvenanceCheck
+from sluice_topics.records.retrieval_inputs import RetrievedItem
 from tests.unit.core.retrieval.quality_scene import NOTE, item_facts, quality_bundle
-from topics.records.retrieval_inputs import RetrievedItem
 
 NOW = 1_767_225_600_000  # 2026-01-01T00:00:00Z
 VERIFIED = ProvenanceCheck(ProvenanceState("verified", "its hash verifies"), verified=True)

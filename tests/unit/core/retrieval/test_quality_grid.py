@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from app.offline.panels import retrieval_row
-from app.offline.quality_evaluation import judged_retrievals
+from sluice.offline.panels import retrieval_row
+from sluice.offline.quality_evaluation import judged_retrievals
 from tests.unit.core.retrieval.quality_scene import quality_bundle
 
 if TYPE_CHECKING:

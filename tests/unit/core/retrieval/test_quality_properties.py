@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any, get_args
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.core.metadata.moments import MAX_TIME_CHARACTERS, instant_ms, time_of
-from app.core.metadata.provenance import ProvenanceState, ProvenanceStatus
-from app.core.quality_bundle.severity import DIMENSIONS, OUTCOMES, TIERS
-from app.core.retrieval.dimensions import ItemFacts, judge_item, under_rollout
+from sluice.core.metadata.moments import MAX_TIME_CHARACTERS, instant_ms, time_of
+from sluice.core.metadata.provenance import ProvenanceState, ProvenanceStatus
+from sluice.core.quality_bundle.severity import DIMENSIONS, OUTCOMES, TIERS
+from sluice.core.retrieval.dimensions import ItemFacts, judge_item, under_rollout
 from tests.unit.core.retrieval.quality_scene import SINCE, quality_bundle
 
 if TYPE_CHECKING:
-    from app.core.quality_bundle.quality_bundle import QualityBundle
+    from sluice.core.quality_bundle.quality_bundle import QualityBundle
 
 CLASSES = ("note", "memo")
 TOOLS = ("trader", "reader")

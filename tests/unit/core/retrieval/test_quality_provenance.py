@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from app.core.metadata.provenance import Resolution, unverified
-from app.core.registry.loading import load_registry
-from app.core.registry.quality_entries import provenance_id
-from app.core.retrieval.dimensions import facts_of
-from app.core.retrieval.provenance_check import ProvenanceCheck, provenance_of, signed_assertion
+from sluice.core.metadata.provenance import Resolution, unverified
+from sluice.core.registry.loading import load_registry
+from sluice.core.registry.quality_entries import provenance_id
+from sluice.core.retrieval.dimensions import facts_of
+from sluice.core.retrieval.provenance_check import ProvenanceCheck, provenance_of, signed_assertion
+from sluice_topics.records.retrieval_inputs import RetrievedItem
 from tests.unit.core.retrieval.quality_scene import quality_bundle
 from tests.unit.core.scene import entry
-from topics.records.retrieval_inputs import RetrievedItem
 
 if TYPE_CHECKING:
-    from app.core.registry.registry import Registry
-    from app.core.retrieval.dimensions import ItemFacts
+    from sluice.core.registry.registry import Registry
+    from sluice.core.retrieval.dimensions import ItemFacts
 
 NOW = 1_800_000_000_000
 AT = "2027-01-15T07:00:00.000Z"  # an hour before NOW

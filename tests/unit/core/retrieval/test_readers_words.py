@@ -7,14 +7,14 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.core.metadata.provenance import ProvenanceState
-from app.core.quality_bundle.severity import SEVERITY, TIERS
-from app.core.retrieval.dimensions import ItemFacts, judge
+from sluice.core.metadata.provenance import ProvenanceState
+from sluice.core.quality_bundle.severity import SEVERITY, TIERS
+from sluice.core.retrieval.dimensions import ItemFacts, judge
+from sluice_topics.fields import callers_word
+from sluice_topics.records import ProposedRetrieval
 from tests.unit.core.retrieval.items import REQUESTS
 from tests.unit.core.retrieval.scene import Scene
 from tests.unit.core.retrieval.test_quality_properties import CLASSES, bundles
-from topics.fields import callers_word
-from topics.records import ProposedRetrieval
 
 CLAIMS: dict[str, st.SearchStrategy[Any]] = {
     "autonomy_tier": st.sampled_from(TIERS),

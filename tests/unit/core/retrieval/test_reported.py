@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.core.state.recent_retrieval import has_mark, item_mark
+from sluice.core.state.recent_retrieval import has_mark, item_mark
 from tests.unit.core.retrieval.scene import OLD, Scene, item
 from tests.unit.core.scene import LIMITS, MINUTE
 

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sluice_topics.catalog import RETRIEVALS
 from tests.unit.core.retrieval.items import REQUESTS
 from tests.unit.core.retrieval.reading import Reading
 from tests.unit.core.retrieval.scene import (
@@ -23,7 +24,6 @@ from tests.unit.core.retrieval.scene import (
     retrieval,
 )
 from tests.unit.core.scene import entry
-from topics.catalog import RETRIEVALS
 
 QUALITIES = (
     quality(),

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from app.core.actions.stage import in_order
-from app.core.actions.stages import shipped_stages
+from sluice.core.actions.stage import in_order
+from sluice.core.actions.stages import shipped_stages
 from tests.unit.core.scene import Session, bundle, point
 
 if TYPE_CHECKING:
-    from app.core.policy.bundles import Bundle
+    from sluice.core.policy.bundles import Bundle
 
 
 def rules_only(rules: list[dict[str, Any]]) -> Bundle:

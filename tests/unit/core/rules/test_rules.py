@@ -8,10 +8,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from app.core.cel.cel_values import MAX_ITEMS, MAX_TEXT
-from app.core.foundation.errors import BundleError
+from sluice.core.cel.cel_values import MAX_ITEMS, MAX_TEXT
+from sluice.core.foundation.errors import BundleError
+from sluice_topics.records.base import MAX_COUNT
 from tests.unit.core.rules.rule_scene import ruled, rules_only
-from topics.records.base import MAX_COUNT
 
 TRUE, FALSE, UNKNOWN = "action.rows == 1", "action.rows == 2", "action.parameters.absent == 1"
 

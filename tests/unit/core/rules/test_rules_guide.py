@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from app.core.foundation.errors import BundleError
-from app.core.rules.variables import VARIABLES
+from sluice.core.foundation.errors import BundleError
+from sluice.core.rules.variables import VARIABLES
 from tests.unit.core.actions.sequence_scene import TOOLS
 from tests.unit.core.rules.rule_scene import ruled, rules_only
 from tests.unit.core.scene import ROOT, Session, bundle, entry, point

@@ -8,12 +8,12 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.core.cel.bounds import MAX_SOURCE
-from app.core.cel.cel_values import MAX_ITEMS, MAX_TEXT
-from app.core.foundation.clock import rfc3339
-from app.core.rules.rule import FactReference, Rule
-from app.core.rules.rule_set import RuleSet
-from app.core.rules.variables import Cited, moment
+from sluice.core.cel.bounds import MAX_SOURCE
+from sluice.core.cel.cel_values import MAX_ITEMS, MAX_TEXT
+from sluice.core.foundation.clock import rfc3339
+from sluice.core.rules.rule import FactReference, Rule
+from sluice.core.rules.rule_set import RuleSet
+from sluice.core.rules.variables import Cited, moment
 from tests.unit.core.scene import START, entry, registry
 
 RATE = registry(entry("fact", "rate", value=2, valid_from=rfc3339(START)))

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from app.core.state.book import Book, Entered, HistoryFolded, Left, WriteDecided
-from app.core.state.held import Held
-from app.core.state.history import History, SourceName
-from app.core.state.statistics import Whose
+from sluice.core.state.book import Book, Entered, HistoryFolded, Left, WriteDecided
+from sluice.core.state.held import Held
+from sluice.core.state.history import History, SourceName
+from sluice.core.state.statistics import Whose
 
 MAIL = SourceName("acme", "mail")
 

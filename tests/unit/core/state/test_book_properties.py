@@ -13,20 +13,20 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from app.core.state.book import Book
-from app.core.state.decision import Shared
-from app.core.state.session import SessionState
+from sluice.core.state.book import Book
+from sluice.core.state.decision import Shared
+from sluice.core.state.session import SessionState
+from sluice_topics.catalog import ADMITTED, MEMORY_DECISIONS, QUARANTINE, REVIEWS
+from sluice_topics.record_reading import Unreadable, read
+from sluice_topics.records import ReviewDecision
 from tests.unit.core.memory.test_reviews import resumed
 from tests.unit.core.memory.write_scene import STRANGER, place, review
 from tests.unit.core.scene import START
-from topics.catalog import ADMITTED, MEMORY_DECISIONS, QUARANTINE, REVIEWS
-from topics.record_reading import Unreadable, read
-from topics.records import ReviewDecision
 
 if TYPE_CHECKING:
-    from app.core.foundation.chain import OutRecord
-    from app.core.state.decision import Decision
-    from app.core.state.held import Held
+    from sluice.core.foundation.chain import OutRecord
+    from sluice.core.state.decision import Decision
+    from sluice.core.state.held import Held
 
 CAP = 3
 SESSIONS = st.sampled_from(["s-1", "s-2"])

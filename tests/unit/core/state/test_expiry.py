@@ -9,7 +9,7 @@ import pytest
 from tests.unit.core.scene import LIMITS, MINUTE, START, Session, action, kinds, only
 
 if TYPE_CHECKING:
-    from app.core.state.decision import Decision
+    from sluice.core.state.decision import Decision
 
 KEY = b"s:s-1"
 DAY = LIMITS.idle_timeout_ms

@@ -7,14 +7,14 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.core.decide.replay import decide
-from app.core.foundation.arrival import Arrival
-from app.core.state.decision import Shared
-from app.core.state.history import UNSEEN, History, SourceName
-from app.core.state.session import SessionState
+from sluice.core.decide.replay import decide
+from sluice.core.foundation.arrival import Arrival
+from sluice.core.state.decision import Shared
+from sluice.core.state.history import UNSEEN, History, SourceName
+from sluice.core.state.session import SessionState
+from sluice_topics.catalog import SOURCE_FEEDBACK
 from tests.unit.core.memory.write_scene import Place
 from tests.unit.core.scene import START, kinds, only
-from topics.catalog import SOURCE_FEEDBACK
 
 MAIL = SourceName("acme", "mail")
 WHOLE = st.integers(0, 2**40)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from app.core.state.session import SessionState
+from sluice.core.state.session import SessionState
 from tests.unit.core.scene import MINUTE, Session, kinds, verdict_of
 
 REPEATED = (

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.core.state.acknowledgement import acknowledgement, flags_of
-from app.core.state.draft import SessionDraft
-from app.core.state.recent_retrieval import MAX_FLAGGED, RecentRetrieval, item_mark
-from app.core.state.remembered import kept_id
-from app.core.state.session import SessionState, session_key, who
-from app.settings import Settings
+from sluice.core.state.acknowledgement import acknowledgement, flags_of
+from sluice.core.state.draft import SessionDraft
+from sluice.core.state.recent_retrieval import MAX_FLAGGED, RecentRetrieval, item_mark
+from sluice.core.state.remembered import kept_id
+from sluice.core.state.session import SessionState, session_key, who
+from sluice.settings import Settings
 from tests.unit.core.rerun.reruns import document
 from tests.unit.core.retrieval.scene import FINDINGS, OLD, SUSPECT, Scene, item
 from tests.unit.core.scene import LIMITS, MINUTE, START

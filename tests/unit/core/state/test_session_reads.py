@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.core.actions.action_similarity import SimilarityPolicy, find_loosenings
-from app.core.actions.rules import find_loosenings as find_rule_loosenings
-from app.core.registry.quality_entries import provenance_id
-from app.core.rules.rule import Rule
-from app.core.state.recent_retrieval import ReadSoFar, read_by_all
-from app.core.state.session import SessionState
+from sluice.core.actions.action_similarity import SimilarityPolicy, find_loosenings
+from sluice.core.actions.rules import find_loosenings as find_rule_loosenings
+from sluice.core.registry.quality_entries import provenance_id
+from sluice.core.rules.rule import Rule
+from sluice.core.state.recent_retrieval import ReadSoFar, read_by_all
+from sluice.core.state.session import SessionState
 from tests.unit.core.rerun.reruns import Case, document
 from tests.unit.core.retrieval.scene import HASH, OLD, SUSPECT, Scene, item
 from tests.unit.core.scene import LIMITS, entry

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.core.state.draft import SHARES_IN_ALL
-from app.core.state.remembered import RecentAction, Remembered, recent_action
-from app.core.state.reservations import EARLY_BYTES
-from app.core.state.session import (
+from sluice.core.state.draft import SHARES_IN_ALL
+from sluice.core.state.remembered import RecentAction, Remembered, recent_action
+from sluice.core.state.reservations import EARLY_BYTES
+from sluice.core.state.session import (
     NEVER_DUE_MS,
     Account,
     EarlyOutcome,
@@ -24,10 +24,10 @@ from app.core.state.session import (
     due_ms,
     session_key,
 )
+from sluice_topics.record_reading import Unreadable, read
+from sluice_topics.records import ActionOutcome, ProposedAction
+from sluice_topics.records.base import MAX_COUNT
 from tests.unit.core.scene import LIMITS, MINUTE, START, Session, action, outcome, point
-from topics.record_reading import Unreadable, read
-from topics.records import ActionOutcome, ProposedAction
-from topics.records.base import MAX_COUNT
 
 HEX = st.text("0123456789abcdef", min_size=64, max_size=64)
 IDS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20)

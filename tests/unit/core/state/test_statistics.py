@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.core.state.statistics import NOTHING, Statistics, Whose, statistics_in
+from sluice.core.state.statistics import NOTHING, Statistics, Whose, statistics_in
 from tests.unit.core.memory.write_scene import HOUR, STRANGER, Place, place
 from tests.unit.core.scene import START
 

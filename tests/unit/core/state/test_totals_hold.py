@@ -16,11 +16,11 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from app.core.state.session import SessionState
+from sluice.core.state.session import SessionState
 from tests.unit.core.scene import LIMITS, MINUTE, Session, action, bundle, verdict_of
 
 if TYPE_CHECKING:
-    from app.core.foundation.arrival import Arrival
+    from sluice.core.foundation.arrival import Arrival
 
 IDS = st.sampled_from(["a", "b", "c"])
 ROWS = st.integers(0, 40)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.core.text.scan import PARSED_CHARS, PARSED_NESTING, nesting, past_bounds
+from sluice.core.text.scan import PARSED_CHARS, PARSED_NESTING, nesting, past_bounds
 
 
 def test_a_text_at_the_bound_is_parsed_and_one_past_it_is_not() -> None:

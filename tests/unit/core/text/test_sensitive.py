@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.core.text.sensitive import COMMON, KINDS, SensitiveScan, card_length, has_luhn, iban_length
+from sluice.core.text.sensitive import COMMON, KINDS, SensitiveScan, card_length, has_luhn, iban_length
 
 SCAN = SensitiveScan(frozenset(KINDS))
 TOKEN = "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"  # noqa: S105 - nobody's

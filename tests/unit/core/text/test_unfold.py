@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.core.text.encodings import ENCODING_CUES, LONGEST_RUN
-from app.core.text.expression_sets import PatternSet
-from app.core.text.letters import as_seen
-from app.core.text.unfold import FORMS, TooManyForms, forms
+from sluice.core.text.encodings import ENCODING_CUES, LONGEST_RUN
+from sluice.core.text.expression_sets import PatternSet
+from sluice.core.text.letters import as_seen
+from sluice.core.text.unfold import FORMS, TooManyForms, forms
 
 COMMAND = "rm -rf /srv/data"
 CUES = PatternSet([("encoding", ENCODING_CUES)])

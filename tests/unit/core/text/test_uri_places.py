@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.core.text.places import host_of, normal_uri, place_of, places_above
+from sluice.core.text.places import host_of, normal_uri, place_of, places_above
 
 PLACE = "https://evil.example/a/b"
 

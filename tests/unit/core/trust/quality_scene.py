@@ -6,14 +6,14 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from app.core.trust.dsse import sign
-from app.core.trust.signed_entries import QUALITY_BUNDLE_TYPE
+from sluice.core.trust.dsse import sign
+from sluice.core.trust.signed_entries import QUALITY_BUNDLE_TYPE
+from sluice_topics.catalog import BUNDLES
 from tests.unit.core.trust.scene import ALICE, BOB, ROOT_KEY, Topics, approver
-from topics.catalog import BUNDLES
 
 if TYPE_CHECKING:
-    from app.core.foundation.arrival import Arrival
-    from app.core.registry.keys import SigningKey
+    from sluice.core.foundation.arrival import Arrival
+    from sluice.core.registry.keys import SigningKey
 
 _SHIPPED = Path(__file__).resolve().parents[4] / "config" / "quality" / "default.json"
 SHIPPED: dict[str, Any] = json.loads(_SHIPPED.read_bytes())

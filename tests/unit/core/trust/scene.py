@@ -9,20 +9,20 @@ from typing import TYPE_CHECKING, Any
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from app.core.cases.case_failure import CaseFailure
-from app.core.foundation.arrival import Arrival
-from app.core.foundation.canonical import digest
-from app.core.registry.keys import Roots, SigningKey
-from app.core.trust.compile_cache import Compiled
-from app.core.trust.dsse import sign
-from app.core.trust.fold import Folded, fold
-from app.core.trust.signed_entries import PAYLOAD_TYPES
-from topics.catalog import BUNDLES, REGISTRY
+from sluice.core.cases.case_failure import CaseFailure
+from sluice.core.foundation.arrival import Arrival
+from sluice.core.foundation.canonical import digest
+from sluice.core.registry.keys import Roots, SigningKey
+from sluice.core.trust.compile_cache import Compiled
+from sluice.core.trust.dsse import sign
+from sluice.core.trust.fold import Folded, fold
+from sluice.core.trust.signed_entries import PAYLOAD_TYPES
+from sluice_topics.catalog import BUNDLES, REGISTRY
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from app.core.policy.bundles import Bundle
+    from sluice.core.policy.bundles import Bundle
 
 
 def key(name: str) -> SigningKey:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from app.core.trust.change_log import change_log, entries_in_force
-from app.core.trust.fold import fold
+from sluice.core.trust.change_log import change_log, entries_in_force
+from sluice.core.trust.fold import fold
+from sluice_topics.catalog import BUNDLES, REGISTRY
 from tests.unit.core.trust.quality_scene import DAY_S, quality, quality_document, quality_value, trusting_both
 from tests.unit.core.trust.scene import (
     ALICE,
@@ -17,7 +18,6 @@ from tests.unit.core.trust.scene import (
     bundle_document,
     trusting_alice,
 )
-from topics.catalog import BUNDLES, REGISTRY
 
 
 def told() -> Topics:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.core.foundation.canonical import digest
+from sluice.core.foundation.canonical import digest
 from tests.unit.core.trust.scene import (
     ALICE,
     BOB,

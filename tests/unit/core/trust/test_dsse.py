@@ -21,7 +21,7 @@ from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.core.trust.dsse import (
+from sluice.core.trust.dsse import (
     MAX_SIGNATURES,
     Envelope,
     EnvelopeSignature,
@@ -30,8 +30,8 @@ from app.core.trust.dsse import (
     sign,
     verified,
 )
+from sluice_topics.json_text import Unreadable
 from tests.unit.core.trust.scene import ALICE, BOB, STRANGER
-from topics.json_text import Unreadable
 
 DATA = Path(__file__).resolve().parents[1] / "data"
 

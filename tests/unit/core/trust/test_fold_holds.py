@@ -8,9 +8,9 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.core.registry.keys import SigningKey
-from app.core.trust.compile_cache import Compiled
-from app.core.trust.fold import Folded, fold
+from sluice.core.registry.keys import SigningKey
+from sluice.core.trust.compile_cache import Compiled
+from sluice.core.trust.fold import Folded, fold
 from tests.unit.core.trust.scene import (
     ALICE,
     BOB,

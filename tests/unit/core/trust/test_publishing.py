@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from app.core.trust.in_force import Rehearsal, arrivals, record_key, rehearse
+from sluice.core.trust.in_force import Rehearsal, arrivals, record_key, rehearse
+from sluice_topics.catalog import BUNDLES, REGISTRY
 from tests.unit.core.trust.scene import (
     ALICE,
     ROOTS,
@@ -17,7 +18,6 @@ from tests.unit.core.trust.scene import (
     tool,
     trusting_alice,
 )
-from topics.catalog import BUNDLES, REGISTRY
 
 if TYPE_CHECKING:
     from tests.unit.core.trust.scene import Topics

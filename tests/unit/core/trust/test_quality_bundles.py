@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from app.core.registry.keys import SigningKey  # noqa: TC001 - pytest reads the annotations
-from app.core.trust.dsse import sign
-from app.core.trust.signed_entries import PAYLOAD_TYPES, QUALITY_BUNDLE_TYPE
+from sluice.core.registry.keys import SigningKey  # noqa: TC001 - pytest reads the annotations
+from sluice.core.trust.dsse import sign
+from sluice.core.trust.signed_entries import PAYLOAD_TYPES, QUALITY_BUNDLE_TYPE
+from sluice_topics.catalog import BUNDLES, REGISTRY
 from tests.unit.core.trust.quality_scene import (
     DAY_S,
     in_force,
@@ -28,10 +29,9 @@ from tests.unit.core.trust.scene import (
     bundle_document,
     key,
 )
-from topics.catalog import BUNDLES, REGISTRY
 
 if TYPE_CHECKING:
-    from app.core.foundation.arrival import Arrival
+    from sluice.core.foundation.arrival import Arrival
 
 LOOSER = quality_document(2, ttl=2 * DAY_S)
 STRICTER = quality_document(2, ttl=DAY_S / 2)

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.core.quality_bundle.loosenings import loosening_sentences
-from app.core.registry.keys import SigningKey
-from app.core.trust.compile_cache import Compiled
-from app.core.trust.fold import Folded, fold
+from sluice.core.quality_bundle.loosenings import loosening_sentences
+from sluice.core.registry.keys import SigningKey
+from sluice.core.trust.compile_cache import Compiled
+from sluice.core.trust.fold import Folded, fold
 from tests.unit.core.trust.quality_scene import (
     DAY_S,
     SIGNS,
@@ -25,7 +25,7 @@ from tests.unit.core.trust.quality_scene import (
 from tests.unit.core.trust.scene import ALICE, BOB, ROOT_KEY, ROOTS, STRANGER, Topics, approver
 
 if TYPE_CHECKING:
-    from app.core.trust.revisions import Accepted
+    from sluice.core.trust.revisions import Accepted
 
 REVISIONS = st.integers(1, 4)
 BUNDLES = st.builds(

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
-from app.core.registry.registry_entries import NO_ORG
-from app.core.trust.in_force import PolicyInForce
+from sluice.core.registry.registry_entries import NO_ORG
+from sluice.core.trust.in_force import PolicyInForce
 from tests.unit.core.trust.quality_scene import org, quality, quality_document, trusting_both
 from tests.unit.core.trust.scene import ALICE, BOB, ROOTS, Topics, bundle_document
 
 if TYPE_CHECKING:
-    from app.core.policy.policy import Policy
+    from sluice.core.policy.policy import Policy
 
 
 def policy_of(topics: Topics, default_quality: str) -> Policy:

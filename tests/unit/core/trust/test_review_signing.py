@@ -8,12 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from app.core.decide.kinds import BY_TOPIC
-from app.core.registry.keys import SigningKey, signed_by
-from app.core.trust.signing import signed_review
-from topics.catalog import REVIEWS
-from topics.record_reading import read
-from topics.records import ReviewDecision
+from sluice.core.decide.kinds import BY_TOPIC
+from sluice.core.registry.keys import SigningKey, signed_by
+from sluice.core.trust.signing import signed_review
+from sluice_topics.catalog import REVIEWS
+from sluice_topics.record_reading import read
+from sluice_topics.records import ReviewDecision
 
 KEY = SigningKey(Ed25519PrivateKey.from_private_bytes(bytes(range(32))))
 PUBLIC = Ed25519PublicKey.from_public_bytes(KEY.public.raw)

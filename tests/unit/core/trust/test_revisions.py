@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from app.core.trust.compile_cache import Compiled
-from app.core.trust.dsse import sign
-from app.core.trust.signed_entries import PAYLOAD_TYPES
+from sluice.core.trust.compile_cache import Compiled
+from sluice.core.trust.dsse import sign
+from sluice.core.trust.signed_entries import PAYLOAD_TYPES
+from sluice_topics.catalog import BUNDLES, REGISTRY
 from tests.unit.core.trust.scene import (
     ALICE,
     BOB,
@@ -20,10 +21,9 @@ from tests.unit.core.trust.scene import (
     entry_value,
     trusting_alice,
 )
-from topics.catalog import BUNDLES, REGISTRY
 
 if TYPE_CHECKING:
-    from app.core.cases.case_failure import CaseFailure
+    from sluice.core.cases.case_failure import CaseFailure
 
 
 def test_the_newest_revision_is_in_force() -> None:

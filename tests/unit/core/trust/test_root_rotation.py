@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from app.core.registry.keys import Roots, UnusableKeyError
-from app.core.trust.fold import fold
+from sluice.core.registry.keys import Roots, UnusableKeyError
+from sluice.core.trust.fold import fold
 from tests.unit.core.trust.scene import ALICE, BOB, ROOT_KEY, SECOND, agent, approver, key, trusting_alice
 
 NEW_ROOT = key("the next root")

@@ -7,12 +7,13 @@ import json
 
 import pytest
 
-from app.core.foundation.clock import rfc3339
-from app.core.registry.keys import Roots
-from app.core.trust.compile_cache import Compiled
-from app.core.trust.dsse import Envelope, EnvelopeSignature, pae, sign
-from app.core.trust.fold import fold
-from app.core.trust.signed_entries import PAYLOAD_TYPES
+from sluice.core.foundation.clock import rfc3339
+from sluice.core.registry.keys import Roots
+from sluice.core.trust.compile_cache import Compiled
+from sluice.core.trust.dsse import Envelope, EnvelopeSignature, pae, sign
+from sluice.core.trust.fold import fold
+from sluice.core.trust.signed_entries import PAYLOAD_TYPES
+from sluice_topics.catalog import BUNDLES, MAX_CONTROL_MESSAGE_BYTES, REGISTRY
 from tests.unit.core.trust.scene import (
     ALICE,
     BOB,
@@ -28,7 +29,6 @@ from tests.unit.core.trust.scene import (
     tool,
     trusting_alice,
 )
-from topics.catalog import BUNDLES, MAX_CONTROL_MESSAGE_BYTES, REGISTRY
 
 
 def test_what_an_approver_signs_is_in_force() -> None:

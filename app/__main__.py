@@ -1,5 +1,0 @@
-"""`python -m app` is the `sluice` command."""
-
-from app.cli.main import main
-
-main()

@@ -1,7 +1,0 @@
-"""Reading shell text with a real grammar (tree-sitter-bash), without running anything."""
-
-from app.core.commands.shell.grammar import shell_bounds
-from app.core.commands.shell.read_shell import read_shell
-from app.core.commands.shell.shell_reading import Command, Nested, Redirect, ShellReading
-
-__all__ = ["Command", "Nested", "Redirect", "ShellReading", "read_shell", "shell_bounds"]

@@ -1,0 +1,165 @@
+"""The control topics on a broker: read on to their end again and again, published to by one at a time."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from aiokafka.errors import KafkaError, ProducerFenced
+
+from sluice.adapters.kafka.kafka_consumers import is_behind
+from sluice.adapters.kafka.kafka_read import KafkaUnreachable, partitions_of
+from sluice.core.foundation.arrival import Arrival
+from sluice_topics.catalog import MAX_CONTROL_MESSAGE_BYTES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from sluice.adapters.kafka.kafka_publish import Outgoing
+
+_POLL_MS = 200
+_TRANSACTION_TIMEOUT_MS = 20_000
+"""A publisher that dies in the middle holds readers up for this long at most."""
+
+
+class AnotherPublisherError(Exception):
+    """Another publisher began after this one: nothing of this one was written."""
+
+
+class KafkaControlReader:
+    """Reads the single partition of each control topic, as committed, from where the last call stopped.
+
+    Connects with the first call. Raises KafkaError from each.
+    """
+
+    def __init__(self, bootstrap_servers: str, topics: Mapping[str, str]) -> None:
+        """`topics`: base name by real name, those that others depend on first."""
+        self._servers = bootstrap_servers
+        self._topics = dict(topics)
+        self._consumer: AIOKafkaConsumer | None = None
+        self._asking: AIOKafkaConsumer | None = None
+        self._read: list[Arrival] = []
+
+    async def to_end(self) -> list[Arrival]:
+        """Every record up to the end that the topics have now that no earlier call gave.
+
+        Ends are asked for in the order that the records depend on each other: who publishes a bundle saw its
+        signer's entry in the registry first, so the bundles' end is taken before the registry's.
+        """
+        consumer, asking = await self._connected()
+        ends = {part: await self._end(asking, part) for part in reversed(self._parts())}
+        while await is_behind(consumer, ends):
+            consumer.resume(*ends)
+            batch = await consumer.getmany(timeout_ms=_POLL_MS)
+            self._read += [self._arrival(one) for messages in batch.values() for one in messages]
+        consumer.pause(*ends)  # until the next call: a fetch that waits for news costs CPU
+        bounds = {self._topics[part.topic]: end for part, end in ends.items()}
+        read = self._read
+        self._read = [one for one in read if one.offset >= bounds[one.topic]]
+        return [one for one in read if one.offset < bounds[one.topic]]
+
+    async def close(self) -> None:
+        """Give up the connection."""
+        for consumer in (self._consumer, self._asking):
+            if consumer is not None:
+                await consumer.stop()
+        self._consumer = self._asking = None
+
+    async def _connected(self) -> tuple[AIOKafkaConsumer, AIOKafkaConsumer]:
+        if self._consumer is None or self._asking is None:
+            self._asking = await self._started("read_uncommitted")
+            self._consumer = await self._started("read_committed")
+            self._asking.assign(self._parts())  # paused, as `ends_of` of kafka_read has it
+            self._asking.pause(*self._parts())
+            self._consumer.assign(self._parts())
+            await self._consumer.seek_to_beginning(*self._parts())
+        return self._consumer, self._asking
+
+    async def _started(self, isolation: str) -> AIOKafkaConsumer:
+        consumer = AIOKafkaConsumer(
+            bootstrap_servers=self._servers,
+            isolation_level=isolation,
+            enable_auto_commit=False,
+            auto_offset_reset="earliest",
+            fetch_max_wait_ms=_POLL_MS,
+        )
+        try:
+            await consumer.start()
+        except KafkaError:
+            await consumer.stop()
+            raise
+        return consumer
+
+    async def _end(self, asking: AIOKafkaConsumer, part: TopicPartition) -> int:
+        return int((await asking.end_offsets([part]))[part])
+
+    def _parts(self) -> list[TopicPartition]:
+        return [TopicPartition(name, 0) for name in self._topics]
+
+    def _arrival(self, message: Any) -> Arrival:
+        base = self._topics[message.topic]
+        return Arrival(base, message.partition, message.offset, message.timestamp, message.key, message.value)
+
+
+async def read_control(bootstrap_servers: str, topics: Mapping[str, str]) -> list[Arrival]:
+    """Every record that the topics hold now; `topics` as for the reader. Raises UnknownTopics and
+    KafkaUnreachable."""
+    await partitions_of(bootstrap_servers, list(topics))
+    reader = KafkaControlReader(bootstrap_servers, topics)
+    try:
+        return await reader.to_end()
+    except KafkaError as error:
+        raise KafkaUnreachable(f"{bootstrap_servers}: {error}") from error
+    finally:
+        await reader.close()
+
+
+async def publish_control(
+    bootstrap_servers: str,
+    topics: Mapping[str, str],
+    writer: str,
+    choose: Callable[[Sequence[Arrival]], Sequence[tuple[str, Outgoing]]],
+) -> list[Arrival]:
+    """Write what `choose` makes of the records that are there, in one transaction; the records afterwards.
+
+    `topics` as for the reader; `choose` gives topics by base name; if it gives nothing, nothing is written.
+    `writer` is the transactional id that all publishers of an installation share, so that one who begins
+    later ends those before: what was chosen is written behind exactly the records that it was chosen by.
+
+    Raises AnotherPublisherError, UnknownTopics and KafkaUnreachable, and what `choose` raises; nothing is
+    written then, but for KafkaUnreachable where the answer to the commit was lost.
+    """
+    await partitions_of(bootstrap_servers, list(topics))
+    reader = KafkaControlReader(bootstrap_servers, topics)
+    try:
+        async with _producer(bootstrap_servers, writer) as producer:
+            records = await reader.to_end()
+            chosen = choose(records)
+            if chosen:
+                await _write(producer, {base: real for real, base in topics.items()}, chosen)
+                records += await reader.to_end()
+            return records
+    except ProducerFenced as error:
+        raise AnotherPublisherError(f"another publisher began meanwhile: {error}") from error
+    except KafkaError as error:
+        raise KafkaUnreachable(f"{bootstrap_servers}: {error}") from error
+    finally:
+        await reader.close()
+
+
+def _producer(bootstrap_servers: str, writer: str) -> AIOKafkaProducer:
+    return AIOKafkaProducer(
+        bootstrap_servers=bootstrap_servers,
+        transactional_id=writer,
+        transaction_timeout_ms=_TRANSACTION_TIMEOUT_MS,
+        max_request_size=MAX_CONTROL_MESSAGE_BYTES,
+    )
+
+
+async def _write(
+    producer: AIOKafkaProducer, names: Mapping[str, str], chosen: Sequence[tuple[str, Outgoing]]
+) -> None:
+    async with producer.transaction():
+        for base, record in chosen:
+            sent = await producer.send(names[base], record.value, record.key, headers=list(record.headers))
+            await sent

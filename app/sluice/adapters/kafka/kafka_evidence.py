@@ -1,0 +1,285 @@
+"""What reruns need, as it lies on a broker: decisions, inputs by coordinates, every bundle and entry.
+
+For a check of one partition: its ledger over all its topics, in the order of its numbers, and the inputs that
+it must answer.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.errors import KafkaError
+
+from sluice.adapters.kafka.kafka_read import KafkaUnreachable, ends_of, open_reader, partitions_of
+from sluice.core.decide.kinds import DECIDING, DECISIONS, KINDS
+from sluice.core.foundation.arrival import Arrival
+from sluice.core.rerun.walk import DECIDED, FIRST_OF_TOPIC, Place, WrittenRecord, entry_of
+from sluice_topics.agent_signature import header_in
+from sluice_topics.catalog import ACTIONS, BUNDLES, CATALOG, REGISTRY
+from sluice_topics.json_text import parse
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterable, Mapping
+
+    from sluice.core.rerun.walk import LedgerEntry
+
+
+READ_ON = 2000
+"""Up to this many records between two wanted ones it is quicker to read on than to fetch anew."""
+_POLL_MS = 200
+
+
+class KafkaEvidence:
+    """Reads one installation's topics. Every method raises UnknownTopics and KafkaUnreachable."""
+
+    def __init__(self, bootstrap_servers: str, prefix: str) -> None:
+        self.bootstrap_servers = bootstrap_servers
+        self.prefix = prefix
+
+    async def policy(self) -> list[Arrival]:
+        """Every control record so far."""
+        names = {f"{self.prefix}{base}": base for base in (REGISTRY, BUNDLES)}
+        async with open_reader(self.bootstrap_servers, list(names), "beginning") as reader:
+            return [
+                Arrival(names[one.topic], one.partition, one.offset, one.timestamp_ms, one.key, one.value)
+                async for batch in reader.to_end()
+                for one in batch
+            ]
+
+    async def decisions(self) -> AsyncIterator[list[WrittenRecord]]:
+        """Every committed decision, in batches, each partition of a topic in order."""
+        names = {f"{self.prefix}{base}": base for base in _topics()}
+        async with open_reader(self.bootstrap_servers, list(names), "beginning") as reader:
+            async for batch in reader.to_end():
+                yield [written_as(names[one.topic], one, one.timestamp_ms) for one in batch]
+
+    @asynccontextmanager
+    async def places(self) -> AsyncIterator[InputFetcher]:
+        """A reader of single records."""
+        bases = [*(kind.topic for kind in KINDS if kind.session), *_topics()]
+        parts = await partitions_of(self.bootstrap_servers, [f"{self.prefix}{base}" for base in bases])
+        consumer = AIOKafkaConsumer(
+            bootstrap_servers=self.bootstrap_servers,
+            isolation_level="read_committed",
+            enable_auto_commit=False,
+            auto_offset_reset="earliest",
+            fetch_max_wait_ms=_POLL_MS,
+        )
+        try:
+            await consumer.start()
+            yield InputFetcher(consumer, self.prefix, frozenset(parts))
+        except KafkaError as error:
+            raise KafkaUnreachable(f"{self.bootstrap_servers}: {error}") from error
+        finally:
+            await consumer.stop()
+
+
+class InputFetcher:
+    """Fetches inputs by their coordinates and the decisions on them."""
+
+    def __init__(self, consumer: AIOKafkaConsumer, prefix: str, parts: frozenset[TopicPartition]) -> None:
+        self._consumer = consumer
+        self._prefix = prefix
+        self._parts = parts
+
+    async def inputs(self, places: Iterable[Place]) -> dict[Place, Arrival]:
+        """What lies at these places; one is absent where nothing does any more."""
+        offsets_of: dict[tuple[str, int], set[int]] = {}
+        for topic, partition, offset in places:
+            offsets_of.setdefault((topic, partition), set()).add(offset)
+        found: dict[Place, Arrival] = {}
+        for (topic, partition), offsets in offsets_of.items():
+            part = self._part(topic, partition)
+            if part in self._parts:
+                async for message in self._messages(part, sorted(offsets)):
+                    place = (topic, partition, message.offset)
+                    found[place] = input_at(topic, message)
+        return found
+
+    async def decisions(self, place: Place, sought: str, since_ms: int) -> list[WrittenRecord]:
+        """Every decision of id `sought` on the input at this place, written at or after `since_ms` of the
+        broker's time. One is right."""
+        found: list[WrittenRecord] = []
+        deciding = DECIDING.get(place[0])
+        if deciding is None or (part := self._part(deciding.topic, place[1])) not in self._parts:
+            return found
+        self._consumer.assign([part])
+        start = (await self._consumer.offsets_for_times({part: since_ms}))[part]
+        end = (await self._consumer.end_offsets([part]))[part]
+        if start is None:
+            return found
+        self._consumer.seek(part, start.offset)
+        while await self._consumer.position(part) < end:
+            fetched = (await self._consumer.getmany(part, timeout_ms=_POLL_MS)).get(part, ())
+            found += [
+                written_as(deciding.topic, one, one.timestamp)
+                for one in fetched
+                if _is_on(deciding.id_field, sought, one.value or b"")
+            ]
+        return found
+
+    def _part(self, topic: str, partition: int) -> TopicPartition:
+        return TopicPartition(f"{self._prefix}{topic}", partition)
+
+    async def _messages(self, part: TopicPartition, offsets: list[int]) -> AsyncIterator[Any]:
+        self._consumer.assign([part])
+        first = (await self._consumer.beginning_offsets([part]))[part]
+        end = (await self._consumer.end_offsets([part]))[part]
+        for run in _runs([offset for offset in offsets if first <= offset < end]):
+            needed = set(run)
+            self._consumer.seek(part, run[0])
+            while await self._consumer.position(part) <= run[-1]:
+                for message in (await self._consumer.getmany(part, timeout_ms=_POLL_MS)).get(part, ()):
+                    if message.offset in needed:
+                        yield message
+
+
+def input_at(topic: str, message: Any) -> Arrival:
+    """A Kafka message as an input of the topic with this base name."""
+    place = (topic, message.partition, message.offset, message.timestamp)
+    return Arrival(*place, message.key, message.value, signature_header=header_in(message.headers))
+
+
+def written_as(topic: str, message: Any, written_ms: int) -> WrittenRecord:
+    """A Kafka message as a record of the topic with this base name."""
+    headers = tuple(message.headers)
+    return WrittenRecord(
+        topic, message.partition, message.offset, written_ms, message.key, message.value or b"", headers
+    )
+
+
+def id_at(place: Place) -> str:
+    """The id of the decision on the input at a place, of a retrieval that on its first item."""
+    answer = DECIDING.get(place[0], DECIDING[ACTIONS])
+    return DECISIONS[answer.schema].id_of(":".join(map(str, place)))
+
+
+def _topics() -> list[str]:
+    return list(FIRST_OF_TOPIC)
+
+
+def _is_on(field: str, sought: str, value: bytes) -> bool:
+    """Whether a decision is the one that is sought by its id, which `field` holds. Those on derived
+    memories name its id too; a forger may write it with escapes or spaces."""
+    if sought.encode() not in value and b"\\u" not in value:
+        return False
+    fields = parse(value)
+    return isinstance(fields, dict) and fields.get(field) == sought
+
+
+def _runs(offsets: list[int]) -> list[list[int]]:
+    """Ascending offsets in groups that are worth reading in one go."""
+    runs: list[list[int]] = []
+    for offset in offsets:
+        if runs and offset - runs[-1][-1] <= READ_ON:
+            runs[-1].append(offset)
+        else:
+            runs.append([offset])
+    return runs
+
+
+_POLL_MS = 200
+BATCH = 500
+
+
+class KafkaPartitions:
+    """Reads one installation's topics, partition by partition. `group`: the workers' consumer group. Every
+    method raises UnknownTopics and KafkaUnreachable."""
+
+    def __init__(self, bootstrap_servers: str, prefix: str, group: str) -> None:
+        self._servers = bootstrap_servers
+        self._prefix = prefix
+        self._group = group
+        self._ledger = {f"{prefix}{topic.name}": topic.name for topic in CATALOG if topic.ledger}
+
+    async def numbers(self) -> list[int]:
+        """Of the ledger's partitions."""
+        return sorted({part.partition for part in await partitions_of(self._servers, list(self._ledger))})
+
+    async def entries(self, number: int) -> AsyncIterator[list[LedgerEntry]]:
+        """Every committed record of a partition by its number, in batches. A value that is not a record is
+        skipped."""
+        parts = [TopicPartition(name, number) for name in self._ledger]
+        async with self._assigned(parts) as (consumer, ends):
+            waiting: dict[TopicPartition, deque[LedgerEntry]] = {part: deque() for part in parts}
+            batch: list[LedgerEntry] = []
+            while True:
+                for part, queue in waiting.items():
+                    await self._fill(consumer, part, queue, ends[part])
+                heads = [
+                    (queue[0].fields["sequence"], part.topic) for part, queue in waiting.items() if queue
+                ]
+                if not heads:
+                    break
+                batch.append(waiting[TopicPartition(min(heads)[1], number)].popleft())
+                if len(batch) >= BATCH:
+                    yield batch
+                    batch = []
+            yield batch
+
+    async def decided_inputs(self, topic: str, number: int) -> AsyncIterator[list[Arrival]]:
+        """The inputs of a topic (base name) that the workers' group has committed as decided, as far as they
+        are still there."""
+        part = TopicPartition(f"{self._prefix}{topic}", number)
+        until = (await self._committed()).get(part, 0)
+        async with self._assigned([part]) as (consumer, ends):
+            end = min(until, ends[part])
+            while await consumer.position(part) < end:
+                fetched = (await consumer.getmany(part, timeout_ms=_POLL_MS)).get(part, ())
+                yield [input_at(topic, one) for one in fetched if one.offset < end]
+
+    async def _committed(self) -> Mapping[TopicPartition, int]:
+        admin = AIOKafkaAdminClient(bootstrap_servers=self._servers)
+        try:
+            await admin.start()
+            found = await admin.list_consumer_group_offsets(self._group)
+            return {part: one.offset for part, one in found.items()}
+        except KafkaError as error:
+            raise KafkaUnreachable(f"{self._servers}: {error}") from error
+        finally:
+            await admin.close()
+
+    async def _fill(
+        self, consumer: AIOKafkaConsumer, part: TopicPartition, queue: deque[LedgerEntry], end: int
+    ) -> None:
+        while not queue and await consumer.position(part) < end:
+            for message in (await consumer.getmany(part, timeout_ms=_POLL_MS)).get(part, ()):
+                entry = entry_of(written_as(self._ledger[part.topic], message, message.timestamp))
+                if entry is not None:
+                    queue.append(entry)
+
+    @asynccontextmanager
+    async def _assigned(
+        self, parts: list[TopicPartition]
+    ) -> AsyncIterator[tuple[AIOKafkaConsumer, dict[TopicPartition, int]]]:
+        """Ends are high watermarks, as sluice/adapters/kafka/kafka_read.py says."""
+        asking, consumer = (self._consumer(one) for one in ("read_uncommitted", "read_committed"))
+        try:
+            await asking.start()
+            await consumer.start()
+            ends = await ends_of(asking, parts)
+            consumer.assign(parts)
+            await consumer.seek_to_beginning(*parts)
+            yield consumer, ends
+        except KafkaError as error:
+            raise KafkaUnreachable(f"{self._servers}: {error}") from error
+        finally:
+            await asking.stop()
+            await consumer.stop()
+
+    def _consumer(self, isolation: str) -> AIOKafkaConsumer:
+        return AIOKafkaConsumer(
+            bootstrap_servers=self._servers,
+            isolation_level=isolation,
+            enable_auto_commit=False,
+            auto_offset_reset="earliest",
+            fetch_max_wait_ms=_POLL_MS,
+        )
+
+
+INPUTS = tuple(DECIDED)
+"""The topics whose every input is answered by a decision or a dead letter."""

@@ -1,0 +1,70 @@
+"""The ledger as it lies on a broker: every record of its topics, and what the verifier makes of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sluice.adapters.kafka.kafka_read import StoredRecord, open_reader
+from sluice.core.reports.report_tally import NotADecisionError
+from sluice.verifier.export import Located
+from sluice.verifier.verify import Verifier
+from sluice_topics.catalog import CATALOG
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from sluice.adapters.kafka.kafka_read import Start
+    from sluice.verifier.ledger_findings import Report
+
+
+async def read_ledger(bootstrap_servers: str, prefix: str, take: Callable[[StoredRecord], None]) -> int:
+    """Hand every committed record to `take`, each partition of a topic in order; how many they were.
+
+    Raises KafkaUnreachable and UnknownTopics.
+    """
+    names = [f"{prefix}{topic.name}" for topic in CATALOG if topic.ledger]
+    count = 0
+    async with open_reader(bootstrap_servers, names, "beginning") as reader:
+        async for batch in reader.to_end():
+            for record in batch:
+                take(record)
+            count += len(batch)
+    return count
+
+
+async def verify_ledger(bootstrap_servers: str, prefix: str) -> Report:
+    """The verifier's report on the ledger of one installation. Raises as `read_ledger`."""
+    verifier = Verifier()
+    await read_ledger(bootstrap_servers, prefix, lambda record: verifier.add(located(record)))
+    return verifier.report()
+
+
+def located(record: StoredRecord) -> Located:
+    """A stored record as the verifier takes it."""
+    place = record.topic, record.partition, record.offset
+    return Located(*place, record.key, record.value, record.timestamp_ms)
+
+
+async def read_values(
+    bootstrap_servers: str,
+    topics: Sequence[str],
+    take: Callable[[bytes | None], None],
+    start: Start | int = "beginning",
+) -> None:
+    """Hand every committed value of the topics, by their names on the broker, to `take`, a batch at a time.
+    `start`: see `open_reader`.
+
+    Raises KafkaUnreachable, UnknownTopics, and NotADecisionError with the record's place.
+    """
+    async with open_reader(bootstrap_servers, topics, start) as reader:
+        async for batch in reader.to_end():
+            for record in batch:
+                _taken(record, take)
+
+
+def _taken(record: StoredRecord, take: Callable[[bytes | None], None]) -> None:
+    try:
+        take(record.value)
+    except NotADecisionError as error:
+        place = f"{record.topic}:{record.partition}:{record.offset}"
+        raise NotADecisionError(f"{place}: {error}") from None

@@ -1,0 +1,204 @@
+"""Ledger topics on a broker, shared by a consumer group, and what a notifier keeps beside them."""
+
+from __future__ import annotations
+
+import logging
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import orjson
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRebalanceListener, TopicPartition
+from aiokafka.errors import CommitFailedError, IllegalStateError
+
+from sluice.adapters.kafka.kafka_consumers import POLL_MS, is_behind
+from sluice.notify.backlog import AssignedPart, LedgerRecord, Part
+from sluice_topics.record_reading import read
+from sluice_topics.records import NotifiedSubject
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+log = logging.getLogger(__name__)
+_TAKEN_AT_ONCE = 500
+SESSION_MS = 6000
+"""After so long another member takes over from one that was killed."""
+
+
+class KafkaLedgerGroup:
+    """A member of `group_id` that reads topics as committed. Raises KafkaError from each call."""
+
+    def __init__(
+        self, bootstrap_servers: str, group_id: str, topics: Mapping[str, str], look_back_s: float
+    ) -> None:
+        """`topics`: base name by real name. A group without a position begins `look_back_s` ago."""
+        self._servers = bootstrap_servers
+        self._group_id = group_id
+        self._topics = topics
+        self._look_back_s = look_back_s
+        self._members = _Members()
+        self._committed: dict[TopicPartition, int] = {}
+        self._consumer: AIOKafkaConsumer | None = None
+
+    async def connect(self) -> None:
+        """Join the group."""
+        self._consumer = AIOKafkaConsumer(
+            bootstrap_servers=self._servers,
+            group_id=self._group_id,
+            isolation_level="read_committed",
+            enable_auto_commit=False,
+            auto_offset_reset="earliest",
+            fetch_max_wait_ms=POLL_MS,
+            session_timeout_ms=SESSION_MS,
+            heartbeat_interval_ms=SESSION_MS // 6,
+        )
+        self._consumer.subscribe(list(self._topics), listener=self._members)
+        await self._consumer.start()
+
+    async def changes(self) -> tuple[frozenset[Part], Sequence[AssignedPart]]:
+        """Which partitions went and came since the last call; those that came begin where they are committed,
+        or, for a new group, `look_back_s` ago."""
+        lost, self._members.lost = self._members.lost, set()
+        came, self._members.came = self._members.came, set()
+        for part in lost:
+            self._committed.pop(part, None)
+        found = []
+        for part in sorted(came):
+            with suppress(IllegalStateError):  # lost again meanwhile: it comes another time
+                found.append(await self._begin(part))
+        return frozenset(map(self._named, lost)), found
+
+    async def some(self, wait_s: float, *, paused: bool) -> tuple[list[LedgerRecord], dict[Part, int]]:
+        """What came of the partitions that `changes` gave, and up to where each of them is read."""
+        consumer = self._reader
+        mine = [part for part in consumer.assignment() if part not in self._members.came]
+        (consumer.pause if paused else consumer.resume)(*mine)
+        batch = await consumer.getmany(timeout_ms=int(1000 * wait_s), max_records=_TAKEN_AT_ONCE)
+        new = self._members.came | self._members.lost  # read again, from where they are committed
+        records = [
+            record
+            for part, messages in batch.items()
+            if part not in new
+            for message in messages
+            if (record := self._record(part, message)) is not None
+        ]
+        positions = {}
+        for part in mine:
+            if part not in new:
+                with suppress(IllegalStateError):
+                    positions[self._named(part)] = await consumer.position(part)
+        return records, positions
+
+    async def commit(self, positions: Mapping[Part, int]) -> None:
+        """Where the next owner of each partition begins. What is no longer owned is the owner's business."""
+        consumer = self._reader
+        wanted = {part: positions.get(self._named(part)) for part in consumer.assignment()}
+        new = {part: at for part, at in wanted.items() if at is not None and self._committed.get(part) != at}
+        if not new:
+            return
+        try:
+            await consumer.commit(new)
+        except (CommitFailedError, IllegalStateError):
+            log.info("the group is being shared out anew; what was not committed comes again")
+        else:
+            self._committed |= new
+
+    async def close(self) -> None:
+        """Leave the group."""
+        consumer, self._consumer = self._consumer, None
+        if consumer is not None:
+            await consumer.stop()
+
+    @property
+    def _reader(self) -> AIOKafkaConsumer:
+        assert self._consumer is not None  # noqa: S101 - `connect` comes first
+        return self._consumer
+
+    def _named(self, part: TopicPartition) -> Part:
+        return self._topics[part.topic], part.partition
+
+    async def _begin(self, part: TopicPartition) -> AssignedPart:
+        consumer = self._reader
+        committed, end = await consumer.committed(part), (await consumer.end_offsets([part]))[part]
+        old_until = 0
+        if committed is None:
+            since = int(1000 * (time.time() - self._look_back_s))
+            begin = (await consumer.offsets_for_times({part: since}))[part]
+            committed, old_until = end if begin is None else begin.offset, end
+            await consumer.commit({part: committed})
+        consumer.seek(part, committed)
+        return AssignedPart(self._named(part), committed, old_until)
+
+    def _record(self, part: TopicPartition, message: Any) -> LedgerRecord | None:
+        try:
+            fields = orjson.loads(message.value or b"null")
+        except orjson.JSONDecodeError:
+            fields = None
+        if not isinstance(fields, dict):
+            log.warning("%s:%d:%d is no record; `sluice ledger verify` says more", *part, message.offset)
+            return None
+        return LedgerRecord(self._named(part), message.offset, message.timestamp, fields)
+
+
+class _Members(ConsumerRebalanceListener):  # type: ignore[misc]
+    def __init__(self) -> None:
+        self.lost: set[TopicPartition] = set()
+        self.came: set[TopicPartition] = set()
+
+    def on_partitions_revoked(self, revoked: Any) -> None:
+        self.lost |= set(revoked)
+
+    def on_partitions_assigned(self, assigned: Any) -> None:
+        self.came |= set(assigned)
+
+
+class KafkaNotified:
+    """What was told of what waits, in a compacted topic. Raises KafkaError from each call."""
+
+    def __init__(self, bootstrap_servers: str, topic: str) -> None:
+        self._servers = bootstrap_servers
+        self._topic = topic
+        self._producer: AIOKafkaProducer | None = None
+
+    async def of(self, partitions: Iterable[int]) -> dict[str, NotifiedSubject]:
+        """The newest record of each subject of these partitions, up to the topic's end as of now."""
+        parts = [TopicPartition(self._topic, number) for number in partitions]
+        found: dict[str, NotifiedSubject] = {}
+        consumer = AIOKafkaConsumer(
+            bootstrap_servers=self._servers,
+            isolation_level="read_uncommitted",
+            enable_auto_commit=False,
+            auto_offset_reset="earliest",
+            fetch_max_wait_ms=POLL_MS,
+        )
+        try:
+            await consumer.start()
+            consumer.assign(parts)
+            ends = await consumer.end_offsets(parts)
+            await consumer.seek_to_beginning(*parts)
+            while await is_behind(consumer, ends):
+                for messages in (await consumer.getmany(timeout_ms=POLL_MS)).values():
+                    for message in messages:
+                        record = read(NotifiedSubject, message.value or b"")
+                        if isinstance(record, NotifiedSubject):
+                            found[record.subject_id] = record
+        finally:
+            await consumer.stop()
+        return found
+
+    async def keep(self, partition: int, record: NotifiedSubject) -> None:
+        """It is acknowledged when this returns."""
+        if self._producer is None:
+            producer = AIOKafkaProducer(bootstrap_servers=self._servers, enable_idempotence=True)
+            await producer.start()
+            self._producer = producer
+        value = orjson.dumps(record.model_dump(mode="json", by_alias=True))
+        await self._producer.send_and_wait(
+            self._topic, value, key=record.subject_id.encode(), partition=partition
+        )
+
+    async def close(self) -> None:
+        """Give up the connection."""
+        producer, self._producer = self._producer, None
+        if producer is not None:
+            await producer.stop()

@@ -1,0 +1,113 @@
+"""The topic of wanted references on a broker, shared by a consumer group, and the topic of their records."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Any
+
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRebalanceListener, TopicPartition
+from aiokafka.errors import CommitFailedError
+
+from sluice.adapters.kafka.kafka_consumers import POLL_MS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+log = logging.getLogger(__name__)
+
+_TAKEN_AT_ONCE = 500
+
+
+class KafkaProvenance:
+    """One consumer, a member of `group_id`, and one producer. Raises KafkaError from each call.
+
+    `wanted` and `records` are the topics' names on the broker; `max_request_bytes` bounds a record.
+    """
+
+    def __init__(
+        self, bootstrap_servers: str, group_id: str, wanted: str, records: str, *, max_request_bytes: int
+    ) -> None:
+        self._servers = bootstrap_servers
+        self._group_id = group_id
+        self._wanted = wanted
+        self._records = records
+        self._max_request_bytes = max_request_bytes
+        self._consumer: AIOKafkaConsumer | None = None
+        self._producer: AIOKafkaProducer | None = None
+        self._members = _Members()
+        self._committed: dict[int, int] = {}
+
+    async def connect(self) -> None:
+        """Before anything else."""
+        self._members = _Members()
+        self._committed = {}
+        self._producer = AIOKafkaProducer(
+            bootstrap_servers=self._servers, enable_idempotence=True, max_request_size=self._max_request_bytes
+        )
+        await self._producer.start()
+        self._consumer = AIOKafkaConsumer(
+            bootstrap_servers=self._servers,
+            group_id=self._group_id,
+            isolation_level="read_committed",
+            enable_auto_commit=False,
+            auto_offset_reset="earliest",
+        )
+        self._consumer.subscribe([self._wanted], listener=self._members)
+        await self._consumer.start()
+
+    async def some(self) -> Sequence[tuple[int, int, bytes | None]]:
+        """Partition, offset and value of what came since the last call; waits a moment where nothing did."""
+        assert self._consumer is not None  # noqa: S101 - `connect` comes first
+        batch = await self._consumer.getmany(timeout_ms=POLL_MS, max_records=_TAKEN_AT_ONCE)
+        return [(one.partition, one.offset, one.value) for many in batch.values() for one in many]
+
+    def lost(self) -> frozenset[int]:
+        """Partitions that were taken away since the last call."""
+        lost, self._members.lost = self._members.lost, set()
+        for partition in lost:
+            self._committed.pop(partition, None)
+        return frozenset(lost)
+
+    async def publish(self, records: Sequence[tuple[bytes, bytes]]) -> None:
+        """Keys and values; the key chooses the partition. All are acknowledged when it returns."""
+        assert self._producer is not None  # noqa: S101 - likewise
+        await asyncio.gather(
+            *[await self._producer.send(self._records, value, key) for key, value in records]
+        )
+
+    async def commit(self, positions: Mapping[int, int]) -> None:
+        """Where the next owner of each partition begins. What is no longer owned is the owner's business."""
+        assert self._consumer is not None  # noqa: S101 - likewise
+        owned = {part.partition for part in self._consumer.assignment()}
+        new = {n: at for n, at in positions.items() if n in owned and self._committed.get(n) != at}
+        if not new:
+            return
+        try:
+            await self._consumer.commit({TopicPartition(self._wanted, n): at for n, at in new.items()})
+        except CommitFailedError:
+            log.info("the group is being shared out anew; what was not committed comes again")
+        else:
+            self._committed |= new
+
+    async def close(self) -> None:
+        """Give up both connections, also where `connect` came only half way."""
+        consumer, self._consumer = self._consumer, None
+        producer, self._producer = self._producer, None
+        try:
+            if consumer is not None:
+                await consumer.stop()
+        finally:
+            if producer is not None:
+                await producer.stop()
+
+
+class _Members(ConsumerRebalanceListener):  # type: ignore[misc]
+    def __init__(self) -> None:
+        self.lost: set[int] = set()
+
+    def on_partitions_revoked(self, revoked: Any) -> None:
+        self.lost |= {part.partition for part in revoked}
+
+    def on_partitions_assigned(self, assigned: Any) -> None:
+        """Nothing: the consumer begins at what is committed."""

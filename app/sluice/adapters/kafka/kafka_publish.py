@@ -1,0 +1,64 @@
+"""Publishing records to a topic: idempotent producer, acknowledged by every in-sync replica, in order."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from aiokafka import AIOKafkaProducer
+from aiokafka.errors import KafkaError
+
+from sluice.adapters.kafka.kafka_read import KafkaUnreachable, partitions_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+@dataclass(frozen=True, slots=True)
+class Outgoing:
+    """A record to publish. The key chooses the partition, as Kafka's own clients choose it."""
+
+    key: bytes | None
+    value: bytes
+    headers: tuple[tuple[str, bytes], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedAt:
+    """Where a record came to lie; `timestamp_ms` is the broker's time, or -1 where it did not say one."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp_ms: int
+
+
+async def publish(
+    bootstrap_servers: str, topic: str, records: Iterable[Outgoing], *, max_request_bytes: int
+) -> list[PublishedAt]:
+    """Every record's place, in the order given, once all are acknowledged.
+
+    Raises UnknownTopics, and KafkaUnreachable when a record was refused or not acknowledged: some of the
+    others may then have been published.
+    """
+    await partitions_of(bootstrap_servers, [topic])
+    producer = AIOKafkaProducer(
+        bootstrap_servers=bootstrap_servers, enable_idempotence=True, max_request_size=max_request_bytes
+    )
+    try:
+        async with producer:
+            return await _send(producer, topic, records)
+    except KafkaError as error:
+        raise KafkaUnreachable(f"{bootstrap_servers}: {error}") from error
+
+
+async def _send(producer: AIOKafkaProducer, topic: str, records: Iterable[Outgoing]) -> list[PublishedAt]:
+    acknowledged = [
+        await producer.send(topic, each.value, each.key, headers=list(each.headers)) for each in records
+    ]
+    return [_placed(metadata) for metadata in await asyncio.gather(*acknowledged)]
+
+
+def _placed(metadata: Any) -> PublishedAt:
+    return PublishedAt(metadata.topic, metadata.partition, metadata.offset, metadata.timestamp or -1)

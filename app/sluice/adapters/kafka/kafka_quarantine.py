@@ -1,0 +1,207 @@
+"""What waits for people, as it lies on a broker: held memories, escalations, what is behind them; reviews."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from aiokafka import TopicPartition
+from aiokafka.errors import KafkaError
+
+from sluice.adapters.kafka.kafka_consumers import Connection, batches_since
+from sluice.adapters.kafka.kafka_inputs import KafkaHeldInput
+from sluice.adapters.kafka.kafka_publish import publish
+from sluice.adapters.kafka.kafka_read import KafkaUnreachable, open_reader, partitions_of
+from sluice.core.reports.ledger_values import NotInLedgerError, decision_in, event_in
+from sluice.core.reports.memory_recount import StatisticsRecount
+from sluice_topics.catalog import (
+    BY_NAME,
+    DEAD_LETTERS,
+    ESCALATIONS,
+    MEMORY_DECISIONS,
+    QUARANTINE,
+    REVIEWS,
+    SESSION_EVENTS,
+    SESSIONS_CHANGELOG,
+    VERDICTS,
+)
+from sluice_topics.json_text import parse
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Mapping
+
+    from aiokafka import AIOKafkaConsumer
+
+    from sluice.adapters.kafka.kafka_consumers import Isolation
+    from sluice.adapters.kafka.kafka_publish import Outgoing, PublishedAt
+    from sluice.adapters.kafka.kafka_read import StoredRecord, TopicReader
+    from sluice.core.reports.ledger_values import Event
+    from sluice_topics.records import MemoryDecision
+
+
+T = TypeVar("T")
+
+
+def about(memory_id: str, value: bytes) -> dict[str, Any] | None:
+    """The record's fields if it is on this memory. One on a derived memory holds the id too, in its view."""
+    if f'"memory_id":"{memory_id}"'.encode() not in value:
+        return None
+    fields = parse(value)
+    return fields if isinstance(fields, dict) and fields.get("memory_id") == memory_id else None
+
+
+def _is_verdict(verdict_id: str, value: bytes) -> bool:
+    fields = parse(value) if verdict_id.encode() in value else None
+    return isinstance(fields, dict) and fields.get("verdict_id") == verdict_id
+
+
+def event_of(record: StoredRecord) -> Event:
+    """The event of gate.quarantine in a record. Raises NotInLedgerError with its place."""
+    return _placed(event_in, record, "event of the quarantine")
+
+
+def decision_of(record: StoredRecord) -> MemoryDecision:
+    """The decision of gate.memory.decisions in a record. Raises NotInLedgerError with its place."""
+    return _placed(decision_in, record, "decision on a memory")
+
+
+def _placed(read: Callable[[bytes | None], T], record: StoredRecord, what: str) -> T:
+    try:
+        return read(record.value)
+    except NotInLedgerError as error:
+        place = f"{record.topic}:{record.partition}:{record.offset}"
+        raise NotInLedgerError(f"{place} is no {what}: {error}") from None
+
+
+Place = tuple[str, int, int]
+"""Base topic, partition and offset of an input."""
+
+CLOCKS_APART_MS = 60_000
+"""A decision is written after its input; brokers' clocks differ by less than this."""
+ANSWERS = (QUARANTINE, ESCALATIONS, SESSION_EVENTS, DEAD_LETTERS)
+"""Where it is written what became of a review."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reviewed(Generic[T]):
+    """Where a review lies, and what became of it; None if no answer came in time."""
+
+    placed: PublishedAt
+    outcome: T | None
+
+
+class KafkaQuarantine:
+    """Reads one installation's topics. Its methods raise UnknownTopics and KafkaUnreachable."""
+
+    def __init__(self, bootstrap_servers: str, real_names: Mapping[str, str]) -> None:
+        """`real_names`: topic on the broker by base name."""
+        self._servers = bootstrap_servers
+        self._names = real_names
+        self._bases = {real: base for base, real in real_names.items()}
+
+    async def events(self) -> AsyncIterator[StoredRecord]:
+        """Every committed event of gate.quarantine, each partition in order."""
+        async for _, record in self._all(QUARANTINE):
+            yield record
+
+    async def escalations(self) -> AsyncIterator[StoredRecord]:
+        """Every committed event of gate.escalations, each partition in order."""
+        async for _, record in self._all(ESCALATIONS):
+            yield record
+
+    async def changelog(self) -> AsyncIterator[StoredRecord]:
+        """Every committed entry of the workers' table, as far as the log is not compacted."""
+        async for _, record in self._all(SESSIONS_CHANGELOG):
+            yield record
+
+    async def recount(self, until: Mapping[int, int]) -> StatisticsRecount:
+        """Every decision on a write and every event of the quarantine, counted up to a sequence of each
+        partition. Raises NotInLedgerError too."""
+        anew = StatisticsRecount(until)
+        async for base, record in self._all(MEMORY_DECISIONS, QUARANTINE):
+            if base == MEMORY_DECISIONS:
+                anew.decision(decision_of(record))
+            else:
+                anew.event(event_of(record))
+        return anew
+
+    async def _all(self, *bases: str) -> AsyncIterator[tuple[str, StoredRecord]]:
+        async with open_reader(self._servers, [self._names[base] for base in bases], "beginning") as reader:
+            async for batch in reader.to_end():
+                for record in batch:
+                    yield self._bases[record.topic], record
+
+    async def content(self, place: Place) -> bytes:
+        """The value of the input at this place. Raises PortUnavailable where it is no longer to be had."""
+        topic, partition, offset = place
+        held_input = KafkaHeldInput(self._servers, self._names)
+        try:
+            found = await held_input.ask({"topic": topic, "partition": partition, "offset": offset})
+        finally:
+            await held_input.close()
+        assert isinstance(found, bytes)  # noqa: S101 - what the port answers
+        return found
+
+    async def decision(self, memory_id: str, partition: int, since_ms: int) -> bytes | None:
+        """The decision on the write of this id, whose input came at `since_ms` (0: unknown)."""
+        return await self._first_since(
+            MEMORY_DECISIONS, partition, since_ms, lambda value: about(memory_id, value) is not None
+        )
+
+    async def verdict(self, verdict_id: str, partition: int, since_ms: int) -> bytes | None:
+        """The verdict of this id, first or resolved, whose input came at `since_ms`."""
+        return await self._first_since(
+            VERDICTS, partition, since_ms, lambda value: _is_verdict(verdict_id, value)
+        )
+
+    async def _first_since(
+        self, base: str, partition: int, since_ms: int, holds: Callable[[bytes], bool]
+    ) -> bytes | None:
+        part = TopicPartition(self._names[base], partition)
+        if part not in await partitions_of(self._servers, [part.topic]):
+            return None
+        since = max(0, since_ms - CLOCKS_APART_MS)
+        async with self._consumer("read_uncommitted") as asking, self._consumer("read_committed") as consumer:
+            async for batch in batches_since(consumer, asking, part, since):
+                for message in batch:
+                    if holds(message.value or b""):
+                        return bytes(message.value)
+        return None
+
+    async def review(
+        self,
+        review: Outgoing,
+        read_outcome: Callable[[PublishedAt, StoredRecord], T | None],
+        patience_s: float,
+    ) -> Reviewed[T]:
+        """Publish a review and wait for what becomes of it: the first value of `read_outcome` for a record
+        written since."""
+        async with open_reader(self._servers, [self._names[base] for base in ANSWERS], "end") as reader:
+            most = BY_NAME[REVIEWS].max_message_bytes
+            (placed,) = await publish(self._servers, self._names[REVIEWS], [review], max_request_bytes=most)
+            try:
+                async with asyncio.timeout(patience_s):
+                    return Reviewed(placed, await _first(reader, lambda record: read_outcome(placed, record)))
+            except TimeoutError:
+                return Reviewed(placed, None)
+
+    @asynccontextmanager
+    async def _consumer(self, isolation: Isolation) -> AsyncIterator[AIOKafkaConsumer]:
+        connection = Connection(self._servers, isolation)
+        try:
+            yield await connection.consumer()
+        except KafkaError as error:
+            raise KafkaUnreachable(f"{self._servers}: {error}") from error
+        finally:
+            await connection.close()
+
+
+async def _first(reader: TopicReader, read_outcome: Callable[[StoredRecord], T | None]) -> T | None:
+    async for batch in reader.follow(None):
+        for record in batch:
+            outcome = read_outcome(record)
+            if outcome is not None:
+                return outcome
+    return None

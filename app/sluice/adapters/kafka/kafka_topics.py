@@ -1,0 +1,112 @@
+"""Creating the catalog's topics on a broker, and seeing how they are there."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
+from aiokafka.errors import KafkaError, TopicAlreadyExistsError, for_code
+
+from sluice.adapters.kafka.kafka_read import KafkaUnreachable
+from sluice_topics.layout import FoundTopic, TopicDifference, TopicLayout, differences
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterable
+
+_CREATED = 0
+_REQUEST_TIMEOUT_MS = 20_000
+_SETTLE_S = 20.0
+_POLL_S = 0.05
+
+
+class KafkaTopicError(Exception):
+    """The broker refused to create or to describe a topic; the message names the topic and Kafka's code."""
+
+
+async def create(bootstrap_servers: str, layout: TopicLayout, replication: int) -> dict[str, bool]:
+    """Create what is missing; per real name whether it is new. Existing topics are left as they are.
+
+    Returns when the broker shows them all, so that a client started next finds them. Raises KafkaTopicError
+    and KafkaUnreachable.
+    """
+    new_topics = [
+        NewTopic(name, layout.partitions_of(topic), replication, topic_configs=topic.config())
+        for name, topic in layout.topics().items()
+    ]
+    async with _admin(bootstrap_servers) as admin:
+        response = await admin.create_topics(new_topics)
+        made = {name: _is_new(name, code, rest) for name, code, *rest in response.topic_errors}
+        await _shown(admin, set(made))
+    return made
+
+
+async def look(bootstrap_servers: str, layout: TopicLayout) -> dict[str, FoundTopic]:
+    """The catalog's topics that the broker has, by real name. Raises KafkaTopicError and KafkaUnreachable."""
+    async with _admin(bootstrap_servers) as admin:
+        counts = await _partition_counts(admin)
+        present = [name for name in layout.topics() if name in counts]
+        configs = await _configs(admin, present)
+    return {name: FoundTopic(counts[name], configs[name]) for name in present}
+
+
+async def check(bootstrap_servers: str, layout: TopicLayout) -> list[TopicDifference]:
+    """Every difference between the catalog and the broker. Raises KafkaTopicError and KafkaUnreachable."""
+    return differences(layout, await look(bootstrap_servers, layout), bootstrap_servers)
+
+
+@asynccontextmanager
+async def _admin(bootstrap_servers: str) -> AsyncIterator[AIOKafkaAdminClient]:
+    admin = AIOKafkaAdminClient(bootstrap_servers=bootstrap_servers, request_timeout_ms=_REQUEST_TIMEOUT_MS)
+    try:
+        await admin.start()
+        yield admin
+    except (KafkaError, TimeoutError) as error:
+        raise KafkaUnreachable(f"{bootstrap_servers}: {error or 'no answer in time'}") from error
+    finally:
+        await admin.close()
+
+
+def _is_new(name: str, code: int, rest: list[Any]) -> bool:
+    if code == TopicAlreadyExistsError.errno:
+        return False
+    if code != _CREATED:
+        reason = next((str(part) for part in rest if part), for_code(code).__name__)
+        raise KafkaTopicError(f"{name} was not created: code {code}, {reason}")
+    return True
+
+
+async def _shown(admin: AIOKafkaAdminClient, names: set[str]) -> None:
+    async with asyncio.timeout(_SETTLE_S):
+        while names - (await _partition_counts(admin)).keys():  # noqa: ASYNC110 - a broker tells nobody
+            await asyncio.sleep(_POLL_S)
+
+
+async def _partition_counts(admin: AIOKafkaAdminClient) -> dict[str, int]:
+    """Of every topic whose partitions all have a leader."""
+    return {
+        topic["topic"]: len(topic["partitions"])
+        for topic in await admin.describe_topics()
+        if topic["partitions"] and all(part["error_code"] == 0 for part in topic["partitions"])
+    }
+
+
+async def _configs(admin: AIOKafkaAdminClient, names: Iterable[str]) -> dict[str, dict[str, str]]:
+    asked = [ConfigResource(ConfigResourceType.TOPIC, name) for name in names]
+    if not asked:
+        return {}
+    answers = await admin.describe_configs(asked)
+    return {
+        name: _config(name, code, message, entries)
+        for answer in answers
+        for code, message, _, name, entries in answer.resources
+    }
+
+
+def _config(name: str, code: int, message: str | None, entries: list[tuple[Any, ...]]) -> dict[str, str]:
+    if code:
+        reason = message or for_code(code).__name__
+        raise KafkaTopicError(f"{name} could not be described: code {code}, {reason}")
+    return {key: value or "" for key, value, *_ in entries}

@@ -1,0 +1,286 @@
+"""An MCP server in front of another one: it shows that server's tools, and makes the calls that the gate
+allows.
+
+The rest of MCP (resources, prompts, sampling, elicitation) is not passed on, because the gate would not see
+it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import time
+import uuid
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from aiokafka.errors import KafkaError
+from mcp import Client
+from mcp.server import NotificationOptions, Server
+from mcp.server.stdio import stdio_server
+from mcp_types import CallToolResult, ListToolsResult, TextContent, ToolListChangedNotification
+
+from sluice.adapters.mcp.pins import INSTRUCTIONS, Pins, PinsError, digest_of, tool_key
+from sluice.adapters.mcp.results import as_served, items_of
+from sluice.client.answers import ActionNotDecided, ActionRefused, ClientError, NeedsHuman
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+
+    from mcp import StdioServerParameters
+    from mcp_types import CallToolRequestParams, PaginatedRequestParams, Tool
+
+    from sluice.client import AsyncGateClient, Permit
+
+log = logging.getLogger(__name__)
+MOST_PAGES = 100
+"""The most pages that are read of a server's list of tools."""
+DEFAULT_APPROVAL_S = 50.0
+"""Less than the minute after which, by default, the SDKs' clients give up a request."""
+PROGRESS_S = 5.0
+"""The time between two notifications that a call still waits for a person."""
+TOOL_ERROR = "ToolError"
+"""The error text of an outcome if the tool itself answered with an error."""
+_CALL_AGAIN = "Call it again with the same arguments later: then the wait goes on"
+_AWAY = (ClientError, KafkaError, ConnectionError)
+
+
+@dataclass(frozen=True, slots=True)
+class ProxyOptions:
+    """`server` is the server's name. `tools`: names in the registry by the server's own names; a tool that is
+    not listed is "SERVER.TOOL" there. `results`: fields by wire names, such as `content_class`, with which
+    results go through the gate as retrieved items; None: results do not. `approval_s`: how long a call waits
+    for a person if one must agree first.
+    """
+
+    server: str
+    session_id: str
+    tools: Mapping[str, str]
+    results: Mapping[str, Any] | None = None
+    approval_s: float = DEFAULT_APPROVAL_S
+
+    def registered(self, tool: str) -> str:
+        """The tool's name in the registry."""
+        return self.tools.get(tool, f"{self.server}.{tool}")
+
+
+async def serve(
+    gate: AsyncGateClient, upstream: StdioServerParameters | str, pins: Pins, options: ProxyOptions
+) -> None:
+    """Serve on standard input and output until the input ends. `upstream`: a command, or a URL.
+
+    Raises KafkaError if the broker is not there, PinsError, and MCPError if the server does not answer.
+    """
+    proxy = Proxy(gate, upstream, pins, options)
+    async with gate, proxy.upstream:
+        shown = await proxy.look()
+        server: Server[Any] = Server(
+            options.server,
+            instructions=shown.instructions,
+            on_list_tools=proxy.list_tools,
+            on_call_tool=proxy.call_tool,
+        )
+        ready = server.create_initialization_options(NotificationOptions(tools_changed=True))
+        async with stdio_server() as (read, write):
+            await server.run(read, write, ready)
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What the agent may see of a server: its tools by name, and its instructions."""
+
+    tools: Mapping[str, Tool]
+    instructions: str | None
+
+
+class Proxy:
+    """One agent's session with one MCP server."""
+
+    def __init__(
+        self,
+        gate: AsyncGateClient,
+        upstream: StdioServerParameters | str,
+        pins: Pins,
+        options: ProxyOptions,
+    ) -> None:
+        self.upstream = Client(upstream, cache=None, message_handler=self._hear)
+        self._gate = gate
+        self._pins = pins
+        self._options = options
+        self._downstream: Any = None
+        self._warned: frozenset[str] = frozenset()
+        self._unanswered: dict[str, str] = {}
+
+    async def look(self) -> Shown:
+        """List the server's tools again, without those that are held back. Raises MCPError and PinsError."""
+        tools: dict[str, Tool] = {}
+        cursor = None
+        for _ in range(MOST_PAGES):
+            page = await self.upstream.list_tools(cursor=cursor)
+            tools |= {one.name: one for one in page.tools}
+            cursor = page.next_cursor
+            if cursor is None:
+                break
+        said = self.upstream.instructions
+        seen: dict[str, Any] = {
+            tool_key(name): one.model_dump(mode="json", by_alias=True, exclude_none=True)
+            for name, one in tools.items()
+        }
+        if said is not None:
+            seen[INSTRUCTIONS] = said
+        admitted = await asyncio.to_thread(self._pins.admit, seen)
+        self._warn(frozenset(seen) - admitted)
+        allowed = {name: one for name, one in tools.items() if tool_key(name) in admitted}
+        return Shown(allowed, said if INSTRUCTIONS in admitted else None)
+
+    async def list_tools(self, ctx: Any, _: PaginatedRequestParams | None) -> ListToolsResult:
+        """The tools that the agent may see."""
+        self._downstream = ctx.session
+        return ListToolsResult(tools=list((await self.look()).tools.values()))
+
+    async def call_tool(self, ctx: Any, params: CallToolRequestParams) -> CallToolResult:
+        """Put a call through the gate, and pass it on if it is allowed; otherwise return a tool error."""
+        registered = self._options.registered(params.name)
+        try:
+            tool = (await self.look()).tools.get(params.name)
+            if tool is None:
+                return _error(
+                    f"{params.name}: there is no such tool, or it changed since a person looked at it. "
+                    f"`sluice mcp pins list` tells the operator which; the tool did not run."
+                )
+            permit = await self._permit(ctx, registered, tool, params.arguments or {})
+        except ActionRefused as refused:
+            return _refusal(registered, refused)
+        except (*_AWAY, PinsError) as error:
+            return _error(f"{registered}: {error}. The tool did not run.")
+        result = await self._run(ctx, permit, params)
+        if self._options.results is not None:
+            result = await self._read(permit, registered, result)
+        if permit.narrowed is not None:
+            told = f"[an approver narrowed the call: it ran with {json.dumps(permit.narrowed)}]"
+            result.content.insert(0, TextContent(type="text", text=told))
+        return result
+
+    async def _permit(self, ctx: Any, registered: str, tool: Tool, arguments: dict[str, Any]) -> Permit:
+        """The permission to run a tool. Raises what `AsyncGateClient.permit` raises. After NeedsHuman the
+        same call, made again, has the same id."""
+        asked = digest_of([registered, arguments, tool.description])
+        action_id = self._unanswered.pop(asked, None) or uuid.uuid4().hex
+        permit = partial(
+            self._gate.permit,
+            registered,
+            arguments,
+            session_id=self._options.session_id,
+            action_id=action_id,
+            tool_description=tool.description,
+            accept_narrowed=True,
+        )
+        try:
+            return await self._answered(ctx, registered, permit)
+        except (NeedsHuman, ActionNotDecided, asyncio.CancelledError):
+            self._unanswered[asked] = action_id
+            raise
+
+    async def _answered(self, ctx: Any, registered: str, permit: Callable[..., Awaitable[Permit]]) -> Permit:
+        """The permission. If a person must give it, the caller is told meanwhile that the call waits."""
+        try:
+            return await permit()
+        except NeedsHuman as held:
+            told = f"{registered} waits for a person: escalation {held.verdict.escalation_id}"
+        try:
+            async with _telling(ctx, told, self._options.approval_s):
+                return await permit(approval_timeout_s=self._options.approval_s)
+        except NeedsHuman as held:
+            raise NeedsHuman(held.verdict, _CALL_AGAIN) from None
+
+    async def _run(self, ctx: Any, permit: Permit, params: CallToolRequestParams) -> CallToolResult:
+        try:
+            result = await self.upstream.call_tool(
+                params.name,
+                params.arguments if permit.narrowed is None else dict(permit.narrowed),
+                progress_callback=ctx.session.report_progress,
+            )
+        except BaseException as error:
+            await asyncio.shield(self._report(permit, type(error).__name__))
+            raise
+        await self._report(permit, TOOL_ERROR if result.is_error else None)
+        return result
+
+    async def _report(self, permit: Permit, error: str | None) -> None:
+        """Report the outcome. If the broker is away, the result is still returned: the tool has run, and on
+        an error the agent would call it again."""
+        try:
+            await self._gate.finish(permit, error=error)
+        except _AWAY:
+            log.exception("the outcome of %s is not reported", permit.action_id)
+
+    async def _read(self, permit: Permit, registered: str, result: CallToolResult) -> CallToolResult:
+        """The result as the gate serves it."""
+        items = items_of(result, permit.action_id, self._options.results or {})
+        if not items:
+            return result
+        try:
+            answer = await self._gate.retrieve(
+                items,
+                session_id=self._options.session_id,
+                request_id=f"of-{permit.action_id}",
+                toolName=registered,
+            )
+        except _AWAY as error:
+            return _error(f"{registered} ran, and its result is withheld: {error}")
+        return as_served(result, permit.action_id, answer)
+
+    async def _hear(self, message: Any) -> None:
+        """Pass on that the list of tools changed."""
+        if isinstance(message, ToolListChangedNotification) and self._downstream is not None:
+            await self._downstream.send_tool_list_changed()
+
+    def _warn(self, held: frozenset[str]) -> None:
+        for key in sorted(held - self._warned):
+            log.warning("%s: %s is new or changed: held back until accepted", self._options.server, key)
+        self._warned = held
+
+
+@asynccontextmanager
+async def _telling(ctx: Any, told: str, longest_s: float) -> AsyncIterator[None]:
+    """Within the block, tell the caller every PROGRESS_S that the call waits, and which share of the time is
+    over."""
+
+    async def tell() -> None:
+        began = time.monotonic()
+        while True:
+            await asyncio.sleep(PROGRESS_S)
+            await ctx.session.report_progress((time.monotonic() - began) / longest_s, 1.0, told)
+
+    await ctx.session.report_progress(0.0, 1.0, told)
+    telling = asyncio.create_task(tell())
+    try:
+        yield
+    finally:
+        telling.cancel()
+        await asyncio.gather(telling, return_exceptions=True)
+
+
+def _refusal(registered: str, refused: ActionRefused) -> CallToolResult:
+    verdict = refused.verdict
+    told = {
+        "verdict": verdict.verdict,
+        "gate": verdict.gate,
+        "reason": verdict.reason,
+        "to_do": refused.to_do,
+        "verdict_id": verdict.verdict_id,
+        "escalation_id": verdict.escalation_id,
+    }
+    waits = "" if verdict.escalation_id is None else f" Escalation: {verdict.escalation_id}."
+    return _error(f"{registered}: {refused}.{waits} The tool did not run.", told)
+
+
+def _error(text: str, told: Mapping[str, Any] | None = None) -> CallToolResult:
+    return CallToolResult(
+        content=[TextContent(type="text", text=text)],
+        structured_content=None if told is None else dict(told),
+        is_error=True,
+    )

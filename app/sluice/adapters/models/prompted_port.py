@@ -1,0 +1,140 @@
+"""A port that asks a hosted model one of the core's prompts, and what every model's answer must be."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from sluice.core.foundation.strict import json_object
+from sluice.ports import PortBusy, PortUnavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from sluice.core.foundation.prompts import ModelAnswer, Prompt
+    from sluice.ports import Port
+
+_TOKENS = {
+    "input": ("input_tokens", "prompt_tokens"),
+    "output": ("output_tokens", "completion_tokens"),
+    "cache_read": ("cache_read_input_tokens",),
+    "cache_write": ("cache_creation_input_tokens",),
+}
+"""What is counted, and what the APIs call it."""
+
+
+@dataclass(slots=True)
+class ModelUsage:
+    """Answers so far, and their tokens as the server counts them."""
+
+    calls: int = 0
+    input: int = 0
+    output: int = 0
+    cache_read: int = 0
+    cache_write: int = 0
+
+    def add(self, said: object) -> None:
+        """One answer more; `said`: the server's own count, which is believed where it is one."""
+        self.calls += 1
+        for name, called in _TOKENS.items():
+            counts = [said.get(one) for one in called] if isinstance(said, dict) else []
+            count = next((one for one in counts if type(one) is int and one >= 0), 0)
+            setattr(self, name, getattr(self, name) + count)
+
+
+class ModelDown(PortUnavailable):
+    """The model's server cannot be had, whatever the question: it is away, overloaded, or refuses the key."""
+
+
+class HostedModel(Protocol):
+    """A model that answers prompts. `name`: as its provider calls it; `usage`: what it has cost so far."""
+
+    name: str
+    usage: ModelUsage
+
+    async def judge(self, prompt: Prompt[Any], question: object) -> ModelAnswer:
+        """The answer, to the letter what the prompt asks for. Raises PortUnavailable. May be cancelled."""
+
+    async def close(self) -> None:
+        """Close every connection. May be called again."""
+
+
+def read_reply(prompt: Prompt[Any], model: object, text: str, secret: str) -> ModelAnswer:
+    """The answer in a model's text, never with `secret` in it (empty: there is none). Raises PortUnavailable
+    with no word of it."""
+    try:
+        said = json_object(text.encode())
+    except ValueError:
+        reason = "the model did not answer with one JSON object"
+    else:
+        if secret and any(secret in one for one in _texts([model, said])):
+            raise PortUnavailable("the model's API sent the key back in an answer")
+        if set(said) == set(prompt.schema["properties"]):
+            answer: ModelAnswer | None = prompt.answered(model, said)
+            if answer is not None:
+                return answer
+        reason = "the model's answer is not the object that was asked for"
+    raise PortUnavailable(reason)
+
+
+def _texts(value: object) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, list | dict):
+        for one in value.items() if isinstance(value, dict) else value:
+            yield from _texts(list(one) if isinstance(one, tuple) else one)
+
+
+class PromptedPort:
+    """A port of the core: one prompt, asked of one model. Ports may share a model."""
+
+    def __init__(self, prompt: Prompt[Any], model: HostedModel) -> None:
+        self._prompt = prompt
+        self._model = model
+        self.usage = model.usage
+        self.asks = (prompt.version, model.name)
+        """The prompt's version and the model's name."""
+
+    async def ask(self, payload: object) -> object:
+        """The model's answer to `payload["question"]`. Raises PortUnavailable."""
+        if not isinstance(payload, dict):
+            raise TypeError("a prompted port takes an object with a question")
+        answer = await self._judge(payload["question"])
+        return answer.model_dump(mode="json")
+
+    def read(self, answer: object) -> ModelAnswer | None:
+        """What was kept of an answer; None where this prompt has no such answer."""
+        found: ModelAnswer | None = self._prompt.read(answer)
+        return found if found is not None and found.prompt_version == self._prompt.version else None
+
+    async def _judge(self, question: object) -> ModelAnswer:
+        return await self._model.judge(self._prompt, question)
+
+    async def start(self) -> None:
+        """Nothing: the first question opens a connection."""
+
+    async def close(self) -> None:
+        """Close every connection."""
+        await self._model.close()
+
+
+class AskedTogether:
+    """Asks several questions of a port at once, each by itself, so that no text can sway the answer on
+    another."""
+
+    def __init__(self, inner: Port) -> None:
+        self._inner = inner
+
+    async def ask(self, payload: object) -> object:
+        """{answers} to {scope, questions}, in their order; {failed} in place of one that could not be had."""
+        if not isinstance(payload, dict):
+            raise TypeError("a port of several questions takes an object with questions")
+        each = [{"scope": payload["scope"], "question": one} for one in payload["questions"]]
+        return {"answers": await asyncio.gather(*map(self._one, each))}
+
+    async def _one(self, payload: object) -> object:
+        try:
+            return await self._inner.ask(payload)
+        except (PortUnavailable, PortBusy) as reason:
+            return {"failed": str(reason)}

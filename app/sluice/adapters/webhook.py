@@ -1,0 +1,120 @@
+"""Ledger records as signed HTTP requests to one endpoint, in the form of Standard Webhooks.
+
+The signature is HMAC-SHA256 over "id.timestamp.body". The id is the record's place in the ledger: the same
+record has the same id however often it is delivered, so a receiver that remembers ids takes each once.
+
+Standard Webhooks specification 1.0 (standard-webhooks.com).
+"""
+
+from __future__ import annotations
+
+import base64
+import hmac
+from typing import TYPE_CHECKING
+
+import httpx2
+import orjson
+
+from sluice.notify.notifier import TryLaterError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from sluice.notify.backlog import LedgerRecord, Part, Pending
+
+SUBJECT_FIELDS = ("escalation_id", "memory_id", "grant_id")
+"""By which the records of one thing are told apart from those of others; the first that a record has."""
+TOO_MANY = 429
+MEND_ALONE = range(400, 500)
+"""Statuses that say something of this one request."""
+
+
+class Webhook:
+    """One endpoint, for all tenants or one. One delivery at a time."""
+
+    def __init__(
+        self,
+        name: str,
+        endpoint: tuple[str, bytes],
+        tenant: str | None,
+        timeout_s: float,
+        now_s: Callable[[], float],
+    ) -> None:
+        """`endpoint`: its URL and the secret with which requests are signed; `now_s`: since 1970."""
+        self.name = f"webhook {name}"
+        self._url, self._secret = endpoint
+        self._tenant = tenant
+        self._now_s = now_s
+        self._client = httpx2.AsyncClient(timeout=timeout_s, follow_redirects=False)
+
+    def subject_of(self, record: LedgerRecord) -> str | None:
+        """The escalation, the held memory or the grant; None for other tenants' records."""
+        fields = record.fields
+        if self._tenant is not None and fields.get("tenant_id") != self._tenant:
+            return None
+        return next((str(fields[name]) for name in SUBJECT_FIELDS if name in fields), None)
+
+    def scope_of(self, pending: Pending) -> str | None:
+        """None: an endpoint is away as a whole, or refuses one record."""
+        del pending
+        return None
+
+    async def assign(self, parts: Iterable[Part]) -> None:
+        """Nothing: the consumer's position says what is delivered."""
+
+    async def deliver(self, subject: str, records: Sequence[LedgerRecord]) -> None:
+        """One request for each record. Raises TryLaterError."""
+        del subject
+        for done, record in enumerate(records):
+            try:
+                await self._send(record)
+            except TryLaterError as error:
+                error.done = done
+                raise
+
+    async def close(self) -> None:
+        """Give up the connections."""
+        await self._client.aclose()
+
+    async def _send(self, record: LedgerRecord) -> None:
+        an_id, body = id_of(record), body_of(record)
+        headers = {
+            "content-type": "application/json",
+            **signed(an_id, int(self._now_s()), body, self._secret),
+        }
+        try:
+            answer = await self._client.post(self._url, content=body, headers=headers)
+        except (httpx2.TransportError, OSError) as error:
+            raise TryLaterError(f"does not answer: {type(error).__name__}", "") from None
+        if answer.is_success:
+            return
+        status = answer.status_code
+        scope = None if status in MEND_ALONE and status != TOO_MANY else ""
+        raise TryLaterError(f"answers {status}", scope, _retry_after(answer.headers))
+
+
+def id_of(record: LedgerRecord) -> str:
+    """The record's place: topic, partition and offset."""
+    return f"{record.part[0]}:{record.part[1]}:{record.offset}"
+
+
+def body_of(record: LedgerRecord) -> bytes:
+    """The record as the ledger has it, and where."""
+    (topic, partition), offset = record.part, record.offset
+    place = {"topic": topic, "partition": partition, "offset": offset, "timestamp": record.timestamp_ms}
+    return orjson.dumps({"id": id_of(record), **place, "record": record.fields})
+
+
+def signed(an_id: str, now_s: int, body: bytes, secret: bytes) -> dict[str, str]:
+    """The headers by which a receiver knows that it is from us, and when it was sent."""
+    signature = hmac.digest(secret, f"{an_id}.{now_s}.".encode() + body, "sha256")
+    return {
+        "webhook-id": an_id,
+        "webhook-timestamp": str(now_s),
+        "webhook-signature": f"v1,{base64.b64encode(signature).decode()}",
+    }
+
+
+def _retry_after(headers: Mapping[str, str]) -> float | None:
+    said = headers.get("retry-after", "")
+    return float(said) if said.isdigit() else None

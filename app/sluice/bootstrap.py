@@ -1,0 +1,254 @@
+"""Builds the parts from settings and hands them over: the only place that knows every part."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field, fields
+from functools import partial
+from typing import TYPE_CHECKING
+
+import httpcore2
+
+from sluice.adapters.checked_network import HostNames
+from sluice.adapters.http_provenance import HttpProvenance
+from sluice.adapters.http_target import HttpRules
+from sluice.adapters.kafka.kafka_consumers import KafkaCompacted
+from sluice.adapters.kafka.kafka_control import KafkaControlReader
+from sluice.adapters.kafka.kafka_inputs import KafkaHeldInput
+from sluice.adapters.kafka.kafka_lineage import KafkaLineage
+from sluice.adapters.kafka.kafka_provenance import KafkaProvenance
+from sluice.core.actions.stages import shipped_stages
+from sluice.core.decide.decision_point import DecisionPoint
+from sluice.core.decide.kinds import BY_TOPIC
+from sluice.core.foundation.errors import CoreError
+from sluice.core.foundation.requests import HELD_INPUT
+from sluice.core.memory import lineage
+from sluice.core.rerun.policy_then import Installation
+from sluice.core.trust.in_force import PolicyError, PolicyInForce
+from sluice.decider_version import decider_version
+from sluice.model_ports import analysis_ports, encoder_ports, grader_ports
+from sluice.settings import no_root_keys, real_names
+from sluice.stream.application import ApplicationSettings, build_application
+from sluice.stream.engine.engine import Engine, Feeds
+from sluice.stream.engine.engine_settings import EngineSettings
+from sluice.stream.engine.evaluation import Ports
+from sluice.stream.engine.transaction import BeforeCommit, TransactionSettings, Transactor
+from sluice.stream.feeds.policy_feed import PolicyFeed
+from sluice.stream.feeds.provenance_resolver import ProvenanceResolver, ResolverSettings
+from sluice.stream.feeds.provenance_work import Shares
+from sluice.stream.feeds.shared_feeds import Kept, ProvenanceFeed, SourceFeed, ThreadRunner
+from sluice.stream.process import Readiness, StopBound, SystemClock, end_stopped, fail_stop
+from sluice_topics.catalog import (
+    BUNDLES,
+    BY_NAME,
+    PROVENANCE_RECORDS,
+    PROVENANCE_WANTED,
+    REGISTRY,
+    SESSIONS_CHANGELOG,
+    SOURCE_HISTORIES,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from sluice.core.actions.stage import Stage
+    from sluice.core.foundation.arrival import Arrival
+    from sluice.core.policy.policy import Policy
+    from sluice.ports import Port
+    from sluice.settings import Settings
+    from sluice.stream.application import SluiceApp
+
+RESOLVER_AGAIN_S = 10.0
+"""Until a resolver that failed is started again."""
+RESOLVER_CLOSE_S = 3.0
+"""A consumer leaves its group slowly where the broker is away: what is not committed is resolved again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Additions:
+    """What a caller adds to the parts that the settings name: load and tests bring slow stages."""
+
+    stages: Mapping[str, Stage] = field(default_factory=dict)
+    ports: Mapping[str, Port] = field(default_factory=dict)
+    before_commit: BeforeCommit | None = None
+
+
+def build_worker(
+    settings: Settings, records: Sequence[Arrival], additions: Additions | None = None
+) -> SluiceApp:
+    """The worker's Faust app, not started; `records` are the control topics' so far. Raises PolicyError."""
+    added = additions or Additions()
+    transactions = _transaction_settings(settings)
+    policy = policy_in_force(settings, added.stages)
+    first = policy.first(records)
+    provenance = _provenance(settings)
+    engine = Engine(
+        Feeds(
+            PolicyFeed(first, control_reader(settings), policy, settings.policy.refresh_s),
+            SourceFeed(_compacted(settings, SOURCE_HISTORIES), settings.policy.refresh_s),
+            provenance,
+            _resolver(settings, provenance),
+        ),
+        Ports({**build_ports(settings, first.policy), **added.ports}),
+        _engine_settings(settings),
+        lambda number: Transactor(transactions, number, added.before_commit),
+        SystemClock(),
+        fail_stop,
+    )
+    worker = settings.worker
+    readiness = Readiness(worker.ready_file)
+    stop_bound = StopBound(worker.close_timeout_s, worker.session_timeout_s, fail_stop, end_stopped)
+    given = _application_settings(settings)
+    return build_application(given, engine, fail_stop, readiness.changed, stop_bound)
+
+
+def policy_in_force(settings: Settings, stages: Mapping[str, Stage]) -> PolicyInForce:
+    """From control records to decision points; `stages` adds gates to those that ship. Raises PolicyError."""
+    if not settings.policy.root_keys:
+        raise PolicyError(no_root_keys())
+    known, named = (*shipped_stages(), *stages.values()), settings.policy
+    new_point = partial(_decision_point, settings, stages=known)
+    ids = (named.default_bundle, new_point, named.default_quality_bundle)
+    try:
+        return PolicyInForce(named.roots(), *ids, known)
+    except CoreError as wrong:
+        raise PolicyError(f"policy.root_keys: {wrong}") from wrong
+
+
+def build_decision_point(settings: Settings, policy: Policy, stages: Mapping[str, Stage]) -> DecisionPoint:
+    """The pure core over one policy, with the settings' bounds; `stages` adds gates to those that ship.
+
+    Raises PolicyError.
+    """
+    try:
+        return _decision_point(settings, policy, (*shipped_stages(), *stages.values()))
+    except CoreError as wrong:
+        raise PolicyError(str(wrong)) from wrong
+
+
+def _decision_point(settings: Settings, policy: Policy, stages: Sequence[Stage]) -> DecisionPoint:
+    environment = settings.policy.environment
+    limits = settings.limits()
+    return DecisionPoint(policy, stages, limits, stopwatch=time.perf_counter_ns, environment=environment)
+
+
+def build_installation(settings: Settings, stages: Mapping[str, Stage]) -> Installation:
+    """What a rerun must know of the settings; `stages` adds gates to those that ship. Raises PolicyError."""
+    given = settings.policy
+    try:
+        roots = given.roots() if given.root_keys else None
+    except CoreError as wrong:
+        raise PolicyError(f"policy.root_keys: {wrong}") from wrong
+    return Installation(
+        (*shipped_stages(), *stages.values()),
+        roots,
+        given.default_bundle,
+        given.default_quality_bundle,
+        given.environment,
+        settings.limits(),
+        int(given.max_lag_s * 1000),
+        decider_version(),
+        settings.worker.app_id,
+    )
+
+
+def build_ports(settings: Settings, policy: Policy | None = None) -> dict[str, Port]:
+    """What the core may ask, by name: only what the settings switch on. Raises PolicyError.
+
+    The encoder learns the libraries of `policy` before its first question.
+    """
+    names, partitions = real_names(settings), settings.kafka.partitions
+    return {
+        HELD_INPUT: KafkaHeldInput(settings.kafka.bootstrap_servers, names),
+        lineage.PORT: KafkaLineage(settings.kafka.bootstrap_servers, names, partitions),
+        **analysis_ports(settings),
+        **grader_ports(settings),
+        **encoder_ports(settings, policy),
+    }
+
+
+def _provenance(settings: Settings) -> ProvenanceFeed:
+    records = _compacted(settings, PROVENANCE_RECORDS)
+    kept = Kept(settings.provenance.max_recorded, settings.provenance.max_recorded_bytes)
+    return ProvenanceFeed(records, settings.policy.refresh_s, kept, SystemClock().wall_ms)
+
+
+def _resolver(settings: Settings, feed: ProvenanceFeed) -> ThreadRunner:
+    """Every worker has one; they share the references as one consumer group."""
+    given, names = settings.provenance, real_names(settings)
+    rules = HttpRules(**given.model_dump(include={one.name for one in fields(HttpRules)}))
+    topic = KafkaProvenance(
+        settings.kafka.bootstrap_servers,
+        f"{settings.worker.app_id}-provenance",
+        names[PROVENANCE_WANTED],
+        names[PROVENANCE_RECORDS],
+        max_request_bytes=BY_NAME[PROVENANCE_RECORDS].max_message_bytes,
+    )
+    resolver = ProvenanceResolver(
+        HttpProvenance(rules, HostNames().addresses, httpcore2.default_ssl_context()),
+        topic,
+        feed,
+        ResolverSettings(
+            Shares(**given.model_dump(include={one.name for one in fields(Shares)})), given.min_interval_s
+        ),
+        SystemClock().wall_ms,
+    )
+    return ThreadRunner("provenance", resolver.run, RESOLVER_AGAIN_S, RESOLVER_CLOSE_S)
+
+
+def _compacted(settings: Settings, topic: str) -> KafkaCompacted:
+    name = real_names(settings)[topic]
+    return KafkaCompacted(settings.kafka.bootstrap_servers, name, settings.kafka.partitions)
+
+
+def control_reader(settings: Settings) -> KafkaControlReader:
+    """A reader of the installation's control topics, not connected."""
+    names = real_names(settings)
+    topics = {names[base]: base for base in (REGISTRY, BUNDLES)}
+    return KafkaControlReader(settings.kafka.bootstrap_servers, topics)
+
+
+def _engine_settings(settings: Settings) -> EngineSettings:
+    worker = settings.worker
+    return EngineSettings(
+        input_topics=tuple(BY_TOPIC),
+        real_names=real_names(settings),
+        source=f"/sluice/{settings.policy.environment}/{worker.app_id}",
+        partitions=settings.kafka.partitions,
+        max_batch=worker.max_batch,
+        max_in_flight=worker.max_in_flight,
+        offsets_interval_s=worker.offsets_interval_s,
+        linger_low_s=worker.linger_min_ms / 1000,
+        linger_high_s=worker.linger_max_ms / 1000,
+        timer_interval_s=worker.timer_interval_s,
+        close_timeout_s=worker.close_timeout_s,
+        halt_on_offset_gap=worker.halt_on_offset_gap,
+        decider_version=decider_version(),
+    )
+
+
+def _transaction_settings(settings: Settings) -> TransactionSettings:
+    return TransactionSettings(
+        bootstrap_servers=settings.kafka.bootstrap_servers,
+        group_id=settings.worker.app_id,
+        changelog=real_names(settings)[SESSIONS_CHANGELOG],
+        transaction_timeout_ms=int(settings.worker.transaction_timeout_s * 1000),
+        request_timeout_ms=int(settings.worker.request_timeout_s * 1000),
+        max_request_bytes=BY_NAME[SESSIONS_CHANGELOG].max_message_bytes,
+    )
+
+
+def _application_settings(settings: Settings) -> ApplicationSettings:
+    worker = settings.worker
+    names = real_names(settings)
+    return ApplicationSettings(
+        app_id=worker.app_id,
+        bootstrap_servers=settings.kafka.bootstrap_servers,
+        partitions=settings.kafka.partitions,
+        input_names={names[base]: base for base in BY_TOPIC},
+        session_timeout_s=worker.session_timeout_s,
+        heartbeat_interval_s=worker.heartbeat_interval_s,
+        rebalance_timeout_s=worker.rebalance_timeout_s,
+        request_timeout_s=worker.request_timeout_s,
+        max_poll_records=worker.max_poll_records,
+    )

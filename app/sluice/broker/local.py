@@ -1,0 +1,285 @@
+"""A real single-node Apache Kafka (KRaft) on a local JVM, from jars that Maven copies and that are compared
+with `jars.sha256` before every start.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import uuid
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sluice.broker import handle
+from sluice.broker.handle import BrokerError, JarsError, wait_until_ready
+from sluice.broker.process_identity import ProcessIdentity
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+HERE = Path(__file__).resolve().parent
+POM = HERE / "pom.xml"
+MANIFEST = HERE / "jars.sha256"
+FETCH_S = 300.0
+
+
+def manifest(path: Path = MANIFEST) -> dict[str, str]:
+    """File name → SHA-256 in hex, from the lines `sha256sum` writes."""
+    lines = path.read_text(encoding="utf-8").splitlines()
+    pairs = (line.split(maxsplit=1) for line in lines if line)
+    return {name: digest for digest, name in pairs}
+
+
+def verify(folder: Path, expected: dict[str, str]) -> None:
+    """Raises JarsError naming each jar that is missing, extra or altered; `folder` may hold nothing else."""
+    found = {path.name: path for path in folder.iterdir()}
+    faults = [f"missing: {name}" for name in sorted(expected.keys() - found.keys())]
+    faults += [f"not in the manifest: {name}" for name in sorted(found.keys() - expected.keys())]
+    both = sorted(expected.keys() & found.keys())
+    faults += [f"altered: {name}" for name in both if _digest(found[name]) != expected[name]]
+    if faults:
+        raise JarsError(
+            f"The jars in {folder} are not those of {MANIFEST.name}:\n  "
+            + "\n  ".join(faults)
+            + "\nRemove that folder to have them resolved again; if it persists, do not run them."
+        )
+
+
+def resolve(folder: Path) -> Path:
+    """`folder`, holding exactly the jars of the manifest; fetched with Maven if it is not there yet.
+
+    Raises JarsError when they differ from the manifest, BrokerError when Maven is missing or fails.
+    """
+    expected = manifest()
+    if not folder.is_dir():
+        _fetch_into(folder, expected)
+    verify(folder, expected)
+    return folder
+
+
+def _fetch_into(folder: Path, expected: dict[str, str]) -> None:
+    # Beside the target and renamed at the end: an interrupted or concurrent fetch never leaves half a folder.
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    fresh = Path(tempfile.mkdtemp(prefix="jars-", dir=folder.parent))
+    try:
+        _copy_dependencies(fresh)
+        verify(fresh, expected)
+        _put_in_place(fresh, folder)
+    finally:
+        shutil.rmtree(fresh, ignore_errors=True)
+
+
+def _put_in_place(fresh: Path, folder: Path) -> None:
+    try:
+        os.rename(fresh, folder)  # noqa: PTH104 - Path.rename would say the same; the error below is os.rename's
+    except OSError:
+        if not folder.is_dir():
+            raise  # otherwise another process was first; its copy is verified like ours
+
+
+def _copy_dependencies(target: Path) -> None:
+    maven = shutil.which("mvn")
+    if maven is None:
+        raise BrokerError("Maven (mvn) is not on the PATH")
+    goal = [maven, "-B", "-q", "-C", "-f", str(POM), "dependency:copy-dependencies"]
+    goal.append(f"-DoutputDirectory={target}")
+    try:
+        done = subprocess.run(goal, capture_output=True, text=True, check=False, timeout=FETCH_S)  # noqa: S603
+    except subprocess.TimeoutExpired:
+        raise BrokerError(f"Maven did not resolve the broker's jars within {FETCH_S:.0f} s") from None
+    if done.returncode != 0:
+        raise BrokerError(
+            f"Maven could not resolve the broker's jars:\n{(done.stdout + done.stderr)[-2000:]}"
+        )
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as opened:
+        return hashlib.file_digest(opened, "sha256").hexdigest()
+
+
+READY_S = 60.0
+FORMAT_S = 60.0
+STOP_S = 30.0
+HEAP = "-Xmx512m"
+LOG_TAIL = 2000
+LOG_CONFIG = Path(__file__).resolve().parent / "log4j2.xml"
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where a local broker keeps its things: `work` for configuration and log, `data`, and shared `jars`."""
+
+    work: Path
+    data: Path
+    jars: Path
+
+    @property
+    def log(self) -> Path:
+        return self.work / "broker.log"
+
+    @property
+    def properties(self) -> Path:
+        return self.work / "server.properties"
+
+
+@dataclass
+class LocalBroker:
+    """A broker on this machine's JVM. It outlives this object; `stop`, `kill` or `close` end it.
+
+    Built by `launch`, or by `sluice.broker.locate` from what an earlier process wrote down. `more` are broker
+    properties beyond those of `handle.SINGLE_NODE`.
+    """
+
+    layout: Layout
+    port: int
+    controller_port: int
+    identity: ProcessIdentity | None = None
+    more: Mapping[str, str] = field(default_factory=dict)
+    kind: str = field(default="jvm", init=False)
+    _child: subprocess.Popen[bytes] | None = field(default=None, init=False, repr=False)
+
+    @property
+    def bootstrap_servers(self) -> str:
+        return f"{handle.LOOPBACK}:{self.port}"
+
+    def alive(self) -> bool:
+        """Whether the JVM runs (it may not answer yet)."""
+        return self.identity is not None and self.identity.alive()
+
+    def start(self) -> None:
+        """Format the storage unless it is, start the JVM, wait until it answers. Raises BrokerError."""
+        if self.alive():
+            return
+        java = _java()
+        self._check_ports()
+        self._prepare(java)
+        self._launch(java)
+        if not wait_until_ready(self.bootstrap_servers, READY_S, self.alive):
+            ended = not self.alive()
+            self.kill()
+            what = "ended at once" if ended else f"did not answer within {READY_S:.0f} s"
+            raise BrokerError(f"The broker {what}. The end of {self.layout.log}:\n{self._log_tail()}")
+
+    def stop(self) -> None:
+        """SIGTERM, and SIGKILL if it has not gone after `STOP_S` seconds."""
+        self._end(signal.SIGTERM)
+        if self.alive():
+            self._end(signal.SIGKILL)
+
+    def kill(self) -> None:
+        """SIGKILL."""
+        self._end(signal.SIGKILL)
+
+    def close(self) -> None:
+        """Stop it. The data stay; the caller that named the folder removes them."""
+        self.stop()
+
+    def _end(self, number: signal.Signals) -> None:
+        if self.identity is None:
+            return
+        self.identity.signal(number)
+        gone = self.identity.wait_gone(STOP_S)
+        if gone and self._child is not None:
+            self._child.wait(STOP_S)
+            self._child = None
+
+    def _check_ports(self) -> None:
+        for port in (self.port, self.controller_port):
+            if not handle.is_free(port):
+                raise BrokerError(
+                    f"Port {port} on {handle.LOOPBACK} is taken by another program; name another port."
+                )
+
+    def _prepare(self, java: str) -> None:
+        self.layout.work.mkdir(parents=True, exist_ok=True)
+        resolve(self.layout.jars)
+        where = handle.listeners(self.port, self.controller_port, handle.LOOPBACK)
+        settings = {**handle.SINGLE_NODE, **where, "log.dirs": str(self.layout.data), **self.more}
+        self.layout.properties.write_text(handle.as_file(settings), encoding="utf-8")
+        if not (self.layout.data / "meta.properties").exists():
+            self._format(java)
+
+    def _format(self, java: str) -> None:
+        self.layout.data.mkdir(parents=True, exist_ok=True)
+        config = str(self.layout.properties)
+        kept = self._classes(java)
+        fresh = kept.with_name(f"{uuid.uuid4().hex}.new")
+        keeping = [] if kept.exists() else [f"-XX:ArchiveClassesAtExit={fresh}"]
+        tool = ["kafka.tools.StorageTool", "format", "-t", _cluster_id(), "-c", config]
+        command = [*self._jvm(java), *keeping, *tool]
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=FORMAT_S)  # noqa: S603
+        except subprocess.TimeoutExpired:
+            raise BrokerError(f"Formatting {self.layout.data} took over {FORMAT_S:.0f} s") from None
+        if done.returncode != 0:
+            raise BrokerError(
+                f"Could not format {self.layout.data}:\n{(done.stdout + done.stderr)[-LOG_TAIL:]}"
+            )
+        if keeping:
+            with suppress(OSError):  # a JVM that cannot keep them goes on without
+                fresh.rename(kept)
+
+    def _launch(self, java: str) -> None:
+        command = [*self._jvm(java), "kafka.Kafka", str(self.layout.properties)]
+        with self.layout.log.open("ab") as log:
+            # A session of its own: a Ctrl-C at the terminal that started it does not reach it.
+            self._child = subprocess.Popen(  # noqa: S603 - our own command line
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+            )
+        self.identity = ProcessIdentity.of(self._child.pid)
+
+    def _jvm(self, java: str) -> list[str]:
+        classpath = str(self.layout.jars / "*")
+        kept = self._classes(java)
+        sharing = [f"-XX:SharedArchiveFile={kept}"] if kept.exists() else []
+        flags = [HEAP, "-XX:+IgnoreUnrecognizedVMOptions", *sharing]
+        return [java, *flags, f"-Dlog4j2.configurationFile={LOG_CONFIG}", "-cp", classpath]
+
+    def _classes(self, java: str) -> Path:
+        """Where this JVM keeps the classes that it read and checked, beside the jars: a start that finds them
+        takes three quarters of the processor time. The JVM sees for itself whether the jars are the same."""
+        built = Path(java).resolve()
+        name = hashlib.sha256(f"{built} {built.stat().st_mtime_ns}".encode()).hexdigest()[:16]
+        return self.layout.jars.with_name(f"classes-{name}.jsa")
+
+    def _log_tail(self) -> str:
+        return self.layout.log.read_text(encoding="utf-8", errors="replace")[-LOG_TAIL:]
+
+
+def launch(layout: Layout, port: int | None = None, more: Mapping[str, str] | None = None) -> LocalBroker:
+    """Start a broker on `port` (and the next free one for its controller), or on free ports.
+
+    `more`: broker properties in addition to those of every broker of ours.
+
+    Raises BrokerError: no JDK, no Maven, jars other than the manifest's, port taken, not ready in time.
+    """
+    chosen, controller = handle.free_ports(2)
+    broker = LocalBroker(layout, port or chosen, controller, more=more or {})
+    try:
+        broker.start()
+    except BaseException:  # an interrupt too: nobody else would stop the JVM
+        broker.close()
+        raise
+    return broker
+
+
+def _java() -> str:
+    found = shutil.which("java")
+    if found is None:
+        raise BrokerError("Java (java) is not on the PATH")
+    return os.fspath(found)
+
+
+def _cluster_id() -> str:
+    # As the storage tool draws it: 16 random bytes, URL-safe base64; a leading dash would read as an option.
+    drawn = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+    return drawn if not drawn.startswith("-") else f"A{drawn[1:]}"

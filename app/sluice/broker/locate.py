@@ -1,0 +1,265 @@
+"""The first of the three ways to a broker that works: one that runs already, Docker, a local JVM.
+
+`sluice broker` starts, stops and finds again the one broker of this checkout: `broker.json` in its home says
+for later commands which broker runs.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sluice.broker import docker, local
+from sluice.broker.docker import DockerBroker
+from sluice.broker.handle import BrokerError, NoBrokerError, answers, wait_until_ready
+from sluice.broker.local import Layout, LocalBroker
+from sluice.broker.process_identity import ProcessIdentity
+from sluice.shipped import BUILD
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from sluice.broker.handle import Broker
+
+
+EXTERNAL_READY_S = 15.0
+
+
+@dataclass(frozen=True)
+class ExternalBroker:
+    """The one KAFKA_BOOTSTRAP_SERVERS names."""
+
+    bootstrap_servers: str
+    kind: str = "external"
+
+    def stop(self) -> None:
+        self._not_ours()
+
+    def kill(self) -> None:
+        self._not_ours()
+
+    def start(self) -> None:
+        self._not_ours()
+
+    def close(self) -> None:
+        """Do nothing: another program started this broker and ends it."""
+
+    def _not_ours(self) -> None:
+        raise BrokerError(
+            f"The broker at {self.bootstrap_servers} was given by KAFKA_BOOTSTRAP_SERVERS; "
+            "only whoever runs it starts and stops it."
+        )
+
+
+def reach(bootstrap_servers: str) -> ExternalBroker:
+    """The broker at `bootstrap_servers` once it answered. Raises BrokerError after 15 seconds."""
+    if not wait_until_ready(bootstrap_servers, EXTERNAL_READY_S, lambda: True):
+        raise BrokerError(
+            f"KAFKA_BOOTSTRAP_SERVERS={bootstrap_servers}, but no broker answered there within "
+            f"{EXTERNAL_READY_S:.0f} s. Start it, correct the address, or unset it to have one started here."
+        )
+    return ExternalBroker(bootstrap_servers)
+
+
+HOME = BUILD / "kafka"
+JARS = HOME / "jars"
+
+
+def find_broker(bootstrap_servers: str | None, work: Path, port: int | None = None) -> Broker:
+    """A broker that answers; `.close()` ends it if it was started here.
+
+    `bootstrap_servers` is the value of KAFKA_BOOTSTRAP_SERVERS (None or empty: not set). If it is set, that
+    broker and no other: a run against the wrong cluster is worse than none. `work` keeps a local broker's
+    data and log. Raises BrokerError; NoBrokerError names the three ways and why each was passed over.
+    """
+    if bootstrap_servers:
+        return reach(bootstrap_servers)
+    return start_broker(local.Layout(work, work / "data", JARS), port)
+
+
+def start_broker(
+    layout: local.Layout, port: int | None = None, more: Mapping[str, str] | None = None
+) -> Broker:
+    """A new broker of ours on loopback: in Docker if a daemon answers, else on the local JVM.
+
+    `more`: broker properties in addition to those of every broker of ours.
+    """
+    ways: dict[str, Callable[[], Broker]] = {
+        "Docker": lambda: docker.launch(port, more),
+        "local JVM": lambda: local.launch(layout, port, more),
+    }
+    reasons = {"KAFKA_BOOTSTRAP_SERVERS": "not set"}
+    for way, launch in ways.items():
+        try:
+            return launch()
+        except BrokerError as error:
+            reasons[way] = str(error)
+    raise NoBrokerError(reasons)
+
+
+@contextmanager
+def broker(bootstrap_servers: str | None, work: Path) -> Iterator[Broker]:
+    """`find_broker`, closed at the end whatever happens."""
+    found = find_broker(bootstrap_servers, work)
+    try:
+        yield found
+    finally:
+        found.close()
+
+
+NAME = "broker.json"
+
+
+def remember(home: Path, broker: Broker) -> None:
+    """Write down how to find `broker` again."""
+    home.mkdir(parents=True, exist_ok=True)
+    fresh = home / f"{NAME}.new"
+    fresh.write_text(json.dumps(_record(broker), indent=1) + "\n", encoding="utf-8")
+    fresh.replace(home / NAME)
+
+
+def forget(home: Path) -> None:
+    (home / NAME).unlink(missing_ok=True)
+
+
+def recall(home: Path) -> LocalBroker | DockerBroker | None:
+    """The remembered broker if it still runs, else None. Raises BrokerError for a file that is not ours."""
+    path = home / NAME
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"))
+        found = _docker(record) if record["kind"] == "docker" else _local(record)
+    except FileNotFoundError:
+        return None
+    except (ValueError, KeyError, TypeError) as error:
+        raise BrokerError(f"{path} is not what `sluice broker start` writes ({error}); remove it") from error
+    return found if found.alive() else None
+
+
+@contextmanager
+def locked(home: Path) -> Iterator[None]:
+    """One start or stop at a time. Raises BrokerError if another is under way."""
+    home.mkdir(parents=True, exist_ok=True)
+    with (home / "lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise BrokerError(
+                "Another `sluice broker` command is at work here; try again when it is done"
+            ) from None
+        yield
+
+
+def _record(broker: Broker) -> dict[str, object]:
+    if isinstance(broker, DockerBroker):
+        return {"kind": "docker", "port": broker.port, "container_id": broker.container_id}
+    if isinstance(broker, LocalBroker) and broker.identity is not None:
+        return {
+            "kind": "jvm",
+            "port": broker.port,
+            "controller_port": broker.controller_port,
+            "pid": broker.identity.pid,
+            "started": broker.identity.started,
+            "work": str(broker.layout.work),
+            "data": str(broker.layout.data),
+            "jars": str(broker.layout.jars),
+        }
+    raise BrokerError(f"A broker of kind {broker.kind} is not ours to remember")
+
+
+def _docker(record: dict[str, object]) -> DockerBroker:
+    return DockerBroker(int(str(record["port"])), str(record["container_id"]))
+
+
+def _local(record: dict[str, object]) -> LocalBroker:
+    work, data, jars = (Path(str(record[name])) for name in ("work", "data", "jars"))
+    identity = ProcessIdentity(int(str(record["pid"])), str(record["started"]))
+    ports = int(str(record["port"])), int(str(record["controller_port"]))
+    return LocalBroker(Layout(work, data, jars), *ports, identity)
+
+
+DEFAULT_PORT = 29092
+
+
+@dataclass(frozen=True)
+class Status:
+    """What is known of the broker; `answers` is asked now, by an admin call."""
+
+    kind: str
+    bootstrap_servers: str
+    answers: bool
+    pid: int | None = None
+    data: str | None = None
+    log: str | None = None
+
+
+@dataclass(frozen=True)
+class StartOptions:
+    """What `start` was asked for; None: not said."""
+
+    bootstrap_servers: str | None = None
+    port: int | None = None
+    data: Path | None = None
+
+
+def start(home: Path, wish: StartOptions) -> tuple[Broker, bool]:
+    """The running broker and whether it was started now. Raises BrokerError."""
+    if wish.bootstrap_servers:
+        return reach(wish.bootstrap_servers), False
+    with locked(home):
+        running = recall(home)
+        if running is not None:
+            _refuse_another(running, wish)
+            return running, False
+        layout = Layout(home / "broker", wish.data or home / "broker" / "data", JARS)
+        fresh = start_broker(layout, wish.port or DEFAULT_PORT)
+        remember(home, fresh)
+        return fresh, True
+
+
+def stop(home: Path) -> str | None:
+    """The address of the broker that was stopped; None if none ran. Raises BrokerError."""
+    with locked(home):
+        running = recall(home)
+        if running is not None:
+            running.close()
+        forget(home)
+        return None if running is None else running.bootstrap_servers
+
+
+def status(home: Path, bootstrap_servers: str | None) -> Status | None:
+    """The broker that KAFKA_BOOTSTRAP_SERVERS names, else ours; None if ours does not run."""
+    if bootstrap_servers:
+        return Status("external", bootstrap_servers, answers(bootstrap_servers))
+    running = recall(home)
+    if running is None:
+        return None
+    known = Status(running.kind, running.bootstrap_servers, answers(running.bootstrap_servers))
+    return _with_local(known, running) if isinstance(running, LocalBroker) else known
+
+
+def _with_local(known: Status, broker: LocalBroker) -> Status:
+    pid = broker.identity.pid if broker.identity else None
+    return Status(
+        known.kind,
+        known.bootstrap_servers,
+        known.answers,
+        pid,
+        str(broker.layout.data),
+        str(broker.layout.log),
+    )
+
+
+def _refuse_another(running: Broker, wish: StartOptions) -> None:
+    other_port = wish.port is not None and not running.bootstrap_servers.endswith(f":{wish.port}")
+    other_data = wish.data is not None and (
+        not isinstance(running, LocalBroker) or running.layout.data.resolve() != wish.data.resolve()
+    )
+    if other_port or other_data:
+        raise BrokerError(
+            f"A broker of this checkout already runs at {running.bootstrap_servers} with another port or "
+            "data folder; `sluice broker stop` first"
+        )

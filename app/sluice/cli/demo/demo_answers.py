@@ -1,0 +1,270 @@
+"""The ledger's records as they come, held against what was published: which inputs are answered."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from sluice.cli.ledger.record_line import line_of
+from sluice.core.decide.kinds import ANSWERS
+from sluice.core.foundation.arrival import coordinates_of
+from sluice_topics.catalog import (
+    ADMITTED,
+    CATALOG,
+    DEAD_LETTERS,
+    ESCALATIONS,
+    QUALITY_DECISIONS,
+    QUARANTINE,
+    RETRIEVALS,
+    SERVED,
+    SESSION_EVENTS,
+    VERDICTS,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from sluice.adapters.kafka.kafka_publish import PublishedAt
+    from sluice.adapters.kafka.kafka_read import StoredRecord
+    from sluice.cli.demo.material import Planned
+    from sluice.cli.ledger.record_line import RecordLine
+
+Coordinates = tuple[str, int, int]
+"""An input's topic (without prefix), partition, offset."""
+TOPICS = (*(topic.name for topic in CATALOG if topic.ledger), ADMITTED, SERVED)
+ANSWERING = {one.topic for one in ANSWERS.values()} - {QUALITY_DECISIONS} | {DEAD_LETTERS, SESSION_EVENTS}
+"""An input has its answer in one of these. A review's answer is an event of the quarantine, or its refusal; a
+retrieval is answered by a decision on each item and the ServedRetrieval."""
+REVIEWED = frozenset({"sluice/quarantine_approved/v1", "sluice/quarantine_rejected/v1"})
+ENTERED = "sluice/quarantine_entered/v1"
+OF_ITEMS = "sluice/retrieval_escalation_opened/v1"
+OPENED, RESOLVED = "sluice/escalation_opened/v1", "sluice/escalation_resolved/v1"
+ENDED = frozenset({RESOLVED, "sluice/escalation_expired/v1"})
+RESOLVED_VERDICT = "sluice/resolved_verdict/v1"
+
+
+def _ends_by_review(body: dict[str, Any]) -> bool:
+    """Whether a record is the only answer to a review. An approval is also answered by a resolved verdict."""
+    schema = body.get("schema")
+    return schema in REVIEWED or (schema == RESOLVED and body["decision"] == "deny")
+
+
+class AnsweredInput(NamedTuple):
+    """An input and the record that answers it; `body` by wire names."""
+
+    planned: Planned
+    topic: str
+    body: dict[str, Any]
+
+
+class AnsweredRetrieval(NamedTuple):
+    """A retrieval with its items' decisions, in their order, and its ServedRetrieval; by wire names."""
+
+    planned: Planned
+    decisions: list[dict[str, Any]]
+    served: dict[str, Any]
+
+    @property
+    def unfounded(self) -> list[str]:
+        """Items that the agent was shown, or told of, without a decision of this retrieval on them."""
+        known = {(one["ledger_event_id"], one["item_id"]) for one in self.decisions}
+        shown = [*self.served["items"], *self.served["withheld"]]
+        return [one["item_id"] for one in shown if (one["ledger_event_id"], one["item_id"]) not in known]
+
+
+class LedgerLine(NamedTuple):
+    """A ledger record about a session, in the words of `sluice watch`; `body` by wire names."""
+
+    topic: str
+    line: RecordLine
+    body: dict[str, Any]
+
+
+class Answers:
+    """Fed with what was published and with what was read, in any order between the two.
+
+    `story`: the session whose records are kept as lines too.
+    """
+
+    def __init__(self, prefix: str, story: str = "") -> None:
+        self.bodies: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
+        """Every record by its topic's base name."""
+        self.lines: list[LedgerLine] = []
+        self._prefix = prefix
+        self._story = story
+        self._published: dict[Coordinates, Planned] = {}
+        self._found: dict[Coordinates, tuple[str, dict[str, Any]]] = {}
+        self._decisions: defaultdict[Coordinates, dict[int, dict[str, Any]]] = defaultdict(dict)
+        self._served: dict[Coordinates, dict[str, Any]] = {}
+        self.answered_twice = 0
+        """Second answers to an input, and to an item of a retrieval."""
+
+    def expect(self, planned: Iterable[Planned], placed: Iterable[PublishedAt]) -> None:
+        """These inputs now lie there."""
+        for one, place in zip(planned, placed, strict=True):
+            self._published[one.topic, place.partition, place.offset] = one
+
+    def take(self, records: Iterable[StoredRecord]) -> None:
+        """Records of the ledger's topics."""
+        for record in records:
+            topic, body = record.topic.removeprefix(self._prefix), json.loads(record.value or b"null")
+            self.bodies[topic].append(body)
+            if body.get("session_id") == self._story and "sequence" in body:
+                self.lines.append(LedgerLine(topic, line_of(record, topic), body))
+            self._answer(topic, body)
+
+    def _answer(self, topic: str, body: dict[str, Any]) -> None:
+        came = body.get("input")
+        where = (came["topic"], came["partition"], came["offset"]) if came else ("", 0, 0)
+        if topic == SERVED:
+            where = coordinates_of(body["served_id"])
+            self.answered_twice += where in self._served
+            self._served[where] = body
+        elif topic == QUALITY_DECISIONS:
+            self.answered_twice += body["place"] in self._decisions[where]
+            self._decisions[where][body["place"]] = body
+        elif came and (topic in ANSWERING or _ends_by_review(body)):
+            self.answered_twice += where in self._found
+            self._found[where] = (topic, body)
+
+    @property
+    def escalations(self) -> list[dict[str, Any]]:
+        """Those of actions that were opened."""
+        return [one for one in self.bodies[ESCALATIONS] if one.get("schema") == OPENED]
+
+    @property
+    def endings(self) -> dict[str, dict[str, Any]]:
+        """How escalations of actions ended, by their ids."""
+        return {one["escalation_id"]: one for one in self.bodies[ESCALATIONS] if one.get("schema") in ENDED}
+
+    @property
+    def item_escalations(self) -> list[dict[str, Any]]:
+        """Of retrievals."""
+        return [one for one in self.bodies[ESCALATIONS] if one.get("schema") == OF_ITEMS]
+
+    @property
+    def published(self) -> int:
+        return len(self._published)
+
+    @property
+    def answered(self) -> int:
+        return sum(self._is_answered(*one) for one in self._published.items())
+
+    @property
+    def unanswered(self) -> list[Planned]:
+        return [one for where, one in self._published.items() if not self._is_answered(where, one)]
+
+    @property
+    def unfounded(self) -> int:
+        """Items that an agent was shown without a decision on them."""
+        return sum(len(one.unfounded) for one in self.retrievals())
+
+    @property
+    def held(self) -> int:
+        """Memories in quarantine and actions escalated, that have not ended."""
+        schemas = Counter(one["schema"] for one in self.bodies[QUARANTINE])
+        return 2 * schemas[ENTERED] - schemas.total() + len(self.escalations) - len(self.endings)
+
+    def of(self, topic: str) -> Iterator[AnsweredInput]:
+        """The inputs that this topic answers, in the order in which they were published; of gate.verdicts
+        the first verdicts."""
+        for where, planned in self._published.items():
+            found = self._found.get(where)
+            if found is not None and found[0] == topic and found[1].get("schema") != RESOLVED_VERDICT:
+                yield AnsweredInput(planned, *found)
+
+    def retrievals(self) -> Iterator[AnsweredRetrieval]:
+        """The retrievals that are answered whole, in the order in which they were published."""
+        for where, planned in self._published.items():
+            found = self._retrieval(where, planned)
+            if found is not None:
+                yield found
+
+    def _retrieval(self, where: Coordinates, planned: Planned) -> AnsweredRetrieval | None:
+        """Answered whole: every item has its decision, and the agent was told."""
+        decisions, served = self._decisions.get(where, {}), self._served.get(where)
+        if planned.topic != RETRIEVALS or served is None:
+            return None
+        if decisions.keys() != set(range(len(planned.fields["items"]))):
+            return None
+        return AnsweredRetrieval(planned, [decisions[place] for place in sorted(decisions)], served)
+
+    def _is_answered(self, where: Coordinates, planned: Planned) -> bool:
+        """An unreadable retrieval is answered by a dead letter."""
+        return where in self._found or self._retrieval(where, planned) is not None
+
+
+NO_GATE = "-"
+DUPLICATE = "duplicate"
+SETTLED = "sluice/reservation_settled/v1"
+
+
+class Cause(NamedTuple):
+    """`gate`: the first that did not pass, or NO_GATE; `kind`: the first word of the `reason`."""
+
+    verdict: str
+    gate: str
+    kind: str
+    reason: str
+
+
+def cause_of(verdict: dict[str, Any]) -> Cause:
+    """Why this verdict, by wire names. An escalation keeps the gate that asked for it."""
+    if verdict.get("duplicate_of"):
+        return Cause(verdict["verdict"], NO_GATE, DUPLICATE, "seen before, counted once")
+    failed: dict[str, Any] = next((gate for gate in verdict["gateResults"] if not gate["passed"]), {})
+    reason = failed.get("failureReason") or verdict.get("blockReason") or ""
+    return Cause(verdict["verdict"], failed.get("gate", NO_GATE), reason.partition(":")[0], reason)
+
+
+def examples_of(answers: Answers, each: int) -> list[AnsweredInput]:
+    """Up to `each` verdicts of every word, gate and kind of reason, of different tools."""
+    chosen: defaultdict[tuple[str, ...], dict[str, AnsweredInput]] = defaultdict(dict)
+    # From the end, where the ordinary sessions are; the growing ones are shown by themselves.
+    for one in reversed(list(answers.of(VERDICTS))):
+        found = chosen[cause_of(one.body)[:3]]
+        if len(found) < each:
+            found.setdefault(one.planned.fields["toolName"], one)
+    return [one for cause in sorted(chosen) for one in chosen[cause].values()]
+
+
+@dataclass
+class SessionTally:
+    """A session's verdicts by word, and the totals that its last ledger record left."""
+
+    session_id: str
+    verdicts: Counter[str] = field(default_factory=Counter)
+    rows: int = 0
+    actions: int = 0
+    sequence: int = 0
+
+    def see(self, sequence: int, totals: dict[str, Any]) -> None:
+        """The totals that a record left, unless a later record was seen before."""
+        if sequence > self.sequence:
+            self.sequence, self.rows = sequence, int(totals["aggregateRowsAffected"])
+
+
+def by_session(answers: Answers) -> list[SessionTally]:
+    """In the order in which the sessions began."""
+    tallies: dict[str, SessionTally] = {}
+    for one in answers.of(VERDICTS):
+        tally = tallies.setdefault(one.planned.session_id, SessionTally(one.planned.session_id))
+        after = one.body["session"]["after"]
+        tally.verdicts[one.body["verdict"]] += 1
+        tally.actions = max(tally.actions, int(after["aggregateActionCount"]))
+        tally.see(one.body["sequence"], after)
+    for body in answers.bodies[VERDICTS]:
+        if body.get("schema") == RESOLVED_VERDICT and body["session_id"] in tallies:
+            after, tally = body["session"]["after"], tallies[body["session_id"]]
+            tally.actions = max(tally.actions, int(after["aggregateActionCount"]))
+            tally.see(body["sequence"], after)
+    for one in settled(answers):
+        tallies[one.planned.session_id].see(one.body["sequence"], one.body)
+    return list(tallies.values())
+
+
+def settled(answers: Answers) -> list[AnsweredInput]:
+    """The outcomes that settled a reservation."""
+    return [one for one in answers.of(SESSION_EVENTS) if one.body["schema"] == SETTLED]

@@ -1,0 +1,282 @@
+"""Rows of the panels as sessions: what each session's agent does, wants remembered and reads.
+
+Most sessions are one agent's rows in order. Growing sessions touch twice the rows with each action, up to the
+bundle's threshold, until the session's total meets a limit; their last action alone is above it. One session
+tells a story. The panels have no row estimates and no metadata of memories, and no items: all are made up.
+"""
+
+from __future__ import annotations
+
+import base64
+import math
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from itertools import groupby
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+from sluice.core.foundation.clock import milliseconds_of, rfc3339
+from sluice.core.retrieval.provenance_check import signed_assertion
+
+if TYPE_CHECKING:
+    import random
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from sluice.core.policy.bundles import Bundle
+    from sluice.core.quality_bundle.quality_bundle import QualityBundle
+    from sluice.core.trust.dsse import Signer
+    from sluice.offline.panels import ActionRow
+
+VERIFIED, ALTERED, MISSING = "verified", "altered", ""
+STORY_READ, STORY_CONTRACT, STORY_AGAIN = "story-read", "story-contract", "story-contract-again"
+ACKNOWLEDGING, SILENT = 1, 2
+"""Which of the story's actions names the flags of the items that were read before it, and which does not."""
+FLAGS = ["stale", "low_confidence", "provenance_unverified", "provenance_missing", "content_suspect"]
+DAY_MS = 24 * 3600 * 1000
+_SCORE_STEPS = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedSession:
+    """`actions`, `writes`, `reads`: the fields of each ProposedAction, ProposedMemoryWrite and
+    ProposedRetrieval by wire name, in their order."""
+
+    id: str
+    actions: tuple[dict[str, Any], ...]
+    writes: tuple[dict[str, Any], ...] = ()
+    reads: tuple[dict[str, Any], ...] = ()
+
+
+def make_sessions(
+    rows: Sequence[ActionRow], bundle: Bundle, recipe: SimpleNamespace, rng: random.Random
+) -> list[PlannedSession]:
+    """Every row in exactly one session: the growing ones first, then the story's, then the ordinary ones."""
+    threshold, steps = bundle.irreversible_row_threshold, range(recipe.growth_actions - 1)
+    growth = [*(min(threshold, recipe.growth_first_rows * 2**step) for step in steps), 2 * threshold]
+    told, made, used = recipe.story, [], set()
+    for one in (*recipe.growing, told):
+        most = recipe.session_size // 2 if one is told else recipe.growth_actions
+        chosen = [row for row in rows if bundle.classified(row.tool) in one.types][:most]
+        counts = _estimates(chosen, recipe, rng) if one is told else growth[-len(chosen) :]
+        made.append(_session(one.session, one.mode, chosen, counts))
+        used |= {row.id for row in chosen}
+    return [*made, *_ordinary([row for row in rows if row.id not in used], recipe, rng)]
+
+
+def _ordinary(
+    rows: Sequence[ActionRow], recipe: SimpleNamespace, rng: random.Random
+) -> Iterator[PlannedSession]:
+    number = 0
+    for agent, group in groupby(sorted(rows, key=lambda row: row.agent), key=lambda row: row.agent):
+        own = list(group)
+        count = math.ceil(len(own) / recipe.session_size)
+        for place in range(count):
+            number += 1
+            chunk = own[place::count]
+            yield _session(
+                f"s{number:02}-{agent}", _mode(number, recipe), chunk, _estimates(chunk, recipe, rng)
+            )
+
+
+def _mode(number: int, recipe: SimpleNamespace) -> str | None:
+    if number % recipe.undeclared_every == 0:
+        return None
+    return "standard" if number % recipe.standard_every == 0 else "high_stakes"
+
+
+def _estimates(rows: Iterable[ActionRow], recipe: SimpleNamespace, rng: random.Random) -> list[int]:
+    low, high = math.log(recipe.rows_least), math.log(recipe.rows_most)
+    return [round(math.exp(rng.uniform(low, high))) for _ in rows]
+
+
+def _session(
+    session_id: str, mode: str | None, rows: Sequence[ActionRow], estimates: Sequence[int]
+) -> PlannedSession:
+    actions = []
+    for row, rows_affected in zip(rows, estimates, strict=True):
+        action = {
+            "action_id": row.id,
+            "agent_id": row.agent,
+            "session_id": session_id,
+            "toolName": row.tool,
+            "parameters": row.parameters,
+            "rows_affected": rows_affected,
+        }
+        given = {"tool_description": row.tool_description, "mode": mode}
+        actions.append(action | {name: value for name, value in given.items() if value is not None})
+    return PlannedSession(session_id, tuple(actions))
+
+
+def with_memories(
+    sessions: Sequence[PlannedSession],
+    rows: Sequence[dict[str, Any]],
+    config: SimpleNamespace,
+    now: str,
+) -> list[PlannedSession]:
+    """The sessions, each ordinary one with its share of the rows, and the story's with its own memories.
+
+    `now`: RFC 3339, the time at which all of it is said to have been known.
+    """
+    recipe, memories = config.recipe, config.memories
+    apart = {one.session for one in (*recipe.growing, recipe.story)}
+    ordinary = [session.id for session in sessions if session.id not in apart]
+    shares = {name: rows[place :: len(ordinary)] for place, name in enumerate(ordinary)}
+    made = []
+    for session in sessions:
+        if session.id == recipe.story.session:
+            writes = list(_story_writes(session, memories, now))
+        else:
+            writes = [_panel_write(session, row, memories, now) for row in shares.get(session.id, ())]
+        made.append(replace(session, writes=tuple(writes)))
+    return made
+
+
+def _panel_write(
+    session: PlannedSession, row: dict[str, Any], memories: SimpleNamespace, now: str
+) -> dict[str, Any]:
+    given = row["input"]
+    kind = vars(memories.source_types).get(given.get("source_type"), "external")
+    write = _write(session, row["id"], given["text"], now)
+    return write | {"source": {"id": f"{row['file']}.{kind}", "type": kind}}
+
+
+def _story_writes(session: PlannedSession, memories: SimpleNamespace, now: str) -> Iterator[dict[str, Any]]:
+    for one in memories.story:
+        told = vars(one)
+        write = _write(session, one.write_id, one.content, now) | dict.fromkeys(told.get("without", ()))
+        yield write | {name: told[name] for name in ("derived_from",) if name in told}
+
+
+def _write(session: PlannedSession, write_id: str, text: str, now: str) -> dict[str, Any]:
+    digest = digest_of(text)
+    return {
+        "write_id": write_id,
+        "agent_id": session.actions[0]["agent_id"],
+        "session_id": session.id,
+        "content": text,
+        "source": {"id": "finance-wiki", "type": "user"},
+        "content_class": "public_reference",
+        "timestamp": now,
+        "confidence_score": 0.9,
+        "provenance_uri": f"https://example.org/sources/{_short(digest)}",
+        "provenance_hash": digest,
+    }
+
+
+def digest_of(text: str) -> str:
+    """ "sha256:" and the hex digest of its UTF-8."""
+    return f"sha256:{sha256(text.encode()).hexdigest()}"
+
+
+def _short(digest: str) -> str:
+    return digest.removeprefix("sha256:")[:12]
+
+
+def source_of(readings: SimpleNamespace, content_class: str) -> SimpleNamespace:
+    """Where the class comes from. Raises KeyError for a class without a source."""
+    sources: dict[str, SimpleNamespace] = {one.content_class: one for one in readings.source}
+    return sources[content_class]
+
+
+def uri_of(readings: SimpleNamespace, content_class: str, text: str) -> str:
+    """The reference under which the class's source has the text."""
+    return f"{source_of(readings, content_class).uri}{_short(digest_of(text))}"
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """Draws what sessions read at one moment; `feed` signs for the sources that sign."""
+
+    readings: SimpleNamespace
+    quality: QualityBundle
+    feed: Signer
+    now: str
+    rng: random.Random
+
+    def with_readings(
+        self, sessions: Sequence[PlannedSession], recipe: SimpleNamespace
+    ) -> list[PlannedSession]:
+        """Each ordinary session with what it reads; one of the story's actions acknowledges flags. A growing
+        session reads nothing, so that it meets its limit before a rule on untrusted content."""
+        made, growing = [], {one.session for one in recipe.growing}
+        for session in sessions:
+            if session.id in growing:
+                made.append(session)
+            elif session.id == recipe.story.session:
+                actions = list(session.actions)
+                actions[ACKNOWLEDGING] = actions[ACKNOWLEDGING] | {"acknowledged_flags": FLAGS}
+                made.append(replace(session, actions=tuple(actions)))
+            else:
+                made.append(replace(session, reads=tuple(self._ordinary(session))))
+        return made
+
+    def story(self, session: PlannedSession) -> list[dict[str, Any]]:
+        """What the story's session reads before it acts: an item of every kind, and for a contract."""
+        told = self.readings.story
+        raised = {"tool_category": told.high_impact_category, "autonomy_tier": "high_privilege"}
+        return [
+            self._request(session, STORY_READ, told.read),
+            self._request(session, STORY_CONTRACT, told.contract) | raised,
+        ]
+
+    def _ordinary(self, session: PlannedSession) -> Iterator[dict[str, Any]]:
+        """One retrieval for every so many actions."""
+        rule = self.readings.rule
+        for number in range(-(-len(session.actions) // rule.actions_each)):
+            texts = self.rng.sample(list(enumerate(self.readings.text)), self.rng.randint(1, rule.items_most))
+            items = [self._draw(place, text) for place, text in texts]
+            category = {"tool_category": self.rng.choice(rule.categories)}
+            yield self._request(session, f"{session.id}-read-{number}", items) | category
+
+    def _request(
+        self, session: PlannedSession, request_id: str, items: Sequence[SimpleNamespace]
+    ) -> dict[str, Any]:
+        """A ProposedRetrieval by wire names."""
+        who = {"agent_id": session.actions[0]["agent_id"], "session_id": session.id}
+        return {"request_id": request_id, **who, "items": [self._item(one) for one in items]}
+
+    def _draw(self, place: int, text: SimpleNamespace) -> SimpleNamespace:
+        rule, of = self.readings.rule, text.content_class
+        low, high = rule.stale_age if self._happens(rule.stale) else rule.fresh_age
+        age_ms = 1000 * (self.quality.file.ttl_by_class[of] or 0) * self.rng.uniform(low, high)
+        least = self.quality.file.min_confidence_by_class[of]
+        low, high = (0.0, least) if self._happens(rule.unsure) else (least, 1.0)
+        # Rounded down to a step, so that a score drawn below the minimum stays below it.
+        score = max(low, int(self.rng.uniform(low, high) * _SCORE_STEPS) / _SCORE_STEPS)
+        reference = MISSING
+        if not self._happens(rule.unsourced):
+            reference = ALTERED if self._happens(rule.altered) else VERIFIED
+        return SimpleNamespace(
+            item_id=f"{of}-{place:02}",
+            content_class=of,
+            text=text.text,
+            age_days=age_ms / DAY_MS,
+            score=score,
+            reference=reference,
+        )
+
+    def _happens(self, share: float) -> bool:
+        return self.rng.random() < share
+
+    def _item(self, one: SimpleNamespace) -> dict[str, Any]:
+        """A RetrievedItem by wire names."""
+        made: dict[str, Any] = {
+            "item_id": one.item_id,
+            "content_class": one.content_class,
+            "timestamp": rfc3339(milliseconds_of(self.now) - round(one.age_days * DAY_MS)),
+            "confidence_score": one.score,
+            "body": one.text,
+        }
+        if one.reference == MISSING:
+            return made
+        known = one.reference in (VERIFIED, ALTERED)
+        uri = uri_of(self.readings, one.content_class, one.text) if known else one.reference
+        made |= {"provenance_uri": uri, "provenance_hash": digest_of(one.text)}
+        if source_of(self.readings, one.content_class).by == "signed":
+            asserted_at = made.pop("timestamp")
+            signature = self.feed.sign(signed_assertion(asserted_at, uri, made["provenance_hash"]))
+            signed = {"asserted_at": asserted_at, "signature": base64.b64encode(signature).decode()}
+            made |= {"freshness_assertion": signed}
+        if one.reference == ALTERED:
+            made["provenance_hash"] = digest_of(f"{one.text} (as it is now)")
+        return made

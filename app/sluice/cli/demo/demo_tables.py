@@ -1,0 +1,282 @@
+"""A demo's result on the screen, for someone who sees Sluice for the first time, and as JSON.
+
+What a `sluice` command reports of the ledger is shown as that command shows it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from rich.box import SIMPLE_HEAD
+from rich.table import Column, Table
+from rich.text import Text
+
+from sluice.cli.demo.demo_answers import cause_of, examples_of, settled
+from sluice.cli.demo.judged import make_table
+from sluice.cli.demo.refunds import CLERK, REFUND
+from sluice.cli.ledger.ledger import report_parts
+from sluice.cli.ledger.quarantine import By, counted_parts
+from sluice.cli.ledger.record_line import COLOURS
+from sluice.cli.ledger.rerun import rerun_parts
+from sluice.cli.output import print_parts, shown
+from sluice.cli.quality.quality import report_parts as quality_parts
+from sluice_topics.catalog import DEAD_LETTERS, MEMORY_DECISIONS, VERDICTS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+    from types import SimpleNamespace
+
+    from rich.console import Console, RenderableType
+
+    from sluice.cli.demo.demo_answers import Answers
+    from sluice.cli.demo.material import Material
+    from sluice.cli.demo.refunds import Refund
+    from sluice.cli.demo.run import Result
+
+Cell = str | int | Text
+_BAR, _BAR_WIDTH = "█", 30
+_EXAMPLES = 3
+_SETTLED_SHOWN = 6
+_MOST_RERUNS = 10
+_STORY = """An action id counts once: the same bytes again get the first answer, other bytes are denied. A
+memory derived from an unknown one waits for a review, and a review counts once. An item is served (pass),
+served with its flags (flag), served without its body (downgrade) or withheld (deny). A template that is
+needed for a contract is denied; a person signs an override, and the agent asks again and is served."""
+
+
+def table(title: str, *columns: Column | str, rows: Iterable[Iterable[Cell]], caption: str = "") -> Table:
+    """A column given by its name keeps its whole text; numbers get their thousands apart."""
+    made = Table(
+        *(Column(one, no_wrap=True) if isinstance(one, str) else one for one in columns),
+        title=title,
+        title_justify="left",
+        title_style="bold",
+        caption=caption or None,
+        caption_justify="left",
+        box=SIMPLE_HEAD,
+        pad_edge=False,
+        padding=(0, 1, 0, 0),
+        show_edge=False,
+    )
+    for row in rows:
+        made.add_row(*map(_cell, row))
+    return made
+
+
+def _cell(value: Cell) -> str | Text:
+    if isinstance(value, Text):
+        return value
+    return f"{value:,}".replace(",", " ") if isinstance(value, int) else shown(value)
+
+
+def number(header: str) -> Column:
+    """A column of numbers."""
+    return Column(header, justify="right", no_wrap=True)
+
+
+def cut(header: str, width: int) -> Column:
+    """A column of one line a cell, cut at `width`."""
+    return Column(header, no_wrap=True, overflow="ellipsis", max_width=width)
+
+
+def word(of: str) -> Text:
+    """What was decided, in its colour."""
+    return Text(of, style=COLOURS.get(of, ""))
+
+
+def counts_table(title: str, headings: tuple[Column | str, ...], counts: Counter[Any]) -> Table:
+    """How often each was decided and why, with a bar; a key's first text is what was decided."""
+    most = max(counts.values(), default=1)
+    rows: list[list[Cell]] = []
+    for (decided, *why), times in sorted(counts.items(), key=lambda item: (item[0][0], -item[1])):
+        bar = Text(_BAR * max(1, times * _BAR_WIDTH // most), style=COLOURS.get(decided, ""))
+        rows.append([word(decided), *(each or "-" for each in why), times, bar])
+    return table(title, *headings, number("count"), "", rows=rows)
+
+
+def print_opening(console: Console, material: Material) -> None:
+    """What is going to happen, and what of it is real."""
+    sources = [row.source for row in material.rows] + [row["source"] for row in material.writes]
+    repositories = len({source.partition("@")[0] for source in sources})
+    items = sum(len(one.fields["items"]) for one in material.retrievals)
+    console.print(
+        f"[bold]{len(material.rows)} real tool calls[/] of agents and [bold]{len(material.writes)} texts[/] "
+        f"to be remembered, from {repositories} public\nrepositories, and in the same "
+        f"{len(material.sessions)} sessions [bold]{len(material.retrievals)} readings[/] of {items} made-up "
+        f"items.\n[yellow]Generated:[/] the items and the stores' reports, row estimates, session ids, "
+        f"registry, outcomes, the\ntexts' metadata, the stories, reviews, unreadable records "
+        f"(seed {material.config.recipe.seed}).\n",
+        highlight=False,
+        soft_wrap=True,
+    )
+
+
+def print_result(console: Console, result: Result) -> None:
+    """Every table, and what the commands report of the ledger."""
+    shown_last = _guarded(result.refunds), make_table(result.judged)
+    for part in (*_tables(result.answers, result.material.config.recipe), *shown_last):
+        print_parts(("", part), console)
+    examined = result.examined
+    reports: tuple[tuple[str, Iterable[RenderableType]], ...] = (
+        ("quarantine stats --recount", counted_parts(examined.memories, By.tenant)),
+        ("quality report", quality_parts(examined.quality, ["class"])),
+        ("ledger verify", report_parts(examined.report)),
+        ("rerun --all", rerun_parts(examined.reruns, _MOST_RERUNS)),
+    )
+    for command, parts in reports:
+        print_parts((f"\n[bold]`sluice {command}` says:[/]\n", *parts), console)
+
+
+def _tables(answers: Answers, recipe: SimpleNamespace) -> Iterator[RenderableType]:
+    causes = Counter(cause_of(one.body)[:3] for one in answers.of(VERDICTS))
+    yield counts_table("Verdicts by gate and reason", ("verdict", "gate", "reason"), causes)
+    yield _examples(answers)
+    for session in recipe.growing:
+        yield _growth(answers, session)
+    yield _settled(answers)
+    decided = Counter((one.body["action"], _found(one.body)) for one in answers.of(MEMORY_DECISIONS))
+    yield counts_table("Memory writes, in the same sessions", ("action", cut("reason", 60)), decided)
+    yield _suspects(answers)
+    items = [one for read in answers.retrievals() for one in read.decisions]
+    outcomes = Counter(
+        (one["outcome"], ", ".join(one["flags_set"] or one["reason_codes"]), _hidden(one)) for one in items
+    )
+    headings = ("outcome", Column("found", overflow="fold"), "enforced it would be")
+    yield counts_table("Retrieved items, in the same sessions", headings, outcomes)
+    yield _story(answers, recipe.story)
+    yield _STORY
+    letters = ((one.planned.fields.get("what", "-"), one.body) for one in answers.of(DEAD_LETTERS))
+    yield table(
+        "Dead letters: records that could not be read, between readable ones",
+        *("what was sent", "code", cut("path", 24), cut("message", 35)),
+        rows=((what, body["code"], body["path"], body["message"]) for what, body in letters),
+    )
+    endings = answers.endings
+    ended = Counter(
+        (
+            one["tier"],
+            one["required_role"],
+            one["reason"].partition(":")[0],
+            _ending(endings.get(one["escalation_id"])),
+        )
+        for one in answers.escalations
+    )
+    title = f"Escalations: {len(answers.escalations)}, and what became of each"
+    yield counts_table(title, ("tier", "who may approve", "reason", "how it ended"), ended)
+
+
+def _ending(end: dict[str, Any] | None) -> str:
+    if end is None:
+        return "waits"
+    if "decision" not in end:
+        return "expired"
+    if end["decision"] == "deny":
+        return "denied"
+    return "approved" if end["outcome"] == "ALLOW" else "approved, blocked"
+
+
+def _verdict(body: dict[str, Any]) -> tuple[Cell, ...]:
+    cause = cause_of(body)
+    return word(cause.verdict), cause.gate, cause.reason or "-"
+
+
+def _examples(answers: Answers) -> Table:
+    """Some verdicts of each kind, one a line."""
+    columns = cut("proposed action", 30), number("rows"), "verdict", "gate", cut("reason", 34)
+    rows = []
+    for one in examples_of(answers, _EXAMPLES):
+        fields = one.planned.fields
+        parameters = list(fields["parameters"].values())
+        given = parameters[0] if len(parameters) == 1 else json.dumps(fields["parameters"])
+        proposed = " ".join(f"{fields['toolName']} {given}".split())
+        rows.append((proposed, fields["rows_affected"], *_verdict(one.body)))
+    return table("Some of them", *columns, rows=rows, caption="rows: generated estimates")
+
+
+def _growth(answers: Answers, session: SimpleNamespace) -> Table:
+    """One session step by step, until a limit bites."""
+    columns = cut("tool", 22), number("rows"), number("total"), "verdict", "gate", cut("reason", 34)
+    rows = (
+        (
+            one.planned.fields["toolName"],
+            one.planned.fields["rows_affected"],
+            int(one.body["session"]["after"]["aggregateRowsAffected"]),
+            *_verdict(one.body),
+        )
+        for one in answers.of(VERDICTS)
+        if one.planned.session_id == session.session
+    )
+    title = f"Session {session.session}, step by step"
+    return table(title, *columns, rows=rows, caption=session.note)
+
+
+def _settled(answers: Answers) -> Table:
+    """Some outcomes that replaced an estimate."""
+    found = settled(answers)
+    fields = "action_id", "session_id", "reserved", "actual", "aggregateRowsAffected"
+    return table(
+        f"Outcomes: {len(found)} reservations settled, for example",
+        *(cut("action", 34), "session", number("reserved"), number("really"), number("total")),
+        rows=([one.body[name] for name in fields] for one in found[:_SETTLED_SHOWN]),
+        caption="without an enforcement point's signature an outcome may raise a total, never lower it",
+    )
+
+
+def _found(decision: dict[str, Any]) -> str:
+    """The reason of a decision on a memory; of a finding its kind."""
+    reason: str = decision["reason"]
+    kinds = (one["kind"] for one in decision["findings"] if reason.endswith(one["id"]))
+    return f"found: {next(kinds, reason)}" if reason.startswith("finding: ") else reason
+
+
+def _suspects(answers: Answers) -> Table:
+    """Some texts that were not allowed, with what was found in them."""
+    rows: dict[str, list[tuple[Cell, ...]]] = {"quarantine": [], "reject": []}
+    for one in answers.of(MEMORY_DECISIONS):
+        found = next((each for each in one.body["findings"] if not each["framed"]), None)
+        chosen = rows.get(one.body["action"])
+        if found and chosen is not None and len(chosen) < _EXAMPLES:
+            content = " ".join(one.planned.fields["content"].split())
+            chosen.append((word(one.body["action"]), content, found["id"], found["form"]))
+    columns = "action", cut("content", 44), cut("found", 30), cut("in the form", 18)
+    return table("Some of them", *columns, rows=[*rows["quarantine"], *rows["reject"]])
+
+
+def _hidden(decision: dict[str, Any]) -> str:
+    """The outcome that flag-only hides, if it is another one."""
+    would_be: str | None = decision["would_have_been"]
+    return "" if would_be in (None, decision["outcome"]) else str(would_be)
+
+
+def _story(answers: Answers, story: SimpleNamespace) -> Table:
+    """Every ledger record about the story's session, in the words of `sluice watch`."""
+    rows = []
+    for topic, line, body in sorted(answers.lines, key=lambda one: one.body["sequence"]):
+        record, about = topic.removeprefix("gate."), body.get("write_id", line.subject).removeprefix("story-")
+        decided = word(line.word.removeprefix("quarantine_").removeprefix("retrieval_")) + line.again
+        rows.append((body["sequence"], record, about, decided, line.reason or _flags(body)))
+    title = f"Session {story.session}, record by record, as `sluice watch` shows it"
+    columns = number("number"), cut("record", 14), cut("about", 18), cut("decided", 19)
+    return table(title, *columns, Column("why", overflow="fold"), rows=rows, caption=story.note)
+
+
+def _flags(body: dict[str, Any]) -> str:
+    """What an action said of the flags of the items that its session had read."""
+    flags = body["session"]["flags"] if "verdict" in body else {}
+    said = (f"{len(found)} flags {name}" for name, found in flags.items() if found)
+    return ", ".join(said)
+
+
+def _guarded(refunds: Sequence[Refund]) -> Table:
+    """What became of the calls of a guarded tool."""
+    columns = "proposed action", number("amount"), "a person's answer", number("the tool ran")
+    rows = ((one.action_id, one.amount, one.answer, one.ran, one.told) for one in refunds)
+    return table(
+        f"Tool {REFUND}, guarded by the client of agent {CLERK}, which signs",
+        *columns,
+        Column("what the client told the agent", overflow="fold"),
+        rows=rows,
+        caption="forged: proposed in the agent's name without its key",
+    )

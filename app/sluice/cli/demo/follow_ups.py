@@ -1,0 +1,150 @@
+"""What is published after the first answers: outcomes, reviews, stores' reports, signed overrides."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from sluice.cli.demo.demo_answers import ENTERED
+from sluice.cli.demo.demo_sessions import STORY_AGAIN, STORY_READ
+from sluice.cli.demo.material import input_of
+from sluice.cli.demo.refunds import TURNS
+from sluice.cli.demo.throwaway_trust import OWNER, REVIEWER
+from sluice.core.actions.action_kinds import ACTION, OUTCOME
+from sluice.core.decide.review import REVIEW
+from sluice.core.foundation.clock import milliseconds_of, rfc3339
+from sluice.core.retrieval.retrieval_kinds import REPORT, RETRIEVAL
+from sluice.core.trust.signing import signed_review
+from sluice_topics.catalog import QUARANTINE, VERDICTS
+
+if TYPE_CHECKING:
+    import random
+    from types import SimpleNamespace
+
+    from sluice.cli.demo.demo_answers import Answers
+    from sluice.cli.demo.material import Planned
+    from sluice.cli.demo.throwaway_trust import ThrowawayTrust
+    from sluice.core.registry.keys import SigningKey
+
+_HOUR_MS = 3600 * 1000
+STORE = "vector-store"
+
+
+class FollowUps(NamedTuple):
+    """Registry entries to be signed by the reviewer, and the retrievals to be asked again."""
+
+    entries: list[dict[str, Any]]
+    again: list[Planned]
+
+
+def override_items(answers: Answers, override: SimpleNamespace, time: str) -> FollowUps:
+    """Of every retrieval that opened an escalation; `time` as for `input_of`."""
+    entries, again = [], []
+    for one in answers.retrievals():
+        waiting = [decision for decision in one.decisions if decision["escalation_id"] is not None]
+        entries += [_override(decision, override) for decision in waiting]
+        if waiting:
+            again.append(input_of(RETRIEVAL, one.planned.fields | {"request_id": STORY_AGAIN}, time))
+    return FollowUps(entries, again)
+
+
+def _override(decision: dict[str, Any], override: SimpleNamespace) -> dict[str, Any]:
+    """For exactly this item, body, agent and session."""
+    until = milliseconds_of(decision["timestamp"]) + override.hours * _HOUR_MS
+    spec = {
+        name: decision[name] for name in ("tenant_id", "item_id", "agent_id", "session_id", "body_digest")
+    }
+    spec |= {
+        "approver_id": REVIEWER,
+        "expires_at": rfc3339(until),
+        "justification": override.justification,
+    }
+    return {"kind": "quality_override", "id": f"for-{decision['item_id']}", "revision": 1, "spec": spec}
+
+
+def make_outcomes(answers: Answers, recipe: SimpleNamespace, rng: random.Random, time: str) -> list[Planned]:
+    """An outcome for one in so many allowed actions, reported by its agent; `time` as for `input_of`."""
+    allowed = [
+        one.planned.fields
+        for one in answers.of(VERDICTS)
+        if one.body["verdict"] == "allowed" and one.planned.role == ACTION.name
+    ]
+    return [
+        input_of(
+            OUTCOME,
+            {
+                "action_id": action["action_id"],
+                "session_id": action["session_id"],
+                "rows_affected": round(action["rows_affected"] * rng.uniform(0, recipe.outcome_factor)),
+                "reported_by": action["agent_id"],
+            },
+            time,
+        )
+        for action in allowed[:: recipe.outcome_every]
+    ]
+
+
+def make_reports(answers: Answers, story: SimpleNamespace, time: str) -> list[Planned]:
+    """A store's report on every retrieval of which the agent was shown something; `time` as for `input_of`.
+
+    For the story's reading the store also returned an item that the gate was not asked for.
+    """
+    made = []
+    for served in (one.served for one in answers.retrievals() if one.served["items"]):
+        request = served["request_id"]
+        undecided = [story.undecided] if request == STORY_READ else []
+        fields = {
+            "report_id": f"{request}-report",
+            "request_id": request,
+            "agent_id": served["agent_id"],
+            "session_id": served["session_id"],
+            "items": [item["item_id"] for item in served["items"]] + undecided,
+            "reported_by": STORE,
+        }
+        made.append(input_of(REPORT, fields, time))
+    return made
+
+
+def make_approvals(
+    answers: Answers, recipe: SimpleNamespace, trust: ThrowawayTrust, time: str
+) -> list[Planned]:
+    """Signed answers to escalated actions, by turns as the recipe says; "wait": no answer is sent. The owner
+    answers where a VP must, the reviewer elsewhere."""
+    made = []
+    opened = sorted(answers.escalations, key=lambda one: one["action_id"])
+    for place, one in enumerate(opened):
+        turn = TURNS.get(one["action_id"]) or recipe.turns[place % len(recipe.turns)]
+        if turn == "wait":
+            continue
+        by, key = (OWNER, trust.owner) if one["required_role"] == "vp" else (REVIEWER, trust.reviewer)
+        fields = {
+            "subject_id": one["escalation_id"],
+            "session_id": one["session_id"],
+            "decision": turn,
+            "approver_id": by,
+            "digest": one["action_digest"],
+            "justification": recipe.justification,
+        }
+        made.append(input_of(REVIEW, signed_review(fields, key).model_dump(exclude_unset=True), time))
+    return made
+
+
+def make_reviews(
+    answers: Answers, memories: SimpleNamespace, reviewer: SigningKey, time: str
+) -> list[Planned]:
+    """Signed reviews of the story's held memories; one comes twice, since a review counts once."""
+    wanted = {one.write_id: one for one in memories.story if hasattr(one, "decision")}
+    reviews = []
+    for entered in answers.bodies[QUARANTINE]:
+        if entered["schema"] != ENTERED or entered["write_id"] not in wanted:
+            continue
+        memory = wanted[entered["write_id"]]
+        fields = {
+            "subject_id": entered["memory_id"],
+            "session_id": entered["session_id"],
+            "decision": memory.decision,
+            "approver_id": REVIEWER,
+            "digest": entered["content_digest"],
+            "justification": memory.justification,
+        }
+        reviews.append(input_of(REVIEW, signed_review(fields, reviewer).model_dump(exclude_unset=True), time))
+    return [*reviews, *reviews[:1]]

@@ -1,0 +1,296 @@
+"""Everything that a run of the demo publishes, in order, as values: made before anything is sent."""
+
+from __future__ import annotations
+
+import json
+import random
+import tomllib
+from dataclasses import dataclass, field
+from itertools import chain, zip_longest
+from pathlib import Path  # noqa: TC003 - a dataclass's field
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from sluice.adapters.kafka.kafka_publish import Outgoing
+from sluice.cli.demo import judged, refunds
+from sluice.cli.demo.demo_sessions import (
+    ALTERED,
+    DAY_MS,
+    VERIFIED,
+    Reading,
+    digest_of,
+    make_sessions,
+    source_of,
+    uri_of,
+    with_memories,
+)
+from sluice.cli.demo.throwaway_trust import ThrowawayTrust
+from sluice.core.actions.action_kinds import ACTION
+from sluice.core.actions.stages import load_bundle
+from sluice.core.foundation.clock import milliseconds_of, rfc3339
+from sluice.core.foundation.strict import json_object
+from sluice.core.memory.memory_kinds import WRITE
+from sluice.core.quality_bundle.quality_bundle import load_quality_bundle
+from sluice.core.registry.loading import neutral_entries
+from sluice.core.registry.quality_entries import provenance_id
+from sluice.core.retrieval.retrieval_kinds import RETRIEVAL
+from sluice.offline.panels import load_panel
+from sluice.offline.policy_files import whole_bundle
+from sluice_topics.catalog import MAX_INPUT_VALUE_BYTES
+from sluice_topics.headers import input_headers
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from sluice.cli.demo.demo_sessions import PlannedSession
+    from sluice.cli.demo.throwaway_trust import ControlRecord
+    from sluice.core.policy.kind import AnyKind
+    from sluice.offline.panels import ActionRow
+
+SOURCE = "/sluice/demo"
+"""ce_source of what the demo publishes."""
+TENANT = "demo-generated"
+REPEAT, CONFLICT, UNREADABLE = "repeat", "conflict", "unreadable"
+_HIDDEN = frozenset({"downgrade", "deny"})
+_TOO_DEEP = 65
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """One input. `role` is the name of its kind, or REPEAT, CONFLICT or UNREADABLE.
+
+    `fields` are the record's by wire name; an unreadable one has only `what`, what is wrong with it.
+    """
+
+    role: str
+    topic: str
+    session_id: str
+    fields: dict[str, Any]
+    outgoing: Outgoing
+
+
+def input_of(kind: AnyKind, fields: dict[str, Any], time: str, role: str = "") -> Planned:
+    """A readable input record, keyed by its session; `time` is RFC 3339, for the headers."""
+    headers = input_headers(fields[kind.subject], kind.model.__name__, SOURCE, time)
+    session: str = fields["session_id"]
+    outgoing = Outgoing(session.encode(), to_bytes(fields), tuple(headers))
+    return Planned(role or kind.name, kind.topic, session, fields, outgoing)
+
+
+def to_bytes(fields: dict[str, Any]) -> bytes:
+    """The same fields in the same order give the same bytes."""
+    return json.dumps(fields, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def unreadable_values(action: dict[str, Any]) -> Iterator[tuple[str, bytes]]:
+    """What is wrong and the bytes, one of every kind. `action`: a ProposedAction by wire name."""
+    whole = to_bytes(action)
+    rest = to_bytes({name: value for name, value in action.items() if name != "parameters"})
+
+    def given(parameters: bytes) -> bytes:
+        """The action with parameters that a JSON writer would not write."""
+        return rest[:-1] + b',"parameters":' + parameters + b"}"
+
+    yield "cut off in the middle", whole[: len(whole) // 2]
+    yield "no value at all", b""
+    yield "not UTF-8", given('"\xff"'.encode("latin-1"))
+    yield "a key given twice", whole[:-1] + b',"mode":"standard"' * 2 + b"}"
+    yield "NaN for a number", given(b'{"limit":NaN}')
+    yield "half a surrogate pair", given(rb'{"text":"\ud800"}')
+    yield "nested too deep", given(b"[" * _TOO_DEEP + b"]" * _TOO_DEEP)
+    yield "over the size limit", given(b'"' + b"x" * MAX_INPUT_VALUE_BYTES + b'"')
+    yield "an unknown field", to_bytes({**action, "priority": "urgent"})
+    yield "a field missing", to_bytes({name: value for name, value in action.items() if name != "toolName"})
+    yield "a number as text", to_bytes({**action, "rows_affected": "12"})
+    yield "another session's key", to_bytes({**action, "session_id": f"{action['session_id']}-other"})
+
+
+def make_plan(sessions: Sequence[PlannedSession], story: str, time: str) -> list[Planned]:
+    """The sessions' actions, memory writes and retrievals in turn, each session's in its order.
+
+    The story's first action comes twice more. Each of the last sessions has an unreadable record inside.
+    """
+    columns = [_column(session, time) for session in sessions]
+    for session, column in zip(sessions, columns, strict=True):
+        if session.id == story:
+            first = session.actions[0]
+            other = {**first, "rows_affected": first["rows_affected"] + 1}
+            column += [input_of(ACTION, first, time, REPEAT), input_of(ACTION, other, time, CONFLICT)]
+    kinds = len(list(unreadable_values(sessions[-1].actions[0])))
+    for place, session in enumerate(sessions[-kinds:]):
+        what, value = list(unreadable_values(session.actions[0]))[place]
+        outgoing = Outgoing(session.id.encode(), value, ())
+        spoilt = Planned(UNREADABLE, ACTION.topic, session.id, {"what": what}, outgoing)
+        column = columns[place - kinds]
+        column.insert(len(column) // 2, spoilt)
+    return [one for one in chain.from_iterable(zip_longest(*columns)) if one is not None]
+
+
+def _column(session: PlannedSession, time: str) -> list[Planned]:
+    """Actions, writes and retrievals by turns, as long as there are any of each."""
+    kinds = ((ACTION, session.actions), (WRITE, session.writes), (RETRIEVAL, session.reads))
+    made = ([input_of(kind, fields, time) for fields in each] for kind, each in kinds)
+    return [one for one in chain.from_iterable(zip_longest(*made)) if one is not None]
+
+
+def generated_registry(rows: Iterable[ActionRow], readings: SimpleNamespace, feed_key: str) -> bytes:
+    """The registry file's bytes: the rows' agents and tools, the readings' sources and recorded hashes.
+
+    `feed_key`: the public key of what feeds assert, base64.
+
+    Of actions it says which agents and tools exist and no more, so that the bundle alone decides; of items it
+    says where they come from. The demo's own row estimates count as they are. The tenant's name says that the
+    registry is generated.
+    """
+    rows = list(rows)
+    neutral = neutral_entries(TENANT, [row.agent for row in rows], [row.tool for row in rows])
+    entries = [entry.model_dump() for entry in neutral]
+    tiers = {agent: tier for tier, agents in vars(readings.tiers.of).items() for agent in agents}
+    for entry in entries:
+        if entry["kind"] == "agent":
+            entry["spec"]["autonomy_tier"] = tiers.get(entry["id"], readings.tiers.default)
+        elif entry["kind"] == "tool":
+            entry["spec"]["trusts_row_claims"] = True
+    for source in readings.source:
+        if hasattr(source, "source_id"):
+            key = {"public_key": feed_key} if source.by == "signed" else {}
+            name = f"{TENANT}/{source.source_id}"
+            entries.append(_entry("source", name, source_id=source.source_id, **key))
+    referring = [
+        one
+        for one in (*readings.story.read, *readings.story.contract)
+        if one.reference in (VERIFIED, ALTERED)
+    ]
+    for one in (*readings.text, *referring):
+        if source_of(readings, one.content_class).by == "recorded":
+            uri = uri_of(readings, one.content_class, one.text)
+            entries.append(
+                _entry("provenance", provenance_id(TENANT, uri), uri=uri, hash=digest_of(one.text))
+            )
+    for bad in readings.known_bad:
+        spec = {"subject": "item", "value": bad.item_id, "reason": bad.reason}
+        entries.append(_entry("known_bad", bad.item_id, **spec))
+    return json.dumps({"entries": entries}, indent=1).encode()
+
+
+def _entry(kind: str, name: str, **spec: str) -> dict[str, Any]:
+    return {"kind": kind, "id": name, "revision": 1, "spec": {"tenant_id": TENANT, **spec}}
+
+
+def half_rolled_out(shipped: bytes, readings: SimpleNamespace, now_ms: int) -> bytes:
+    """The quality bundle with one class in flag-only, and with its cases expecting that."""
+    document, rollout = json_object(shipped), readings.rollout
+
+    def under_flag_only(case: dict[str, Any]) -> dict[str, Any]:
+        expect = case["expect"]
+        if case["item"].get("content_class") != rollout.flag_only or expect["outcome"] not in _HIDDEN:
+            return case
+        return {**case, "expect": {**expect, "outcome": "flag", "would_have_been": expect["outcome"]}}
+
+    since = {"mode": "flag_only", "since": rfc3339(now_ms - rollout.days * DAY_MS)}
+    classes = {**document["rollout"], rollout.flag_only: since}
+    return orjson.dumps(
+        {**document, "rollout": classes, "cases": list(map(under_flag_only, document["cases"]))}
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """What a run is given. `home` keeps its files, `broker_home` those of `sluice broker`; `config` is the
+    folder that `load_config` reads; `bundle` and `quality` are what ships; `now` gives RFC 3339.
+    """
+
+    run: str
+    home: Path
+    broker_home: Path
+    config: Path
+    bundle: Path
+    quality: Path
+    environment: Mapping[str, str]
+    keep: bool
+    now: Callable[[], str]
+    trust: ThrowawayTrust = field(default_factory=ThrowawayTrust)
+
+
+@dataclass(frozen=True, slots=True)
+class Material:
+    """What is published, and from what it was made.
+
+    `opening` comes first and is answered before the `plan` goes on: the story reads before it acts. `judged`
+    are actions as config/demo/judged.toml has them.
+    """
+
+    rows: Sequence[ActionRow]
+    writes: Sequence[dict[str, Any]]
+    sessions: Sequence[PlannedSession]
+    opening: Sequence[Planned]
+    plan: Sequence[Planned]
+    config: SimpleNamespace
+    bundle: bytes
+    quality: bytes
+    policy: Sequence[ControlRecord]
+    judged: Sequence[dict[str, Any]]
+
+    @property
+    def retrievals(self) -> list[Planned]:
+        """All readings, without what is asked for again."""
+        return [one for one in (*self.opening, *self.plan) if one.role == RETRIEVAL.name]
+
+
+def load_config(folder: Path) -> SimpleNamespace:
+    """What config/demo says, by file (`recipe`, `memories`, `readings`) and name; its comments explain each.
+
+    Raises OSError and TOMLDecodeError.
+    """
+    files = {"recipe": "recipe.toml", "memories": "memories.toml", "readings": "retrievals.toml"}
+    read = {part: tomllib.loads((folder / name).read_text("utf-8")) for part, name in files.items()}
+    config: SimpleNamespace = json.loads(json.dumps(read), object_hook=lambda of: SimpleNamespace(**of))
+    return config
+
+
+def prepare(wish: RunOptions) -> Material:
+    """Make everything that will be published. The same wish gives the same bytes."""
+    config, rows = load_config(wish.config), load_panel(wish.config / "actions.jsonl")
+    writes = [json_object(line) for line in (wish.config / "memory_writes.jsonl").read_bytes().splitlines()]
+    recipe, readings, now, trust = config.recipe, config.readings, wish.now(), wish.trust
+    story = recipe.story.session
+    bundle = _adapted(whole_bundle(wish.bundle), wish, config.recipe.review_s)
+    quality = half_rolled_out(wish.quality.read_bytes(), readings, milliseconds_of(now))
+    acting = make_sessions(rows, load_bundle(bundle), recipe, _drawing(recipe.seed))
+    drawing = _drawing(f"{recipe.seed} retrievals")
+    reading = Reading(readings, load_quality_bundle(quality), trust.feed, now, drawing)
+    remembering = with_memories(acting, writes, config, now)
+    sessions = reading.with_readings(remembering, recipe)
+    (telling,) = (session for session in sessions if session.id == story)
+    opening = [input_of(RETRIEVAL, fields, now) for fields in reading.story(telling)]
+    registry = generated_registry(rows, readings, trust.feed.public.text)
+    clerk = refunds.registry_entries(TENANT, trust.agent.public.text)
+    shown = judged.read_config(wish.config)
+    own = judged.make_bundle(bundle, wish.bundle.parent, shown)
+    entries = [*clerk, *judged.registry_entries(TENANT, shown)]
+    policy = [*trust.policy(bundle, registry), *trust.entries(entries), trust.bundle(own)]
+    policy.append(trust.quality_bundle(quality))
+    plan = make_plan(sessions, story, now)
+    actions = shown["action"]
+    return Material(rows, writes, sessions, opening, plan, config, bundle, quality, policy, actions)
+
+
+def _drawing(seed: int | str) -> random.Random:
+    return random.Random(seed)  # noqa: S311 - seeded, so that two runs draw the same
+
+
+def _adapted(bundle: bytes, wish: RunOptions, review_s: float) -> bytes:
+    """The bundle with the recipe's time for reviews and approvals, and the gate `sequence` before the last
+    one."""
+    document = json_object(bundle)
+    review = {"quarantineReviewMs": int(review_s * 1000)}
+    *stages, last = document["stages"]
+    adapted = {
+        "memory": {**document.get("memory", {}), **review},
+        "escalation_ttl_ms": int(review_s * 1000),
+        "stages": [*stages, "sequence", last],
+        "sequence": tomllib.loads((wish.config / "sequence.toml").read_text("utf-8")),
+    }
+    return orjson.dumps({**document, **adapted})

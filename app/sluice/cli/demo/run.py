@@ -1,0 +1,230 @@
+"""One run of the demo, from the broker to the examined ledger; it stops everything that it started."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import signal
+import tempfile
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from sluice.adapters.kafka.kafka_evidence import KafkaEvidence
+from sluice.adapters.kafka.kafka_ledger import read_values, verify_ledger
+from sluice.adapters.kafka.kafka_quarantine import KafkaQuarantine
+from sluice.adapters.kafka.kafka_rerun import rerun_all
+from sluice.adapters.kafka.kafka_topics import create
+from sluice.bootstrap import build_installation
+from sluice.broker import locate
+from sluice.cli.demo import run_place
+from sluice.cli.demo.material import TENANT
+from sluice.cli.demo.run_gateway import leave_waiting, start_gateway
+from sluice.cli.demo.run_place import RunPlace, start_worker
+from sluice.cli.demo.talk import Talk
+from sluice.cli.demo.throwaway_trust import publish_policy
+from sluice.cli.ledger.quarantine import count_gate
+from sluice.core.reports.ledger_values import ALARM, DECISION, REPORTED, LedgerValues
+from sluice.core.reports.report import quality_report
+from sluice.core.reports.report_tally import QualityTally
+from sluice.core.rerun.rerun_result import RerunTally
+from sluice.settings import load_settings
+from sluice_topics.catalog import ALARMS, QUALITY_DECISIONS, REGISTRY, SESSION_EVENTS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from contextlib import AbstractContextManager
+
+    from sluice.broker.handle import Broker
+    from sluice.broker.process_identity import ProcessIdentity
+    from sluice.cli.demo.demo_answers import Answers
+    from sluice.cli.demo.judged import JudgedAction
+    from sluice.cli.demo.material import Material, RunOptions
+    from sluice.cli.demo.refunds import Refund
+    from sluice.cli.demo.run_gateway import RunGateway
+    from sluice.cli.demo.talk import Step
+    from sluice.cli.ledger.quarantine import GateCounts
+    from sluice.core.reports.report import QualityReport
+    from sluice.verifier.ledger_findings import Report
+
+REPLICAS = 1
+BROKER_VARIABLE = "KAFKA_BOOTSTRAP_SERVERS"
+
+
+class Narrator(Protocol):
+    """Tells the user what happens."""
+
+    def step(self, what: str) -> AbstractContextManager[Step]:
+        """A step that takes as long as the context."""
+
+
+@dataclass(frozen=True, slots=True)
+class Examined:
+    """The ledger, read again: verified, every decision executed again, memories and retrievals counted."""
+
+    report: Report
+    reruns: RerunTally
+    memories: GateCounts
+    quality: QualityReport
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What came of a run."""
+
+    place: RunPlace
+    worker: ProcessIdentity
+    material: Material
+    answers: Answers
+    refunds: Sequence[Refund]
+    judged: Sequence[JudgedAction]
+    examined: Examined
+    gateway: RunGateway | None = None
+
+    @property
+    def well(self) -> bool:
+        """Every input was answered once, no item was shown without a decision, no memory is held any more, a
+        guarded tool ran once if a person approved it and otherwise not at all, the ledger is intact, its
+        counts are the worker's, and every decision came out the same again.
+        """
+        answers, found = self.answers, self.examined
+        answered = not (answers.unanswered or answers.answered_twice or answers.held or answers.unfounded)
+        guarded = bool(self.refunds) and all(one.well for one in self.refunds)
+        guarded = guarded and len(self.judged) == len(self.material.judged)
+        return (
+            answered
+            and guarded
+            and found.report.intact
+            and found.memories.equal
+            and found.reruns.all_identical
+        )
+
+
+def perform(wish: RunOptions, material: Material, narrator: Narrator) -> Result:
+    """The whole run. What it started is stopped at its end, unless `keep` and it went well.
+
+    Raises BrokerError, KafkaUnreachable, KafkaTopicError, WorkerError; the folder of the run then stays.
+    """
+    folder = wish.home / wish.run
+    folder.mkdir(parents=True)
+    try:
+        result = _performed(wish, folder, material, narrator)
+    except KeyboardInterrupt:
+        shutil.rmtree(folder)
+        raise
+    finally:
+        if folder.is_dir() and not any(folder.iterdir()):
+            folder.rmdir()
+    if result.well and not wish.keep:
+        shutil.rmtree(folder)
+    return result
+
+
+def _performed(wish: RunOptions, folder: Path, material: Material, narrator: Narrator) -> Result:
+    with ExitStack() as started:
+        broker = _broker(wish, folder, narrator, started)
+        keys = Path(tempfile.mkdtemp(prefix=f"{wish.run}-keys-"))
+        started.callback(shutil.rmtree, keys)
+        place = RunPlace(wish.run, folder, broker.bootstrap_servers, wish.trust.root_key, keys)
+        with narrator.step("Topics") as step:
+            count = len(asyncio.run(create(place.bootstrap_servers, place.layout, REPLICAS)))
+            step.say(f"{count} under the prefix {place.prefix}, {place.layout.partitions} partitions each")
+        with narrator.step("Policy") as step:
+            wish.trust.write(place.keys)
+            people = [wish.trust.delegate([TENANT])] if wish.keep else []
+            asyncio.run(publish_policy(place.bootstrap_servers, place.prefix, [*material.policy, *people]))
+            entries = sum(topic == REGISTRY for topic, _, _ in material.policy)
+            step.say(f"three bundles and {entries} generated entries, signed with this run's own keys")
+        with narrator.step("Worker") as step:
+            worker = start_worker(place, wish.environment)
+            started.callback(_stopped, narrator, "Stop worker", worker.stop)
+            worker.wait_ready()
+            step.say(f"process {worker.identity.pid} decides")
+        with narrator.step("Inputs") as step:
+            talk = Talk(place, material, wish, step, worker)
+            answers = asyncio.run(talk.hold())
+            step.say(f"{answers.published} inputs published, {answers.answered} answered")
+        examined = examine(place, narrator)
+        result = Result(place, worker.identity, material, answers, talk.refunds, talk.judged, examined)
+        if wish.keep and result.well:
+            if broker.kind != "external":
+                locate.remember(wish.home, broker)
+            with narrator.step("Pages") as step:
+                gateway = start_gateway(place, wish.environment)
+                started.callback(gateway.stop)
+                count = asyncio.run(leave_waiting(place, material, result.answers, wish))
+                step.say(f"process {gateway.identity.pid} shows {count} inputs that wait for a person")
+            kept = run_place.KeptRun(place.run, place.folder, place.keys, worker.identity, gateway.identity)
+            run_place.remember(wish.home, kept)
+            started.pop_all()
+            result = replace(result, gateway=gateway)
+    return result
+
+
+def _broker(wish: RunOptions, folder: Path, narrator: Narrator, started: ExitStack) -> Broker:
+    with narrator.step("Broker") as step:
+        running = wish.environment.get(BROKER_VARIABLE)
+        found = None if running else locate.status(wish.broker_home, None)
+        if found is not None and found.answers:
+            running = found.bootstrap_servers
+        broker = locate.find_broker(running or None, folder / "kafka")
+        if broker.kind == "external":
+            where = "was there already; the demo's topics will stay on it"
+        else:
+            where = f"{broker.kind}, started for this run"
+            started.callback(_stopped, narrator, "Stop broker", broker.close)
+        step.say(f"{broker.bootstrap_servers}, {where}")
+    return broker
+
+
+def _stopped(narrator: Narrator, what: str, stop: Callable[[], None]) -> None:
+    with undisturbed(), narrator.step(what):
+        stop()
+
+
+@contextmanager
+def undisturbed() -> Iterator[None]:
+    """A second Ctrl-C, or a SIGTERM, does nothing in here. Main thread only, as signals are."""
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def examine(place: RunPlace, narrator: Narrator) -> Examined:
+    """Read the ledger. Raises KafkaUnreachable and UnknownTopics."""
+    with narrator.step("Ledger") as step:
+        report = asyncio.run(verify_ledger(place.bootstrap_servers, place.prefix))
+        step.say(f"{report.records} records read and verified")
+    with narrator.step("Rerun") as step:
+        reruns = asyncio.run(_rerun(place))
+        step.say(f"{reruns.counts['identical']} of {reruns.total} decisions executed again, identical")
+    with narrator.step("Reports") as step:
+        names = {topic.name: real for real, topic in place.layout.topics().items()}
+        memories = asyncio.run(count_gate(KafkaQuarantine(place.bootstrap_servers, names), recount=True))
+        quality = asyncio.run(_quality(place))
+        step.say("memories counted live and from the ledger, retrievals from the ledger")
+    return Examined(report, reruns, memories, quality)
+
+
+async def _rerun(place: RunPlace) -> RerunTally:
+    kafka = KafkaEvidence(place.bootstrap_servers, place.prefix)
+    of = build_installation(load_settings(environment=place.for_worker(os.environ)), {})
+    tally = RerunTally()
+    async for one in rerun_all(kafka, of):
+        tally.take([one])
+    return tally
+
+
+async def _quality(place: RunPlace) -> QualityReport:
+    """Of all tenants and days, from the ledger alone."""
+    tally = QualityTally()
+    values = LedgerValues({DECISION: tally.decision, REPORTED: tally.report, ALARM: tally.alarm})
+    topics = [f"{place.prefix}{name}" for name in (QUALITY_DECISIONS, SESSION_EVENTS, ALARMS)]
+    await read_values(place.bootstrap_servers, topics, values.take)
+    source = f"the topics {place.prefix}gate.* at {place.bootstrap_servers}"
+    return quality_report(tally, values.basis(source))

@@ -1,0 +1,155 @@
+"""What `--keep` leaves for people: a gateway with a log-in made for the run, and what waits for them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import secrets
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from sluice.adapters.kafka.kafka_publish import publish
+from sluice.broker.process_identity import ProcessIdentity
+from sluice.cli.demo.material import TENANT, input_of
+from sluice.cli.demo.run_place import READY_S, WorkerError, stop_process
+from sluice.cli.demo.throwaway_trust import GATEWAY, OWNER, publish_policy
+from sluice.cli.policy.api_key_verbs import now
+from sluice.core.actions.action_kinds import ACTION
+from sluice.core.foundation.strict import json_object
+from sluice.core.memory.memory_kinds import WRITE
+from sluice_topics.catalog import BY_NAME, MEMORY_DECISIONS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from sluice.cli.demo.demo_answers import Answers
+    from sluice.cli.demo.material import Material, Planned, RunOptions
+    from sluice.cli.demo.run_place import RunPlace
+
+NAME = "demo"
+PASSWORD_BYTES = 12
+POLL_S = 0.1
+HOUR_MS = 3_600_000
+MOST_LEFT = 6
+"""Actions, and memories, that are left to people."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunGateway:
+    """A running gateway: where its pages are, and with which password `NAME` logs in."""
+
+    identity: ProcessIdentity
+    child: subprocess.Popen[bytes]
+    url: str
+    password: str
+
+    def stop(self) -> None:
+        """SIGTERM, and SIGKILL if it has not gone in time."""
+        stop_process(self.identity)
+        self.child.wait()
+
+
+def start_gateway(place: RunPlace, environment: Mapping[str, str]) -> RunGateway:
+    """Start it, with one person who is the owner. Returns when it is ready. Raises WorkerError."""
+    password = secrets.token_urlsafe(PASSWORD_BYTES)
+    people, log = place.folder / "people.json", place.folder / "gateway.log"
+    _let_in(people, password)
+    port = _free_port()
+    given = {
+        "PORT": str(port),
+        "API_KEYS": str(place.folder / "api_keys.json"),
+        "PEOPLE": str(people),
+        "REVIEWERS_KEY": str(place.keys / f"{GATEWAY}.pem"),
+    }
+    own = {f"SLUICE_GATEWAY__{name}": value for name, value in given.items()}
+    with log.open("ab") as file:
+        child = subprocess.Popen(
+            [sys.executable, "-m", "sluice", "gateway"],
+            env=place.for_worker(environment) | own,
+            stdin=subprocess.DEVNULL,
+            stdout=file,
+            stderr=file,
+            start_new_session=True,
+        )
+    identity = ProcessIdentity.of(child.pid) or ProcessIdentity(child.pid, "")
+    started = RunGateway(identity, child, f"http://127.0.0.1:{port}/review", password)
+    end = time.monotonic() + READY_S
+    while not _is_ready(port):
+        if child.poll() is not None or time.monotonic() > end:
+            started.stop()
+            raise WorkerError(f"The gateway did not start; {log} says why.")
+        time.sleep(POLL_S)
+    return started
+
+
+async def leave_waiting(place: RunPlace, material: Material, answers: Answers, wish: RunOptions) -> int:
+    """Give people an hour from now on, and publish again some inputs for which the run needed a person. The
+    number of them. Raises KafkaUnreachable and UnknownTopics."""
+    patient = json_object(material.bundle)
+    patient |= {"revision": patient["revision"] + 1, "escalation_ttl_ms": HOUR_MS}
+    patient["memory"] = {**patient.get("memory", {}), "quarantineReviewMs": HOUR_MS}
+    bundle = wish.trust.bundle(orjson.dumps(patient))
+    await publish_policy(place.bootstrap_servers, place.prefix, [bundle])
+    await asyncio.sleep(material.config.recipe.reload_s)
+    chosen: list[Planned] = []
+    for kind, wanted in ((ACTION, _escalated(answers)), (WRITE, _held(answers))):
+        again = [one for one in material.plan if one.role == kind.name and one.fields[kind.subject] in wanted]
+        chosen += [input_of(kind, _anew(one.fields, kind.subject), wish.now()) for one in again[:MOST_LEFT]]
+    for topic in {one.topic for one in chosen}:
+        records = [one.outgoing for one in chosen if one.topic == topic]
+        most = BY_NAME[topic].max_message_bytes
+        await publish(place.bootstrap_servers, place.prefix + topic, records, max_request_bytes=most)
+    return len(chosen)
+
+
+def _escalated(answers: Answers) -> set[str]:
+    return {str(one["action_id"]) for one in answers.escalations}
+
+
+def _held(answers: Answers) -> set[str]:
+    decisions = (one.body for one in answers.of(MEMORY_DECISIONS))
+    return {str(one["write_id"]) for one in decisions if one["action"] == "quarantine"}
+
+
+def _anew(fields: dict[str, Any], name: str) -> dict[str, Any]:
+    """The same in a session of its own."""
+    return {**fields, name: f"{fields[name]}-again", "session_id": f"{fields['session_id']}-again"}
+
+
+def _let_in(file: Path, password: str) -> None:
+    """One account, who is the run's owner: it may answer everything."""
+    from sluice.gateway.http.api_keys import write_keys  # noqa: PLC0415 - an extra
+    from sluice.gateway.pages.accounts import Account, PeopleFile, hash_of  # noqa: PLC0415 - as above
+
+    account = Account(
+        name=NAME,
+        hash=hash_of(password),
+        tenant_id=TENANT,
+        approver_id=OWNER,
+        roles=["reviewer", "vp", "admin"],
+        created_at=now(),
+    )
+    write_keys(file, PeopleFile(people=[account]))
+
+
+def _free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])
+
+
+def _is_ready(port: int) -> bool:
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz", timeout=5) as answer:
+            return bool(json.load(answer)["status"] == "ready")
+    except (urllib.error.URLError, OSError, ValueError):
+        return False

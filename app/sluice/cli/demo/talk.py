@@ -1,0 +1,137 @@
+"""What is published in a run of the demo, and what is read in between."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from typing import TYPE_CHECKING, Protocol
+
+from sluice.adapters.kafka.kafka_publish import publish
+from sluice.adapters.kafka.kafka_read import open_reader
+from sluice.cli.demo.demo_answers import TOPICS, Answers
+from sluice.cli.demo.follow_ups import (
+    make_approvals,
+    make_outcomes,
+    make_reports,
+    make_reviews,
+    override_items,
+)
+from sluice.cli.demo.judged import JudgedAction, judge_actions
+from sluice.cli.demo.refunds import ESCALATED, SESSION, Refund, make_refunds
+from sluice.cli.demo.throwaway_trust import publish_policy
+from sluice_topics.catalog import BY_NAME
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Sequence
+
+    from sluice.adapters.kafka.kafka_read import StoredRecord
+    from sluice.cli.demo.material import Material, Planned, RunOptions
+    from sluice.cli.demo.run_place import RunPlace, Worker
+
+PATIENCE_S = 30.0
+"""How long no new answer may come before the rest counts as unanswered."""
+
+
+class Step(Protocol):
+    """A step under way."""
+
+    def say(self, detail: str) -> None:
+        """What came of it."""
+
+    def progress(self, published: int, answered: int, total: int) -> None:
+        """How far the publishing and the answering are."""
+
+
+class Talk:
+    """A run's traffic: it publishes inputs and reads the ledger in between."""
+
+    def __init__(
+        self, place: RunPlace, material: Material, wish: RunOptions, step: Step, worker: Worker
+    ) -> None:
+        self._place, self._material, self._wish = place, material, wish
+        self._step, self._worker = step, worker
+        self.refunds: list[Refund] = []
+        """What became of what the agent behind the client wanted."""
+        self.judged: list[JudgedAction] = []
+        """What the gates made of the actions that are meant for one of them."""
+        self._answers = Answers(place.prefix, material.config.recipe.story.session)
+
+    async def hold(self) -> Answers:
+        """Publish what is planned, and let the agent behind the client begin; then publish outcomes, reviews,
+        approvals, stores' reports and signed overrides; wait until what nobody answered has expired; then
+        ask again for what was denied.
+
+        Returns also when answers stay away: see `Answers.unanswered`.
+        """
+        config, now, trust, answers = self._material.config, self._wish.now, self._wish.trust, self._answers
+        recipe, place = config.recipe, self._place
+        names = [f"{place.prefix}{name}" for name in TOPICS]
+        async with open_reader(place.bootstrap_servers, names, "beginning") as reader:
+            batches = reader.follow(None)
+            judged = asyncio.create_task(judge_actions(place, self._material.judged))
+            await self._exchange(self._material.opening, batches)
+            await self._exchange(self._material.plan, batches)
+            patience_s = recipe.review_s + PATIENCE_S
+            refunds = asyncio.create_task(make_refunds(place, trust, patience_s))
+            await self._read(batches, lambda: not (refunds.done() or self._refunds_wait()))
+            overrides = override_items(answers, config.readings.story.override, now())
+            await publish_policy(place.bootstrap_servers, place.prefix, trust.overrides(overrides.entries))
+            in_force = time.monotonic() + recipe.reload_s
+            rng = random.Random(recipe.seed)  # noqa: S311 - seeded
+            follow_ups = [
+                *make_outcomes(answers, recipe, rng, now()),
+                *make_reviews(answers, config.memories, trust.reviewer, now()),
+                *make_approvals(answers, recipe.approvals, trust, now()),
+                *make_reports(answers, config.readings.story, now()),
+            ]
+            await self._exchange(follow_ups, batches)
+            expired = time.monotonic() + patience_s
+            await self._read(batches, lambda: answers.held > 0 and time.monotonic() < expired)
+            self.refunds = await refunds
+            await self._read(batches, lambda: not judged.done())
+            self.judged = await judged
+            await self._read(batches, lambda: time.monotonic() < in_force)
+            await self._exchange(overrides.again, batches)
+        return answers
+
+    def _refunds_wait(self) -> bool:
+        opened = [one for one in self._answers.escalations if one["session_id"] == SESSION]
+        return len(opened) == ESCALATED
+
+    async def _exchange(self, plan: Sequence[Planned], batches: AsyncIterator[list[StoredRecord]]) -> None:
+        """Publish in bursts, reading in between; then read until all is answered or nothing comes."""
+        answers, burst = self._answers, self._material.config.recipe.burst
+        total = answers.published + len(plan)
+        for start in range(0, len(plan), burst):
+            await self._publish(plan[start : start + burst])
+            answers.take(await anext(batches))
+            self._step.progress(answers.published, answers.answered, total)
+        answered, last = answers.answered, time.monotonic()
+
+        def waiting() -> bool:
+            nonlocal answered, last
+            if answers.answered > answered:
+                answered, last = answers.answered, time.monotonic()
+            self._step.progress(answers.published, answered, total)
+            return bool(answers.unanswered) and time.monotonic() < last + PATIENCE_S
+
+        await self._read(batches, waiting)
+
+    async def _read(self, batches: AsyncIterator[list[StoredRecord]], waiting: Callable[[], bool]) -> None:
+        """Read as long as this is worth waiting for. Raises WorkerError when the worker has ended."""
+        while waiting():
+            self._worker.check()
+            self._answers.take(await anext(batches))
+
+    async def _publish(self, burst: Sequence[Planned]) -> None:
+        """Each topic's records in order, the topics side by side."""
+
+        async def publish_to(name: str) -> None:
+            planned = [one for one in burst if one.topic == name]
+            topic, most = f"{self._place.prefix}{name}", BY_NAME[name].max_message_bytes
+            records = [one.outgoing for one in planned]
+            placed = await publish(self._place.bootstrap_servers, topic, records, max_request_bytes=most)
+            self._answers.expect(planned, placed)
+
+        await asyncio.gather(*map(publish_to, {one.topic for one in burst}))

@@ -1,0 +1,139 @@
+"""Keys for one run, thrown away with it, and a policy signed with them: a demo's, a fault run's, a test's."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, get_args
+
+import orjson
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+
+from sluice.adapters.kafka.kafka_control import publish_control
+from sluice.adapters.kafka.kafka_publish import Outgoing
+from sluice.core.foundation.canonical import digest
+from sluice.core.foundation.strict import json_object
+from sluice.core.registry.keys import SigningKey
+from sluice.core.registry.registry_entries import SignedKind
+from sluice.core.trust.dsse import sign
+from sluice.core.trust.signed_entries import PAYLOAD_TYPES, QUALITY_BUNDLE_TYPE
+from sluice_topics.catalog import BUNDLES, REGISTRY
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+OWNER = "owner"
+REVIEWER = "reviewer"
+_DECIDES = "approver"
+"""The role that an override takes, and an approval below the highest tier."""
+FEED, AGENT, GATEWAY = "feed", "agent", "gateway"
+ControlRecord = tuple[str, bytes, bytes]
+"""Topic (base name), key and value of a control record."""
+
+
+class ThrowawayTrust:
+    """The keys of a root, of an owner who may publish everything, of a reviewer, of a feed of items, of an
+    agent that signs, and of a gateway that signs for people who log in to it.
+
+    They are in memory alone, unless `write` puts them into files.
+    """
+
+    def __init__(self) -> None:
+        self._private = {
+            name: Ed25519PrivateKey.generate() for name in ("root", OWNER, REVIEWER, FEED, AGENT, GATEWAY)
+        }
+        self.root = SigningKey(self._private["root"])
+        self.owner = SigningKey(self._private[OWNER])
+        self.reviewer = SigningKey(self._private[REVIEWER])
+        self.feed = SigningKey(self._private[FEED])
+        self.agent = SigningKey(self._private[AGENT])
+        self.gateway = SigningKey(self._private[GATEWAY])
+
+    @property
+    def root_key(self) -> str:
+        """What the settings name, base64."""
+        return self.root.public.text
+
+    def write(self, folder: Path) -> None:
+        """Private keys as PKCS#8 PEM, readable by the user alone, for commands that sign."""
+        for name in self._private:
+            path = folder / f"{name}.pem"
+            path.touch(mode=0o600, exist_ok=False)
+            path.write_bytes(self.pem(name))
+
+    def pem(self, name: str) -> bytes:
+        """A private key as PKCS#8 PEM."""
+        return self._private[name].private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+
+    def approver(self) -> ControlRecord:
+        """The owner's own entry, signed by the root key."""
+        return self._approver(OWNER, self.owner, list(get_args(SignedKind)), [_DECIDES, "vp"])
+
+    def reviewing(self) -> ControlRecord:
+        """The entry of a reviewer of quarantined memories who may also sign overrides of items' quality, and,
+        as the second approver that it needs, the entry of a delegate."""
+        return self._approver(REVIEWER, self.reviewer, ["quality_override", "delegate"], [REVIEWER, _DECIDES])
+
+    def entries(self, entries: Sequence[dict[str, Any]], change: str | None = None) -> list[ControlRecord]:
+        """Registry entries, signed by the owner; with a change's id they take effect together."""
+        if change is None:
+            return [self._entry(entry, self.owner) for entry in entries]
+        whole = {"id": change, "entries": {_name(entry): digest(entry) for entry in entries}}
+        return [self._entry({**entry, "change": whole}, self.owner) for entry in entries]
+
+    def delegate(self, tenants: Sequence[str], name: str = GATEWAY, **changed: Any) -> ControlRecord:
+        """The entry by which the gateway signs for all people of these tenants, signed by owner and reviewer;
+        `changed` are fields of its spec."""
+        spec = {
+            "tenants": [*tenants],
+            "keys": [{"public_key": self.gateway.public.text}],
+            "agents": False,
+            "roles": [REVIEWER, _DECIDES, "vp"],
+            **changed,
+        }
+        entry = {"kind": "delegate", "id": name, "revision": 1, "spec": spec}
+        return self._entry(entry, self.owner, self.reviewer)
+
+    def overrides(self, entries: Sequence[dict[str, Any]]) -> list[ControlRecord]:
+        """Overrides of quality, signed by the reviewer who answers for them."""
+        return [self._entry(entry, self.reviewer) for entry in entries]
+
+    def bundle(self, document: bytes) -> ControlRecord:
+        """A whole policy bundle document, signed by the owner."""
+        return self._bundle(PAYLOAD_TYPES[BUNDLES], document)
+
+    def quality_bundle(self, document: bytes) -> ControlRecord:
+        """A whole quality bundle document, signed by the owner."""
+        return self._bundle(QUALITY_BUNDLE_TYPE, document)
+
+    def policy(self, bundle: bytes, registry: bytes) -> list[ControlRecord]:
+        """What a new installation needs: the owner, the reviewer, a registry file's entries, one bundle."""
+        entries = json_object(registry)["entries"]
+        return [self.approver(), self.reviewing(), *self.entries(entries), self.bundle(bundle)]
+
+    def _approver(self, name: str, key: SigningKey, signs: list[str], roles: list[str]) -> ControlRecord:
+        spec = {"public_key": key.public.text, "signs": signs, "roles": roles}
+        return self._entry({"kind": "approver", "id": name, "revision": 1, "spec": spec}, self.root)
+
+    def _bundle(self, payload_type: str, document: bytes) -> ControlRecord:
+        frame = json_object(document)
+        envelope = sign(payload_type, document, [self.owner])
+        return BUNDLES, f"{frame['id']}@{frame['revision']}".encode(), envelope.written()
+
+    def _entry(self, entry: dict[str, Any], *signers: SigningKey) -> ControlRecord:
+        envelope = sign(PAYLOAD_TYPES[REGISTRY], orjson.dumps(entry), signers)
+        return REGISTRY, _name(entry).encode(), envelope.written()
+
+
+def _name(entry: dict[str, Any]) -> str:
+    return f"{entry['kind']}/{entry['id']}@{entry['revision']}"
+
+
+async def publish_policy(bootstrap_servers: str, prefix: str, records: Sequence[ControlRecord]) -> None:
+    """Write control records as they are, unchecked, in one transaction: the worker checks them.
+
+    Raises KafkaUnreachable and UnknownTopics.
+    """
+    names = {f"{prefix}{base}": base for base in (REGISTRY, BUNDLES)}
+    chosen = [(topic, Outgoing(key, value, ())) for topic, key, value in records]
+    await publish_control(bootstrap_servers, names, f"{prefix}control", lambda _: chosen)

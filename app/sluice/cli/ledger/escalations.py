@@ -1,0 +1,234 @@
+"""`sluice escalations`: actions and retrievals that wait for a person. List, show, approve or deny them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import orjson
+import typer
+
+from sluice.cli.ledger.escalated_actions import (
+    escalations,
+    line,
+    now_ms,
+    print_whole,
+    waits,
+    whose,
+)
+from sluice.cli.ledger.grant_verbs import (
+    Approver,
+    GrantWhen,
+    Key,
+    Subject,
+    Wait,
+    Why,
+    Yes,
+    found_or_stop,
+    grant_command,
+    revoke,
+    span_or_stop,
+)
+from sluice.cli.ledger.held_memories import asked, connected
+from sluice.cli.ledger.quarantine_review import Sending, print_to_sign, send_review, signed_or_stop
+from sluice.cli.output import WRONG, console, errors, print_json, shown, stop
+from sluice.cli.policy.key_files import private_keys_or_stop
+from sluice.core.foundation.clock import milliseconds_of, rfc3339
+from sluice.core.foundation.strict import json_object
+
+if TYPE_CHECKING:
+    from sluice.cli.ledger.escalated_actions import Escalated
+
+SHOWN, BEGINNING = 4000, 1200
+"""Characters of an action on the screen, and before signing."""
+AsJson = Annotated[bool, typer.Option("--json", help="One JSON value on standard output.")]
+
+
+cli = typer.Typer(
+    name="escalations",
+    no_args_is_help=True,
+    help="Actions and retrievals that wait for a person: list and show them, approve or deny one. Without an "
+    "answer an escalation expires, which counts as denied.",
+)
+
+
+@cli.command("list")
+def list_command(
+    *,
+    tenant: Annotated[str | None, typer.Option(help="Only this tenant's.")] = None,
+    agent: Annotated[str | None, typer.Option(help="Only this agent's.")] = None,
+    session: Annotated[str | None, typer.Option(help="Only this session's.")] = None,
+    role: Annotated[str | None, typer.Option(help="Only what needs this role: approver or vp.")] = None,
+    group: Annotated[str | None, typer.Option(help="Only what has gone to this group.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show what waits for an answer now, the oldest first.
+
+    The command reads only gate.escalations and shows what has not ended.
+    "over since" marks an escalation whose time is over but whose end is not
+    written yet; an answer to it no longer counts.
+
+    Exit codes: 0 shown, also when nothing waits; 2 could not read.
+    """
+    criteria = {"tenant_id": tenant, "agent_id": agent, "session_id": session, "required_role": role}
+    given = {name: value for name, value in criteria.items() if value is not None}
+    waiting = [
+        one
+        for one in asked(escalations(connected())).values()
+        if one.state == "waiting" and all(getattr(one.opened, name) == value for name, value in given.items())
+        if group is None or group in one.groups
+    ]
+    waiting.sort(key=lambda one: one.opened.opened_at)
+    now = now_ms()
+    if as_json:
+        print_json([_listed(one, now) for one in waiting])
+        return
+    for one in waiting:
+        line(f"[bold]{shown(one.opened.escalation_id)}[/] {waits(one, now)}")
+        line(f"  {whose(one.opened)}: {shown(one.opened.reason)}")
+    line(f"{len(waiting)} waiting" if waiting else "[green]Nothing waits.[/]")
+
+
+@cli.command()
+def show(escalation: Subject, as_json: AsJson = False) -> None:
+    """Show one escalation whole: reasons, gates, answers, the action itself.
+
+    The command fetches the action from the input topic and checks it
+    against the digest in the ledger. It shows invisible characters as code
+    points, like <U+202E>.
+
+    Exit codes: 0 shown, 1 the id is unknown, 2 could not read.
+    """
+    found = found_or_stop(connected(), escalation)
+    if as_json:
+        print_json(
+            {
+                "escalation_id": found.opened.escalation_id,
+                "state": found.state,
+                "events": [one.model_dump(mode="json", by_alias=True) for one in found.events],
+                "verdict": found.verdict,
+                "resolved": found.resolved,
+                "action": None if found.action is None else orjson.loads(found.action),
+                "no_action": found.no_action or None,
+            }
+        )
+    else:
+        print_whole(found, console, SHOWN)
+
+
+Narrowed = Annotated[
+    Path | None,
+    typer.Option(metavar="JSON", help="Parameters to do it with instead: every gate judges them again."),
+]
+
+
+GrantUses = Annotated[
+    int | None,
+    typer.Option(min=1, max=1000, metavar="N", help="Grant N more uses of the tool in this session."),
+]
+GrantFor = Annotated[str, typer.Option(metavar="SPAN", help="How long the grant stands: 30s, 10m, 1h, 2d.")]
+
+
+@cli.command()
+def approve(  # noqa: PLR0913 - the command's options
+    escalation: Subject,
+    *,
+    approver: Approver,
+    key: Key,
+    justification: Why,
+    parameters: Narrowed = None,
+    grant_uses: GrantUses = None,
+    grant_for: GrantFor = "1h",
+    grant_when: GrantWhen = None,
+    yes: Yes = False,
+    wait: Wait = 30,
+    as_json: AsJson = False,
+) -> None:
+    """Approve an escalated action, signed by a registered approver.
+
+    The command shows what you will sign, asks you, signs, publishes to
+    gate.reviews and waits for the ledger's answer. The signature is bound
+    to the action's digest and counts once. Every gate judges the approved
+    action again: what one of them blocks now stays blocked. An approved
+    retrieval is served when the agent sends exactly it once more.
+
+    With --grant-uses the agent may use the tool so many times more in this
+    session without asking again; `revoke` ends that.
+
+    Exit codes: 0 it counted; 1 it was refused (not open, expired, no
+    approver, wrong role, own action) or you did not sign; 2 could not do
+    it, or no answer came in time: `show` has the result later.
+
+    Example: sluice escalations approve 3:17 --as ann --key ann.pem
+    --justification "the customer confirmed"
+    """
+    more: dict[str, Any] = {} if parameters is None else {"parameters": _parameters_or_stop(parameters)}
+    if grant_uses is not None:
+        until = rfc3339(now_ms() + span_or_stop(grant_for))
+        more["grant"] = {"uses": grant_uses, "until": until}
+        more["grant"] |= {} if grant_when is None else {"when": grant_when}
+    said = {"decision": "approve", "approver_id": approver, "justification": justification, **more}
+    _answer(escalation, said, key, yes=yes, wait=wait, as_json=as_json)
+
+
+@cli.command()
+def deny(  # noqa: PLR0913 - the command's options
+    escalation: Subject,
+    *,
+    approver: Approver,
+    key: Key,
+    justification: Why,
+    yes: Yes = False,
+    wait: Wait = 30,
+    as_json: AsJson = False,
+) -> None:
+    """Deny an escalated action; one denial ends the escalation.
+
+    As `approve`; the exit codes are the same.
+    """
+    said = {"decision": "deny", "approver_id": approver, "justification": justification}
+    _answer(escalation, said, key, yes=yes, wait=wait, as_json=as_json)
+
+
+cli.command()(revoke)
+cli.command("grant")(grant_command)
+
+
+def _parameters_or_stop(file: Path) -> dict[str, Any]:
+    try:
+        return dict(json_object(file.read_bytes()))
+    except (OSError, ValueError) as error:
+        stop(f"{file}: {error}")
+
+
+def _answer(
+    escalation: str, said: dict[str, Any], key: Path, *, yes: bool, wait: float, as_json: bool
+) -> None:
+    (signer,) = private_keys_or_stop([key])
+    kafka = connected()
+    found = found_or_stop(kafka, escalation)
+    opened = found.opened
+    if found.state != "waiting":
+        stop(f"{opened.escalation_id} does not wait: {found.state}", WRONG)
+    if found.action is None and said["decision"] == "approve":
+        stop(f"nobody can approve what nobody can read: {found.no_action}")
+    fields = {
+        "subject_id": opened.escalation_id,
+        "session_id": opened.session_id,
+        "digest": found.digest,
+        **said,
+    }
+    signed = signed_or_stop(fields, signer)
+    print_whole(found, errors, BEGINNING)
+    print_to_sign(signed)
+    how = Sending(kafka, "escalations", "escalation_id", wait, yes=yes, as_json=as_json)
+    send_review(signed, how, said["decision"])
+
+
+def _listed(one: Escalated, now: int) -> dict[str, Any]:
+    return {
+        **one.opened.model_dump(mode="json", by_alias=True),
+        **one.turn,
+        "approvals": one.approvals,
+        "expires_in_ms": milliseconds_of(one.opened.expires_at) - now,
+    }

@@ -1,0 +1,199 @@
+"""`sluice escalations grant` and `revoke`: what an agent may do without asking again, and its end."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+from uuid import uuid4
+
+import orjson
+import typer
+
+from sluice.cli.ledger.escalated_actions import given_grant, line, now_ms, whole
+from sluice.cli.ledger.held_memories import asked, connected
+from sluice.cli.ledger.quarantine_review import Sending, send_review, signed_or_stop
+from sluice.cli.output import WRONG, errors, shown, span_ms, stop
+from sluice.cli.policy.control_topics import folded_or_stop, publish_values
+from sluice.cli.policy.key_files import private_keys_or_stop
+from sluice.core.actions.standing_grants import OF_REGISTRY, condition_of
+from sluice.core.foundation.arrival import coordinates_of, escalation_id
+from sluice.core.foundation.clock import rfc3339
+from sluice.core.foundation.errors import BundleError, RegistryError
+from sluice.core.registry.agent_grants import LONGEST_GRANT_MS, MOST_USES
+from sluice.core.trust.signing import checked_entries, signed_entries
+from sluice_topics.catalog import ACTIONS, REGISTRY, RETRIEVALS
+
+if TYPE_CHECKING:
+    from sluice.adapters.kafka.kafka_quarantine import KafkaQuarantine
+    from sluice.cli.ledger.escalated_actions import Escalated
+    from sluice.core.registry.keys import SigningKey
+    from sluice.core.registry.registry_entries import EntryFile
+
+KIND = "agent_grant"
+Subject = Annotated[
+    str,
+    typer.Argument(metavar="ESCALATION", help="As `list` shows it, or partition:offset of its action: 3:17."),
+]
+Approver = Annotated[str, typer.Option("--as", metavar="APPROVER", help="Your id in the registry.")]
+Key = Annotated[Path, typer.Option(metavar="PEM", help="Your private key, to sign with.")]
+Why = Annotated[str, typer.Option(help="Why; it stays in the ledger.")]
+Yes = Annotated[bool, typer.Option("--yes", help="Sign without asking.")]
+Wait = Annotated[float, typer.Option(min=0.1, metavar="S", help="Wait this long for the outcome.")]
+GrantWhen = Annotated[
+    str | None,
+    typer.Option(metavar="CEL", help="The grant holds for actions of which this is true (docs/rules.md)."),
+]
+
+
+def _entry_or_stop(found: Escalated, bounds: dict[str, Any], span_ms: int) -> EntryFile:
+    """The registry entry of a grant to the agent of an escalated action; `bounds`: uses, when, approver_id
+    and justification."""
+    if found.action is None:
+        stop(f"its tool cannot be read: {found.no_action}")
+    if not 0 < span_ms <= LONGEST_GRANT_MS:
+        stop("a grant is for at most 30 days", WRONG)
+    try:
+        condition_of(bounds["when"] or "true")
+    except BundleError as error:
+        stop(f"--when: {error}", WRONG)
+    spec = {
+        "tenant_id": found.opened.tenant_id,
+        "agent_id": found.opened.agent_id,
+        "tool": orjson.loads(found.action)["toolName"],
+        "expires_at": rfc3339(now_ms() + span_ms),
+        **bounds,
+    }
+    return _checked({"kind": KIND, "id": f"grant-{uuid4()}", "revision": 1, "spec": spec})
+
+
+def _publish_entry(entry: EntryFile, key: SigningKey, *, yes: bool) -> None:
+    """Show an entry, ask, sign it, publish it, and tell whether it is in force."""
+    line(f"to be signed: {shown(entry.kind)} {shown(entry.id)}@{entry.revision}", errors)
+    for name, value in entry.spec.items():
+        if value is not None:
+            line(f"  {name}: {shown(value)}", errors)
+    if not yes:
+        typer.confirm("Sign and publish this?", abort=True, err=True)
+    publish_values(signed_entries([entry], [key], separately=True), REGISTRY, as_json=False)
+
+
+def _revoke_entry(grant_id: str, key: SigningKey, justification: str, *, yes: bool) -> None:
+    """Publish the next revision of an agent's grant, which ends it."""
+    name = grant_id.removeprefix(OF_REGISTRY).rpartition("@")[0]
+    said = [one for one in folded_or_stop(REGISTRY).entries.values() if one.key.startswith(f"{KIND}/{name}@")]
+    if not said:
+        stop(f"no grant was given under {grant_id}", WRONG)
+    newest = max(said, key=lambda one: one.said.revision)
+    spec = {**newest.document["spec"], "active": False, "justification": justification}
+    entry = {"kind": KIND, "id": name, "revision": newest.said.revision + 1, "spec": spec}
+    _publish_entry(_checked(entry), key, yes=yes)
+
+
+def _revoke_of_session(
+    kafka: KafkaQuarantine, grant_id: str, said: dict[str, Any], key: SigningKey, wait: float, *, yes: bool
+) -> None:
+    """Sign and publish the review that ends a grant for one session. `said`: approver_id, justification."""
+    given = asked(given_grant(kafka, grant_id))
+    if given is None:
+        stop(f"no grant was given under {grant_id}", WRONG)
+    fields = {
+        "subject_id": given.grant_id,
+        "session_id": given.session_id,
+        "digest": given.grant_digest,
+        "decision": "deny",
+        **said,
+    }
+    signed = signed_or_stop(fields, key)
+    line(f"grant {shown(given.grant_id)}: {shown(given.tool)} for {shown(given.agent_id)}", errors)
+    send_review(signed, Sending(kafka, "escalations", "grant_id", wait, yes=yes), "revoke it")
+
+
+def revoke(
+    grant: Annotated[str, typer.Argument(metavar="GRANT", help="The grant's id, as the ledger has it.")],
+    *,
+    approver: Approver,
+    key: Key,
+    justification: Why,
+    yes: Yes = False,
+    wait: Wait = 30,
+) -> None:
+    """Revoke a standing grant: from the next action on, a person is asked.
+
+    A grant for all sessions ends in every worker within a second.
+
+    Exit codes: 0 revoked; 1 it was refused, or the grant is unknown; 2
+    could not do it, or no answer came in time.
+    """
+    (signer,) = private_keys_or_stop([key])
+    if grant.startswith(OF_REGISTRY):
+        _revoke_entry(grant, signer, justification, yes=yes)
+        return
+    said = {"approver_id": approver, "justification": justification}
+    _revoke_of_session(connected(), grant, said, signer, wait, yes=yes)
+
+
+def grant_command(  # noqa: PLR0913 - the command's options
+    escalation: Subject,
+    *,
+    approver: Approver,
+    key: Key,
+    justification: Why,
+    uses: Annotated[int, typer.Option(min=1, max=MOST_USES, help="How often, over all sessions.")],
+    span: Annotated[str, typer.Option("--for", metavar="SPAN", help="How long: 30m, 8h, 2d.")] = "1h",
+    when: GrantWhen = None,
+    yes: Yes = False,
+) -> None:
+    """Let the agent of an escalated action use its tool in all its sessions.
+
+    The command publishes a registry entry, signed by you; it does not
+    answer the escalation itself. Every gate still judges each action, and
+    each use is in the ledger. The uses are shared out evenly over the
+    partitions: one that has used its share asks a person again. There is no
+    grant for T4. `revoke` ends it.
+
+    Exit codes: 0 it is in force, 1 it is refused or not valid, 2 could
+    not do it.
+
+    Example: sluice escalations grant 3:17 --as ann --key ann.pem --uses 80
+    --for 8h --justification "the refunds of the recall"
+    """
+    (signer,) = private_keys_or_stop([key])
+    found = found_or_stop(connected(), escalation)
+    bounds = {"uses": uses, "when": when, "approver_id": approver, "justification": justification}
+    _publish_entry(_entry_or_stop(found, bounds, span_or_stop(span)), signer, yes=yes)
+
+
+def _name_or_stop(given: str) -> str:
+    whole = given if given.count(":") > 1 else f"{ACTIONS}:{given}"
+    try:
+        topic, partition, offset = coordinates_of(whole)
+    except ValueError as error:
+        stop(f"{error}. Ids of escalations are like {escalation_id(f'{ACTIONS}:3:17')}")
+    if topic not in (ACTIONS, RETRIEVALS):
+        stop(f"no escalation of an action or a retrieval: {given} is of {topic}", WRONG)
+    return escalation_id(f"{topic}:{partition}:{offset}")
+
+
+def found_or_stop(kafka: KafkaQuarantine, given: str) -> Escalated:
+    """The escalation that was named; an unknown one ends the command."""
+    name = _name_or_stop(given)
+    found = asked(whole(kafka, name))
+    if found is None:
+        stop(f"nothing was escalated under {name}", WRONG)
+    return found
+
+
+def span_or_stop(span: str) -> int:
+    """The ms of a span as it was typed; another text ends the command."""
+    found = span_ms(span)
+    if found is None:
+        stop(f"no span: {span}. Give a number and a unit: 30s, 10m, 1h, 2d")
+    return found
+
+
+def _checked(entry: dict[str, Any]) -> EntryFile:
+    try:
+        (checked,) = checked_entries(orjson.dumps({"entries": [entry]}))
+    except RegistryError as error:
+        stop(str(error), WRONG)
+    return checked

@@ -1,0 +1,260 @@
+"""Held memories for the verbs of `sluice quarantine`: read from the ledger, and shown on the screen."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from rich.text import Text
+
+from sluice.adapters.kafka.kafka_named import meanings
+from sluice.adapters.kafka.kafka_quarantine import KafkaQuarantine, event_of
+from sluice.adapters.kafka.kafka_read import KafkaUnreachable, UnknownTopics
+from sluice.cli.output import (
+    WRONG,
+    console,
+    quoted,
+    settings_or_stop,
+    shown,
+    span,
+    stop,
+    stop_unknown_topics,
+    visible,
+)
+from sluice.core.foundation.arrival import coordinates_of, memory_id
+from sluice.core.foundation.clock import milliseconds_of
+from sluice.core.memory.memory_context import digest_of
+from sluice.core.reports.ledger_values import NotInLedgerError, Waiting, decision_in
+from sluice.ports import PortUnavailable
+from sluice.settings import real_names
+from sluice_topics.catalog import MEMORY_WRITES
+from sluice_topics.record_reading import Unreadable, read
+from sluice_topics.records import (
+    MemoryDecision,
+    ProposedMemoryWrite,
+    QuarantineApproved,
+    QuarantineEntered,
+    QuarantineEvicted,
+    QuarantineExpired,
+    QuarantineRejected,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine, Sequence
+
+    from rich.console import Console
+
+    from sluice.adapters.kafka.kafka_quarantine import Place
+    from sluice.core.reports.ledger_values import Event
+    from sluice_topics.records.base import DelegateSeen
+    from sluice_topics.records.memory import MemoryFinding
+
+T = TypeVar("T")
+
+WORDS: dict[type[Any], str] = {
+    QuarantineEntered: "waiting",
+    QuarantineApproved: "approved",
+    QuarantineRejected: "rejected",
+    QuarantineExpired: "expired",
+    QuarantineEvicted: "evicted",
+}
+NEVER_HELD = "never held"
+
+
+@dataclass(frozen=True, slots=True)
+class Life:
+    """Of one memory. `content` None: see `no_content`."""
+
+    memory_id: str
+    decision: MemoryDecision | None
+    events: tuple[Event, ...]
+    content: str | None
+    no_content: str
+
+    @property
+    def state(self) -> str:
+        """A word: how it stands, or how it ended."""
+        return WORDS[type(self.events[-1])] if self.events else NEVER_HELD
+
+    @property
+    def entered(self) -> QuarantineEntered | None:
+        """The event by which it waits; None where it does not."""
+        last = self.events[-1] if self.events else None
+        return last if isinstance(last, QuarantineEntered) else None
+
+
+def connected() -> KafkaQuarantine:
+    """To the installation of the settings."""
+    settings = settings_or_stop()
+    return KafkaQuarantine(settings.kafka.bootstrap_servers, real_names(settings))
+
+
+def asked(question: Coroutine[Any, Any, T]) -> T:
+    """The answer; what cannot be read ends the command."""
+    try:
+        return asyncio.run(question)
+    except UnknownTopics as error:
+        stop_unknown_topics(error)
+    except KafkaUnreachable as error:
+        stop(f"the broker does not answer: {error}. `sluice broker start` starts one.")
+    except NotInLedgerError as error:
+        stop(f"{error}. `sluice ledger verify` says what is wrong with the ledger.")
+
+
+async def waiting(kafka: KafkaQuarantine) -> list[QuarantineEntered]:
+    """What is held now, the oldest first."""
+    held = Waiting()
+    async for record in kafka.events():
+        held.take(event_of(record))
+    return list(held)
+
+
+def place_or_stop(given: str) -> Place:
+    """Where the input of a memory lies. A person may leave out what is always the same: 3:17."""
+    whole = given if given.count(":") > 1 else f"{MEMORY_WRITES}:{given}"
+    try:
+        place = coordinates_of(whole)
+    except ValueError:
+        place = _place_of_write_or_stop(given)
+    if place[0] != MEMORY_WRITES:
+        stop(f"no id of a memory: {given} is of {place[0]}", WRONG)
+    return place
+
+
+def _place_of_write_or_stop(name: str) -> Place:
+    """Where the write lies that its caller named so; several of one name end the command."""
+    kafka = settings_or_stop().kafka
+    (meant,) = asked(meanings(kafka.bootstrap_servers, kafka.topic_prefix, [name]))
+    if not meant.decisions:
+        like = memory_id(f"{MEMORY_WRITES}:3:17")
+        stop(f"{name}: {meant.why}. Ids of memories are like {like}")
+    if len(meant.decisions) > 1:
+        stop(f"{name} names several decisions: {', '.join(meant.decisions)}")
+    return coordinates_of(meant.decisions[0])
+
+
+async def life(kafka: KafkaQuarantine, place: Place) -> Life:
+    """All that topics hold of the memory whose input lies there."""
+    name = memory_id(":".join(map(str, place)))
+    events = tuple([event async for event in _events(kafka, name)])
+    since_ms = milliseconds_of(events[0].entered_at) if events else 0
+    raw = await kafka.decision(name, place[1], since_ms)
+    decision = None if raw is None else decision_in(raw)
+    if decision is None and not events:
+        return Life(name, None, (), None, "nothing was decided on it")
+    digest = decision.content_digest if decision else events[0].content_digest
+    content, no_content = await _content(kafka, place, digest)
+    return Life(name, decision, events, content, no_content)
+
+
+async def _events(kafka: KafkaQuarantine, name: str) -> Any:
+    async for record in kafka.events():
+        if name.encode() in (record.value or b""):
+            event = event_of(record)
+            if event.memory_id == name:
+                yield event
+
+
+async def _content(kafka: KafkaQuarantine, place: Place, digest: str | None) -> tuple[str | None, str]:
+    """The content, or None and why. Only what the digest names is the content that was decided on."""
+    try:
+        write = read(ProposedMemoryWrite, await kafka.content(place))
+    except PortUnavailable as error:
+        return None, str(error)
+    if isinstance(write, Unreadable):
+        return None, f"the input is no memory write: {write.message}"
+    if digest is not None and digest_of(write.content) != digest:
+        return None, "what lies there is not what was decided on: its digest is another"
+    return write.content, ""
+
+
+_COLOURS = {"waiting": "yellow", "approved": "green", "rejected": "red", "expired": "red", "evicted": "red"}
+SHOWN = 4000
+"""Characters of a content on the screen; `--json` has all."""
+
+
+def left(expires_at: str, now_ms: int) -> str:
+    """How long a memory still waits, or since when it is over."""
+    ms = milliseconds_of(expires_at) - now_ms
+    return f"expires in {span(ms)}" if ms > 0 else f"over since {span(-ms)}"
+
+
+def print_waiting(held: Sequence[QuarantineEntered], now_ms: int) -> None:
+    """Two lines each, and how many they are."""
+    for one in held:
+        _line(f"[bold]{shown(one.memory_id)}[/] trust {one.trust:.3f}, {left(one.expires_at, now_ms)}")
+        _line(f"  {_whose(one)}: {shown(one.reason)}")
+    _line(f"{len(held)} held" if held else "[green]Nothing is held.[/]")
+
+
+def print_life(life: Life, now_ms: int, *, to: Console = console, most: int = SHOWN) -> None:
+    """State, whose it is, score, findings, events, content."""
+    waits = "" if life.entered is None else f", {left(life.entered.expires_at, now_ms)}"
+    state = f"[{_COLOURS.get(life.state, 'white')}]{life.state}[/]{waits}"
+    _line(f"[bold]{shown(life.memory_id)}[/] {state}", to)
+    if life.events:
+        _line(f"  {_whose(life.events[0])}, write {shown(life.events[0].write_id)}", to)
+    if life.decision is not None:
+        _print_decision(life.decision, to)
+    for event in life.events:
+        _line(_event(event), to)
+    _print_content(life, to, most)
+
+
+def _print_decision(decision: MemoryDecision, to: Console) -> None:
+    _line(f"  {decision.decided_at} decided: [bold]{decision.action}[/], {shown(decision.reason)}", to)
+    score = decision.trust_score
+    if score is not None:
+        _line(f"  trust {score.total:.3f}, without caps {score.uncapped:.3f}", to)
+    if score is not None and score.dimensions is not None:
+        named = score.dimensions.model_dump(by_alias=True)
+        _line("    " + ", ".join(f"{name} {value:.3f}" for name, value in named.items()), to)
+    for cap in [] if score is None else score.caps:
+        _line(f"    at most {cap.value:.3f}: {shown(cap.by)}", to)
+    for fault in decision.quality_faults:
+        _line(f"  quality: {shown(fault.field)}: {shown(fault.problem)}", to)
+    for finding in decision.findings:
+        _line(_finding(finding), to)
+
+
+def _finding(one: MemoryFinding) -> str:
+    framed = ", framed" if one.framed else ""
+    field = "" if one.field is None else f"in {shown(one.field)}, "
+    where = f"{field}{shown(one.form)} {one.start}-{one.end}{framed}"
+    return f"  {one.weight} [bold]{shown(one.id)}[/] ({shown(one.kind)}, {where}): {shown(one.reason)}"
+
+
+def _event(event: Event) -> str:
+    word = "entered" if isinstance(event, QuarantineEntered) else WORDS[type(event)]
+    if isinstance(event, QuarantineApproved | QuarantineRejected):
+        why = f"by {event.approver_id}{through(event.delegate)}: {event.justification}"
+    else:
+        why = f"{event.reason}, {event.by}" if isinstance(event, QuarantineEvicted) else event.reason
+    return f"  {event.decided_at} {word}: {shown(why)}"
+
+
+def through(delegate: DelegateSeen | None) -> str:
+    """How a person answered who has no key there: by which channel, and which delegate signed."""
+    return "" if delegate is None else f" ({delegate.channel}, through {delegate.id})"
+
+
+def _whose(event: Event) -> str:
+    source = f"source {shown(event.source_id)} ({event.source_type})"
+    return (
+        f"tenant {shown(event.tenant_id)}, agent {shown(event.agent_id)}, "
+        f"session {shown(event.session_id)}, {source}"
+    )
+
+
+def _print_content(life: Life, to: Console, most: int) -> None:
+    if life.content is None:
+        to.print(Text.assemble(("  no content: ", "red"), visible(life.no_content)), soft_wrap=True)
+        return
+    digest = life.decision.content_digest if life.decision else life.events[0].content_digest
+    _line(f"  content, {len(life.content)} characters, {digest}:", to)
+    to.print(quoted(life.content, most), soft_wrap=True, highlight=False)
+
+
+def _line(text: str, to: Console = console) -> None:
+    to.print(text, soft_wrap=True, highlight=False)

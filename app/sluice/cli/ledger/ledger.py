@@ -1,0 +1,169 @@
+"""`sluice ledger verify | export`: is the ledger what the workers wrote?"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import asdict
+from pathlib import Path  # noqa: TC003 - Typer reads the annotations
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+
+import typer
+from rich.table import Table
+
+from sluice.adapters.kafka.kafka_ledger import located, read_ledger, verify_ledger
+from sluice.adapters.kafka.kafka_read import KafkaUnreachable, UnknownTopics
+from sluice.cli.output import (
+    WELL,
+    WRONG,
+    errors,
+    print_json,
+    print_parts,
+    settings_or_stop,
+    shown,
+    stop,
+    stop_unknown_topics,
+)
+from sluice.verifier.export import NotAnExport, from_lines, to_line
+from sluice.verifier.verify import verify
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Iterator
+
+    from rich.console import RenderableType
+
+    from sluice.adapters.kafka.kafka_read import StoredRecord
+    from sluice.verifier.ledger_findings import LedgerFinding, Report
+
+SHOWN = 50
+"""Findings on the screen; `--json` has all."""
+
+
+def report_fields(report: Report) -> dict[str, Any]:
+    """The report as JSON: {intact, records, partitions: {number: summary}, findings: [finding]}."""
+    return {
+        "intact": report.intact,
+        "records": report.records,
+        "partitions": {str(number): asdict(summary) for number, summary in report.partitions.items()},
+        "findings": [asdict(finding) for finding in report.findings],
+    }
+
+
+def report_parts(report: Report) -> Iterator[RenderableType]:
+    """A table of the partitions, the findings, and one sentence."""
+    yield _partitions(report)
+    if report.findings:
+        yield _findings(report.findings[:SHOWN])
+    yield _sentence(report)
+
+
+def _partitions(report: Report) -> Table:
+    table = Table("partition", "records", "first", "last", title="Ledger")
+    table.add_column("head", overflow="fold")
+    for number, summary in report.partitions.items():
+        cells = (number, summary.records, summary.first or "-", summary.last or "-", summary.head or "-")
+        table.add_row(*(shown(cell) for cell in cells))
+    return table
+
+
+def _findings(findings: tuple[LedgerFinding, ...]) -> Table:
+    table = Table(title="Findings")
+    for heading in ("finding", "partition", "sequence", "topic", "offset", "what is wrong"):
+        table.add_column(heading, overflow="fold")
+    for each in findings:
+        cells = (each.code, each.partition, each.sequence, each.topic, each.offset, each.message)
+        table.add_row(*("-" if cell in (None, "") else shown(cell) for cell in cells))
+    return table
+
+
+def _sentence(report: Report) -> str:
+    if not report.records:
+        return "[yellow]The ledger holds no record: nothing was decided, or nothing was left.[/]"
+    if report.intact:
+        return f"[green]Intact:[/] {report.records} records in {len(report.partitions)} chains."
+    total = len(report.findings)
+    rest = f" The first {SHOWN} are shown; --json has all." if total > SHOWN else ""
+    return f"[bold red]Not intact:[/] {total} findings in {report.records} records.{rest}"
+
+
+T = TypeVar("T")
+
+cli = typer.Typer(name="ledger", no_args_is_help=True, help="Verify the ledger, or export it for an auditor.")
+
+
+@cli.command(name="verify")
+def verify_command(
+    from_: Annotated[
+        Path | None, typer.Option("--from", metavar="FILE", help="An export instead of the broker.")
+    ] = None,
+    *,
+    json: Annotated[bool, typer.Option("--json", help="One JSON object instead of tables.")] = False,
+) -> None:
+    """Check every ledger record: hashes, links, numbers, places, ids.
+
+    It reads the committed records of the ledger's topics, up to the ends
+    that they have at the start. It shares no code with the worker.
+
+    Exit codes: 0 intact, 1 something is wrong (each finding says what and
+    where), 2 could not be read.
+
+    A chain alone does not show a cut-off tail, or a chain that someone with
+    write access computed again as a whole. Compare the printed heads with
+    heads that you noted earlier.
+
+    Example: sluice ledger verify --json | jq .findings
+    """
+    report = _of_broker() if from_ is None else _of_file(from_)
+    if json:
+        print_json(report_fields(report))
+    else:
+        print_parts(report_parts(report))
+    raise typer.Exit(WELL if report.intact else WRONG)
+
+
+@cli.command(name="export")
+def export_command(
+    file: Annotated[Path, typer.Argument(help="The file to write; it must not exist.")],
+) -> None:
+    """Write every ledger record to FILE, to verify without the broker.
+
+    One JSON object a line: topic, partition, offset, timestamp (ms), key
+    (base64) and value (the record's text).
+
+    Example: sluice ledger export ledger.jsonl && sluice ledger verify --from ledger.jsonl
+    """
+    try:
+        with file.open("x", encoding="utf-8") as out:
+            kafka = settings_or_stop().kafka
+            reading = read_ledger(
+                kafka.bootstrap_servers, kafka.topic_prefix, lambda record: _write(out.write, record)
+            )
+            count = _or_stop(reading)
+    except OSError as error:
+        stop(f"cannot write {file}: {error.strerror}")
+    errors.print(f"{count} records written to {file}", soft_wrap=True)
+
+
+def _write(write: Callable[[str], int], record: StoredRecord) -> None:
+    write(to_line(located(record), record.timestamp_ms) + "\n")
+
+
+def _of_file(file: Path) -> Report:
+    try:
+        with file.open("rb") as lines:
+            return verify(from_lines(lines))
+    except (OSError, NotAnExport) as error:
+        stop(f"cannot read {file}: {error}")
+
+
+def _of_broker() -> Report:
+    kafka = settings_or_stop().kafka
+    return _or_stop(verify_ledger(kafka.bootstrap_servers, kafka.topic_prefix))
+
+
+def _or_stop(reading: Coroutine[None, None, T]) -> T:
+    try:
+        return asyncio.run(reading)
+    except UnknownTopics as error:
+        stop_unknown_topics(error)
+    except KafkaUnreachable as error:
+        stop(f"cannot read the ledger: {error}")

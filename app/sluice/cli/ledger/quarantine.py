@@ -1,0 +1,271 @@
+"""`sluice quarantine`: what waits for a reviewer, one memory whole, reviews, statistics.
+
+Statistics of the memory gate on the screen and as JSON, by tenant or by agent.
+"""
+
+from __future__ import annotations
+
+import time
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+
+import typer
+from rich.table import Table
+
+from sluice.cli.ledger.held_memories import (
+    asked,
+    connected,
+    life,
+    place_or_stop,
+    print_life,
+    print_waiting,
+    waiting,
+)
+from sluice.cli.ledger.quarantine_review import Memory, review
+from sluice.cli.output import WELL, WRONG, print_json, print_parts, shown, stop
+from sluice.core.foundation.clock import milliseconds_of
+from sluice.core.reports.memory_recount import behind, differences, summed
+from sluice.core.state.statistics import NOTHING, Statistics
+from sluice.stream.engine.outbox import live_statistics
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rich.console import RenderableType
+
+    from sluice.adapters.kafka.kafka_quarantine import KafkaQuarantine
+    from sluice.cli.ledger.held_memories import Life
+    from sluice.core.reports.memory_recount import Behind, Counts, LiveCounts, StatisticsDifference
+    from sluice.core.state.statistics import Whose
+    from sluice_topics.records import QuarantineEntered
+
+
+HEADINGS = tuple(NOTHING.fields())
+
+
+class By(StrEnum):
+    """Whose numbers stand in one row."""
+
+    tenant = "tenant"
+    agent = "agent"
+
+
+class LedgerCounts(NamedTuple):
+    """The ledger's own numbers, and where the workers' are others."""
+
+    counts: Counts
+    differences: list[StatisticsDifference]
+    behind: list[Behind]
+
+    @property
+    def equal(self) -> bool:
+        """Whether the workers keep what the ledger says."""
+        return not (self.differences or self.behind)
+
+
+class GateCounts(NamedTuple):
+    """`recounted` None: no recount was asked for."""
+
+    live: Counts
+    recounted: LedgerCounts | None = None
+
+    @property
+    def overall(self) -> Statistics:
+        """Over all partitions, tenants and agents, as the workers keep them."""
+        return _overall(self.live)
+
+    @property
+    def equal(self) -> bool:
+        """Whether no recount differs from what the workers keep."""
+        return self.recounted is None or self.recounted.equal
+
+
+def _named(by: By, whose: Whose) -> tuple[str, ...]:
+    return (whose.tenant,) if by is By.tenant else (whose.tenant, whose.agent)
+
+
+def _rows(counts: Counts, by: By) -> dict[tuple[str, ...], Statistics]:
+    return dict(sorted(summed(counts, lambda whose: _named(by, whose)).items()))
+
+
+def _overall(counts: Counts) -> Statistics:
+    return summed(counts, lambda _: None).get(None, NOTHING)
+
+
+def counted_fields(counted: GateCounts, by: By) -> dict[str, Any]:
+    """As JSON: {by, rows, overall}, and {recount, differences, behind} where they were asked for."""
+    fields = {"by": by.value, **_counts(counted.live, by)}
+    if counted.recounted is not None:
+        fields["recount"] = _counts(counted.recounted.counts, by)
+        fields["differences"] = [_difference(one) for one in counted.recounted.differences]
+        fields["behind"] = [one._asdict() for one in counted.recounted.behind]
+    return fields
+
+
+def _difference(one: StatisticsDifference) -> dict[str, Any]:
+    both = {"live": one.live.fields(), "recounted": one.recounted.fields()}
+    return {"partition": one.partition, **one.whose._asdict(), **both}
+
+
+def _counts(counts: Counts, by: By) -> dict[str, Any]:
+    names = ("tenant", "agent")
+    rows = [
+        {**dict(zip(names, name, strict=False)), **one.fields()} for name, one in _rows(counts, by).items()
+    ]
+    return {"rows": rows, "overall": _overall(counts).fields()}
+
+
+def counted_parts(counted: GateCounts, by: By) -> Iterator[RenderableType]:
+    """A table of each side, and every difference."""
+    yield _table(counted.live, by, "as the workers keep them")
+    if counted.recounted is None:
+        return
+    yield _table(counted.recounted.counts, by, "as the ledger has them")
+    for one in counted.recounted.differences:
+        message = f"partition {one.partition}, {one.whose.tenant} {one.whose.agent}"
+        yield f"[bold red]differs:[/] {shown(message)}: live {tuple(one.live)}, ledger {tuple(one.recounted)}"
+    for lost in counted.recounted.behind:
+        ends = f"the state ends at sequence {lost.state}, the ledger at {lost.ledger}"
+        yield f"[bold red]behind:[/] partition {lost.partition}: {ends}"
+    if counted.recounted.equal:
+        yield "[green]The recount is equal.[/]"
+
+
+def _in_words(name: str) -> str:
+    """A wire name as words, which may stand on two lines: "current quarantine size"."""
+    return "".join(f" {sign.lower()}" if sign.isupper() else sign for sign in name)
+
+
+def _table(counts: Counts, by: By, title: str) -> Table:
+    names = ["tenant", "agent"] if by is By.agent else ["tenant"]
+    table = Table(title=title, box=None, pad_edge=False)
+    for name in names:
+        table.add_column(name, overflow="fold")
+    for name in HEADINGS:
+        table.add_column(_in_words(name), justify="right")
+    for whose, one in _rows(counts, by).items():
+        table.add_row(*(shown(part) for part in whose), *map(str, one))
+    table.add_row("[bold]overall[/]", *[""] * (len(names) - 1), *map(str, _overall(counts)))
+    return table
+
+
+def stats(
+    *,
+    by: Annotated[By, typer.Option(help="One row for each tenant or agent.")] = By.tenant,
+    recount: Annotated[
+        bool, typer.Option("--recount", help="Count the ledger's records too, and compare.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON value on standard output.")] = False,
+) -> None:
+    """Show how many writes were decided how, and how many wait.
+
+    The workers keep these numbers, and the command reads them from the
+    sessions' changelog. Repeated writes do not count. --recount reads
+    gate.memory.decisions and gate.quarantine up to the same moment of each
+    partition, so it may run while workers decide.
+
+    Exit codes: 0 shown, and equal if recounted; 1 the recount differs; 2
+    could not read.
+    """
+    counted = asked(count_gate(connected(), recount=recount))
+    if as_json:
+        print_json(counted_fields(counted, by))
+    else:
+        print_parts(counted_parts(counted, by))
+    raise typer.Exit(WELL if counted.equal else WRONG)
+
+
+async def count_gate(kafka: KafkaQuarantine, *, recount: bool) -> GateCounts:
+    """Read from the broker, with `recount` the ledger too. Raises KafkaUnreachable and UnknownTopics."""
+    live = await live_statistics(kafka.changelog())
+    return GateCounts(live.counts, await _recounted(kafka, live) if recount else None)
+
+
+async def _recounted(kafka: KafkaQuarantine, live: LiveCounts) -> LedgerCounts:
+    """What the ledger has beyond the state was written since: if so, the state has it by now too."""
+    anew = await kafka.recount(live.sequences)
+    lost = behind((await live_statistics(kafka.changelog())).sequences, anew.beyond) if anew.beyond else []
+    return LedgerCounts(anew.counts, differences(live.counts, anew.counts), lost)
+
+
+cli = typer.Typer(
+    name="quarantine",
+    no_args_is_help=True,
+    help="Memories that wait for a reviewer: list and show them, decide on one, count them. A quarantined "
+    "memory is a normal outcome of a write; without a review it expires.",
+)
+cli.command()(review)
+cli.command()(stats)
+AsJson = Annotated[bool, typer.Option("--json", help="One JSON value on standard output.")]
+
+
+@cli.command("list")
+def list_command(
+    *,
+    tenant: Annotated[str | None, typer.Option(help="Only this tenant's.")] = None,
+    agent: Annotated[str | None, typer.Option(help="Only what this agent wrote.")] = None,
+    session: Annotated[str | None, typer.Option(help="Only this session's.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show what is held now, the oldest first.
+
+    The command reads only gate.quarantine and shows the entries that have
+    not ended. "over since" marks a memory whose time is over but whose end
+    is not written yet; a review of it no longer counts.
+
+    Exit codes: 0 shown, also when nothing is held; 2 could not read.
+    """
+    criteria = {"tenant_id": tenant, "agent_id": agent, "session_id": session}
+    given = {name: value for name, value in criteria.items() if value is not None}
+    held = [
+        one
+        for one in asked(waiting(connected()))
+        if all(getattr(one, name) == value for name, value in given.items())
+    ]
+    now_ms = _now_ms()
+    if as_json:
+        print_json([_listed(one, now_ms) for one in held])
+    else:
+        print_waiting(held, now_ms)
+
+
+@cli.command()
+def show(memory: Memory, as_json: AsJson = False) -> None:
+    """Show one memory whole: decision, trust score, findings, events, content.
+
+    The command fetches the content from the input topic and checks it
+    against the digest in the ledger. It shows invisible characters as code
+    points, like <U+202E>.
+
+    Exit codes: 0 shown, 1 the id is unknown, 2 could not read.
+    """
+    found = asked(life(connected(), place_or_stop(memory)))
+    if found.decision is None and not found.events:
+        stop(f"nothing was decided under {found.memory_id}", WRONG)
+    if as_json:
+        print_json(_whole(found))
+    else:
+        print_life(found, _now_ms())
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def _listed(one: QuarantineEntered, now_ms: int) -> dict[str, Any]:
+    return {
+        **one.model_dump(mode="json", by_alias=True),
+        "expires_in_ms": milliseconds_of(one.expires_at) - now_ms,
+    }
+
+
+def _whole(found: Life) -> dict[str, Any]:
+    decision = found.decision
+    return {
+        "memory_id": found.memory_id,
+        "state": found.state,
+        "decision": None if decision is None else decision.model_dump(mode="json", by_alias=True),
+        "events": [event.model_dump(mode="json", by_alias=True) for event in found.events],
+        "content": found.content,
+        "no_content": found.no_content or None,
+    }

@@ -1,0 +1,220 @@
+"""A record in one line for people, in columns on a terminal, or as one JSON value for programs."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from rich.text import Text
+
+from sluice.cli.ledger import retrieval_line
+from sluice.cli.output import shown, visible
+from sluice.core.decide.kinds import KINDS
+
+if TYPE_CHECKING:
+    from sluice.adapters.kafka.kafka_read import StoredRecord
+
+COLOURS = retrieval_line.COLOURS | {
+    "allowed": "green",
+    "denied": "bold red",
+    "needs_human": "yellow",
+    "allow": "green",
+    "reject": "bold red",
+    "quarantine": "yellow",
+    "quarantine_entered": "yellow",
+    "quarantine_approved": "green",
+    "quarantine_rejected": "red",
+    "quarantine_expired": "red",
+    "quarantine_evicted": "red",
+}
+_SUBJECTS = ("item_id", *dict.fromkeys(kind.subject for kind in reversed(KINDS)), "subject", "dead_letter_id")
+"""The first of these fields that a record has names what it is about: of an item's decision, which names its
+request too, the item; of a decision on a memory, which names the write too, the memory."""
+_REASONS = (
+    "blockReason",
+    "reason",
+    "message",
+    "toolName",
+    "tool_name",
+    "rows_affected",
+    "decision",
+    "justification",
+    "content",
+)
+_DECISION = "sluice/memory_decision/v1"
+LONGEST = 80
+"""Characters of a memory's content in its line."""
+
+
+LONGEST_LINE = 16_384
+"""Characters of a JSON line, unless all of it is asked for."""
+LONGEST_TEXT = 256
+"""Characters of each text in a line that would be longer."""
+_NARROW = 100
+"""Columns of a terminal below which a line does without the topic."""
+
+
+class RecordLine(NamedTuple):
+    """What a line says of a record; texts are as the record has them, not escaped."""
+
+    time: str
+    place: str
+    topic: str
+    session: str
+    subject: str
+    word: str
+    again: str
+    reason: str
+
+
+def as_json(record: StoredRecord, topic: str, *, whole: bool = True) -> dict[str, Any]:
+    """{topic, partition, offset, timestamp (ms), key, value}; a value that is not JSON comes as text.
+
+    Unless `whole`, a long record's texts are cut and `cut` says so: one line of a watch may be 4 MB.
+    """
+    value = _parsed(record.value)
+    fields = {
+        "topic": topic,
+        "partition": record.partition,
+        "offset": record.offset,
+        "timestamp": record.timestamp_ms,
+        "key": _text(record.key),
+        "value": value,
+    }
+    if whole or len(json.dumps(value)) <= LONGEST_LINE:
+        return fields
+    shorter = _shortened(value)
+    if isinstance(shorter, dict) and len(json.dumps(shorter)) > LONGEST_LINE:
+        shorter = {name: one for name, one in shorter.items() if not isinstance(one, list | dict)}
+    return {**fields, "value": shorter, "cut": True}
+
+
+def _shortened(value: Any) -> Any:
+    if isinstance(value, str) and len(value) > LONGEST_TEXT:
+        return f"{value[:LONGEST_TEXT]}… {len(value) - LONGEST_TEXT} characters more"
+    if isinstance(value, dict):
+        return {name: _shortened(one) for name, one in value.items()}
+    return [_shortened(one) for one in value] if isinstance(value, list) else value
+
+
+def as_line(record: StoredRecord, topic: str) -> str:
+    """Time, topic, session, subject, verdict, gate and reason, as far as the record has them; rich markup.
+
+    Of a retrieved item its outcome, flags and reason; a body is never shown.
+    """
+    line = line_of(record, topic)
+    head = f"[dim]{line.time} {line.place}[/] {shown(line.topic):<16}"
+    if not line.word:
+        return f"{head} {shown(line.session)} [red]{shown(line.reason)}[/]"
+    rest = f"{shown(line.session)} {shown(line.subject)} {_coloured(line.word)}{line.again}"
+    return f"{head} {rest} {shown(line.reason)}".rstrip()
+
+
+def as_columns(record: StoredRecord, topic: str, width: int) -> Text:
+    """The same in columns that hold in `width` characters; what is too long ends in "…"."""
+    line = line_of(record, topic)
+    word = line.word + line.again or "unreadable"
+    session, subject = _flexible(width)
+    columns = [(line.time[:8], 8, "dim"), (line.place, 7, "dim")]
+    columns += [(line.topic, 11, "dim")] if width >= _NARROW else []
+    columns += [
+        (word, 12, COLOURS.get(line.word, "")),
+        (line.session, session, ""),
+        (line.subject, subject, ""),
+    ]
+    found = Text(no_wrap=True, overflow="ellipsis")
+    for value, wide, style in columns:
+        cell = visible(value)
+        cell.stylize(style)
+        cell.truncate(wide, overflow="ellipsis", pad=True)
+        found += cell + Text(" ")
+    found += visible(line.reason)
+    found.truncate(width, overflow="ellipsis")
+    return found
+
+
+def heading(width: int) -> Text:
+    """The columns' names."""
+    session, subject = _flexible(width)
+    names = [("time", 8), ("place", 7), *([("topic", 11)] if width >= _NARROW else []), ("decided", 12)]
+    names += [("session", session), ("about", subject), ("why", 0)]
+    return Text(" ".join(f"{name:<{wide}}" for name, wide in names).rstrip(), style="bold")
+
+
+def _flexible(width: int) -> tuple[int, int]:
+    """How wide the columns of session and subject are."""
+    return max(8, width // 8), max(12, width // 5)
+
+
+def line_of(record: StoredRecord, topic: str) -> RecordLine:
+    """The line of a record; `word` is empty if the record is not a JSON object."""
+    fields = _parsed(record.value)
+    time = datetime.fromtimestamp(record.timestamp_ms / 1000, UTC).strftime("%H:%M:%S.%f")[:-3]
+    place, short = f"{record.partition}/{record.offset}", topic.removeprefix("gate.")
+    if not isinstance(fields, dict):
+        size = len(record.value or b"")
+        key = _text(record.key) or "-"
+        return RecordLine(time, place, short, key, "", "", "", f"not a JSON object, {size} bytes")
+    session = str(fields.get("session_id") or "-")
+    subject = str(_first(fields, _SUBJECTS) or "-")
+    word, reason = retrieval_line.describe_record(fields) or (_kind(fields), _reason(fields))
+    again = " (again)" if fields.get("duplicate_of") else ""
+    return RecordLine(time, place, short, session, subject, word, again, reason)
+
+
+def _coloured(word: str) -> str:
+    colour = COLOURS.get(word)
+    return shown(word) if colour is None else f"[{colour}]{shown(word)}[/]"
+
+
+def _kind(fields: dict[str, Any]) -> str:
+    """What was decided, or what kind of record it is."""
+    verdict, schema = fields.get("verdict"), fields.get("schema")
+    if isinstance(verdict, str):
+        return verdict
+    if schema == _DECISION:
+        return str(fields.get("action"))
+    return schema.split("/")[1] if isinstance(schema, str) and "/" in schema else ""
+
+
+def _reason(fields: dict[str, Any]) -> str:
+    reason = _first(fields, _REASONS)
+    before = [gate.get("gate") for gate in _gates(fields) if gate.get("passed") is False][-1:]
+    before += [fields[name] for name in ("approver_id", "how") if fields.get(name) is not None]
+    said = "" if reason is None else str(reason)
+    if reason is fields.get("content") and len(said) > LONGEST:
+        said = said[:LONGEST] + "…"
+    return _trust(fields) + ": ".join(str(part) for part in [*before, said] if part)
+
+
+def _trust(fields: dict[str, Any]) -> str:
+    score = fields.get("trustScore")
+    total = score.get("total") if isinstance(score, dict) else None
+    return f"trust {total}, " if isinstance(total, int | float) else ""
+
+
+def _gates(fields: dict[str, Any]) -> list[dict[str, Any]]:
+    gates = fields.get("gateResults")
+    return [gate for gate in gates if isinstance(gate, dict)] if isinstance(gates, list) else []
+
+
+def _first(fields: dict[str, Any], names: tuple[str, ...]) -> Any:
+    return next((fields[name] for name in names if fields.get(name) is not None), None)
+
+
+def fields_of(record: StoredRecord) -> dict[str, Any]:
+    """The record's fields; empty if it is not a JSON object."""
+    fields = _parsed(record.value)
+    return fields if isinstance(fields, dict) else {}
+
+
+def _parsed(value: bytes | None) -> Any:
+    try:
+        return None if value is None else json.loads(value)
+    except (ValueError, RecursionError):
+        return _text(value)
+
+
+def _text(raw: bytes | None) -> str | None:
+    return None if raw is None else raw.decode("utf-8", "replace")

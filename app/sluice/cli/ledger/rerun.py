@@ -1,0 +1,239 @@
+"""`sluice rerun`: decide again what was decided, and say whether it comes out the same."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+
+import typer
+from rich.table import Table
+
+from sluice.adapters.kafka.kafka_evidence import KafkaEvidence
+from sluice.adapters.kafka.kafka_named import meanings
+from sluice.adapters.kafka.kafka_read import KafkaUnreachable, UnknownTopics
+from sluice.adapters.kafka.kafka_rerun import rerun_all, rerun_ids, rerun_sample
+from sluice.bootstrap import build_installation
+from sluice.cli.output import (
+    IMPOSSIBLE,
+    WELL,
+    WRONG,
+    errors,
+    print_json,
+    print_parts,
+    settings_or_stop,
+    shown,
+    stop,
+    stop_unknown_topics,
+)
+from sluice.core.decide.kinds import DECISIONS
+from sluice.core.rerun.rerun_result import EVENT, RerunTally
+from sluice.core.trust.in_force import PolicyError
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine, Iterable, Iterator
+
+    from rich.console import RenderableType
+
+    from sluice.adapters.kafka.kafka_named import Meaning
+    from sluice.core.rerun.policy_then import Installation
+    from sluice.core.rerun.rerun_result import Rerun, Status
+    from sluice.settings import Settings
+
+SHOWN = 50
+"""Reruns on the screen; `--json` has all."""
+PLURALS = {one.word: one.plural for one in DECISIONS.values()} | {EVENT: "other records"}
+_COLOURS = {
+    "identical": "green",
+    "different": "bold red",
+    "other_version": "red",
+    "evidence_gone": "yellow",
+}
+UNNAMED = "a release that named none"
+
+
+def rerun_parts(tally: RerunTally, most: int = SHOWN) -> Iterator[RenderableType]:
+    """A row for each difference and each missing thing of the first `most` reruns, and sentences."""
+    if tally.kept:
+        yield _table(tally.kept[:most])
+    sentences = [_sentence(kind, of) for kind, of in tally.by_kind.items() if any(of.values())]
+    if not sentences:
+        yield "[yellow]The ledger holds no decision.[/]"
+        return
+    rest = f"; the first {most} are shown, --json has all" if len(tally.kept) > most else ""
+    yield f"{'; '.join(sentences)}{rest}"
+    for what, count in tally.not_checked.items():
+        yield f"[yellow]not checked in {count}:[/] {shown(what)}"
+    for by, again in sorted(_versions(tally.kept)):
+        yield f"decided by {shown(by)}, executed again by {shown(again)}"
+
+
+def _sentence(kind: str, counts: dict[Status, int]) -> str:
+    parts = [
+        f"[{_COLOURS[name]}]{count} {name.replace('_', ' ')}[/]" for name, count in counts.items() if count
+    ]
+    return f"{PLURALS[kind]}: {', '.join(parts)} of {sum(counts.values())}"
+
+
+def _versions(reruns: list[Rerun]) -> set[tuple[str, str]]:
+    """Of what came out otherwise under another version of the code."""
+    found = [one for one in reruns if one.status == "other_version"]
+    return {(one.decided_by or UNNAMED, one.executed_by or UNNAMED) for one in found}
+
+
+def _table(reruns: Iterable[Rerun]) -> Table:
+    """A row for each difference and each missing thing."""
+    table = Table()
+    for heading in ("decision", "rerun", "field", "recorded", "now"):
+        table.add_column(heading, overflow="fold")
+    for one in reruns:
+        status = f"[{_COLOURS[one.status]}]{one.status.replace('_', ' ')}[/]"
+        for cells in _rows(one):
+            table.add_row(shown(one.id), status, *(shown(cell) for cell in cells))
+    return table
+
+
+def _rows(one: Rerun) -> list[tuple[object, object, object]]:
+    if one.missing:
+        return [(missing, "-", "gone") for missing in one.missing]
+    return [(each.field, each.recorded, each.rerun) for each in one.differences] or [("-", "-", "-")]
+
+
+Read = TypeVar("Read")
+GONE = 3
+OTHER_VERSION = 4
+_Ids = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="[ID]...", help="Ids of actions, writes, requests, verdicts, escalations, memories or items."
+    ),
+]
+_Every = Annotated[bool, typer.Option("--all", help="Every decision of the ledger.")]
+_Sample = Annotated[int | None, typer.Option(min=1, help="Only this number of the ledger's decisions.")]
+_Seed = Annotated[int, typer.Option(help="The seed by which --sample chooses.")]
+_Json = Annotated[bool, typer.Option("--json", help="One JSON object instead of a table.")]
+
+
+def register(cli: typer.Typer) -> None:
+    """Add the verb to the command."""
+    cli.command(name="rerun")(rerun_command)
+
+
+def rerun_command(
+    ids: _Ids = None, *, every: _Every = False, sample: _Sample = None, seed: _Seed = 0, json: _Json = False
+) -> None:
+    """Execute decisions again, and compare field by field.
+
+    Decisions are verdicts on actions, decisions on memory writes and on
+    retrieved items. The command reads the input by its coordinates, takes
+    the bundles and registry entries that were in force then, and the
+    bundle's order of gates. It takes session, source, parents, provenance
+    and the models' answers from the record. Then the same code decides
+    again. Nothing is written.
+
+    Identical: all fields are the same, except for durations and the place
+    in the ledger. Different: the answer names the field with both values.
+    Evidence gone: the answer names what is no longer there, such as an
+    input past its retention, or a gate that only another installation has.
+
+    An id of a caller means every decision that names it. If no decision
+    names an id, the answer says that it was never seen; this is not
+    "evidence gone".
+
+    --all also recounts each session from its inputs and compares it with
+    the records. It reports second decisions on one input, and inputs that
+    were decided but have no record.
+
+    Other version: a difference in a decision that other code made than the
+    code that runs here; the answer names both versions.
+
+    Exit codes: 0 all identical; 1 differences; 4 only differences of other
+    versions; 3 evidence gone and no difference; 2 could not do it, for
+    example because an id was never seen.
+
+    Examples: sluice rerun a-17, sluice rerun verdict:gate.actions.proposed:3:17
+    """
+    if [bool(ids), every, sample is not None].count(True) != 1:
+        stop("give ids, or --all, or --sample N")
+    settings = settings_or_stop()
+    meant = _named_or_stop(settings, ids) if ids else []
+    unknown = [one for one in meant if not one.decisions]
+    found = [one for named in meant for one in named.decisions]
+    tally = RerunTally(keep_identical=bool(ids))
+    if found or not ids:
+        _rerun_or_stop(settings, tally, found, sample, seed)
+    _print_unknown(unknown)
+    if json:
+        print_json(_fields(tally) | {"unknown": {one.name: one.why for one in unknown}})
+    elif found or not ids:
+        print_parts(rerun_parts(tally))
+    raise typer.Exit(_status(tally, unknown))
+
+
+def _status(tally: RerunTally, unknown: list[Meaning]) -> int:
+    if tally.counts["different"]:
+        return WRONG
+    if unknown:
+        return IMPOSSIBLE
+    if tally.counts["other_version"]:
+        return OTHER_VERSION
+    return GONE if tally.counts["evidence_gone"] else WELL
+
+
+def _named_or_stop(settings: Settings, names: list[str]) -> list[Meaning]:
+    """What each name means; a broker that cannot be read ends the command."""
+    kafka = settings.kafka
+    return _run_or_stop(meanings(kafka.bootstrap_servers, kafka.topic_prefix, names))
+
+
+def _print_unknown(unknown: list[Meaning]) -> None:
+    """A line on standard error for each name that means no decision."""
+    for one in unknown:
+        errors.print(f"{shown(one.name)}: {shown(one.why)}", soft_wrap=True, highlight=False)
+
+
+def _rerun_or_stop(
+    settings: Settings, tally: RerunTally, ids: list[str], sample: int | None, seed: int
+) -> None:
+    """Execute these, a sample, or all, into the tally."""
+    source = KafkaEvidence(settings.kafka.bootstrap_servers, settings.kafka.topic_prefix)
+    try:
+        of = build_installation(settings, {})
+        _run_or_stop(_reruns(source, of, tally, ids, sample, seed))
+    except (PolicyError, ValueError) as error:
+        stop(str(error))
+
+
+async def _reruns(
+    source: KafkaEvidence,
+    of: Installation,
+    tally: RerunTally,
+    ids: list[str],
+    sample: int | None,
+    seed: int,
+) -> None:
+    if ids:
+        tally.take(await rerun_ids(source, of, ids))
+    elif sample is not None:
+        tally.take(await rerun_sample(source, of, sample, seed))
+    else:
+        async for one in rerun_all(source, of):
+            tally.take([one])
+
+
+def _run_or_stop(reading: Coroutine[Any, Any, Read]) -> Read:
+    try:
+        return asyncio.run(reading)
+    except UnknownTopics as error:
+        stop_unknown_topics(error)
+    except KafkaUnreachable as error:
+        stop(str(error))
+
+
+def _fields(tally: RerunTally) -> dict[str, Any]:
+    counts = {str(name): count for name, count in tally.counts.items()}
+    return {
+        **counts,
+        "by_kind": tally.by_kind,
+        "not_checked": tally.not_checked,
+        "reruns": tally.kept_fields(),
+    }

@@ -1,0 +1,120 @@
+"""What a line says of the records about retrievals: one word for what was decided, and then why."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from sluice.core.decide.kinds import kind_of
+from sluice.core.retrieval.retrieval_kinds import REPORT, RETRIEVAL
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+COLOURS = {
+    "pass": "green",
+    "flag": "yellow",
+    "downgrade": "magenta",
+    "deny": "bold red",
+    "covered": "green",
+    "uncovered": "bold red",
+    "warn": "yellow",
+    "critical": "bold red",
+}
+NAMED = 5
+"""Item ids in a line at most."""
+
+
+def describe_record(fields: dict[str, Any]) -> tuple[str, str] | None:
+    """The word and the rest; None for a record that is about something else."""
+    describe = _DESCRIBING.get(str(fields.get("schema", kind_of(fields).name)))
+    return None if describe is None else describe(fields)
+
+
+def _decision(fields: dict[str, Any]) -> tuple[str, str]:
+    outcome, hidden, override = (fields.get(name) for name in ("outcome", "would_have_been", "override"))
+    said = [
+        ", ".join(_texts(fields.get("flags_set"))),
+        str(fields.get("reason") or ""),
+        f"would have been {hidden}" if hidden not in (None, outcome) else "",
+        f"override of {override.get('approver_id')}" if isinstance(override, dict) else "",
+    ]
+    return str(outcome), "; ".join(one for one in said if one)
+
+
+def _served(fields: dict[str, Any]) -> tuple[str, str]:
+    items, withheld = _items(fields, "items"), _items(fields, "withheld")
+    counts = Counter(str(item.get("outcome")) for item in items)
+    outcomes = [f"{count} {outcome}" for outcome, count in counts.items()]
+    denied = [f"withheld: {_named(withheld)}"] if withheld else []
+    said = "; ".join([", ".join(outcomes) or "nothing", *denied])
+    return "served", f"{len(items)} of {len(items) + len(withheld)} items: {said}"
+
+
+def _reported(fields: dict[str, Any]) -> tuple[str, str]:
+    missing = _texts(fields.get("uncovered"))
+    counts = f"{fields.get('covered')} of {fields.get('reported')} items have a decision"
+    without = f"; without one: {_listed(missing)}" if missing else ""
+    word = "uncovered" if missing else "covered"
+    return word, f"{fields.get('reported_by')}: {counts}{without}"
+
+
+def _escalation(fields: dict[str, Any]) -> tuple[str, str]:
+    waiting = _named(_items(fields, "items"))
+    return (
+        "retrieval_escalation_opened",
+        f"{fields.get('tool_category')}: {fields.get('reason')}; waiting: {waiting}",
+    )
+
+
+def _resolved(fields: dict[str, Any]) -> tuple[str, str]:
+    word = "retrieval_approved" if fields.get("decision") == "approve" else "retrieval_denied"
+    return word, f"{fields.get('approver_id')}: {fields.get('justification')}"
+
+
+def _alarm(fields: dict[str, Any]) -> tuple[str, str]:
+    return str(fields.get("severity")), f"to {fields.get('recipient')}: {fields.get('message')}"
+
+
+def _retrieval(fields: dict[str, Any]) -> tuple[str, str]:
+    items = _items(fields, "items")
+    return "", f"{len(items)} items: {_named(items)}"
+
+
+def _report(fields: dict[str, Any]) -> tuple[str, str]:
+    items = _texts(fields.get("items"))
+    return (
+        "",
+        f"{fields.get('reported_by')}: {len(items)} of request {fields.get('request_id')}: {_listed(items)}",
+    )
+
+
+def _items(fields: dict[str, Any], name: str) -> list[dict[str, Any]]:
+    """The items of a record that another program wrote; values that are not items are left out."""
+    items = fields.get(name)
+    return [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
+
+
+def _texts(value: Any) -> list[str]:
+    return [str(one) for one in value] if isinstance(value, list) else []
+
+
+def _named(items: list[dict[str, Any]]) -> str:
+    return _listed([str(item.get("item_id")) for item in items])
+
+
+def _listed(names: list[str]) -> str:
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return ", ".join(names[:NAMED]) + more
+
+
+_DESCRIBING: dict[str, Callable[[dict[str, Any]], tuple[str, str]]] = {
+    "sluice/quality_decision/v1": _decision,
+    "sluice/served_retrieval/v1": _served,
+    "sluice/retrieval_reported/v1": _reported,
+    "sluice/retrieval_escalation_opened/v1": _escalation,
+    "sluice/retrieval_escalation_resolved/v1": _resolved,
+    "sluice/alarm/v1": _alarm,
+    RETRIEVAL.name: _retrieval,
+    REPORT.name: _report,
+}

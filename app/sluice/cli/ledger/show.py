@@ -1,0 +1,154 @@
+"""`sluice show ID`: one decision's whole story, why first."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from pathlib import Path  # noqa: TC003 - Typer reads the annotations
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+
+import typer
+
+from sluice.adapters.kafka.kafka_evidence import KafkaEvidence
+from sluice.adapters.kafka.kafka_ledger import located, read_ledger
+from sluice.adapters.kafka.kafka_read import KafkaUnreachable, UnknownTopics
+from sluice.cli.ledger.show_story import print_story
+from sluice.cli.output import WRONG, errors, print_json, settings_or_stop, shown, stop, stop_unknown_topics
+from sluice.offline.story import Followed, NamedRecords, hash_holds
+from sluice.verifier.export import NotAnExport, from_lines
+from sluice_topics.json_text import Unreadable, parse
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
+    from sluice.core.rerun.walk import Place
+    from sluice.offline.story import Story, StoryEvent
+    from sluice.verifier.export import Located
+
+    Read = Callable[[Callable[[Located], None]], None]
+
+T = TypeVar("T")
+MOST = 5
+"""Stories on the screen; `--json` has all."""
+
+
+def register(cli: typer.Typer) -> None:
+    """Add the verb to the command."""
+    cli.command(name="show")(show_command)
+
+
+def show_command(
+    an_id: Annotated[
+        str,
+        typer.Argument(
+            metavar="ID",
+            help="The id of a decision, an action, a write, a request, an item or an escalation.",
+        ),
+    ],
+    *,
+    from_: Annotated[
+        Path | None, typer.Option("--from", metavar="FILE", help="An export instead of the broker.")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="One JSON object with every record whole.")] = False,
+) -> None:
+    """Show one decision's whole story, the reason first.
+
+    It shows the decision and the reason, each gate with its evidence, the
+    session's totals before and after, what followed (escalation,
+    settlement, quarantine), the policy used, and the place in the ledger.
+    It reads the ledger from its beginning. With an export it does not show
+    the input.
+
+    Exit codes: 0 shown, 1 no record of the ledger names the id, 2 could
+    not read.
+
+    Example: sluice show a-17
+    """
+    read = _of_broker if from_ is None else _of_file(from_)
+    named = NamedRecords(an_id)
+    read(named.take)
+    if not named.found:
+        stop(
+            f"no record of the ledger names {an_id}: nothing was decided on it, or its record is no longer "
+            "kept. `sluice watch gate.dead_letters --from-beginning` shows what could not be read.",
+            WRONG,
+        )
+    followed = Followed([one for one in named.found if one.is_decision] or named.found)
+    read(followed.take)
+    stories = followed.stories()
+    inputs = {} if from_ is not None else _inputs(stories)
+    if json:
+        print_json({"stories": [_fields(one, inputs.get(_place(one.decision))) for one in stories]})
+    else:
+        _print(stories, inputs)
+
+
+def _print(stories: list[Story], inputs: dict[Place, Any]) -> None:
+    now_ms = time.time_ns() // 1_000_000
+    for number, one in enumerate(stories[-MOST:]):
+        if number:
+            typer.echo()
+        print_story(one, inputs.get(_place(one.decision)), now_ms)
+    if len(stories) > MOST:
+        errors.print(f"The last {MOST} of {len(stories)} decisions that it names; --json has all.")
+
+
+def _fields(story: Story, given: object) -> dict[str, Any]:
+    decision = story.decision
+    return {
+        "topic": decision.topic,
+        "partition": decision.partition,
+        "offset": decision.offset,
+        "hash_holds": hash_holds(decision.fields),
+        "record": decision.fields,
+        "input": given,
+        "followed": [
+            {"topic": one.topic, "offset": one.offset, "record": one.fields} for one in story.followed
+        ],
+    }
+
+
+def _place(decision: StoryEvent) -> Place:
+    place = decision.fields.get("input")
+    if not isinstance(place, dict):
+        return "", 0, 0
+    return str(place.get("topic")), int(place.get("partition", 0)), int(place.get("offset", 0))
+
+
+def _inputs(stories: list[Story]) -> dict[Place, Any]:
+    """The inputs that are still there, parsed; None where they are not JSON."""
+    kafka = settings_or_stop().kafka
+    return _or_stop(_fetch(KafkaEvidence(kafka.bootstrap_servers, kafka.topic_prefix), stories))
+
+
+async def _fetch(kafka: KafkaEvidence, stories: list[Story]) -> dict[Place, Any]:
+    async with kafka.places() as places:
+        found = await places.inputs({_place(one.decision) for one in stories})
+    read = {place: parse(arrival.value or b"") for place, arrival in found.items()}
+    return {place: None if isinstance(one, Unreadable) else one for place, one in read.items()}
+
+
+def _of_broker(take: Callable[[Located], None]) -> None:
+    kafka = settings_or_stop().kafka
+    _or_stop(read_ledger(kafka.bootstrap_servers, kafka.topic_prefix, lambda record: take(located(record))))
+
+
+def _of_file(file: Path) -> Read:
+    def read(take: Callable[[Located], None]) -> None:
+        try:
+            with file.open("rb") as lines:
+                for one in from_lines(lines):
+                    take(one)
+        except (OSError, NotAnExport) as error:
+            stop(f"cannot read {shown(file)}: {error}")
+
+    return read
+
+
+def _or_stop(reading: Coroutine[Any, Any, T]) -> T:
+    try:
+        return asyncio.run(reading)
+    except UnknownTopics as error:
+        stop_unknown_topics(error)
+    except KafkaUnreachable as error:
+        stop(f"the broker does not answer: {error}. `sluice broker start` starts one.")

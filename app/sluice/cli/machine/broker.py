@@ -1,0 +1,98 @@
+"""`sluice broker`: a broker for this machine, in one command."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from sluice.broker import locate
+from sluice.broker.handle import BrokerError
+from sluice.cli.output import print_json
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+cli = typer.Typer(
+    name="broker",
+    no_args_is_help=True,
+    help="Start, find and stop a Kafka broker for this checkout. The first that works: the one "
+    "KAFKA_BOOTSTRAP_SERVERS names; Docker; a local JVM (JDK 17 and Maven).",
+)
+
+Given = Annotated[
+    str | None,
+    typer.Option(
+        "--bootstrap-servers",
+        envvar="KAFKA_BOOTSTRAP_SERVERS",
+        help="A broker that already runs (host:port); nothing is started.",
+    ),
+]
+Port = Annotated[
+    int | None,
+    typer.Option(min=1024, max=65535, help=f"Port on loopback; {locate.DEFAULT_PORT} if not given."),
+]
+Data = Annotated[
+    Path | None,
+    typer.Option(file_okay=False, help="Folder for the local JVM's data; kept from one start to the next."),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="One JSON object on standard output.")]
+
+
+@cli.command()
+def start(bootstrap_servers: Given = None, port: Port = None, data: Data = None) -> None:
+    """Start a broker, wait until it answers, print its address. If one runs already, say so; exit code 0."""
+    with _faults_explained():
+        broker, started_now = locate.start(locate.HOME, locate.StartOptions(bootstrap_servers, port, data))
+    typer.echo(f"Broker ({broker.kind}) {'started' if started_now else 'runs already'}.", err=True)
+    typer.echo(broker.bootstrap_servers)
+    if broker.bootstrap_servers != f"127.0.0.1:{locate.DEFAULT_PORT}" and broker.kind != "external":
+        typer.echo(
+            f"For the other commands: export SLUICE_KAFKA__BOOTSTRAP_SERVERS={broker.bootstrap_servers}",
+            err=True,
+        )
+
+
+@cli.command()
+def stop() -> None:
+    """Stop the broker that `start` started. It is no error if none runs."""
+    with _faults_explained():
+        address = locate.stop(locate.HOME)
+    typer.echo(
+        "No broker of this checkout runs." if address is None else f"Broker at {address} stopped.", err=True
+    )
+
+
+@cli.command()
+def status(bootstrap_servers: Given = None, as_json: AsJson = False) -> None:
+    """Show the broker's address. Exit codes: 0 it answers, 1 there is none or it does not answer."""
+    with _faults_explained():
+        found = locate.status(locate.HOME, bootstrap_servers)
+    if as_json:
+        print_json(None if found is None else asdict(found))
+    elif found is None:
+        typer.echo("No broker of this checkout runs; `sluice broker start` starts one.")
+    else:
+        _describe(found)
+    if found is None or not found.answers:
+        raise typer.Exit(1)
+
+
+def _describe(found: locate.Status) -> None:
+    answer = "answers" if found.answers else "does NOT answer"
+    typer.echo(f"{found.bootstrap_servers}  {found.kind}  {answer}")
+    for name, value in (("pid", found.pid), ("data", found.data), ("log", found.log)):
+        if value is not None:
+            typer.echo(f"  {name:<5}{value}")
+
+
+@contextmanager
+def _faults_explained() -> Iterator[None]:
+    try:
+        yield
+    except BrokerError as error:
+        typer.echo(f"sluice broker: {error}", err=True)
+        raise typer.Exit(1) from None

@@ -1,0 +1,210 @@
+"""`sluice decide FILE`: the decisions on a file of input records, without Kafka."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import orjson
+import typer
+
+from sluice.adapters.kafka.kafka_read import StoredRecord
+from sluice.bootstrap import build_ports
+from sluice.cli.ledger.record_line import as_line
+from sluice.cli.output import WELL, WRONG, console, print_json, settings_or_stop, stop
+from sluice.core.actions.stages import shipped_stages
+from sluice.core.decide.decision_point import DecisionPoint
+from sluice.core.decide.kinds import ANSWERS, DECISIONS
+from sluice.core.decide.replay import Replay
+from sluice.core.foundation.chain import PLACE
+from sluice.core.foundation.clock import milliseconds_of
+from sluice.core.foundation.errors import CoreError
+from sluice.core.foundation.requests import HELD_INPUT
+from sluice.core.memory import lineage
+from sluice.core.trust.in_force import PolicyError
+from sluice.offline.asking import Asking, EarlierDecisions, HeldInputs
+from sluice.offline.policy_files import PolicyFileError, PolicyFiles, signed_policy, unsigned_policy
+from sluice.offline.record_files import ClockError, arrivals_of
+from sluice_topics.catalog import BY_NAME
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from typing import BinaryIO
+
+    from sluice.core.foundation.arrival import Arrival
+    from sluice.core.foundation.chain import OutRecord
+    from sluice.core.state.decision import Decision
+    from sluice.settings import Settings
+
+
+_DECISIONS = frozenset(ANSWERS[schema].model.__name__ for schema in DECISIONS)
+_WITH_A_DECISION = _DECISIONS | {
+    "QuarantineEntered",
+    "QuarantineApproved",
+    "QuarantineRejected",
+    "QuarantineExpired",
+    "QuarantineEvicted",
+    "EscalationResolved",
+    "AdmittedMemory",
+    "RetrievalEscalationOpened",
+    "ServedRetrieval",
+}
+_LEFT_OUT = frozenset({"SessionFolded", "EscalationOpened"})
+"""Of a verdict's own records."""
+_CONTENT = {"AdmittedMemory": "content", "ServedRetrieval": "body"}
+"""The field of the record, or of its items, that holds what was in the line that was read."""
+
+
+def answers(decision: Decision) -> list[OutRecord]:
+    """The records of a decision that answer its input. If there is a verdict, only it and its own records.
+
+    Records on internal topics answer no input.
+    """
+    records = [record for record in decision.records if BY_NAME[record.topic].direction != "internal"]
+    if any(record.kind in _DECISIONS for record in records):
+        return [record for record in records if record.kind in _WITH_A_DECISION]
+    return [record for record in records if record.kind not in _LEFT_OUT]
+
+
+def without_content(record: OutRecord) -> dict[str, Any]:
+    """The record by wire names, without the place in a chain that it never gets; an admitted memory and
+    served items without what is in them."""
+    value = _without(record.body, *PLACE)
+    content = _CONTENT.get(record.kind)
+    if content is None:
+        return value
+    value = _without(value, content)
+    if "items" in value:
+        value["items"] = [_without(item, content) for item in value["items"]]
+    return value
+
+
+def _without(fields: dict[str, Any], *names: str) -> dict[str, Any]:
+    return {one: value for one, value in fields.items() if one not in names}
+
+
+def register(cli: typer.Typer) -> None:
+    """Add the verb to the command."""
+    cli.command(name="decide")(decide_command)
+
+
+def decide_command(
+    file: Annotated[str, typer.Argument(metavar="FILE|-", help="JSON lines; - is standard input.")],
+    *,
+    bundle: Annotated[
+        list[Path],
+        typer.Option(help="Signed bundle, of policy or of quality; the first of each is the default."),
+    ],
+    registry: Annotated[list[Path], typer.Option(help="Signed registry entries, one envelope per line.")],
+    at: Annotated[str, typer.Option(metavar="TIME", help="The first record's broker time, RFC 3339, UTC.")],
+    unsigned: Annotated[
+        bool, typer.Option("--unsigned", help="Take bundle sources and registry files without signatures.")
+    ] = False,
+    json: Annotated[
+        bool, typer.Option("--json/--text", help="One JSON object per line, or lines for people.")
+    ] = True,
+) -> None:
+    """Decide on input records offline: what a worker would answer.
+
+    For each action it prints the verdict and the session's totals; for an
+    outcome, what it settled; for an unreadable line, its dead letter; for a
+    memory write, its decision and the changes in the quarantine; for a
+    retrieval, a decision for each item, the escalation that it opens and
+    what the agent may see; for a store's report, how far decisions cover
+    it. Admitted and served items are printed without their content.
+
+    A line is an action, or what its fields say: report_id, items (a
+    retrieval), reported_by (an outcome), write_id, subject_id (a review).
+    A line {"at": "2026-01-01T12:00:00Z"} is the time of all below it.
+
+    Encoder and model are asked if bundle and settings say so, without a
+    deadline. Signatures are judged by the root keys in the settings, as if
+    everything had been published at --at. Durations are 0: the same input
+    gives the same output.
+
+    Exit codes: 0 all decided, whatever the verdicts; 1 some lines could
+    not be read, or the core failed on them; 2 could not do it.
+
+    Example: sluice decide actions.jsonl --unsigned --bundle bundle.json
+    --registry registry.json --at 2026-01-01T00:00:00Z
+    """
+    at_ms = _time_or_stop(at)
+    settings, held, earlier = settings_or_stop(), HeldInputs(), EarlierDecisions()
+    point = _point_or_stop(settings, PolicyFiles(bundle, registry), at_ms, unsigned=unsigned)
+    wrong = False
+    try:
+        with _lines(file) as lines, _asking(settings, held, earlier) as asking:
+            for arrival, decision in _decisions(arrivals_of(lines, at_ms), point, asking, held, earlier):
+                wrong = wrong or any(record.kind == "DeadLetter" for record in decision.records)
+                _print(arrival, decision, json=json)
+    except ClockError as error:
+        stop(f"{file}: {error}")
+    raise typer.Exit(WRONG if wrong else WELL)
+
+
+def _decisions(
+    arrivals: Iterable[Arrival],
+    point: DecisionPoint,
+    asking: Asking,
+    held: HeldInputs,
+    earlier: EarlierDecisions,
+) -> Iterator[tuple[Arrival, Decision]]:
+    replay = Replay(point, asking.answer)
+    for arrival in arrivals:
+        decision = replay.take(arrival)
+        held.note(arrival, replay.book)
+        earlier.note(decision)
+        yield arrival, decision
+
+
+def _asking(settings: Settings, held: HeldInputs, earlier: EarlierDecisions) -> Asking:
+    """The settings' ports; what a worker reads back from the broker is what was read here."""
+    try:
+        ports = build_ports(settings)
+    except PolicyError as error:
+        stop(str(error))
+    return Asking({**ports, HELD_INPUT: held, lineage.PORT: earlier})
+
+
+def _print(arrival: Arrival, decision: Decision, *, json: bool) -> None:
+    for record in answers(decision):
+        written = orjson.dumps(without_content(record))
+        if json:
+            print_json(orjson.loads(written))
+        else:
+            place = (record.topic, arrival.partition, arrival.offset, arrival.timestamp_ms)
+            console.print(
+                as_line(StoredRecord(*place, arrival.key, written, ()), record.topic), soft_wrap=True
+            )
+
+
+def _point_or_stop(settings: Settings, files: PolicyFiles, at_ms: int, *, unsigned: bool) -> DecisionPoint:
+    try:
+        roots = settings.policy.roots()
+        policy = unsigned_policy(files) if unsigned else signed_policy(files, roots, at_ms)
+    except (CoreError, PolicyFileError) as error:
+        hint = "" if unsigned else "\n--unsigned takes files that nobody signed"
+        stop(f"{error}{hint}")
+    environment, limits = settings.policy.environment, settings.limits()
+    return DecisionPoint(policy, shipped_stages(), limits, stopwatch=lambda: 0, environment=environment)
+
+
+def _time_or_stop(text: str) -> int:
+    try:
+        return milliseconds_of(text)
+    except ValueError as error:
+        stop(f"--at: not a time in UTC: {error}")
+
+
+@contextmanager
+def _lines(file: str) -> Iterator[BinaryIO]:
+    try:
+        if file == "-":
+            yield sys.stdin.buffer
+        else:
+            with Path(file).open("rb") as opened:
+                yield opened
+    except OSError as error:
+        stop(f"cannot read {file}: {error.strerror}")

@@ -1,0 +1,236 @@
+"""`sluice init`: a development machine, from nothing to a policy in force."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import orjson
+import typer
+
+from sluice.cli.machine.init_policy import APPROVERS, EXAMPLES, KEYS, REGISTRY_FILE, FirstPolicy, approvers
+from sluice.cli.machine.topics import create_topics_or_stop, differences_or_stop
+from sluice.cli.output import WRONG, console, print_json, shown, stop
+from sluice.cli.policy.control_topics import Publishing, print_refused
+from sluice.cli.policy.key_files import FOLDER_OF_OWNER, new_key_or_stop, private_keys_or_stop, work_tree_of
+from sluice.settings import (
+    CONFIG,
+    SETTINGS_NAME,
+    Settings,
+    SettingsError,
+    default_home,
+    load_settings,
+    settings_file,
+)
+from sluice.shipped import SHIPPED_FILES
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from sluice.core.registry.keys import SigningKey
+
+FIRST_ACTIONS = SHIPPED_FILES / "examples" / "actions.jsonl"
+_WRITTEN_BACK = {
+    "kafka": ("bootstrap_servers", "topic_prefix", "partitions", "replication_factor"),
+    "worker": ("app_id",),
+}
+"""Settings that the topics were made with, so that every later command finds the same topics."""
+_Home = Annotated[
+    Path | None,
+    typer.Option(file_okay=False, help="Folder for keys and settings, outside any work tree. [~/.sluice]"),
+]
+_Json = Annotated[bool, typer.Option("--json", help="One JSON object on standard output.")]
+
+
+def register(cli: typer.Typer) -> None:
+    """Add the verb."""
+    cli.command("init")(init)
+
+
+def init(home: _Home = None, *, as_json: _Json = False) -> None:
+    """Set a development machine up: keys, topics, a registry and bundles, signed and published.
+
+    It makes the keys of a root, an owner and a reviewer (0600, in
+    HOME/keys), creates the topics, signs the example registry and the
+    bundles that ship, publishes them, and writes HOME/sluice.toml, which
+    names the broker, the topics and the root key. `sluice worker` needs
+    nothing else.
+
+    You may run it again: files, topics and policy that are there stay as
+    they are, and only missing ones are made. In production, make the root
+    key on another machine: docs/policy.md.
+
+    Exit codes: 0 everything is there, 1 something is refused, 2 could not
+    do it.
+
+    Example: sluice init && export SLUICE_CONFIG=~/.sluice/sluice.toml
+    """
+    folder = (home or default_home()).expanduser().absolute()
+    _stop_in_a_work_tree(folder)
+    settings = _settings_or_stop(folder)
+    _stop_if_trust_is_anothers(folder, settings)
+    say = _Steps(silent=as_json)
+    topics = _topics_or_stop(settings)
+    say("Topics", _counted(sum(topics.values()), len(topics), "created"))
+    _make_or_stop(folder)
+    keys, made = _keys_or_stop(folder / "keys")
+    say("Keys", f"{folder / 'keys'}: {_counted(len(made), len(keys), 'made')}")
+    written = _write_or_stop(folder, settings, keys)
+    say("Files", ", ".join(f"{folder / name}" for name in written) or "all there")
+    first_policy = FirstPolicy(folder, keys)
+    publishing = _published(folder, first_policy)
+    say("Policy", _counted(len(publishing.written), first_policy.count, "published"))
+    for line in first_policy.differing:
+        say("", line)
+    print_refused(publishing.refused)
+    if as_json:
+        print_json(
+            {
+                "settings": str(folder / SETTINGS_NAME),
+                "topics_created": [name for name, new in topics.items() if new],
+                "keys_made": made,
+                "files_written": written,
+                "published": [(one.key or b"").decode() for one in publishing.written],
+                "differing": first_policy.differing,
+                "refused": [str(one) for one in publishing.refused],
+            }
+        )
+    if publishing.refused:
+        raise typer.Exit(WRONG)
+    say.what_next(folder)
+
+
+class _Steps:
+    """What was done, a line for each step when it is over."""
+
+    def __init__(self, *, silent: bool) -> None:
+        self._silent = silent
+
+    def __call__(self, what: str, message: str) -> None:
+        if not self._silent:
+            console.print(f"{what:<8}{shown(message)}", soft_wrap=True, highlight=False)
+
+    def what_next(self, folder: Path) -> None:
+        """Lines to copy."""
+        lines = (
+            "",
+            "Next, here and in every new terminal:",
+            f"  export {CONFIG}={shlex.quote(str(folder / SETTINGS_NAME))}",
+            "and then:",
+            "  sluice worker                # decides; leave it running",
+            "  sluice watch gate.verdicts   # in another terminal",
+            f"  sluice publish {_relative(FIRST_ACTIONS)}",
+        )
+        for line in () if self._silent else lines:
+            console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+def _stop_in_a_work_tree(folder: Path) -> None:
+    tree = work_tree_of(folder)
+    if tree is not None:
+        stop(
+            f"{folder} lies in the git work tree {tree}, one `git add` from everybody: choose another --home"
+        )
+
+
+def _settings_or_stop(folder: Path) -> Settings:
+    """Those of an earlier run, else those in force. SLUICE_CONFIG may name the file that is still to come."""
+    own, named = folder / SETTINGS_NAME, settings_file()
+    is_own = own.exists() or (named is not None and named.absolute() == own)
+    try:
+        return load_settings(own, to_come=True) if is_own else load_settings()
+    except SettingsError as error:
+        stop(str(error))
+
+
+def _stop_if_trust_is_anothers(folder: Path, settings: Settings) -> None:
+    """Nothing is published under another root key than ours, and no setting is replaced."""
+    own, pem = folder / SETTINGS_NAME, folder / "keys" / "root.pem"
+    trusted = settings.policy.root_keys
+    if not trusted and own.exists():
+        stop(f"{own} is there and names no policy.root_keys; nothing is overwritten: choose another --home")
+    if not trusted:
+        return
+    known = private_keys_or_stop([pem])[0].public.text if pem.exists() else None
+    if known not in trusted:
+        what = "is not among them" if known else "does not exist"
+        stop(
+            f"policy.root_keys names {', '.join(trusted)}, and {pem} {what}: this policy has an owner "
+            "already, and `sluice init` is for an installation that has none"
+        )
+
+
+def _topics_or_stop(settings: Settings) -> dict[str, bool]:
+    made = create_topics_or_stop(settings)
+    if found := differences_or_stop(settings):
+        stop("\n".join(f"{one.topic}: {one.what} is {one.actual}, must be {one.expected}" for one in found))
+    return made
+
+
+def _make_or_stop(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=FOLDER_OF_OWNER)
+    except OSError as error:
+        stop(f"cannot write to {folder}: {error.strerror}")
+
+
+def _keys_or_stop(folder: Path) -> tuple[dict[str, SigningKey], list[str]]:
+    """The keys by name, and which of them are new."""
+    made = []
+    for name in KEYS:
+        if not (folder / f"{name}.pem").exists():
+            new_key_or_stop(folder, name)
+            made.append(name)
+    return dict(zip(KEYS, private_keys_or_stop(folder / f"{name}.pem" for name in KEYS), strict=True)), made
+
+
+def _write_or_stop(folder: Path, settings: Settings, keys: Mapping[str, SigningKey]) -> list[str]:
+    """The files that were not there, by name; the settings come last, when all that they rest on is there."""
+    texts = {
+        APPROVERS: orjson.dumps({"entries": approvers(keys)}, option=orjson.OPT_INDENT_2) + b"\n",
+        REGISTRY_FILE: EXAMPLES.read_bytes(),
+        SETTINGS_NAME: _settings_text(settings, keys["root"].public.text).encode(),
+    }
+    written = []
+    for name, text in texts.items():
+        try:
+            with (folder / name).open("xb") as file:
+                file.write(text)
+        except FileExistsError:
+            continue
+        except OSError as error:
+            stop(f"cannot write {folder / name}: {error.strerror}")
+        written.append(name)
+    return written
+
+
+def _settings_text(settings: Settings, root_key: str) -> str:
+    """What differs from the defaults, and the root key, as TOML."""
+    lines = ["# Written by `sluice init`. Every setting and its default: config/sluice.toml."]
+    for group, names in _WRITTEN_BACK.items():
+        given, default = getattr(settings, group), getattr(Settings(), group)
+        own = [name for name in names if getattr(given, name) != getattr(default, name)]
+        if own:
+            lines += ["", f"[{group}]", *(f"{name} = {json.dumps(getattr(given, name))}" for name in own)]
+    return "\n".join([*lines, "", "[policy]", f'root_keys = ["{root_key}"]', ""])
+
+
+def _published(folder: Path, first_policy: FirstPolicy) -> Publishing:
+    try:
+        settings = load_settings(folder / SETTINGS_NAME)
+    except SettingsError as error:
+        stop(str(error))
+    publishing = Publishing(settings, first_policy.missing)
+    publishing.run()
+    return publishing
+
+
+def _counted(new: int, of: int, done: str) -> str:
+    return f"{new} {done}" + (f", {of - new} there already" if of > new else "")
+
+
+def _relative(path: Path) -> str:
+    """As seen from here, where that is shorter."""
+    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)

@@ -1,0 +1,109 @@
+"""What `sluice init` publishes: approvers, a development machine's registry, the bundles that ship."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, get_args
+
+import orjson
+
+from sluice.cli.output import WRONG, stop
+from sluice.cli.policy.bundle_file import document_or_stop
+from sluice.core.foundation.canonical import digest
+from sluice.core.foundation.errors import RegistryError
+from sluice.core.foundation.strict import json_object
+from sluice.core.registry.registry_entries import SignedKind
+from sluice.core.trust.dsse import sign
+from sluice.core.trust.signed_entries import BUNDLE, PAYLOAD_TYPES, QUALITY_BUNDLE, QUALITY_BUNDLE_TYPE
+from sluice.core.trust.signing import checked_entries, signed_entries
+from sluice.shipped import SHIPPED_FILES
+from sluice_topics.catalog import BUNDLES, REGISTRY
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from sluice.core.registry.keys import SigningKey
+    from sluice.core.registry.registry_entries import EntryFile
+    from sluice.core.trust.fold import Folded
+
+APPROVERS, REGISTRY_FILE = "approvers.json", "registry.json"
+EXAMPLES = SHIPPED_FILES / "registry.json"
+_BUNDLES = (
+    (BUNDLE, SHIPPED_FILES / "bundles" / "default.json"),
+    (BUNDLE, SHIPPED_FILES / "bundles" / "finance.recon.v0.json"),
+    (QUALITY_BUNDLE, SHIPPED_FILES / "quality" / "default.json"),
+)
+KEYS = ("root", "owner", "reviewer")
+_MAY: dict[str, dict[str, Any]] = {
+    "owner": {"signs": list(get_args(SignedKind)), "roles": ["approver"]},
+    "reviewer": {"signs": ["quality_bundle", "org", "quality_override"], "roles": ["reviewer", "approver"]},
+}
+"""What each key may do; the root key signs these two entries and nothing else. Two may sign what two must
+agree on: looser quality bundles, a tenant's way into shadow mode."""
+
+
+class FirstPolicy:
+    """A development machine's policy: approvers, the entries of its registry, the bundles that ship."""
+
+    def __init__(self, folder: Path, keys: Mapping[str, SigningKey]) -> None:
+        self._keys = keys
+        self._entries = [
+            (signer, entry)
+            for signer, name in (("root", APPROVERS), ("owner", REGISTRY_FILE))
+            for entry in _entries_or_stop(folder / name)
+        ]
+        self._bundles = [(kind, json_object(document_or_stop(path))) for kind, path in _BUNDLES]
+        self.count = len(self._entries) + len(self._bundles)
+        self.differing: list[str] = []
+        """What is in force under a name with other content, in sentences."""
+
+    def missing(self, folded: Folded) -> list[tuple[str, bytes]]:
+        """Signed, what has no revision in force; entries of the owner as one change."""
+        newest = {(one.kind, one.said.id): one for one in folded.entries.values()}
+        entries = [(by, one) for by, one in self._entries if (one.kind, one.id) not in newest]
+        bundles = [(kind, one) for kind, one in self._bundles if (kind, one["id"]) not in newest]
+        hashes: dict[tuple[str, str], str] = {
+            **{(one.kind, one.id): digest(one.model_dump()) for _, one in self._entries},
+            **{(kind, one["id"]): digest(one) for kind, one in self._bundles},
+        }
+        self.differing = [
+            f"{newest[name].key} is in force and differs from the file: raise the file's revision, sign and "
+            "publish it"
+            for name, expected in hashes.items()
+            if name in newest and newest[name].hash != expected
+        ]
+        return [
+            *((REGISTRY, value) for by in self._keys for value in self._signed(by, entries)),
+            *((BUNDLES, self._bundle(kind, document)) for kind, document in bundles),
+        ]
+
+    def _signed(self, by: str, entries: Sequence[tuple[str, EntryFile]]) -> list[bytes]:
+        own = [entry for signer, entry in entries if signer == by]
+        return signed_entries(own, [self._keys[by]], separately=False)
+
+    def _bundle(self, kind: str, document: dict[str, Any]) -> bytes:
+        """Publishing validates it; signing need not do so as well."""
+        payload_type = QUALITY_BUNDLE_TYPE if kind == QUALITY_BUNDLE else PAYLOAD_TYPES[BUNDLES]
+        return sign(payload_type, orjson.dumps(document), [self._keys["owner"]]).written()
+
+
+def approvers(keys: Mapping[str, SigningKey]) -> list[dict[str, Any]]:
+    """The entries of those who sign and review, for the root key to sign."""
+    return [
+        {
+            "kind": "approver",
+            "id": name,
+            "revision": 1,
+            "spec": {"public_key": keys[name].public.text, **may},
+        }
+        for name, may in _MAY.items()
+    ]
+
+
+def _entries_or_stop(path: Path) -> list[EntryFile]:
+    try:
+        return checked_entries(path.read_bytes())
+    except OSError as error:
+        stop(f"cannot read {path}: {error.strerror}")
+    except RegistryError as error:
+        stop(f"{path}: {error}", WRONG)

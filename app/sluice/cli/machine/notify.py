@@ -1,0 +1,157 @@
+"""`sluice notify`: what waits for a person, told in Slack and to webhooks, until stopped."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import signal
+import time
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+from sluice.cli.machine.worker import log_to_stderr, stop_unless_topics_fit
+from sluice.cli.output import settings_or_stop, stop
+from sluice.settings import real_names
+from sluice_topics.catalog import ESCALATIONS, NOTIFICATIONS, QUARANTINE
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import typer
+
+    from sluice.adapters.kafka.kafka_inputs import KafkaHeldInput
+    from sluice.notify.notifier import Destination, Notifier
+    from sluice.notify.told_subject import ToldSubject
+    from sluice.settings import Settings
+
+log = logging.getLogger(__name__)
+EXIT_FAULT = 3
+MISSING = "install the extra `gateway`: slack-sdk (in a checkout: make setup)"
+
+
+def register(cli: typer.Typer) -> None:
+    """Add the verb."""
+    cli.command("notify")(notify)
+
+
+def notify() -> None:
+    """Tell people and programs what waits for a person: Slack channels, signed webhooks, until stopped.
+
+    The settings slack and notify say where. Nothing is lost while a
+    destination is away: it is told later. Run one; a second one takes
+    over when the first ends. docs/notifications.md has the rest.
+
+    Exit codes: 0 stopped, 2 a setting or a topic is wrong, 3 after a
+    broker fault: start it again, nothing is lost.
+    """
+    from aiokafka.errors import KafkaError  # noqa: PLC0415 - a while to import
+
+    settings = settings_or_stop()
+    log_to_stderr(settings.logging.level)
+    if not settings.slack.channels and not settings.notify.webhooks:
+        stop("nothing to notify: set slack.channels or notify.webhooks (config/sluice.toml has examples)")
+    stop_unless_topics_fit(settings)
+    try:
+        asyncio.run(_run(settings))
+    except KafkaError as error:
+        stop(f"the broker does not answer: {error}", EXIT_FAULT)
+
+
+async def _run(settings: Settings) -> None:
+    from sluice.notify.notifier import run_all  # noqa: PLC0415 - only to run
+
+    notifiers = build_notifiers(settings)
+
+    def end() -> None:
+        for one in notifiers:
+            one.stop()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, end)
+    log.info("the notifier tells %d destinations", len(notifiers))
+    await run_all(notifiers)
+
+
+def build_notifiers(settings: Settings) -> list[Notifier]:
+    """One for each destination, not connected."""
+    from sluice.adapters.webhook import Webhook  # noqa: PLC0415 - only to run
+
+    given = settings.notify
+    found = []
+    if settings.slack.channels:
+        found.append(_notifier(settings, "slack", [ESCALATIONS, QUARANTINE], _slack(settings)))
+    for one in given.webhooks:
+        endpoint = one.url, one.secret.get_secret_value().encode()
+        webhook = Webhook(one.name, endpoint, one.tenant, given.timeout_s, time.time)
+        found.append(_notifier(settings, f"webhook-{one.name}", [ESCALATIONS, QUARANTINE], webhook))
+    return found
+
+
+def _notifier(settings: Settings, name: str, topics: Sequence[str], destination: Destination) -> Notifier:
+    from sluice.adapters.kafka.kafka_ledger_group import KafkaLedgerGroup  # noqa: PLC0415 - as above
+    from sluice.notify.notifier import Notifier, Patience  # noqa: PLC0415 - as above
+
+    given, names = settings.notify, real_names(settings)
+    group = KafkaLedgerGroup(
+        settings.kafka.bootstrap_servers,
+        f"{settings.worker.app_id}-notify-{name}",
+        {names[topic]: topic for topic in topics},
+        given.look_back_s,
+    )
+    patience = Patience(given.first_retry_s, given.longest_retry_s)
+    return Notifier(group, destination, patience, given.max_waiting)
+
+
+def _slack(settings: Settings) -> Destination:
+    try:
+        from slack_sdk import WebClient  # noqa: PLC0415 - an extra
+    except ImportError:
+        stop(MISSING)
+    from sluice.adapters.kafka.kafka_inputs import KafkaHeldInput  # noqa: PLC0415 - as above
+    from sluice.adapters.kafka.kafka_ledger_group import KafkaNotified  # noqa: PLC0415 - as above
+    from sluice.adapters.slack_messages import SlackMessages, SlackPlaces  # noqa: PLC0415 - as above
+
+    given, names, servers = settings.slack, real_names(settings), settings.kafka.bootstrap_servers
+    assert given.bot_token is not None  # noqa: S101 - the settings have seen to it
+    client = WebClient(
+        given.bot_token.get_secret_value(),
+        base_url=given.base_url,
+        timeout=int(settings.notify.timeout_s) or 1,
+        retry_handlers=[],
+    )
+    inputs = KafkaHeldInput(servers, names)
+
+    async def action_of(told: ToldSubject) -> tuple[str, str] | None:
+        return await _shown_action(inputs, told) if given.show_parameters else None
+
+    def page_of(told: ToldSubject) -> str | None:
+        pages, part = settings.gateway.pages_url, "quarantine" if told.kind == "memory" else "escalations"
+        return None if pages is None else f"{pages.rstrip('/')}/review/{part}/{quote(told.subject_id)}"
+
+    places = SlackPlaces(given.channel_of, page_of, action_of, inputs.close)
+    return SlackMessages(client, KafkaNotified(servers, names[NOTIFICATIONS]), places, time.time)
+
+
+async def _shown_action(inputs: KafkaHeldInput, told: ToldSubject) -> tuple[str, str] | None:
+    """The tool and the parameters of what waits, or a memory's content; None where it cannot be read, or is
+    something else."""
+    from sluice.core.foundation.arrival import coordinates_of  # noqa: PLC0415 - as above
+    from sluice.core.foundation.requests import Answer, input_in  # noqa: PLC0415 - as above
+    from sluice.ports import PortUnavailable  # noqa: PLC0415 - as above
+
+    topic, partition, offset = coordinates_of(told.subject_id)
+    try:
+        payload = await inputs.ask({"topic": topic, "partition": partition, "offset": offset})
+    except PortUnavailable as error:
+        log.warning("what waits as %s is not shown: %s", told.subject_id, error)
+        return None
+    value = input_in(Answer("answered", payload), told.input_digest or told.digest)
+    if value is None:
+        return None
+    fields = json.loads(value)
+    if told.kind == "memory":
+        return "a memory", str(fields.get("content"))
+    shown = fields.get("parameters", fields.get("items"))
+    name = str(fields.get("toolName", "a retrieval"))
+    return name, json.dumps(shown, indent=2, ensure_ascii=False)

@@ -1,0 +1,163 @@
+"""`sluice topics`: make, list and check the topics of the catalog, and write their documents."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import asdict
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+
+import typer
+from rich.box import SIMPLE
+from rich.table import Column, Table
+
+from sluice.adapters.kafka import kafka_topics
+from sluice.adapters.kafka.kafka_read import KafkaUnreachable
+from sluice.cli.output import WRONG, console, print_json, settings_or_stop, shown, stop
+from sluice_topics.asyncapi import documents
+from sluice_topics.layout import TopicLayout
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
+    from sluice.settings import Settings
+    from sluice_topics.catalog import Topic
+    from sluice_topics.layout import FoundTopic, TopicDifference
+
+T = TypeVar("T")
+
+cli = typer.Typer(
+    name="topics",
+    no_args_is_help=True,
+    help="Create, list and check the topics on the broker, and export their AsyncAPI document and JSON "
+    "Schemas. All of it comes from one catalog (sluice_topics/catalog.py); prefix, partition "
+    "count and broker are settings.",
+)
+AsJson = Annotated[bool, typer.Option("--json", help="One JSON value on standard output.")]
+Out = Annotated[Path, typer.Option(file_okay=False, help="Folder for the documents.")]
+
+
+@cli.command()
+def create(as_json: AsJson = False) -> None:
+    """Create every missing topic. Existing topics stay as they are; `check` compares them."""
+    made = create_topics_or_stop(settings_or_stop())
+    if as_json:
+        print_json([{"topic": name, "created": new} for name, new in made.items()])
+        return
+    for name, new in made.items():
+        console.print(f"{name}: {'[green]created[/]' if new else 'exists'}", highlight=False)
+
+
+@cli.command("list")
+def list_topics(as_json: AsJson = False) -> None:
+    """Show the catalog, and how many partitions each topic has on the broker."""
+    settings = settings_or_stop()
+    layout = layout_of(settings)
+    found = _asked(kafka_topics.look(settings.kafka.bootstrap_servers, layout))
+    rows = [_row(name, topic, found.get(name)) for name, topic in layout.topics().items()]
+    if as_json:
+        print_json(rows)
+    else:
+        prefix = settings.kafka.topic_prefix
+        if prefix:
+            console.print(f"Each begins with {shown(prefix)}", soft_wrap=True, highlight=False)
+        console.print(_table(rows, prefix))
+
+
+@cli.command()
+def check(as_json: AsJson = False) -> None:
+    """Compare the broker's topics with the catalog. Exit codes: 0 alike, 1 differences and their remedies."""
+    settings = settings_or_stop()
+    differing = differences_or_stop(settings)
+    if as_json:
+        print_json([asdict(difference) for difference in differing])
+    else:
+        _say_differences(differing)
+    if differing:
+        raise typer.Exit(WRONG)
+
+
+@cli.command()
+def export(out: Out = Path("docs")) -> None:
+    """Write asyncapi.json, schemas/<Record>.json, fields.md, and reference/ on bundles. Needs no broker."""
+    from sluice.offline.reference import gate_shapes, reference_documents  # noqa: PLC0415 - the models of every bundle
+
+    for path, text in {**documents(gate_shapes()), **reference_documents()}.items():
+        target = out / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(text, encoding="utf-8")
+        typer.echo(str(target))
+
+
+def layout_of(settings: Settings) -> TopicLayout:
+    """The layout that the settings ask for."""
+    return TopicLayout(settings.kafka.topic_prefix, settings.worker.app_id, settings.kafka.partitions)
+
+
+def create_topics_or_stop(settings: Settings) -> dict[str, bool]:
+    """Every topic by its real name, and whether it is new; ends the command when it cannot be made."""
+    kafka = settings.kafka
+    layout = layout_of(settings)
+    return _asked(kafka_topics.create(kafka.bootstrap_servers, layout, kafka.replication_factor))
+
+
+def differences_or_stop(settings: Settings) -> list[TopicDifference]:
+    """What is missing or different on the broker; ends the command when it does not answer."""
+    return _asked(kafka_topics.check(settings.kafka.bootstrap_servers, layout_of(settings)))
+
+
+def _asked(question: Coroutine[Any, Any, T]) -> T:
+    try:
+        return asyncio.run(question)
+    except KafkaUnreachable as error:
+        stop(f"the broker does not answer: {error}. `sluice broker start` starts one.")
+    except kafka_topics.KafkaTopicError as error:
+        stop(str(error))
+
+
+def _row(name: str, topic: Topic, found: FoundTopic | None) -> dict[str, Any]:
+    return {
+        "topic": name,
+        "direction": topic.direction,
+        "ledger": topic.ledger,
+        "records": [record.__name__ for record in topic.records],
+        "partitions": found.partitions if found else None,
+        "cleanup": topic.cleanup,
+        "retention_ms": topic.retention_ms,
+        "max_message_bytes": topic.max_message_bytes,
+        "description": topic.description,
+    }
+
+
+def _table(rows: list[dict[str, Any]], prefix: str) -> Table:
+    columns = (Column(name, no_wrap=True) for name in ("role", "parts", "kept"))
+    table = Table(Column("topic and records", overflow="fold"), *columns, box=None, pad_edge=False)
+    for row in rows:
+        table.add_row(
+            "\n".join([row["topic"].removeprefix(prefix), *(f"  [dim]{name}[/]" for name in row["records"])]),
+            "ledger" if row["ledger"] else row["direction"],
+            "[red]missing[/]" if row["partitions"] is None else str(row["partitions"]),
+            _kept(row["cleanup"], timedelta(milliseconds=row["retention_ms"])),
+        )
+    return table
+
+
+def _kept(cleanup: str, retention: timedelta) -> str:
+    if cleanup == "compact":
+        return "compacted"
+    days = "for ever" if retention < timedelta() else f"{retention.days} days"
+    return f"compacted, {days}" if "compact" in cleanup else days
+
+
+def _say_differences(differing: list[TopicDifference]) -> None:
+    if not differing:
+        console.print("[green]Every topic is as the catalog says.[/]")
+        return
+    table = Table(Column("topic", overflow="fold"), "what", "expected", "actual", box=SIMPLE, pad_edge=False)
+    for one in differing:
+        table.add_row(one.topic, one.what, one.expected, one.actual)
+    console.print(table)
+    console.print("To mend:")
+    for mend in dict.fromkeys(one.mend for one in differing):
+        console.print(f"  {mend}", soft_wrap=True, markup=False, highlight=False)

@@ -1,0 +1,129 @@
+"""`sluice worker`: the policy decision point."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import sys
+import time
+from typing import TYPE_CHECKING
+
+import uvloop
+from aiokafka.errors import KafkaError
+
+from sluice.adapters.kafka import kafka_topics
+from sluice.adapters.kafka.kafka_read import KafkaUnreachable
+from sluice.cli.machine.topics import layout_of
+from sluice.cli.output import settings_or_stop, stop
+from sluice.core.trust.in_force import PolicyError
+from sluice.settings import no_root_keys
+from sluice.stream.process import EXIT_FAULT
+
+if TYPE_CHECKING:
+    import typer
+
+    from sluice.adapters.kafka.kafka_control import KafkaControlReader
+    from sluice.bootstrap import Additions
+    from sluice.core.foundation.arrival import Arrival
+    from sluice.settings import Settings
+    from sluice_topics.layout import TopicDifference
+
+log = logging.getLogger(__name__)
+
+ASK_AGAIN_S = 0.5
+GC_THRESHOLDS = (100_000, 50, 100)
+LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+
+
+def register(cli: typer.Typer) -> None:
+    """Add the verb."""
+    cli.command("worker")(worker)
+
+
+def worker() -> None:
+    """Decide: read proposed actions and outcomes, publish verdicts, until stopped (Ctrl-C or SIGTERM).
+
+    You may start as many workers as there are partitions; they share the sessions. A worker ends with
+    status 3 after a broker fault and with 4 after another worker took over its partitions: start it again,
+    nothing is lost. It refuses to start (2) if a setting, the bundle, the registry or a topic is wrong, and
+    says which one. It waits for a broker that does not answer yet.
+    """
+    run(settings_or_stop())
+
+
+def run(settings: Settings, additions: Additions | None = None) -> None:
+    """Check the topics, build and run the worker in this process; returns by SystemExit."""
+    from sluice.bootstrap import build_worker, control_reader  # noqa: PLC0415 - importing Faust takes a second
+    from sluice.stream.engine import reclaim  # noqa: PLC0415 - so does aiokafka
+
+    log_to_stderr(settings.logging.level)
+    logging.getLogger("aiokafka.producer.sender").addFilter(reclaim.is_news)
+    if not settings.policy.root_keys:
+        stop(no_root_keys())
+    stop_unless_topics_fit(settings)
+    records = _control_records(control_reader(settings))
+    asyncio.set_event_loop_policy(uvloop.EventLoopPolicy())
+    try:
+        app = build_worker(settings, records, additions)
+    except PolicyError as refused:
+        stop(f"policy: {refused}")
+    _collect_garbage_rarely()
+    try:
+        app.Worker(override_logging=False, redirect_stdouts=False, quiet=True).execute_from_commandline()
+    except SystemExit as ended:
+        if ended.code:
+            away = "the broker went away while the worker started, or refused it"
+            log.error("the worker stops with status %d: %s", EXIT_FAULT, away)  # noqa: TRY400 - Faust has told it
+            raise SystemExit(EXIT_FAULT) from ended
+        log.info("the worker stops with status 0: it was asked to, and all that was decided is committed")
+        raise
+
+
+def _control_records(reader: KafkaControlReader) -> list[Arrival]:
+    async def read() -> list[Arrival]:
+        try:
+            return await reader.to_end()
+        finally:
+            await reader.close()
+
+    try:
+        return asyncio.run(read())
+    except KafkaError as error:
+        stop(f"the control topics cannot be read: {error}", EXIT_FAULT)
+
+
+def _collect_garbage_rarely() -> None:
+    """Decisions are trees that live for one batch: with CPython's thresholds the cycle collector walks all of
+    them several times a batch, a third of the worker's time (docs/performance.md), and finds nothing."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*GC_THRESHOLDS)
+
+
+def stop_unless_topics_fit(settings: Settings) -> None:
+    """End the command where a topic is missing or made otherwise; wait for a broker that is away."""
+    found = _differences_once_there(settings)
+    if found:
+        stop("\n".join(f"{d.topic}: {d.what} is {d.actual}, must be {d.expected}. {d.mend}" for d in found))
+
+
+def _differences_once_there(settings: Settings) -> list[TopicDifference]:
+    """A broker may restart while workers run: if it is away, the worker asks again for `broker_wait_s`."""
+    give_up_at = time.monotonic() + settings.worker.broker_wait_s
+    while True:
+        try:
+            return asyncio.run(kafka_topics.check(settings.kafka.bootstrap_servers, layout_of(settings)))
+        except kafka_topics.KafkaTopicError as error:
+            stop(str(error))
+        except KafkaUnreachable as away:
+            if time.monotonic() >= give_up_at:
+                stop(f"the broker does not answer: {away}", EXIT_FAULT)
+            log.warning("waiting for the broker: %s", away)
+            time.sleep(ASK_AGAIN_S)
+
+
+def log_to_stderr(level: str) -> None:
+    """Log ours from this level on, and warnings of all."""
+    logging.basicConfig(stream=sys.stderr, format=LOG_FORMAT, level=logging.WARNING)
+    logging.getLogger("sluice").setLevel(level)

@@ -1,0 +1,169 @@
+"""`sluice`: each verb is a module of this folder, imported when the verb is called and not before."""
+
+from __future__ import annotations
+
+import gc
+from importlib import import_module
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+from typer.main import get_command
+
+from sluice.core.content.kept import keep_in
+
+if TYPE_CHECKING:
+    from sluice.core.content.kept import Store
+
+_RUN, _POLICY, _LEDGER, _OFFLINE = "Run it", "Say what holds", "See what was decided", "Try without Kafka"
+
+
+class Verb(NamedTuple):
+    """A verb in the list: its panel, its module and the beginning of its help. The list imports none."""
+
+    panel: str
+    module: str
+    says: str
+
+
+VERBS = {
+    "init": Verb(
+        _RUN, "sluice.cli.machine.init", "Set a development machine up: keys, topics, a registry and bundles"
+    ),
+    "demo": Verb(_RUN, "sluice.cli.demo.demo", "Show Sluice at work"),
+    "broker": Verb(
+        _RUN, "sluice.cli.machine.broker", "Start, find and stop a Kafka broker for this checkout."
+    ),
+    "topics": Verb(_RUN, "sluice.cli.machine.topics", "Create, list and check the topics on the broker"),
+    "worker": Verb(
+        _RUN,
+        "sluice.cli.machine.worker",
+        "Decide: read proposed actions and outcomes, publish verdicts, until stopped",
+    ),
+    "gateway": Verb(_RUN, "sluice.cli.machine.gateway", "Serve the gate over HTTP"),
+    "notify": Verb(_RUN, "sluice.cli.machine.notify", "Tell people and programs what waits for a person"),
+    "publish": Verb(_RUN, "sluice.cli.machine.publish", "Publish JSON lines to an input topic"),
+    "mcp": Verb(
+        _RUN, "sluice.cli.machine.mcp", "Stand before an MCP server: each call goes through the gate"
+    ),
+    "keys": Verb(_POLICY, "sluice.cli.policy.key_files", "Make Ed25519 keys."),
+    "bundle": Verb(
+        _POLICY,
+        "sluice.cli.policy.bundle",
+        "Write, check, compare, sign and publish bundles of policy and of quality.",
+    ),
+    "registry": Verb(
+        _POLICY, "sluice.cli.policy.registry_verbs", "Write, check, sign and publish entries of the registry"
+    ),
+    "grader": Verb(_POLICY, "sluice.cli.policy.grader_prove", "Prove the model that judges actions."),
+    "policy": Verb(_POLICY, "sluice.cli.policy.policy_import", "Make policies of a document."),
+    "watch": Verb(_LEDGER, "sluice.cli.ledger.watch", "Show records as they are committed, one per line."),
+    "show": Verb(_LEDGER, "sluice.cli.ledger.show", "Show one decision's whole story, the reason first."),
+    "rerun": Verb(_LEDGER, "sluice.cli.ledger.rerun", "Execute decisions again, and compare field by field."),
+    "ledger": Verb(_LEDGER, "sluice.cli.ledger.ledger", "Verify the ledger, or export it for an auditor."),
+    "quality": Verb(
+        _LEDGER, "sluice.cli.quality.quality", "Retrievals: the report of how items were decided, alarms"
+    ),
+    "escalations": Verb(
+        _LEDGER,
+        "sluice.cli.ledger.escalations",
+        "Actions and retrievals that wait for a person: list and show them, approve or deny one",
+    ),
+    "quarantine": Verb(
+        _LEDGER,
+        "sluice.cli.ledger.quarantine",
+        "Memories that wait for a reviewer: list and show them, decide on one",
+    ),
+    "decide": Verb(
+        _OFFLINE, "sluice.cli.machine.decide", "Decide on input records offline: what a worker would answer."
+    ),
+    "evaluate": Verb(
+        _OFFLINE,
+        "sluice.cli.machine.evaluate",
+        "Measure the gates on labelled tool calls, memory writes and retrievals.",
+    ),
+}
+"""Every verb, in the order of the help. In its module it is `cli`, or what `register` adds."""
+
+
+class VerbGroup(TyperGroup):
+    """The verbs of the command: the help lists them by `VERBS`, a call imports the module of one."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        for name, verb in VERBS.items():
+            self.add_command(TyperCommand(name, help=verb.says, rich_help_panel=verb.panel))
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
+        """The verb that is called; an unknown one ends the command with proposals."""
+        name, listed, rest = super().resolve_command(ctx, args)
+        return name, listed if name is None else load_verb(name), rest
+
+
+def load_verb(name: str) -> Any:
+    """The command or the group of commands of a verb."""
+    module = import_module(VERBS[name].module)
+    holder = getattr(module, "cli", None)
+    if holder is None:
+        holder = typer.Typer(add_completion=False)
+        module.register(holder)
+    command = get_command(holder)
+    command.name = name
+    return command
+
+
+cli = typer.Typer(
+    name="sluice",
+    cls=VerbGroup,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    help="""The gate on a Kafka stream that decides what AI agents may do, remember and read.
+
+        First steps: sluice broker start, sluice init (it says what to export),
+        sluice worker (leave it running); then in another terminal sluice watch
+        gate.verdicts and sluice publish FILE. Settings: config/sluice.toml.
+
+        Exit codes: 0 done; 1 the answer is no (differences, findings); 2 the
+        command could not do it. A worker also ends with 3 after a fault and
+        with 4 after another worker took over.""",
+)
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"sluice {version('sluice')}")
+        raise typer.Exit
+
+
+@cli.callback()
+def _options(
+    _version: Annotated[
+        bool,
+        typer.Option("--version", is_eager=True, callback=_print_version, help="Show the version and exit."),
+    ] = False,
+) -> None:
+    """Say where compilations are kept, for every verb. The help is that of `cli`."""
+    keep_in(_open_store)
+
+
+def _open_store() -> Store | None:
+    from sluice.adapters.kept_compilations import KeptCompilations  # noqa: PLC0415 - for verbs that compile
+    from sluice.settings import SettingsError, load_settings  # noqa: PLC0415 - as above
+
+    try:
+        folder = load_settings().cache.folder
+    except SettingsError:
+        return None
+    return KeptCompilations(Path(folder).expanduser()) if folder else None
+
+
+COLLECT_AFTER = 500_000
+"""Objects. What a verb imports stays; with CPython's 700 the collector goes through it again and again."""
+
+
+def main() -> None:
+    """Entry point of the `sluice` command."""
+    gc.set_threshold(COLLECT_AFTER)
+    cli()

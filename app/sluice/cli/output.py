@@ -1,0 +1,142 @@
+"""How every verb speaks and stops: tables and sentences for people, JSON lines for programs, exit codes.
+
+Exit codes: 0 done and well, 1 done and something is wrong with the data, 2 could not be done.
+
+Text of strangers is shown so that a reviewer sees what a model would read: code points that cannot be seen
+stand by their number (control characters, bidirectional overrides (CVE-2021-42574), zero-width characters,
+Unicode tags and variation selectors, letters without a shape), and nothing in it acts on the terminal. Spans
+of time are written as people write them on a command line: 90s, 30m, 12h, 7d.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from itertools import groupby
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.text import Text
+
+from sluice.core.text.visible import is_seen, numbered
+from sluice.settings import Settings, SettingsError, load_settings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from rich.console import RenderableType
+
+    from sluice.adapters.kafka.kafka_read import UnknownTopics
+    from sluice.core.reports.report import Rate
+
+WELL = 0
+WRONG = 1
+IMPOSSIBLE = 2
+
+console = Console()
+errors = Console(stderr=True)
+
+
+def shown(value: object) -> str:
+    """Text out of a record, safe to print: no markup of ours, no control sequence of a forger's."""
+    text = str(value)
+    return escape(text if text.isprintable() else "".join(c if c.isprintable() else "·" for c in text))
+
+
+def print_json(value: Any) -> None:
+    """One JSON value on one line of standard output, in printable ASCII: the only way that JSON goes there.
+
+    Records hold what strangers wrote. C1 controls, bidirectional controls and line separators would move a
+    terminal's cursor or turn its text round; DEL is the one control character that JSON lets stand.
+    """
+    typer.echo(json.dumps(value).replace("\x7f", "\\u007f"))
+
+
+def print_parts(parts: Iterable[RenderableType], to: Console = console) -> None:
+    """Tables, and sentences in rich markup, one after the other; a sentence keeps its one line."""
+    for part in parts:
+        to.print(part, soft_wrap=isinstance(part, str), highlight=False)
+
+
+def stop(message: str, code: int = IMPOSSIBLE) -> NoReturn:
+    """Say on standard error why the command ends here, and end it."""
+    lines = "\n".join(shown(line) for line in message.split("\n"))
+    errors.print(f"[bold red]sluice:[/] {lines}", soft_wrap=True)
+    raise typer.Exit(code)
+
+
+def stop_unknown_topics(error: UnknownTopics) -> NoReturn:
+    """Some topics are not on the broker: name them and how to make them."""
+    stop(f"{error}. `sluice topics create` makes what is missing; `sluice topics check` says what is there.")
+
+
+def settings_or_stop() -> Settings:
+    """The settings in force; a wrong one ends the command with its name."""
+    try:
+        return load_settings()
+    except SettingsError as error:
+        stop(str(error))
+
+
+MARGIN = "  │ "
+"""Before each line, so that no content can pass for a line of ours."""
+
+
+def visible(text: str) -> Text:
+    """The text on one line. An invisible code point stands as <U+202E>, reversed."""
+    found = Text()
+    for seen, run in groupby(text, key=is_seen):
+        if seen:
+            found.append("".join(run))
+        else:
+            found.append(numbered("".join(run)), style="reverse")
+    return found
+
+
+def quoted(text: str, most: int) -> Text:
+    """Up to `most` characters, each of the text's own lines behind a margin."""
+    lines = [Text(MARGIN, style="dim") + visible(line) for line in text[:most].split("\n")]
+    if len(text) > most:
+        lines.append(Text(f"{MARGIN}… {len(text) - most} characters more", style="dim"))
+    return Text("\n").join(lines)
+
+
+_SPAN = re.compile(r"([1-9][0-9]{0,8})([smhd])")
+_UNITS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1000, "s"))
+_MS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+
+
+def span_ms(text: str) -> int | None:
+    """Milliseconds of a number and a unit; None for what is none."""
+    read = _SPAN.fullmatch(text)
+    return None if read is None else int(read[1]) * _MS[read[2]]
+
+
+def span(ms: int) -> str:
+    """A duration in its largest unit and the next: "1 h 5 min"."""
+    for place, (size, unit) in enumerate(_UNITS):
+        if ms >= size:
+            rest = ms % size
+            smaller = _UNITS[place + 1 : place + 2]
+            more = f" {rest // smaller[0][0]} {smaller[0][1]}" if smaller and rest >= smaller[0][0] else ""
+            return f"{ms // size} {unit}{more}"
+    return "0 s"
+
+
+NOTHING = "-"
+_LEAST, _MOST = 0.0001, 0.9999
+
+
+def percent(rate: Rate) -> str:
+    """With two digits; a dash for a rate of nothing.
+
+    Only all is 100 % and only none is 0 %: one missing of a million must not be rounded away.
+    """
+    found = rate.rate
+    if found is None:
+        return NOTHING
+    if found in (0, 1):
+        return f"{found:.0%}"
+    return "<0.01%" if found < _LEAST else ">99.99%" if found > _MOST else f"{found:.2%}"

@@ -1,0 +1,199 @@
+"""`sluice bundle`: check a bundle of policy or of quality, sign it, publish it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path  # noqa: TC003 - Typer reads the annotations
+from typing import TYPE_CHECKING, Annotated, Any
+
+import orjson
+import typer
+
+from sluice.cli.output import WRONG, console, errors, print_json, shown, stop
+from sluice.cli.policy.bundle_file import BundlePath, cases_command, document_or_stop, loaded_or_stop
+from sluice.cli.policy.bundle_history import diff, log
+from sluice.cli.policy.control_topics import AsJson, publish_file
+from sluice.cli.policy.key_files import Keys, Signed, cosign, private_keys_or_stop, write_or_stop
+from sluice.cli.quality_read import (
+    From,
+    read_or_stop,
+)
+from sluice.core.cases.case_failure import count_cases
+from sluice.core.cases.cases import case_count, is_quality, run_own_cases
+from sluice.core.quality_bundle.quality_bundle import QualityBundle
+from sluice.core.reports.ledger_values import DECISION
+from sluice.core.trust.signing import signed_bundle, signed_quality_bundle
+from sluice.offline.policy_files import SHIPPED_MARK, whole_bundle
+from sluice.shipped import SHIPPED_FILES
+from sluice_topics.catalog import BUNDLES, BY_NAME, QUALITY_DECISIONS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from sluice.core.policy.bundles import Bundle
+
+
+SHIPPED_QUALITY = SHIPPED_FILES / "quality" / "default.json"
+_CASE = {
+    "name": "a read of an unknown tool passes: say here what your agents must be able to do",
+    "action": {"toolName": "read", "parameters": {}},
+    "expect": {"outcome": "ALLOW"},
+}
+
+
+def new(
+    bundle_id: Annotated[str, typer.Argument(metavar="ID", help="The bundle's id.")],
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="A file that does not exist yet.")],
+    *,
+    quality: Annotated[
+        bool, typer.Option("--quality", help="Write a quality bundle, for retrieved items.")
+    ] = False,
+) -> None:
+    """Write a bundle to start from; `sluice bundle check` passes it as it is.
+
+    A policy bundle extends the one that ships, and your fields replace the
+    shipped ones. A quality bundle is a whole copy of the one that ships,
+    with every table, and with a rationale for you to write.
+
+    Exit codes: 0 written, 2 could not (a file that is there stays).
+    """
+    document = _quality(bundle_id) if quality else _policy(bundle_id)
+    try:
+        with out.open("xb") as file:
+            file.write(orjson.dumps(document, option=orjson.OPT_INDENT_2) + b"\n")
+    except OSError as error:
+        stop(f"cannot write {out}: {error.strerror}")
+    message = f"[green]written[/] {shown(out)}; next: sluice bundle check {shown(out)}"
+    console.print(message, soft_wrap=True, highlight=False)
+
+
+def _policy(bundle_id: str) -> dict[str, Any]:
+    return {
+        "extends": f"{SHIPPED_MARK}default.json",
+        "id": bundle_id,
+        "revision": 1,
+        "description": f"{bundle_id}: say what it is for.",
+        "cases": [_CASE],
+    }
+
+
+def _quality(bundle_id: str) -> dict[str, Any]:
+    own = {
+        "id": bundle_id,
+        "revision": 1,
+        "description": f"{bundle_id}: say what it is for.",
+        "rationale": f"The first revision of {bundle_id}: say here why these limits, and in each later one "
+        "what changed and why.",
+    }
+    return {**orjson.loads(whole_bundle(SHIPPED_QUALITY)), **own}
+
+
+Ledger = Annotated[
+    bool,
+    typer.Option(
+        "--ledger",
+        help="Warn of content classes that decisions in the ledger have seen and the quality bundle "
+        "does not name.",
+    ),
+]
+NO_CLASS = "(none, or no name of a class)"
+
+
+def unnamed_or_stop(bundle: Bundle | QualityBundle, *, ledger: bool, exported: Path | None) -> dict[str, int]:
+    """The decisions by class, those of the most decisions first; empty where no ledger is asked for."""
+    if not ledger and exported is None:
+        return {}
+    if not isinstance(bundle, QualityBundle):
+        stop("a policy bundle names no content classes of items: --ledger is for quality bundles")
+    known, seen = bundle.lookup.classes, Counter[str]()
+
+    def count(event: Mapping[str, Any]) -> None:
+        name = event.get("content_class")
+        if name not in known:
+            seen[NO_CLASS if name is None else str(name)] += 1
+
+    read_or_stop((QUALITY_DECISIONS,), {DECISION: count}, exported)
+    return dict(seen.most_common())
+
+
+cli = typer.Typer(
+    name="bundle",
+    no_args_is_help=True,
+    help="Write, check, compare, sign and publish bundles of policy and of quality. A published bundle is in "
+    "force in every worker within a moment, if an approver signed it and its revision is newer; a quality "
+    "bundle that is looser than the one in force needs a second approver, and so does a policy bundle that "
+    "asks for fewer approvals or lets others approve.",
+)
+cli.command(name="test")(cases_command)
+cli.command(name="new")(new)
+cli.command(name="diff")(diff)
+cli.command(name="log")(log)
+cli.command(name="cosign")(cosign)
+
+
+@cli.command()
+def check(file: BundlePath, ledger: Ledger = False, from_: From = None, as_json: AsJson = False) -> None:
+    """Check a bundle as loading does: each field, the fields together, and the bundle's own cases.
+
+    With --ledger (or --from, for an export) the command warns of content
+    classes in the ledger that a quality bundle does not name. A warning
+    does not change the exit code.
+
+    Exit codes: 0 it is valid, 1 it is not, 2 the file cannot be read.
+    """
+    bundle = loaded_or_stop(document_or_stop(file, as_json=as_json), as_json=as_json)
+    differing = run_own_cases(bundle)
+    failures = [str(failure) for failure in differing]
+    name, cases = f"{bundle.id}@{bundle.revision}", case_count(bundle)
+    unnamed = unnamed_or_stop(bundle, ledger=ledger, exported=from_)
+    if as_json:
+        found = {"bundle": name, "hash": bundle.hash, "cases": cases, "failures": failures}
+        print_json(found | ({"unnamed_classes": unnamed} if ledger or from_ else {}))
+    else:
+        for seen, count in unnamed.items():
+            message = f"content class {shown(seen)}: seen in {count} decisions, not named by the bundle"
+            errors.print(f"[yellow]warning[/] {message}", soft_wrap=True, highlight=False)
+        for failure in failures:
+            errors.print(shown(failure), soft_wrap=True)
+        message = f"[red]{count_cases(differing)} fail[/]" if failures else "[green]all pass[/]"
+        console.print(f"{shown(name)} {bundle.hash}, {cases} cases: {message}", soft_wrap=True)
+    if failures:
+        raise typer.Exit(WRONG)
+
+
+@cli.command()
+def sign(
+    file: BundlePath,
+    key: Keys,
+    out: Annotated[Path, typer.Option(dir_okay=False, help="File for the signed bundle.")],
+) -> None:
+    """Sign the whole bundle, with everything that it includes, and write the envelope.
+
+    With several keys each signs; `cosign` adds a signature later.
+
+    Exit codes: 0 signed, 1 the bundle is not valid, 2 could not do it.
+    """
+    keys = private_keys_or_stop(key)
+    document = document_or_stop(file)
+    bundle = loaded_or_stop(document)
+    signed = signed_quality_bundle if is_quality(document) else signed_bundle
+    value = signed(document, keys, is_loaded=True)
+    if len(value) > BY_NAME[BUNDLES].max_message_bytes:
+        stop(f"signed it has {len(value)} bytes, at most {BY_NAME[BUNDLES].max_message_bytes} count", WRONG)
+    write_or_stop(out, [value])
+    message = f"[green]signed[/] {shown(bundle.id)}@{bundle.revision} {bundle.hash}: {shown(out)}"
+    console.print(message, soft_wrap=True, highlight=False)
+
+
+@cli.command()
+def publish(file: Signed, as_json: AsJson = False) -> None:
+    """Publish a signed bundle if every worker will accept it; otherwise say why and write nothing.
+
+    The command checks the bundle against the topics as they are now:
+    signatures and signers, revision, fields, rules, cases, and a second
+    approver if a quality bundle, or the approvals of a policy bundle,
+    got looser.
+
+    Exit codes: 0 it is in force, 1 it is refused, 2 could not do it.
+    """
+    publish_file(file, BUNDLES, as_json=as_json)

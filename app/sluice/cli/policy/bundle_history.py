@@ -1,0 +1,238 @@
+"""`sluice bundle diff`: what one revision of a bundle changes of another, and what of it got looser.
+
+Of a policy bundle the gates, their own parts and the terms for approvals are compared; what gates share
+(action types, patterns, the memory gate) is listed as it changed.
+
+`sluice bundle log`: every revision that ever counted or was refused, with who signed it and why.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+
+import orjson
+import typer
+
+from sluice.cli.output import WELL, WRONG, console, errors, print_json, shown, span, stop
+from sluice.cli.policy.bundle_file import document_or_stop, loaded_or_stop
+from sluice.cli.policy.control_topics import (
+    AsJson,
+    folded_or_stop,
+)
+from sluice.core.foundation.canonical import canonical
+from sluice.core.foundation.clock import rfc3339
+from sluice.core.policy.document_changes import document_changes
+from sluice.core.quality_bundle.loosenings import BundleChange, changes, loosening_sentences
+from sluice.core.quality_bundle.quality_bundle import QualityBundle
+from sluice.core.trust.change_log import change_log
+from sluice.core.trust.dsse import Envelope, read_envelope
+from sluice.core.trust.signed_entries import APPROVER, BUNDLE, QUALITY_BUNDLE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from sluice.core.policy.bundles import Bundle
+    from sluice.core.trust.change_log import LogLine
+    from sluice.core.trust.fold import Folded
+
+
+_COLOURS = {"in force": "green", "replaced": "dim", "refused": "red"}
+
+
+def log(
+    bundle_id: Annotated[str | None, typer.Argument(metavar="[ID]", help="Only this bundle.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show the change log of bundles: when, which revision, by whom, why.
+
+    The command reads the control topics and judges them as every worker
+    does, so it also shows refused revisions with the reason. The hash and
+    the rationale of a refused revision are only its claims.
+
+    Exit codes: 0 shown, 2 could not do it.
+    """
+    print_log(change_log(folded_or_stop(), bundle_id), as_json=as_json)
+
+
+def print_log(lines: Sequence[LogLine], *, as_json: bool) -> None:
+    """The lines on the screen, or as one JSON value."""
+    if as_json:
+        print_json([_logged(line) for line in lines])
+        return
+    now_ms = time.time_ns() // 1_000_000
+    for line in lines:
+        _show_log(line, now_ms)
+    if not lines:
+        console.print("nothing of it was ever published")
+
+
+def _logged(line: LogLine) -> dict[str, object]:
+    fields = asdict(line)
+    return {"at": rfc3339(fields.pop("at_ms")), **fields}
+
+
+def signed_by(kind: str | None, approvers: Sequence[str]) -> str:
+    """Whose signature counted. An approver's entry counts by a root key alone, and that has no name."""
+    return "a root key" if kind == APPROVER and not approvers else " and ".join(approvers)
+
+
+def _show_log(line: LogLine, now_ms: int) -> None:
+    colour = _COLOURS[line.state]
+    by = f" by {signed_by(line.kind, line.approvers)}" if line.state != "refused" or line.approvers else ""
+    at = f"{rfc3339(line.at_ms)} ({span(max(0, now_ms - line.at_ms))} ago)"
+    message = f"{at} [bold]{shown(line.name)}[/] [{colour}]{line.state}[/]{shown(by)}"
+    console.print(message, soft_wrap=True, highlight=False)
+    what = None if line.code is None else f"{line.code}: {line.message}"
+    named = (("hash", line.hash), ("rationale", line.rationale), ("refused for", what))
+    for name, value in (*named, *(("looser", one) for one in line.looser)):
+        if value is not None:
+            console.print(f"  {name}: {shown(value)}", soft_wrap=True, highlight=False)
+
+
+class NamedBundle(NamedTuple):
+    """`document`: what is signed, or would be."""
+
+    bundle: Bundle | QualityBundle
+    document: dict[str, Any]
+
+    @property
+    def name(self) -> str:
+        """ "id@revision"."""
+        return f"{self.bundle.id}@{self.bundle.revision}"
+
+
+def bundle_or_stop(named: str) -> NamedBundle:
+    """The bundle in a file; where there is none, of the revision "id@revision" that counts on the broker, or
+    of the one in force under this id."""
+    path = Path(named)
+    document = _of_file(path) if path.exists() else _published(folded_or_stop(), named)
+    return NamedBundle(loaded_or_stop(document), orjson.loads(document))
+
+
+def say_absent(names: Iterable[str]) -> None:
+    """Which of them are no files, so that a slip of the pen does not look like trouble with the broker."""
+    for named in names:
+        if not Path(named).exists():
+            message = f"{shown(named)} is no file: looked for on the broker"
+            errors.print(message, soft_wrap=True, highlight=False)
+
+
+def _of_file(path: Path) -> bytes:
+    try:
+        envelope = read_envelope(path.read_bytes())
+    except OSError as error:
+        stop(f"cannot read {path}: {error.strerror}")
+    return envelope.payload if isinstance(envelope, Envelope) else document_or_stop(path)
+
+
+def _published(folded: Folded, named: str) -> bytes:
+    in_force = {one.hash for one in folded.bundles.values()} | {one.hash for one in folded.quality.values()}
+    bundles = [one for one in folded.entries.values() if one.kind in (BUNDLE, QUALITY_BUNDLE)]
+    meant = [one for one in bundles if named == one.key or (named == one.said.id and one.hash in in_force)]
+    if not meant:
+        stop(
+            f"{named} is no file, and no revision of this name counts on the broker: see `sluice bundle log`"
+        )
+    if len(meant) > 1:
+        stop(f"{named} is a policy bundle and a quality bundle: name a file")
+    return canonical(meant[0].document)
+
+
+SHOWN = 200
+"""Characters of a value on the terminal; --json has all."""
+_HELP = "A bundle's source or signed file, or id@revision (or the id in force) on the broker."
+
+
+def diff(
+    before: Annotated[str, typer.Argument(metavar="A", help=_HELP)],
+    after: Annotated[str, typer.Argument(metavar="B", help="The newer bundle, in one of the same forms.")],
+    as_json: AsJson = False,
+) -> None:
+    """Show what B changes in A, and what is looser.
+
+    In a policy bundle, looser means that a gate is less strict in its own
+    part of the bundle, or that it no longer runs; that the memory gate may
+    hold less; that fewer people must approve, or others may; or that an
+    escalation waits for longer. A quality bundle that is looser than the
+    one in force, and a policy bundle that is looser in its approvals, counts
+    only with the signatures of two approvers: `sluice bundle cosign` adds
+    the second.
+
+    Exit codes: 0 nothing is looser, 1 something is, 2 could not do it.
+
+    Example: sluice bundle diff sluice.quality next.json
+    """
+    say_absent((before, after))
+    old, new = bundle_or_stop(before), bundle_or_stop(after)
+    changed, sentences = _compared(old, new)
+    if as_json:
+        print_json(
+            {
+                "before": _fields(old),
+                "after": _fields(new),
+                "changes": [one._asdict() for one in changed],
+                "looser": list(sentences),
+            }
+        )
+    else:
+        _show(old, new, changed, sentences)
+    raise typer.Exit(WRONG if sentences else WELL)
+
+
+def _compared(old: NamedBundle, new: NamedBundle) -> tuple[Sequence[BundleChange], Sequence[str]]:
+    if isinstance(old.bundle, QualityBundle) and isinstance(new.bundle, QualityBundle):
+        return changes(old.bundle, new.bundle), loosening_sentences(old.bundle, new.bundle)
+    if isinstance(old.bundle, QualityBundle) or isinstance(new.bundle, QualityBundle):
+        stop("one is a policy bundle and the other a quality bundle")
+    from sluice.core.actions.stages import BUNDLE_FORM  # noqa: PLC0415 - the gates; a quality bundle needs none
+
+    loosenings = list(BUNDLE_FORM.find_loosenings(old.bundle, new.bundle))
+    paths = tuple(f"$.{path}" for one in loosenings for path in one.paths)
+    changed = [
+        BundleChange(one.path, one.before, one.after, looser=_is_part_of(one.path, paths))
+        for one in document_changes(old.document, new.document)
+    ]
+    return changed, [one.sentence for one in loosenings]
+
+
+def _is_part_of(path: str, looser: Iterable[str]) -> bool:
+    """Whether a changed field is one of those, lies in one or holds one."""
+    return any(_holds(one, path) or _holds(path, one) for one in looser)
+
+
+def _holds(above: str, path: str) -> bool:
+    return path == above or path.startswith((f"{above}.", f"{above}["))
+
+
+def _fields(named: NamedBundle) -> dict[str, str]:
+    return {"bundle": named.name, "hash": named.bundle.hash}
+
+
+def _show(
+    old: NamedBundle, new: NamedBundle, changed: Sequence[BundleChange], sentences: Sequence[str]
+) -> None:
+    console.print(f"{shown(old.name)} → {shown(new.name)}: {len(changed)} changes", highlight=False)
+    for one in changed:
+        mark = "[bold red]looser[/] " if one.looser else ""
+        message = f"  {mark}{shown(one.path)}: {_value(one.before)} → {_value(one.after)}"
+        console.print(message, soft_wrap=True, highlight=False)
+    for sentence in sentences:
+        console.print(f"[red]looser[/]: {shown(sentence)}", soft_wrap=True, highlight=False)
+    if isinstance(new.bundle, QualityBundle):
+        if sentences:
+            console.print("It counts with the signatures of two approvers only.", style="red")
+        else:
+            console.print("[green]nothing got looser[/]")
+    elif not sentences:
+        console.print(
+            "[green]no gate got looser[/]; what the gates of actions share is for people to compare"
+        )
+
+
+def _value(value: Any) -> str:
+    text = "nothing" if value is None else json.dumps(value, ensure_ascii=False)
+    return shown(text if len(text) <= SHOWN else f"{text[:SHOWN]}…")

@@ -1,0 +1,229 @@
+"""Private keys and envelopes as files, and `sluice keys`, which makes the keys that bundles and entries are
+signed with, and the API keys of the HTTP gateway (api_key_verbs.py).
+
+A key file is made for its owner's eyes alone and refused where others can read it.
+
+`sluice bundle cosign`, `sluice registry cosign`: another approver's signature on signed files.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import stat
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+
+from sluice.cli.output import WRONG, console, print_json, shown, stop
+from sluice.cli.policy.api_key_verbs import cli as api_keys_cli
+from sluice.cli.policy.people_verbs import cli as people_cli
+from sluice.core.foundation.errors import EnvelopeError
+from sluice.core.registry.keys import SigningKey, UnusableKeyError
+from sluice.core.trust.dsse import read_envelope
+from sluice.core.trust.refused import Reason
+from sluice.core.trust.signed_entries import CARRIED, statement
+from sluice_topics.json_text import Unreadable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from sluice.core.trust.dsse import Envelope
+    from sluice.core.trust.signed_entries import Statement
+
+
+Signed = Annotated[Path, typer.Argument(metavar="FILE", help="The file that `sign` wrote.")]
+
+
+def envelopes_or_stop(file: Path) -> list[bytes]:
+    """The lines of a file of envelopes; a file that was never signed, or is empty, ends the command."""
+    try:
+        values = [line for line in file.read_bytes().split(b"\n") if line.strip()]
+    except OSError as error:
+        stop(f"cannot read {file}: {error.strerror}")
+    for number, value in enumerate(values, 1):
+        if isinstance(read_envelope(value), Unreadable):
+            noun = "registry" if b'"entries"' in b"".join(values[:2]) else "bundle"
+            what = f"{file} is not signed" if number == 1 else f"{file}: line {number} is no signed envelope"
+            signing = f"sluice {noun} sign {shlex.quote(str(file))} --key PEM --out SIGNED"
+            stop(f"{what}. Sign it, and give the file that this writes: {signing}", WRONG)
+    return values or stop(f"{file} is empty")
+
+
+def write_or_stop(out: Path, values: Sequence[bytes]) -> None:
+    """Envelopes to a file, one a line."""
+    try:
+        out.write_bytes(b"".join(value + b"\n" for value in values))
+    except OSError as error:
+        stop(f"cannot write {out}: {error.strerror}")
+
+
+def cosign(
+    file: Signed,
+    key: Keys,
+    out: Annotated[
+        Path | None, typer.Option(dir_okay=False, help="Write to this file instead of the one that was read.")
+    ] = None,
+) -> None:
+    """Add a signature to each envelope of a file, and say what was signed.
+
+    A second approver uses it where one approver is not enough. Read the
+    change first (`sluice bundle diff`): your signature says that you agree.
+    The content does not change, and earlier signatures stay.
+
+    Exit codes: 0 signed, 1 a line is not a signed envelope, 2 could not
+    do it.
+    """
+    keys = private_keys_or_stop(key)
+    signed = [_cosigned(value, keys) for value in envelopes_or_stop(file)]
+    write_or_stop(out or file, [envelope.written() for envelope, _ in signed])
+    for envelope, said in signed:
+        console.print(f"[green]signed[/] {_describe(envelope, said)}", soft_wrap=True, highlight=False)
+
+
+def _cosigned(value: bytes, keys: Sequence[SigningKey]) -> tuple[Envelope, Statement]:
+    from sluice.core.trust.signing import cosigned  # noqa: PLC0415 - and with it the whole core
+
+    try:
+        envelope = cosigned(value, keys)
+    except EnvelopeError as error:
+        stop(str(error), WRONG)
+    topics = [topic for topic, types in CARRIED.items() if envelope.payload_type in types]
+    said = statement(topics[0], envelope) if topics else stop("not an envelope of a control topic", WRONG)
+    if isinstance(said, Reason):
+        stop(f"{said.path}: {said.message}", WRONG)
+    return envelope, said
+
+
+def _describe(envelope: Envelope, said: Statement) -> str:
+    count = len(envelope.signatures)
+    rationale = said.document.get("rationale")
+    why = f"\n  rationale: {shown(rationale)}" if rationale else ""
+    return f"{shown(said.key)} {said.hash}: {count} signatures{why}"
+
+
+OWNER_ONLY = 0o600
+FOLDER_OF_OWNER = 0o700
+
+Keys = Annotated[
+    list[Path],
+    typer.Option("--key", metavar="PEM", help="Private key to sign with; may be given several times."),
+]
+
+
+class ReadableByOthersError(Exception):
+    """A private key lies where others can read it."""
+
+
+def new_private_key(path: Path) -> SigningKey:
+    """Make a key and write it to a file that did not exist. Raises OSError."""
+    private = Ed25519PrivateKey.generate()
+    path.parent.mkdir(parents=True, exist_ok=True, mode=FOLDER_OF_OWNER)
+    pem = private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, OWNER_ONLY), "wb") as file:
+        file.write(pem)
+    return SigningKey(private)
+
+
+def new_key_or_stop(folder: Path, name: str) -> SigningKey:
+    """A new key as NAME.pem, its public half as NAME.pub; where one of them is there the command ends."""
+    private, public = folder / f"{name}.pem", folder / f"{name}.pub"
+    try:
+        if public.exists():
+            stop(f"{public} exists already; nothing is overwritten")
+        key = new_private_key(private)
+        public.write_text(key.public.text + "\n", encoding="ascii")
+    except OSError as error:
+        stop(f"cannot write to {error.filename or folder}: {error.strerror}")
+    return key
+
+
+def private_key(path: Path) -> SigningKey:
+    """The key in a file. Raises OSError, UnusableKeyError and ReadableByOthersError."""
+    with path.open("rb") as file:
+        mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
+        if mode & ~FOLDER_OF_OWNER:
+            raise ReadableByOthersError(f"mode {mode:04o}, others can use it: chmod 600 {path}")
+        return SigningKey.from_pem(file.read())
+
+
+def private_keys_or_stop(paths: Iterable[Path]) -> list[SigningKey]:
+    """The keys to sign with; the first one that cannot be used ends the command."""
+    keys = []
+    for path in paths:
+        try:
+            keys.append(private_key(path))
+        except OSError as error:
+            stop(f"cannot read {path}: {error.strerror}")
+        except (UnusableKeyError, ReadableByOthersError) as error:
+            stop(f"{path}: {error}")
+    return keys
+
+
+def work_tree_of(folder: Path) -> Path | None:
+    """The git work tree that a folder lies in, existing or not."""
+    above = folder.resolve()
+    return next((one for one in (above, *above.parents) if (one / ".git").exists()), None)
+
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+
+cli = typer.Typer(
+    name="keys",
+    no_args_is_help=True,
+    help="Make Ed25519 keys. A root key's public half goes into the setting policy.root_keys; root keys sign "
+    "approvers' entries, approvers' keys sign bundles and all other entries; an agent's key "
+    "signs its inputs (docs/clients.md).",
+)
+cli.add_typer(api_keys_cli)
+cli.add_typer(people_cli)
+AsJson = Annotated[bool, typer.Option("--json", help="One JSON value on standard output.")]
+
+
+@cli.command()
+def new(
+    name: Annotated[str, typer.Argument(help="The files are called NAME.pem and NAME.pub.")],
+    out: Annotated[Path, typer.Option(file_okay=False, help="Folder for them, outside any work tree.")],
+    *,
+    force: Annotated[bool, typer.Option("--force", help="Allow a folder inside a git work tree.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Make a private key, readable by you alone, and its public half.
+
+    It overwrites nothing, and it refuses a folder inside a git work tree,
+    because one `git add` there could publish the key.
+
+    Exit codes: 0 made, 2 could not do it.
+
+    Example: sluice keys new root --out ~/.sluice/keys
+    """
+    if not NAME.fullmatch(name):
+        stop(f"{name!r} is no name for a key: letters, digits, dot, dash and underscore")
+    tree = work_tree_of(out)
+    if tree is not None and not force:
+        stop(f"{out} lies in the git work tree {tree}: choose another folder, or give --force")
+    key = new_key_or_stop(out, name)
+    _say(key.public.text, key.keyid, as_json=as_json)
+    if not as_json:
+        console.print(f"private key: {shown(out / f'{name}.pem')}", soft_wrap=True, highlight=False)
+
+
+@cli.command()
+def public(
+    pem: Annotated[Path, typer.Argument(metavar="PEM", help="A private key.")], as_json: AsJson = False
+) -> None:
+    """Show the public half of a private key, and its id."""
+    (key,) = private_keys_or_stop([pem])
+    _say(key.public.text, key.keyid, as_json=as_json)
+
+
+def _say(text: str, keyid: str, *, as_json: bool) -> None:
+    if as_json:
+        print_json({"public_key": text, "keyid": keyid})
+        return
+    console.print(f"public key:  {text}", soft_wrap=True, highlight=False)
+    console.print(f"key id:      {keyid}", soft_wrap=True, highlight=False)

@@ -1,0 +1,118 @@
+"""`sluice registry propose`: draft entries for tools, from MCP servers' lists and from the ledger."""
+
+from __future__ import annotations
+
+from pathlib import Path  # noqa: TC003 - Typer reads the annotations
+from typing import TYPE_CHECKING, Annotated, Any
+
+import orjson
+import typer
+from rich.table import Column, Table
+
+from sluice.adapters.mcp.pins import Pins, PinsError, servers_in, tool_of
+from sluice.adapters.mcp.proxy_file import ProxyFileError, read_proxy_file
+from sluice.cli.output import WRONG, console, print_json, settings_or_stop, shown, stop
+from sluice.cli.policy.control_topics import AsJson, folded_or_stop
+from sluice.cli.quality_read import From, read_or_stop
+from sluice.core.trust.signing import checked_entries
+from sluice.offline.registry_drafts import SeenTools, load_tool_words, make_drafts
+from sluice.shipped import SHIPPED_FILES
+from sluice_topics.catalog import VERDICTS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from sluice.offline.registry_drafts import ToolDraft
+
+WORDS = SHIPPED_FILES / "tool_words.toml"
+_VERDICT = "sluice/verdict/v1"
+
+
+def propose(
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="A file that does not exist yet.")],
+    *,
+    pins: Annotated[
+        Path | None,
+        typer.Option(file_okay=False, help="Folder of `sluice mcp --pins`: the accepted tools count too."),
+    ] = None,
+    config: Annotated[
+        list[Path] | None,
+        typer.Option(help="Files of `sluice mcp --config`: the names that they give tools in the registry."),
+    ] = None,
+    from_: From = None,
+    as_json: AsJson = False,
+) -> None:
+    """Draft entries for tools that have no tier yet, for a person to look at and to sign.
+
+    A draft rests on the annotations of pinned MCP tools (read-only,
+    destructive, open-world), on the words of the tool's name
+    (config/tool_words.toml), and on the ledger: tools that it saw
+    unregistered, and what Gate 1 made of their calls. Stricter evidence
+    goes first, and a description counts for nothing. Read each line; the
+    file changes nothing until `sluice registry sign` and `publish`.
+
+    Exit codes: 0 drafted, 1 there is nothing to draft, 2 could not do it.
+    """
+    settings, folded, seen = settings_or_stop(), folded_or_stop(), SeenTools()
+    bundle = folded.bundles.get(settings.policy.default_bundle)
+    if bundle is None:
+        stop(f"the bundle {settings.policy.default_bundle} is not in force: `sluice bundle publish`")
+    read_or_stop([VERDICTS], {_VERDICT: seen.take}, from_)
+    try:
+        files = [read_proxy_file(one) for one in config or ()]
+    except ProxyFileError as error:
+        stop(str(error))
+    names = {(one.server, tool): registered for one in files for tool, registered in one.tools.items()}
+    hints = {} if pins is None else _annotations(pins.expanduser(), names)
+    drafts = make_drafts(bundle, folded.registry, load_tool_words(WORDS), seen.tools, hints)
+    if not drafts:
+        stop("every tool that is known here has a tier, or nothing speaks for another one", WRONG)
+    _write(out, [one.entry for one in drafts])
+    if as_json:
+        print_json([{**one.entry, "why": one.why} for one in drafts])
+    else:
+        console.print(_table(drafts))
+        message = f"[green]drafted {len(drafts)}[/] entries: {shown(out)}; next: look at each, and sign them"
+        console.print(message, soft_wrap=True, highlight=False)
+
+
+def _annotations(folder: Path, names: Mapping[tuple[str | None, str], str]) -> dict[str, Mapping[str, Any]]:
+    """What servers say of the tools that a person, or the first sight, accepted, by names in the registry.
+
+    `names`: of tools that have another one there than "SERVER.TOOL", by server and tool.
+    """
+    found: dict[str, Mapping[str, Any]] = {}
+    for server in servers_in(folder):
+        try:
+            definitions = Pins(folder, server).recorded()
+        except (PinsError, OSError) as error:
+            stop(str(error))
+        for key, definition in definitions.items():
+            tool = tool_of(key)
+            if tool is not None and isinstance(definition, dict):
+                name = names.get((server, tool), f"{server}.{tool}")
+                found[name] = definition.get("annotations") or {}
+    return found
+
+
+def _write(out: Path, entries: Sequence[dict[str, Any]]) -> None:
+    raw = orjson.dumps({"entries": entries}, option=orjson.OPT_INDENT_2) + b"\n"
+    checked_entries(raw)
+    try:
+        with out.open("xb") as written:
+            written.write(raw)
+    except OSError as error:
+        stop(f"cannot write {out}: {error.strerror}")
+
+
+def _table(drafts: Sequence[ToolDraft]) -> Table:
+    tool, why = Column("tool", overflow="fold"), Column("because", overflow="fold")
+    table = Table(
+        tool, Column("tier", no_wrap=True), Column("type", no_wrap=True), why, box=None, pad_edge=False
+    )
+    for one in drafts:
+        spec = one.entry["spec"]
+        table.add_row(
+            *(shown(cell or "-") for cell in (one.entry["id"], spec["tier"], spec["action_type"], one.why))
+        )
+    return table

@@ -1,0 +1,176 @@
+"""`sluice quality`: what the ledger says of retrievals, and the rollout of a class."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path  # noqa: TC003 - Typer reads the annotations
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.table import Table
+
+from sluice.cli.output import NOTHING, WELL, WRONG, errors, percent, print_json, print_parts, shown, stop
+from sluice.cli.quality.page import page
+from sluice.cli.quality.quality_changes import override, promote
+from sluice.cli.quality_read import From, day_or_stop, read_or_stop
+from sluice.core.foundation.clock import rfc3339
+from sluice.core.reports.ledger_values import ALARM, DECISION, REPORTED
+from sluice.core.reports.report import FIGURES, OUTCOMES, quality_report
+from sluice.core.reports.report_tally import QualityTally, ReportScope
+from sluice_topics.catalog import ALARMS, QUALITY_DECISIONS, SESSION_EVENTS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from rich.console import RenderableType
+
+    from sluice.core.reports.report import Coverage, Figures, QualityReport
+
+
+_EVERYTHING = "everything"
+
+
+def report_parts(
+    report: QualityReport, rows_by: Iterable[str] = ("class", "day")
+) -> Iterator[RenderableType]:
+    """Tables by class and by day, one of the tiers' coverage; then what needs a person."""
+    if not report.overall.decisions:
+        yield "[yellow]No decision on a retrieved item in this period.[/]"
+    else:
+        yield f"[bold]Quality posture[/], {_period(report)}, {shown(report.scope.tenant or 'every tenant')}"
+        rows = {"class": report.by_class, "day": report.by_day}
+        for heading in rows_by:
+            yield _outcomes(f"Outcomes by {heading}", heading, rows[heading], report.overall)
+            yield _rates(f"Rates by {heading}", heading, rows[heading], report.overall)
+    yield _coverage(report.coverage)
+    for one in report.coverage:
+        if one.short:
+            yield f"[bold red]Coverage of {one.tier} is below its target:[/] {percent(one.rate)}"
+    if report.alarms:
+        yield from alarm_parts(report.alarms)
+    if report.basis is not None:
+        heads = ", ".join(f"{one.partition}: {one.sequence}" for one in report.basis.heads) or "none"
+        named = ", ".join(report.basis.environments) or "none named"
+        yield f"[dim]Read from {shown(report.basis.source)}; installation: {shown(named)}; heads: {heads}[/]"
+
+
+def alarm_parts(alarms: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Each alarm, the oldest first."""
+    if not alarms:
+        yield "No alarm."
+    for alarm in alarms:
+        colour = "bold red" if alarm["severity"] == "critical" else "yellow"
+        text = f"{alarm['subject']}, to {alarm['recipient']}: {alarm['message']}"
+        yield f"[{colour}]alarm[/] {shown(alarm['raised_at'])} {shown(text)}"
+
+
+def _period(report: QualityReport) -> str:
+    first, last = report.days or (NOTHING, NOTHING)
+    return f"{shown(first)} to {shown(last)}"
+
+
+def _outcomes(title: str, heading: str, rows: Mapping[str, Figures], overall: Figures) -> Table:
+    table = _headed(title, (heading, "decisions", *OUTCOMES))
+    for name, one in [*rows.items(), (_EVERYTHING, overall)]:
+        counts = (str(one.outcomes[outcome]) for outcome in OUTCOMES)
+        table.add_row(shown(name), str(one.decisions), *counts)
+    return table
+
+
+def _rates(title: str, heading: str, rows: Mapping[str, Figures], overall: Figures) -> Table:
+    table = _headed(title, (heading, *(figure.title.lower() for figure in FIGURES)))
+    for name, one in [*rows.items(), (_EVERYTHING, overall)]:
+        table.add_row(shown(name), *(percent(one.rates[figure.name]) for figure in FIGURES))
+    return table
+
+
+def _headed(title: str, headings: Sequence[str]) -> Table:
+    """The first column is words, the others are numbers."""
+    table = Table(title=title, box=None, pad_edge=False)
+    for number, name in enumerate(headings):
+        words = name.replace(" ", "\n")  # one under the other, or the numbers do not fit on a terminal
+        table.add_column(words, overflow="fold", justify="right" if number else "left")
+    return table
+
+
+def _coverage(tiers: Iterable[Coverage]) -> Table:
+    headings = ("tier", "reported", "covered", "coverage", "target")
+    table = _headed("Coverage: reported items with a decision", headings)
+    for one in tiers:
+        target = NOTHING if one.target is None else f"{one.target:.0%}"
+        table.add_row(one.tier, str(one.rate.whole), str(one.rate.part), percent(one.rate), target)
+    return table
+
+
+cli = typer.Typer(
+    name="quality",
+    no_args_is_help=True,
+    help="Retrievals: the report of how items were decided, alarms, the promotion of a content class from "
+    "flag-only to enforcing, signed overrides of single items. A pass is a floor, not a proof that an item "
+    "is correct.",
+)
+cli.command()(promote)
+cli.command()(override)
+AsJson = Annotated[bool, typer.Option("--json", help="One JSON value on standard output.")]
+
+
+@cli.command()
+def report(
+    from_: From = None,
+    *,
+    since: Annotated[str | None, typer.Option(metavar="DAY", help="First day, in UTC: 2026-01-31.")] = None,
+    until: Annotated[str | None, typer.Option(metavar="DAY", help="Last day, in UTC.")] = None,
+    tenant: Annotated[str | None, typer.Option(help="Only this tenant's.")] = None,
+    html: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write one page with charts; it needs no network.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show how retrieved items were decided, by day and content class.
+
+    It shows outcomes, stale retrievals, provenance failures, false denies
+    under flag-only, and the coverage of each tier: of the items that stores
+    report as returned, the share that has a decision. It reads only the
+    ledger.
+
+    Exit codes: 0 shown; 1 shown, and coverage of a tier is below its
+    target; 2 could not do it.
+
+    Example: sluice quality report --since 2026-01-01 --html report.html
+    """
+    tally = QualityTally(ReportScope(day_or_stop(since), day_or_stop(until), tenant))
+    sinks = {DECISION: tally.decision, REPORTED: tally.report, ALARM: tally.alarm}
+    basis = read_or_stop((QUALITY_DECISIONS, SESSION_EVENTS, ALARMS), sinks, from_)
+    found = quality_report(tally, basis)
+    if html is not None:
+        _write(html, page(found, rfc3339(time.time_ns() // 1_000_000)))
+    if as_json:
+        print_json(found.fields())
+    else:
+        print_parts(report_parts(found))
+    raise typer.Exit(WRONG if any(one.short for one in found.coverage) else WELL)
+
+
+@cli.command()
+def alarms(from_: From = None, as_json: AsJson = False) -> None:
+    """Show the alarms of the ledger: classes that stay in flag-only too long.
+
+    It shows the newest alarm of each quality bundle and class.
+
+    Exit codes: 0 shown, also when there is none; 2 could not read.
+    """
+    tally = QualityTally()
+    read_or_stop((ALARMS,), {ALARM: tally.alarm}, from_)
+    found = quality_report(tally).alarms
+    if as_json:
+        print_json(list(found))
+    else:
+        print_parts(alarm_parts(found))
+
+
+def _write(file: Path, text: str) -> None:
+    try:
+        file.write_text(text, encoding="utf-8")
+    except OSError as error:
+        stop(f"cannot write {file}: {error.strerror}")
+    errors.print(f"written: {shown(file)}", soft_wrap=True, highlight=False)

@@ -1,0 +1,78 @@
+"""What verbs read for a quality report: the ledger of the installation, or an export of it."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import date
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from sluice.adapters.kafka.kafka_ledger import read_values
+from sluice.adapters.kafka.kafka_read import KafkaUnreachable, UnknownTopics
+from sluice.cli.output import settings_or_stop, stop, stop_unknown_topics
+from sluice.core.reports.ledger_values import LedgerValues
+from sluice.core.reports.report_tally import NotADecisionError
+from sluice.offline.record_files import read_export
+from sluice.settings import real_names
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from sluice.adapters.kafka.kafka_read import Start
+    from sluice.core.reports.ledger_values import Basis, Sink
+
+From = Annotated[
+    Path | None,
+    typer.Option("--from", metavar="FILE", help="An export (`sluice ledger export`) instead of the broker."),
+]
+
+
+def read_or_stop(topics: Sequence[str], sinks: Mapping[str, Sink], exported: Path | None) -> Basis:
+    """Read these topics, by base name, of the ledger; what cannot be read ends the command.
+
+    Returns what was read, and how far.
+    """
+    values = LedgerValues(sinks)
+    try:
+        if exported is None:
+            source = of_broker(topics, values.take)
+        else:
+            source = f"the export {exported.name}"
+            with exported.open("rb") as lines:
+                read_export(lines, topics, values.take)
+    except NotADecisionError as error:
+        stop(f"{error}. `sluice ledger verify` says what is wrong with the ledger.")
+    except OSError as error:
+        stop(f"cannot read {exported}: {error.strerror}")
+    return values.basis(source)
+
+
+def of_broker(
+    topics: Sequence[str], take: Callable[[bytes | None], None], start: Start | int = "beginning"
+) -> str:
+    """Hand the values of these topics, by base name, to `take`; what cannot be read ends the command.
+
+    Returns where they are from.
+    """
+    settings = settings_or_stop()
+    names = real_names(settings)
+    reading = read_values(settings.kafka.bootstrap_servers, [names[base] for base in topics], take, start)
+    try:
+        asyncio.run(reading)
+    except UnknownTopics as error:
+        stop_unknown_topics(error)
+    except KafkaUnreachable as error:
+        stop(f"the broker does not answer: {error}. `sluice broker start` starts one.")
+    return f"the topics {settings.kafka.topic_prefix}gate.* at {settings.kafka.bootstrap_servers}"
+
+
+def day_or_stop(given: str | None) -> str | None:
+    """A day as the report takes it; what is none ends the command."""
+    if given is None:
+        return None
+    try:
+        return date.fromisoformat(given).isoformat()
+    except ValueError:
+        stop(f"no day: {given}; it is like 2026-01-31, in UTC")

@@ -1,0 +1,42 @@
+"""The client of agents: it proposes actions, memories and retrievals, and runs a tool only if it is allowed.
+
+Use `AsyncGateClient` with asyncio and `GateClient` everywhere else. The import loads only the standard
+library. A client that starts needs aiokafka and pydantic, and cryptography if it signs.
+"""
+
+from sluice.client.answers import (
+    ActionDenied,
+    ActionInterrupted,
+    ActionNotDecided,
+    ActionRefused,
+    ClientError,
+    InputUnreadable,
+    MemoryAnswer,
+    NeedsHuman,
+    Permit,
+    RetrievalAnswer,
+    Verdict,
+)
+from sluice.client.async_client import AsyncGateClient
+from sluice.client.guarded_calls import in_session
+from sluice.client.sender import ClientOptions, delegation_grant
+from sluice.client.sync_client import GateClient
+
+__all__ = [
+    "ActionDenied",
+    "ActionInterrupted",
+    "ActionNotDecided",
+    "ActionRefused",
+    "AsyncGateClient",
+    "ClientError",
+    "ClientOptions",
+    "GateClient",
+    "InputUnreadable",
+    "MemoryAnswer",
+    "NeedsHuman",
+    "Permit",
+    "RetrievalAnswer",
+    "Verdict",
+    "delegation_grant",
+    "in_session",
+]

@@ -1,0 +1,105 @@
+"""Waiting for the end of an escalation; it is found by its id, even if it came long before the wait began."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from dataclasses import replace
+from datetime import datetime
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any
+
+from sluice.client.answers import ClientError, InputPlace, NeedsHuman, RetrievalAnswer, Verdict
+from sluice.client.input_kinds import ESCALATIONS, REVIEWS, VERDICTS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from sluice.client.answer_reader import AnswerReader
+
+LONGEST_MS = 24 * 3600 * 1000
+"""How far back to look for the end of an escalation that an earlier input opened."""
+TO_DO = "Wait longer for the approver, or call again with the same action_id: the wait goes on"
+
+
+async def await_end(reader: AnswerReader, verdict: Verdict, timeout_s: float) -> Verdict:
+    """The resolved verdict if the escalated action was approved; a denied verdict if it was denied or
+    expired.
+
+    Raises NeedsHuman if the escalation does not end within the time, and ConnectionError.
+    """
+    name = verdict.escalation_id or ""
+    since = _since(verdict, name)
+    try:
+        async with asyncio.timeout(timeout_s):
+            end = await _end_of(reader, name, since)
+            resolved = end.get("resolved_verdict_id")
+            if resolved is None:
+                return _denied(verdict, end)
+            at = InputPlace(since.partition, 0, end["input"]["timestamp"])
+            answer = await reader.look_back([resolved], at, [VERDICTS])
+    except TimeoutError:
+        raise NeedsHuman(verdict, TO_DO) from None
+    if answer is None:
+        raise ClientError(f"{resolved}: approved, but its verdict is not there", "Tell the operator")
+    return Verdict.of(answer.record)
+
+
+async def are_items_approved(reader: AnswerReader, first: RetrievalAnswer, timeout_s: float) -> bool:
+    """Whether a person approves a retrieval's withheld items within the time. False: they were denied, they
+    expired, or nobody answered. Raises ConnectionError."""
+    waiting = {one["escalation_id"] for one in first.withheld} - {None}
+    if not waiting:
+        return False
+    (name,) = waiting
+    partition, offset = map(int, name.split(":")[2:4])
+    came_ms = int(datetime.fromisoformat(first.record["decided_at"]).timestamp() * 1000)
+    try:
+        async with asyncio.timeout(timeout_s):
+            end = await _end_of(reader, name, InputPlace(partition, offset, came_ms))
+    except TimeoutError:
+        return False
+    return end.get("decision") == "approve"
+
+
+async def _end_of(reader: AnswerReader, escalation_id: str, since: InputPlace) -> Mapping[str, Any]:
+    """The record that ends an escalation. `since`: from where on it may be."""
+    topics = (ESCALATIONS,)
+    async with reader.heeding(since.partition, topics):
+        answering = reader.expect([escalation_id], since.partition, topics)
+        found = await reader.look_back([escalation_id], since, topics)
+        if found is None:
+            found = await asyncio.shield(answering)
+        return found.record
+
+
+async def narrowed_parameters(reader: AnswerReader, resolved: Verdict) -> Mapping[str, Any] | None:
+    """The parameters by which the approver replaced the action's own; None: it was approved as proposed.
+
+    The review has the parameters; the verdict has their digest.
+    """
+    if resolved.record.get("narrowed") is None:
+        return None
+    place = resolved.input
+    at = InputPlace(place["partition"], place["offset"], place["timestamp"])
+    value = await reader.value_at(REVIEWS, at)
+    if value is None or "sha256:" + sha256(value).hexdigest() != place["digest"]:
+        raise ClientError("the review that narrowed the action is no longer there", "Propose it again")
+    found: Mapping[str, Any] = json.loads(value)["parameters"]
+    return found
+
+
+def _since(verdict: Verdict, escalation_id: str) -> InputPlace:
+    """From where on to look for the end: where the action came; a repeat of it came later."""
+    place = verdict.input
+    partition, offset = map(int, escalation_id.split(":")[2:4])
+    back_ms = LONGEST_MS if verdict.duplicate_of is not None else 0
+    return InputPlace(partition, offset, place["timestamp"] - back_ms)
+
+
+def _denied(verdict: Verdict, end: Mapping[str, Any]) -> Verdict:
+    if "approver_id" in end:
+        reason = f"approval_denied: {end['approver_id']}: {end['justification']}"
+    else:
+        reason = f"approval_expired: {end['reason']}"
+    return replace(verdict, verdict="denied", gate="approval", reason=reason)

@@ -1,0 +1,279 @@
+"""The client for asyncio: it publishes an input once and returns the answer that the worker committed.
+
+A tool runs only under a verdict that allows it. If anything goes wrong, the wait ends with an error and the
+tool does not run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import inspect
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+
+from sluice.client.answers import (
+    ActionInterrupted,
+    ClientError,
+    MemoryAnswer,
+    Permit,
+    RetrievalAnswer,
+    Verdict,
+    refusal_of,
+)
+from sluice.client.approval import are_items_approved, await_end, narrowed_parameters
+from sluice.client.exchange import Exchange
+from sluice.client.guarded_calls import arguments_of, error_text, narrowed_call, session_or_current
+from sluice.client.input_kinds import ACTION, OUTCOME, RETRIEVAL, WRITE, InputKind
+from sluice.client.journal import Journal
+from sluice.client.sender import ClientOptions, Sender, bytes_of, outcome_name
+from sluice.client.unreported import report_unreported
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+    from types import TracebackType
+    from typing import Self
+
+    from sluice.client.answer_reader import CommittedAnswer
+    from sluice.client.answers import InputPlace
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class AsyncGateClient:
+    """One agent's connection to the gate, as an async context manager. Any number of calls may run at
+    once."""
+
+    def __init__(self, bootstrap_servers: str, agent_id: str, options: ClientOptions | None = None) -> None:
+        """`agent_id` as in the registry. Raises sqlite3.Error if the journal cannot be opened or another
+        client has it open."""
+        self._options = options or ClientOptions()
+        self._exchange = Exchange(bootstrap_servers, self._options.topic_prefix, self._options.connection)
+        self._sender = Sender(self._exchange, agent_id, self._options)
+        self._journal = Journal(self._options.journal)
+
+    async def __aenter__(self) -> Self:
+        """Start."""
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close."""
+        await self.close()
+
+    async def start(self) -> None:
+        """Connect, and report the outcomes that an earlier process did not report. Raises KafkaError."""
+        await self._exchange.start()
+        await report_unreported(self._exchange, self._sender, self._journal)
+
+    async def close(self) -> None:
+        """Close the connections and the journal. Callers that still wait get a ConnectionError."""
+        await self._exchange.close()
+        self._journal.close()
+
+    async def propose(
+        self,
+        tool_name: str,
+        parameters: Mapping[str, Any],
+        *,
+        session_id: str,
+        action_id: str | None = None,
+        deadline_s: float | None = None,
+        **fields: Any,
+    ) -> Verdict:
+        """Propose an action and return the gate's verdict, whatever it is. No tool runs.
+
+        `action_id` None: a new id. The same action under the same id again gets the first answer. `fields`:
+        more fields of the record, by wire names (docs/fields.md).
+
+        Raises ActionNotDecided, InputUnreadable, ClientError, ConnectionError and KafkaError.
+        """
+        given = {**fields, "parameters": parameters, "deadline_s": deadline_s}
+        record, wait_s = self._action(tool_name, session_id, action_id, given)
+        answer = await self._ask(ACTION, record["action_id"], session_id, bytes_of(record), wait_s)
+        return Verdict.of(answer.record)
+
+    async def remember(
+        self,
+        content: str,
+        source: Mapping[str, Any],
+        *,
+        session_id: str,
+        write_id: str | None = None,
+        deadline_s: float | None = None,
+        **fields: Any,
+    ) -> MemoryAnswer:
+        """Ask whether a memory may be kept. `source`: {"id": …, "type": …}. `fields`: the quality fields
+        (`content_class`, `timestamp`, `confidence_score`, `provenance_uri`, …) and others, by wire names.
+
+        Raises ActionNotDecided, InputUnreadable, ClientError and KafkaError.
+        """
+        record = self._sender.record(
+            "write_id", write_id, session_id, content=content, source=dict(source), **fields
+        )
+        wait_s = self._wait_s(deadline_s)
+        answer = await self._ask(WRITE, record["write_id"], session_id, bytes_of(record), wait_s)
+        return MemoryAnswer.of(answer.record)
+
+    async def retrieve(
+        self,
+        items: Sequence[Mapping[str, Any]],
+        *,
+        session_id: str,
+        request_id: str | None = None,
+        deadline_s: float | None = None,
+        approval_timeout_s: float | None = None,
+        **fields: Any,
+    ) -> RetrievalAnswer:
+        """Ask which of these items the agent may read.
+
+        `approval_timeout_s`: how long to wait if denied items wait for a person; None: not at all. If the
+        person agrees in time, the same request is sent again, and its answer is returned.
+        Raises as `remember` does.
+        """
+        found = [dict(one) for one in items]
+        record = self._sender.record("request_id", request_id, session_id, items=found, **fields)
+        wait_s, value = self._wait_s(deadline_s), bytes_of(record)
+        asked = partial(self._ask, RETRIEVAL, record["request_id"], session_id, value, wait_s)
+        first = RetrievalAnswer.of((await asked()).record)
+        if approval_timeout_s is None or not await are_items_approved(
+            self._exchange.reader, first, approval_timeout_s
+        ):
+            return first
+        return RetrievalAnswer.of((await asked()).record)
+
+    async def report_outcome(self, verdict: Verdict, rows_affected: int, *, error: str | None = None) -> None:
+        """Report the outcome of an action that ran without a guard. Returns when the broker has it."""
+        session, action_id = verdict.record["session_id"], verdict.record["action_id"]
+        value = self._sender.outcome(verdict, rows_affected, error)
+        await self._sender.publish(OUTCOME, session, outcome_name(session, action_id), value)
+
+    async def permit(
+        self,
+        tool_name: str,
+        parameters: Mapping[str, Any],
+        *,
+        session_id: str,
+        action_id: str | None = None,
+        approval_timeout_s: float | None = None,
+        accept_narrowed: bool = False,
+        **fields: Any,
+    ) -> Permit:
+        """The permission to run a tool once; call `finish` when it has run. `guard` and `action` do both.
+
+        `approval_timeout_s`: how long to wait if a person must agree; None: not at all. A later call with the
+        same id waits on. `accept_narrowed`: if an approver replaced the parameters, the caller runs the tool
+        with the permit's `narrowed` ones; without it such an approval raises ClientError.
+
+        Raises what `propose` raises, ActionDenied, NeedsHuman, and ActionInterrupted if a tool was started
+        under this id before.
+        """
+        record, wait_s = self._action(tool_name, session_id, action_id, {**fields, "parameters": parameters})
+        an_id, value = record["action_id"], bytes_of(record)
+        entry = self._journal.propose(session_id, an_id, value)
+        if entry.value != value:
+            raise ClientError(f"{an_id}: another action of this session has this id", "Use a new action_id")
+        if entry.step == "proposed":
+            answer = await self._ask_again(entry.place, an_id, session_id, value, wait_s)
+            self._journal.decide(session_id, an_id, answer.record)
+            verdict = Verdict.of(answer.record)
+        elif entry.step == "decided" and entry.verdict is not None:
+            verdict = Verdict.of(entry.verdict)
+        else:
+            raise ActionInterrupted(an_id)
+        if verdict.escalation_id is not None and not verdict.allowed and approval_timeout_s is not None:
+            verdict = await self.await_approval(verdict, approval_timeout_s)
+            self._journal.resolve(session_id, an_id, dict(verdict.record))
+        if not verdict.allowed:
+            raise refusal_of(verdict)
+        narrowed = await narrowed_parameters(self._exchange.reader, verdict)
+        if narrowed is not None and not accept_narrowed:
+            raise ClientError("approved with other parameters than proposed", "Pass accept_narrowed=True")
+        if not self._journal.start(session_id, an_id):
+            raise ActionInterrupted(an_id)
+        return Permit(an_id, session_id, verdict, narrowed=narrowed)
+
+    async def await_approval(self, verdict: Verdict, timeout_s: float) -> Verdict:
+        """Wait for the end of a verdict's escalation, which an earlier process may have opened: the resolved
+        verdict, or a denied one. Raises NeedsHuman after `timeout_s`."""
+        return await await_end(self._exchange.reader, verdict, timeout_s)
+
+    async def finish(self, permit: Permit, *, error: str | None = None) -> None:
+        """Report what the tool did; `error`: what it raised. Returns when the broker has the outcome."""
+        session, action_id = permit.session_id, permit.action_id
+        value = self._sender.outcome(permit.verdict, permit.rows, error)
+        self._journal.finish(session, action_id, value)
+        await self._sender.publish(OUTCOME, session, outcome_name(session, action_id), value)
+        self._journal.report(session, action_id)
+
+    @asynccontextmanager
+    async def action(
+        self, tool_name: str, parameters: Mapping[str, Any], *, session_id: str | None = None, **more: Any
+    ) -> AsyncIterator[Permit]:
+        """Run the block only if the action is allowed, and report the outcome, even if the block raises.
+
+        The block may set the permit's `rows_affected`. `more` and the errors are those of `permit`."""
+        permit = await self.permit(tool_name, parameters, session_id=session_or_current(session_id), **more)
+        try:
+            yield permit
+        except BaseException as error:
+            await asyncio.shield(self.finish(permit, error=error_text(error)))
+            raise
+        await self.finish(permit)
+
+    def guard(
+        self, tool_name: str | None = None, *, rows: Callable[[Any], int] | None = None, **more: Any
+    ) -> Callable[[Callable[P, Awaitable[T]]], Callable[P, Awaitable[T]]]:
+        """A decorator: the function runs only if the gate allows a call with its arguments.
+
+        `tool_name` None: the function's name. `rows` computes the rows to report from the function's result;
+        None: those reserved. `more` is that of `action`. The gate judges the arguments by name; they must be
+        JSON values.
+        """
+
+        def decorate(function: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
+            signature = inspect.signature(function)
+
+            @functools.wraps(function)
+            async def guarded(*args: P.args, **kwargs: P.kwargs) -> T:
+                parameters = arguments_of(signature, args, kwargs)
+                async with self.action(tool_name or function.__name__, parameters, **more) as permit:
+                    given = narrowed_call(signature, args, kwargs, permit.narrowed)
+                    result = await function(*given.args, **given.kwargs)
+                    if rows is not None:
+                        permit.rows_affected = rows(result)
+                    return result
+
+            return guarded
+
+        return decorate
+
+    def _wait_s(self, deadline_s: float | None) -> float:
+        return self._options.deadline_s if deadline_s is None else deadline_s
+
+    def _action(
+        self, tool_name: str, session: str, action_id: str | None, fields: dict[str, Any]
+    ) -> tuple[dict[str, Any], float]:
+        wait_s = self._wait_s(fields.pop("deadline_s", None))
+        defaults = {"toolName": tool_name, "mode": self._options.mode, "deadline_ms": int(1000 * wait_s)}
+        return self._sender.record("action_id", action_id, session, **{**defaults, **fields}), wait_s
+
+    async def _ask(
+        self, kind: InputKind, name: str, session: str, value: bytes, wait_s: float
+    ) -> CommittedAnswer:
+        """Publish an input and wait for its answer. `name` names the input in errors."""
+        placed = partial(self._journal.place, session, name) if kind is ACTION else None
+        return await self._exchange.ask(self._sender.outgoing(kind, session, name, value), wait_s, placed)
+
+    async def _ask_again(
+        self, place: InputPlace | None, name: str, session: str, value: bytes, wait_s: float
+    ) -> CommittedAnswer:
+        """The answer to the input of an earlier call if its place is known; otherwise publish the action
+        again."""
+        if place is None:
+            return await self._ask(ACTION, name, session, value, wait_s)
+        return await self._exchange.answer_at(ACTION, place, name, wait_s)

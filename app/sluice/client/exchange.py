@@ -1,0 +1,129 @@
+"""The exchange of inputs and committed answers: one producer and one reader for any number of agents.
+
+The client of one agent uses it, and so does the HTTP gateway for all agents that call it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from sluice.client.answer_reader import AnswerReader, CommittedAnswer
+from sluice.client.answers import ActionNotDecided, InputPlace, InputUnreadable
+from sluice.client.input_kinds import ACTIONS, ANSWERS, DEAD_LETTERS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from aiokafka import AIOKafkaProducer
+
+    from sluice.client.input_kinds import InputKind
+
+
+class OutgoingInput(NamedTuple):
+    """An input to publish. `name`: what it is called in errors."""
+
+    kind: InputKind
+    name: str
+    session: str
+    value: bytes
+    headers: Sequence[tuple[str, bytes]]
+
+
+class Exchange:
+    """Publishes inputs, each to its session's partition, and finds their answers. On one event loop."""
+
+    def __init__(
+        self,
+        bootstrap_servers: str,
+        topic_prefix: str = "",
+        connection: Mapping[str, Any] | None = None,
+        answers: Sequence[str] = ANSWERS,
+    ) -> None:
+        """`connection`: further arguments of aiokafka's clients; `answers`: the topics that are read."""
+        self.connection = {"bootstrap_servers": bootstrap_servers, **(connection or {})}
+        self.prefix = topic_prefix
+        self.partitions = 0
+        topics = {self.prefix + one: one for one in answers}
+        self.reader = AnswerReader(self.connection, topics, self.prefix)
+        self._producer: AIOKafkaProducer | None = None
+
+    async def start(self) -> None:
+        """Connect. Raises KafkaError."""
+        from aiokafka import AIOKafkaProducer  # noqa: PLC0415 - importing the client loads no Kafka
+
+        producer = AIOKafkaProducer(**self.connection, enable_idempotence=True, acks="all")
+        await producer.start()
+        self._producer = producer
+        self.partitions = len(await producer.partitions_for(self.prefix + ACTIONS))
+        await self.reader.start(self.partitions)
+
+    async def close(self) -> None:
+        """Send what was taken, and disconnect. Who still waits gets a ConnectionError."""
+        await self.reader.close()
+        if self._producer is not None:
+            await self._producer.stop()
+
+    def home(self, session: str) -> int:
+        """The partition of a session, by the rule of Kafka's Java client."""
+        from aiokafka.partitioner import murmur2  # noqa: PLC0415 - importing the client loads no Kafka
+
+        return int(murmur2(session.encode()) & 0x7FFFFFFF) % self.partitions
+
+    async def publish(self, what: OutgoingInput) -> InputPlace:
+        """Publish an input; return when the broker has it. Raises KafkaError."""
+        if self._producer is None:
+            raise RuntimeError("the client is not started")
+        found = await self._producer.send_and_wait(
+            self.prefix + what.kind.topic,
+            what.value,
+            key=what.session.encode(),
+            partition=self.home(what.session),
+            headers=list(what.headers),
+        )
+        return InputPlace(found.partition, found.offset, found.timestamp)
+
+    async def ask(
+        self,
+        what: OutgoingInput,
+        wait_s: float,
+        placed: Callable[[InputPlace], None] | None = None,
+        more_ids: Sequence[str] = (),
+    ) -> CommittedAnswer:
+        """Publish an input and wait for its answer. `placed` is told where the broker put it; `more_ids` may
+        be the answer's beside those of its kind.
+
+        Raises ActionNotDecided, InputUnreadable, ConnectionError and KafkaError.
+        """
+        partition, place = self.home(what.session), None
+        try:
+            async with asyncio.timeout(wait_s), self.reader.heeding(partition, what.kind.answered_in):
+                with self.reader.placing(partition):
+                    place = await self.publish(what)
+                    ids = [*what.kind.ids_at(place), *more_ids]
+                    answering = self.reader.expect(ids, partition, what.kind.answered_in)
+                if placed is not None:
+                    placed(place)
+                answer = await answering
+        except TimeoutError:
+            raise ActionNotDecided(what.name, wait_s, place, may_still_come=True) from None
+        return _readable(what.name, answer)
+
+    async def answer_at(
+        self, kind: InputKind, place: InputPlace, name: str, wait_s: float
+    ) -> CommittedAnswer:
+        """The answer to an input that was published before. Raises as `ask`."""
+        ids, topics = kind.ids_at(place), kind.answered_in
+        try:
+            async with asyncio.timeout(wait_s), self.reader.heeding(place.partition, topics):
+                answering = self.reader.expect(ids, place.partition, topics)
+                found = await self.reader.look_back(ids, place, topics)
+                return _readable(name, found or await answering)
+        except TimeoutError:
+            raise ActionNotDecided(name, wait_s, place, may_still_come=True) from None
+
+
+def _readable(name: str, answer: CommittedAnswer) -> CommittedAnswer:
+    if answer.topic == DEAD_LETTERS:
+        raise InputUnreadable(name, answer.record)
+    return answer

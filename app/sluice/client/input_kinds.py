@@ -1,0 +1,54 @@
+"""The kinds of inputs: their topics, the topics that answer them, and the ids of the answers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from sluice.client.answers import InputPlace
+
+ACTIONS = "gate.actions.proposed"
+OUTCOMES = "gate.outcomes"
+MEMORY_WRITES = "gate.memory.writes.proposed"
+RETRIEVALS = "gate.memory.retrievals.proposed"
+VERDICTS = "gate.verdicts"
+MEMORY_DECISIONS = "gate.memory.decisions"
+SERVED = "gate.memory.retrievals.served"
+ESCALATIONS = "gate.escalations"
+REVIEWS = "gate.reviews"
+SESSION_EVENTS = "gate.session.events"
+QUARANTINE = "gate.quarantine"
+DEAD_LETTERS = "gate.dead_letters"
+ANSWERS = (VERDICTS, MEMORY_DECISIONS, SERVED, SESSION_EVENTS, ESCALATIONS, DEAD_LETTERS)
+
+
+@dataclass(frozen=True, slots=True)
+class InputKind:
+    """A kind of input: its topic and record, the topic that answers it, the kinds of the answers' ids,
+    and further topics in which answers may be."""
+
+    topic: str
+    record: str
+    answers: str
+    ids: tuple[str, ...]
+    also: tuple[str, ...] = ()
+
+    def ids_at(self, place: InputPlace) -> list[str]:
+        """The ids of its possible answers."""
+        at = f"{self.topic}:{place.partition}:{place.offset}"
+        return [f"{one}:{at}" for one in (*self.ids, "dead_letter")]
+
+    @property
+    def answered_in(self) -> tuple[str, ...]:
+        """Topics in which its answer may be."""
+        return (self.answers, DEAD_LETTERS, *self.also)
+
+
+ACTION = InputKind(ACTIONS, "ProposedAction", VERDICTS, ("verdict",))
+WRITE = InputKind(MEMORY_WRITES, "ProposedMemoryWrite", MEMORY_DECISIONS, ("memory",))
+RETRIEVAL = InputKind(RETRIEVALS, "ProposedRetrieval", SERVED, ("served",))
+REVIEW = InputKind(
+    REVIEWS, "ReviewDecision", ESCALATIONS, ("approval", "refusal"), (QUARANTINE, SESSION_EVENTS)
+)
+OUTCOME = InputKind(OUTCOMES, "ActionOutcome", SESSION_EVENTS, ("outcome", "refusal"))

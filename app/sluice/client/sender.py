@@ -1,0 +1,193 @@
+"""The records that a client sends: their bytes, their headers and their signature."""
+
+from __future__ import annotations
+
+import base64
+import json
+import secrets
+import uuid
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import lru_cache
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from sluice.client.answers import ClientError, InputPlace, Verdict
+from sluice.client.exchange import Exchange, OutgoingInput
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+    from sluice.client.input_kinds import InputKind
+
+DEFAULT_DEADLINE_S = 10.0
+NONCE_BYTES = 12
+
+
+@dataclass(frozen=True, slots=True)
+class ClientOptions:
+    """The settings of a client, apart from its broker and its agent.
+
+    `deadline_s`: how long a decision may take, unless a call says otherwise. `mode`: "standard" makes
+    verdicts advice. `journal`: a file in which the client remembers what it has begun, so that a restarted
+    process runs no tool twice; None keeps that in memory. `reported_by` and `signing_key` (PKCS#8 PEM of an
+    Ed25519 key): the enforcement point in whose name outcomes are signed; without them they are not.
+    `agent_key` (PKCS#8 PEM too): the agent's own key, if its registry entry has keys; every input is signed
+    with it, and the key's id follows from it.
+    `connection`: further arguments of aiokafka's clients, such as `security_protocol`.
+    """
+
+    topic_prefix: str = ""
+    deadline_s: float = DEFAULT_DEADLINE_S
+    mode: str = "high_stakes"
+    journal: Path | None = None
+    reported_by: str | None = None
+    signing_key: bytes | None = field(default=None, repr=False)
+    agent_key: bytes | None = field(default=None, repr=False)
+    connection: Mapping[str, Any] = field(default_factory=dict, repr=False)
+
+
+def outcome_name(session: str, action_id: str) -> str:
+    """The `ce_id` of an action's outcome: the same for every process that reports it, and unique to the
+    action."""
+    return "outcome-of:" + sha256(f"{len(session)}:{session}:{action_id}".encode()).hexdigest()
+
+
+class Sender:
+    """Publishes one agent's inputs, each to its session's partition."""
+
+    def __init__(self, exchange: Exchange, agent_id: str, options: ClientOptions) -> None:
+        self._exchange = exchange
+        self._agent_id = agent_id
+        self._options = options
+
+    async def publish(self, kind: InputKind, session: str, name: str, value: bytes) -> InputPlace:
+        """Publish an input of a session, and return when the broker has it. `name` is the input's `ce_id`.
+
+        Raises KafkaError.
+        """
+        return await self._exchange.publish(self.outgoing(kind, session, name, value))
+
+    def outgoing(self, kind: InputKind, session: str, name: str, value: bytes) -> OutgoingInput:
+        """An input with its headers, signed where there is a key. `name`: the input's `ce_id`."""
+        headers = headers_of(
+            kind, Origin(f"/agents/{self._agent_id}"), session, name, value, self._options.agent_key
+        )
+        return OutgoingInput(kind, name, session, value, headers)
+
+    def record(self, id_field: str, an_id: str | None, session: str, **fields: Any) -> dict[str, Any]:
+        """The record of an input of this agent; `an_id` None: a new id."""
+        return {
+            id_field: an_id or uuid.uuid4().hex,
+            "agent_id": self._agent_id,
+            "session_id": session,
+            **fields,
+        }
+
+    def outcome(self, verdict: Verdict, rows: int, error: str | None) -> bytes:
+        """The outcome of an action, signed if the client has a key. `error` None: the tool did not raise."""
+        record: dict[str, Any] = {
+            "action_id": verdict.record["action_id"],
+            "session_id": verdict.record["session_id"],
+            "rows_affected": rows,
+            "reported_by": self._options.reported_by or self._agent_id,
+        }
+        if error is not None:
+            record["error"] = error
+        if self._options.signing_key is not None:
+            bound = dict(verdict.record.get("action") or verdict.record["input"])
+            record |= {"action_digest": bound["digest"], "input": bound}
+            record["signature"] = signature_of(record, self._options.signing_key)
+        return bytes_of(record)
+
+
+class Origin(NamedTuple):
+    """`source`: an input's `ce_source`; `traceparent`: of the trace that it continues (W3C)."""
+
+    source: str
+    traceparent: str | None = None
+
+
+def headers_of(
+    kind: InputKind, origin: Origin, session: str, name: str, value: bytes, key: bytes | None
+) -> list[tuple[str, bytes]]:
+    """An input's headers. `name`: its `ce_id`; `key` (PEM) None: not signed."""
+    from sluice_topics.headers import input_headers  # noqa: PLC0415 - importing the client loads no records
+
+    at = datetime.now(UTC)
+    now = at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    headers = input_headers(name, kind.record, origin.source, now, origin.traceparent)
+    if key is not None:
+        headers.append(agent_signature(key, kind.topic, session, value, int(at.timestamp() * 1000)))
+    return headers
+
+
+def bytes_of(record: Mapping[str, Any]) -> bytes:
+    """A record as it is published. Raises ClientError if a value is not JSON."""
+    try:
+        return json.dumps(record, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+    except (TypeError, ValueError) as error:
+        raise ClientError(f"not a JSON value: {error}", "Give texts, numbers, lists and tables") from None
+
+
+def signature_of(record: Mapping[str, Any], pem: bytes) -> str:
+    """The Ed25519 signature over the RFC 8785 form of an outcome or a grant, base64.
+
+    Both hold only texts and whole numbers under ASCII names, so sorted compact JSON is their RFC 8785 form.
+    """
+    written = json.dumps(record, ensure_ascii=False, sort_keys=True, separators=(",", ":")).encode()
+    return base64.b64encode(_private_key(pem).sign(written)).decode()
+
+
+def agent_signature(pem: bytes, topic: str, session: str, value: bytes, at_ms: int) -> tuple[str, bytes]:
+    """The header with an agent's signature of an input. `topic`: the base name; `at_ms`: ms since 1970."""
+    from sluice_topics.agent_signature import HEADER, AgentSignature, signed_bytes  # noqa: PLC0415
+
+    key, nonce = _private_key(pem), secrets.token_urlsafe(NONCE_BYTES)
+    key_id = sha256(key.public_key().public_bytes_raw()).hexdigest()
+    message = signed_bytes(topic, session.encode(), key_id, at_ms, nonce, value)
+    return HEADER, AgentSignature(key_id, at_ms, nonce, key.sign(message)).header()
+
+
+def delegation_grant(
+    agent_key: bytes,
+    parent_and_child: tuple[str, str],
+    session_id: str,
+    until: datetime,
+    *,
+    max_depth: int = 0,
+    tools: Sequence[str] | None = None,
+) -> dict[str, Any]:
+    """A grant by which a signing agent lets another agent work for it in a session: an element of the child's
+    `governanceContext.grants`.
+
+    `agent_key`: the parent's key (PKCS#8 PEM). `parent_and_child`: the ids of the two agents. `until` has a
+    time zone. `max_depth`: how many delegations may follow this one. `tools` None: every tool.
+    """
+    key = _private_key(agent_key)
+    moment = until.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    grant: dict[str, Any] = {
+        "parent_agent_id": parent_and_child[0],
+        "agent_id": parent_and_child[1],
+        "session_id": session_id,
+        "max_depth": max_depth,
+        "until": moment,
+        "key_id": sha256(key.public_key().public_bytes_raw()).hexdigest(),
+    }
+    if tools is not None:
+        grant["tools"] = list(tools)
+    return {**grant, "signature": signature_of(grant, agent_key)}
+
+
+@lru_cache(maxsize=8)
+def _private_key(pem: bytes) -> Ed25519PrivateKey:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey  # noqa: PLC0415
+    from cryptography.hazmat.primitives.serialization import load_pem_private_key  # noqa: PLC0415
+
+    key = load_pem_private_key(pem, password=None)
+    if not isinstance(key, Ed25519PrivateKey):
+        raise ClientError("the signing key is no Ed25519 key", "Make one with `sluice keys create`")
+    return key

@@ -1,0 +1,138 @@
+"""The client for code without an event loop: the asyncio client on a thread of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import inspect
+import threading
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+
+from sluice.client.async_client import AsyncGateClient
+from sluice.client.guarded_calls import arguments_of, error_text, narrowed_call, session_or_current
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+    from types import TracebackType
+    from typing import Self
+
+    from sluice.client.answers import MemoryAnswer, Permit, RetrievalAnswer, Verdict
+    from sluice.client.sender import ClientOptions
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class GateClient:
+    """One agent's connection to the gate, as a context manager; any number of threads may use it at once.
+
+    Arguments, methods and errors are those of AsyncGateClient; guarded tools run in the caller's thread.
+    """
+
+    def __init__(self, bootstrap_servers: str, agent_id: str, options: ClientOptions | None = None) -> None:
+        """See AsyncGateClient."""
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="sluice-client", daemon=True)
+        self._thread.start()
+        try:
+            self._client = self._run(self._made(bootstrap_servers, agent_id, options))
+        except BaseException:
+            self._end()
+            raise
+
+    def __enter__(self) -> Self:
+        """Connect."""
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close."""
+        self.close()
+
+    def start(self) -> None:
+        """See AsyncGateClient.start."""
+        self._run(self._client.start())
+
+    def close(self) -> None:
+        """See AsyncGateClient.close."""
+        try:
+            self._run(self._client.close())
+        finally:
+            self._end()
+
+    def propose(self, tool_name: str, parameters: Mapping[str, Any], **more: Any) -> Verdict:
+        """See AsyncGateClient.propose."""
+        return self._run(self._client.propose(tool_name, parameters, **more))
+
+    def remember(self, content: str, source: Mapping[str, Any], **more: Any) -> MemoryAnswer:
+        """See AsyncGateClient.remember."""
+        return self._run(self._client.remember(content, source, **more))
+
+    def retrieve(self, items: Sequence[Mapping[str, Any]], **more: Any) -> RetrievalAnswer:
+        """See AsyncGateClient.retrieve."""
+        return self._run(self._client.retrieve(items, **more))
+
+    def report_outcome(self, verdict: Verdict, rows_affected: int, *, error: str | None = None) -> None:
+        """See AsyncGateClient.report_outcome."""
+        self._run(self._client.report_outcome(verdict, rows_affected, error=error))
+
+    def permit(self, tool_name: str, parameters: Mapping[str, Any], **more: Any) -> Permit:
+        """See AsyncGateClient.permit."""
+        return self._run(self._client.permit(tool_name, parameters, **more))
+
+    def await_approval(self, verdict: Verdict, timeout_s: float) -> Verdict:
+        """See AsyncGateClient.await_approval."""
+        return self._run(self._client.await_approval(verdict, timeout_s))
+
+    def finish(self, permit: Permit, *, error: str | None = None) -> None:
+        """See AsyncGateClient.finish."""
+        self._run(self._client.finish(permit, error=error))
+
+    @contextmanager
+    def action(
+        self, tool_name: str, parameters: Mapping[str, Any], *, session_id: str | None = None, **more: Any
+    ) -> Iterator[Permit]:
+        """See AsyncGateClient.action."""
+        permit = self.permit(tool_name, parameters, session_id=session_or_current(session_id), **more)
+        try:
+            yield permit
+        except BaseException as error:
+            self.finish(permit, error=error_text(error))
+            raise
+        self.finish(permit)
+
+    def guard(
+        self, tool_name: str | None = None, *, rows: Callable[[Any], int] | None = None, **more: Any
+    ) -> Callable[[Callable[P, T]], Callable[P, T]]:
+        """See AsyncGateClient.guard."""
+
+        def decorate(function: Callable[P, T]) -> Callable[P, T]:
+            signature = inspect.signature(function)
+
+            @functools.wraps(function)
+            def guarded(*args: P.args, **kwargs: P.kwargs) -> T:
+                parameters = arguments_of(signature, args, kwargs)
+                with self.action(tool_name or function.__name__, parameters, **more) as permit:
+                    given = narrowed_call(signature, args, kwargs, permit.narrowed)
+                    result = function(*given.args, **given.kwargs)
+                    if rows is not None:
+                        permit.rows_affected = rows(result)
+                    return result
+
+            return guarded
+
+        return decorate
+
+    async def _made(self, servers: str, agent_id: str, options: ClientOptions | None) -> AsyncGateClient:
+        return AsyncGateClient(servers, agent_id, options)
+
+    def _run(self, step: Coroutine[Any, Any, T]) -> T:
+        return asyncio.run_coroutine_threadsafe(step, self._loop).result()
+
+    def _end(self) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()

@@ -1,0 +1,37 @@
+"""Outcomes that an earlier process did not report: of interrupted tools, and those the broker did not
+confirm."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sluice.client.answer_reader import AnswerReader
+from sluice.client.answers import InputPlace, Verdict
+from sluice.client.input_kinds import OUTCOME, OUTCOMES
+from sluice.client.sender import Sender, outcome_name
+
+if TYPE_CHECKING:
+    from sluice.client.exchange import Exchange
+    from sluice.client.journal import Journal
+
+
+async def report_unreported(exchange: Exchange, sender: Sender, journal: Journal) -> None:
+    """Report the outcomes that an earlier process did not. A tool that was interrupted is reported with the
+    rows that were reserved. An outcome that the broker has already is not sent again."""
+    for entry in journal.unreported():
+        session, action_id, value = entry.session_id, entry.action_id, entry.outcome
+        name = outcome_name(session, action_id)
+        if value is None and entry.verdict is not None:
+            verdict = Verdict.of(entry.verdict)
+            value = sender.outcome(verdict, verdict.rows_reserved, "interrupted")
+            journal.finish(session, action_id, value)
+        if value is not None and not await _is_published(exchange, entry.place, name):
+            await sender.publish(OUTCOME, session, name, value)
+        journal.report(session, action_id)
+
+
+async def _is_published(exchange: Exchange, place: InputPlace | None, name: str) -> bool:
+    if place is None:
+        return False
+    reader = AnswerReader(exchange.connection, {exchange.prefix + OUTCOMES: OUTCOMES})
+    return await reader.look_back([name], place, [OUTCOMES]) is not None

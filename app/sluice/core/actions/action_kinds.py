@@ -1,0 +1,213 @@
+"""The rows of actions and their outcomes in the table of kinds, and the answers where the core itself failed.
+
+Such an action is denied; in standard mode it is allowed with an advisory (product.md, "Bad input"). These
+answers run no stage, and they read as little as possible of the input that made the core raise.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any
+
+from sluice.core.actions import outcomes, proposal
+from sluice.core.actions.assessment import (
+    NOTHING_SEEN,
+    lateness,
+    read_seen,
+    recorded,
+    recorded_seen,
+    seen_by,
+)
+from sluice.core.actions.pipeline import Evaluation
+from sluice.core.actions.verdict import NO_IDS, RERUN_FIELDS, count, ids_of, ruling_of, verdict_record
+from sluice.core.foundation.arrival import verdict_id
+from sluice.core.foundation.canonical import hex_of, wire_int
+from sluice.core.foundation.refusals import INTERNAL_ERROR, subject_of
+from sluice.core.policy.bundle_cases import Case
+from sluice.core.policy.kind import AnswerKind, CaseKind, DecisionKind, Kind
+from sluice.core.policy.policy import rows_counted
+from sluice.core.registry.registry_entries import hashes_of, reads_untrusted
+from sluice.core.state.acknowledgement import NOTHING as NO_FLAGS
+from sluice.core.state.acknowledgement import acknowledgement
+from sluice.core.state.decision import Decision
+from sluice.core.state.draft import SessionDraft
+from sluice.core.state.expiry import time_records
+from sluice.core.state.nonces import keep_nonce
+from sluice.core.state.reservations import Sighting
+from sluice_topics.catalog import ACTIONS, OUTCOMES, SESSION_EVENTS, VERDICTS
+from sluice_topics.records import ActionOutcome, ProposedAction, ReservationSettled, Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from sluice.core.actions.assessment import ActionSeen
+    from sluice.core.actions.verdict import Ruling
+    from sluice.core.foundation.arrival import Arrival
+    from sluice.core.foundation.chain import OutRecord
+    from sluice.core.policy.policy import PointParts, Policy, Principal
+    from sluice.core.state.session import SessionState
+
+DENIED = ruling_of("BLOCK", None, "high_stakes")
+FAILED = {
+    "source": "sluice.core",
+    "text": "the gates failed on this action (internal_error); its dead letter has the reason",
+    "severity": "critical",
+}
+"""The advisory of a verdict that no gate stands behind."""
+
+
+def deny_unread(parts: PointParts, arrival: Arrival, letter: OutRecord) -> Decision:
+    """Deny an action without reading it; `letter` is its dead letter."""
+    about: dict[str, Any] = {
+        **NO_IDS,
+        "mode": "high_stakes",
+        "enforcement": "enforce",
+        "policy_bundle_id": None,
+        "bundle_hash": parts.policy.default.hash,
+        "registry_hashes": {},
+        "stages": (),
+        "advisories": (),
+        "session": recorded(NOTHING_SEEN, NO_FLAGS, None),
+    }
+    evaluation = Evaluation("BLOCK", INTERNAL_ERROR)
+    return Decision(None, [verdict_record(arrival, about, evaluation, DENIED, subject_of(arrival)), letter])
+
+
+def answer_fault(
+    parts: PointParts, arrival: Arrival, action: ProposedAction, state: SessionState, letter: OutRecord
+) -> Decision:
+    """Answer an action that made the core raise: read its session, judge it, and keep what came of it."""
+    draft = SessionDraft(state, parts.limits, arrival.timestamp_ms)
+    principal = parts.policy.principal(action.agent_id)
+    seen = read_seen(draft, principal.owner, action)._replace(room=draft.has_room(principal.owner))
+    verdict, ruling, counted = _judge(parts, arrival, action, principal, seen)
+    keep_nonce(draft, principal.owner, arrival)
+    if counted is not None:
+        room = seen.room and principal.agent is not None
+        count(draft, counted, ruling, known=seen.known is not None, room=room)
+    return Decision(draft.transition(), [*time_records(draft), verdict, letter])
+
+
+def answer_fault_again(
+    parts: PointParts, arrival: Arrival, action: ProposedAction, verdict: Mapping[str, Any], letter: OutRecord
+) -> Decision:
+    """The same on what `verdict` says of the session; no session changes."""
+    waited = replace(arrival, waited_ms=verdict.get("waited_ms") or 0)
+    principal = parts.policy.principal(action.agent_id)
+    judged = _judge(parts, waited, action, principal, recorded_seen(verdict))
+    return Decision(None, [judged[0], letter])
+
+
+def kept_no_answers(verdict: Mapping[str, Any]) -> bool:
+    """A fault of the core leaves no gate in its verdict, and no answer that a gate had got."""
+    return not verdict["gateResults"] and verdict["session"]["known"] is None
+
+
+def _judge(
+    parts: PointParts, arrival: Arrival, action: ProposedAction, principal: Principal, seen: ActionSeen
+) -> tuple[OutRecord, Ruling, Sighting | None]:
+    """The verdict, its ruling, and the action as the session counts it: None where it was counted before."""
+    org, bundle = principal.org, principal.bundle
+    mode = action.mode or "high_stakes"
+    late = lateness(action, arrival.waited_ms)
+    ruled = _ruled(mode, org.enforcement, late=late is not None)
+    most = bundle.largest_rows_upper_bound
+    rows = rows_counted(parts.policy.registry.tools.get(action.tool_name), action.rows_affected, most) or most
+    digest = hex_of(arrival.digest)
+    if seen.remembered:
+        seen = seen_by(seen, bundle.stages)
+    repeats = seen.known is not None and seen.known.digest == digest
+    counted = rows if ruled.carried and not repeats else None
+    about: dict[str, Any] = {
+        **ids_of(action, principal.tenant_id),
+        "mode": mode,
+        "enforcement": org.enforcement,
+        "policy_bundle_id": action.policy_bundle_id or principal.bundle_asked_for,
+        "bundle_hash": bundle.hash,
+        "registry_hashes": _entries(parts.policy, principal, action),
+        "stages": bundle.stages,
+        "advisories": (FAILED,),
+        "session": recorded(seen, acknowledgement(seen.flags, action.acknowledged_flags), counted),
+        "rows_reserved": wire_int(counted or 0),
+    }
+    if action.deadline_ms is not None:
+        about["waited_ms"] = arrival.waited_ms
+    evaluation = Evaluation(ruled.real, None if ruled.real == "ALLOW" else INTERNAL_ERROR)
+    factor = bundle.outcomes.unsigned_factor
+    reads = reads_untrusted(parts.policy.registry.tools.get(action.tool_name))
+    sighting = Sighting(principal.owner, action.action_id, digest, arrival.offset, rows, factor, reads)
+    verdict = verdict_record(arrival, about, evaluation, ruled, action.session_id)
+    return verdict, ruled, None if repeats else sighting
+
+
+def _entries(policy: Policy, principal: Principal, action: ProposedAction) -> dict[str, str]:
+    """Hashes of what stood in the registry for this action, as far as it can be told without a stage."""
+    tool = policy.registry.tools.get(action.tool_name)
+    freezes = policy.freezes_of(principal, action.session_id)
+    return hashes_of(principal.agent, tool, principal.org, *freezes)
+
+
+def _ruled(mode: str, enforcement: str, *, late: bool) -> Ruling:
+    """In standard the caller goes on; too late for its deadline, it is not told that it may."""
+    if mode == "standard":
+        real = "ESCALATE" if late else "ALLOW"
+        shadow = enforcement == "shadow"
+        return ruling_of("ALLOW" if shadow else real, real if shadow else None, mode)
+    if enforcement == "shadow":
+        return ruling_of("ALLOW", "BLOCK", mode)
+    return DENIED
+
+
+ACTION = Kind(
+    "action",
+    ACTIONS,
+    ProposedAction,
+    attrgetter("session_id"),
+    "action_id",
+    proposal.evaluate,
+    unread=deny_unread,
+    fault=answer_fault,
+    answer=AnswerKind(
+        Verdict,
+        VERDICTS,
+        "verdict_id",
+        (("session",),),
+        DecisionKind(
+            "verdict",
+            "verdict",
+            "verdicts",
+            verdict_id,
+            "action_id",
+            RERUN_FIELDS,
+            proposal.judge_again,
+            answer_fault_again,
+            kept_no_answers,
+        ),
+    ),
+    case=CaseKind(Case, "action", "action"),
+    signer="agent_id",
+)
+OUTCOME = Kind(
+    "outcome",
+    OUTCOMES,
+    ActionOutcome,
+    attrgetter("session_id"),
+    "action_id",
+    outcomes.evaluate,
+    marked_by="reported_by",
+    answer=AnswerKind(
+        ReservationSettled,
+        SESSION_EVENTS,
+        "outcome_id",
+        (
+            ("tenant_id",),
+            ("action_id",),
+            ("reserved",),
+            ("actual",),
+            ("aggregateRowsAffected",),
+            ("lowered",),
+        ),
+    ),
+    signer="reported_by",
+)

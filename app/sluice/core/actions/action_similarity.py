@@ -1,0 +1,230 @@
+"""Gate 2's layer 1, "similarity": does the action resemble known harmful ones? (seed 001, Gate 2, L1)
+
+The action (tool name and parameters, as text) is embedded and compared with a library of known harmful and
+harmless actions. A bare cosine says what an action is about and hardly whether it does harm, so the score is
+a probability (docs/decisions/0013-similarity.md): of the mean cosine to the closest harmful entries, that to
+the closest harmless ones, and the lean, which is where the action lies between the two sides of the library.
+Below the first threshold the action passes, up to the second it is doubtful, which later gates can see, and
+above it the bundle says what happens. The closest entries and their bare cosines are in the verdict.
+"""
+
+from __future__ import annotations
+
+from math import exp
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+
+from pydantic import Field, ValidationError, model_validator
+
+from sluice.core.actions.model_questions import BudgetMs, budget_of, find_shorter_budget
+from sluice.core.actions.pipeline import INCONCLUSIVE
+from sluice.core.actions.stage import PASSED, Detail, Gate, StageResult
+from sluice.core.foundation.canonical import wire_safe
+from sluice.core.foundation.requests import Request
+from sluice.core.foundation.strict import StrictModel
+from sluice.core.policy.bundles import BundlePart
+from sluice.core.policy.pattern_library import CLOSEST, render_call
+from sluice.core.policy.similarity_settings import EMBEDDING, Nearest, WindowSettings
+from sluice.core.quality_bundle.loosenings import Loosening
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from sluice.core.actions.stage import ActionContext, Asking
+
+Band = Literal["pass", "doubtful", "harmful", "abstained", "inconclusive"]
+Share = Annotated[float, Field(ge=0, le=1)]
+Weight = Annotated[float, Field(ge=-1000, le=1000)]
+Digest = Annotated[str, Field(pattern="^sha256:[0-9a-f]{64}$")]
+NAMED = 3
+"""Of these so many are in the verdict's detail; all are in its model_outputs."""
+DECIMALS = 6
+"""Of a probability; what is compared with the thresholds is what the verdict says."""
+_STRICTNESS = {"pass": 0, "doubtful": 1, "escalate": 2, "block": 3}
+
+
+class ActionCalibration(StrictModel):
+    """The logistic function of three figures that gives the probability of harm, as
+    `python -m load.fit.pattern_fit` measured it for one library."""
+
+    harmful: Weight
+    harmless: Weight
+    lean: Weight
+    intercept: Weight
+
+    def probability(self, harmful: float, harmless: float, lean: float) -> float:
+        """From the mean cosines to the closest entries of both sides and the lean."""
+        logit = self.harmful * harmful + self.harmless * harmless + self.lean * lean + self.intercept
+        bounded = min(700.0, max(-700.0, logit))
+        return round(1 / (1 + exp(-bounded)), DECIMALS)
+
+
+class SimilarityPolicy(StrictModel):
+    """With `enabled: false` nothing is asked and every action passes. `library` is the digest of a library
+    that the worker has, with the `calibration` that was fitted for it. `budget_ms`: the deadline of an
+    answer. Below `pass_below` an action passes, after untrusted content in its session below
+    `pass_below_after_untrusted` (null: the same); above `harmful_above` it gets the outcome `above`; between
+    them it is doubtful. `above` and `unread`: "doubtful" means that it goes on to the later gates, like a
+    doubtful one. `unread`: what an action gets that has more than `windows.most` windows and of which the
+    ones that were read are not above. From a share of `unknown_above` of its word pieces on that the encoder
+    does not know, the gate abstains."""
+
+    enabled: bool = False
+    library: Digest | None = None
+    calibration: ActionCalibration | None = None
+    budget_ms: BudgetMs = 50
+    windows: WindowSettings = WindowSettings(characters=400, overlap=40, most=32)
+    pass_below: Share = 0.3
+    pass_below_after_untrusted: Share | None = None
+    harmful_above: Share = 0.7
+    unknown_above: Share = 0.2
+    above: Literal["block", "escalate", "doubtful"] = "block"
+    unread: Literal["escalate", "doubtful"] = "escalate"
+
+    @model_validator(mode="after")
+    def _usable(self) -> Self:
+        if self.pass_below > self.harmful_above:
+            raise ValueError("pass_below is above harmful_above")
+        if self.passing(after_untrusted=True) > self.pass_below:
+            raise ValueError("pass_below_after_untrusted is above pass_below")
+        if self.enabled and (self.library is None or self.calibration is None):
+            raise ValueError("enabled without a library and its calibration")
+        return self
+
+    def passing(self, *, after_untrusted: bool) -> float:
+        """The probability below which an action passes."""
+        lower = self.pass_below_after_untrusted
+        return lower if after_untrusted and lower is not None else self.pass_below
+
+
+def find_loosenings(before: SimilarityPolicy, after: SimilarityPolicy) -> Iterator[Loosening]:
+    """Switched off, higher thresholds, weaker outcomes, more abstentions, less time; another library,
+    calibration or cut counts as looser."""
+    if before.enabled:
+        yield from _find_less_compared(before, after)
+    for name in ("pass_below", "harmful_above"):
+        old, new = getattr(before, name), getattr(after, name)
+        if new > old:
+            yield Loosening(f"{name} is {new}, not {old}", (name,))
+    old, new = (one.passing(after_untrusted=True) for one in (before, after))
+    told = {before.pass_below_after_untrusted, after.pass_below_after_untrusted} != {None}
+    if told and new > old:
+        sentence = f"after untrusted content an action passes below {new}, not below {old}"
+        yield Loosening(sentence, ("pass_below_after_untrusted",))
+    if after.unknown_above < before.unknown_above:
+        yield Loosening(f"the gate abstains from {after.unknown_above} on", ("unknown_above",))
+    for name in ("above", "unread"):
+        old, new = getattr(before, name), getattr(after, name)
+        if _STRICTNESS[new] < _STRICTNESS[old]:
+            yield Loosening(f"{name} is {new}, not {old}", (name,))
+
+
+def _find_less_compared(before: SimilarityPolicy, after: SimilarityPolicy) -> Iterator[Loosening]:
+    if not after.enabled:
+        yield Loosening("no action is compared with known ones any more", ("enabled",))
+    for name in ("library", "calibration", "windows"):
+        if getattr(before, name) != getattr(after, name):
+            yield Loosening(f"another {name}, which may find less", (name,))
+    yield from find_shorter_budget(before.budget_ms, after.budget_ms)
+
+
+class PatternAnswer(StrictModel):
+    """What the port answers; `model` and `library` are "sha256:" digests. `harmful` and `harmless` are the
+    closest entries of the window that speaks most for harm, the closest first, and `lean` is that window's.
+    `unknown`: the share of unknown word pieces in all windows that were read."""
+
+    model: str
+    library: str
+    windows: int = Field(ge=0)
+    of: int = Field(ge=0)
+    unknown: Share
+    harmful: Annotated[list[Nearest], Field(max_length=CLOSEST)]
+    harmless: Annotated[list[Nearest], Field(max_length=CLOSEST)]
+    lean: Annotated[float, Field(ge=-1000, le=1000)]
+
+
+class SimilarityDetail(Detail):
+    """Empty if nothing was asked. `harmful` and `harmless`: the closest known actions with the bare cosine;
+    `windows` of `of` were read; `unknown`: share of word pieces that the encoder does not know."""
+
+    band: Annotated[Band | None, Field(title="resemblance")] = None
+    probability: Annotated[float | None, Field(title="probability of harm")] = None
+    harmful: Annotated[list[Nearest] | None, Field(title="like harmful")] = None
+    harmless: Annotated[list[Nearest] | None, Field(title="like harmless")] = None
+    lean: float | None = None
+    windows: int | None = None
+    of: int | None = None
+    unknown: float | None = None
+    library: str | None = None
+    model: str | None = None
+
+
+class ActionSimilarity(Gate):
+    """Asks an encoder which known harmful and harmless actions this one resembles."""
+
+    name = "similarity"
+    detail = SimilarityDetail
+    part = BundlePart(name, SimilarityPolicy, find_loosenings, SimilarityPolicy())
+
+    def evaluate(self, context: ActionContext) -> StageResult | Asking:
+        """Passes at once where the bundle does not ask for it."""
+        policy: SimilarityPolicy = context.bundle.parts[self.name]
+        return _asking(policy, context) if policy.enabled else PASSED
+
+
+def similarity_question(text: str, policy: SimilarityPolicy) -> dict[str, Any]:
+    """The question for the port `embedding`: the library by its digest, and by what weights the window is
+    chosen that speaks most for harm."""
+    known = policy.calibration
+    weights = (known.harmful, known.harmless, known.lean) if known else (1.0, -1.0, 0.0)
+    return {"text": text, "library": policy.library, "windows": policy.windows, "weights": weights}
+
+
+def _asking(policy: SimilarityPolicy, context: ActionContext) -> Asking:
+    action = context.action
+    written = render_call(action.tool_name, wire_safe(action.parameters))
+    question = similarity_question(written, policy)
+    context.resemblance = "inconclusive"
+    answer = yield Request(EMBEDDING, question, budget_of(context, policy.budget_ms))
+    try:
+        found = PatternAnswer.model_validate(answer.payload)
+    except ValidationError:
+        return StageResult("escalate", f"{INCONCLUSIVE}: the answer of {EMBEDDING} could not be read")
+    result = _judged(policy, found, policy.passing(after_untrusted=bool(context.read)))
+    context.resemblance = result.detail["band"]
+    return result
+
+
+def _judged(policy: SimilarityPolicy, found: PatternAnswer, passing: float) -> StageResult:
+    detail: dict[str, Any] = {
+        "harmful": [one.model_dump() for one in found.harmful[:NAMED]],
+        "harmless": [one.model_dump() for one in found.harmless[:NAMED]],
+        **found.model_dump(include={"lean", "windows", "of", "unknown", "library", "model"}),
+    }
+    if found.unknown > policy.unknown_above or not found.harmful or not found.harmless:
+        return StageResult("pass", None, {"band": "abstained", **detail})
+    calibration = policy.calibration
+    if calibration is None or found.library != policy.library:
+        reason = f"{INCONCLUSIVE}: another library answered"
+        return StageResult("escalate", reason, {"band": "inconclusive", **detail})
+    probability = calibration.probability(_mean(found.harmful), _mean(found.harmless), found.lean)
+    detail["probability"] = probability
+    if probability > policy.harmful_above:
+        reason = f"similarity: {probability:.2f}: like {found.harmful[0].id}"
+        return _outcome(policy.above, reason, {"band": "harmful", **detail})
+    if found.windows < found.of:
+        reason = f"{INCONCLUSIVE}: {found.of - found.windows} of {found.of} windows were not compared"
+        return _outcome(policy.unread, reason, {"band": "inconclusive", **detail})
+    band = "pass" if probability < passing else "doubtful"
+    return StageResult("pass", None, {"band": band, **detail})
+
+
+def _outcome(
+    outcome: Literal["block", "escalate", "doubtful"], reason: str, detail: dict[str, Any]
+) -> StageResult:
+    if outcome == "doubtful":
+        return StageResult("pass", None, detail)
+    return StageResult(outcome, reason, detail)
+
+
+def _mean(closest: Sequence[Nearest]) -> float:
+    return sum(one.cosine for one in closest) / len(closest)

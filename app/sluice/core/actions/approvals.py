@@ -1,0 +1,257 @@
+"""Answers of people to escalated actions (seed 001, Gate 4; product.md, "Approvals").
+
+An answer is a signed review. It is bound to the digest of exactly one action. It counts only if it comes from
+an approver with the role who is registered for the tenant and the tool, and who is neither the agent nor its
+owner; each approver counts once. An escalation may need several approvals. One denial ends it; so does the
+end of its time, and its removal where too many are open.
+
+An approval does not skip a gate: the approved action goes through every gate again, on the session as it is
+then (sluice/core/actions/resolution.py).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from sluice.core.actions.approver_rights import (
+    APPROVE,
+    DENY,
+    OWN_KEY_NEEDED,
+    may_still_approve,
+    object_to_review,
+    unknown,
+)
+from sluice.core.actions.resolution import (
+    Approval,
+    ResolvedAction,
+    count_resolved,
+    escalated_action,
+    read_resolving,
+    recorded_escalation,
+    recorded_resolving,
+    resolve,
+)
+from sluice.core.actions.standing_grants import given_record, grant_of
+from sluice.core.foundation.clock import rfc3339
+from sluice.core.foundation.refusals import Objection, refused_review
+from sluice.core.foundation.requests import ask_for_input
+from sluice.core.registry.review_signing import answer_delegate, signer_fields
+from sluice.core.state.book import EscalationKept, GrantKept
+from sluice.core.state.decision import Decision
+from sluice.core.state.draft import SessionDraft
+from sluice.core.state.escalation import Vote
+from sluice.core.state.escalation_records import (
+    EXPIRED,
+    End,
+    counted_record,
+    expire,
+    resolved_record,
+    take_steps,
+)
+from sluice.core.state.expiry import time_records
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Mapping
+
+    from sluice.core.actions.resolution import SeenAtApproval
+    from sluice.core.foundation.arrival import Arrival
+    from sluice.core.foundation.chain import OutRecord
+    from sluice.core.foundation.requests import Answer, Request
+    from sluice.core.policy.policy import PointParts, Standing
+    from sluice.core.state.book import Change
+    from sluice.core.state.decision import Shared
+    from sluice.core.state.escalation import Escalation
+    from sluice.core.state.session import SessionState
+    from sluice_topics.records import ProposedAction, ReviewDecision
+
+
+def evaluate(
+    parts: PointParts, arrival: Arrival, review: ReviewDecision, state: SessionState, shared: Shared
+) -> Generator[Request, Answer, Decision]:
+    """Decide on an answer to an escalated action."""
+    draft = SessionDraft(state, parts.limits, arrival.timestamp_ms)
+    escalation = shared.book.escalation(review.subject_id)
+    against = object_to_review(parts.policy.registry, arrival, review, escalation)
+    if against is not None or escalation is None:
+        return refuse(arrival, review, draft, against or unknown(review))
+    _, on_its_way = take_steps(escalation, arrival.timestamp_ms)
+    waits = _Answered(parts, arrival, review, draft, on_its_way)
+    if escalation.expires_ms <= arrival.timestamp_ms:
+        decision = _too_late(waits)
+    elif review.decision == DENY:
+        decision = _denied(waits)
+    elif len(escalation.votes) + 1 < escalation.quorum:
+        decision = _counted(waits)
+    elif escalation.is_of_items:
+        decision = _released(waits)
+    else:
+        decision = yield from _approved(waits)
+    known = shared.book.escalation(review.subject_id)
+    if known is None or known._replace(steps_done=escalation.steps_done) != escalation:
+        draft = SessionDraft(state, parts.limits, arrival.timestamp_ms)
+        return refuse(arrival, review, draft, unknown(review))
+    if decision.book:
+        decision.records[:0] = take_steps(known, arrival.timestamp_ms, arrival)[0]
+    return decision
+
+
+class _Answered(NamedTuple):
+    """A valid answer and the escalation that it answers."""
+
+    parts: PointParts
+    arrival: Arrival
+    review: ReviewDecision
+    draft: SessionDraft
+    escalation: Escalation
+
+
+def judge_again(
+    parts: PointParts, arrival: Arrival, review: ReviewDecision, recorded: Mapping[str, Any]
+) -> Generator[Request, Answer, OutRecord]:
+    """Make the resolved verdict again from the escalation and the session as the recorded one describes them.
+
+    Returns the refusal of the answer instead where the answer should not have counted.
+    """
+    escalation = recorded_escalation(recorded)
+    against = object_to_review(parts.policy.registry, arrival, review, escalation)
+    if against is None and review.decision != APPROVE:
+        against = Objection("wrong_decision", "a denial has no resolved verdict")
+    if against is None and escalation.expires_ms <= arrival.timestamp_ms:
+        against = Objection("expired", EXPIRED)
+    if against is None and len(escalation.votes) + 1 < escalation.quorum:
+        against = Objection("quorum", "not the last approval that the escalation needs")
+    if against is None:
+        found = yield from _judged(
+            parts, arrival, review, escalation, lambda *_: recorded_resolving(recorded)
+        )
+        if isinstance(found, ResolvedAction):
+            return found.verdict
+        against = found
+    return refused_review(arrival, review, against)
+
+
+def _judged(
+    parts: PointParts,
+    arrival: Arrival,
+    review: ReviewDecision,
+    escalation: Escalation,
+    read_seen: Callable[[Standing, ProposedAction], SeenAtApproval],
+) -> Generator[Request, Answer, ResolvedAction | Objection]:
+    """Read the action again and judge it again, with all approvals that were counted."""
+    answer = yield ask_for_input(escalation.topic, escalation.partition, escalation.offset)
+    action = escalated_action(answer, escalation)
+    if action is None:
+        return Objection("content_unavailable", "the escalated action could not be read again")
+    votes = (*escalation.votes, _vote(parts, arrival, review))
+    approval = Approval(escalation, votes, review.parameters)
+    resolved = yield from resolve(parts, arrival, action, approval, read_seen)
+    registry = parts.policy.registry
+    if resolved.own_key and any(one.delegate is not None for one in votes):
+        return Objection("own_key_needed", OWN_KEY_NEEDED)
+    names = [
+        one.approver_id
+        for one in votes
+        if not may_still_approve(registry, arrival, escalation, one, resolved.role)
+    ]
+    if names:
+        needed = f"the action needs the role {resolved.role} now, which {', '.join(names)} has not in force"
+        return Objection("wrong_role", needed)
+    return resolved
+
+
+def _vote(parts: PointParts, arrival: Arrival, review: ReviewDecision) -> Vote:
+    registry = parts.policy.registry
+    approver = registry.approvers[review.approver_id]
+    delegate = answer_delegate(registry, review)
+    return Vote(approver.id, approver.key, approver.hash, arrival.decision_id, delegate)
+
+
+def refuse(arrival: Arrival, review: ReviewDecision, draft: SessionDraft, why: Objection) -> Decision:
+    """The decision on an answer that is refused."""
+    return _ended(draft, [refused_review(arrival, review, why)])
+
+
+def _ended(draft: SessionDraft, records: list[OutRecord], *changes: EscalationKept) -> Decision:
+    records = [*time_records(draft), *records]
+    return Decision(None if draft.state.gone else draft.transition(), records, changes)
+
+
+def _too_late(waits: _Answered) -> Decision:
+    """The answer came too late: it ends the escalation, even if no timer has done so yet."""
+    escalation, now = waits.escalation, waits.arrival.timestamp_ms
+    record, change = expire(escalation, now, waits.arrival)
+    why = Objection("expired", f"the escalation expired at {rfc3339(escalation.expires_ms)}")
+    return _ended(waits.draft, [record, refused_review(waits.arrival, waits.review, why)], change)
+
+
+def _denied(waits: _Answered) -> Decision:
+    parts, arrival, review, draft, escalation = waits
+    end = End(DENY, "BLOCK", f"approval_denied: {review.approver_id}", None)
+    change = EscalationKept(escalation.after("denial", arrival.timestamp_ms, outcome="BLOCK"))
+    return _ended(
+        draft,
+        [resolved_record(escalation, arrival, signer_fields(parts.policy.registry, review), end)],
+        change,
+    )
+
+
+def _counted(waits: _Answered) -> Decision:
+    parts, arrival, review, draft, escalation = waits
+    votes = (*escalation.votes, _vote(parts, arrival, review))
+    change = EscalationKept(escalation.after("approval", arrival.timestamp_ms, votes=votes))
+    return _ended(
+        draft,
+        [counted_record(escalation, arrival, signer_fields(parts.policy.registry, review), len(votes))],
+        change,
+    )
+
+
+def _released(waits: _Answered) -> Decision:
+    """The last approval of a retrieval's items: the agent may ask for exactly them once more."""
+    parts, arrival, review, draft, escalation = waits
+    registry = parts.policy.registry
+    gone = [
+        one.approver_id
+        for one in escalation.votes
+        if not may_still_approve(registry, arrival, escalation, one)
+    ]
+    if gone:
+        return refuse(arrival, review, draft, Objection("wrong_role", f"no longer in force: {gone[0]}"))
+    after = escalation.after(
+        "last_approval",
+        arrival.timestamp_ms,
+        votes=(*escalation.votes, _vote(parts, arrival, review)),
+        justification=review.justification,
+    )
+    signed = signer_fields(parts.policy.registry, review)
+    end = End(APPROVE, "ALLOW", None, None)
+    return _ended(draft, [resolved_record(escalation, arrival, signed, end)], EscalationKept(after))
+
+
+def _approved(waits: _Answered) -> Generator[Request, Answer, Decision]:
+    parts, arrival, review, draft, escalation = waits
+
+    def reading(standing: Standing, action: ProposedAction) -> SeenAtApproval:
+        return read_resolving(draft, standing, action, escalation)
+
+    resolved = yield from _judged(parts, arrival, review, escalation, reading)
+    if isinstance(resolved, Objection):
+        return refuse(arrival, review, draft, resolved)
+    body = resolved.verdict.body
+    end = End(APPROVE, body["outcome"], body["blockReason"], body["verdict_id"])
+    told = resolved_record(escalation, arrival, signer_fields(parts.policy.registry, review), end)
+    records = [*time_records(draft), resolved.verdict, told]
+    count_resolved(draft, escalation, resolved)
+    after = escalation.after(
+        "last_approval",
+        arrival.timestamp_ms,
+        outcome=body["outcome"],
+        votes=(*escalation.votes, resolved.last),
+    )
+    changes: list[Change] = [EscalationKept(after)]
+    approver = parts.policy.registry.approvers[review.approver_id]
+    grant = grant_of(arrival, review, escalation, approver) if end.outcome == "ALLOW" else None
+    if grant is not None:
+        records.append(given_record(grant, arrival, escalation.escalation_id, review.justification))
+        changes.append(GrantKept(grant))
+    return Decision(draft.transition(), records, tuple(changes))

@@ -1,0 +1,114 @@
+"""Who may answer an escalation, and with what: one order of checks for actions and for retrievals."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sluice.core.actions.standing_grants import object_to_grant
+from sluice.core.foundation.refusals import Objection
+from sluice.core.registry.review_signing import ANSWERING, may_still_sign, object_to_signature
+
+if TYPE_CHECKING:
+    from sluice.core.foundation.arrival import Arrival
+    from sluice.core.registry.approvers import Approver
+    from sluice.core.registry.registry import Registry
+    from sluice.core.state.escalation import Escalation, Vote
+    from sluice_topics.records import ReviewDecision
+
+APPROVE, DENY = "approve", "deny"
+SHORTEST_REASON = 10
+"""Characters of the justification with which a retrieval is approved."""
+GRANT_BY_OWN_KEY = "a standing grant needs the approver's own key"
+OWN_KEY_NEEDED = "the bundle demands the approver's own key for this tier: sign with it, as in a terminal"
+
+
+def object_to_review(
+    registry: Registry, arrival: Arrival, review: ReviewDecision, escalation: Escalation | None
+) -> Objection | None:
+    """Why an answer to an escalation does not count; None: it does."""
+    if escalation is None or escalation.session_id != review.session_id:
+        return unknown(review)
+    if review.decision not in (APPROVE, DENY):
+        return Objection("wrong_decision", "an escalation is approved or denied; reject answers a memory")
+    if review.decision == DENY and (review.parameters is not None or review.grant is not None):
+        return Objection("wrong_decision", "parameters and grants go with an approval")
+    if review.digest != escalation.digest:
+        return Objection("wrong_digest", "the answer is to another input than the one that waits")
+    if escalation.is_of_items and review.decision == APPROVE:
+        against = _object_to_release(review)
+        if against is not None:
+            return against
+    return _object_to_answer(registry, arrival, review, escalation)
+
+
+def _object_to_release(review: ReviewDecision) -> Objection | None:
+    """Seed 004: an override has a reason that a later reader understands."""
+    if review.parameters is not None or review.grant is not None:
+        return Objection("wrong_decision", "parameters and grants go with an action")
+    if len(review.justification) < SHORTEST_REASON:
+        return Objection("short_justification", f"of fewer than {SHORTEST_REASON} characters")
+    return None
+
+
+def _object_to_answer(
+    registry: Registry, arrival: Arrival, review: ReviewDecision, escalation: Escalation
+) -> Objection | None:
+    against = _object_to_signer(registry, arrival, review, escalation)
+    asked_for = None if against is not None else object_to_grant(arrival, review, escalation)
+    if asked_for is not None:
+        return Objection("wrong_grant", asked_for)
+    if against is None and not escalation.is_pending:
+        return Objection("already_ended", escalation.told())
+    if against is None and any(one.approver_id == review.approver_id for one in escalation.votes):
+        return Objection("already_counted", "this approver's approval is counted already")
+    return against
+
+
+def _object_to_signer(
+    registry: Registry, arrival: Arrival, review: ReviewDecision, escalation: Escalation
+) -> Objection | None:
+    approver = registry.approvers.get(review.approver_id)
+    if approver is None or not _in_bounds(approver, arrival, escalation):
+        return Objection(
+            "not_an_approver", f"no approver of this tenant and tool in force: {review.approver_id}"
+        )
+    if not approver.roles & ANSWERING[escalation.role]:
+        return Objection("wrong_role", f"the escalation needs the role {escalation.role}")
+    agent = registry.agents.get(escalation.agent_id)
+    if review.approver_id in (escalation.agent_id, None if agent is None else agent.owner):
+        return Objection("own_action", "neither an agent nor its owner answers its escalations")
+    if not escalation.has_reached(approver.groups, arrival.timestamp_ms):
+        return Objection("wrong_group", f"{approver.id} is of no group that has the escalation yet")
+    if review.delegate is not None and (escalation.own_key or review.grant is not None):
+        return Objection("own_key_needed", OWN_KEY_NEEDED if escalation.own_key else GRANT_BY_OWN_KEY)
+    within = escalation.tenant, escalation.role
+    return object_to_signature(registry, review, approver, within, arrival.timestamp_ms)
+
+
+def _in_bounds(approver: Approver, arrival: Arrival, escalation: Escalation) -> bool:
+    with_tool = approver.tools is None or escalation.tool in approver.tools
+    return with_tool and approver.acts_for(escalation.tenant, arrival.timestamp_ms)
+
+
+def may_still_approve(
+    registry: Registry,
+    arrival: Arrival,
+    escalation: Escalation,
+    vote: Vote,
+    role: str | None = None,
+) -> bool:
+    """Whether a counted approval still counts under the registry of now. `role`: the one that is needed now;
+    None: the one that was."""
+    approver, role = registry.approvers.get(vote.approver_id), role or escalation.role
+    return (
+        approver is not None
+        and _in_bounds(approver, arrival, escalation)
+        and escalation.has_reached(approver.groups, arrival.timestamp_ms)
+        and bool(approver.roles & ANSWERING[role])
+        and may_still_sign(registry, vote.delegate, (escalation.tenant, role), arrival.timestamp_ms)
+    )
+
+
+def unknown(review: ReviewDecision) -> Objection:
+    """To an answer to what does not wait."""
+    return Objection("unknown_subject", f"no escalation of this session is known under {review.subject_id}")

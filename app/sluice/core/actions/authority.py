@@ -1,0 +1,298 @@
+"""The gates that judge who acts and who permits it; the other gates judge what an action does.
+
+"controls": nothing of a frozen tenant, agent or session goes on (product.md, pipeline step 1).
+
+Gate 2B, "topology": whether this agent may hand this work to that one (seed 001, Gate 2B). The action's
+`governanceContext` tells the chain in which the acting agent itself works: its root, its own parent, and
+`chainDepth`, the delegations that led to it (0: it is the root). It is the caller's word: a named parent must
+be a link that both lists allow, ancestors that are named count even where `chainDepth` says less, and what it
+leaves open escalates.
+
+Gate 4, "tier_auth": whether this agent may do an action of this tier, and who else must agree (seed 001). T1
+passes, T2 passes with the obligation to log, T3 waits for a person, T4 for a VP. It is also where an
+escalation of an earlier gate ends up, and where an unregistered tool is decided.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
+
+from pydantic import BaseModel, Field
+
+from sluice.core.actions.pipeline import INCONCLUSIVE
+from sluice.core.actions.stage import PASSED, Detail, Gate, StageResult
+from sluice.core.foundation.arrival import escalation_id, verdict_id
+from sluice.core.foundation.canonical import wire_int
+from sluice.core.foundation.strict import StrictModel
+from sluice.core.policy.bundles import BundlePart
+from sluice.core.quality_bundle.loosenings import Loosening
+from sluice.core.registry.registry import link_violations
+from sluice.core.state.escalation import Escalation
+from sluice_topics.records.base import (
+    LedgerCount,  # noqa: TC001 - pydantic reads the annotations
+    Tier,  # noqa: TC001 - pydantic reads the annotations
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from sluice.core.actions.stage import ActionContext
+    from sluice.core.foundation.arrival import Arrival
+    from sluice_topics.records import ProposedAction
+
+
+DELEGATION = "DELEGATION"
+
+
+LONGEST_CHAIN = 64
+"""The longest chain that a bundle may allow. Longer chains are not followed."""
+
+
+class Topology(StrictModel):
+    """`max_chain_depth`: delegations that a chain may hold from its root agent on, counting the new one.
+
+    0 forbids delegation altogether.
+    """
+
+    max_chain_depth: Annotated[int, Field(ge=0, le=LONGEST_CHAIN)] = 3
+
+
+def find_loosenings(before: Topology, after: Topology) -> Iterator[Loosening]:
+    """A longer chain."""
+    old, new = before.max_chain_depth, after.max_chain_depth
+    if new > old:
+        yield Loosening(f"a chain may hold {new} delegations, not {old}", ("max_chain_depth",))
+
+
+class TopologyDetail(Detail):
+    """Empty if the action is no delegation. `delegations` counts those from the root on, with this one; null:
+    unknown."""
+
+    delegate_to: Annotated[str | None, Field(title="delegated to")] = None
+    delegations: LedgerCount | None = None
+    max_chain_depth: Annotated[int | None, Field(title="delegations at most")] = None
+    violations: Annotated[list[str] | None, Field(title="violation")] = None
+
+
+class TopologyCheck(Gate):
+    """Blocks a delegation that a list, an authority or the chain forbids; escalates one that it cannot
+    judge."""
+
+    name = "topology"
+    detail = TopologyDetail
+    judges_content = False
+    part = BundlePart(name, Topology, find_loosenings, Topology())
+
+    def evaluate(self, context: ActionContext) -> StageResult:
+        """A delegation is an action of type DELEGATION, also if only claimed, or one that names
+        `delegate_to`; others pass.
+
+        The first violation is the reason; all are in the detail, beside the number of delegations from the
+        root on, this one counted (null: unknown). `entries` are the delegate's and the named parent's.
+        """
+        action = context.action
+        if action.delegate_to is None and DELEGATION not in context.types:
+            return PASSED
+        policy: Topology = context.bundle.parts[self.name]
+        chain, bound = _chain(context), policy.max_chain_depth
+        violations = _violations(context, chain, bound)
+        detail = {
+            "delegate_to": action.delegate_to,
+            "delegations": wire_int(chain.least + 1) if chain.known else None,
+            "max_chain_depth": bound,
+            "violations": violations,
+        }
+        entries = _entries(context)
+        if violations:
+            return StageResult("block", violations[0], detail, entries=entries)
+        if action.delegate_to is None or not chain.known:
+            missing = "delegate_to" if action.delegate_to is None else "chainDepth"
+            reason = f"{INCONCLUSIVE}: {self.name} does not know {missing}"
+            return StageResult("escalate", reason, detail, entries=entries)
+        return StageResult("pass", None, detail, entries=entries)
+
+
+class _Chain(NamedTuple):
+    """Delegations that led to the acting agent: at least this many, exactly if `known`."""
+
+    least: int
+    known: bool
+
+
+def _chain(context: ActionContext) -> _Chain:
+    """If the action states nothing, an agent that no other may call is a root; any other agent may be at
+    any place. The place of an agent that signs follows from its grants
+    (sluice/core/actions/delegation.py)."""
+    ancestors, told = _ancestors(context.action), context.action.governance_context
+    if context.agent is not None and context.agent.keys is not None:
+        depth = 0 if told is None else len(told.grants or ())
+        return _Chain(depth, known=depth > 0 or not context.agent.callers)
+    if told is not None and told.chain_depth is not None:
+        return _Chain(max(told.chain_depth, len(ancestors)), known=True)
+    if told is not None and told.root_agent_id == context.action.agent_id:
+        return _Chain(len(ancestors), known=not ancestors)
+    may_be_called = context.agent is not None and bool(context.agent.callers)
+    return _Chain(len(ancestors), known=not ancestors and not may_be_called)
+
+
+def _ancestors(action: ProposedAction) -> set[str]:
+    """The agents other than the acting one that the context names above it."""
+    told = action.governance_context
+    named = set() if told is None else {told.root_agent_id, told.parent_agent_id}
+    if told is not None and told.grants:
+        named.update(one.parent_agent_id for one in told.grants)
+    return {name for name in named if name not in (None, action.agent_id)}
+
+
+def _violations(context: ActionContext, chain: _Chain, bound: int) -> list[str]:
+    action, registry, found = context.action, context.registry, []
+    told = action.governance_context
+    if action.delegate_to is not None:
+        found += link_violations(registry, action.agent_id, action.delegate_to)
+    if told is not None and told.parent_agent_id is not None:
+        found += link_violations(registry, told.parent_agent_id, action.agent_id)
+    if chain.least + 1 > bound:
+        found.append(f"chain_too_deep: {chain.least + 1} delegations, the bundle allows {bound}")
+    return found + _cycles(action, chain)
+
+
+def _cycles(action: ProposedAction, chain: _Chain) -> list[str]:
+    told, found = action.governance_context, []
+    if action.delegate_to in _ancestors(action):
+        found.append(f"cycle: {action.delegate_to} is above {action.agent_id} already")
+    if told is not None and told.root_agent_id == action.agent_id and chain.least:
+        found.append(f"cycle: {action.agent_id} is the root of its own chain")
+    return found
+
+
+def _entries(context: ActionContext) -> dict[str, str]:
+    told = context.action.governance_context
+    names = (context.action.delegate_to, None if told is None else told.parent_agent_id)
+    agents = [context.registry.agents[name] for name in names if name in context.registry.agents]
+    return {agent.key: agent.hash for agent in agents}
+
+
+class FreezeFound(BaseModel):
+    """A freeze: its id in the registry, and what it freezes ("tenant", "agent" or "session")."""
+
+    id: str
+    subject: str
+
+
+class ControlsDetail(Detail):
+    """Empty if no freeze was found."""
+
+    freezes: list[FreezeFound] | None = None
+
+
+class Controls(Gate):
+    """Blocks when the registry holds an active freeze of the action's tenant, agent or session."""
+
+    name = "controls"
+    detail = ControlsDetail
+    judges_content = False
+
+    def evaluate(self, context: ActionContext) -> StageResult:
+        """The first freeze found is the reason; all of them are in the detail."""
+        if not context.freezes:
+            return PASSED
+        first = context.freezes[0]
+        return StageResult(
+            "block",
+            f"frozen_{first.subject}: {first.reason}",
+            {"freezes": [{"id": one.id, "subject": one.subject} for one in context.freezes]},
+        )
+
+
+OBLIGATIONS: dict[str, tuple[str, ...]] = {"T1": (), "T2": ("log",), "T3": (), "T4": ()}
+_WAITS = {"T3": "tier_T3: needs a person's approval", "T4": "tier_T4: needs a VP's approval"}
+
+
+class TierAuthDetail(Detail):
+    """The tiers of the action and of its agent; if a person must agree, who may agree, and to what."""
+
+    tier: Tier
+    agent_tier: Annotated[Tier | None, Field(title="the agent's tier")]
+    required_role: Annotated[str | None, Field(title="may be approved by")] = None
+    reasons: Annotated[list[str] | None, Field(title="reason")] = None
+
+
+class TierAuth(Gate):
+    """Escalates an action above its agent's authority; blocks an unregistered tool in high_stakes mode."""
+
+    name = "tier_auth"
+    detail = TierAuthDetail
+    judges_content = False
+
+    def evaluate(self, context: ActionContext) -> StageResult:
+        """A tool outside the agent's list escalates, as a tier above the agent's does: a person may permit
+        once what the registry does not permit in general. The detail's `reasons` are all that the person
+        agrees to: first the earlier gate's, then this gate's."""
+        reasons = _own_reasons(context)
+        if context.escalated is not None:
+            reasons.insert(0, context.escalated)
+        agent_tier = None if context.agent is None else context.agent.tier
+        if not reasons:
+            return _passed(context.tier, agent_tier)
+        detail = {"tier": context.tier, "agent_tier": agent_tier}
+        if context.tool is None and context.mode == "high_stakes":
+            return StageResult("block", _unregistered(context), detail)
+        asked = {**detail, "required_role": required_role(context.tier), "reasons": reasons}
+        return StageResult("escalate", reasons[0], asked)
+
+
+@cache
+def _passed(tier: str, agent_tier: str | None) -> StageResult:
+    detail = {"tier": tier, "agent_tier": agent_tier}
+    return StageResult("pass", None, detail, obligations=OBLIGATIONS[tier])
+
+
+def required_role(tier: str) -> Literal["approver", "vp"]:
+    """Who may approve an action of this tier."""
+    return "vp" if tier == "T4" else "approver"
+
+
+def escalation_of(arrival: Arrival, context: ActionContext) -> Escalation:
+    """The escalation of an action, bound to the digest of exactly this action.
+
+    The bundle says how long it waits. Actions open one in high_stakes mode under enforcement, because then an
+    agent waits (seed 001, Gate 4).
+    """
+    action, now = context.action, arrival.timestamp_ms
+    return Escalation(
+        escalation_id(arrival.decision_id),
+        verdict_id(arrival.decision_id),
+        action.action_id,
+        action.agent_id,
+        action.session_id,
+        context.tenant,
+        action.tool_name,
+        arrival.digest,
+        context.tier,
+        required_role(context.tier),
+        context.bundle.approvals.needed(context.tier),
+        arrival.topic,
+        arrival.partition,
+        arrival.offset,
+        now,
+        now + context.bundle.escalation_ttl_ms,
+        route=context.bundle.approvals.route_of(context.tier, action.tool_name, context.tenant),
+        own_key=context.bundle.approvals.demands_own_key(context.tier),
+    )
+
+
+def _own_reasons(context: ActionContext) -> list[str]:
+    agent, tool, tier = context.agent, context.tool, context.tier
+    found = [] if tool is not None else [_unregistered(context)]
+    if agent is not None and agent.tools is not None and tool is not None and tool.id not in agent.tools:
+        found.append(f"tool_not_granted: {tool.id}")
+    if agent is not None and tier > agent.tier:
+        found.append(f"above_agent_tier: {tier} above {agent.tier}")
+    if tier in _WAITS:
+        found.append(_WAITS[tier])
+    return found
+
+
+def _unregistered(context: ActionContext) -> str:
+    return f"unregistered_tool: {context.action.tool_name}"

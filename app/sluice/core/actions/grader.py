@@ -1,0 +1,230 @@
+"""Stage 2, "grader": rules in prose, of seed 000's type "qualitative", which a model scores (grading.py)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Self
+
+from pydantic import BaseModel, Field, model_validator
+
+from sluice.core.actions.grading import GraderState, grade, grading_of
+from sluice.core.actions.model_questions import (
+    NOT_IN_DOUBT,
+    AnalysisDetail,
+    AnalysisPart,
+    BudgetMs,
+    Characters,
+    IntegrityMode,
+    find_milder,
+    find_shorter_budget,
+    needs_no_asking,
+)
+from sluice.core.actions.pipeline import INCONCLUSIVE
+from sluice.core.actions.rules import results_by_type
+from sluice.core.actions.stage import PASSED, Decided, RememberingGate, StageResult
+from sluice.core.foundation.errors import BundleError
+from sluice.core.foundation.strict import Name, StrictModel
+from sluice.core.policy.bundles import BundlePart
+from sluice.core.quality_bundle.loosenings import Loosening
+from sluice.core.registry.model_proofs import ProofPolicy
+from sluice.core.rules.rule import Rule, Source
+from sluice.core.rules.rule_set import RuleSet
+from sluice.core.state.remembered import GateMemory
+from sluice_topics.records.base import Severity  # noqa: TC001 - pydantic reads the annotations
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from sluice.core.actions.stage import ActionContext, Asking
+    from sluice.core.policy.bundles import Bundle
+
+MOST_RULES = 16
+LASTS_MS = 24 * 3600 * 1000
+"""A day, the idle time after which a session folds and forgets."""
+
+
+class QualitativeRule(StrictModel):
+    """A rule of seed 000's type "qualitative". `criterion`: what an action must fulfil, in prose, as the
+    model reads it; `when`: a CEL condition, a rule for which it is false is not asked about, one for which it
+    cannot be decided is. `reason` is what a person reads when the rule fails."""
+
+    id: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_.-]{0,63}$")]
+    reason: Name
+    criterion: Annotated[str, Field(min_length=1, max_length=2000)]
+    severity: Severity = "critical"
+    when: Source | None = None
+
+
+class GraderPolicy(AnalysisPart):
+    """Without `rules` no model is asked and every action passes. `budget_ms` is the deadline of each answer.
+    `most_characters`: of an action's parameters that the model is shown; a longer one that it finds in order
+    is inconclusive. `proof`: what a model's proof must show, for every gate that asks about actions."""
+
+    rules: Annotated[list[QualitativeRule], Field(max_length=MOST_RULES)] = Field(default_factory=list)
+    budget_ms: BudgetMs = 80
+    most_characters: Characters = 16_000
+    proof: ProofPolicy = ProofPolicy()
+
+    @model_validator(mode="after")
+    def _distinct(self) -> Self:
+        ids = [one.id for one in self.rules]
+        if len(set(ids)) != len(ids):
+            raise ValueError("two rules have the same id")
+        return self
+
+
+def find_loosenings(before: GraderPolicy, after: GraderPolicy) -> Iterator[Loosening]:
+    """A rule that is gone, a milder mode, less time, and less of a proof. A changed rule counts too: nobody
+    can tell which criterion is stricter."""
+    if not _proves_as_much(before.proof, after.proof):
+        yield Loosening("the proof that a model needs shows less, or is not required", ("proof",))
+    if before.rules:
+        yield from find_milder(before, after)
+        yield from find_shorter_budget(before.budget_ms, after.budget_ms)
+    newer = {one.id: one for one in after.rules}
+    for old in before.rules:
+        new = newer.get(old.id)
+        if new is None:
+            yield Loosening(f"the qualitative rule {old.id} is gone", (f"rules[{old.id}]",))
+        elif (old.criterion, old.when) != (new.criterion, new.when):
+            sentence = f"the qualitative rule {old.id} has another criterion or condition"
+            yield Loosening(sentence, (f"rules[{old.id}]",))
+
+
+def _proves_as_much(old: ProofPolicy, new: ProofPolicy) -> bool:
+    if not old.required:
+        return True
+    same_set = old.golden in {None, new.golden}
+    as_good = new.least_agreement >= old.least_agreement and new.most_p99_ms <= old.most_p99_ms
+    return new.required and same_set and as_good
+
+
+class GradedRule(BaseModel):
+    """A rule that the model was asked about. `score`: its last confidence of compliance, from 0 to 1;
+    `looks`: how often it was asked."""
+
+    rule: str
+    outcome: Literal["passed", "failed", "needs_human"]
+    score: float
+    reasoning: str
+    looks: int
+    model: str
+    prompt_version: str
+
+
+class GraderDetail(AnalysisDetail):
+    """Empty if nothing was asked. `state` is the grader's after this action."""
+
+    rules: Annotated[list[GradedRule] | None, Field(title="graded")] = None
+    state: Annotated[GraderState | None, Field(title="grader")] = None
+
+
+class GraderMemory(BaseModel):
+    """What is remembered of an agent in a session: that it is governed. Autonomous needs no memory."""
+
+    state: Literal["governed"]
+
+
+class Qualitative(NamedTuple):
+    """A bundle's `grader`, compiled: `conditions` are the `when` of the rules at the places in `at`."""
+
+    policy: GraderPolicy
+    conditions: RuleSet
+    at: tuple[int, ...]
+
+    def asked(self, context: ActionContext) -> list[QualitativeRule]:
+        """The rules that concern this action. If it may be of several types, one type is enough."""
+        rules = self.policy.rules
+        if not self.at:
+            return rules
+        by_type = results_by_type(context, self.conditions)
+        unasked = {
+            at
+            for at, same in zip(self.at, zip(*by_type, strict=True), strict=True)
+            if all(one.passed is False for one in same)
+        }
+        return [rule for place, rule in enumerate(rules) if place not in unasked]
+
+
+def compile_rules(policy: GraderPolicy) -> Qualitative:
+    """Compile the conditions. Raises BundleError with the place of one that is refused."""
+    at = tuple(place for place, one in enumerate(policy.rules) if one.when is not None)
+    written = []
+    for place in at:
+        rule = policy.rules[place]
+        written.append(Rule(id=rule.id, type="invariant", reason=rule.reason, condition=rule.when or "true"))
+        try:
+            RuleSet(written[-1:])
+        except BundleError as error:
+            _, _, why = str(error).partition(": ")
+            raise BundleError(f"$.grader.rules[{place}].when: {why}") from None
+    try:
+        return Qualitative(policy, RuleSet(written), at)
+    except BundleError as error:
+        _, _, why = str(error).partition(": ")
+        raise BundleError(f"$.grader.rules: {why}") from None
+
+
+class Grader(RememberingGate):
+    """Blocks an action that breaks a rule in prose, and asks a person where the model cannot tell."""
+
+    name = "grader"
+    analyses = True
+    detail = GraderDetail
+    memory = GraderMemory
+    part = BundlePart(name, GraderPolicy, find_loosenings, GraderPolicy(), compile_rules)
+
+    def evaluate(self, context: ActionContext) -> StageResult | Asking:
+        """Asks about the rules in the bundle's order until one is broken: a denial beats an escalation."""
+        compiled: Qualitative = context.bundle.parts[self.name]
+        rules = compiled.asked(context) if compiled.policy.rules else []
+        if rules and needs_no_asking(context, compiled.policy.ask):
+            return NOT_IN_DOUBT
+        return _graded(compiled.policy, rules, context) if rules else PASSED
+
+    def mode_in(self, bundle: Bundle) -> IntegrityMode:
+        """As the bundle says."""
+        part: Qualitative = bundle.parts[self.name]
+        return part.policy.mode
+
+    def keep(self, context: ActionContext, decided: Decided) -> GateMemory | None:
+        """The state after this action, for as long as the session is remembered."""
+        del decided
+        if grading_of(context).state == "autonomous":
+            return None
+        return GateMemory(context.now_ms + LASTS_MS, {"state": "governed"})
+
+
+def _graded(policy: GraderPolicy, rules: list[QualitativeRule], context: ActionContext) -> Asking:
+    listed: list[dict[str, Any]] = []
+    results: list[dict[str, Any]] = []
+    outcome: Literal["pass", "block", "escalate"] = "pass"
+    reason: str | None = None
+    entries: dict[str, str] = {}
+    for rule in rules:
+        grades = yield from grade(context, rule.id, rule.criterion, policy.budget_ms, policy.most_characters)
+        entries |= grades.entries
+        graded = grades.graded
+        if graded is None:
+            outcome, reason = "escalate", grades.why
+            continue
+        listed.append({"rule": rule.id, **graded.entry()})
+        passed = {"passed": True, "failed": False, "needs_human": None}[graded.outcome]
+        results.append(_entry(rule, passed))
+        if passed is False:
+            outcome, reason = "block", f"rule_failed: {rule.id}: {rule.reason}"
+            break
+        if passed is None and outcome == "pass":
+            outcome, reason = "escalate", f"{INCONCLUSIVE}: rule {rule.id}: {rule.reason}"
+    detail = {"rules": listed, "state": grading_of(context).state}
+    return StageResult(outcome, reason, detail, rules=tuple(results), entries=entries)
+
+
+def _entry(rule: QualitativeRule, passed: bool | None) -> dict[str, Any]:
+    """As rule_results have the rules of Stage 1."""
+    said: dict[str, Any] = {"rule": rule.id, "type": "qualitative", "passed": passed}
+    if passed is not True:
+        said["severity"] = rule.severity
+        said["reason"] = rule.reason if passed is False else f"inconclusive: {rule.reason}"
+    if passed is False:
+        said["overridable"] = False
+    return said

@@ -1,0 +1,292 @@
+"""Gate "inbound": injected instructions in what an action carries (seed 002, checkpoint `front`).
+
+An agent passes on what it has read: a web page into a message, a ticket into a query. The gate reads the
+parameters with the detectors that read memories and retrieved bodies, and asks a model about them where the
+bundle says so. `observe` tells of what is found. `nudge` also gives the parameters with a warning at each
+text that it concerns. `enforce` also holds the action up: what is certain is denied, what is likely or could
+not be judged to its end waits for a person. The model's answer can only make the outcome stricter.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Self
+
+from pydantic import BaseModel, Field, model_validator
+
+from sluice.core.actions.model_questions import (
+    BudgetMs,
+    Characters,
+    budget_of,
+    find_shorter_budget,
+    scope_of,
+)
+from sluice.core.actions.outbound import (
+    MODES,
+    MOST_CHARACTERS,
+    MOST_FINDINGS,
+    ROOT,
+    STATES,
+    Mode,
+    replacement_by,
+    texts_in,
+)
+from sluice.core.actions.pipeline import INCONCLUSIVE, unanswered
+from sluice.core.actions.stage import PASSED, Detail, Gate, StageResult
+from sluice.core.content.findings import Kind, Weight  # noqa: TC001 - pydantic reads the annotations
+from sluice.core.content.judge import OFTENER, PORT, PROMPT, JudgeWhen, show_texts
+from sluice.core.foundation.prompts import Share  # noqa: TC001 - pydantic reads the annotations
+from sluice.core.foundation.requests import Request
+from sluice.core.foundation.strict import StrictModel
+from sluice.core.policy.bundles import BundlePart
+from sluice.core.quality_bundle.loosenings import Loosening
+from sluice_topics.records.base import CheckpointState  # noqa: TC001 - pydantic reads the annotations
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from sluice.core.actions.stage import ActionContext, Asking, StageOutcome
+    from sluice.core.content.content_inspector import ContentInspector
+    from sluice.core.content.findings import Finding
+    from sluice.core.foundation.requests import Answer
+
+WARNING, REMOVED = (
+    "[warning: reads like injected instructions]",
+    "[removed: reads like injected instructions]",
+)
+_MILDEST_FIRST: tuple[StageOutcome, ...] = ("pass", "skip", "escalate", "block")
+_OF_WEIGHT: dict[str, StageOutcome] = {"weak": "pass", "strong": "escalate", "definite": "block"}
+
+
+class InboundPolicy(StrictModel):
+    """`mode` "off": nothing is read. `judge`: when a model is asked as well; "in_doubt": where the detectors
+    found something weak or framed (quoted, reported), could not read all, or the gate `similarity`, if it ran
+    before, did not let the action pass. What the detectors are sure of is not asked about. Below a trust of
+    `escalate_below` the model's answer escalates, below `block_below` it blocks. `budget_ms` is its deadline,
+    `most_characters` what it is shown; of more, an answer without objection is inconclusive."""
+
+    mode: Mode = "off"
+    judge: JudgeWhen = "off"
+    escalate_below: Share = 0.7
+    block_below: Share = 0.3
+    budget_ms: BudgetMs = 80
+    most_characters: Characters = 16_000
+
+    @model_validator(mode="after")
+    def _rising(self) -> Self:
+        if self.block_below > self.escalate_below:
+            raise ValueError("block_below is above escalate_below")
+        return self
+
+
+def find_loosenings(before: InboundPolicy, after: InboundPolicy) -> Iterator[Loosening]:
+    """A milder mode, a model that is asked less often or has less time, and lower thresholds."""
+    if MODES.index(after.mode) < MODES.index(before.mode):
+        yield Loosening(f"injected instructions are only {after.mode}, not {before.mode}", ("mode",))
+    if before.mode == "off":
+        return
+    if OFTENER.index(after.judge) < OFTENER.index(before.judge):
+        sentence = f"the model is asked about parameters {after.judge}, not {before.judge}"
+        yield Loosening(sentence, ("judge",))
+    if before.judge != "off":
+        yield from find_shorter_budget(before.budget_ms, after.budget_ms)
+    for name, meaning in (("escalate_below", "escalates"), ("block_below", "blocks")):
+        old, new = getattr(before, name), getattr(after, name)
+        if new < old and before.judge != "off":
+            yield Loosening(f"a trust in parameters {meaning} below {new}, not below {old}", (name,))
+
+
+class InboundFinding(BaseModel):
+    """What the detectors found, and the path of the parameter that has it."""
+
+    id: str
+    kind: Kind
+    weight: Weight
+    framed: bool
+    path: str
+
+
+class JudgedParameters(BaseModel):
+    """The model's opinion. `path`: of the worst text; null: of none. `omitted_characters`: which it was not
+    shown."""
+
+    trust: float
+    categories: list[Kind]
+    explanation: str
+    path: str | None
+    omitted_characters: int
+    model: str
+    prompt_version: str
+
+
+class InboundDetail(Detail):
+    """`front`: the checkpoint's state. `judged`: absent where no model was asked. `unjudged`: what could not
+    be judged to its end, and why. `replacement`: the parameters with warnings (nudge) or without the texts
+    concerned (enforce); absent if they are larger than 16 KB, or no text of theirs is known to be
+    concerned."""
+
+    front: Annotated[CheckpointState | None, Field(title="front")] = None
+    findings: Annotated[list[InboundFinding] | None, Field(title="comes in")] = None
+    judged: Annotated[JudgedParameters | None, Field(title="judged")] = None
+    unjudged: Annotated[str | None, Field(title="not judged")] = None
+    replacement: dict[str, Any] | None = None
+
+
+class _Opinion(NamedTuple):
+    """What the detectors or the model make of the parameters. `texts`: those that it objects to; `unjudged`:
+    why it is no opinion on the whole."""
+
+    outcome: StageOutcome
+    reason: str
+    texts: frozenset[str]
+    unjudged: str | None
+    detail: Mapping[str, Any]
+
+
+def _silent(unjudged: str | None = None) -> _Opinion:
+    return _Opinion("pass", "", frozenset(), unjudged, {})
+
+
+NO_OPINION = _silent()
+
+
+class Inbound(Gate):
+    """Finds injected instructions in an action's parameters; holds it up where the bundle says enforce."""
+
+    name = "inbound"
+    detail = InboundDetail
+    part = BundlePart(name, InboundPolicy, find_loosenings, InboundPolicy())
+    decides_unanswered = True
+    leaves_denials = True
+
+    def evaluate(self, context: ActionContext) -> StageResult | Asking:
+        """Asks a model only where the bundle says so and the detectors are not sure."""
+        policy: InboundPolicy = context.bundle.parts[self.name]
+        if policy.mode == "off":
+            return PASSED
+        texts = list(_readable(context))
+        read = _detected(context.bundle.inspector, texts)
+        if texts and _asks(policy, context, read):
+            return _asking(policy, context, texts, read)
+        return _concluded(policy, context, read)
+
+
+def _readable(context: ActionContext) -> Iterator[tuple[str, str]]:
+    """Numbers give no orders."""
+    for path, text in texts_in(ROOT, context.action.parameters):
+        if not text.replace(".", "").isdigit():
+            yield path, text
+
+
+def _detected(inspector: ContentInspector, texts: list[tuple[str, str]]) -> _Opinion:
+    """All texts are read as one, so that an order in pieces is found; then each, to know which one it is and
+    so that no text is excused by the words of another."""
+    left, unread = MOST_CHARACTERS, 0
+    read: list[tuple[str, str]] = []
+    for path, text in texts:
+        read.append((path, text[:left]))
+        unread += max(0, len(text) - left)
+        left = max(0, left - len(text))
+    whole = inspector.inspect("\n".join(text for _, text in read))
+    found: list[tuple[str, str, Finding]] = []
+    if whole.findings:
+        found = [(path, text, one) for path, text in read for one in inspector.inspect(text).findings]
+        known = {one.id for _, _, one in found}
+        found += [(ROOT, "", one) for one in whole.findings if one.id not in known]
+    unjudged = f"{unread} characters were not read" if unread else whole.inconclusive
+    worst = max(found, key=lambda one: _MILDEST_FIRST.index(_OF_WEIGHT[one[2].weight]), default=None)
+    telling = [one for one in found if _OF_WEIGHT[one[2].weight] != "pass"]
+    listed = [
+        {"id": one.id, "kind": one.kind, "weight": one.weight, "framed": one.framed, "path": path}
+        for path, _, one in found[:MOST_FINDINGS]
+    ]
+    return _Opinion(
+        "pass" if worst is None else _OF_WEIGHT[worst[2].weight],
+        "" if worst is None else f"{worst[2].kind} at {worst[0]}",
+        frozenset(text for _, text, _ in telling if text),
+        unjudged,
+        {"findings": listed} if listed else {},
+    )
+
+
+def _asks(policy: InboundPolicy, context: ActionContext, read: _Opinion) -> bool:
+    if policy.judge == "off" or read.outcome == "block":
+        return False
+    if policy.judge == "always":
+        return True
+    resembles = context.resemblance not in {None, "pass"}
+    return read.outcome == "pass" and (bool(read.detail) or read.unjudged is not None or resembles)
+
+
+def _asking(
+    policy: InboundPolicy, context: ActionContext, texts: list[tuple[str, str]], read: _Opinion
+) -> Asking:
+    tool = context.action.tool_name
+    shown = show_texts("parameters", (text for _, text in texts), policy.most_characters, tool)
+    payload = {"scope": scope_of(context, Inbound.name), "question": shown.question}
+    request = Request(PORT, payload, budget_of(context, policy.budget_ms))
+    answer = yield request
+    if answer.status != "answered":
+        missed = unanswered(Inbound.name, request, answer, context.mode)
+        silent = _silent(f"the model gave no answer: {answer.status}")
+        return _concluded(policy, context, read, silent, missed)
+    return _concluded(policy, context, read, _judged(policy, answer, texts, shown.omitted))
+
+
+def _judged(policy: InboundPolicy, answer: Answer, texts: list[tuple[str, str]], omitted: int) -> _Opinion:
+    """Of a number that no text has the place is not known; the trust counts all the same."""
+    said = PROMPT.read(answer.payload)
+    if said is None:
+        return _silent("the model's answer could not be read")
+    path, text = texts[said.text - 1] if 0 < said.text <= len(texts) else (None, None)
+    detail = {
+        "trust": said.trust,
+        "categories": list(said.categories),
+        "explanation": said.explanation,
+        "path": path,
+        "omitted_characters": omitted,
+        "model": said.model,
+        "prompt_version": said.prompt_version,
+    }
+    outcome: StageOutcome = "pass"
+    if said.trust < policy.escalate_below:
+        outcome = "block" if said.trust < policy.block_below else "escalate"
+    unjudged = f"{omitted} characters were not judged" if omitted and outcome == "pass" else None
+    reason = f"trust {said.trust:.2f}: {', '.join(said.categories) or 'no category'} at {path or ROOT}"
+    concerned = frozenset(() if text is None or outcome == "pass" else (text,))
+    return _Opinion(outcome, reason, concerned, unjudged, {"judged": detail})
+
+
+def _concluded(
+    policy: InboundPolicy,
+    context: ActionContext,
+    read: _Opinion,
+    judged: _Opinion = NO_OPINION,
+    missed: StageResult = PASSED,
+) -> StageResult:
+    """What the mode makes of both opinions. `missed`: what a missing answer comes to."""
+    objecting = [one for one in (read, judged) if one.outcome != "pass"]
+    unjudged = "; ".join(one.unjudged for one in (read, judged) if one.unjudged)
+    state = STATES[policy.mode] if objecting else "observed" if unjudged else "pass"
+    detail: dict[str, Any] = {"front": state, **read.detail, **judged.detail}
+    if unjudged:
+        detail["unjudged"] = unjudged
+    concerned = frozenset[str]().union(*(one.texts for one in objecting))
+    if concerned:
+        detail |= _replacement(policy.mode, context, concerned)
+    if policy.mode != "enforce":
+        return StageResult("pass", None, detail)
+    results = [StageResult(one.outcome, f"injected_instructions: {one.reason}") for one in objecting]
+    results.append(missed)
+    if read.unjudged or (judged.unjudged and missed is PASSED):
+        results.append(StageResult("escalate", f"{INCONCLUSIVE}: {unjudged}"))
+    worst = max(results, key=lambda one: _MILDEST_FIRST.index(one.outcome))
+    return worst._replace(detail=detail)
+
+
+def _replacement(mode: Mode, context: ActionContext, concerned: frozenset[str]) -> dict[str, Any]:
+    def changed(text: str) -> str:
+        if text not in concerned:
+            return text
+        return f"{text} {WARNING}" if mode == "nudge" else REMOVED
+
+    return replacement_by(context, mode, changed, lambda name: REMOVED if name in concerned else name)

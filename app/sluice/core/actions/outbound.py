@@ -1,0 +1,171 @@
+"""Gate "outbound": secrets and personal data in what an action sends out (seed 002, checkpoint `back`).
+
+It reads the parameters of actions of the types that the bundle names, and looks for the kinds that it names.
+`observe` tells of what it finds. `nudge` also gives the parameters with a warning at each text that it
+concerns. `enforce` denies the action and gives the parameters without what was found, so that the agent can
+propose it again. What was found is never written into a record, only its kind and its place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
+
+from pydantic import BaseModel, Field
+
+from sluice.core.actions.stage import PASSED, Detail, Gate, StageResult
+from sluice.core.foundation.canonical import canonical, wire_safe
+from sluice.core.foundation.strict import StrictModel
+from sluice.core.policy.bundles import BundlePart
+from sluice.core.quality_bundle.loosenings import Loosening
+from sluice.core.text.sensitive import COMMON, KINDS, SensitiveScan, scan_for
+from sluice_topics.records.base import CheckpointState  # noqa: TC001 - pydantic reads the annotations
+from sluice_topics.records.inputs import ActionType  # noqa: TC001 - as above
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from sluice.core.actions.stage import ActionContext
+
+SENT: tuple[ActionType, ...] = ("MESSAGE", "API_CALL")
+Mode = Literal["off", "observe", "nudge", "enforce"]
+"""Of a checkpoint (seed 002)."""
+MODES: tuple[Mode, ...] = get_args(Mode)
+STATES: Mapping[Mode, CheckpointState] = {"observe": "observed", "nudge": "nudged", "enforce": "enforced"}
+"""Of a checkpoint that found something, by its mode."""
+ROOT = "$.parameters"
+MOST_CHARACTERS = 200_000
+"""Of an action's texts that are read; what lies behind is not, and the checkpoint is then not passed."""
+MOST_FINDINGS = 64
+MOST_REPLACED_BYTES = 16_384
+"""Larger parameters are not given back."""
+
+
+class OutboundPolicy(StrictModel):
+    """`mode` "off": nothing is read. `action_types`: of which actions. `kinds`: what is looked for; without
+    them all but e-mail addresses and telephone numbers, which most messages rightly hold."""
+
+    mode: Mode = "off"
+    action_types: Annotated[list[ActionType], Field(min_length=1)] = Field(default_factory=lambda: list(SENT))
+    kinds: Annotated[list[Literal[KINDS]], Field(min_length=1)] = Field(  # type: ignore[valid-type]
+        default_factory=lambda: [one for one in KINDS if one not in COMMON]
+    )
+
+
+def find_loosenings(before: OutboundPolicy, after: OutboundPolicy) -> Iterator[Loosening]:
+    """A milder mode, and kinds or types that are no longer looked at."""
+    if MODES.index(after.mode) < MODES.index(before.mode):
+        yield Loosening(f"what leaves is only {after.mode}, not {before.mode}", ("mode",))
+    for name in ("action_types", "kinds"):
+        gone = sorted(set(getattr(before, name)) - set(getattr(after, name)))
+        if gone and before.mode != "off":
+            yield Loosening(f"what leaves is no longer looked through for {', '.join(gone)}", (name,))
+
+
+class OutboundFinding(BaseModel):
+    """A secret or a personal datum: its kind, and the path of the parameter that has it."""
+
+    kind: str
+    path: str
+
+
+class OutboundDetail(Detail):
+    """`back`: the checkpoint's state. `replacement`: the parameters with warnings (nudge) or without what was
+    found (enforce); absent if they are larger than 16 KB. `unread_characters`: of its texts, which are too
+    long."""
+
+    back: Annotated[CheckpointState | None, Field(title="back")] = None
+    findings: Annotated[list[OutboundFinding] | None, Field(title="leaves")] = None
+    replacement: dict[str, Any] | None = None
+    unread_characters: int | None = None
+
+
+class Outbound(Gate):
+    """Finds secrets and personal data in what leaves; denies it where the bundle says enforce."""
+
+    name = "outbound"
+    detail = OutboundDetail
+    part = BundlePart(name, OutboundPolicy, find_loosenings, OutboundPolicy())
+
+    def evaluate(self, context: ActionContext) -> StageResult:
+        """Passes at once what is not sent out."""
+        policy: OutboundPolicy = context.bundle.parts[self.name]
+        if policy.mode == "off" or not set(policy.action_types) & set(context.types):
+            return PASSED
+        scan, left = scan_for(frozenset(policy.kinds)), MOST_CHARACTERS
+        findings: list[dict[str, str]] = []
+        unread = 0
+        for path, text in texts_in(ROOT, context.action.parameters):
+            read = text[:left]
+            left -= len(read)
+            unread += len(text) - len(read)
+            findings += ({"kind": one.kind, "path": path} for one in scan.find(read))
+        if not findings:
+            return StageResult("pass", None, _unread("observed" if unread else "pass", unread))
+        return _found(policy.mode, scan, context, findings, unread)
+
+
+def _found(
+    mode: Mode, scan: SensitiveScan, context: ActionContext, findings: list[dict[str, str]], unread: int
+) -> StageResult:
+    detail = {**_unread(STATES[mode], unread), "findings": findings[:MOST_FINDINGS]}
+    if not unread:
+        change = partial(_warned, scan) if mode == "nudge" else scan.redact
+        detail |= replacement_by(context, mode, change, scan.redact)
+    if mode != "enforce":
+        return StageResult("pass", None, detail)
+    kinds = ", ".join(dict.fromkeys(one["kind"] for one in findings))
+    return StageResult("block", f"outbound_data: {kinds} at {findings[0]['path']}", detail)
+
+
+def _unread(state: str, unread: int) -> dict[str, Any]:
+    return {"back": state, "unread_characters": unread} if unread else {"back": state}
+
+
+def texts_in(path: str, value: Any) -> Iterator[tuple[str, str]]:
+    """Every text and number in a JSON value with its path; names of fields too, since they can carry
+    anything."""
+    if isinstance(value, str):
+        yield path, value
+    elif isinstance(value, dict):
+        for place, (name, one) in enumerate(value.items()):
+            below = f"{path}.{name}" if name.isidentifier() and len(name) <= 64 else f"{path}[{place}]"  # noqa: PLR2004
+            yield below, name
+            yield from texts_in(below, one)
+    elif isinstance(value, list):
+        for place, one in enumerate(value):
+            yield from texts_in(f"{path}[{place}]", one)
+    elif isinstance(value, int | float) and not isinstance(value, bool):
+        yield path, str(value)
+
+
+def _warned(scan: SensitiveScan, text: str) -> str:
+    kinds = ", ".join(dict.fromkeys(one.kind for one in scan.find(text)))
+    return f"{text} [warning: contains {kinds}]" if kinds else text
+
+
+Change = Callable[[str], str]
+
+
+def replacement_by(context: ActionContext, mode: Mode, text: Change, name: Change) -> dict[str, Any]:
+    """The detail's `replacement` where the mode gives one: the parameters with each text and each name of a
+    field changed. What an earlier gate has changed stays changed."""
+    shown = wire_safe(context.action.parameters)
+    if mode == "observe" or len(canonical(shown)) > MOST_REPLACED_BYTES:
+        return {}
+    changed = _changed(context.replacement or shown, text, name)
+    context.replacement = changed
+    return {"replacement": changed}
+
+
+def _changed(value: Any, text: Change, name: Change) -> Any:
+    if isinstance(value, dict):
+        return {name(key): _changed(one, text, name) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_changed(one, text, name) for one in value]
+    written = str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
+    if not isinstance(written, str):
+        return value
+    changed = text(written)
+    return value if changed == written else changed

@@ -1,0 +1,268 @@
+"""Outcomes: what an executed action really did settles what was reserved for it.
+
+An outcome that is not signed is a bare word, whatever name it gives as its reporter. What a signed one
+settles stands under its signature: the digest and the coordinates of one action.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from sluice.core.foundation.arrival import outcome_id
+from sluice.core.foundation.canonical import wire_int
+from sluice.core.foundation.chain import OutRecord
+from sluice.core.foundation.clock import rfc3339
+from sluice.core.foundation.refusals import Objection, refused
+from sluice.core.registry.agent_keys import UNSIGNED_AGENT
+from sluice.core.registry.keys import is_signed
+from sluice.core.state.decision import Decision
+from sluice.core.state.draft import SessionDraft
+from sluice.core.state.expiry import time_records
+from sluice.core.state.nonces import keep_nonce
+from sluice.core.state.remembered import kept_id
+from sluice.core.state.reservations import (
+    Settlement,
+    find_meant,
+    is_past,
+    is_waiting,
+    may_wait,
+    settle,
+    settled_for_good,
+)
+from sluice.core.state.session import EarlyOutcome, who
+from sluice_topics.catalog import ACTIONS, ALARMS, SESSION_EVENTS
+
+if TYPE_CHECKING:
+    from sluice.core.foundation.arrival import Arrival
+    from sluice.core.policy.policy import PointParts
+    from sluice.core.state.decision import Shared
+    from sluice.core.state.remembered import RecentAction
+    from sluice.core.state.session import SessionState, Who
+    from sluice_topics.records import ActionOutcome
+
+SCHEMA = "sluice/reservation_settled/v1"
+ALARM_SCHEMA = "sluice/outcome_alarm/v1"
+DISPUTED = "outcome_disputed"
+
+
+def evaluate(
+    parts: PointParts, arrival: Arrival, outcome: ActionOutcome, state: SessionState, _: Shared
+) -> Decision:
+    """Settle the action in every account that it may mean; keep the outcome when the action has not come.
+
+    A reporter that the registry knows speaks for its own tenant only. A signed outcome counts for the one
+    action that it names under its signature, and once. One that a signing agent did not sign is refused and
+    changes nothing.
+    """
+    draft, signature = SessionDraft(state, parts.limits, arrival.timestamp_ms), arrival.signature
+    if signature is not None and signature.refusal is not None:
+        unsigned = Objection(UNSIGNED_AGENT, signature.refusal)
+        return Decision(None, [_refused(draft, outcome, arrival.coordinates(), unsigned)])
+    records = time_records(draft)
+    signed = is_signed(parts.policy.registry, outcome)
+    why = _unbound(arrival, outcome) if signed else None
+    if signature is not None and signature.novelty == "replayed":
+        why = REPEATED
+    if why is None:
+        report = _report(parts, arrival, outcome, draft.now, signed=signed)
+        tenants = draft.tenants() if report.tenant is None else [report.tenant]
+        known = [found for tenant in tenants for found in find_meant(draft, tenant, report)]
+        why = _spent(draft, parts, outcome, report, known)
+    if why is not None:
+        records.append(_refused(draft, outcome, arrival.coordinates(), why))
+        return Decision(draft.transition(), records)
+    if report.tenant is not None:
+        keep_nonce(draft, who(report.tenant, outcome.reported_by), arrival)
+    if known:
+        open_ = [found for found in known if not settled_for_good(found[1], report)]
+        for place, found in enumerate(open_):
+            records += _settle(parts, draft, report, found, place, early=False)
+    else:
+        draft.early = [*draft.early, report._replace(action_id=kept_id(report.action_id))]
+    return Decision(draft.transition(), records)
+
+
+def settle_early(
+    parts: PointParts, draft: SessionDraft, owner: Who, action_id: str, offset: int
+) -> list[OutRecord]:
+    """Settle an action that has just come by the outcomes that came before it, in their order.
+
+    One that is signed for this offset or an earlier one and finds its action by now nowhere never will: the
+    actions of a session are decided in the order of their offsets.
+    """
+    waiting, draft.early = draft.early, []
+    records: list[OutRecord] = []
+    for one in waiting:
+        mine = one.tenant in (None, owner.tenant) and one.action_id in (action_id, kept_id(action_id))
+        known = draft.action(owner, action_id) if mine else None
+        if known is not None and not one.means(known):
+            known = None
+        if known is not None and not settled_for_good(known, one):
+            told = one._replace(action_id=action_id)
+            records += _settle(parts, draft, told, (owner, known), 0, early=True)
+        elif known is not None:
+            records.append(_refused(draft, one, one.coordinates(), USED if one.signed else SETTLED))
+        elif one.offset is not None and one.offset <= offset:
+            records.append(_refused(draft, one, one.coordinates(), OF_ANOTHER))
+        else:
+            draft.early.append(one)
+    return records
+
+
+UNBOUND = Objection(
+    "outcome_unbound",
+    "a signed outcome needs action_digest and input, the digest and the coordinates of the action it settles",
+)
+MISBOUND = Objection(
+    "outcome_misbound", "input is no action of this partition, or action_digest is not the digest in input"
+)
+USED = Objection("outcome_replayed", "a signed outcome has settled this action already")
+SETTLED = Objection(
+    "already_settled", "a signed outcome has settled this action, and one that is not signed says no more"
+)
+OF_ANOTHER = Objection(
+    "outcome_replayed", "the action that this outcome is signed for is not remembered here, or no longer"
+)
+REPEATED = Objection("outcome_replayed", "this signed record was decided before")
+WAITS = Objection("outcome_replayed", "the same signed outcome waits for its action already")
+UNKNOWN = Objection(
+    "unknown_subject", "no such action is known, and an outcome of a reporter nobody registered does not wait"
+)
+FULL = Objection("early_outcomes_full", "too many outcomes of this session wait for their action")
+
+
+def _unbound(arrival: Arrival, outcome: ActionOutcome) -> Objection | None:
+    bound = outcome.input
+    if bound is None or outcome.action_digest is None:
+        return UNBOUND
+    here = (bound.topic, bound.partition, bound.digest) == (
+        ACTIONS,
+        arrival.partition,
+        outcome.action_digest,
+    )
+    return None if here else MISBOUND
+
+
+def _spent(
+    draft: SessionDraft,
+    parts: PointParts,
+    outcome: ActionOutcome,
+    report: EarlyOutcome,
+    known: list[tuple[Who, RecentAction]],
+) -> Objection | None:
+    """Why a well-formed outcome neither settles anything nor waits; None where it does."""
+    if known:
+        spent = all(settled_for_good(one, report) for _, one in known)
+        return (USED if report.signed else SETTLED) if spent else None
+    if report.signed and outcome.input is not None:
+        gone = outcome.input.timestamp + parts.limits.action_window_ms <= draft.now
+        if gone or is_past(draft, report, outcome.input.offset):
+            return OF_ANOTHER
+        if is_waiting(draft, report):
+            return WAITS
+    if report.tenant is None:
+        return UNKNOWN
+    return None if may_wait(draft, report, parts.limits) else FULL
+
+
+def _refused(
+    draft: SessionDraft,
+    outcome: ActionOutcome | EarlyOutcome,
+    coordinates: dict[str, Any],
+    why: Objection,
+) -> OutRecord:
+    session_id = draft.state.session_id
+    return refused(coordinates, draft.now, session_id, outcome.action_id, why)
+
+
+def _settle(
+    parts: PointParts,
+    draft: SessionDraft,
+    report: EarlyOutcome,
+    found: tuple[Who, RecentAction],
+    place: int,
+    *,
+    early: bool,
+) -> list[OutRecord]:
+    """The settlement of an action, and an alarm where nothing claimed too much for it before."""
+    owner, known = found
+    default = parts.policy.default
+    most_of_old = max(known.counted, default.largest_rows_upper_bound) * default.outcomes.unsigned_factor
+    settlement = settle(draft, owner, known, report, most_of_old)
+    records = [_settled_record(draft, report, settlement, place, early=early)]
+    if settlement.new:
+        recipient = default.outcomes.alarm_recipient
+        records.append(_alarm(draft, report, settlement, place, recipient))
+    return records
+
+
+def _settled_record(
+    draft: SessionDraft, report: EarlyOutcome, settlement: Settlement, place: int, *, early: bool
+) -> OutRecord:
+    """ReservationSettled; `place` counts the accounts that one outcome settles."""
+    body = {
+        "schema": SCHEMA,
+        "outcome_id": outcome_id(_decision_id(report), place),
+        "action_id": report.action_id,
+        "session_id": draft.state.session_id,
+        "tenant_id": settlement.tenant,
+        "reserved": wire_int(settlement.reserved),
+        "actual": wire_int(report.rows),
+        "counted": wire_int(settlement.counted),
+        "aggregateRowsAffected": wire_int(settlement.after),
+        "lowered": settlement.lowered,
+        "signed": report.signed,
+        "disputed": settlement.disputed,
+        "early": early,
+        "reported_by": report.reported_by,
+        "decided_at": rfc3339(draft.now),
+        "input": report.coordinates(),
+    }
+    return OutRecord(SESSION_EVENTS, "ReservationSettled", body, draft.state.session_id)
+
+
+def _alarm(
+    draft: SessionDraft, report: EarlyOutcome, settlement: Settlement, place: int, recipient: str
+) -> OutRecord:
+    now = rfc3339(draft.now)
+    body = {
+        "schema": ALARM_SCHEMA,
+        "alarm_id": f"alarm:{DISPUTED}:{outcome_id(_decision_id(report), place)}",
+        "kind": DISPUTED,
+        "severity": "critical",
+        "recipient": recipient,
+        "subject": report.action_id,
+        "message": "an outcome that is not signed claims more rows than it may count; the session's actions "
+        "need a person until a signed outcome settles this one",
+        "session_id": draft.state.session_id,
+        "tenant_id": settlement.tenant,
+        "claimed": wire_int(report.rows),
+        "counted": wire_int(settlement.counted),
+        "reported_by": report.reported_by,
+        "raised_at": now,
+        "decided_at": now,
+        "input": report.coordinates(),
+    }
+    return OutRecord(ALARMS, "OutcomeAlarm", body, draft.state.session_id)
+
+
+def _decision_id(report: EarlyOutcome) -> str:
+    coordinates = report.coordinates()
+    return f"{coordinates['topic']}:{coordinates['partition']}:{coordinates['offset']}"
+
+
+def _report(
+    parts: PointParts, arrival: Arrival, outcome: ActionOutcome, now_ms: int, *, signed: bool
+) -> EarlyOutcome:
+    bound = outcome.input if signed else None
+    return EarlyOutcome(
+        outcome.action_id,
+        parts.policy.registry.reporter_tenant(outcome.reported_by),
+        now_ms,
+        outcome.rows_affected,
+        signed,
+        outcome.reported_by,
+        [*arrival.coordinates().values()],
+        None if bound is None else bound.offset,
+        None if bound is None else bound.digest.removeprefix("sha256:"),
+    )

@@ -1,0 +1,294 @@
+"""Gate 3, "policies": the passages of an organisation's policies that concern an action (seed 001, Gate 3).
+
+A policy is a passage with its source. An explicit one has a condition in CEL, which is evaluated whenever the
+policy applies to the tool: no search decides whether it counts. A semantic one has prose alone, which the
+grader of Stage 2 judges. Of those, the ones that name the tool are always judged, and of the others the
+closest to the action, as the encoder finds them. The grader's state is one with Stage 2's.
+
+A violated policy blocks or escalates, as the policy itself says; a block beats an escalation.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Self
+
+from pydantic import BaseModel, Field, model_validator
+
+from sluice.core.actions.grader import LASTS_MS, GraderMemory
+from sluice.core.actions.grading import grade, grading_of
+from sluice.core.actions.model_questions import (
+    BudgetMs,
+    Characters,
+    budget_of,
+    find_shorter_budget,
+    show_action,
+)
+from sluice.core.actions.pipeline import INCONCLUSIVE
+from sluice.core.actions.rules import results_by_type
+from sluice.core.actions.stage import PASSED, Decided, Detail, RememberingGate, StageResult
+from sluice.core.foundation.canonical import canonical
+from sluice.core.foundation.errors import BundleError
+from sluice.core.foundation.strict import Name, StrictModel
+from sluice.core.policy.bundles import BundlePart
+from sluice.core.quality_bundle.loosenings import Loosening
+from sluice.core.rules.rule import Rule, Source
+from sluice.core.rules.rule_set import RuleSet
+from sluice.core.state.remembered import GateMemory
+from sluice.core.text.closest import NamedTexts, ask_for_closest, read_closest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from sluice.core.actions.stage import ActionContext, Asking
+
+MOST_POLICIES = 512
+_CRITERION = "The action complies with this policy, or the policy does not concern it."
+Outcome = Literal["passed", "failed", "undecided", "needs_human"]
+
+
+class PolicySource(StrictModel):
+    """Where a policy is from: `document` by name, `place` in it (article, section, page, paragraph), and the
+    document's digest, if it is at hand."""
+
+    document: Name
+    place: Name
+    sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] | None = None
+
+
+class PolicyPassage(StrictModel):
+    """`text`: what the policy says. With a `condition` it is explicit: the CEL condition must hold where
+    `when` does. Without, the grader judges the text. `appliesToTools`: globs of tools (`*`, `?`, `[...]`);
+    an empty list: the policy may concern every tool. `outcome`: what a violation comes to."""
+
+    id: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_.-]{0,95}$")]
+    title: Name
+    text: Annotated[str, Field(min_length=1, max_length=4000)]
+    source: PolicySource
+    outcome: Literal["block", "escalate"] = "escalate"
+    applies_to_tools: Annotated[list[Name], Field(alias="appliesToTools", max_length=64)] = Field(
+        default_factory=list
+    )
+    when: Source | None = None
+    condition: Source | None = None
+
+    @property
+    def criterion(self) -> str:
+        """What the grader is asked."""
+        return f"{_CRITERION} {self.title}: {self.text}"
+
+
+class PolicyShelf(StrictModel):
+    """Without `policies` the gate passes everything. `closest`: how many of the semantic policies that name
+    no tool are judged, the closest first. `budget_ms`: of each answer of the encoder and the grader.
+    `most_characters`: of an action's parameters that the model is shown."""
+
+    policies: Annotated[list[PolicyPassage], Field(max_length=MOST_POLICIES)] = Field(default_factory=list)
+    closest: Annotated[int, Field(ge=1, le=32)] = 5
+    budget_ms: BudgetMs = 80
+    most_characters: Characters = 16_000
+
+    @model_validator(mode="after")
+    def _distinct(self) -> Self:
+        ids = [one.id for one in self.policies]
+        if len(set(ids)) != len(ids):
+            raise ValueError("two policies have the same id")
+        return self
+
+
+def find_loosenings(before: PolicyShelf, after: PolicyShelf) -> Iterator[Loosening]:
+    """A policy that is gone, milder, for fewer tools, or changed; fewer of the closest; less time."""
+    if before.policies:
+        yield from find_shorter_budget(before.budget_ms, after.budget_ms)
+    newer = {one.id: one for one in after.policies}
+    for old in before.policies:
+        path, new = (f"policies[{old.id}]",), newer.get(old.id)
+        if new is None:
+            yield Loosening(f"the policy {old.id} is gone", path)
+        elif new.outcome == "escalate" != old.outcome:
+            yield Loosening(f"a violation of the policy {old.id} only escalates", path)
+        elif _judged_by(old) != _judged_by(new):
+            yield Loosening(f"the policy {old.id} says something else, or applies to other tools", path)
+    if after.closest < before.closest:
+        sentence = f"{after.closest} policies are looked up for an action, not {before.closest}"
+        yield Loosening(sentence, ("closest",))
+
+
+def _judged_by(policy: PolicyPassage) -> tuple[Any, ...]:
+    return policy.text, policy.when, policy.condition, sorted(policy.applies_to_tools)
+
+
+class FoundPolicy(BaseModel):
+    """A policy that was judged by the grader, or that an action violates. `cosine`: how close it is to the
+    action, where it was looked up; `score`, `reasoning`: the grader's."""
+
+    policy: str
+    title: str
+    outcome: Outcome
+    document: str
+    place: str
+    cosine: float | None = None
+    score: float | None = None
+    reasoning: str | None = None
+    looks: int | None = None
+    model: str | None = None
+    prompt_version: str | None = None
+
+
+class PoliciesDetail(Detail):
+    """Empty if no policy applies. `evaluated`: how many explicit policies."""
+
+    policies: Annotated[list[FoundPolicy] | None, Field(title="policy")] = None
+    evaluated: int | None = None
+
+
+class Shelf(NamedTuple):
+    """A bundle's `policies`, compiled. `conditions` are those of the policies at the places in `explicit`;
+    `library`: the semantic ones that name no tool."""
+
+    part: PolicyShelf
+    conditions: RuleSet
+    explicit: tuple[PolicyPassage, ...]
+    semantic: tuple[PolicyPassage, ...]
+    library: NamedTexts
+
+
+def compile_shelf(part: PolicyShelf) -> Shelf:
+    """Compile the conditions. Raises BundleError with the place of one that is refused."""
+    explicit = tuple(one for one in part.policies if one.condition is not None)
+    semantic = tuple(one for one in part.policies if one.condition is None)
+    for place, one in enumerate(part.policies):
+        if one.condition is None and one.when is not None:
+            raise BundleError(f"$.policies.policies[{place}].when: only a policy with a condition has one")
+        if one.condition is not None:
+            try:
+                RuleSet([_rule(one)])
+            except BundleError as error:
+                field, _, why = str(error).removeprefix("$.rules[0].").partition(": ")
+                raise BundleError(f"$.policies.policies[{place}].{field}: {why}") from None
+    try:
+        conditions = RuleSet([_rule(one) for one in explicit])
+    except BundleError as error:
+        raise BundleError(f"$.policies: {str(error).partition(': ')[2]}") from None
+    searched = [one for one in semantic if not one.applies_to_tools]
+    texts = NamedTexts.of({one.id: f"{one.title}: {one.text}" for one in searched})
+    return Shelf(part, conditions, explicit, semantic, texts)
+
+
+def _rule(policy: PolicyPassage) -> Rule:
+    return Rule(
+        id=policy.id,
+        type="invariant",
+        reason=policy.title,
+        when=policy.when,
+        condition=policy.condition or "true",
+    )
+
+
+def _names(policy: PolicyPassage, tool: str) -> bool:
+    return any(fnmatch.fnmatchcase(tool.casefold(), one.casefold()) for one in policy.applies_to_tools)
+
+
+class Policies(RememberingGate):
+    """Judges an action by the organisation's policies that concern it, and names the one that it violates."""
+
+    name = "policies"
+    detail = PoliciesDetail
+    memory = GraderMemory
+    part = BundlePart(name, PolicyShelf, find_loosenings, PolicyShelf(), compile_shelf)
+
+    def evaluate(self, context: ActionContext) -> StageResult | Asking:
+        """The explicit ones first: what they block, no model is asked about."""
+        shelf: Shelf = context.bundle.parts[self.name]
+        if not shelf.part.policies:
+            return PASSED
+        found, evaluated = _explicit(shelf, context)
+        semantic = [one for one in shelf.semantic if _names(one, context.action.tool_name)]
+        if not (semantic or shelf.library.ids) or any(_blocks(one, state) for one, state in found):
+            return _judged([(one, _entry(one, state)) for one, state in found], evaluated)
+        return _asking(shelf, context, found, semantic, evaluated)
+
+    def keep(self, context: ActionContext, decided: Decided) -> GateMemory | None:
+        """The grader's state, as Stage 2 keeps it: a bundle may have one of the two gates alone."""
+        del decided
+        if grading_of(context).state == "autonomous":
+            return None
+        return GateMemory(context.now_ms + LASTS_MS, {"state": "governed"})
+
+
+Found = list[tuple[PolicyPassage, Outcome]]
+
+
+def _explicit(shelf: Shelf, context: ActionContext) -> tuple[Found, int]:
+    """Those that the action violates or that cannot be decided, and how many apply."""
+    tool = context.action.tool_name
+    applying = [not one.applies_to_tools or _names(one, tool) for one in shelf.explicit]
+    if not any(applying):
+        return [], 0
+    found: Found = []
+    by_type = results_by_type(context, shelf.conditions)
+    for policy, applies, same in zip(shelf.explicit, applying, zip(*by_type, strict=True), strict=True):
+        results = {one.passed for one in same}
+        if applies and results != {True}:
+            found.append((policy, "failed" if False in results else "undecided"))
+    return found, sum(applying)
+
+
+def _blocks(policy: PolicyPassage, state: Outcome) -> bool:
+    return state == "failed" and policy.outcome == "block"
+
+
+def _entry(policy: PolicyPassage, state: Outcome, **more: Any) -> dict[str, Any]:
+    source = policy.source
+    told = {"policy": policy.id, "title": policy.title, "outcome": state}
+    return {**told, "document": source.document, "place": source.place, **more}
+
+
+def _asking(
+    shelf: Shelf, context: ActionContext, found: Found, semantic: list[PolicyPassage], evaluated: int
+) -> Asking:
+    part = shelf.part
+    cosines: dict[str, float | None] = dict.fromkeys(shelf.library.ids)
+    listed = [(one, _entry(one, state)) for one, state in found]
+    if len(shelf.library.ids) > part.closest:
+        text = canonical(show_action(context, part.most_characters).action).decode()
+        budget_ms = budget_of(context, part.budget_ms)
+        answer = yield ask_for_closest(text, shelf.library, part.closest, budget_ms)
+        near = read_closest(answer.payload, shelf.library)
+        if near is None:
+            detail = {"policies": [one for _, one in listed], "evaluated": evaluated}
+            return StageResult("escalate", f"{INCONCLUSIVE}: the closest policies could not be read", detail)
+        cosines = {**near}
+    by_id = {one.id: one for one in shelf.semantic}
+    entries: dict[str, str] = {}
+    for policy in [*semantic, *(by_id[name] for name in cosines)]:
+        grades = yield from grade(context, policy.id, policy.criterion, part.budget_ms, part.most_characters)
+        entries |= grades.entries
+        cosine = cosines.get(policy.id)
+        looked_up = {} if cosine is None else {"cosine": cosine}
+        if grades.graded is None:
+            listed.append((policy, _entry(policy, "undecided", reasoning=grades.why, **looked_up)))
+            continue
+        told = {**grades.graded.entry(), **looked_up}
+        state: Outcome = told.pop("outcome")
+        listed.append((policy, _entry(policy, state, **told)))
+        if _blocks(policy, state):
+            break
+    return _judged(listed, evaluated)._replace(entries=entries)
+
+
+def _judged(listed: list[tuple[PolicyPassage, dict[str, Any]]], evaluated: int) -> StageResult:
+    told = [one for _, one in listed]
+    detail = {"policies": told, "evaluated": evaluated}
+    failed = [(policy, one) for policy, one in listed if one["outcome"] == "failed"]
+    worst = [policy for policy, _ in failed if policy.outcome == "block"] or [policy for policy, _ in failed]
+    if worst:
+        policy = worst[0]
+        outcome: Literal["block", "escalate"] = "block" if policy.outcome == "block" else "escalate"
+        cited = f"{policy.source.document}, {policy.source.place}"
+        return StageResult(outcome, f"policy_violated: {policy.id}: {policy.title} ({cited})", detail)
+    open_ones = [one for one in told if one["outcome"] != "passed"]
+    if open_ones:
+        reason = f"{INCONCLUSIVE}: policy {open_ones[0]['policy']}: {open_ones[0]['title']}"
+        return StageResult("escalate", reason, detail)
+    return StageResult("pass", None, detail)

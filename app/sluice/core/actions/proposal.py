@@ -1,0 +1,300 @@
+"""A proposed action, from the session's values to a decision: seen before, then judged, then counted."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from sluice.core.actions.assessment import (
+    NOTHING_REMEMBERED,
+    NOTHING_SEEN,
+    assess,
+    object_to,
+    object_to_lateness,
+    read_seen,
+    recorded_seen,
+    seen_by,
+    standing_of,
+    unregistered,
+)
+from sluice.core.actions.authority import OBLIGATIONS, escalation_of
+from sluice.core.actions.delegation import run_proven
+from sluice.core.actions.outcomes import settle_early
+from sluice.core.actions.pipeline import Evaluation
+from sluice.core.actions.stage import Decided, StageResult
+from sluice.core.actions.standing_grants import (
+    entries_of,
+    find_grant,
+    recorded_grant,
+    run_granted,
+    told_in_verdict,
+    used_record,
+)
+from sluice.core.actions.verdict import (
+    FIRST,
+    GRANTED,
+    Ruling,
+    about_action,
+    count,
+    repeated,
+    rule,
+    ruling_of,
+    verdict_record,
+)
+from sluice.core.foundation.arrival import REPLAYED, escalation_id, verdict_id
+from sluice.core.foundation.canonical import hex_of
+from sluice.core.registry.agent_keys import UNSIGNED_AGENT
+from sluice.core.registry.registry_entries import reads_untrusted
+from sluice.core.state.book import GrantKept
+from sluice.core.state.decision import Decision
+from sluice.core.state.draft import SessionDraft
+from sluice.core.state.escalation_records import open_in, opened
+from sluice.core.state.expiry import time_records
+from sluice.core.state.nonces import keep_nonce
+from sluice.core.state.reservations import Sighting
+from sluice.core.state.session import who
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Mapping
+
+    from sluice.core.actions.assessment import ActionSeen, RememberedAction
+    from sluice.core.actions.stage import ActionContext, RememberingGate, StageOrder
+    from sluice.core.foundation.arrival import Arrival
+    from sluice.core.foundation.chain import OutRecord
+    from sluice.core.foundation.requests import Answer, Request
+    from sluice.core.policy.policy import PointParts, Standing
+    from sluice.core.state.book import Book
+    from sluice.core.state.decision import Shared
+    from sluice.core.state.escalation import Escalation
+    from sluice.core.state.grant import StandingGrant
+    from sluice.core.state.remembered import GateMemory
+    from sluice.core.state.session import SessionState
+    from sluice_topics.records import ProposedAction
+
+ACTION_ID_CONFLICT = "action_id_conflict"
+SESSION_CAPACITY = "session_capacity"
+DISPUTE_GATE = "outcomes"
+SIGNATURE_GATE = "signature"
+OUTCOME_DISPUTED = "outcome_disputed"
+_MILLISECOND_NS = 1_000_000
+
+
+class RuledAction(NamedTuple):
+    """What came of an action. `records`: its verdict, and the escalation that it opens (`waits`). `counted`:
+    the action as the session counts it, None for one that was counted before; `room`: it can be remembered.
+    `gates`: by their names what gates remember from here on. `apart`: its session does not change. `grant`:
+    the standing grant that it used, with what is left of it."""
+
+    records: tuple[OutRecord, ...]
+    ruling: Ruling
+    counted: Sighting | None
+    room: bool = False
+    gates: Mapping[str, GateMemory | None] = NOTHING_REMEMBERED
+    waits: Escalation | None = None
+    apart: bool = False
+    grant: StandingGrant | None = None
+
+
+def evaluate(
+    parts: PointParts, arrival: Arrival, action: ProposedAction, state: SessionState, shared: Shared
+) -> Generator[Request, Answer, Decision]:
+    """Decide on an action: read its session, judge it, and keep what came of it."""
+    draft = SessionDraft(state, parts.limits, arrival.timestamp_ms)
+    standing = standing_of(parts, action)
+    seen = read_seen(draft, standing.principal.owner, action)
+    grants = shared.book.grants or parts.policy.registry.agent_grants
+    grant = find_grant(parts, shared.book, standing, action, arrival) if grants else None
+    judged = yield from judge(parts, arrival, action, standing, seen, grant)
+    if judged.apart:
+        return Decision(None, [*judged.records])
+    keep_nonce(draft, standing.principal.owner, arrival)
+    return _keep(parts, draft, seen, judged, shared.book)
+
+
+def judge_again(
+    parts: PointParts, arrival: Arrival, action: ProposedAction, verdict: Mapping[str, Any]
+) -> Generator[Request, Answer, OutRecord]:
+    """The verdict on an action of which `verdict` says what was seen of its session, and how long it lay."""
+    waited = replace(arrival, waited_ms=verdict.get("waited_ms") or 0)
+    grant = recorded_grant(verdict, action.tool_name)
+    standing = standing_of(parts, action)
+    judged = yield from judge(parts, waited, action, standing, recorded_seen(verdict), grant)
+    return judged.records[0]
+
+
+def judge(
+    parts: PointParts,
+    arrival: Arrival,
+    action: ProposedAction,
+    standing: Standing,
+    seen: ActionSeen,
+    grant: StandingGrant | None = None,
+) -> Generator[Request, Answer, RuledAction]:
+    """Judge an action by the stages of its bundle, on what was seen of its session. `grant`: the standing one
+    of its agent, tool and session.
+
+    An id seen within its window is answered from memory: no stage runs.
+    """
+    began = parts.stopwatch()
+    gates: StageOrder = parts.stages[standing.principal.bundle.hash]
+    if seen.remembered:
+        seen = seen_by(seen, standing.principal.bundle.stages)
+    refusal = _unsigned_because(arrival, seen.known)
+    if refusal is not None:
+        return _unsigned(parts, arrival, action, standing, refusal)
+    context = assess(parts, action, standing, seen, arrival.timestamp_ms)
+    known = seen.known
+    if known is not None:
+        seen = seen if seen.room else seen._replace(room=True)
+        if known.digest == hex_of(arrival.digest):
+            return _repeat(arrival, context, seen, known)
+        return _decide(arrival, context, gates.remembering, seen, Evaluation("BLOCK", ACTION_ID_CONFLICT))
+    if not seen.room:
+        return _decide(arrival, context, gates.remembering, seen, Evaluation("BLOCK", SESSION_CAPACITY))
+    evaluation, used = yield from _evaluated(parts, context, standing, seen, grant)
+    if action.deadline_ms is not None:
+        arrival = _waited(parts, arrival, began)
+    if action.deadline_ms is not None or not standing.accepted:
+        object_to(context, evaluation, arrival.waited_ms)
+    return _decide(arrival, context, gates.remembering, seen, evaluation, used)
+
+
+def _evaluated(
+    parts: PointParts,
+    context: ActionContext,
+    standing: Standing,
+    seen: ActionSeen,
+    grant: StandingGrant | None,
+) -> Generator[Request, Answer, tuple[Evaluation, StandingGrant | None]]:
+    """What the stages make of an action, and the standing grant by which it needs no person."""
+    stages = parts.stages[context.bundle.hash].stages
+    evaluation = None if standing.accepted else unregistered(context)
+    if evaluation is None:
+        evaluation = yield from run_proven(stages, context, parts.stopwatch)
+    if seen.dispute is not None and evaluation.outcome == "ALLOW":
+        evaluation.settle("ESCALATE", note_dispute(evaluation, seen.dispute))
+        evaluation.obligations.clear()
+    if grant is None or seen.dispute is not None:
+        return evaluation, None
+    return (yield from run_granted(grant, stages, context, evaluation, parts.stopwatch))
+
+
+def _unsigned_because(arrival: Arrival, known: RememberedAction | None) -> str | None:
+    """Why an action does not count as its agent's. A signed one that comes again is answered from memory as
+    long as its id is known, and never judged a second time."""
+    signature = arrival.signature
+    if signature is None or signature.refusal is not None or signature.novelty != "replayed":
+        return None if signature is None else signature.refusal
+    return None if known is not None and known.digest == hex_of(arrival.digest) else REPLAYED
+
+
+def _unsigned(
+    parts: PointParts, arrival: Arrival, action: ProposedAction, standing: Standing, refusal: str
+) -> RuledAction:
+    """Deny an action that its agent did not sign, in every mode and under shadow too: it is not the agent's.
+    Nothing of its session is read, and nothing is counted."""
+    context = assess(parts, action, standing, NOTHING_SEEN, arrival.timestamp_ms)
+    about = about_action(arrival, context, NOTHING_SEEN, None) | {"advisories": ()}
+    evaluation, reason = Evaluation(), f"{UNSIGNED_AGENT}: {refusal}"
+    evaluation.list_gate(SIGNATURE_GATE, StageResult("block", reason), 0)
+    evaluation.settle("BLOCK", reason)
+    ruling = ruling_of("BLOCK", None, context.mode)
+    verdict = verdict_record(arrival, about, evaluation, ruling, action.session_id)
+    return RuledAction((verdict,), ruling, None, apart=True)
+
+
+def note_dispute(evaluation: Evaluation, dispute: str) -> str:
+    """Why an action to which no gate objects needs a person all the same: an outcome of its session is
+    disputed. The evaluation lists it like a gate."""
+    reason = f"{OUTCOME_DISPUTED}: an outcome of {dispute} that is not signed claims more than it may count"
+    evaluation.list_gate(DISPUTE_GATE, StageResult("escalate", reason, {"action_id": dispute}), 0)
+    return reason
+
+
+def _waited(parts: PointParts, arrival: Arrival, began_ns: int) -> Arrival:
+    """With the time that the stages took; a rerun's stopwatch stands still."""
+    return replace(arrival, waited_ms=arrival.waited_ms + (parts.stopwatch() - began_ns) // _MILLISECOND_NS)
+
+
+def _decide(
+    arrival: Arrival,
+    context: ActionContext,
+    gates: tuple[RememberingGate, ...],
+    seen: ActionSeen,
+    evaluation: Evaluation,
+    grant: StandingGrant | None = None,
+) -> RuledAction:
+    action, ruling = context.action, rule(evaluation.outcome, context)
+    about = about_action(arrival, context, seen, context.rows if ruling.carried else None)
+    if evaluation.entries:
+        about["registry_hashes"] = about["registry_hashes"] | evaluation.entries
+    waits = escalation_of(arrival, context) if ruling.waits else None
+    if waits is not None:
+        about["escalationId"] = waits.escalation_id
+    form = FIRST
+    if grant is not None:
+        about["grant"], form = told_in_verdict(grant), GRANTED
+        about["registry_hashes"] = about["registry_hashes"] | entries_of(grant)
+    verdict = verdict_record(arrival, about, evaluation, ruling, action.session_id, form)
+    counted = Sighting(
+        who(context.tenant, action.agent_id),
+        action.action_id,
+        hex_of(arrival.digest),
+        arrival.offset,
+        context.rows,
+        context.bundle.outcomes.unsigned_factor,
+        reads_untrusted(context.tool),
+    )
+    records = (verdict,) if waits is None else (verdict, opened(arrival, waits, evaluation.reason or ""))
+    after = None
+    if grant is not None and ruling.carried:
+        after = grant.used()
+        records = (*records, used_record(after, arrival, action.action_id))
+    room, kept = seen.room and context.agent is not None, NOTHING_REMEMBERED
+    if room and gates:
+        kept = what_gates_keep(gates, context, ruling, known=seen.known is not None)
+    return RuledAction(records, ruling, counted, room, kept, waits, grant=after)
+
+
+def what_gates_keep(
+    gates: tuple[RememberingGate, ...], context: ActionContext, ruling: Ruling, *, known: bool
+) -> dict[str, GateMemory | None]:
+    """By their names what gates remember of the agent after an action; `known` as in `Decided`."""
+    return {gate.name: gate.keep(context, Decided(ruling.real, ruling.carried, known)) for gate in gates}
+
+
+def _repeat(
+    arrival: Arrival, context: ActionContext, seen: ActionSeen, known: RememberedAction
+) -> RuledAction:
+    ruling = repeated(known.mark, context.mode)
+    evaluation = Evaluation(ruling.real)
+    object_to_lateness(context, evaluation, arrival.waited_ms)
+    if evaluation.outcome != ruling.real:
+        ruling = ruling.stricter(evaluation.outcome, context.mode)
+    first = f"{arrival.topic}:{arrival.partition}:{known.offset}"
+    about = about_action(arrival, context, seen, None)
+    about["duplicate_of"] = verdict_id(first)
+    about["escalationId"] = escalation_id(first) if ruling.waits else None
+    if ruling.real == "ALLOW":
+        evaluation.obligations += OBLIGATIONS[context.tier]
+    verdict = verdict_record(arrival, about, evaluation, ruling, context.action.session_id)
+    return RuledAction((verdict,), ruling, None)
+
+
+def _keep(
+    parts: PointParts, draft: SessionDraft, seen: ActionSeen, judged: RuledAction, book: Book
+) -> Decision:
+    """The session's change and all records: outcomes that came before their action settle it now."""
+    records, counted = [*judged.records], judged.counted
+    if draft.refused or draft.folded:
+        records = time_records(draft) + records
+    if counted is not None:
+        count(draft, counted, judged.ruling, known=seen.known is not None, room=judged.room)
+        for gate, kept in judged.gates.items():
+            draft.remember_for_gate(counted.owner, gate, kept)
+        if draft.early:
+            records += settle_early(parts, draft, counted.owner, counted.action_id, counted.offset)
+    if judged.waits is None:
+        return Decision(draft.transition(), records, (judged.grant and (GrantKept(judged.grant),)) or ())
+    evicted, changes = open_in(book, judged.waits, parts.limits.max_escalations)
+    return Decision(draft.transition(), [*records, *evicted], changes)

@@ -1,0 +1,250 @@
+"""Judging an approved action: it goes through every gate again, and the result is the resolved verdict.
+
+The gates see the session as it is when the last approval comes. Where a gate escalates, the approval counts
+as the agreement; a BLOCK still blocks. Only now are the action's rows reserved. The action's deadline plays
+no part here: its caller has been answered already, with `needs_human`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from sluice.core.actions.assessment import (
+    assess,
+    object_to,
+    read_seen,
+    recorded_seen,
+    seen_by,
+    standing_of,
+    unregistered,
+)
+from sluice.core.actions.authority import OBLIGATIONS, required_role
+from sluice.core.actions.delegation import run_proven
+from sluice.core.actions.proposal import SESSION_CAPACITY, note_dispute, what_gates_keep
+from sluice.core.actions.verdict import Ruling, VerdictForm, about_action, count, rule, verdict_record
+from sluice.core.foundation.arrival import resolved_id
+from sluice.core.foundation.canonical import digest, hex_of, wire_safe
+from sluice.core.foundation.clock import milliseconds_of, rfc3339
+from sluice.core.foundation.requests import input_in
+from sluice.core.registry.registry_entries import reads_untrusted
+from sluice.core.state.escalation import Escalation, Route, Vote
+from sluice.core.state.reservations import Sighting
+from sluice.core.state.session import who
+from sluice_topics.record_reading import Unreadable, read
+from sluice_topics.records import ProposedAction
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Mapping
+
+    from sluice.core.actions.assessment import ActionSeen
+    from sluice.core.foundation.arrival import Arrival
+    from sluice.core.foundation.chain import OutRecord
+    from sluice.core.foundation.requests import Answer, Request
+    from sluice.core.policy.policy import PointParts, Standing
+    from sluice.core.state.draft import SessionDraft
+    from sluice.core.state.remembered import GateMemory
+
+SCHEMA = "sluice/resolved_verdict/v1"
+FORM = VerdictForm("ResolvedVerdict", ("resolves", "action", "escalation", "approvals"))
+NARROWED = VerdictForm(FORM.kind, (*FORM.hashed, "narrowed"))
+"""The forms of a resolved verdict; NARROWED is that of an action whose parameters an approver narrowed."""
+
+
+class SeenAtApproval(NamedTuple):
+    """What an approval reads from the session. `counted`: the totals contain the action already, because its
+    agent carried it out before the approval."""
+
+    seen: ActionSeen
+    counted: bool
+
+
+class ResolvedAction(NamedTuple):
+    """The decision on an approved action. `role` is the one that the action needs under the policy of now,
+    `own_key` whether that policy demands the approvers' own keys. `last` is the approval that completed the
+    quorum; `sighting` and `gates` are as in RuledAction."""
+
+    verdict: OutRecord
+    ruling: Ruling
+    role: str
+    sighting: Sighting
+    resolving: SeenAtApproval
+    gates: Mapping[str, GateMemory | None]
+    last: Vote
+    own_key: bool
+
+
+def read_resolving(
+    draft: SessionDraft, standing: Standing, action: ProposedAction, escalation: Escalation
+) -> SeenAtApproval:
+    """Read the session. It remembers the action itself until the action leaves the window."""
+    owner = standing.principal.owner
+    known = draft.action(owner, action.action_id)
+    own = known is not None and known.offset == escalation.offset
+    return SeenAtApproval(read_seen(draft, owner, action), own and known is not None and known.carried > 0)
+
+
+def recorded_resolving(recorded: Mapping[str, Any]) -> SeenAtApproval:
+    """Read back what a resolved verdict says was seen."""
+    return SeenAtApproval(recorded_seen(recorded), recorded["escalation"]["counted"])
+
+
+def recorded_escalation(recorded: Mapping[str, Any]) -> Escalation:
+    """The escalation as it was before the approval that a resolved verdict answers."""
+    action, seen = recorded["action"], recorded["escalation"]
+    return Escalation(
+        recorded["escalationId"],
+        recorded["resolves"],
+        recorded["action_id"],
+        recorded["agent_id"],
+        recorded["session_id"],
+        recorded["tenant_id"],
+        seen["tool"],
+        action["digest"],
+        seen["tier"],
+        seen["required_role"],
+        seen["quorum"],
+        action["topic"],
+        action["partition"],
+        action["offset"],
+        milliseconds_of(seen["opened_at"]),
+        milliseconds_of(seen["expires_at"]),
+        tuple(Vote.of(one) for one in seen["votes"]),
+        route=None if seen.get("route") is None else Route.of(seen["route"]),
+        own_key=seen.get("own_key") or False,
+    )
+
+
+def escalated_action(answer: Answer, escalation: Escalation) -> ProposedAction | None:
+    """The action that waits, from the bytes at its coordinates; None if they have changed."""
+    value = input_in(answer, escalation.digest)
+    action = None if value is None else read(ProposedAction, value)
+    return None if isinstance(action, Unreadable) else action
+
+
+class Approval(NamedTuple):
+    """A complete approval: its escalation, all votes that were counted, and the parameters by which the last
+    approver replaced those of the action (None: they stay)."""
+
+    escalation: Escalation
+    votes: tuple[Vote, ...]
+    narrowed: dict[str, Any] | None
+
+
+def resolve(
+    parts: PointParts,
+    arrival: Arrival,
+    action: ProposedAction,
+    approval: Approval,
+    read: Callable[[Standing, ProposedAction], SeenAtApproval],
+) -> Generator[Request, Answer, ResolvedAction]:
+    """Judge an approved action. `arrival` is the arrival of the last approver's review."""
+    escalation, votes, narrowed = approval
+    if narrowed is not None:
+        action = action.model_copy(update={"parameters": narrowed})
+    standing = standing_of(parts, action)
+    resolving = read(standing, action)
+    seen, gates = resolving.seen, parts.stages[standing.principal.bundle.hash]
+    if seen.remembered:
+        seen = seen_by(seen, standing.principal.bundle.stages)
+    context = assess(parts, action, standing, seen, arrival.timestamp_ms)
+    context.approved = True
+    evaluation = unregistered(context)
+    if evaluation is None:
+        evaluation = yield from run_proven(gates.stages, context, parts.stopwatch)
+    if seen.dispute is not None:
+        note_dispute(evaluation, seen.dispute)
+    if not standing.accepted:
+        object_to(context, evaluation, 0)
+    if evaluation.outcome != "BLOCK" and not seen.room:
+        evaluation.settle("BLOCK", SESSION_CAPACITY)
+    if evaluation.outcome == "ALLOW":
+        evaluation.obligations += OBLIGATIONS[context.tier]
+    ruling = rule(evaluation.outcome, context)
+    adds = ruling.carried and not resolving.counted
+    about = about_action(replace(arrival, waited_ms=0), context, seen, context.rows if adds else None)
+    about.pop("waited_ms", None)
+    about["registry_hashes"] = {
+        **about["registry_hashes"],
+        **evaluation.entries,
+        **{one.entry: one.entry_hash for one in votes},
+        **{one.delegate.entry: one.delegate.entry_hash for one in votes if one.delegate is not None},
+    }
+    about |= _told(arrival, approval, resolving)
+    form = FORM if narrowed is None else NARROWED
+    verdict = verdict_record(arrival, about, evaluation, ruling, action.session_id, form)
+    sighting = Sighting(
+        who(context.tenant, action.agent_id),
+        action.action_id,
+        hex_of(escalation.digest),
+        escalation.offset,
+        context.rows,
+        context.bundle.outcomes.unsigned_factor,
+        reads_untrusted(context.tool),
+    )
+    kept = what_gates_keep(gates.remembering, context, ruling, known=True) if seen.room else {}
+    role = required_role(context.tier)
+    own_key = context.bundle.approvals.demands_own_key(context.tier)
+    return ResolvedAction(verdict, ruling, role, sighting, resolving, kept, votes[-1], own_key)
+
+
+def count_resolved(draft: SessionDraft, escalation: Escalation, resolved: ResolvedAction) -> None:
+    """Reserve the rows of an approved action, and answer later repeats of it with the new verdict."""
+    sighting, ruling = resolved.sighting, resolved.ruling
+    owner, action_id = sighting.owner, sighting.action_id
+    known = draft.action(owner, action_id)
+    if known is None or known.offset != escalation.offset:
+        if not resolved.resolving.counted:
+            count(draft, sighting, ruling, known=known is not None, room=resolved.resolving.seen.room)
+    else:
+        adds = ruling.carried and not resolved.resolving.counted
+        if adds:
+            account = draft.change(owner.tenant)
+            account.rows += sighting.rows
+            account.actions += 1
+            if sighting.reads is not None:
+                draft.remember_read(owner, "external", sighting.reads)
+        rows, times = (sighting.rows, 1) if adds else (0, 0)
+        most = max(known.most or 0, sighting.most)
+        after = known._replace(
+            mark=ruling.mark, counted=known.counted + rows, carried=known.carried + times, most=most
+        )
+        draft.remember(owner, action_id, after)
+    for gate, kept in resolved.gates.items():
+        draft.remember_for_gate(owner, gate, kept)
+
+
+def _told(arrival: Arrival, approval: Approval, resolving: SeenAtApproval) -> dict[str, Any]:
+    """The fields of a resolved verdict that a verdict does not have."""
+    escalation, votes, narrowed = approval
+    told: dict[str, Any] = {
+        "schema": SCHEMA,
+        "verdict_id": resolved_id(arrival.decision_id),
+        "escalationId": escalation.escalation_id,
+        "resolves": escalation.verdict_id,
+        "action": {
+            "topic": escalation.topic,
+            "partition": escalation.partition,
+            "offset": escalation.offset,
+            "timestamp": escalation.opened_ms,
+            "digest": escalation.digest,
+        },
+        "escalation": {
+            "tool": escalation.tool,
+            "tier": escalation.tier,
+            "required_role": escalation.role,
+            "quorum": escalation.quorum,
+            "opened_at": rfc3339(escalation.opened_ms),
+            "expires_at": rfc3339(escalation.expires_ms),
+            "votes": [one.told() for one in escalation.votes],
+            "counted": resolving.counted,
+        },
+        "approvals": [one.told() for one in votes],
+    }
+    if escalation.route is not None:
+        told["escalation"]["route"] = escalation.route.told()
+    if escalation.own_key:
+        told["escalation"]["own_key"] = True
+    if narrowed is not None:
+        told["narrowed"] = digest(wire_safe(narrowed))
+    return told

@@ -1,0 +1,160 @@
+"""Stage "rules": the bundle's invariants, assertions and forbidden conditions (seed 000, Stage 1).
+
+Block beats escalate: a rule that failed denies, even if other rules could not be decided. A rule that could
+not be decided asks a person, and so does an assertion that failed and `escalates`. All rules are evaluated
+and listed, so that a verdict shows everything that was wrong.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import Field
+
+from sluice.core.actions.stage import PASSED, Detail, Gate, StageResult
+from sluice.core.policy.bundles import BundlePart
+from sluice.core.quality_bundle.loosenings import Loosening
+from sluice.core.rules.rule import Rule
+from sluice.core.rules.rule_set import RuleSet
+from sluice.core.rules.variables import Cited, variables_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from sluice.core.actions.stage import ActionContext
+    from sluice.core.rules.compiled_rule import RuleResult
+
+
+MOST_KEPT = 4096
+"""Results of a bundle's rules that are kept; each is a few hundred bytes."""
+
+
+def find_loosenings(before: list[Rule], after: list[Rule]) -> Iterator[Loosening]:
+    """A rule that is gone or that a person may overrule now. A changed condition counts too, because it
+    cannot be told which condition is stricter."""
+    newer = {one.id: one for one in after}
+    for old in before:
+        path, new = (f"[{old.id}]",), newer.get(old.id)
+        if new is None:
+            yield Loosening(f"the rule {old.id} is gone", path)
+        elif new.type == "assertion" != old.type:
+            yield Loosening(f"a person may overrule {old.id} now", path)
+        elif new.escalates and not old.escalates:
+            yield Loosening(f"the rule {old.id} asks a person and no longer denies", path)
+        elif (old.type, old.when, old.condition, old.facts) != (new.type, new.when, new.condition, new.facts):
+            yield Loosening(
+                f"the rule {old.id} has another condition, which may hold where the old one fails", path
+            )
+
+
+class RulesDetail(Detail):
+    """How many rules were evaluated, and the ids of those that failed or that could not be decided. Nothing
+    where the bundle has no rules."""
+
+    rules: int | None = None
+    failed: Annotated[list[str] | None, Field(title="failed rule")] = None
+    inconclusive: Annotated[list[str] | None, Field(title="undecided rule")] = None
+
+
+class CompiledRules:
+    """A bundle's `rules`, ready to judge by."""
+
+    __slots__ = ("_by_codes", "rules")
+
+    def __init__(self, written: list[Rule]) -> None:
+        """Raises BundleError for the first rule refused."""
+        self.rules = RuleSet(written)
+        self._by_codes: dict[tuple[int, ...], StageResult] = {}
+
+    def judge(self, context: ActionContext) -> StageResult:
+        """The result of all rules. Most actions come to one of a few results, which are kept."""
+        rules = self.rules
+        if context.types != (context.action_type,):
+            return _judged(_worst(results_by_type(context, rules)))
+        variables = variables_of(context, rules.variables)
+        codes = rules.codes(variables)
+        if codes is None:
+            return _judged(rules.evaluate(variables, _cited(context)))
+        known = self._by_codes.get(codes)
+        if known is None:
+            known = _judged(rules.results_of(codes))
+            if len(self._by_codes) < MOST_KEPT:
+                self._by_codes[codes] = known
+        return known
+
+
+class Rules(Gate):
+    """Blocks on a failed rule, escalates on an inconclusive one, and on one that only escalates."""
+
+    name = "rules"
+    detail = RulesDetail
+    part = BundlePart(name, list[Rule], find_loosenings, [], CompiledRules)
+
+    def evaluate(self, context: ActionContext) -> StageResult:
+        """`rules` lists every rule; the evidence is the ids of the facts used, `entries` their hashes."""
+        compiled: CompiledRules = context.bundle.parts[self.name]
+        return compiled.judge(context) if len(compiled.rules) else PASSED
+
+
+def _judged(results: Sequence[RuleResult]) -> StageResult:
+    listed = tuple([one.entry for one in results])
+    telling = [one for one in results if one.passed is not True or one.facts]
+    if not telling:
+        return StageResult("pass", detail=_detail(results, [], []), rules=listed)
+    failed = [one for one in telling if one.passed is False]
+    open_ones = [one for one in telling if one.passed is None]
+    outcome, reason = _outcome(failed, open_ones)
+    facts = [fact for one in telling for fact in one.facts.values()]
+    return StageResult(
+        outcome,
+        reason,
+        _detail(results, failed, open_ones),
+        tuple(dict.fromkeys(fact.id for fact in facts)),
+        rules=listed,
+        entries={fact.key: fact.hash for fact in facts},
+    )
+
+
+def results_by_type(context: ActionContext, rules: RuleSet) -> list[list[RuleResult]]:
+    """Every rule's result, once for each type that the action may be of."""
+    cited = _cited(context)
+    if context.types == (context.action_type,):
+        return [rules.evaluate(variables_of(context, rules.variables), cited)]
+    return [
+        rules.evaluate(variables_of(replace(context, action_type=name), rules.variables), cited)
+        for name in context.types
+    ]
+
+
+def _cited(context: ActionContext) -> Cited:
+    return Cited(context.registry.facts, context.tenant, context.now_ms)
+
+
+def _worst(by_type: list[list[RuleResult]]) -> Sequence[RuleResult]:
+    if len(by_type) == 1:
+        return by_type[0]
+    return [min(same, key=_rank) for same in zip(*by_type, strict=True)]
+
+
+def _rank(result: RuleResult) -> int:
+    return {False: 0, None: 1, True: 2}[result.passed]
+
+
+def _outcome(failed: list[RuleResult], open_ones: list[RuleResult]) -> tuple[Any, str | None]:
+    for one in sorted(failed, key=lambda one: one.rule.escalates):
+        outcome = "escalate" if one.rule.escalates else "block"
+        return outcome, f"rule_failed: {one.rule.id}: {one.rule.reason}"
+    if open_ones:
+        return "escalate", f"inconclusive: rule {open_ones[0].rule.id}: {open_ones[0].why}"
+    return "pass", None
+
+
+def _detail(
+    results: Sequence[RuleResult], failed: list[RuleResult], open_ones: list[RuleResult]
+) -> dict[str, Any]:
+    return {
+        "rules": len(results),
+        "failed": [one.rule.id for one in failed],
+        "inconclusive": [one.rule.id for one in open_ones],
+    }

@@ -1,0 +1,254 @@
+"""Standing grants: an approver signs once what an agent may then do several times without asking again.
+
+A grant is for one agent, one tool, one session or all, a number of uses, a time, and if it has one, a
+condition on the action. It counts only while the approver who signed it is in force for the tenant and the
+tool, and never for the highest tier. It replaces an approval, not a gate: what a gate blocks is denied. Each
+use is a record of the ledger, and any approver in force may revoke the grant.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from sluice.core.actions.authority import OBLIGATIONS
+from sluice.core.actions.delegation import run_proven
+from sluice.core.actions.rules import results_by_type
+from sluice.core.foundation.arrival import verdict_id
+from sluice.core.foundation.canonical import digest
+from sluice.core.foundation.chain import OutRecord
+from sluice.core.foundation.clock import milliseconds_of, rfc3339
+from sluice.core.foundation.errors import BundleError
+from sluice.core.rules.rule import Rule
+from sluice.core.rules.rule_set import RuleSet
+from sluice.core.state.grant import StandingGrant
+from sluice_topics.catalog import ESCALATIONS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Mapping
+
+    from sluice.core.actions.pipeline import Evaluation
+    from sluice.core.actions.stage import ActionContext, Stage
+    from sluice.core.foundation.arrival import Arrival
+    from sluice.core.foundation.requests import Answer, Request
+    from sluice.core.policy.policy import PointParts, Standing
+    from sluice.core.registry.agent_grants import AgentGrant
+    from sluice.core.registry.approvers import Approver
+    from sluice.core.registry.registry import Registry
+    from sluice.core.state.book import Book
+    from sluice.core.state.escalation import Escalation, Route
+    from sluice_topics.records import ProposedAction, ReviewDecision
+
+HIGHEST_TIER = "T4"
+ROLES = frozenset({"approver", "vp"})
+GRANT_PREFIX = "grant:"
+OF_REGISTRY = "grant:agent_grant/"
+REMEMBERED_CONDITIONS = 256
+_GIVEN, _USED, _REVOKED = (f"sluice/grant_{word}/v1" for word in ("given", "used", "revoked"))
+
+
+@lru_cache(maxsize=REMEMBERED_CONDITIONS)
+def condition_of(when: str) -> RuleSet:
+    """A grant's condition, compiled. Raises BundleError."""
+    return RuleSet([Rule(id="grant", type="invariant", reason="a standing grant", condition=when)])
+
+
+def object_to_grant(arrival: Arrival, review: ReviewDecision, escalation: Escalation) -> str | None:
+    """Why the grant in an approval is refused; None if it is not, or if the approval has none."""
+    grant = review.grant
+    if grant is None:
+        return None
+    if escalation.tier == HIGHEST_TIER:
+        return f"an action of tier {HIGHEST_TIER} is approved one by one"
+    if escalation.quorum > 1:
+        return "an action that needs several approvals is approved one by one"
+    if milliseconds_of(grant.until) <= arrival.timestamp_ms:
+        return "the grant would be over before it begins"
+    try:
+        condition_of(grant.when or "true")
+    except BundleError as error:
+        return f"when: {error}"
+    return None
+
+
+def grant_of(
+    arrival: Arrival, review: ReviewDecision, escalation: Escalation, approver: Approver
+) -> StandingGrant | None:
+    """The grant that an approval gives; None if it gives none."""
+    asked = review.grant
+    if asked is None:
+        return None
+    scope = (escalation.tenant, escalation.agent_id, escalation.session_id, escalation.tool)
+    bounds = (asked.when, asked.uses, milliseconds_of(asked.until))
+    name = GRANT_PREFIX + arrival.decision_id
+    signer = (approver.id, approver.key, approver.hash)
+    return StandingGrant(name, *scope, *bounds, *signer, digest([name, *scope, *bounds]))
+
+
+def find_grant(
+    parts: PointParts, book: Book, standing: Standing, action: ProposedAction, arrival: Arrival
+) -> StandingGrant | None:
+    """The standing grant of an action's agent, tool and session; else the first of its agent and tool in all
+    sessions of which the partition has uses left."""
+    tenant, registry = standing.principal.tenant, parts.policy.registry
+    own = book.grants.get((tenant, action.agent_id, action.session_id, action.tool_name))
+    if own is not None:
+        return own
+    for entry in registry.agent_grants.get((tenant, action.agent_id, action.tool_name), ()):
+        grant = _of_partition(entry, registry, action, arrival.partition, parts.limits.partitions)
+        grant = grant and book.grants.get(grant.scope, grant)._replace(session_id=action.session_id)
+        if grant is not None and grant.uses > 0 and arrival.timestamp_ms < grant.until_ms:
+            return grant
+    return None
+
+
+def _of_partition(
+    entry: AgentGrant, registry: Registry, action: ProposedAction, partition: int, partitions: int
+) -> StandingGrant | None:
+    """A grant for all sessions as a partition has it before its first use; None without its approver."""
+    approver = registry.approvers.get(entry.approver_id)
+    if approver is None:
+        return None
+    scope = (entry.tenant, entry.agent_id, action.session_id, entry.tool)
+    bounds = (entry.when, entry.share(partition, partitions), entry.until_ms)
+    signer = (approver.id, approver.key, approver.hash)
+    return StandingGrant(GRANT_PREFIX + entry.key, *scope, *bounds, *signer, entry.hash, of_agent=True)
+
+
+def entries_of(grant: StandingGrant) -> dict[str, str]:
+    """ "kind/id@revision" to hash of the registry entries on which a grant rests."""
+    entries = {grant.entry: grant.entry_hash}
+    if grant.of_agent:
+        entries[grant.grant_id.removeprefix(GRANT_PREFIX)] = grant.digest
+    return entries
+
+
+def run_granted(
+    grant: StandingGrant,
+    stages: tuple[Stage, ...],
+    context: ActionContext,
+    evaluation: Evaluation,
+    stopwatch: Callable[[], int],
+) -> Generator[Request, Answer, tuple[Evaluation, StandingGrant | None]]:
+    """Judge an escalated action again if the grant covers it: the new evaluation and the grant.
+
+    Otherwise the evaluation as it was, and None.
+    """
+    if evaluation.outcome != "ESCALATE" or not covers(grant, context):
+        return evaluation, None
+    context.approved, context.escalated = True, None
+    again = yield from run_proven(stages, context, stopwatch)
+    again.model_outputs[:0] = evaluation.model_outputs
+    if again.outcome == "ALLOW":
+        again.obligations += OBLIGATIONS[context.tier]
+    return again, grant
+
+
+def covers(grant: StandingGrant, context: ActionContext) -> bool:
+    """Whether a grant with the action's scope replaces an approval of this action."""
+    waits = context.mode == "high_stakes" and context.org.enforcement == "enforce"
+    if not waits or context.tier == HIGHEST_TIER or grant.uses < 1 or grant.until_ms <= context.now_ms:
+        return False
+    route = context.bundle.approvals.route_of(context.tier, grant.tool, context.tenant)
+    if not _is_in_force(context.registry, grant, context.now_ms, route):
+        return False
+    if context.bundle.approvals.needed(context.tier) > 1:
+        return False
+    if grant.when is None:
+        return True
+    try:
+        condition = condition_of(grant.when)
+    except BundleError:
+        return False
+    by_type = results_by_type(context, condition)
+    return all(one.passed is True for same in by_type for one in same)
+
+
+def _is_in_force(registry: Registry, grant: StandingGrant, at_ms: int, route: Route | None) -> bool:
+    approver = registry.approvers.get(grant.approver_id)
+    agent = registry.agents.get(grant.agent_id)
+    if approver is None or approver.id == grant.agent_id:
+        return False
+    if agent is not None and agent.owner == approver.id:
+        return False
+    if route is not None and approver.groups.isdisjoint(route.groups):
+        return False
+    with_tool = approver.tools is None or grant.tool in approver.tools
+    return with_tool and approver.acts_for(grant.tenant, at_ms) and bool(approver.roles & ROLES)
+
+
+def told_in_verdict(grant: StandingGrant) -> dict[str, Any]:
+    """A verdict's `grant`: the grant that allowed the action, as it was before this use."""
+    return {
+        "grant_id": grant.grant_id,
+        "when": grant.when,
+        "uses_left": grant.uses,
+        "until": rfc3339(grant.until_ms),
+        "approver_id": grant.approver_id,
+        "entry": grant.entry,
+        "entry_hash": grant.entry_hash,
+        "grant_digest": grant.digest,
+    }
+
+
+def recorded_grant(verdict: Mapping[str, Any], tool: str) -> StandingGrant | None:
+    """Read the grant back from a verdict, None if it has none; `tool` is that of the action."""
+    told = verdict.get("grant")
+    if told is None:
+        return None
+    scope = (verdict["tenant_id"], verdict["agent_id"], verdict["session_id"], tool)
+    bounds = (told["when"], told["uses_left"], milliseconds_of(told["until"]))
+    signer = (told["approver_id"], told["entry"], told["entry_hash"])
+    of_agent = told["grant_id"].startswith(OF_REGISTRY)
+    return StandingGrant(told["grant_id"], *scope, *bounds, *signer, told["grant_digest"], of_agent)
+
+
+def given_record(grant: StandingGrant, arrival: Arrival, escalation_id: str, justification: str) -> OutRecord:
+    """GrantGiven; it is written together with the approval that gives the grant."""
+    more = {"escalation_id": escalation_id, "justification": justification}
+    bounds = {"when": grant.when, "uses": grant.uses, "until": rfc3339(grant.until_ms)}
+    told = {"schema": _GIVEN, **_fields(grant), **bounds, **_signer(grant), **more}
+    return _event("GrantGiven", told, grant, arrival)
+
+
+def used_record(grant: StandingGrant, arrival: Arrival, action_id: str) -> OutRecord:
+    """GrantUsed; `grant` is as it is after this use."""
+    told = {
+        "schema": _USED,
+        **_fields(grant),
+        "use_id": f"use:{arrival.decision_id}",
+        "verdict_id": verdict_id(arrival.decision_id),
+        "action_id": action_id,
+        "uses_left": grant.uses,
+    }
+    return _event("GrantUsed", told, grant, arrival)
+
+
+def revoked_record(grant: StandingGrant, arrival: Arrival, signed: dict[str, Any]) -> OutRecord:
+    """GrantRevoked; `signed` are the fields about the approver who revoked it."""
+    told = {"schema": _REVOKED, **_fields(grant), "uses_left": grant.uses, **signed}
+    return _event("GrantRevoked", told, grant, arrival)
+
+
+def _fields(grant: StandingGrant) -> dict[str, Any]:
+    return {
+        "grant_id": grant.grant_id,
+        "agent_id": grant.agent_id,
+        "session_id": grant.session_id,
+        "tenant_id": grant.tenant,
+        "tool": grant.tool,
+        "grant_digest": grant.digest,
+    }
+
+
+def _signer(grant: StandingGrant) -> dict[str, Any]:
+    return {
+        "approver_id": grant.approver_id,
+        "approver_entry": grant.entry,
+        "approver_hash": grant.entry_hash,
+    }
+
+
+def _event(kind: str, told: dict[str, Any], grant: StandingGrant, arrival: Arrival) -> OutRecord:
+    told |= {"decided_at": rfc3339(arrival.timestamp_ms), "input": arrival.coordinates()}
+    return OutRecord(ESCALATIONS, kind, told, grant.session_id)

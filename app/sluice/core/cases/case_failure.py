@@ -1,0 +1,61 @@
+"""What a bundle's own case says when it came out otherwise."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from sluice.core.policy.kind import AnyKind
+
+
+@dataclass(frozen=True, slots=True)
+class CaseFailure:
+    """One field of one case that came out otherwise.
+
+    `field` is a field of `expect`, "rules.<id>", or "action", "write" or "registry" where the case cannot be
+    run. `decided`: outcome, gate and reason of the decision, "" where there was none. `place`: the case's
+    among the bundle's cases, from 0; names may repeat.
+    """
+
+    case: str
+    field: str
+    expected: Any
+    actual: Any
+    decided: str = ""
+    place: int = 0
+
+    def __str__(self) -> str:
+        """On one line."""
+        told = f"{self.case}: {self.field}: expected {_shown(self.expected)}, got {_shown(self.actual)}"
+        return f"{told} ({self.decided})" if self.decided not in ("", self.actual) else told
+
+
+def unusable(case: str, kind: AnyKind, why: object) -> CaseFailure:
+    """The failure of a case whose input cannot be decided."""
+    field = kind.case.field if kind.case else kind.name
+    article = "an" if field[0] in "aeiou" else "a"
+    return CaseFailure(case, field, f"{article} {field} that can be decided", str(why))
+
+
+def placed(by_case: Iterable[Iterable[CaseFailure]]) -> tuple[CaseFailure, ...]:
+    """The failures of a bundle's cases, given case by case, each with its case's place."""
+    return tuple(replace(one, place=place) for place, own in enumerate(by_case) for one in own)
+
+
+def count_cases(failures: Iterable[CaseFailure]) -> int:
+    """How many cases failed, whatever the number of fields."""
+    return len({one.place for one in failures})
+
+
+def decided(outcome: str, gate: str | None, reason: str | None) -> str:
+    """What came of an input, for a person: "BLOCK by fast_reject: forbidden_pattern: sql.drop"."""
+    by = outcome if gate is None else f"{outcome} by {gate}"
+    return by if reason is None else f"{by}: {reason}"
+
+
+def _shown(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,203 @@
+"""Running a bundle's own cases: each input through its gates under this bundle and a small registry."""
+
+from __future__ import annotations
+
+import json
+from copy import copy
+from typing import TYPE_CHECKING, Any
+
+from sluice.core.actions.action_kinds import ACTION
+from sluice.core.actions.action_similarity import ActionSimilarity, SimilarityPolicy
+from sluice.core.actions.stage import in_order
+from sluice.core.actions.stages import load_bundle, shipped_stages
+from sluice.core.cases.case_failure import CaseFailure, decided, placed, unusable
+from sluice.core.cases.quality_cases import run_quality_cases
+from sluice.core.cases.write_cases import answering, write_failures
+from sluice.core.decide.decision_point import DecisionPoint
+from sluice.core.decide.kinds import answer_in
+from sluice.core.decide.replay import decide
+from sluice.core.foundation.arrival import Arrival
+from sluice.core.foundation.clock import milliseconds_of
+from sluice.core.foundation.errors import BundleError, RegistryError
+from sluice.core.foundation.limits import ROOM_FOR_ONE, SessionLimits
+from sluice.core.foundation.strict import json_object
+from sluice.core.policy.bundle_cases import LONGEST_MS, MOST_EARLIER
+from sluice.core.policy.policy import Policy
+from sluice.core.policy.similarity_settings import EMBEDDING
+from sluice.core.quality_bundle.quality_bundle import QualityBundle, load_quality_bundle
+from sluice.core.registry.loading import build_registry, neutral_agent, neutral_tool
+from sluice.core.state.remembered import Remembered
+from sluice.core.state.session import Account, SessionState, session_key, who
+from sluice_topics.record_reading import Unreadable, read
+from sluice_topics.records import ProposedAction
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from sluice.core.actions.stage import Stage
+    from sluice.core.policy.bundle_cases import Case, Earlier
+    from sluice.core.policy.bundles import Bundle
+    from sluice.core.registry.registry import Registry
+    from sluice.core.state.decision import Decision
+
+
+__all__ = ["CaseFailure", "run_cases"]
+
+TENANT = "case"
+IDS = {"action_id": "case-action", "agent_id": "case-agent", "session_id": "case-session"}
+NOT_EVALUATED = "not evaluated"
+ROOM_FOR_MORE = SessionLimits(
+    action_window_ms=LONGEST_MS,
+    idle_timeout_ms=LONGEST_MS + 1,
+    max_recent_actions=MOST_EARLIER + 1,
+    max_early_outcomes=0,
+)
+"""Of a session in which earlier actions came."""
+
+
+def run_cases(bundle: Bundle, stages: Sequence[Stage] | None = None) -> tuple[CaseFailure, ...]:
+    """Every difference between what the bundle's cases expect and what its gates do. None: it passes them.
+
+    `stages`: the gates that there are; None: those that ship. Pure; durations are zero.
+
+    Raises UnknownStageError.
+    """
+    known = shipped_stages() if stages is None else tuple(stages)
+    order = in_order(bundle.stages, known)
+    return placed(_failures(bundle, order, case) for case in bundle.cases)
+
+
+def _failures(bundle: Bundle, stages: tuple[Stage, ...], case: Case) -> Iterator[CaseFailure]:
+    if case.write is not None:
+        yield from write_failures(bundle, case, case.write)
+    elif case.action is not None:
+        yield from _action_failures(bundle, stages, case, case.action)
+
+
+def _action_failures(
+    bundle: Bundle, stages: tuple[Stage, ...], case: Case, given: dict[str, Any]
+) -> Iterator[CaseFailure]:
+    at_ms = milliseconds_of(case.at)
+    own = {**IDS, **given}
+    steps = [(at_ms - one.before_ms, _earlier(own, place, one)) for place, one in enumerate(case.earlier)]
+    actions: list[ProposedAction] = []
+    for _, fields in (*steps, (at_ms, own)):
+        action = read(ProposedAction, json.dumps(fields).encode())
+        if isinstance(action, Unreadable):
+            yield unusable(case.name, ACTION, action)
+            return
+        actions.append(action)
+    try:
+        registry = _registry(case, actions)
+    except RegistryError as error:
+        yield CaseFailure(case.name, "registry", "entries that load", str(error))
+        return
+    policy = Policy({bundle.id: _without_encoder(bundle, case)}, registry, bundle.id)
+    limits = ROOM_FOR_ONE if not steps else ROOM_FOR_MORE
+    point = DecisionPoint(policy, stages, limits, stopwatch=lambda: 0, environment=TENANT)
+    began_ms = min((at for at, _ in steps), default=at_ms)
+    state = _session(case, registry, actions[-1], began_ms)
+    for place, (at, fields) in enumerate((*steps, (at_ms, own))):
+        raw = json.dumps(fields).encode()
+        arrival = Arrival(ACTION.topic, 0, place, at, state.session_id.encode(), raw)
+        decision = decide(point, arrival, state, answering(case))
+        state.apply(decision.transition)
+    yield from _compared(case, decision)
+
+
+def _without_encoder(bundle: Bundle, case: Case) -> Bundle:
+    """The bundle as it judges where only the case's own answers are to be had."""
+    if EMBEDDING in case.answers or ActionSimilarity.name not in bundle.parts:
+        return bundle
+    judging = copy(bundle)
+    judging.parts = {**bundle.parts, ActionSimilarity.name: SimilarityPolicy()}
+    return judging
+
+
+def _earlier(own: dict[str, Any], place: int, earlier: Earlier) -> dict[str, Any]:
+    ids = {name: own[name] for name in ("agent_id", "session_id")}
+    return {**ids, "action_id": f"case-earlier-{place}", **earlier.action}
+
+
+def _registry(case: Case, actions: Sequence[ProposedAction]) -> Registry:
+    """The case's entries, its agents and its tools added neutrally where they are not among them; the rows
+    that a case gives are its author's word, not an agent's."""
+    known = {(entry.kind, entry.id) for entry in case.registry}
+    entries = list(case.registry)
+    agents = dict.fromkeys(one.agent_id for one in actions)
+    tools = dict.fromkeys(one.tool_name for one in actions)
+    entries += [neutral_agent(TENANT, name) for name in agents if ("agent", name) not in known]
+    entries += [neutral_tool(name, trusts_row_claims=True) for name in tools if ("tool", name) not in known]
+    return build_registry(entries)
+
+
+def _session(case: Case, registry: Registry, action: ProposedAction, at_ms: int) -> SessionState:
+    state = SessionState(session_key(action.session_id))
+    so_far = case.session
+    account = Account(so_far.aggregate_rows_affected, so_far.aggregate_action_count)
+    owner = who(registry.agents[action.agent_id].tenant, action.agent_id)
+    if so_far.read:
+        read: dict[str, Any] = {kind: (times, at_ms, "case") for kind, times in so_far.read.items()}
+        account.agents[owner.agent] = Remembered(read=read)
+    state.accounts[owner.tenant] = account
+    state.opened_at = state.last_at = at_ms
+    return state
+
+
+def _compared(case: Case, decision: Decision) -> Iterator[CaseFailure]:
+    verdict = answer_in(decision, ACTION)
+    if isinstance(verdict, Unreadable):
+        yield unusable(case.name, ACTION, verdict)
+        return
+    actual = _actual(verdict)
+    expect, told = case.expect, decided(actual["outcome"], actual["gate"], actual["reason"])
+    wanted = {"outcome": expect.outcome, "gate": expect.gate, "tier": expect.tier}
+    for name, expected in wanted.items():
+        if expected is not None and actual[name] != expected:
+            yield CaseFailure(case.name, name, expected, actual[name], told)
+    if expect.reason is not None and not str(actual["reason"] or "").startswith(expect.reason):
+        yield CaseFailure(case.name, "reason", expect.reason, actual["reason"], told)
+    for rule, passed in expect.rules.items():
+        found = actual["rules"].get(rule, NOT_EVALUATED)
+        if found is not passed:
+            yield CaseFailure(case.name, f"rules.{rule}", passed, found, told)
+
+
+def _actual(verdict: dict[str, Any]) -> dict[str, Any]:
+    failed = [gate["gate"] for gate in verdict["gateResults"] if not gate["passed"]]
+    return {
+        "outcome": verdict["outcome"],
+        "gate": failed[-1] if failed else None,
+        "reason": verdict["blockReason"],
+        "tier": verdict["tier"],
+        "rules": {entry["rule"]: entry["passed"] for entry in verdict["rule_results"]},
+    }
+
+
+QUALITY_FIELD = "action_matrix"
+"""Every quality bundle has it, and no policy bundle may."""
+
+
+def is_quality(raw: bytes) -> bool:
+    """Whether a bundle document means to be a quality bundle. Raises BundleError if it is not a document."""
+    try:
+        return QUALITY_FIELD in json_object(raw)
+    except ValueError as error:
+        raise BundleError(str(error)) from None
+
+
+def load_any_bundle(raw: bytes) -> Bundle | QualityBundle:
+    """The bundle in a file's bytes. Raises BundleError with the path and the reason."""
+    return load_quality_bundle(raw) if is_quality(raw) else load_bundle(raw)
+
+
+def case_count(bundle: Bundle | QualityBundle) -> int:
+    """How many cases it carries."""
+    return len(bundle.file.cases if isinstance(bundle, QualityBundle) else bundle.cases)
+
+
+def run_own_cases(bundle: Bundle | QualityBundle) -> tuple[CaseFailure, ...]:
+    """The cases that fail. Raises UnknownStageError for a policy bundle with a stage that does not ship."""
+    from sluice.core.cases.cases import run_cases  # noqa: PLC0415 - the whole decision; to sign a bundle needs none of it
+
+    return run_quality_cases(bundle) if isinstance(bundle, QualityBundle) else run_cases(bundle)

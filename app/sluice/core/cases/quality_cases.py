@@ -1,0 +1,67 @@
+"""A quality bundle's own cases: what must come of an item under it (seed 004, "Testing")."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sluice.core.cases.case_failure import CaseFailure, decided, placed
+from sluice.core.foundation.clock import milliseconds_of
+from sluice.core.metadata.moments import time_of
+from sluice.core.metadata.provenance import ProvenanceState
+from sluice.core.retrieval.dimensions import (
+    FUTURE,
+    NO_TIME,
+    ItemFacts,
+    class_of,
+    confidence_of,
+    judge_item,
+    under_rollout,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from sluice.core.quality_bundle.quality_bundle import QualityBundle
+    from sluice.core.quality_bundle.quality_models import CaseItem, QualityCase
+
+_MS = 1000
+
+
+def run_quality_cases(bundle: QualityBundle) -> tuple[CaseFailure, ...]:
+    """Every difference between what the cases expect and what the gate does. None: the bundle passes."""
+    return placed(_failures(bundle, case) for case in bundle.file.cases)
+
+
+def _failures(bundle: QualityBundle, case: QualityCase) -> Iterator[CaseFailure]:
+    facts, expect = _facts(case), case.expect
+    found = judge_item(bundle, case.tier, facts)
+    outcome, hidden = under_rollout(bundle, facts.content_class, found.outcome)
+    told = decided(outcome, None, ", ".join(found.flags) or None)
+    if outcome != expect.outcome:
+        yield CaseFailure(case.name, "outcome", expect.outcome, outcome, told)
+    if expect.flags is not None and set(expect.flags) != set(found.flags):
+        yield CaseFailure(case.name, "flags", expect.flags, list(found.flags), told)
+    shown = hidden or "nothing"
+    if expect.would_have_been is not None and expect.would_have_been != shown:
+        yield CaseFailure(case.name, "would_have_been", expect.would_have_been, shown, told)
+
+
+def _facts(case: QualityCase) -> ItemFacts:
+    item = case.item
+    age_ms, age_problem = _age(item, milliseconds_of(case.at))
+    confidence, problem = confidence_of(item.confidence_score)
+    state = ProvenanceState(item.provenance, "as the case has it")
+    return ItemFacts(class_of(item.content_class), age_ms, age_problem, confidence, problem, state, case.tool)
+
+
+def _age(item: CaseItem, now_ms: int) -> tuple[int | None, str | None]:
+    if item.freshness_age_seconds is not None:
+        age_ms = round(item.freshness_age_seconds * _MS)
+    elif item.timestamp is None or item.timestamp == "":
+        return None, "missing"
+    else:
+        at_ms = time_of(item.timestamp) if isinstance(item.timestamp, str) else None
+        if at_ms is None:
+            return None, NO_TIME
+        age_ms = now_ms - at_ms
+    return age_ms, FUTURE if age_ms < 0 else None

@@ -1,0 +1,223 @@
+"""The policy decision point: what the stream engine calls. What a kind of input has of its own is in its row.
+
+Sans-I/O: `evaluate` is a generator that yields a Request where a stage needs one and is resumed with the
+Answer; it reads the session's state and never changes it, so it may be abandoned at any yield.
+
+Where the core itself fails on an input, the answer is its kind's own denial `internal_error` (standard:
+allowed with an advisory) and a dead letter, so that one input can neither stop nor loop a worker (product.md,
+"Bad input"); an input of a kind without a denial is refused.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from sluice.core.actions.stage import StageOrder
+from sluice.core.decide.kinds import BY_MODEL, BY_TOPIC, DECISIONS
+from sluice.core.foundation.chain import OutRecord
+from sluice.core.foundation.refusals import (
+    INTERNAL_ERROR,
+    Objection,
+    dead_letter,
+    ids_in,
+    refused,
+    well_formed,
+)
+from sluice.core.memory import reviews
+from sluice.core.policy.policy import PointParts, standings
+from sluice.core.registry.agent_keys import check_signature
+from sluice.core.retrieval import alarms
+from sluice.core.state import escalation_records, expiry
+from sluice.core.state.decision import Decision, Shared
+from sluice.core.state.draft import SessionDraft
+from sluice.core.state.nonces import novelty_of
+from sluice.core.state.session import who
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Mapping, Sequence
+
+    from sluice.core.actions.stage import Stage
+    from sluice.core.decide.kinds import Message
+    from sluice.core.foundation.arrival import Arrival, InputSignature
+    from sluice.core.foundation.limits import SessionLimits
+    from sluice.core.foundation.requests import Answer, Request
+    from sluice.core.policy.policy import Policy
+    from sluice.core.registry.registry_entries import Agent
+    from sluice.core.state.book import Book
+    from sluice.core.state.session import SessionState
+    from sluice_topics.record_reading import Unreadable
+
+
+NOTHING_SHARED = Shared()
+
+
+class DecisionPoint:
+    """Decides under one policy. Holds no state of any session."""
+
+    def __init__(
+        self,
+        policy: Policy,
+        stages: Sequence[Stage],
+        limits: SessionLimits,
+        *,
+        stopwatch: Callable[[], int],
+        environment: str,
+    ) -> None:
+        """`stages`: those that there are; each bundle says which of them run, and in what order. `stopwatch`
+        returns ns and is only used for durations; `environment` names this installation.
+
+        Raises UnknownStageError for a bundle that names another stage.
+        """
+        ordered = {one.hash: StageOrder.of(one.stages, stages) for one in policy.bundles.values()}
+        self._parts = PointParts(policy, limits, stopwatch, environment, standings(policy), ordered)
+
+    @property
+    def policy(self) -> Policy:
+        """What it decides under."""
+        return self._parts.policy
+
+    def evaluate(
+        self, arrival: Arrival, message: Message, state: SessionState, shared: Shared = NOTHING_SHARED
+    ) -> Generator[Request, Answer, Decision]:
+        """Decide on a readable input. `shared`: what the partition keeps in addition to its sessions."""
+        kind = BY_MODEL[type(message)]
+        if kind.signer is not None:
+            arrival = checked(self._parts, arrival, getattr(message, kind.signer), state)
+        step = kind.evaluate(self._parts, arrival, message, state, shared)
+        return _asking_nobody(step) if isinstance(step, Decision) else step
+
+    def unreadable(self, arrival: Arrival, error: Unreadable) -> Decision:
+        """An input that could not be read: a dead letter, and no session is touched."""
+        return unreadable(arrival, error)
+
+    def unread(self, arrival: Arrival) -> Decision:
+        """An input that was in flight at three crashes in a row: denied without looking into it."""
+        return unread(self._parts, arrival)
+
+    def fault(self, arrival: Arrival, message: Message | None, state: SessionState, reason: str) -> Decision:
+        """The core raised on this input (`message` None: while it was read).
+
+        Denied `internal_error`, in standard mode allowed and counted.
+        """
+        kind = None if message is None else BY_MODEL[type(message)]
+        if kind is not None and kind.signer is not None:
+            arrival = checked(self._parts, arrival, getattr(message, kind.signer), state)
+        return fault(self._parts, arrival, message, state, reason)
+
+    def expire(self, key: bytes, state: SessionState, now_ms: int) -> Decision | None:
+        """What time alone does to a session at `now_ms`; None when nothing is due."""
+        return expiry.expire(self._parts.limits, key, state, now_ms)
+
+    def expire_held(self, book: Book, now_ms: int, limit: int) -> Decision | None:
+        """What time alone does to a partition's quarantine and open escalations at `now_ms`, `limit` of each;
+        None when nothing is due."""
+        found = (reviews.expired(book, now_ms, limit), escalation_records.expired(book, now_ms, limit))
+        due = [one for one in found if one is not None]
+        if not due:
+            return None
+        records = [record for one in due for record in one.records]
+        return Decision(None, records, tuple(change for one in due for change in one.book))
+
+    def judge_again(
+        self, arrival: Arrival, message: Message, recorded: Mapping[str, Any]
+    ) -> Generator[Request, Answer, list[OutRecord]]:
+        """A recorded decision again, from what it says that was seen of state."""
+        arrival = checked_again(self._parts, arrival, message, recorded)
+        step = DECISIONS[recorded["schema"]].judge_again(self._parts, arrival, message, recorded)
+        return [step if isinstance(step, OutRecord) else (yield from step)]
+
+    def fault_again(
+        self, arrival: Arrival, message: Message, recorded: Mapping[str, Any], reason: str
+    ) -> list[OutRecord]:
+        """The answer where the core raised on that."""
+        arrival = checked_again(self._parts, arrival, message, recorded)
+        return fault_again(self._parts, arrival, message, recorded, reason).records
+
+    def alarms(self, book: Book, now_ms: int) -> Decision | None:
+        """The alarms of the installation that are due at `now_ms`; None for none."""
+        return alarms.alarms(self._parts.policy.quality.values(), book, now_ms)
+
+
+def checked(parts: PointParts, arrival: Arrival, signer: str, state: SessionState) -> Arrival:
+    """The arrival with what came of its signature; unchanged where the agent that it names does not sign."""
+    agent = parts.policy.registry.signing_agent(signer)
+    if agent is None:
+        return arrival
+    signature = _signature_of(parts, agent, arrival)
+    if signature.refusal is None:
+        draft, owner = SessionDraft(state, parts.limits, arrival.timestamp_ms), who(agent.tenant, agent.id)
+        signature = signature.known_as(novelty_of(draft, owner, arrival, signature, parts.limits))
+    return arrival.checked(signature)
+
+
+def checked_again(
+    parts: PointParts, arrival: Arrival, message: Message, recorded: Mapping[str, Any]
+) -> Arrival:
+    """The same where a record says whether the session knew the nonce."""
+    kind = BY_MODEL[type(message)]
+    agent = parts.policy.registry.signing_agent(getattr(message, kind.signer)) if kind.signer else None
+    if agent is None:
+        return arrival
+    signature = _signature_of(parts, agent, arrival)
+    said = recorded.get("signature")
+    return arrival.checked(signature.known_as(said["novelty"]) if said else signature)
+
+
+def _signature_of(parts: PointParts, agent: Agent, arrival: Arrival) -> InputSignature:
+    delegates = parts.policy.registry.delegates_of(agent.tenant)
+    return check_signature(agent.keys or (), agent.signature_window_ms, arrival, delegates)
+
+
+def _asking_nobody(decision: Decision) -> Generator[Request, Answer, Decision]:
+    yield from ()
+    return decision
+
+
+CRASHED = "in flight at several crashes in a row, so nobody looked into it again"
+
+
+def unread(parts: PointParts, arrival: Arrival, reason: str = CRASHED) -> Decision:
+    """Deny an input without reading it; nothing in it is known, and no session changes."""
+    letter, deny = dead_letter(arrival, INTERNAL_ERROR, "$", reason), BY_TOPIC[arrival.topic].unread
+    if deny is None:
+        return Decision(None, [_refused(arrival, None, None, reason), letter])
+    return deny(parts, arrival, letter)
+
+
+def fault(
+    parts: PointParts,
+    arrival: Arrival,
+    message: Message | None,
+    state: SessionState,
+    reason: str,
+) -> Decision:
+    """Answer an input that made the core raise; `message` is None when reading it did."""
+    reason = well_formed(reason)
+    if message is None:
+        return unread(parts, arrival, reason)
+    if arrival.signature is not None and not arrival.signature.is_new:
+        return unread(parts, arrival, reason)
+    letter, kind = dead_letter(arrival, INTERNAL_ERROR, "$", reason), BY_MODEL[type(message)]
+    if kind.fault is None:
+        refusal = _refused(arrival, kind.session_of(message), kind.subject_of(message), reason)
+        return Decision(None, [refusal, letter])
+    return kind.fault(parts, arrival, message, state, letter)
+
+
+def fault_again(
+    parts: PointParts, arrival: Arrival, message: Message, recorded: Mapping[str, Any], reason: str
+) -> Decision:
+    """The same for a decision that was recorded, on what it says that was seen of state."""
+    letter = dead_letter(arrival, INTERNAL_ERROR, "$", well_formed(reason))
+    return DECISIONS[recorded["schema"]].fault_again(parts, arrival, message, recorded, letter)
+
+
+def _refused(arrival: Arrival, session_id: str | None, subject: str | None, reason: str) -> OutRecord:
+    now = arrival.timestamp_ms
+    return refused(arrival.coordinates(), now, session_id, subject, Objection(INTERNAL_ERROR, reason))
+
+
+def unreadable(arrival: Arrival, error: Unreadable) -> Decision:
+    """The dead letter of an unreadable input; no session changes."""
+    ids = ids_in(arrival.value)
+    return Decision(None, [dead_letter(arrival, error.code, error.path, error.message, ids)])

@@ -1,0 +1,93 @@
+"""The table of the kinds of input, with one row for each kind; and reading inputs and answers by it.
+
+An arrival is read as a record of its topic. Its key must be the one from which its partition follows.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from sluice.core.actions.action_kinds import ACTION, OUTCOME
+from sluice.core.decide.review import REVIEW
+from sluice.core.memory.memory_kinds import FEEDBACK, WRITE
+from sluice.core.retrieval.retrieval_kinds import REPORT, RETRIEVAL
+from sluice_topics.record_reading import Unreadable, read
+from sluice_topics.records import (
+    ActionOutcome,
+    ProposedAction,
+    ProposedMemoryWrite,
+    ProposedRetrieval,
+    RetrievalReport,
+    ReviewDecision,
+    SourceFeedback,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from sluice.core.foundation.arrival import Arrival
+    from sluice.core.policy.kind import AnswerKind, AnyKind, DecisionKind
+    from sluice.core.state.decision import Decision
+    from sluice_topics.records.base import Record
+
+Message = (
+    ProposedAction
+    | ActionOutcome
+    | ProposedMemoryWrite
+    | ProposedRetrieval
+    | RetrievalReport
+    | ReviewDecision
+    | SourceFeedback
+)
+KINDS: tuple[AnyKind, ...] = (ACTION, OUTCOME, WRITE, RETRIEVAL, REPORT, REVIEW, FEEDBACK)
+"""In the order of sluice_topics/catalog.py."""
+BY_TOPIC: Mapping[str, AnyKind] = {kind.topic: kind for kind in KINDS}
+"""By the base name of the input's topic."""
+BY_MODEL: Mapping[type[Record], AnyKind] = {kind.model: kind for kind in KINDS}
+"""By the class of the input's record."""
+ANSWERS: Mapping[str, AnswerKind[Any]] = {kind.answer.schema: kind.answer for kind in KINDS if kind.answer}
+"""By the `schema` of the record that answers an input."""
+JUDGED: tuple[AnyKind, ...] = tuple(
+    kind for kind in KINDS if kind.answer and kind.answer.decision and kind.unread
+)
+"""The kinds whose every input is answered by a decision that can be executed again, or by a dead letter."""
+DECIDING: Mapping[str, AnswerKind[Any]] = {
+    kind.topic: kind.answer for kind in KINDS if kind.answer and kind.answer.decision
+}
+"""The records that decide, by the base topic of their inputs."""
+DECISIONS: Mapping[str, DecisionKind[Any]] = {
+    schema: one.decision for schema, one in ANSWERS.items() if one.decision is not None
+}
+"""By the `schema` of a decision."""
+BY_ROW: Mapping[str, AnyKind] = {kind.case.row: kind for kind in KINDS if kind.case}
+"""The kinds of which `sluice evaluate` reads labelled rows, by the `kind` of a row."""
+
+_MARKED = {kind.marked_by: kind for kind in reversed(KINDS) if kind.marked_by}
+"""By a field; the first that an input has counts, because a report also has `items` and `reported_by`."""
+
+KEY_MISMATCH = Unreadable("key_mismatch", "$.session_id", "the message key must be the session_id, UTF-8")
+
+
+def message_of(arrival: Arrival) -> Message | Unreadable:
+    """The record in an arrival, or why there is none."""
+    kind = BY_TOPIC[arrival.topic]
+    message: Message | Unreadable = read(kind.model, arrival.value)
+    if not isinstance(message, Unreadable) and kind.key(message).encode() != arrival.key:
+        return KEY_MISMATCH
+    return message
+
+
+def kind_of(fields: Mapping[str, Any]) -> AnyKind:
+    """The kind of an input of which only the fields are known. An input that no field marks is an action."""
+    return next((kind for field, kind in _MARKED.items() if field in fields), ACTION)
+
+
+def answer_in(decision: Decision, kind: AnyKind) -> dict[str, Any] | Unreadable:
+    """The fields of the record that answers an input of this kind, or why there is only a dead letter."""
+    bodies = {record.kind: record.body for record in decision.records}
+    letter = bodies.get("DeadLetter")
+    if letter is not None:
+        return Unreadable(letter["code"], letter["path"], letter["message"])
+    if kind.answer is None:
+        raise ValueError(f"no record answers an input of the kind {kind.name}")
+    return bodies[kind.answer.model.__name__]

@@ -1,0 +1,143 @@
+"""The core without a shell: inputs in, decisions out, sessions in memory. No Kafka, no clock, no task.
+
+It takes the way that a worker takes (sluice/stream/engine/evaluation.py, sluice/stream/engine/partition.py):
+the same reading, the same decision point, the same answer to a fault of the core.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from sluice.core.decide.decision_point import NOTHING_SHARED
+from sluice.core.decide.kinds import message_of
+from sluice.core.foundation.arrival import Arrival
+from sluice.core.foundation.errors import guarded
+from sluice.core.foundation.requests import Answer
+from sluice.core.state.book import Book
+from sluice.core.state.decision import Shared
+from sluice.core.state.history import UNSEEN, SourceName
+from sluice.core.state.session import KEY_PREFIX, SessionState, session_key
+from sluice_topics.catalog import SOURCE_FEEDBACK
+from sluice_topics.record_reading import Unreadable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Mapping
+
+    from sluice.core.decide.decision_point import DecisionPoint
+    from sluice.core.decide.kinds import Message
+    from sluice.core.foundation.chain import OutRecord
+    from sluice.core.foundation.requests import Request
+    from sluice.core.policy.kind import AnyKind
+    from sluice.core.state.decision import Decision
+    from sluice.core.state.history import History
+
+T = TypeVar("T")
+
+
+def nobody(request: Request) -> Answer:
+    """No port is there."""
+    return Answer("unavailable", detail=f"no port named {request.port}")
+
+
+def drive(evaluation: Generator[Request, Answer, T], answer: Callable[[Request], Answer]) -> T:
+    """Run an evaluation to its end, each of its requests answered by `answer`."""
+    try:
+        request = next(evaluation)
+        while True:
+            request = evaluation.send(answer(request))
+    except StopIteration as decided:
+        decision: T = decided.value
+        return decision
+
+
+def decide(
+    point: DecisionPoint,
+    arrival: Arrival,
+    state: SessionState,
+    answer: Callable[[Request], Answer] = nobody,
+    shared: Shared = NOTHING_SHARED,
+) -> Decision:
+    """The decision on an arrival as a worker makes it. It changes neither `state` nor `shared`; `answer` must
+    not raise."""
+    unread: Callable[[str], Message | Unreadable | None] = lambda _: None  # noqa: E731 - typed for guarded
+    message = guarded(partial(message_of, arrival), unread)
+    if message is None:
+        return point.unread(arrival)
+    if isinstance(message, Unreadable):
+        return point.unreadable(arrival, message)
+    return guarded(
+        lambda: drive(point.evaluate(arrival, message, state, shared), answer),
+        partial(point.fault, arrival, message, state),
+    )
+
+
+def decide_alone(
+    point: DecisionPoint,
+    kind: AnyKind,
+    fields: Mapping[str, Any],
+    at_ms: int,
+    *,
+    number: int = 0,
+    answer: Callable[[Request], Answer] = nobody,
+) -> Decision:
+    """The decision on one input in a new session of its own.
+
+    `fields` are the record by wire names, with a session; `number` is the input's offset.
+    """
+    session_id = str(fields["session_id"])
+    value = json.dumps(fields).encode()
+    arrival = Arrival(kind.topic, 0, number, at_ms, session_id.encode(), value)
+    return decide(point, arrival, SessionState(session_key(session_id)), answer)
+
+
+class Replay:
+    """Sessions in memory over one decision point, with a quarantine and source histories of their own.
+
+    What is learnt of a source is known to the next arrival: there is no other worker to wait for.
+    """
+
+    def __init__(self, point: DecisionPoint, answer: Callable[[Request], Answer] = nobody) -> None:
+        self._point = point
+        self._answer = answer
+        self._sessions: dict[bytes, SessionState] = {}
+        self._histories: dict[SourceName, History] = {}
+        self.book = Book({})
+
+    def take(self, arrival: Arrival) -> Decision:
+        """Decide on the next arrival; its session changes at once. What expired before it comes first."""
+        most = len(self.book) + len(self.book.open)
+        gone = self._point.expire_held(self.book, arrival.timestamp_ms, most)
+        if gone is not None:
+            self.book.apply(gone.book)
+        decision = self._decided(arrival)
+        if gone is not None:
+            decision.records = [*gone.records, *decision.records]
+        return decision
+
+    def session(self, key: bytes) -> SessionState:
+        """The session of this Kafka key as it is now."""
+        return self._sessions.get(KEY_PREFIX + key) or SessionState(KEY_PREFIX + key)
+
+    def _decided(self, arrival: Arrival) -> Decision:
+        key = KEY_PREFIX + (arrival.key or b"")
+        state = self._sessions.get(key) or SessionState(key)
+        decision = decide(self._point, arrival, state, self._answer, Shared(self.book, self._histories))
+        state.apply(decision.transition)
+        if state.gone:
+            self._sessions.pop(key, None)
+        else:
+            self._sessions[key] = state
+        self.book.apply(decision.book)
+        decision.records = [record for record in decision.records if not self._learnt(record)]
+        return decision
+
+    def _learnt(self, record: OutRecord) -> bool:
+        if record.topic != SOURCE_FEEDBACK:
+            return False
+        body = record.body
+        name = SourceName(body["tenant_id"], body["source_id"])
+        known = self._histories.get(name, UNSEEN)
+        self._histories[name] = known.folded(body["type"], body["verdict"])
+        return True

@@ -1,0 +1,74 @@
+"""The hash chain of one partition: it makes ledger records gapless and their order provable.
+
+Seed 002's certificate chain and product.md, "Ledger": `event_hash` is SHA-256 over the RFC 8785 form of the
+whole record without `event_hash`; `prev_hash` is the `event_hash` of the record before, GENESIS in the first.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any
+
+from sluice.core.foundation.canonical import canonical, canonical_alike, in_order
+
+GENESIS = "GENESIS"
+PLACE: tuple[str, ...] = ("decider_version", "partition", "prev_hash", "sequence")
+"""The fields that a record gets when it is linked, except `event_hash`."""
+
+
+class Chain:
+    """The one writer's end of a partition's chain: `sequence` and `head` of the last record linked."""
+
+    __slots__ = ("decider_version", "head", "partition", "sequence")
+
+    def __init__(
+        self, partition: int, sequence: int = 0, head: str = GENESIS, decider_version: str | None = None
+    ) -> None:
+        """`sequence` 0 with head GENESIS is an empty ledger. `decider_version` names the deciding code in
+        each record; with None the records do not name it."""
+        self.decider_version = decider_version
+        self.partition = partition
+        self.sequence = sequence
+        self.head = head
+
+    def link(self, body: dict[str, Any], *, ordered: bool = False, alike: bool = False) -> bytes:
+        """Give `body` its place in the chain and return its wire value; `body` gets these fields too.
+        `ordered` and `alike` as in OutRecord.
+
+        The wire value is the canonical form with `event_hash` appended, so that the record is serialised
+        once. Raises CanonicalError, and then leaves the chain as it was.
+        """
+        if self.decider_version is not None:
+            body["decider_version"] = self.decider_version
+        body["partition"] = self.partition
+        body["sequence"] = self.sequence + 1
+        body["prev_hash"] = self.head
+        if ordered:
+            written = in_order(body)
+        else:
+            written = canonical_alike(body) if alike else canonical(body, finite=True)
+        event_hash = "sha256:" + sha256(written).hexdigest()
+        body["event_hash"] = event_hash
+        self.sequence += 1
+        self.head = event_hash
+        return b'%b,"event_hash":"%b"}' % (written[:-1], event_hash.encode())
+
+
+@dataclass(slots=True)
+class OutRecord:
+    """One ledger record without its place in the chain.
+
+    `topic` is the base name of the output topic, `kind` the record's model ("Verdict", ...), `subject` the
+    Kafka key: the session's id, or the input's coordinates when no session could be read. Records of other
+    topics than the ledger's have no place in the chain. `ordered`: the maker of the body promises that it is
+    in canonical order, with room for the place (sluice/core/foundation/canonical.py, `in_order`); `alike`:
+    that orjson writes its numbers and sorts its keys as RFC 8785 does.
+    """
+
+    topic: str
+    kind: str
+    body: dict[str, Any]
+    subject: str
+    ordered: bool = False
+    alike: bool = False

@@ -1,0 +1,255 @@
+"""The quarantine's events, and reviews of quarantined memories (seed 003, "Quarantine").
+
+A memory enters, and it leaves by a review, by time, or for want of room. A review is signed, bound to the
+content's digest, by a registered reviewer, once.
+
+The content is not in the state: an approval asks for the input that holds it and releases it in the same
+transaction as its own record. While it waits for that, the memory may expire or be evicted, and then has: of
+a review and of time, the one that the partition decides first is the one that happened.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from sluice.core.foundation.chain import OutRecord
+from sluice.core.foundation.clock import rfc3339
+from sluice.core.foundation.refusals import Objection, refused_review
+from sluice.core.foundation.requests import ask_for_input, input_in
+from sluice.core.memory.admitted import Released, admitted
+from sluice.core.registry.review_signing import object_to_signature, signer_fields
+from sluice.core.state.book import Entered, Left
+from sluice.core.state.decision import Decision
+from sluice.core.state.draft import SessionDraft
+from sluice.core.state.expiry import time_records
+from sluice.core.state.held import Held
+from sluice.core.state.history import reviewed as feedback
+from sluice.core.state.session import who
+from sluice_topics.catalog import QUARANTINE
+from sluice_topics.record_reading import Unreadable, read
+from sluice_topics.records import ProposedMemoryWrite
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+    from sluice.core.foundation.arrival import Arrival
+    from sluice.core.foundation.requests import Answer, Request
+    from sluice.core.memory.gate import Judgement
+    from sluice.core.memory.memory_context import WriteContext
+    from sluice.core.policy.policy import PointParts
+    from sluice.core.registry.registry import Registry
+    from sluice.core.state.book import Book, Change
+    from sluice.core.state.decision import Shared
+    from sluice.core.state.session import SessionState
+    from sluice_topics.records import ReviewDecision
+
+EXPIRED = "nobody reviewed it in time"
+EVICTED = "the quarantine was full and this was the oldest of the agent that held the most"
+
+
+def held_of(arrival: Arrival, context: WriteContext, judged: Judgement) -> Held:
+    """The write as the state keeps it. Its time runs from the input's own."""
+    write, policy = context.write, context.bundle.memory
+    return Held(
+        context.memory_id,
+        write.write_id,
+        write.agent_id,
+        write.session_id,
+        context.tenant,
+        write.source.id,
+        context.source_type,
+        context.content_digest,
+        arrival.digest,
+        arrival.topic,
+        arrival.partition,
+        arrival.offset,
+        0 if judged.trust is None else judged.trust.total,
+        policy.trust.write_threshold,
+        context.now_ms,
+        context.now_ms + policy.review_after_ms,
+    )
+
+
+def enter(
+    arrival: Arrival, held: Held, reason: str, book: Book, most: int
+) -> tuple[list[OutRecord], list[Change]]:
+    """The records and changes of a memory that goes into quarantine. While it is full, the agent that holds
+    the most loses its oldest."""
+    evicted = book.crowding(max(0, len(book) + 1 - most))
+    records = [
+        _event("QuarantineEvicted", one, held.entered_ms, arrival, reason=EVICTED, by=held.memory_id)
+        for one in evicted
+    ]
+    after = held.expires_ms - held.entered_ms
+    records.append(
+        _event("QuarantineEntered", held, held.entered_ms, arrival, reason=reason, reviewAfterMs=after)
+    )
+    return records, [*map(Left, evicted), Entered(held)]
+
+
+def expire(held: Held, now_ms: int, arrival: Arrival | None = None) -> tuple[OutRecord, Change]:
+    """A memory whose time is over at `now_ms`; `arrival`: the input that found it so, None for a timer."""
+    return _event("QuarantineExpired", held, now_ms, arrival, reason=EXPIRED), Left(held)
+
+
+def expired(book: Book, now_ms: int, limit: int) -> Decision | None:
+    """What time alone does to a partition's quarantine; None when nothing is due."""
+    due = [expire(one, now_ms) for one in book.due(now_ms, limit)]
+    if not due:
+        return None
+    return Decision(None, [record for record, _ in due], tuple(change for _, change in due))
+
+
+def reviewed(held: Held, arrival: Arrival, review: dict[str, Any], *, approved: bool) -> OutRecord:
+    """`review`: the fields about who answered."""
+    kind = "QuarantineApproved" if approved else "QuarantineRejected"
+    return _event(kind, held, arrival.timestamp_ms, arrival, **review)
+
+
+_SCHEMAS = {
+    "QuarantineEntered": "sluice/quarantine_entered/v1",
+    "QuarantineApproved": "sluice/quarantine_approved/v1",
+    "QuarantineRejected": "sluice/quarantine_rejected/v1",
+    "QuarantineExpired": "sluice/quarantine_expired/v1",
+    "QuarantineEvicted": "sluice/quarantine_evicted/v1",
+}
+
+
+def _event(kind: str, held: Held, now_ms: int, arrival: Arrival | None, **more: Any) -> OutRecord:
+    body = {
+        "schema": _SCHEMAS[kind],
+        **held.fields(),
+        **more,
+        "decided_at": rfc3339(now_ms),
+        "input": None if arrival is None else arrival.coordinates(),
+    }
+    return OutRecord(QUARANTINE, kind, body, held.session_id)
+
+
+ROLE = "reviewer"
+APPROVE = "approve"
+
+
+def evaluate(
+    parts: PointParts, arrival: Arrival, review: ReviewDecision, state: SessionState, shared: Shared
+) -> Generator[Request, Answer, Decision]:
+    """Decide on a review."""
+    draft = SessionDraft(state, parts.limits, arrival.timestamp_ms)
+    held = shared.book.held(review.subject_id)
+    wrong = _wrong(parts.policy.registry, arrival, review, held)
+    if wrong is not None or held is None:
+        return _refused(arrival, review, draft, wrong or _unknown(review))
+    if held.expires_ms <= arrival.timestamp_ms:
+        return _too_late(arrival, review, draft, held)
+    write: ProposedMemoryWrite | None = None
+    if review.decision == APPROVE:
+        answer = yield ask_for_input(held.topic, held.partition, held.offset)
+        if shared.book.held(review.subject_id) is None:
+            return _refused(arrival, review, draft, _unknown(review))
+        write = _content(answer, held)
+        if write is None:
+            gone = Objection(
+                "content_unavailable", "the input that holds the content could not be read again"
+            )
+            return _refused(arrival, review, draft, gone)
+    return _decided(parts.policy.registry, arrival, review, draft, held, write)
+
+
+def _wrong(
+    registry: Registry, arrival: Arrival, review: ReviewDecision, held: Held | None
+) -> Objection | None:
+    if held is None or held.session_id != review.session_id:
+        return _unknown(review)
+    if review.decision == "deny":
+        return Objection("wrong_decision", "a memory is approved or rejected; deny answers an escalation")
+    if review.digest != held.content_digest:
+        return Objection("wrong_digest", "the review is of other content than what is held")
+    frozen = registry.freezes_of(held.tenant, held.agent_id, held.session_id)
+    if frozen and review.decision == APPROVE:
+        return Objection("frozen", f"frozen_{frozen[0].subject}: {frozen[0].reason}")
+    return _wrong_signer(registry, arrival, review, held)
+
+
+def _wrong_signer(
+    registry: Registry, arrival: Arrival, review: ReviewDecision, held: Held
+) -> Objection | None:
+    approver = registry.approvers.get(review.approver_id)
+    if (
+        approver is None
+        or ROLE not in approver.roles
+        or not approver.acts_for(held.tenant, arrival.timestamp_ms)
+    ):
+        return Objection("not_a_reviewer", f"no reviewer of this tenant in force: {review.approver_id}")
+    agent = registry.agents.get(held.agent_id)
+    owner = None if agent is None else agent.owner
+    if review.approver_id in (held.agent_id, held.source_id, owner):
+        return Objection("own_memory", "neither who wrote a memory nor the agent's owner reviews it")
+    within = held.tenant, ROLE
+    return object_to_signature(registry, review, approver, within, arrival.timestamp_ms)
+
+
+def _unknown(review: ReviewDecision) -> Objection:
+    return Objection("unknown_subject", f"nothing of this session waits under {review.subject_id}")
+
+
+def _content(answer: Answer, held: Held) -> ProposedMemoryWrite | None:
+    """The write that is held, from the bytes at its coordinates; None when they are not what was held."""
+    value = input_in(answer, held.input_digest)
+    write = None if value is None else read(ProposedMemoryWrite, value)
+    return None if isinstance(write, Unreadable) else write
+
+
+def _refused(arrival: Arrival, review: ReviewDecision, draft: SessionDraft, why: Objection) -> Decision:
+    records = [*time_records(draft), refused_review(arrival, review, why)]
+    return Decision(None if draft.state.gone else draft.transition(), records)
+
+
+def _too_late(arrival: Arrival, review: ReviewDecision, draft: SessionDraft, held: Held) -> Decision:
+    """The input's own time is past the memory's: it finds it expired, timer or not."""
+    event, change = expire(held, arrival.timestamp_ms, arrival)
+    decision = _refused(arrival, review, draft, Objection("expired", "the memory expired before the review"))
+    decision.records.insert(-1, event)
+    decision.book = (change,)
+    return decision
+
+
+def _decided(
+    registry: Registry,
+    arrival: Arrival,
+    review: ReviewDecision,
+    draft: SessionDraft,
+    held: Held,
+    write: ProposedMemoryWrite | None,
+) -> Decision:
+    """`write`: what to release; None for a rejection."""
+    told = signer_fields(registry, review)
+    now = arrival.timestamp_ms
+    records = [*time_records(draft), reviewed(held, arrival, told, approved=write is not None)]
+    if write is not None:
+        records.append(admitted(write, _released(held), now, review.approver_id))
+    records.append(feedback(held, approved=write is not None, now_ms=now))
+    _remember(draft, held, approved=write is not None)
+    return Decision(None if draft.state.gone else draft.transition(), records, (Left(held),))
+
+
+def _released(held: Held) -> Released:
+    coordinates = {
+        "topic": held.topic,
+        "partition": held.partition,
+        "offset": held.offset,
+        "timestamp": held.entered_ms,
+        "digest": held.input_digest,
+    }
+    return Released(
+        held.memory_id, held.tenant, held.source_type, held.content_digest, held.trust, coordinates
+    )
+
+
+def _remember(draft: SessionDraft, held: Held, *, approved: bool) -> None:
+    """What a person said goes for memories derived from it: at least the write threshold, or nothing."""
+    owner = who(held.tenant, held.agent_id)
+    known = draft.write(owner, held.write_id)
+    if known is None or known.offset != held.offset:
+        return
+    trust = max(held.trust, held.threshold) if approved else 0
+    draft.remember_write(owner, held.write_id, known._replace(trust=trust))

@@ -1,0 +1,213 @@
+"""The trust score of a memory write and where it leads (seed 003; product.md, "Memory writes").
+
+The dimensions alone allowed a user's write with one injection hit (.705) and hardly ever rejected a fresh
+source, so what must not pass is a cap on the total: no source and no history outweighs it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Mapping
+
+    from sluice.core.content.findings import ContentInspection, Finding
+    from sluice.core.policy.memory_policy import (
+        AlignmentPolicy,
+        CoherencePolicy,
+        ConsistencyPolicy,
+        TrustPolicy,
+    )
+    from sluice.core.state.history import History
+
+
+def reliability(policy: TrustPolicy, source_type: str, history: History, *, mismatch: bool) -> float:
+    """Of a source: its type's base, moved by reviews, less what claiming another type costs.
+
+    One of the four dimensions of the trust score, each 0..1 (seed 003, "Trust Scorer").
+    """
+    base: float = getattr(policy.bases, source_type)
+    loss = policy.history.type_mismatch if mismatch else 0.0
+    return within(_reviewed(policy, base, history.positive, history.negative) - loss)
+
+
+def _reviewed(policy: TrustPolicy, base: float, positive: int, negative: int) -> float:
+    numbers = policy.history
+    reviews = positive + negative
+    if reviews < max(1, numbers.min_reviews):
+        return base
+    counted = min(reviews, policy.history_window)
+    approved = positive / reviews * counted
+    share = (approved + numbers.prior_positive) / (counted + numbers.prior_reviews)
+    weight = min(numbers.weight_cap, counted / (counted + numbers.half_weight_at))
+    moved = share * weight + base * (1 - weight)
+    return moved if positive >= numbers.positives_to_raise else min(moved, base)
+
+
+def consistency(
+    policy: ConsistencyPolicy, inspection: ContentInspection, findings: Iterable[Finding]
+) -> float:
+    """Of the content: 1 less what its findings and its form cost. A pattern found twice is one hit."""
+    found = tuple(findings)
+    loss = policy.injection.loss(_hits(found, policy.injection_kinds))
+    loss += policy.manipulation.loss(_hits(found, policy.manipulation_kinds))
+    if inspection.removed_share > policy.removed.share:
+        loss += policy.removed.loss
+    if inspection.characters > policy.long.characters:
+        loss += policy.long.loss
+    if inspection.special_share > policy.special.share:
+        loss += policy.special.loss
+    return within(1 - loss)
+
+
+def coherence(policy: CoherencePolicy, since_last_ms: int | None) -> float:
+    """Of the time since the source's last write, ms; None: there is none."""
+    hasty = since_last_ms is not None and since_last_ms <= policy.within_ms
+    return within(policy.base - (policy.loss if hasty else 0))
+
+
+def alignment(policy: AlignmentPolicy, findings: Iterable[Finding]) -> float:
+    """With what the agent was told: less for content that gives it another identity or another goal."""
+    found = tuple(findings)
+    loss = policy.identity if _hits(found, policy.identity_kinds) else 0.0
+    loss += policy.goal if _hits(found, policy.goal_kinds) else 0.0
+    return within(policy.base - loss)
+
+
+def within(value: float) -> float:
+    """The value, or the nearer end of 0..1."""
+    return min(1.0, max(0.0, value))
+
+
+def _hits(findings: Iterable[Finding], kinds: Collection[str]) -> int:
+    return len({one.id for one in findings if one.kind in kinds})
+
+
+Action = Literal["allow", "quarantine", "reject"]
+Cap = tuple[float, str]
+DIGITS = 6
+"""Decimals of every number of a score: enough for any table, few enough to be the same on every machine."""
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What a score follows from.
+
+    `source_type`: the type that counts, `mismatch` whether the write claims another; `since_last_ms`: since
+    the source's last write; `parents`: the trust of each memory that this one derives from, None for one that
+    nobody knows and negative for one that nobody scored; `ceiling`: the most that `ceiling_by` leaves;
+    `extra_findings`: those beside the inspection of the content; `inconclusive`: what beside it could not be
+    judged to its end.
+    """
+
+    source_type: str
+    history: History
+    mismatch: bool
+    since_last_ms: int | None
+    inspection: ContentInspection
+    extra_findings: tuple[Finding, ...] = ()
+    parents: tuple[float | None, ...] = ()
+    ceiling: float | None = None
+    ceiling_by: str = ""
+    inconclusive: tuple[str, ...] = ()
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """All of them, framed ones too."""
+        return self.inspection.findings + self.extra_findings
+
+
+@dataclass(frozen=True, slots=True)
+class Trust:
+    """`uncapped`: the weighted dimensions (by wire name); `total`: that under every cap (value, by whom).
+
+    Each 0..1, of 6 decimals, a whole number as an int, as RFC 8785 writes it; the lowest cap comes first.
+    Both are -1 where the gate is switched off.
+    """
+
+    total: float
+    uncapped: float
+    dimensions: Mapping[str, float]
+    caps: tuple[Cap, ...]
+
+
+def score(policy: TrustPolicy, facts: Facts) -> Trust:
+    """The trust in a write. What is framed (quoted, reported, taught) is listed and costs nothing."""
+    telling = _telling(policy, facts)
+    exact = {
+        "sourceReliability": reliability(policy, facts.source_type, facts.history, mismatch=facts.mismatch),
+        "contentConsistency": consistency(policy.consistency, facts.inspection, telling),
+        "temporalCoherence": coherence(policy.coherence, facts.since_last_ms),
+        "instructionAlignment": alignment(policy.alignment, telling),
+    }
+    weights = policy.weights.by_dimension
+    uncapped = within(sum(value * weights[name] for name, value in exact.items()))
+    caps = tuple(sorted({(_written(within(value)), by) for value, by in _caps(policy, facts)}))
+    total = min([uncapped, *(value for value, _ in caps)])
+    dimensions = {name: _written(value) for name, value in exact.items()}
+    return Trust(_written(total), _written(uncapped), dimensions, caps)
+
+
+def route(policy: TrustPolicy, trust: Trust) -> Action:
+    """Where the total leads (seed 003, "3-Tier Routing")."""
+    return _leads_to(policy, trust.total)
+
+
+def reason(policy: TrustPolicy, trust: Trust) -> str:
+    """What decided: "trusted", the lowest cap if it suffices for it, or the dimension that cost most."""
+    action = route(policy, trust)
+    if action == "allow":
+        return "trusted"
+    if trust.caps and _leads_to(policy, trust.caps[0][0]) == action:
+        return trust.caps[0][1]
+    weights = policy.weights.by_dimension
+    costs = {name: (1 - value) * weights[name] for name, value in trust.dimensions.items()}
+    return f"low_trust: {max(costs, key=lambda name: costs[name])}"
+
+
+def _telling(policy: TrustPolicy, facts: Facts) -> tuple[Finding, ...]:
+    """What counts as hits: what is not framed, and hints only where several different ones come together."""
+    unframed = [one for one in facts.findings if not one.framed]
+    hints = {one.id for one in unframed if one.weight == "weak"}
+    alone = len(hints) < policy.hints_that_count
+    return tuple(one for one in unframed if one.weight != "weak" or not alone)
+
+
+def _leads_to(policy: TrustPolicy, total: float) -> Action:
+    if total >= policy.write_threshold:
+        return "allow"
+    return "quarantine" if total >= policy.quarantine_threshold else "reject"
+
+
+def _caps(policy: TrustPolicy, facts: Facts) -> Iterator[Cap]:
+    below = policy.caps
+    for finding in facts.findings:
+        if finding.weight == "definite" and not finding.framed:
+            yield policy.quarantine_threshold - below.definite, f"finding: {finding.named}"
+        elif finding.weight == "strong" and not finding.framed:
+            yield policy.write_threshold - below.strong, f"finding: {finding.named}"
+    if facts.inspection.characters > policy.max_characters:
+        yield (
+            policy.quarantine_threshold - below.definite,
+            f"too_long: over {policy.max_characters} characters",
+        )
+    content = facts.inspection.inconclusive
+    for what in facts.inconclusive if content is None else (*facts.inconclusive, content):
+        yield policy.write_threshold - below.inconclusive, f"inconclusive: {what}"
+    yield from _parent_caps(policy, facts.parents)
+    if facts.ceiling is not None:
+        yield facts.ceiling, facts.ceiling_by
+
+
+def _parent_caps(policy: TrustPolicy, parents: tuple[float | None, ...]) -> Iterator[Cap]:
+    known = [trust for trust in parents if trust is not None and trust >= 0]
+    if known:
+        yield min(known), "parent_trust"
+    if len(known) < len(parents):
+        yield policy.write_threshold - policy.caps.unknown_parent, "unknown_parent"
+
+
+def _written(value: float) -> float:
+    number = round(value, DIGITS)
+    return int(number) if number == int(number) else number

@@ -1,0 +1,123 @@
+"""The registry: all known agents, tools, tenants and other entries, loaded together, each with its hash.
+
+File: {"entries": [{"kind", "id", "revision", "spec"}]}. For one kind and id the highest revision counts; of a
+fact all revisions count, each for its time. A repeated revision is refused.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from sluice.core.registry.quality_entries import found_bad
+
+if TYPE_CHECKING:
+    from sluice.core.registry.agent_grants import AgentGrant
+    from sluice.core.registry.agent_keys import Delegate
+    from sluice.core.registry.approvers import Approver
+    from sluice.core.registry.facts import Fact
+    from sluice.core.registry.model_proofs import ModelProof
+    from sluice.core.registry.quality_entries import Known, KnownBad, Provenance, QualityOverrideEntry
+    from sluice.core.registry.registry_entries import (
+        Agent,
+        EnforcementPoint,
+        Freeze,
+        Org,
+        Source,
+        Tool,
+    )
+
+
+class Registry:
+    """All entries in force, by kind and id; a source by its tenant and its own id, overrides by tenant and
+    item, grants by tenant, agent and tool.
+
+    Recorded provenance is kept by tenant and the URI's normal form, known bad entries by tenant, subject and
+    value. Of several entries with the same name the first by its key counts, in whatever order they came.
+    """
+
+    def __init__(self) -> None:
+        self.agents: dict[str, Agent] = {}
+        self.tools: dict[str, Tool] = {}
+        self.orgs: dict[str, Org] = {}
+        self.enforcement_points: dict[str, EnforcementPoint] = {}
+        self.delegates: dict[str, Delegate] = {}
+        self.freezes: dict[tuple[str, str], list[Freeze]] = {}
+        self.facts: dict[str, list[Fact]] = {}
+        self.sources: dict[tuple[str, str], Source] = {}
+        self.provenance: dict[tuple[str, str], Provenance] = {}
+        self.known_bad: Known = {}
+        self.overrides: dict[tuple[str, str], list[QualityOverrideEntry]] = {}
+        self.agent_grants: dict[tuple[str, str, str], list[AgentGrant]] = {}
+        self.model_proofs: dict[str, ModelProof] = {}
+        self.approvers: dict[str, Approver] = {}
+
+    def freezes_of(self, tenant: str, agent_id: str, session_id: str) -> tuple[Freeze, ...]:
+        """The active freezes of agent, tenant and session: the tenant's first, those of one subject by their
+        keys."""
+        if not self.freezes:
+            return ()
+        subjects = (("tenant", tenant), ("agent", agent_id), ("session", session_id))
+        return tuple(one for subject in subjects for one in self.freezes.get(subject, ()))
+
+    def known_bad_of(
+        self, tenant: str, item_id: str | None, provenance_uri: Any, body_digest: str | None
+    ) -> tuple[KnownBad, ...]:
+        """The active entry that decides on an item, at most one: of the entries of its tenant and of all
+        tenants on its id, its content, its source or a place above that source, the first by its key."""
+        if not self.known_bad:
+            return ()
+        return found_bad(self.known_bad, tenant, item_id, provenance_uri, body_digest)
+
+    def signing_agent(self, name: str) -> Agent | None:
+        """The agent of this name, if its inputs need a signature."""
+        agent = self.agents.get(name)
+        return None if agent is None or agent.keys is None else agent
+
+    def delegates_of(self, tenant: str) -> tuple[Delegate, ...]:
+        """The delegates that may sign for the agents of a tenant."""
+        return tuple(one for one in self.delegates.values() if one.agents and tenant in one.tenants)
+
+    def reporter_tenant(self, reporter: str) -> str | None:
+        """The tenant of an enforcement point or agent; None for an id that is neither."""
+        known = self.enforcement_points.get(reporter) or self.agents.get(reporter)
+        return None if known is None else known.tenant
+
+
+def link_violations(registry: Registry, parent_id: str, child_id: str) -> list[str]:
+    """The reasons why the first agent may not delegate to the second, each "code: text"; empty if it may."""
+    if parent_id == child_id:
+        return [f"self_delegation: {parent_id}"]
+    parent, child = registry.agents.get(parent_id), registry.agents.get(child_id)
+    if parent is None or child is None:
+        return [f"unknown_agent: {name}" for name in (parent_id, child_id) if name not in registry.agents]
+    if parent.tenant != child.tenant:
+        return [f"other_tenant: {parent.id} and {child.id} are of different tenants"]
+    return _list_violations(parent, child) + _authority_violations(parent, child)
+
+
+def _list_violations(parent: Agent, child: Agent) -> list[str]:
+    found = []
+    if child.id not in parent.delegates_to:
+        found.append(f"not_in_delegates_to: {parent.id} may not delegate to {child.id}")
+    if parent.id not in child.callers:
+        found.append(f"not_in_callers: {child.id} may not be called by {parent.id}")
+    return found
+
+
+def _authority_violations(parent: Agent, child: Agent) -> list[str]:
+    found = []
+    if child.tier > parent.tier:
+        found.append(f"wider_tier: {child.id} has {child.tier}, {parent.id} has {parent.tier}")
+    wider = _wider_tool(parent, child)
+    if wider is not None:
+        found.append(f"wider_tools: {child.id} may use {wider}, {parent.id} may not")
+    return found
+
+
+def _wider_tool(parent: Agent, child: Agent) -> str | None:
+    """The first tool by name that only the child may use; a null list grants every registered tool."""
+    if parent.tools is None:
+        return None
+    if child.tools is None:
+        return "every registered tool"
+    return min(child.tools - parent.tools, default=None)

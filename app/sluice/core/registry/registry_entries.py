@@ -1,0 +1,273 @@
+"""Registry entries: the `spec` of each kind as written, and the entry as the gates use it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+
+from pydantic import Field, field_validator, model_validator
+
+from sluice.core.foundation.strict import StrictModel
+from sluice.core.registry.agent_keys import AgentKey, AgentKeyList, WindowSeconds  # noqa: TC001 - the same
+from sluice.core.text.expression_sets import PatternSet, target_set
+from sluice_topics.records.base import Enforcement, Tier  # noqa: TC001 - pydantic reads the annotations
+from sluice_topics.records.inputs import ActionType  # noqa: TC001 - the same
+from sluice_topics.records.memory import SourceType  # noqa: TC001 - the same
+from sluice_topics.records.retrievals import AutonomyTier  # noqa: TC001 - the same
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+Name = Annotated[str, Field(min_length=1, max_length=256)]
+PublishedKind = Literal[
+    "agent", "tool", "org", "freeze", "enforcement_point", "delegate", "fact", "source", "provenance",
+    "known_bad", "quality_override", "agent_grant", "model_proof",
+]  # fmt: skip
+"""Entries that an approver may sign; only a root key signs approvers' entries."""
+SignedKind = Literal["bundle", "quality_bundle", PublishedKind]
+Kind = Literal[PublishedKind, "approver"]
+Subject = Literal["tenant", "agent", "session"]
+MAX_STARS, SHORTEST_REASON = 2, 10
+MAX_TARGETS = 512
+"""Forbidden targets of one tenant: as many as one automaton takes, and 3 s to compile."""
+
+
+class EntryFile(StrictModel):
+    """One entry's frame."""
+
+    kind: Kind
+    id: Name
+    revision: Annotated[int, Field(ge=1, le=2**53 - 1)]
+    spec: dict[str, Any]
+
+
+class RegistryFile(StrictModel):
+    """The file's frame."""
+
+    entries: list[EntryFile]
+
+
+class OfTenant(StrictModel):
+    """What one tenant has."""
+
+    tenant_id: Name
+
+    @field_validator("tenant_id")
+    @classmethod
+    def _not_reserved(cls, value: str) -> str:
+        if value == UNREGISTERED:
+            raise ValueError(f"{UNREGISTERED!r} is the name of the account of unregistered agents")
+        return value
+
+
+MOST_CONSTRAINTS = 16
+ConstraintText = Annotated[str, Field(min_length=1, max_length=240)]
+
+
+class AgentSpec(OfTenant):
+    """`tools` null grants every registered tool. `policy_bundle_id` binds the agent to a bundle; null means
+    the installation's default, and a caller may name another. `owner`: the id of the approver who answers for
+    the agent, and so may not approve what it wants. With `keys` only inputs count that one of them signed
+    within `signature_window_s` (docs/clients.md).
+
+    `delegates_to` are the agents to which it may delegate, `callers` the agents that may delegate to it: both
+    lists must agree (seed 001, Gate 2B). A null `autonomy_tier` counts as high_privilege; with null
+    `content_classes` it may read items of every class (seed 004).
+
+    `system_prompt`: what the agent was told, from which a model extracts the constraints that the gate
+    `causal` judges by. `constraints` count in place of extracted ones, one sentence each; an empty list:
+    there are none.
+    """
+
+    tier: Tier
+    tools: list[Name] | None = None
+    policy_bundle_id: Name | None = None
+    delegates_to: list[Name] = Field(default_factory=list)
+    callers: list[Name] = Field(default_factory=list)
+    autonomy_tier: AutonomyTier | None = None
+    content_classes: list[Name] | None = None
+    owner: Name | None = None
+    keys: AgentKeyList | None = None
+    signature_window_s: WindowSeconds = 300
+    system_prompt: Annotated[str, Field(min_length=1, max_length=65_536)] | None = None
+    constraints: Annotated[list[ConstraintText], Field(max_length=MOST_CONSTRAINTS)] | None = None
+
+
+class ToolSpec(StrictModel):
+    """A tool's settings. They take precedence over the bundle's tables; a caller's claim only makes them
+    stricter.
+
+    `trusts_row_claims`: the caller's `rows_affected` counts as given, also below the upper bound of the
+    action type. It is for tools whose gateway counts the rows before it proposes the action.
+
+    `returns_untrusted`: what the tool returns is content of strangers (web pages, a mailbox, an issue
+    tracker), so an action with it counts as external content that the session has read.
+    """
+
+    tier: Tier | None = None
+    action_type: ActionType | None = None
+    reversible: bool | None = None
+    trusts_row_claims: bool = False
+    returns_untrusted: bool = False
+
+
+class OrgSpec(StrictModel):
+    """A tenant's settings; the entry's id is the tenant's. A null threshold takes the bundle's,
+    a null `quality_bundle_id` the installation's default.
+
+    A target may have at most two stars: each one multiplies the automaton's states, and four took seconds.
+    """
+
+    enforcement: Enforcement = "enforce"
+    forbidden_targets: list[Annotated[str, Field(pattern=r"[^*\s]", max_length=1024)]] = Field(
+        default_factory=list, max_length=MAX_TARGETS
+    )
+    irreversible_row_threshold: Annotated[int, Field(ge=0, le=2**53 - 1)] | None = None
+    quality_bundle_id: Name | None = None
+
+    @field_validator("forbidden_targets")
+    @classmethod
+    def _few_stars(cls, value: list[str]) -> list[str]:
+        for target in value:
+            if len(re.findall(r"\*+", target)) > MAX_STARS:
+                raise ValueError(f"more than {MAX_STARS} stars in {target!r}")
+        return value
+
+
+class FreezeSpec(StrictModel):
+    """A freeze is lifted by a newer revision with `active` false."""
+
+    subject: Subject
+    subject_id: Name
+    reason: Name
+    active: bool = True
+
+
+class EnforcementPointSpec(OfTenant):
+    """`public_key`: the 32 raw bytes of an Ed25519 key, base64."""
+
+    public_key: str
+
+
+class SourceSpec(OfTenant):
+    """A source of a tenant's memories; the entry's id is "tenant_id/source_id", so a source has only one
+    entry. A `type` takes precedence over the claimed type and the first one seen.
+
+    `quality_exempt`: its writes need no quality metadata, for this `reason`; their content is still judged.
+    `public_key` verifies what the source asserts about its content (seed 004, "signed source identifier");
+    the 32 raw bytes of an Ed25519 key, base64.
+    """
+
+    tenant_id: Annotated[Name, Field(pattern=r"^[^/]+$")]
+    source_id: Name
+    type: SourceType | None = None
+    quality_exempt: bool = False
+    reason: Annotated[str, Field(max_length=1024)] | None = None
+    public_key: str | None = None
+
+    @model_validator(mode="after")
+    def _justified(self) -> Self:
+        if self.quality_exempt and len((self.reason or "").strip()) < SHORTEST_REASON:
+            raise ValueError(f"an exemption needs a reason of at least {SHORTEST_REASON} characters")
+        return self
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """`key` is "kind/id@revision", `hash` covers the canonical form of the whole entry."""
+
+    id: str
+    key: str
+    hash: str
+
+
+def hashes_of(*entries: Entry | None) -> dict[str, str]:
+    """ "kind/id@revision" to hash of the entries that are not None: a decision records them as its
+    evidence."""
+    return {entry.key: entry.hash for entry in entries if entry is not None and entry.key}
+
+
+@dataclass(frozen=True, slots=True)
+class Agent(Entry):
+    """A registered agent. None: every registered tool, every class; for `keys`: it does not sign."""
+
+    tenant: str
+    tier: str
+    tools: frozenset[str] | None
+    policy_bundle_id: str | None
+    delegates_to: frozenset[str] = frozenset()
+    callers: frozenset[str] = frozenset()
+    autonomy_tier: AutonomyTier | None = None
+    content_classes: frozenset[str] | None = None
+    owner: str | None = None
+    keys: tuple[AgentKey, ...] | None = None
+    signature_window_ms: int = 0
+    system_prompt: str | None = None
+    constraints: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Tool(Entry):
+    """A registered tool; None for fields that its entry leaves out."""
+
+    tier: str | None
+    action_type: str | None
+    reversible: bool | None
+    trusts_row_claims: bool = False
+    returns_untrusted: bool = False
+
+
+def reads_untrusted(tool: Tool | None) -> str | None:
+    """The tool's id, where what it returns is content of strangers."""
+    return tool.id if tool is not None and tool.returns_untrusted else None
+
+
+@dataclass(frozen=True, slots=True)
+class Org(Entry):
+    """A tenant's settings. `key` is empty for a tenant without an entry."""
+
+    enforcement: Enforcement
+    forbidden: PatternSet[str]
+    irreversible_row_threshold: int | None
+    quality_bundle_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Freeze(Entry):
+    """An active freeze."""
+
+    subject: Subject
+    subject_id: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class EnforcementPoint(Entry):
+    """A registered program whose signature may lower a total."""
+
+    tenant: str
+    public_key: Ed25519PublicKey
+
+
+STRANGERS = frozenset(("external", "plugin"))
+"""Sources whose content nobody of the tenant wrote."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source(Entry):
+    """A registered source of memories and items. `type` None: the entry does not fix it. `reason` is the
+    exemption's. `public_key` None: its assertions cannot be verified."""
+
+    tenant: str
+    source_id: str
+    type: SourceType | None
+    quality_exempt: bool
+    reason: str | None
+    public_key: Ed25519PublicKey | None = None
+
+
+NO_ORG = Org("", "", "", "enforce", target_set([]), None)
+UNREGISTERED = "unregistered"
+"""The tenant of actions of unregistered agents, and of counts without room elsewhere; no registry may have a
+tenant of this name."""

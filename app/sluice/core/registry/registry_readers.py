@@ -1,0 +1,263 @@
+"""Each kind of entry: the model of its `spec` and the function that puts it into the registry."""
+
+from __future__ import annotations
+
+from bisect import insort
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+from sluice.core.foundation.clock import milliseconds_of
+from sluice.core.foundation.strict import StrictModel
+from sluice.core.registry.agent_grants import AgentGrant, AgentGrantSpec
+from sluice.core.registry.agent_keys import AgentKey, Delegate, DelegateSpec
+from sluice.core.registry.approvers import Approver, ApproverSpec
+from sluice.core.registry.facts import Fact, FactSpec
+from sluice.core.registry.keys import PublicKey
+from sluice.core.registry.model_proofs import ModelProof, ModelProofSpec
+from sluice.core.registry.quality_entries import (
+    KnownBad,
+    KnownBadSpec,
+    Provenance,
+    ProvenanceSpec,
+    QualityOverrideEntry,
+    QualityOverrideSpec,
+    names_of,
+    provenance_id,
+)
+from sluice.core.registry.registry_entries import (
+    Agent,
+    AgentSpec,
+    EnforcementPoint,
+    EnforcementPointSpec,
+    Entry,
+    Freeze,
+    FreezeSpec,
+    Org,
+    OrgSpec,
+    Source,
+    SourceSpec,
+    Tool,
+    ToolSpec,
+)
+from sluice.core.text.expression_sets import target_set
+from sluice.core.text.places import normal_uri, place_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from sluice.core.registry.agent_keys import AgentKeySpec
+    from sluice.core.registry.registry import Registry
+    from sluice.core.registry.registry_entries import Kind
+
+Base = tuple[str, str, str]
+"""Id, key and hash of an entry."""
+Keyed = TypeVar("Keyed", bound=Entry)
+Called = TypeVar("Called", bound=Hashable)
+Spec = TypeVar("Spec", bound=StrictModel)
+
+
+class WrongIdError(Exception):
+    """An entry whose id does not match its fields."""
+
+
+def _agent(registry: Registry, base: Base, agent: AgentSpec) -> None:
+    tools = None if agent.tools is None else frozenset(agent.tools)
+    registry.agents[base[0]] = Agent(
+        *base,
+        agent.tenant_id,
+        agent.tier,
+        tools,
+        agent.policy_bundle_id,
+        frozenset(agent.delegates_to),
+        frozenset(agent.callers),
+        agent.autonomy_tier,
+        None if agent.content_classes is None else frozenset(agent.content_classes),
+        agent.owner,
+        None if agent.keys is None else tuple(map(_agent_key, agent.keys)),
+        agent.signature_window_s * 1000,
+        agent.system_prompt,
+        None if agent.constraints is None else tuple(agent.constraints),
+    )
+
+
+def _agent_key(key: AgentKeySpec) -> AgentKey:
+    public = PublicKey.from_text(key.public_key)
+    moments = (key.valid_from, key.valid_until, key.revoked_at)
+    bounds = (None if moment is None else milliseconds_of(moment) for moment in moments)
+    return AgentKey(public.keyid, Ed25519PublicKey.from_public_bytes(public.raw), *bounds)
+
+
+def _tool(registry: Registry, base: Base, tool: ToolSpec) -> None:
+    registry.tools[base[0]] = Tool(
+        *base,
+        tool.tier,
+        tool.action_type,
+        tool.reversible,
+        tool.trusts_row_claims,
+        tool.returns_untrusted,
+    )
+
+
+def _org(registry: Registry, base: Base, org: OrgSpec) -> None:
+    targets = target_set(org.forbidden_targets)
+    registry.orgs[base[0]] = Org(
+        *base, org.enforcement, targets, org.irreversible_row_threshold, org.quality_bundle_id
+    )
+
+
+def _freeze(registry: Registry, base: Base, freeze: FreezeSpec) -> None:
+    if freeze.active:
+        entry = Freeze(*base, freeze.subject, freeze.subject_id, freeze.reason)
+        put_together(registry.freezes, (freeze.subject, freeze.subject_id), [entry])
+
+
+def _enforcement_point(registry: Registry, base: Base, point: EnforcementPointSpec) -> None:
+    registry.enforcement_points[base[0]] = EnforcementPoint(*base, point.tenant_id, _key(point.public_key))
+
+
+def _delegate(registry: Registry, base: Base, delegate: DelegateSpec) -> None:
+    keys = tuple(map(_agent_key, delegate.keys))
+    registry.delegates[base[0]] = Delegate(
+        *base, frozenset(delegate.tenants), keys, delegate.agents, frozenset(delegate.roles)
+    )
+
+
+def _approver(registry: Registry, base: Base, approver: ApproverSpec) -> None:
+    until = None if approver.valid_until is None else milliseconds_of(approver.valid_until)
+    signs, roles = frozenset(approver.signs), frozenset(approver.roles)
+    tenants = None if approver.tenants is None else frozenset(approver.tenants)
+    tools = None if approver.tools is None else frozenset(approver.tools)
+    registry.approvers[base[0]] = Approver(
+        *base,
+        _key(approver.public_key),
+        signs,
+        roles,
+        until,
+        approver.active,
+        tenants,
+        tools,
+        frozenset(approver.groups),
+    )
+
+
+def _source(registry: Registry, base: Base, source: SourceSpec) -> None:
+    _follows(base, f"{source.tenant_id}/{source.source_id}", "source")
+    registry.sources[(source.tenant_id, source.source_id)] = Source(
+        *base,
+        source.tenant_id,
+        source.source_id,
+        source.type,
+        source.quality_exempt,
+        source.reason,
+        None if source.public_key is None else _key(source.public_key),
+    )
+
+
+def _provenance(registry: Registry, base: Base, known: ProvenanceSpec) -> None:
+    _follows(base, provenance_id(known.tenant_id, known.uri), "reference")
+    entry = Provenance(*base, known.tenant_id, known.uri, known.hash)
+    keep_first(registry.provenance, (known.tenant_id, normal_uri(known.uri)), entry)
+
+
+def _known_bad(registry: Registry, base: Base, bad: KnownBadSpec) -> None:
+    if bad.active:
+        value = (place_of(bad.value) or bad.value) if bad.subject == "source" else bad.value
+        entry = KnownBad(*base, bad.tenant_id, bad.subject, value, bad.reason)
+        for name in names_of(entry):
+            keep_first(registry.known_bad, name, entry)
+
+
+def _quality_override(registry: Registry, base: Base, said: QualityOverrideSpec) -> None:
+    if said.active:
+        entry = QualityOverrideEntry(
+            *base,
+            tenant=said.tenant_id,
+            item_id=said.item_id,
+            agent_id=said.agent_id,
+            session_id=said.session_id,
+            body_digest=said.body_digest,
+            approver_id=said.approver_id,
+            expires_at=said.expires_at,
+            expires_ms=milliseconds_of(said.expires_at),
+            justification=said.justification,
+        )
+        put_together(registry.overrides, (said.tenant_id, said.item_id), [entry])
+
+
+def _agent_grant(registry: Registry, base: Base, said: AgentGrantSpec) -> None:
+    if said.active:
+        until_ms = milliseconds_of(said.expires_at)
+        scope = (said.tenant_id, said.agent_id, said.tool)
+        grant = AgentGrant(*base, *scope, said.when, said.uses, until_ms, said.approver_id)
+        put_together(registry.agent_grants, scope, [grant])
+
+
+def _model_proof(registry: Registry, base: Base, said: ModelProofSpec) -> None:
+    if said.active:
+        proof = ModelProof(*base, said.golden, said.prompts, said.agreement, said.p99_ms)
+        registry.model_proofs[base[0]] = proof
+
+
+def _fact(registry: Registry, base: Base, fact: FactSpec) -> None:
+    until = None if fact.valid_to is None else milliseconds_of(fact.valid_to)
+    known = Fact(*base, fact.value, milliseconds_of(fact.valid_from), until, fact.tenant_id)
+    registry.facts.setdefault(base[0], []).append(known)
+
+
+def put_together(table: dict[Called, list[Keyed]], name: Called, entries: Iterable[Keyed]) -> None:
+    """Add entries of one name; they are kept in the order of their keys, in whatever order they came."""
+    together = table.setdefault(name, [])
+    for entry in entries:
+        insort(together, entry, key=lambda one: one.key)
+
+
+def keep_first(table: dict[Called, Keyed], name: Called, entry: Keyed) -> None:
+    """Add an entry to a table with one entry per name; the first by its key stays, in whatever order they
+    came."""
+    there = table.get(name)
+    if there is None or entry.key < there.key:
+        table[name] = entry
+
+
+def _follows(base: Base, from_spec: str, what: str) -> None:
+    if base[0] != from_spec:
+        raise WrongIdError(f"the id of this {what}'s entry is {from_spec}")
+
+
+def _key(public_key: str) -> Ed25519PublicKey:
+    return Ed25519PublicKey.from_public_bytes(PublicKey.from_text(public_key).raw)
+
+
+@dataclass(frozen=True, slots=True)
+class EntryKind(Generic[Spec]):
+    """One kind of entry: the model of its `spec`, and how it is put into the registry."""
+
+    spec: type[Spec]
+    put: Callable[[Registry, Base, Spec], None]
+
+    def read(self, registry: Registry, base: Base, written: dict[str, Any]) -> None:
+        """Put an entry into the registry. Raises ValidationError, WrongIdError, PatternError and
+        UnusableKeyError."""
+        self.put(registry, base, self.spec.model_validate(written))
+
+
+KINDS: dict[Kind, EntryKind[Any]] = {
+    "agent": EntryKind(AgentSpec, _agent),
+    "tool": EntryKind(ToolSpec, _tool),
+    "org": EntryKind(OrgSpec, _org),
+    "freeze": EntryKind(FreezeSpec, _freeze),
+    "enforcement_point": EntryKind(EnforcementPointSpec, _enforcement_point),
+    "delegate": EntryKind(DelegateSpec, _delegate),
+    "fact": EntryKind(FactSpec, _fact),
+    "source": EntryKind(SourceSpec, _source),
+    "provenance": EntryKind(ProvenanceSpec, _provenance),
+    "known_bad": EntryKind(KnownBadSpec, _known_bad),
+    "quality_override": EntryKind(QualityOverrideSpec, _quality_override),
+    "agent_grant": EntryKind(AgentGrantSpec, _agent_grant),
+    "model_proof": EntryKind(ModelProofSpec, _model_proof),
+    "approver": EntryKind(ApproverSpec, _approver),
+}
+"""Every kind of entry; the reference pages of kinds are made from it (sluice/offline/reference.py)."""

@@ -1,0 +1,242 @@
+"""What a rerun rests on: the policy of then by hash, the decision point made of it, and the recorded answers.
+
+Signatures are not judged here. A decision names the hash of each thing that it used, so what has that hash is
+what it used; whether it should have been trusted was decided then, and is no part of a rerun. In a rerun no
+model is asked: its answers are those that the decision recorded.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Protocol
+
+from sluice.core.actions.resolution import SCHEMA as RESOLVED
+from sluice.core.actions.resolution import recorded_escalation
+from sluice.core.actions.stages import load_bundle
+from sluice.core.actions.standing_grants import recorded_grant
+from sluice.core.actions.verdict import SCHEMA as VERDICT
+from sluice.core.decide.decision_point import DecisionPoint
+from sluice.core.decide.kinds import message_of
+from sluice.core.foundation.canonical import canonical
+from sluice.core.foundation.errors import UnknownStageError
+from sluice.core.foundation.limits import ROOM_FOR_ONE
+from sluice.core.foundation.requests import HELD_INPUT, Answer
+from sluice.core.memory.memory_record import SCHEMA as MEMORY
+from sluice.core.memory.memory_seen import recorded_history, recorded_trust
+from sluice.core.policy.policy import Policy
+from sluice.core.quality_bundle.quality_bundle import load_quality_bundle
+from sluice.core.registry.loading import build_registry
+from sluice.core.registry.registry_entries import UNREGISTERED, EntryFile
+from sluice.core.retrieval.quality_record import SCHEMA as QUALITY
+from sluice.core.retrieval.seen import recorded_seen
+from sluice.core.state.book import Book, EscalationKept, GrantKept
+from sluice.core.state.decision import Shared
+from sluice.core.state.history import SourceName
+from sluice.core.trust.dsse import read_envelope
+from sluice.core.trust.refused import Reason
+from sluice.core.trust.signed_entries import BUNDLE, QUALITY_BUNDLE, Statement, statement
+from sluice_topics.catalog import MEMORY_WRITES, RETRIEVALS
+from sluice_topics.json_text import Unreadable
+from sluice_topics.records import ProposedMemoryWrite
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from sluice.core.actions.stage import Stage
+    from sluice.core.foundation.arrival import Arrival
+    from sluice.core.foundation.requests import Request
+    from sluice.core.policy.bundles import Bundle
+    from sluice.core.quality_bundle.quality_bundle import QualityBundle
+
+
+class PolicyEvidence:
+    """Filled with control records; gives back what their payloads say."""
+
+    def __init__(self) -> None:
+        self._bundles: dict[str, dict[str, Statement]] = {BUNDLE: {}, QUALITY_BUNDLE: {}}
+        self._compiled: dict[str, Bundle] = {}
+        self._quality: dict[str, QualityBundle] = {}
+        self._entries: dict[str, dict[str, Statement]] = {}
+
+    def add(self, topic: str, value: bytes | None) -> None:
+        """Take a control record; `topic` is the base name. A record that is not an envelope is skipped."""
+        envelope = Unreadable("empty", "$", "no value") if value is None else read_envelope(value)
+        if isinstance(envelope, Unreadable):
+            return
+        said = statement(topic, envelope)
+        if isinstance(said, Reason):
+            return
+        if said.kind in self._bundles:
+            self._bundles[said.kind][said.hash] = said
+        else:
+            self._entries.setdefault(said.key, {})[said.hash] = said
+
+    def bundle(self, bundle_hash: str) -> Bundle | None:
+        """The bundle of this hash, compiled. Raises BundleError when it can no longer be."""
+        if bundle_hash not in self._compiled:
+            said = self._bundles[BUNDLE].get(bundle_hash)
+            if said is None:
+                return None
+            self._compiled[bundle_hash] = load_bundle(canonical(said.document))
+        return self._compiled[bundle_hash]
+
+    def quality_bundle(self, bundle_hash: str) -> QualityBundle | None:
+        """The quality bundle of this hash. Raises BundleError when it can no longer be loaded."""
+        if bundle_hash not in self._quality:
+            said = self._bundles[QUALITY_BUNDLE].get(bundle_hash)
+            if said is None:
+                return None
+            self._quality[bundle_hash] = load_quality_bundle(canonical(said.document))
+        return self._quality[bundle_hash]
+
+    def entry(self, key: str, entry_hash: str) -> EntryFile | None:
+        """The entry "kind/id@revision" of this hash; where only another content bears the name, that one."""
+        known = self._entries.get(key, {})
+        said = known.get(entry_hash) or next(iter(known.values()), None)
+        return None if said is None else EntryFile.model_validate(said.document)
+
+
+REMEMBERED_POINTS = 256
+Quality = tuple[str | None, str | None]
+"""Id and hash of a quality bundle."""
+
+
+class Gone(Exception):
+    """Names what a rerun lacks."""
+
+    def __init__(self, *missing: str) -> None:
+        super().__init__(", ".join(missing))
+        self.missing = missing
+
+
+class Points(Protocol):
+    """Gives the decision point that a record is executed again at."""
+
+    def point(self, recorded: dict[str, Any]) -> DecisionPoint:
+        """The point."""
+
+
+class PointsOfThen:
+    """Decision points over one body of evidence. `stage_of` gives a stage by its name, or raises
+    UnknownStageError: an installation's own stages are its own to bring."""
+
+    def __init__(self, evidence: PolicyEvidence, stage_of: Callable[[str], Stage]) -> None:
+        self._evidence = evidence
+        self._stage_of = stage_of
+        self._point = lru_cache(maxsize=REMEMBERED_POINTS)(self._built)
+
+    def point(self, recorded: dict[str, Any]) -> DecisionPoint:
+        """Of what the record names by hash, for judgements. Raises Gone, BundleError and RegistryError."""
+        entries = tuple(sorted(recorded["registry_hashes"].items()))
+        quality = recorded.get("quality_bundle_id"), recorded.get("quality_bundle_hash")
+        environment = recorded.get("environment", "rerun")
+        return self._point(recorded["bundle_hash"], entries, quality, environment)
+
+    def _built(
+        self,
+        bundle_hash: str,
+        entries: tuple[tuple[str, str], ...],
+        quality: Quality,
+        environment: str,
+    ) -> DecisionPoint:
+        missing: list[str] = []
+        bundle = self._evidence.bundle(bundle_hash)
+        if bundle is None:
+            missing.append(f"bundle {bundle_hash}")
+        found = [(key, self._evidence.entry(key, entry_hash)) for key, entry_hash in entries]
+        missing += [f"registry entry {key}" for key, entry in found if entry is None]
+        stages = [self._stage(name, missing) for name in (() if bundle is None else bundle.stages)]
+        judging = self._quality(quality, missing)
+        if missing or bundle is None:
+            raise Gone(*missing)
+        registry = build_registry(entry for _, entry in found if entry is not None)
+        policy = Policy({bundle.id: bundle}, registry, bundle.id, judging, quality[0] or "")
+        known = [stage for stage in stages if stage is not None]
+        return DecisionPoint(policy, known, ROOM_FOR_ONE, stopwatch=lambda: 0, environment=environment)
+
+    def _quality(self, quality: Quality, missing: list[str]) -> dict[str, QualityBundle]:
+        """The quality bundle by the id under which it was asked for; none where none was in force."""
+        asked_for, bundle_hash = quality
+        if asked_for is None or bundle_hash is None:
+            return {}
+        found = self._evidence.quality_bundle(bundle_hash)
+        if found is None:
+            missing.append(f"quality bundle {bundle_hash}")
+            return {}
+        return {asked_for: found}
+
+    def _stage(self, name: str, missing: list[str]) -> Stage | None:
+        try:
+            return self._stage_of(name)
+        except UnknownStageError:
+            missing.append(f"stage {name}")
+            return None
+
+
+class RecordedAnswers:
+    """In their order; what was asked `beyond` them is kept by its port. An earlier input is read again where
+    it lies; where it does not any more, `gone` names it."""
+
+    def __init__(
+        self,
+        outputs: list[dict[str, Any]],
+        inputs: Mapping[tuple[str, int, int], Arrival],
+    ) -> None:
+        self._left = [Answer(one["status"], one["payload"], one["detail"]) for one in outputs]
+        self._inputs = inputs
+        self.beyond: list[str] = []
+        self.gone: list[str] = []
+
+    def next(self, request: Request) -> Answer:
+        """The answer to the next request."""
+        if request.port == HELD_INPUT:
+            return self._held(request)
+        if self._left:
+            return self._left.pop(0)
+        self.beyond.append(request.port)
+        return Answer("unavailable", detail="no answer is recorded")
+
+    def _held(self, request: Request) -> Answer:
+        place: Any = request.payload
+        arrival = self._inputs.get((place["topic"], place["partition"], place["offset"]))
+        if arrival is None:
+            self.gone.append(f"input {place['topic']}:{place['partition']}:{place['offset']}")
+            return Answer("unavailable", detail="it is no longer there")
+        return Answer("answered", arrival.value or b"")
+
+
+class _RecordedQuarantine(Book):
+    """A quarantine of which a decision says what the trust in its memories was."""
+
+    def __init__(self, trust: Mapping[str, float | None]) -> None:
+        super().__init__({})
+        self._trust = trust
+
+    def trust_of(self, tenant: str, memory_id: str) -> float | None:
+        del tenant
+        return self._trust.get(memory_id)
+
+
+def recorded_beside(records: Sequence[dict[str, Any]], arrival: Arrival) -> Shared:
+    """What the partition kept in addition to the session, as the records have it."""
+    if arrival.topic == MEMORY_WRITES:
+        memory = next(one for one in records if one["schema"] == MEMORY)
+        tenant = UNREGISTERED if memory["tenant_id"] is None else memory["tenant_id"]
+        write = message_of(arrival)
+        source = SourceName(tenant, write.source.id if isinstance(write, ProposedMemoryWrite) else "")
+        return Shared(_RecordedQuarantine(recorded_trust(memory)), {source: recorded_history(memory)})
+    resolved = next((one for one in records if one["schema"] == RESOLVED), None)
+    if resolved is not None:
+        book = Book({})
+        book.apply([EscalationKept(recorded_escalation(resolved))])
+        return Shared(book)
+    granted = next((one for one in records if one["schema"] == VERDICT and "grant" in one), None)
+    if granted is not None:
+        action, book = message_of(arrival), Book({})
+        grant = recorded_grant(granted, getattr(action, "tool_name", ""))
+        book.apply([] if grant is None else [GrantKept(grant)])
+        return Shared(book)
+    if arrival.topic == RETRIEVALS:
+        known = [recorded_seen(one) for one in records if one["schema"] == QUALITY]
+        return Shared(provenance={name: found for one in known for name, found in one.items()})
+    return Shared()

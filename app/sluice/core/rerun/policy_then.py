@@ -1,0 +1,170 @@
+"""What was in force when a decision was made, as far as the control topics let one tell.
+
+A decision takes the policy of a moment between the coming of its input and the writing of its record, give or
+take the time by which workers lag behind the control topics and by which brokers' clocks differ. Mostly
+nothing changed in between, and there is one policy that it can have been made under. Where something changed,
+what the record names is believed if it was in force at some moment in between, and what it does not name is
+tried as it was first and last.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import dataclass
+from functools import cached_property, lru_cache, partial
+from itertools import pairwise
+from typing import TYPE_CHECKING, NamedTuple
+
+from sluice.core.cases.cases import run_cases
+from sluice.core.decide.decision_point import DecisionPoint
+from sluice.core.policy.policy import Policy
+from sluice.core.registry.loading import FACT
+from sluice.core.trust.compile_cache import Compiled
+from sluice.core.trust.fold import fold
+from sluice.core.trust.signed_entries import BUNDLE, QUALITY_BUNDLE
+from sluice_topics.catalog import REGISTRY
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from typing import Any
+
+    from sluice.core.actions.stage import Stage
+    from sluice.core.foundation.arrival import Arrival
+    from sluice.core.foundation.limits import SessionLimits
+    from sluice.core.registry.keys import Roots
+    from sluice.core.trust.revisions import Accepted
+
+REMEMBERED = 256
+FIRST_AND_LAST = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Installation:
+    """What its settings say of decisions: the stages that there are, whose signatures count (None: nobody's,
+    and what was in force is not checked), the default bundles, the environment, the sessions' bounds, and by
+    how much a worker may lag behind the control topics. `group`: the
+    workers' consumer group. `version`: of the code that executes decisions
+    again."""
+
+    stages: Sequence[Stage]
+    roots: Roots | None
+    default_bundle: str
+    default_quality: str
+    environment: str
+    limits: SessionLimits
+    max_lag_ms: int
+    version: str | None
+    group: str = ""
+
+
+class PointsUnder:
+    """The decision point under one policy, whatever a record names."""
+
+    def __init__(self, policy: Policy, installation: Installation) -> None:
+        self._policy = policy
+        self._installation = installation
+
+    def point(self, recorded: dict[str, Any]) -> DecisionPoint:
+        """The same for every record. Raises UnknownStageError."""
+        del recorded
+        return self._point
+
+    @cached_property
+    def _point(self) -> DecisionPoint:
+        of = self._installation
+        return DecisionPoint(
+            self._policy, of.stages, of.limits, stopwatch=lambda: 0, environment=of.environment
+        )
+
+
+class Line(NamedTuple):
+    """The revisions of one bundle or entry, each with the number of the moment from which it was in force."""
+
+    revisions: tuple[tuple[int, Accepted], ...]
+
+    def between(self, first: int, last: int) -> list[Accepted | None]:
+        """What was in force at some moment from `first` to `last`, in order; None: nothing."""
+        found: list[Accepted | None] = [] if self.revisions[0][0] <= first else [None]
+        for (since, one), (until, _) in pairwise((*self.revisions, (last + 1, None))):
+            if since <= last and until > first and one is not None:
+                found.append(one)
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Possible:
+    """Under what a decision can have been made: each with `points`; `changed`: what it did not name changed
+    in between more than once, so that these are not all. `never`: what it names and was not in force then."""
+
+    points: tuple[PointsUnder, ...]
+    changed: bool
+    never: frozenset[str]
+
+
+class PolicyThen:
+    """The control topics, folded once, and asked about moments."""
+
+    def __init__(self, records: Iterable[Arrival], roots: Roots, installation: Installation) -> None:
+        """`records`: all of both control topics."""
+        self._installation = installation
+        self._compiled = Compiled(partial(run_cases, stages=installation.stages))
+        accepted = fold(records, roots, self._compiled).entries.values()
+        self._moments = sorted({one.since_ms for one in accepted})
+        lines: dict[tuple[Any, ...], list[Accepted]] = {}
+        for one in accepted:
+            revision = one.said.revision if one.kind == FACT else None
+            lines.setdefault((one.kind, one.said.id, revision), []).append(one)
+        self._lines = [
+            Line(tuple((self._moment(one.since_ms), one) for one in line)) for line in lines.values()
+        ]
+        self._hashes = frozenset(one.hash for one in accepted)
+        self._possible = lru_cache(maxsize=REMEMBERED)(self._put_together)
+
+    def possible(self, recorded: dict[str, Any], came_ms: int, written_ms: int) -> Possible:
+        """Under what a record can have been decided whose input came and that was written at these times,
+        ms."""
+        lag = self._installation.max_lag_ms
+        named = {
+            recorded["bundle_hash"],
+            recorded.get("quality_bundle_hash"),
+            *recorded["registry_hashes"].values(),
+        }
+        first, last = self._moment(came_ms - lag), self._moment(max(came_ms, written_ms) + lag)
+        return self._possible(first, last, frozenset(named - {None}))
+
+    def _moment(self, at_ms: int) -> int:
+        """How many changes there were at this time."""
+        return bisect_right(self._moments, at_ms)
+
+    def _put_together(self, first: int, last: int, named: frozenset[str]) -> Possible:
+        early: list[Accepted] = []
+        late: list[Accepted] = []
+        changed, seen = False, set[str]()
+        for line in self._lines:
+            between = line.between(first, last)
+            said = [one for one in between if one is not None and one.hash in named]
+            seen |= {one.hash for one in said}
+            ends = (said[-1], said[-1]) if said else (between[0], between[-1])
+            changed = changed or (not said and len(between) > FIRST_AND_LAST)
+            for chosen, one in zip((early, late), ends, strict=True):
+                if one is not None:
+                    chosen.append(one)
+        tried = [late] if early == late else [early, late]
+        policies = [policy for policy in map(self._policy, tried) if policy is not None]
+        points = tuple(PointsUnder(policy, self._installation) for policy in policies)
+        return Possible(points, changed, named - seen)
+
+    def _policy(self, chosen: list[Accepted]) -> Policy | None:
+        """None as long as there was no default bundle, without which nothing is decided."""
+        of = self._installation
+        bundles = {one.said.id: one.bundle for one in chosen if one.kind == BUNDLE and one.bundle is not None}
+        if of.default_bundle not in bundles:
+            return None
+        quality = {
+            one.said.id: one.quality
+            for one in chosen
+            if one.kind == QUALITY_BUNDLE and one.quality is not None
+        }
+        documents = {one.hash: one.document for one in chosen if one.arrival.topic == REGISTRY}
+        registry = self._compiled.registry(documents)
+        return Policy(bundles, registry, of.default_bundle, quality, of.default_quality)

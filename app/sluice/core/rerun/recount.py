@@ -1,0 +1,291 @@
+"""The sessions of one partition, recounted from its inputs in the order in which the ledger answers them.
+
+A rerun takes the state before a decision from its record. Where every record of a partition is at hand, that
+state can be recounted: each input goes once more to the core, on the session that the inputs before it made,
+and what the record says of its session must be what the session says then.
+
+What cannot be recounted is told: a session one of whose inputs is no longer there, from then until it folds;
+of memories the quarantine, the parents' trust and the sources' histories, which cross sessions. An outcome
+that came before its action counts where the ledger settles it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from sluice.core.actions.resolution import SCHEMA as RESOLVED
+from sluice.core.actions.verdict import SCHEMA as VERDICT
+from sluice.core.decide.kinds import ANSWERS, BY_TOPIC, DECISIONS
+from sluice.core.decide.replay import decide
+from sluice.core.foundation.clock import milliseconds_of
+from sluice.core.foundation.refusals import INPUT_REFUSED as REFUSED
+from sluice.core.memory.memory_record import SCHEMA as MEMORY
+from sluice.core.memory.write import is_held
+from sluice.core.registry.agent_keys import UNSIGNED_AGENT
+from sluice.core.registry.registry_entries import UNREGISTERED
+from sluice.core.rerun.evidence import RecordedAnswers, recorded_beside
+from sluice.core.rerun.rerun_result import HASH_FIELD, Difference
+from sluice.core.state.draft import SessionDraft
+from sluice.core.state.expiry import SCHEMA_FOLDED
+from sluice.core.state.recent_retrieval import add_read
+from sluice.core.state.remembered import kept_id
+from sluice.core.state.session import KEY_PREFIX, SessionState, session_key, totals, who
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from sluice.core.foundation.arrival import Arrival
+    from sluice.core.foundation.limits import SessionLimits
+    from sluice.core.policy.kind import Path
+    from sluice.core.rerun.policy_then import PointsUnder, PolicyThen
+    from sluice.core.state.decision import Decision
+    from sluice.core.state.session import Account
+
+NO_INPUTS: Mapping[tuple[str, int, int], Arrival] = {}
+CLOCKS_APART_MS = 60_000
+"""A worker's clock, by which timers go, and the brokers' differ by less than this."""
+GONE = "the session's state before: an input of the session is no longer there"
+NO_POLICY = "the session's state before: the policy of an input cannot be told"
+FOLDS = "the session's state before: it was idle long enough to fold, and the ledger has no such record"
+UNTOUCHED = frozenset({"unknown_subject", UNSIGNED_AGENT})
+"""Refusals that leave the session as it was."""
+_IDS = tuple(one.id_field for one in ANSWERS.values())
+
+
+class EnteredRecord(NamedTuple):
+    """A record of the ledger: its fields, and the broker's time of it."""
+
+    fields: dict[str, Any]
+    written_ms: int
+
+
+class _Group(NamedTuple):
+    """Records that answer one input, the input, and earlier inputs that they rest on."""
+
+    records: Sequence[EnteredRecord]
+    arrival: Arrival
+    inputs: Mapping[tuple[str, int, int], Arrival]
+
+
+class Recounted(NamedTuple):
+    """What a record says otherwise than the recount, and what could not be recounted."""
+
+    differences: tuple[Difference, ...] = ()
+    not_checked: tuple[str, ...] = ()
+
+
+@dataclass
+class Recount:
+    """Hand it the records of a partition in their order, those of one input together. `limits`: of sessions,
+    as the settings say now."""
+
+    then: PolicyThen
+    limits: SessionLimits
+    _sessions: dict[bytes, SessionState] = field(default_factory=dict)
+    _lost: dict[bytes, str] = field(default_factory=dict)
+
+    def take(
+        self,
+        group: Sequence[EnteredRecord],
+        arrival: Arrival | None,
+        inputs: Mapping[tuple[str, int, int], Arrival] = NO_INPUTS,
+    ) -> list[Recounted]:
+        """For each of the records that answer one input (or, without one, for one record) what is wrong with
+        it.
+
+        `arrival` is what lies at the coordinates that they name; `inputs`: earlier ones, by their places.
+        """
+        first = group[0].fields
+        if first["input"] is None:
+            return [self._timed(one.fields) for one in group]
+        if arrival is None or arrival.coordinates() != first["input"]:
+            self._lose(_key_of(first), GONE)
+            return [Recounted() for _ in group]
+        key = KEY_PREFIX + (arrival.key or b"")
+        if not self._changes_the_session(group, arrival, key):
+            return [Recounted() for _ in group]
+        return self._compared(_Group(group, arrival, inputs), key)
+
+    def _changes_the_session(self, group: Sequence[EnteredRecord], arrival: Arrival, key: bytes) -> bool:
+        schemas = {one.fields["schema"]: one.fields for one in group}
+        decided = [schemas[one] for one in ANSWERS if one in schemas]
+        if not decided:
+            refused = schemas.get(REFUSED, {}).get("reason")
+            if BY_TOPIC[arrival.topic].touches or (refused and refused not in UNTOUCHED):
+                self._touch(key, arrival.timestamp_ms)
+            return False
+        decision = DECISIONS.get(decided[0]["schema"])
+        return decision is None or decided[0][decision.read_field] is not None
+
+    def _compared(self, answered: _Group, key: bytes) -> list[Recounted]:
+        state, group = self._sessions.setdefault(key, SessionState(key)), answered.records
+        decision = self._decision(answered, state)
+        if decision is None:
+            self._lose(key, NO_POLICY)
+            return [Recounted() for _ in group]
+        if decision.transition is not None and decision.transition.fresh:
+            self._lose(key, FOLDS)
+        found = [self._held(one.fields, decision, key) for one in group]
+        before = dict(state.accounts)
+        state.apply(decision.transition)
+        for one in group:
+            _believe(state, one.fields, before)
+        return found
+
+    def _decision(self, answered: _Group, state: SessionState) -> Decision | None:
+        """Under the policy that gives what was recorded, of those that are possible; else the latest."""
+        group, arrival = answered.records, answered.arrival
+        recorded = group[0].fields
+        named = {"registry_hashes": {}, "bundle_hash": None, **recorded}
+        possible = self.then.possible(named, arrival.timestamp_ms, group[0].written_ms)
+        latest_first = [self._decided(answered, state, one) for one in reversed(possible.points)]
+        if len(latest_first) <= 1:
+            return next(iter(latest_first), None)
+        return max(latest_first, key=lambda one: _agreeing(group, one))
+
+    def _decided(self, answered: _Group, state: SessionState, points: PointsUnder) -> Decision:
+        group, arrival = answered.records, answered.arrival
+        recorded = next((one.fields for one in group if one.fields["schema"] in DECISIONS), group[0].fields)
+        point = points.point(recorded)
+        answers = RecordedAnswers(recorded.get("model_outputs", []), answered.inputs)
+        beside = recorded_beside([one.fields for one in group], arrival)
+        return decide(point, arrival, state, answers.next, beside)
+
+    def _held(self, recorded: dict[str, Any], decision: Decision, key: bytes) -> Recounted:
+        if not _of_session(recorded):
+            return Recounted()
+        if key in self._lost:
+            return Recounted((), (self._lost[key],))
+        return Recounted(tuple(_differing(recorded, decision)))
+
+    def _timed(self, recorded: dict[str, Any]) -> Recounted:
+        """A session folds at its time, with the totals that it has."""
+        if recorded["schema"] != SCHEMA_FOLDED:
+            return Recounted()
+        key = session_key(recorded["session_id"])
+        state, lost = self._sessions.pop(key, SessionState(key)), self._lost.pop(key, None)
+        if lost is not None:
+            return Recounted((), (lost,))
+        due = {tenant: totals(account) for tenant, account in state.accounts.items()}
+        same = _counted(due) == _counted(recorded["tenants"])
+        found = [] if same else [Difference("tenants", recorded["tenants"], due)]
+        folded_ms = milliseconds_of(recorded["decided_at"])
+        idle_ms = state.last_at + self.limits.idle_timeout_ms
+        if state.accounts and folded_ms + CLOCKS_APART_MS < idle_ms:
+            found.append(Difference("decided_at", recorded["decided_at"], f"not idle before {idle_ms} ms"))
+        return Recounted(tuple(found))
+
+    def _touch(self, key: bytes, at_ms: int) -> None:
+        state = self._sessions.get(key)
+        if state is not None and not state.gone:
+            state.apply(SessionDraft(state, self.limits, at_ms).transition())
+
+    def _lose(self, key: bytes | None, why: str) -> None:
+        if key is not None:
+            self._lost.setdefault(key, why)
+
+
+def _counted(tenants: Mapping[str, Any]) -> dict[str, Any]:
+    """Without those of which nothing was counted: what opened their accounts may have left no record."""
+    return {tenant: one for tenant, one in tenants.items() if any(one.values())}
+
+
+def _of_session(recorded: dict[str, Any]) -> tuple[Path, ...]:
+    """Where a record says what it took from its session."""
+    answer = ANSWERS.get(recorded["schema"])
+    return () if answer is None else answer.of_session
+
+
+def _key_of(recorded: dict[str, Any]) -> bytes | None:
+    session = recorded.get("session_id")
+    return session_key(session) if isinstance(session, str) else None
+
+
+def _agreeing(group: Sequence[EnteredRecord], decision: Decision) -> tuple[int, int]:
+    """How many of the records a decision gives once more: whole, and in what they say of their session."""
+    fields = [one.fields for one in group]
+    whole = sum(_same_hash(one, _same_record(one, decision)) for one in fields)
+    return whole, sum(not any(_differing(one, decision)) for one in fields)
+
+
+def _same_hash(recorded: dict[str, Any], again: dict[str, Any] | None) -> bool:
+    return again is not None and recorded.get(HASH_FIELD) == again.get(HASH_FIELD)
+
+
+def _differing(recorded: dict[str, Any], decision: Decision) -> Iterator[Difference]:
+    paths = _of_session(recorded)
+    if not paths:
+        return
+    again = _same_record(recorded, decision)
+    if again is None:
+        yield Difference("input", recorded["input"], "nothing of the kind follows from the inputs so far")
+        return
+    for path in paths:
+        said, due = _before(_at(recorded, path)), _before(_at(again, path))
+        if said != due:
+            yield Difference(".".join(path), said, due)
+
+
+def _same_record(recorded: dict[str, Any], decision: Decision) -> dict[str, Any] | None:
+    for one in decision.records:
+        body = one.body
+        if body["schema"] == recorded["schema"] and all(
+            body.get(name) == recorded.get(name) for name in _IDS
+        ):
+            return body
+    return None
+
+
+def _before(value: Any) -> Any:
+    """Without what the decision left: that follows from the decision."""
+    return {name: one for name, one in value.items() if name != "after"} if isinstance(value, dict) else value
+
+
+def _at(record: dict[str, Any], path: Path) -> Any:
+    value: Any = record
+    for name in path:
+        value = value[name]
+    return value
+
+
+def _believe(state: SessionState, recorded: dict[str, Any], before: Mapping[str, Account]) -> None:
+    """Go on from what a record left, so that a false one is told once and not with all after it.
+
+    What became of a memory rests on more than its session (a parent's approval, a source's history), so that
+    the record says it and not the recount; whether it is true, the rerun of that record tells.
+    """
+    if recorded["schema"] == MEMORY:
+        _believe_write(state, recorded, before.get(recorded["tenant_id"]))
+    if (
+        recorded["schema"] not in (VERDICT, RESOLVED)
+        or recorded["session"]["after"] == recorded["session"]["before"]
+    ):
+        return
+    account = state.accounts.get(UNREGISTERED if recorded["tenant_id"] is None else recorded["tenant_id"])
+    if account is not None:
+        after = recorded["session"]["after"]
+        account.rows, account.actions = int(after["aggregateRowsAffected"]), after["aggregateActionCount"]
+
+
+def _believe_write(state: SessionState, recorded: dict[str, Any], before: Account | None) -> None:
+    account = state.accounts.get(recorded["tenant_id"])
+    owner = None if account is None else who(recorded["tenant_id"], recorded["agent_id"])
+    remembered = None if account is None or owner is None else account.agents.get(owner.agent)
+    known = None if remembered is None else remembered.write(recorded["write_id"])
+    if remembered is None or known is None or known.offset != recorded["input"]["offset"]:
+        return
+    score = recorded["trustScore"]
+    left = known._replace(
+        action=recorded["action"],
+        shadow=recorded["shadowAction"],
+        trust=None if score is None else score["total"],
+    )
+    name = kept_id(recorded["write_id"])
+    remembered.writes[name] = tuple(left)
+    earlier = None if before is None or owner is None else before.agents.get(owner.agent)
+    remembered.read.pop("held", None)
+    if earlier is not None and "held" in earlier.read:
+        remembered.read["held"] = earlier.read["held"]
+    if is_held(recorded["shadowAction"] or recorded["action"], was_scored=score is not None):
+        add_read(remembered.read, "held", 1, name, recorded["input"]["timestamp"])

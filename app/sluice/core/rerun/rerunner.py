@@ -1,0 +1,188 @@
+"""Executing one decision again (seed 000, "Rerunnability"). Pure: everything is handed in.
+
+The input comes by its coordinates, bundle and registry entries from what was in force then (or by hash, where
+nobody can tell that), model outputs as they were. What the decision saw of state the record says, and on that
+the same core judges; its record is held against the recorded one. What is particular to a kind of decision is
+in its row of the table (sluice/core/decide/kinds.py).
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from sluice.core.decide.kinds import ANSWERS, BY_MODEL, DECISIONS, message_of
+from sluice.core.decide.replay import drive
+from sluice.core.foundation.errors import BundleError, RegistryError, guarded
+from sluice.core.rerun.evidence import Gone, PointsOfThen, RecordedAnswers
+from sluice.core.rerun.rerun_result import Difference, Rerun, differences
+from sluice_topics.record_reading import Unreadable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from sluice.core.actions.stage import Stage
+    from sluice.core.decide.decision_point import DecisionPoint
+    from sluice.core.decide.kinds import Message
+    from sluice.core.foundation.arrival import Arrival
+    from sluice.core.foundation.chain import OutRecord
+    from sluice.core.rerun.evidence import Points, PolicyEvidence
+    from sluice.core.rerun.policy_then import PolicyThen
+
+NO_INPUTS: Mapping[tuple[str, int, int], Arrival] = {}
+REMEMBERED_INPUTS = 8
+"""Decisions on the items of one request lie together, and each is executed by itself."""
+NO_ROOTS = "which policy was in force: no root keys are set, or the record's time is not known"
+CHANGED = "what the record does not name: policy changed while it was decided"
+NOT_IN_FORCE = "was not in force between the coming of the input and the writing of the record"
+Differences = tuple[Difference, ...]
+
+
+class Rerunner:
+    """Executes decisions again over one body of evidence. `stage_of` gives a stage by its name, or raises
+    UnknownStageError: an installation's own stages are its own to bring. `version`: this code's own. `then`:
+    what was in force when; None: nobody can tell, and what a record names is believed."""
+
+    def __init__(
+        self,
+        evidence: PolicyEvidence,
+        stage_of: Callable[[str], Stage],
+        version: str | None = None,
+        then: PolicyThen | None = None,
+    ) -> None:
+        self._points = PointsOfThen(evidence, stage_of)
+        self._version = version
+        self._then = then
+
+    def rerun(
+        self,
+        recorded: dict[str, Any],
+        arrival: Arrival | None,
+        written_ms: int | None = None,
+        inputs: Mapping[tuple[str, int, int], Arrival] = NO_INPUTS,
+    ) -> Rerun:
+        """A decision (the fields of a valid Verdict, MemoryDecision or QualityDecision) against what comes of
+        its input today.
+
+        `arrival` is what lies at the input's coordinates, None for nothing; `written_ms` the broker's time of
+        the record, None where it is not known: then what was in force is not checked. `inputs`: earlier ones
+        that it may rest on, by topic, partition and offset.
+        """
+        word, named = DECISIONS[recorded["schema"]].word, recorded[ANSWERS[recorded["schema"]].id_field]
+        versions = recorded.get("decider_version"), self._version
+        try:
+            found, not_checked = self._held(recorded, _Evidence(recorded, arrival, inputs), written_ms)
+        except Gone as gone:
+            return Rerun(word, named, missing=gone.missing)
+        never = any(one.rerun == NOT_IN_FORCE for one in found)
+        return Rerun(word, named, found, (), *versions, not_checked, never)
+
+    def _held(
+        self, recorded: dict[str, Any], given: _Evidence, written_ms: int | None
+    ) -> tuple[Differences, tuple[str, ...]]:
+        """What differs, and what could not be told."""
+        if self._then is None or written_ms is None:
+            return self._executed(recorded, given, self._points), (NO_ROOTS,)
+        possible = self._then.possible(recorded, given.arrival.timestamp_ms, written_ms)
+        if possible.never:
+            named = self._executed(recorded, given, self._points)
+            return (*_not_in_force(recorded, possible.never), *named), ()
+        tried = [self._executed(recorded, given, points) for points in possible.points]
+        if tried and not any(tried):
+            return (), ()
+        if any(not found for found in tried):
+            return (), (CHANGED,)
+        if not tried or possible.changed:
+            named = self._executed(recorded, given, self._points)
+            return named, () if named else (CHANGED,)
+        return tried[-1], ()
+
+    def _executed(self, recorded: dict[str, Any], given: _Evidence, points: Points) -> Differences:
+        answers = RecordedAnswers(recorded.get("model_outputs", []), given.inputs)
+        try:
+            again = _decided(points.point(recorded), recorded, given.arrival, answers)
+        except BundleError as error:
+            return (Difference("bundle_hash", recorded["bundle_hash"], f"does not load: {error}"),)
+        except RegistryError as error:
+            return (Difference("registry_hashes", recorded["registry_hashes"], f"do not load: {error}"),)
+        return _compared(recorded, again, answers)
+
+
+def _not_in_force(recorded: dict[str, Any], never: frozenset[str]) -> Iterator[Difference]:
+    named = {
+        "bundle_hash": recorded["bundle_hash"],
+        "quality_bundle_hash": recorded.get("quality_bundle_hash"),
+        **{f"registry_hashes.{key}": entry_hash for key, entry_hash in recorded["registry_hashes"].items()},
+    }
+    return (Difference(name, said, NOT_IN_FORCE) for name, said in named.items() if said in never)
+
+
+class _Evidence:
+    """The inputs that a decision rests on: its own, and earlier ones by their places. Raises Gone."""
+
+    def __init__(
+        self,
+        recorded: dict[str, Any],
+        arrival: Arrival | None,
+        inputs: Mapping[tuple[str, int, int], Arrival],
+    ) -> None:
+        self.arrival = _same_input(recorded, arrival)
+        self.inputs = inputs
+
+
+def _same_input(recorded: dict[str, Any], arrival: Arrival | None) -> Arrival:
+    place = recorded["input"]
+    name = f"input {place['topic']}:{place['partition']}:{place['offset']}"
+    if arrival is None:
+        raise Gone(name)
+    if arrival.coordinates() != place:
+        raise Gone(f"{name} (another record lies there now)")
+    return arrival
+
+
+def _decided(
+    point: DecisionPoint, recorded: dict[str, Any], arrival: Arrival, answers: RecordedAnswers
+) -> list[OutRecord]:
+    """The records that the core gives today, the decision again among them."""
+    schema = recorded["schema"]
+    message = None if recorded[DECISIONS[schema].read_field] is None else _read(arrival)
+    if isinstance(message, Unreadable):
+        return point.unreadable(arrival, message).records
+    if message is None or BY_MODEL[type(message)].answer is not ANSWERS[schema]:
+        return point.unread(arrival).records
+    return guarded(
+        lambda: drive(point.judge_again(arrival, message, recorded), answers.next),
+        lambda reason: point.fault_again(arrival, message, recorded, reason),
+    )
+
+
+@lru_cache(maxsize=REMEMBERED_INPUTS)
+def _read(arrival: Arrival) -> Message | Unreadable | None:
+    return guarded(lambda: message_of(arrival), lambda _: None)
+
+
+def _compared(
+    recorded: dict[str, Any], again: Sequence[OutRecord], answers: RecordedAnswers
+) -> tuple[Difference, ...]:
+    answer, decision = ANSWERS[recorded["schema"]], DECISIONS[recorded["schema"]]
+    if answers.gone:
+        raise Gone(*answers.gone)
+    if answers.beyond:
+        if decision.kept_no_answers(recorded):
+            raise Gone(*(f"answer of {port}" for port in answers.beyond))
+        asked = [f"asked {port} too, of which no answer is recorded" for port in answers.beyond]
+        return (Difference("model_outputs", recorded.get("model_outputs"), asked),)
+    named = recorded[answer.id_field]
+    same = [one.body for one in again if one.body.get(answer.id_field) == named and one.topic == answer.topic]
+    if not same:
+        return (Difference(answer.id_field, named, _told(again)),)
+    return differences(decision.rerun_fields, recorded, same[0])
+
+
+def _told(again: Sequence[OutRecord]) -> str:
+    """What became of the input in place of a decision."""
+    for one in again:
+        if one.kind == "DeadLetter":
+            return f"unreadable: {one.body['code']} at {one.body['path']}: {one.body['message']}"
+    refusal = next(one.body for one in again if one.kind == "InputRefused")
+    return f"refused: {refusal['reason']}: {refusal['message']}"

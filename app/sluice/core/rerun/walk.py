@@ -1,0 +1,259 @@
+"""One partition of the ledger from its first record to its last: every decision executed again, the sessions
+recounted along the way, and what lies outside a record's hash held against the record."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from itertools import groupby
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from pydantic import ValidationError
+
+from sluice.core.decide.kinds import ANSWERS, DECIDING, DECISIONS, JUDGED
+from sluice.core.foundation.errors import CoreError
+from sluice.core.foundation.strict import first_error
+from sluice.core.rerun.recount import EnteredRecord, Recount, Recounted
+from sluice.core.rerun.rerun_result import EVENT, Difference, Rerun
+from sluice_topics.catalog import CATALOG, wire_schema
+from sluice_topics.headers import output_headers
+from sluice_topics.json_text import Unreadable, parse
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from sluice.core.foundation.arrival import Arrival
+    from sluice.core.policy.kind import AnswerKind, DecisionKind
+    from sluice.core.rerun.rerunner import Rerunner
+
+
+DECISION_TOPICS = frozenset(one.topic for one in DECIDING.values())
+"""Where records that decide lie. A topic may have several kinds of them."""
+
+
+class NotADecision(Exception):
+    """The value is no record of a decision; the message has the path and the reason."""
+
+
+def recorded_decision(topic: str, raw: bytes) -> dict[str, Any]:
+    """The fields, by wire name, of a record of `topic`: one of DECISION_TOPICS. Raises NotADecision."""
+    document = parse(raw)
+    if isinstance(document, Unreadable):
+        raise NotADecision(f"{document.path}: {document.message}")
+    schema = document.get("schema") if isinstance(document, dict) else None
+    answer = ANSWERS.get(schema) if isinstance(schema, str) and schema in DECISIONS else None
+    if answer is None or answer.topic != topic:
+        answer = FIRST_OF_TOPIC[topic]
+    try:
+        answer.model.model_validate(document)
+    except ValidationError as error:
+        raise NotADecision(first_error(error)) from None
+    fields: dict[str, Any] = document
+    return fields
+
+
+Place = tuple[str, int, int]
+"""Base topic, partition and offset of an input."""
+Inputs = Mapping[Place, "Arrival"]
+"""What lies at the places of earlier inputs."""
+NO_INPUTS: Inputs = {}
+FIRST_OF_TOPIC: Mapping[str, AnswerKind[Any]] = {one.topic: one for one in reversed([*DECIDING.values()])}
+"""The kind of decision that a topic is named for."""
+DECIDED: Mapping[str, DecisionKind[Any]] = {
+    kind.topic: kind.answer.decision for kind in JUDGED if kind.answer and kind.answer.decision
+}
+"""What decides on an input, by its topic; every input of these is answered by a decision or a dead letter."""
+NO_RECOUNT = "the session's state before: no root keys are set, so the policy of its inputs is not known"
+FROM_THE_INPUT = frozenset({"ce_source", "traceparent"})
+"""Headers that do not follow from the record: the installation's name, and what the input carried."""
+_KINDS = {
+    schema: record.__name__
+    for topic in CATALOG
+    for record in topic.records
+    if (schema := wire_schema(record))
+}
+
+
+class WrittenRecord(NamedTuple):
+    """A ledger record as it lies; `topic` is the base name, `written_ms` the broker's time of it."""
+
+    topic: str
+    partition: int
+    offset: int
+    written_ms: int
+    key: bytes | None
+    value: bytes
+    headers: tuple[tuple[str, bytes], ...]
+
+
+class LedgerEntry(NamedTuple):
+    """A record and its fields."""
+
+    written: WrittenRecord
+    fields: dict[str, Any]
+
+    @property
+    def place(self) -> Place | None:
+        """Of its input; None where a timer decided."""
+        source = self.fields["input"]
+        return None if source is None else (source["topic"], source["partition"], source["offset"])
+
+
+def places_of(entries: Iterable[LedgerEntry]) -> Iterator[Place]:
+    """Where the inputs lie that records rest on: their own, and the action that was approved."""
+    for one in entries:
+        if one.place is not None:
+            yield one.place
+        if _names_an_input(action := one.fields.get("action")) and action is not None:
+            yield action["topic"], action["partition"], action["offset"]
+
+
+def entry_of(written: WrittenRecord) -> LedgerEntry | None:
+    """None for a record that does not belong to the ledger; `sluice ledger verify` reports it."""
+    fields = parse(written.value)
+    if not isinstance(fields, dict) or fields.get("schema") not in _KINDS:
+        return None
+    if type(fields.get("sequence")) is not int or not _names_an_input(fields.get("input", 0)):
+        return None
+    return LedgerEntry(written, fields)
+
+
+def kind_of(fields: dict[str, Any]) -> str:
+    """The name of a ledger record's model, by its schema."""
+    return _KINDS[fields["schema"]]
+
+
+def _names_an_input(source: Any) -> bool:
+    if not isinstance(source, dict):
+        return source is None
+    kinds = (("topic", str), ("partition", int), ("offset", int))
+    return all(type(source.get(name)) is kind for name, kind in kinds)
+
+
+def together(entries: Iterable[LedgerEntry]) -> Iterator[list[LedgerEntry]]:
+    """The records that answer one input, as they follow one another."""
+    for place, answers in groupby(entries, key=lambda one: one.place):
+        if place is None:
+            yield from ([one] for one in answers)
+        else:
+            yield list(answers)
+
+
+def outside(written: WrittenRecord, fields: dict[str, Any]) -> tuple[Difference, ...]:
+    """What key, headers and partition say otherwise than the record."""
+    found = []
+    session = fields.get("session_id")
+    if isinstance(session, str) and written.key != session.encode():
+        found.append(Difference("key", _text(written.key), session))
+    source = fields["input"]
+    if source is not None and source["partition"] != written.partition:
+        found.append(Difference("input.partition", source["partition"], written.partition))
+    due, there = _due_headers(fields), dict(written.headers)
+    names = sorted((due.keys() | there.keys()) - FROM_THE_INPUT)
+    differing = [name for name in names if due.get(name) != there.get(name)]
+    headers = [
+        Difference(f"headers.{name}", _text(there.get(name)), _text(due.get(name))) for name in differing
+    ]
+    return (*found, *headers)
+
+
+@dataclass
+class PartitionWalk:
+    """Hand it the records of one partition in the order of their numbers, those of one input together.
+
+    `recount` is None where no policy of then is known. `answered`: offsets of the inputs that a decision or a
+    dead letter answers, by base topic.
+    """
+
+    rerunner: Rerunner
+    recount: Recount | None
+    answered: dict[str, set[int]] = field(default_factory=lambda: {topic: set() for topic in DECIDED})
+    _decisions: dict[str, int] = field(default_factory=dict)
+
+    def take(
+        self, group: Sequence[LedgerEntry], arrival: Arrival | None, inputs: Inputs = NO_INPUTS
+    ) -> Iterator[Rerun]:
+        """A Rerun for each decision, and for every other record that something is wrong with. `inputs`: what
+        lies at the other `places_of` the records."""
+        place = group[0].place
+        if place is not None and place[0] in self.answered:
+            self.answered[place[0]].add(place[2])
+        for one, counted in zip(group, self._recounted(group, arrival, inputs), strict=True):
+            if one.written.topic in DECISION_TOPICS:
+                yield self._decision(one, executed(self.rerunner, one.written, arrival, inputs), counted)
+            elif found := (*outside(*one), *counted.differences):
+                yield Rerun(EVENT, _name(one), found)
+
+    def unanswered(self, inputs: Iterable[Arrival]) -> Iterator[Rerun]:
+        """One for each of these inputs, every one of which was decided, that no record answers."""
+        for one in inputs:
+            if one.offset not in self.answered[one.topic]:
+                lacks = Difference("input", None, "was decided, and no record of the ledger answers it")
+                yield Rerun(DECIDED[one.topic].word, one.decision_id, (lacks,))
+
+    def _recounted(
+        self, group: Sequence[LedgerEntry], arrival: Arrival | None, inputs: Inputs
+    ) -> list[Recounted]:
+        if self.recount is None:
+            return [Recounted((), (NO_RECOUNT,))] * len(group)
+        try:
+            entered = [EnteredRecord(one.fields, one.written.written_ms) for one in group]
+            return self.recount.take(entered, arrival, inputs)
+        except (CoreError, KeyError, TypeError, ValueError) as wrong:
+            return [Recounted((Difference("record", "cannot be recounted", repr(wrong)),))] * len(group)
+
+    def _decision(self, one: LedgerEntry, rerun: Rerun, counted: Recounted) -> Rerun:
+        certain = (*self._second(one), *outside(*one))
+        return replace(
+            rerun,
+            differences=_once((*certain, *rerun.differences, *counted.differences)),
+            not_checked=(*rerun.not_checked, *counted.not_checked),
+            whatever_version=rerun.whatever_version or bool(certain),
+        )
+
+    def _second(self, one: LedgerEntry) -> tuple[Difference, ...]:
+        """The same input decided before, by the decision's id."""
+        id_field = ANSWERS[one.fields["schema"]].id_field
+        name = str(one.fields.get(id_field))
+        first = self._decisions.setdefault(name, one.fields["sequence"])
+        if first == one.fields["sequence"]:
+            return ()
+        return (second_decision(id_field, name, f"record {first}"),)
+
+
+def second_decision(id_field: str, name: str, first: str) -> Difference:
+    """Two decisions on one input."""
+    return Difference(id_field, name, f"the input was decided before, in {first}")
+
+
+def executed(
+    rerunner: Rerunner, written: WrittenRecord, arrival: Arrival | None, inputs: Inputs = NO_INPUTS
+) -> Rerun:
+    """A decision executed again; one that is no valid record is named as missing."""
+    kind = DECISIONS[FIRST_OF_TOPIC[written.topic].schema].word
+    try:
+        fields = recorded_decision(written.topic, written.value)
+    except NotADecision as error:
+        return Rerun(kind, "", missing=(f"a readable {kind.replace('_', ' ')}: {error}",))
+    return rerunner.rerun(fields, arrival, written.written_ms, inputs)
+
+
+def _name(one: LedgerEntry) -> str:
+    ids = (value for name, value in one.fields.items() if name.endswith("_id") and name != "session_id")
+    return str(next(ids, one.fields.get("session_id")))
+
+
+def _once(found: tuple[Difference, ...]) -> tuple[Difference, ...]:
+    """Without what is said twice of one field."""
+    return tuple({one.field: one for one in reversed(found)}.values())[::-1]
+
+
+def _due_headers(fields: dict[str, Any]) -> dict[str, bytes]:
+    try:
+        return dict(output_headers(fields, kind_of(fields), "", None))
+    except (KeyError, TypeError, AttributeError):
+        return {}
+
+
+def _text(raw: bytes | None) -> str | None:
+    return None if raw is None else raw.decode("utf-8", "backslashreplace")

@@ -1,0 +1,100 @@
+"""A model's opinion on retrieved bodies, after every item of the request was judged without it.
+
+All bodies are asked about at once, each by itself. An answer counts as a finding of a weight, so it can only
+make an item's outcome stricter. Each item's decision keeps the answer on its body, and is executed again with
+it alone.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from sluice.core.content.judge import PROMPT, TOGETHER, show_texts
+from sluice.core.foundation.requests import Answer, Request, ask
+from sluice.core.quality_bundle.severity import SEVERITY
+from sluice.core.retrieval.judgement import INCONCLUSIVE, STAGE, SUSPECT, UNSAFE
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Sequence
+
+    from sluice.core.content.judge import ContentJudgement, ShownTexts
+    from sluice.core.quality_bundle.quality_bundle import QualityBundle
+    from sluice.core.quality_bundle.quality_models import ContentJudge, ContentWeight
+    from sluice.core.retrieval.context import RetrievalContext
+    from sluice.core.retrieval.judgement import Judged
+    from sluice_topics.records.retrievals import QualityOutcome
+
+
+def ask_about(context: RetrievalContext, judged: Sequence[Judged]) -> Generator[Request, Answer, None]:
+    """Ask about the bodies that are to be asked about, and take what is answered. Those beyond the bound get
+    no answer."""
+    bundle, items = context.quality, [one for one in judged if one.asks]
+    if bundle is None or not items:
+        return
+    policy = bundle.file.content_judge
+    asked, left = items[: policy.most_items], items[policy.most_items :]
+    shown = [show_texts("retrieved", [one.body.text], policy.most_characters, None) for one in asked]
+    payload = {
+        "scope": {"tenant": context.tenant, "bundle": bundle.hash, "rule": "content_judge"},
+        "questions": [one.question for one in shown],
+    }
+    told: list[dict[str, Any]] = []
+    answer = yield from ask(STAGE, Request(TOGETHER, payload, policy.budget_ms), told)
+    said = answer.payload if isinstance(answer.payload, dict) else {}
+    answers = said.get("answers")
+    fits = isinstance(answers, list) and len(answers) == len(asked)
+    for place, (one, of) in enumerate(zip(asked, shown, strict=True)):
+        own = {"answers": [answers[place]]} if isinstance(answers, list) and fits else None
+        one.model_outputs = ({**told[0], "payload": own},)
+        _take(context, bundle, one, own if answer.status == "answered" else answer.status, of)
+    unasked = f"over {policy.most_items} bodies of a request"
+    for one in left:
+        nobody = {"gate": STAGE, "port": TOGETHER, "status": "unavailable", "payload": None}
+        one.model_outputs = ({**nobody, "detail": unasked},)
+        _take(context, bundle, one, "unavailable", None)
+
+
+def _take(
+    context: RetrievalContext, bundle: QualityBundle, judged: Judged, said: object, shown: ShownTexts | None
+) -> None:
+    """Make of a body's answer what it comes to at the reader's tier."""
+    policy, read = bundle.file.content_judge, _read(said)
+    weight, reason = (None, "") if read is None else _weighed(policy, read)
+    if weight is None:
+        judged.unjudged = _unjudged(said, read, shown)
+        if judged.unjudged is not None and policy.on_failure == "strong":
+            weight, reason = INCONCLUSIVE, f"inconclusive: {judged.unjudged}"
+    action: QualityOutcome = "pass" if weight is None else bundle.content_outcome(context.tier, weight)
+    if action == "pass":
+        return
+    if SEVERITY[action] > SEVERITY[judged.stages[-1]["outcome"]]:
+        judged.ran(STAGE, action, reason)
+    if SUSPECT not in judged.flags:
+        judged.flags = (*judged.flags, SUSPECT)
+        judged.codes = (*judged.codes, UNSAFE)
+    if context.shadow:
+        judged.outcome = judged.real
+    judged.comes_to(action, reason)
+    if context.shadow:
+        judged.outcome = "flag"
+
+
+def _read(said: object) -> ContentJudgement | None:
+    answers = said.get("answers") if isinstance(said, dict) else None
+    return PROMPT.read(answers[0]) if isinstance(answers, list) and len(answers) == 1 else None
+
+
+def _weighed(policy: ContentJudge, read: ContentJudgement) -> tuple[ContentWeight | None, str]:
+    """As which finding an answer counts, and why; None: as none."""
+    reason = f"judged: trust {read.trust:.2f}: {', '.join(read.categories) or 'no category'}"
+    if read.trust < policy.definite_below:
+        return "definite", reason
+    return ("strong", reason) if read.trust < policy.strong_below else (None, "")
+
+
+def _unjudged(said: object, read: ContentJudgement | None, shown: ShownTexts | None) -> str | None:
+    """Why a body was not judged whole; None: it was."""
+    if read is None:
+        why = said if isinstance(said, str) else "it cannot be read"
+        return f"the model's answer on the body is missing: {why}"
+    return f"{shown.omitted} characters were not judged" if shown is not None and shown.omitted else None

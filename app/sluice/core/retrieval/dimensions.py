@@ -1,0 +1,220 @@
+"""The quality gate's three dimensions on one item (seed 004, "What"): freshness, confidence, provenance.
+
+What there is to know of the item is in its facts: its metadata read, each fault named and none forgiven.
+Absent or malformed metadata is a fact like any other; it fails its dimension (seed 004, "Failure modes").
+What holds is in the bundle. Rollout, shadow mode and overrides are applied afterwards, by the caller.
+"""
+
+from __future__ import annotations
+
+import re
+from math import isfinite
+from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
+
+from sluice.core.foundation.canonical import MAX_SAFE_INTEGER
+from sluice.core.metadata.moments import time_of
+from sluice.core.quality_bundle.severity import SEVERITY, milder
+
+if TYPE_CHECKING:
+    from sluice.core.metadata.provenance import ProvenanceState, ProvenanceStatus
+    from sluice.core.quality_bundle.lookup import Cell, Limit, Lookup
+    from sluice.core.quality_bundle.quality_bundle import QualityBundle
+    from sluice.core.retrieval.provenance_check import ProvenanceCheck
+    from sluice_topics.records.retrieval_inputs import RetrievedItem
+    from sluice_topics.records.retrievals import (
+        AutonomyTier,
+        Dimension,
+        QualityFlag,
+        QualityOutcome,
+        ReasonCode,
+    )
+
+_CLASS_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,127}")
+NO_TIME = "malformed: not an RFC 3339 date-time with an offset"
+FUTURE = "in the future"
+NUMBERS = (float, int)
+"""What JSON's numbers are read as; a truth value is none of them."""
+
+
+def facts_of(
+    item: RetrievedItem, content_class: str | None, tool: str | None, check: ProvenanceCheck, now_ms: int
+) -> ItemFacts:
+    """The facts of an item that is read at `now_ms` for a tool; `check`: where its reference leads."""
+    age_ms, age_problem = _age(item, now_ms, check)
+    confidence, confidence_problem = confidence_of(item.confidence_score)
+    return ItemFacts(content_class, age_ms, age_problem, confidence, confidence_problem, check.state, tool)
+
+
+def class_of(value: Any) -> str | None:
+    """A content class, None for what cannot be one."""
+    return value if isinstance(value, str) and _CLASS_NAME.fullmatch(value) else None
+
+
+def confidence_of(value: Any) -> tuple[float | None, str | None]:
+    """The score and its problem; a number that is no score is kept as far as a ledger can hold it."""
+    if value is None:
+        return None, "missing"
+    if type(value) not in NUMBERS:
+        return None, "malformed: not a number"
+    if 0 <= value <= 1:
+        return value, None
+    holds = isfinite(value) if isinstance(value, float) else abs(value) <= MAX_SAFE_INTEGER
+    return value if holds else None, "malformed: not within 0 and 1"
+
+
+def _age(item: RetrievedItem, now_ms: int, check: ProvenanceCheck) -> tuple[int | None, str | None]:
+    """An assertion stands in the timestamp's place: a bad one is not passed over for a timestamp."""
+    asserted = item.freshness_assertion
+    if isinstance(asserted, dict):
+        at_ms, problem = check.asserted_ms, check.assertion_problem or NO_TIME
+    elif asserted is not None:
+        at_ms, problem = _read(asserted)
+    else:
+        at_ms, problem = _read(item.timestamp)
+    if at_ms is None:
+        return None, problem
+    return now_ms - at_ms, FUTURE if at_ms > now_ms else None
+
+
+def _read(value: Any) -> tuple[int | None, str]:
+    if value is None or value == "":
+        return None, "missing"
+    if not isinstance(value, str):
+        return None, "malformed: not a string"
+    return time_of(value), NO_TIME
+
+
+UNKNOWN_CLASS = "unknown content class"
+_MS = 1000
+
+
+class ItemFacts(NamedTuple):
+    """What the gate judges. A problem is "missing", "malformed: ..." or "in the future", None if there is
+    none; what has a problem may be None. `age_ms`: how old the content is, below 0 from the future."""
+
+    content_class: str | None
+    age_ms: int | None
+    age_problem: str | None
+    confidence: float | None
+    confidence_problem: str | None
+    provenance: ProvenanceState
+    tool_name: str | None
+
+
+class JudgedDimension(TypedDict):
+    """A dimension's result as an item's record has it, its fields in canonical order. `outcome` is pass where
+    it passed."""
+
+    detail: str
+    dimension: Dimension
+    outcome: QualityOutcome
+    passed: bool
+
+
+class Quality(NamedTuple):
+    """What the three come to: the most severe outcome, and the flag and code of each that failed.
+
+    A dimension that failed has both also where the matrix says pass. `reason` is None for a pass.
+    """
+
+    outcome: QualityOutcome
+    flags: tuple[QualityFlag, ...]
+    codes: tuple[ReasonCode, ...]
+    dimensions: tuple[JudgedDimension, ...]
+    reason: str | None
+
+
+def judge_item(bundle: QualityBundle, tier: AutonomyTier, facts: ItemFacts) -> Quality:
+    """The quality gate on one item."""
+    return judge(bundle.lookup, tier, facts)
+
+
+def judge(lookup: Lookup, tier: str, facts: ItemFacts) -> Quality:
+    """The same with nothing but a bundle's tables."""
+    limit = lookup.limit(facts.tool_name, facts.content_class)
+    return judge_by(lookup.cell(tier, facts.content_class), limit, facts)
+
+
+def judge_by(cell: Cell, limit: Limit | None, facts: ItemFacts) -> Quality:
+    """The same with what they hold for the item's class."""
+    if cell.known:
+        fresh, sure, traced = _fresh(cell, limit, facts), _sure(cell, facts), _traced(cell, facts.provenance)
+    else:
+        fresh = _fails("freshness", cell.freshness, UNKNOWN_CLASS)
+        sure = _fails("confidence", cell.confidence, UNKNOWN_CLASS)
+        traced = _fails("provenance", cell.provenance, UNKNOWN_CLASS)
+    results = (fresh, sure, traced)
+    if fresh["passed"] and sure["passed"] and traced["passed"]:
+        return Quality("pass", (), (), results, None)
+    return _failed(results, facts.provenance.status)
+
+
+def _passes(dimension: Dimension, detail: str) -> JudgedDimension:
+    return {"detail": detail, "dimension": dimension, "outcome": "pass", "passed": True}
+
+
+def _fails(dimension: Dimension, outcome: QualityOutcome, detail: str) -> JudgedDimension:
+    return {"detail": detail, "dimension": dimension, "outcome": outcome, "passed": False}
+
+
+def _fresh(cell: Cell, limit: Limit | None, facts: ItemFacts) -> JudgedDimension:
+    if limit is None:
+        return _passes("freshness", "the bundle has no time to live for this class")
+    age_ms = facts.age_ms
+    if facts.age_problem is not None or age_ms is None:
+        return _fails("freshness", cell.freshness, facts.age_problem or "missing")
+    detail = f"{age_ms / _MS:.3f} s old; {limit.text}"
+    if limit.ms is None or age_ms <= limit.ms:
+        return _passes("freshness", detail)
+    return _fails("freshness", cell.freshness, detail)
+
+
+def _sure(cell: Cell, facts: ItemFacts) -> JudgedDimension:
+    minimum = cell.minimum
+    if minimum is None:
+        return _passes("confidence", "the bundle has no minimum for this class")
+    score = facts.confidence
+    if facts.confidence_problem is not None or score is None:
+        return _fails("confidence", cell.confidence, facts.confidence_problem or "missing")
+    if score >= minimum:
+        return _passes("confidence", f"{score} of at least {cell.least}")
+    return _fails("confidence", cell.confidence, f"{score} is below {cell.least}")
+
+
+def _traced(cell: Cell, state: ProvenanceState) -> JudgedDimension:
+    status, detail = state
+    if status == "verified" or (status == "missing" and not cell.required):
+        return _passes("provenance", detail)
+    outcome = cell.unregistered if status == "unregistered_scheme" else cell.provenance
+    return _fails("provenance", outcome, detail)
+
+
+def _failed(results: tuple[JudgedDimension, ...], status: ProvenanceStatus) -> Quality:
+    failed = [one for one in results if not one["passed"]]
+    decided = max(failed, key=lambda one: SEVERITY[one["outcome"]])
+    missing: QualityFlag = "provenance_missing" if status == "missing" else "provenance_unverified"
+    flags = tuple(_FLAGS.get(one["dimension"], missing) for one in failed)
+    codes = tuple(_CODES[one["dimension"]] for one in failed)
+    outcome = decided["outcome"]
+    reason = None if outcome == "pass" else f"{decided['dimension']}: {decided['detail']}"
+    return Quality(outcome, flags, codes, results, reason)
+
+
+_FLAGS: dict[Dimension, QualityFlag] = {"freshness": "stale", "confidence": "low_confidence"}
+_CODES: dict[Dimension, ReasonCode] = {
+    "freshness": "FRESHNESS_TTL_EXCEEDED",
+    "confidence": "CONFIDENCE_BELOW_MINIMUM",
+    "provenance": "PROVENANCE_FAILED",
+}
+
+
+def under_rollout(
+    bundle: QualityBundle, content_class: str | None, outcome: QualityOutcome
+) -> tuple[QualityOutcome, QualityOutcome | None]:
+    """What the quality gate's outcome comes to, and in flag-only what it would have been, else None.
+
+    The items of a class in flag-only are judged and never withheld (seed 004, "Safe rollout").
+    """
+    if bundle.rollout_of(content_class) != "flag_only":
+        return outcome, None
+    return ("flag" if milder("flag", outcome) else outcome), outcome

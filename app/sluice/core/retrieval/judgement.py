@@ -1,0 +1,285 @@
+"""One item on its way through the stages: controls, access, poisoning, quality, content, in this order.
+
+Seed 004: what the caller may not read and what is known to be bad never reaches the quality gate; the quality
+gate decides whether an item is fit at all, and only what it lets through is read by the content check (C08).
+A stage that denies ends the order; the stages behind it are absent. Under shadow, where the item is served
+all the same, they run: nothing goes out without its flags.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypedDict, get_args
+
+from sluice.core.quality_bundle.severity import SEVERITY, milder
+from sluice.core.retrieval.dimensions import facts_of, judge_by, under_rollout
+from sluice.core.retrieval.names import at_the_body
+from sluice.core.retrieval.provenance_check import provenance_of
+from sluice_topics.records.retrievals import StageName
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from sluice.core.content.findings import ContentInspection, Finding
+    from sluice.core.quality_bundle.quality_bundle import QualityBundle
+    from sluice.core.quality_bundle.quality_models import ContentJudge, ContentWeight
+    from sluice.core.registry.quality_entries import QualityOverrideEntry
+    from sluice.core.registry.registry_entries import Entry
+    from sluice.core.retrieval.bodies import Body
+    from sluice.core.retrieval.context import ClassTerms, ItemApproval, RetrievalContext
+    from sluice.core.retrieval.dimensions import ItemFacts, JudgedDimension, Quality
+    from sluice.core.retrieval.names import ItemNames
+    from sluice.core.retrieval.provenance_check import ProvenanceCheck
+    from sluice_topics.records.retrieval_inputs import RetrievedItem
+    from sluice_topics.records.retrievals import AutonomyTier, QualityFlag, QualityOutcome, ReasonCode
+
+
+STAGE: StageName = "content"
+SUSPECT: QualityFlag = "content_suspect"
+UNSAFE: ReasonCode = "CONTENT_UNSAFE"
+WEIGHTS: tuple[ContentWeight, ...] = ("definite", "strong")
+INCONCLUSIVE: ContentWeight = "strong"
+"""A text beyond a bound was read by a linear scan alone: no more is known of it than of a strong find."""
+
+
+def content_action(
+    bundle: QualityBundle, tier: AutonomyTier, found: ContentInspection
+) -> tuple[QualityOutcome, str | None]:
+    """The outcome and its reason; weak and framed findings are listed and change nothing."""
+    for weight in WEIGHTS:
+        for one in found.findings:
+            if one.weight == weight:
+                return bundle.content_outcome(tier, weight), f"{one.named}: {one.reason}"
+    if found.inconclusive is not None:
+        return bundle.content_outcome(tier, INCONCLUSIVE), f"inconclusive: {found.inconclusive}"
+    return "pass", None
+
+
+class ItemStage(TypedDict):
+    """The fields stand in canonical order. They are never changed, because records share those of
+    `PASSED`."""
+
+    outcome: QualityOutcome
+    reason: str | None
+    stage: StageName
+
+
+def stage_of(name: StageName, outcome: QualityOutcome, reason: str | None) -> ItemStage:
+    """What a stage came to."""
+    return {"outcome": outcome, "reason": reason, "stage": name}
+
+
+PASSED: Mapping[StageName, ItemStage] = {name: stage_of(name, "pass", None) for name in get_args(StageName)}
+"""Of each stage the one that most items leave behind."""
+
+
+@dataclass(slots=True)
+class Judged:
+    """What came of the item at `place`. `outcome` is published; `real` what it is without flag-only and
+    shadow mode.
+
+    `stages`: each that ran; `entries`: of the registry's, those that the item's decision rests on. `asks`: a
+    model is to be asked about the body; `model_outputs`: what it answered; `unjudged`: why it did not judge
+    the whole body without objection.
+    """
+
+    place: int
+    body: Body
+    outcome: QualityOutcome = "pass"
+    real: QualityOutcome = "pass"
+    reason: str | None = None
+    stages: list[ItemStage] = field(default_factory=list)
+    flags: tuple[QualityFlag, ...] = ()
+    codes: tuple[ReasonCode, ...] = ()
+    dimensions: tuple[JudgedDimension, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    facts: ItemFacts | None = None
+    check: ProvenanceCheck | None = None
+    entries: tuple[Entry, ...] = ()
+    rollout: str | None = None
+    override: QualityOverrideEntry | ItemApproval | None = None
+    asks: bool = False
+    unjudged: str | None = None
+    model_outputs: tuple[dict[str, Any], ...] = ()
+
+    @property
+    def denied_for_quality(self) -> bool:
+        """Whether the quality gate itself denied it: then a person's override could let it through."""
+        return self.outcome == "deny" and self.stages[-1]["stage"] == "quality"
+
+    @property
+    def released(self) -> bool:
+        """Whether the agent gets the body."""
+        return self.outcome in ("pass", "flag") and self.body.given and self.body.problem is None
+
+    def ran(self, stage: StageName, outcome: QualityOutcome, reason: str | None) -> None:
+        """A stage that ran last, or the last one again with what it comes to now."""
+        if self.stages and self.stages[-1]["stage"] == stage:
+            self.stages.pop()
+        self.stages.append(stage_of(stage, outcome, reason))
+
+    def denies(
+        self, stage: StageName, code: ReasonCode, reason: str, entries: tuple[Entry, ...] = ()
+    ) -> None:
+        """A stage denies."""
+        self.ran(stage, "deny", reason)
+        self.codes = (*self.codes, code)
+        self.entries += entries
+        self.comes_to("deny", reason)
+
+    def comes_to(
+        self, outcome: QualityOutcome, reason: str | None, real: QualityOutcome | None = None
+    ) -> None:
+        """A stage's outcome; the most severe wins, of equals the first. `real`: without flag-only."""
+        if SEVERITY[outcome] > SEVERITY[self.outcome]:
+            self.outcome, self.reason = outcome, reason
+        self.reason = self.reason or reason
+        real = real or outcome
+        if SEVERITY[real] > SEVERITY[self.real]:
+            self.real = real
+
+
+def judge(context: RetrievalContext, place: int, stopped: tuple[ReasonCode, str] | None) -> Judged:
+    """Judge the item at `place`; `stopped`: why no item of the request may be read (context.barred)."""
+    judged = Judged(place, context.bodies[place])
+    if context.quality is None:
+        code, reason = stopped or ("NO_QUALITY_BUNDLE", "no_quality_bundle")
+        judged.denies("controls", code, reason)
+        return judged
+    _stages(context, context.quality, context.retrieval.items[place], stopped, judged)
+    if context.shadow and SEVERITY[judged.outcome] > SEVERITY["flag"]:
+        judged.outcome = "flag"
+    return judged
+
+
+def _stages(
+    context: RetrievalContext,
+    bundle: QualityBundle,
+    item: RetrievedItem,
+    stopped: tuple[ReasonCode, str] | None,
+    judged: Judged,
+) -> None:
+    if stopped is None:
+        judged.stages.append(PASSED["controls"])
+    else:
+        judged.denies("controls", *stopped)
+    named = item.content_class
+    terms = context.terms[named if isinstance(named, str) else None]
+    for stage in (_access, _poisoning, _quality):
+        if judged.real == "deny" and not context.shadow:
+            return
+        stage(context, terms, item, judged)
+    names = context.names.items[judged.place]
+    body_read = judged.body.given and (context.shadow or SEVERITY[judged.outcome] < SEVERITY["downgrade"])
+    names_count = bool(names.findings or names.inconclusive) and judged.outcome != "deny"
+    if body_read or names_count:
+        _content(context, bundle, names, judged, body_read=body_read)
+
+
+def _access(_: RetrievalContext, terms: ClassTerms, __: RetrievedItem, judged: Judged) -> None:
+    """Of the agent and of the tenant to the item's class."""
+    if terms.closed is None:
+        judged.stages.append(PASSED["access"])
+    else:
+        judged.denies("access", "ACCESS_DENIED", terms.closed)
+
+
+def _poisoning(context: RetrievalContext, _: ClassTerms, item: RetrievedItem, judged: Judged) -> None:
+    """What the registry knows to be bad: an item, a source, a content."""
+    registry = context.registry
+    if registry.known_bad:
+        uri = item.provenance_uri if isinstance(item.provenance_uri, str) else None
+        bad = registry.known_bad_of(context.tenant, item.item_id, uri, judged.body.digest)
+        if bad:
+            judged.denies("poisoning", "KNOWN_BAD", f"known_bad_{bad[0].subject}: {bad[0].reason}", bad)
+            return
+    judged.stages.append(PASSED["poisoning"])
+
+
+def _quality(context: RetrievalContext, terms: ClassTerms, item: RetrievedItem, judged: Judged) -> None:
+    """The three dimensions, then what lets an item through all the same."""
+    bundle = terms.bundle
+    check = provenance_of(item, context.tenant, context.registry, context.recorded, bundle, context.now_ms)
+    facts = facts_of(item, terms.content_class, terms.tool, check, context.now_ms)
+    found = judge_by(terms.cell, terms.limit, facts)
+    judged.check, judged.facts, judged.rollout = check, facts, terms.rollout
+    judged.flags, judged.dimensions = found.flags, found.dimensions
+    judged.codes += found.codes
+    judged.entries += check.entries
+    if found.outcome == "pass":
+        judged.stages.append(PASSED["quality"])
+    else:
+        shown, _ = under_rollout(bundle, terms.content_class, found.outcome)
+        _failed(context, item, found, shown, judged)
+        judged.ran("quality", found.outcome, found.reason)
+
+
+def _failed(
+    context: RetrievalContext, item: RetrievedItem, found: Quality, shown: QualityOutcome, judged: Judged
+) -> None:
+    """What an override makes of an item that comes to `shown` under its class's rollout."""
+    if milder("flag", shown):
+        judged.override = _override(context, item, judged)
+    if judged.override is None:
+        judged.comes_to(shown, found.reason, found.outcome)
+    else:
+        judged.entries += (judged.override,)
+        judged.comes_to("flag", found.reason, "flag")
+
+
+def _override(
+    context: RetrievalContext, item: RetrievedItem, judged: Judged
+) -> QualityOverrideEntry | ItemApproval | None:
+    """The first, by its key, that is of exactly this reading and has not expired; else the approval of the
+    request's escalation."""
+    for one in context.registry.overrides.get((context.tenant, item.item_id), ()):
+        of_agent = one.agent_id in (None, context.retrieval.agent_id)
+        of_session = one.session_id in (None, context.retrieval.session_id)
+        of_body = one.body_digest in (None, judged.body.digest)
+        if of_agent and of_session and of_body and context.now_ms < one.expires_ms:
+            return one
+    return context.approval
+
+
+def _content(
+    context: RetrievalContext, bundle: QualityBundle, names: ItemNames, judged: Judged, *, body_read: bool
+) -> None:
+    """The body is read where it may be released, the names wherever they may."""
+    if body_read and judged.body.problem is not None:
+        judged.flags = (*judged.flags, SUSPECT)
+        judged.denies("content", UNSAFE, judged.body.problem)
+        return
+    found = _found(context, names, judged.body.text if body_read else "")
+    action, reason = content_action(bundle, context.tier, found)
+    judged.ran("content", action, reason)
+    judged.findings = found.findings
+    if action != "pass":
+        judged.flags = (*judged.flags, SUSPECT)
+        judged.codes = (*judged.codes, UNSAFE)
+        if SEVERITY[action] == SEVERITY[judged.outcome]:
+            judged.reason = reason
+        judged.comes_to(action, reason)
+    if body_read and bundle.file.content_judge.judge != "off":
+        goes_out = context.shadow or SEVERITY[judged.outcome] < SEVERITY["downgrade"]
+        judged.asks = goes_out and _in_question(bundle.file.content_judge, found) and bool(judged.body.text)
+
+
+def _found(context: RetrievalContext, names: ItemNames, text: str) -> ContentInspection:
+    """In the body, in the names and where the two meet."""
+    inspector = context.bundle.inspector
+    body = inspector.inspect(text)
+    beside = names.findings + (at_the_body(inspector.names, names.own, text) if text else ())
+    if not beside and names.inconclusive is None:
+        return body
+    return body._replace(
+        findings=body.findings + beside, inconclusive=body.inconclusive or names.inconclusive
+    )
+
+
+def _in_question(policy: ContentJudge, found: ContentInspection) -> bool:
+    """Whether a model may find what the detectors have not: what is definite is not asked about."""
+    weights = {one.weight for one in found.findings}
+    if policy.judge == "always":
+        return "definite" not in weights
+    doubtful = bool(weights) or found.inconclusive is not None
+    return doubtful and weights.isdisjoint(WEIGHTS)

@@ -1,0 +1,237 @@
+"""Where an item's provenance reference leads, by what is recorded alone (seed 004; product.md, "Retrievals").
+
+Nothing is resolved here: a read waits for no network. What has no fresh record is asked for, for later reads.
+
+A source may sign its word on an item: when its content was so, at which reference, with which hash. Signed is
+the RFC 8785 form of {"asserted_at", "provenance_hash", "provenance_uri"}, by Ed25519, in base64.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import unquote, urlsplit
+
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+from sluice.core.foundation.canonical import canonical
+from sluice.core.metadata.moments import time_of
+from sluice.core.metadata.provenance import (
+    GATE_SOURCE,
+    MAX_URI_CHARACTERS,
+    RESOLVABLE,
+    ProvenanceState,
+    form_fault,
+    spelling_of,
+    unverified,
+)
+from sluice.core.registry.registry_entries import STRANGERS, Source
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from sluice.core.metadata.provenance import Resolution
+    from sluice.core.quality_bundle.quality_bundle import QualityBundle
+    from sluice.core.registry.registry import Registry
+    from sluice.core.registry.registry_entries import Entry
+    from sluice_topics.records.retrieval_inputs import RetrievedItem
+
+    Recorded = Mapping[tuple[str, str], Resolution]
+
+_REMEMBERED = 1024
+"""Verifications: each takes some 100 us, and the same item is read again and again."""
+_SIGNATURE_CHARACTERS = 88
+_FIELDS = {"asserted_at", "signature"}
+
+
+def signed_assertion(asserted_at: str, provenance_uri: str, provenance_hash: str) -> bytes:
+    """The bytes that a source signs."""
+    fields = {
+        "asserted_at": asserted_at,
+        "provenance_hash": provenance_hash,
+        "provenance_uri": provenance_uri,
+    }
+    return canonical(fields)
+
+
+def form_problem(assertion: Mapping[str, Any]) -> str | None:
+    """What is wrong with the form of {asserted_at, signature}, before the signature is checked."""
+    if assertion.keys() != _FIELDS:
+        return "malformed: an assertion has asserted_at and signature"
+    at, signature = assertion["asserted_at"], assertion["signature"]
+    if not isinstance(at, str) or time_of(at) is None:
+        return "malformed: asserted_at is no RFC 3339 date-time with an offset"
+    if not isinstance(signature, str) or len(signature) != _SIGNATURE_CHARACTERS:
+        return "malformed: the signature is not that of Ed25519 in base64"
+    return None
+
+
+def signed_by_source(key: Ed25519PublicKey, assertion: Mapping[str, Any], uri: str, digest: str) -> bool:
+    """Whether a well-formed assertion over this reference and hash bears the key's signature."""
+    message = signed_assertion(assertion["asserted_at"], uri, digest)
+    return _verified(key.public_bytes_raw(), message, assertion["signature"])
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _verified(raw_key: bytes, message: bytes, signature: str) -> bool:
+    try:
+        raw = base64.b64decode(signature, validate=True)
+        Ed25519PublicKey.from_public_bytes(raw_key).verify(raw, message)
+    except (InvalidSignature, binascii.Error, ValueError):
+        return False
+    return True
+
+
+GATE_FEED = "gate-feed"
+_HASH = re.compile(r"sha256:[0-9a-f]{64}")
+_MS = 1000
+UNSIGNED = "no signed source identity stands behind this assertion"
+
+
+class ProvenanceCheck(NamedTuple):
+    """`seen` is the recorded resolution and `entries` the registry's that `state` rests on.
+
+    `wanted`: the reference should be resolved (again). `asserted_ms`: of a signed assertion that holds;
+    `assertion_problem`: of one that does not.
+    """
+
+    state: ProvenanceState
+    verified: bool = False
+    seen: Resolution | None = None
+    entries: tuple[Entry, ...] = ()
+    wanted: bool = False
+    asserted_ms: int | None = None
+    assertion_problem: str | None = None
+
+    @property
+    def is_vouched_for(self) -> bool:
+        """Whether the registry stands behind it: a registered source that is no stranger, or a hash that the
+        registry has. That a web page has this hash says nothing of who wrote it."""
+        strangers = [isinstance(one, Source) and one.type in STRANGERS for one in self.entries]
+        return self.verified and bool(strangers) and not any(strangers)
+
+
+class _Reference(NamedTuple):
+    """A reference whose form is in order, and whose it is. `name`: under which something may be known of it,
+    however `uri` is spelt."""
+
+    tenant: str
+    uri: str
+    name: str
+    scheme: str
+    hash: str
+    assertion: Any
+
+
+def provenance_of(
+    item: RetrievedItem,
+    tenant: str,
+    registry: Registry,
+    recorded: Recorded,
+    bundle: QualityBundle,
+    now_ms: int,
+) -> ProvenanceCheck:
+    """Where the item's reference leads for this tenant. The keys of `recorded` name URIs in normal form."""
+    uri = item.provenance_uri
+    if uri is None or uri == "":
+        return _without(item, _MISSING)
+    fault = form_fault(uri, bundle.schemes, item.item_id)
+    if fault is not None:
+        return _without(item, fault)
+    given = item.provenance_hash
+    if given is None or given == "":
+        return _without(item, unverified("provenance_hash is missing"))
+    if not isinstance(given, str) or _HASH.fullmatch(given) is None:
+        return _without(item, unverified("provenance_hash is not sha256: and 64 lower-case hex digits"))
+    scheme, name, _ = spelling_of(uri)
+    reference = _Reference(tenant, uri, name, scheme, given, item.freshness_assertion)
+    if reference.scheme in (GATE_SOURCE, GATE_FEED):
+        return _of_source(reference, registry)
+    return _unsigned(
+        reference, _of_registry(reference, registry) or _of_record(reference, recorded, bundle, now_ms)
+    )
+
+
+def _of_source(reference: _Reference, registry: Registry) -> ProvenanceCheck:
+    """gate-source and gate-feed: a registered source of the tenant, whose signature or whose recorded hash
+    stands behind the item; a wrong one of either is not made good by the other."""
+    name = unquote(urlsplit(reference.uri).netloc)
+    source = registry.sources.get((reference.tenant, name))
+    if source is None:
+        return _unsigned(reference, ProvenanceCheck(unverified(f"no registered source {name}")))
+    known = _of_registry(reference, registry) or ProvenanceCheck(
+        unverified(f"neither the registry's hash nor a signature of source {name} stands behind it")
+    )
+    known = known._replace(entries=(source, *known.entries))
+    return _signed(reference, source, known) if isinstance(reference.assertion, dict) else known
+
+
+def _signed(reference: _Reference, source: Source, known: ProvenanceCheck) -> ProvenanceCheck:
+    problem = form_problem(reference.assertion) or _signature_problem(reference, source)
+    if problem is not None:
+        return known._replace(state=unverified(problem), verified=False, assertion_problem=problem)
+    asserted_ms = time_of(reference.assertion["asserted_at"])
+    if known.verified or len(known.entries) > 1:
+        return known._replace(asserted_ms=asserted_ms)
+    state = ProvenanceState("verified", f"signed by source {source.source_id}")
+    return known._replace(state=state, verified=True, asserted_ms=asserted_ms)
+
+
+def _signature_problem(reference: _Reference, source: Source) -> str | None:
+    key = source.public_key
+    if key is None:
+        return f"source {source.source_id} has no key to check the signature with"
+    signed = signed_by_source(key, reference.assertion, reference.uri, reference.hash)
+    return None if signed else "wrong signature"
+
+
+def _of_registry(reference: _Reference, registry: Registry) -> ProvenanceCheck | None:
+    """By the hash that the registry has for this reference; None: it has none."""
+    entry = registry.provenance.get((reference.tenant, reference.name))
+    if entry is None:
+        return None
+    if entry.recorded_hash == reference.hash:
+        return ProvenanceCheck(_VERIFIED_BY_REGISTRY, True, None, (entry,))
+    return ProvenanceCheck(_WRONG_BY_REGISTRY, entries=(entry,))
+
+
+def _of_record(
+    reference: _Reference, recorded: Recorded, bundle: QualityBundle, now_ms: int
+) -> ProvenanceCheck:
+    """By the newest recorded resolution, as long as it is young enough to rely on."""
+    if reference.scheme not in RESOLVABLE:
+        return ProvenanceCheck(unverified(f"nothing resolves {reference.scheme}"))
+    seen = recorded.get((reference.tenant, reference.name))
+    if seen is None:
+        return ProvenanceCheck(
+            unverified("not resolved yet"), wanted=len(reference.name) <= MAX_URI_CHARACTERS
+        )
+    old = bundle.wants_again(seen, now_ms)
+    if seen.status != "resolved":
+        return ProvenanceCheck(unverified(f"unresolvable: {seen.detail}"), False, seen, wanted=old)
+    if bundle.is_too_old(seen, now_ms):
+        state = unverified(f"resolved {(now_ms - seen.seen_ms) / _MS:.0f} s ago, which is too long")
+        return ProvenanceCheck(state, False, seen, wanted=True)
+    if seen.hash != reference.hash:
+        return ProvenanceCheck(unverified("wrong hash: the source has another"), False, seen, wanted=old)
+    return ProvenanceCheck(_VERIFIED_BY_RECORD, True, seen, (), old)
+
+
+def _without(item: RetrievedItem, state: ProvenanceState) -> ProvenanceCheck:
+    problem = UNSIGNED if isinstance(item.freshness_assertion, dict) else None
+    return ProvenanceCheck(state, assertion_problem=problem)
+
+
+def _unsigned(reference: _Reference, check: ProvenanceCheck) -> ProvenanceCheck:
+    """A signed assertion of which nobody could say whose signature it is."""
+    return check._replace(assertion_problem=UNSIGNED) if isinstance(reference.assertion, dict) else check
+
+
+_MISSING = ProvenanceState("missing", "no provenance_uri")
+_VERIFIED_BY_REGISTRY = ProvenanceState("verified", "the registry has this hash")
+_WRONG_BY_REGISTRY = unverified("wrong hash: the registry has another")
+_VERIFIED_BY_RECORD = ProvenanceState("verified", "the source had this hash when it was resolved")

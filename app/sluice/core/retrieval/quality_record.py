@@ -1,0 +1,232 @@
+"""The QualityDecision record, field by field as sluice_topics/records/retrievals.py has it; plain dicts.
+
+Their keys stand in canonical order from the start, the record's own and those of all inside it, so that it is
+written by one pass that sorts nothing and looks for nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from hashlib import sha256
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from sluice.core.content.findings import finding_fields
+from sluice.core.foundation.arrival import quality_id
+from sluice.core.foundation.canonical import canonical, digest, in_order, is_odd_float
+from sluice.core.foundation.chain import OutRecord
+from sluice.core.foundation.clock import rfc3339
+from sluice.core.registry.registry_entries import hashes_of
+from sluice.core.retrieval.dimensions import NUMBERS
+from sluice.core.retrieval.names import class_text, uri_text
+from sluice.core.retrieval.seen import recorded
+from sluice_topics.catalog import QUALITY_DECISIONS
+from sluice_topics.records import QualityDecision
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from sluice.core.content.findings import Finding
+    from sluice.core.foundation.arrival import Arrival
+    from sluice.core.retrieval.context import RetrievalContext
+    from sluice.core.retrieval.judgement import Judged
+    from sluice_topics.records.retrieval_inputs import RetrievedItem
+
+SCHEMA = "sluice/quality_decision/v1"
+SCHEMA_VERSION = "1"
+MAX_FINDINGS = 32
+"""The gravest first: a request has up to a thousand items, and each decision is a record."""
+LARGEST_SCORE = 1e15
+_LEAST_PLAIN = 1e-4
+"""From here up to 1 nobody writes an exponent, and there is nothing whole: what nearly every score is."""
+_MS = 1000
+OF_THE_REQUEST = ("input", "quality_bundle_hash", "bundle_hash", "autonomy_tier", "enforcement")
+OF_THE_ITEM = (
+    "place",
+    "registry_hashes",
+    "seen",
+    "rollout",
+    "outcome",
+    "would_have_been",
+    "flags_set",
+    "reason_codes",
+    "reason",
+    "stages",
+    "dimensions",
+    "findings",
+    "freshness_age_seconds",
+    "provenance_hash_verified",
+    "override",
+    "body_digest",
+    "body_released",
+)
+SIGNATURE, OUTPUTS = "signature", "model_outputs"
+RERUN_FIELDS = (*OF_THE_REQUEST, *OF_THE_ITEM, SIGNATURE, OUTPUTS)
+"""What a rerun must get again, in the hash's order; the record's other fields follow from these. What the
+items of a request share comes first: its part of the hash is made once. `signature` is there where one was
+verified, `model_outputs` where a model was to be asked."""
+_GRAVITY = {"definite": 0, "strong": 1, "weak": 2}
+_of_the_item = itemgetter(*OF_THE_ITEM)
+_BLANK = dict.fromkeys(
+    sorted(
+        {one.alias or name for name, one in QualityDecision.model_fields.items()}
+        - {"event_hash", SIGNATURE, OUTPUTS}
+    )
+)
+
+
+class Common(NamedTuple):
+    """Of a request: its decision id, the fields that its items' decisions share, with null for all others in
+    their places, and the hash over those of them that a rerun must get again, to be gone on with."""
+
+    decision_id: str
+    fields: dict[str, Any]
+    begun: Any
+
+    def hash_with(self, body: dict[str, Any], *, ordered: bool) -> str:
+        """The `rerun_hash` of an item's record: over the RFC 8785 form of the list of its RERUN_FIELDS."""
+        values = _of_the_item(body)
+        if SIGNATURE in body:
+            values += (body[SIGNATURE],)
+        if OUTPUTS in body:
+            values += (body[OUTPUTS],)
+        rest = in_order(values) if ordered else canonical(values, finite=True)
+        going = self.begun.copy()
+        going.update(b"," + rest[1:])
+        return "sha256:" + str(going.hexdigest())
+
+
+def common_to(arrival: Arrival, context: RetrievalContext) -> Common:
+    """What the decisions on all items of a request have in common: made once."""
+    retrieval, quality = context.retrieval, context.quality
+    moment = rfc3339(arrival.timestamp_ms)
+    fields = {
+        "schema": SCHEMA,
+        "schema_version": SCHEMA_VERSION,
+        "timestamp": moment,
+        "request_id": retrieval.request_id,
+        "request_hash": arrival.digest,
+        "quality_bundle_id": context.quality_asked_for or None,
+        "quality_bundle_hash": None if quality is None else quality.hash,
+        "trace_id": retrieval.trace_id,
+        "agent_id": retrieval.agent_id,
+        "session_id": retrieval.session_id,
+        "tenant_id": None if context.agent is None else context.tenant,
+        "environment": context.environment,
+        "autonomy_tier": context.tier,
+        "toolName": retrieval.tool_name,
+        "tool_category": retrieval.tool_category,
+        "enforcement": context.org.enforcement,
+        "policy_bundle_id": context.bundle_asked_for,
+        "bundle_hash": context.bundle.hash,
+        "registry_hashes": dict(sorted(_entries_used(arrival, context).items())),
+        "decided_at": moment,
+        "input": dict(sorted(arrival.coordinates().items())),
+    }
+    begun = in_order([fields[name] for name in OF_THE_REQUEST])
+    every = _BLANK | fields
+    signature = None if arrival.signature is None else arrival.signature.recorded()
+    if signature is not None:
+        every = dict(sorted({**every, SIGNATURE: signature}.items()))
+    return Common(arrival.decision_id, every, sha256(begun[:-1]))
+
+
+def _entries_used(arrival: Arrival, context: RetrievalContext) -> dict[str, str]:
+    used = context.entries()
+    return used if arrival.signature is None else arrival.signature.entries(used)
+
+
+def decision_record(
+    common: Common,
+    item: RetrievedItem,
+    judged: Judged,
+    place: int,
+    escalation: str | None,
+) -> OutRecord:
+    """The decision on one item without its place in the chain; `escalation` is the id of the request's."""
+    check, fields = judged.check, common.fields
+    hidden = fields["enforcement"] == "shadow" or judged.rollout == "flag_only"
+    score, ordered = _score(item.confidence_score)
+    body: dict[str, Any] = fields | {
+        "ledger_event_id": quality_id(common.decision_id, place),
+        "place": place,
+        "item_id": item.item_id,
+        "content_class": class_text(item.content_class),
+        "confidence_score": score,
+        "provenance_uri": uri_text(item.provenance_uri),
+        "freshness_age_seconds": _age_seconds(judged),
+        "provenance_hash_verified": check is not None and check.verified,
+        "outcome": judged.outcome,
+        "flags_set": judged.flags,
+        "reason_codes": judged.codes,
+        "reason": judged.reason,
+        "rollout": judged.rollout,
+        "would_have_been": judged.real if hidden else None,
+        "stages": judged.stages,
+        "dimensions": judged.dimensions,
+        "findings": [dict(sorted(finding_fields(one).items())) for one in _gravest(judged.findings)],
+        "override": _override(judged),
+        "escalation_id": escalation if judged.denied_for_quality else None,
+        "body_digest": judged.body.digest,
+        "body_released": judged.released,
+        "seen": None if check is None or check.seen is None else recorded(check.seen),
+    }
+    if judged.entries:
+        every = fields["registry_hashes"] | hashes_of(*judged.entries)
+        body["registry_hashes"] = dict(sorted(every.items()))
+    if judged.model_outputs:
+        body[OUTPUTS], ordered = list(judged.model_outputs), False
+    body["rerun_hash"] = common.hash_with(body, ordered=ordered)
+    return OutRecord(QUALITY_DECISIONS, "QualityDecision", body, fields["session_id"], ordered)
+
+
+def hashed(body: dict[str, Any]) -> dict[str, Any]:
+    """The body with its `rerun_hash`: over all inputs of the decision and the decision."""
+    body["rerun_hash"] = digest([body[name] for name in RERUN_FIELDS if name in body], finite=True)
+    return body
+
+
+def whole(number: float) -> float:
+    """The same number, as an integer where it is one: RFC 8785 writes 1, not 1.0."""
+    return int(number) if number == int(number) else number
+
+
+def _score(given: Any) -> tuple[float | None, bool]:
+    """With it, whether canonical form writes the number as any other writer does. Ages are always so: they
+    are whole or in thousandths."""
+    if type(given) is float and _LEAST_PLAIN <= given < 1:
+        return given, True
+    score = whole(given) if is_score(given) else None
+    return score, not (isinstance(score, float) and is_odd_float(score))
+
+
+def is_score(value: Any) -> bool:
+    """Whether it is a number that a record can carry, within 0 and 1 or not."""
+    if type(value) not in NUMBERS:
+        return False
+    return -LARGEST_SCORE < value < LARGEST_SCORE and math.isfinite(value)
+
+
+def _age_seconds(judged: Judged) -> float | None:
+    age_ms = None if judged.facts is None else judged.facts.age_ms
+    if age_ms is None:
+        return None
+    return age_ms / _MS if age_ms % _MS else age_ms // _MS
+
+
+def _gravest(findings: tuple[Finding, ...]) -> Sequence[Finding]:
+    if not findings:
+        return findings
+    return sorted(findings, key=lambda one: _GRAVITY[one.weight])[:MAX_FINDINGS]
+
+
+def _override(judged: Judged) -> dict[str, Any] | None:
+    one = judged.override
+    if one is None:
+        return None
+    return {
+        "approver_id": one.approver_id,
+        "expires_at": rfc3339(one.expires_ms),
+        "justification": one.justification,
+        "override_id": one.id,
+    }

@@ -1,0 +1,237 @@
+"""The rows of retrievals and of stores' reports in the table of kinds.
+
+If the core itself failed on a retrieval, every item is denied and nothing is served. This holds under shadow
+too: the body that made the core raise may be the very body that shadow would let through.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any
+
+from sluice.core.foundation.arrival import quality_id, report_event_id
+from sluice.core.foundation.chain import OutRecord
+from sluice.core.foundation.clock import rfc3339
+from sluice.core.foundation.errors import guarded
+from sluice.core.foundation.refusals import INTERNAL_ERROR as REASON
+from sluice.core.foundation.refusals import subject_of
+from sluice.core.policy.kind import AnswerKind, CaseKind, DecisionKind, Kind
+from sluice.core.quality_bundle.quality_models import QualityCase
+from sluice.core.quality_bundle.severity import TIERS
+from sluice.core.registry.registry_entries import hashes_of
+from sluice.core.retrieval import retrieval
+from sluice.core.retrieval.context import names_in
+from sluice.core.retrieval.quality_record import RERUN_FIELDS, SCHEMA, SCHEMA_VERSION, SIGNATURE, hashed
+from sluice.core.retrieval.served import nothing_served
+from sluice.core.state.decision import Decision
+from sluice.core.state.draft import SessionDraft
+from sluice.core.state.expiry import time_records
+from sluice.core.state.recent_retrieval import has_mark
+from sluice_topics.catalog import QUALITY_DECISIONS, REPORTED, RETRIEVALS, SESSION_EVENTS
+from sluice_topics.records import ProposedRetrieval, QualityDecision, RetrievalReport
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from sluice.core.foundation.arrival import Arrival
+    from sluice.core.policy.policy import PointParts, Principal
+    from sluice.core.retrieval.names import RequestNames
+    from sluice.core.state.decision import Shared
+    from sluice.core.state.session import SessionState
+
+INTERNAL_ERROR = "INTERNAL_ERROR"
+UNKNOWN = (
+    "request_id",
+    "item_id",
+    "content_class",
+    "freshness_age_seconds",
+    "confidence_score",
+    "provenance_uri",
+    "trace_id",
+    "agent_id",
+    "session_id",
+    "tenant_id",
+    "toolName",
+    "tool_category",
+    "rollout",
+    "would_have_been",
+    "override",
+    "escalation_id",
+    "body_digest",
+    "quality_bundle_id",
+    "quality_bundle_hash",
+    "policy_bundle_id",
+    "seen",
+)
+"""The fields that are null in a record unless something is known of them."""
+
+
+def deny_unread(parts: PointParts, arrival: Arrival, letter: OutRecord) -> Decision:
+    """Deny a retrieval without reading it; `letter` is its dead letter."""
+    body = _denied(parts, arrival, 0)
+    return Decision(None, [_record(body, subject_of(arrival)), letter])
+
+
+def deny_fault(
+    parts: PointParts, arrival: Arrival, retrieval: ProposedRetrieval, _: object, letter: OutRecord
+) -> Decision:
+    """Deny every item of a retrieval that made the core raise."""
+    records = [
+        _record(_denied(parts, arrival, place) | _named(parts, retrieval, place), retrieval.session_id)
+        for place in range(len(retrieval.items))
+    ]
+    principal = parts.policy.principal(retrieval.agent_id)
+    denied = [record.body for record in records]
+    names = guarded(partial(_names, retrieval, principal), lambda _: None)
+    nothing = nothing_served(arrival, retrieval, principal.tenant_id, denied, names)
+    return Decision(None, [*records, nothing, letter])
+
+
+def kept_no_answers(decision: Mapping[str, Any]) -> bool:
+    """A fault loses what a model said of the bodies."""
+    return INTERNAL_ERROR in decision["reason_codes"]
+
+
+def _names(retrieval: ProposedRetrieval, principal: Principal) -> RequestNames | None:
+    """None where reading them was what made the core raise."""
+    return names_in(retrieval, principal)
+
+
+def _record(body: dict[str, Any], subject: str) -> OutRecord:
+    return OutRecord(QUALITY_DECISIONS, "QualityDecision", hashed(body), subject)
+
+
+def _named(parts: PointParts, retrieval: ProposedRetrieval, place: int) -> dict[str, Any]:
+    """Who asked for what, and what stood in the registry, so that a rerun gets to where the core raised."""
+    principal = parts.policy.principal(retrieval.agent_id)
+    freezes = parts.policy.freezes_of(principal, retrieval.session_id)
+    return {
+        "request_id": retrieval.request_id,
+        "item_id": retrieval.items[place].item_id,
+        "trace_id": retrieval.trace_id,
+        "agent_id": retrieval.agent_id,
+        "session_id": retrieval.session_id,
+        "tenant_id": principal.tenant_id,
+        "autonomy_tier": principal.tier(retrieval.autonomy_tier),
+        "toolName": retrieval.tool_name,
+        "tool_category": retrieval.tool_category,
+        "enforcement": principal.org.enforcement,
+        "quality_bundle_id": principal.quality_asked_for or None,
+        "quality_bundle_hash": None if principal.quality is None else principal.quality.hash,
+        "policy_bundle_id": principal.bundle_asked_for,
+        "bundle_hash": principal.bundle.hash,
+        "registry_hashes": hashes_of(principal.agent, principal.org, *freezes),
+    }
+
+
+def _denied(parts: PointParts, arrival: Arrival, place: int) -> dict[str, Any]:
+    moment = rfc3339(arrival.timestamp_ms)
+    signature = None if arrival.signature is None else arrival.signature.recorded()
+    return {
+        **({} if signature is None else {SIGNATURE: signature}),
+        **dict.fromkeys(UNKNOWN),
+        "schema": SCHEMA,
+        "schema_version": SCHEMA_VERSION,
+        "ledger_event_id": quality_id(arrival.decision_id, place),
+        "timestamp": moment,
+        "request_hash": arrival.digest,
+        "place": place,
+        "provenance_hash_verified": False,
+        "outcome": "deny",
+        "flags_set": [],
+        "reason_codes": [INTERNAL_ERROR],
+        "reason": REASON,
+        "environment": parts.environment,
+        "autonomy_tier": TIERS[-1],
+        "enforcement": "enforce",
+        "stages": [],
+        "dimensions": [],
+        "findings": [],
+        "body_released": False,
+        "bundle_hash": parts.policy.default.hash,
+        "registry_hashes": {},
+        "decided_at": moment,
+        "input": arrival.coordinates(),
+    }
+
+
+RETRIEVAL = Kind(
+    "retrieval",
+    RETRIEVALS,
+    ProposedRetrieval,
+    attrgetter("session_id"),
+    "request_id",
+    retrieval.evaluate,
+    marked_by="items",
+    unread=deny_unread,
+    fault=deny_fault,
+    answer=AnswerKind(
+        QualityDecision,
+        QUALITY_DECISIONS,
+        "ledger_event_id",
+        decision=DecisionKind(
+            "quality_decision",
+            "decision on a retrieved item",
+            "decisions on retrieved items",
+            quality_id,
+            "item_id",
+            RERUN_FIELDS,
+            retrieval.judge_again,
+            deny_fault,
+            kept_no_answers,
+        ),
+    ),
+    case=CaseKind(QualityCase, "item", "retrieval"),
+    signer="agent_id",
+)
+
+REPORTED_SCHEMA = "sluice/retrieval_reported/v1"
+MAX_NAMED = 100
+
+
+def count_report(
+    parts: PointParts, arrival: Arrival, report: RetrievalReport, state: SessionState, _: Shared
+) -> Decision:
+    """Count the items of a store's report that have a decision in the session; the session does not change.
+
+    Seed 004, "Coverage metric": the share of retrievals with a recorded decision. What the session has
+    forgotten, by time or for want of room, counts as uncovered: coverage may look worse than it is, never
+    better. An item that a report names more than once is one item.
+    """
+    draft = SessionDraft(state, parts.limits, arrival.timestamp_ms)
+    principal = parts.policy.principal(report.agent_id)
+    is_known = principal.agent is not None
+    known = draft.retrieval(principal.tenant, report.request_id) if is_known else None
+    items = dict.fromkeys(report.items)
+    uncovered = [item for item in items if known is None or not has_mark(known.items, item)]
+    body: dict[str, Any] = {
+        "schema": REPORTED_SCHEMA,
+        "report_event_id": report_event_id(arrival.decision_id),
+        "report_id": report.report_id,
+        "request_id": report.request_id,
+        "agent_id": report.agent_id,
+        "session_id": report.session_id,
+        "tenant_id": principal.tenant_id,
+        "autonomy_tier": principal.tier(report.autonomy_tier) if known is None else known.tier,
+        "reported_by": report.reported_by,
+        "reported": len(items),
+        "covered": len(items) - len(uncovered),
+        "uncovered": uncovered[:MAX_NAMED],
+        "decided_at": rfc3339(arrival.timestamp_ms),
+        "input": arrival.coordinates(),
+    }
+    records = [*time_records(draft), OutRecord(SESSION_EVENTS, "RetrievalReported", body, report.session_id)]
+    return Decision(None if state.gone else draft.transition(), records)
+
+
+REPORT = Kind(
+    "report",
+    REPORTED,
+    RetrievalReport,
+    attrgetter("session_id"),
+    "report_id",
+    count_report,
+    marked_by="report_id",
+    touches=True,
+)

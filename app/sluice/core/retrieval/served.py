@@ -1,0 +1,140 @@
+"""ServedRetrieval: what the agent may see. Written with the decisions, in one transaction; no ledger record.
+
+Flags are fields of their own beside the body, never words inside it (seed 004, "Downstream consumers ignore
+flags").
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, get_args
+
+from sluice.core.content.findings import ContentInspection
+from sluice.core.foundation.arrival import served_id
+from sluice.core.foundation.chain import OutRecord
+from sluice.core.foundation.clock import rfc3339
+from sluice.core.quality_bundle.severity import SEVERITY
+from sluice.core.retrieval.judgement import content_action
+from sluice.core.retrieval.names import ITEM_FIELDS, REQUEST_FIELDS, withheld_id
+from sluice_topics.catalog import SERVED
+from sluice_topics.records.retrievals import QualityFlag
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from sluice.core.foundation.arrival import Arrival
+    from sluice.core.retrieval.context import RetrievalContext
+    from sluice.core.retrieval.judgement import Judged
+    from sluice.core.retrieval.names import RequestNames
+    from sluice_topics.records import ProposedRetrieval
+
+SCHEMA = "sluice/served_retrieval/v1"
+FLAGS: tuple[QualityFlag, ...] = get_args(QualityFlag)
+
+_NO_FLAGS = dict.fromkeys(FLAGS, False)
+
+
+def served(
+    arrival: Arrival, context: RetrievalContext, decisions: Sequence[tuple[dict[str, Any], Judged]]
+) -> OutRecord:
+    """`decisions`: each item's decision record and what came of it, in the request's order."""
+    tenant = None if context.agent is None else context.tenant
+    unsafe = [names.unsafe for names in context.names.items]
+    items = [
+        _item(record, judged, unsafe[judged.place])
+        for record, judged in decisions
+        if judged.outcome != "deny"
+    ]
+    denied = [
+        _named(withheld(record), unsafe[judged.place])
+        for record, judged in decisions
+        if judged.outcome == "deny"
+    ]
+    return _record(arrival, context.retrieval, tenant, items, denied, _unsafe_of_request(context))
+
+
+def nothing_served(
+    arrival: Arrival,
+    retrieval: ProposedRetrieval,
+    tenant: str | None,
+    denied: Sequence[dict[str, Any]],
+    names: RequestNames | None,
+) -> OutRecord:
+    """The same where every item was denied; `denied` are their decision records. `names` None: they could
+    not be read, and none is released."""
+    every = frozenset(ITEM_FIELDS)
+    unsafe = [every] * len(denied) if names is None else [one.unsafe for one in names.items]
+    items = [_named(withheld(record), among) for record, among in zip(denied, unsafe, strict=True)]
+    of_request = frozenset(REQUEST_FIELDS) if names is None else names.unsafe
+    return _record(arrival, retrieval, tenant, [], items, of_request)
+
+
+def _unsafe_of_request(context: RetrievalContext) -> frozenset[str]:
+    """The request's own fields that are not released."""
+    read, bundle = context.names.request, context.quality
+    if bundle is None or not context.names.unsafe:
+        return context.names.unsafe
+    action, _ = content_action(
+        bundle, context.tier, ContentInspection(read.findings, 0, 0, 0, read.inconclusive)
+    )
+    let_through = context.shadow or SEVERITY[action] < SEVERITY["downgrade"]
+    return frozenset() if let_through else context.names.unsafe
+
+
+def _record(
+    arrival: Arrival,
+    retrieval: ProposedRetrieval,
+    tenant: str | None,
+    items: list[dict[str, Any]],
+    denied: Sequence[dict[str, Any]],
+    unsafe: frozenset[str],
+) -> OutRecord:
+    body: dict[str, Any] = {
+        "schema": SCHEMA,
+        "served_id": served_id(arrival.decision_id),
+        "request_id": retrieval.request_id,
+        "agent_id": retrieval.agent_id,
+        "session_id": retrieval.session_id,
+        "tenant_id": tenant,
+        "trace_id": retrieval.trace_id,
+        "items": items,
+        "withheld": denied,
+        "decided_at": rfc3339(arrival.timestamp_ms),
+    }
+    for field in unsafe:
+        if body[field] is not None:
+            body[field] = withheld_id(body[field])
+    return OutRecord(SERVED, "ServedRetrieval", body, body["session_id"])
+
+
+def withheld(record: dict[str, Any]) -> dict[str, Any]:
+    """A denied item: that it exists and why it is not here."""
+    return {
+        "item_id": record["item_id"],
+        "ledger_event_id": record["ledger_event_id"],
+        "reason_codes": record["reason_codes"],
+        "escalation_id": record["escalation_id"],
+    }
+
+
+def _item(record: dict[str, Any], judged: Judged, unsafe: frozenset[str]) -> dict[str, Any]:
+    item = {
+        "item_id": record["item_id"],
+        "ledger_event_id": record["ledger_event_id"],
+        "outcome": judged.outcome,
+        "flags": {flag: flag in judged.flags for flag in FLAGS} if judged.flags else _NO_FLAGS,
+        "content_class": record["content_class"],
+        "freshness_age_seconds": record["freshness_age_seconds"],
+        "confidence_score": record["confidence_score"],
+        "provenance_uri": record["provenance_uri"],
+        "body": judged.body.value if judged.released else None,
+    }
+    if judged.unjudged is not None:
+        item["unjudged"] = judged.unjudged
+    return _named(item, unsafe) if unsafe and judged.outcome == "downgrade" else item
+
+
+def _named(item: dict[str, Any], unsafe: frozenset[str]) -> dict[str, Any]:
+    """The item without what may not be read of it: its id as a digest, another text not at all."""
+    for field in unsafe & item.keys():
+        item[field] = withheld_id(item[field]) if field == "item_id" else None
+    return item

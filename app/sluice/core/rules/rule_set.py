@@ -1,0 +1,177 @@
+"""The rules of a bundle as compiled (seed 000, Stage 1)."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from cel_expr_python import cel
+
+from sluice.core.cel.bounds import EVALUATION, NODE, coarse
+from sluice.core.cel.cel_values import size_within_bounds
+from sluice.core.cel.language import MAX_WORK, Activation, ExpressionError, Language, WorkBudget
+from sluice.core.cel.tree import NOTHING, Size
+from sluice.core.foundation.errors import BundleError
+from sluice.core.rules.compiled_rule import FACTS, CompiledRule
+from sluice.core.rules.variables import NO_FACTS, VARIABLES, Citation, Citations, citation, known_as
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from sluice.core.rules.compiled_rule import RuleResult
+    from sluice.core.rules.rule import FactReference, Rule
+    from sluice.core.rules.variables import Cited
+
+
+LARGEST = 64
+"""Rules of one list: another list costs 3 us, a longer one more wherever one of its rules is undecided."""
+PARTS = 8
+"""Rules of a part: one undecided rule of 64 then costs seventeen calls instead of 65."""
+_CODE = 6 * NODE
+"""Two choices between constants, and an entry of the list."""
+
+
+class Group:
+    """Rules that read no facts, in order.
+
+    A list has no value when one of its entries has none, so a group that cannot answer asks its parts, and at
+    last each rule alone: what one rule cannot tell changes nothing for the others.
+    """
+
+    def __init__(self, language: Language, rules: Sequence[CompiledRule]) -> None:
+        """Every rule was compiled alone before."""
+        self._rules = tuple(rules)
+        fits = 1 < len(rules) <= LARGEST
+        self.listing = language.listing([rule.coded for rule in rules]) if fits else None
+        self._outcomes = [rule.outcomes for rule in rules]
+        size = LARGEST if len(rules) > LARGEST else PARTS
+        starts = range(0, len(rules), size) if len(rules) > size else ()
+        self._parts = [Group(language, rules[start : start + size]) for start in starts]
+
+    @property
+    def enough(self) -> int:
+        """The work of all rules alone up to which all lists can be tried in vain before, under MAX_WORK.
+
+        A list makes the work of its rules once more, but for the calls: it is one call itself.
+        """
+        lists = [*self.lists()]
+        calls = sum(len(rule.expressions) for one in lists for rule in one) - len(lists)
+        codes = sum(map(len, lists)) * _CODE
+        return min(MAX_WORK, (MAX_WORK + calls * EVALUATION - codes) // (1 + self.depth))
+
+    def evaluate(self, asked: Activation) -> list[RuleResult]:
+        """Every rule's result."""
+        codes = None if self.listing is None else asked.values_of(self.listing)
+        if codes is not None:
+            return self.results_of(codes)
+        if self._parts:
+            return [result for part in self._parts for result in part.evaluate(asked)]
+        return [rule.evaluate(asked, NO_FACTS) for rule in self._rules]
+
+    def results_of(self, codes: Iterable[int]) -> list[RuleResult]:
+        """What the values of `listing` mean, rule by rule."""
+        return [outcomes[code] for outcomes, code in zip(self._outcomes, codes, strict=True)]
+
+    @property
+    def depth(self) -> int:
+        """How many lists a rule is in at most."""
+        return (self.listing is not None) + max((part.depth for part in self._parts), default=0)
+
+    def lists(self) -> Iterator[tuple[CompiledRule, ...]]:
+        """The rules of each list."""
+        if self.listing is not None:
+            yield self._rules
+        for part in self._parts:
+            yield from part.lists()
+
+
+Made = TypeVar("Made")
+
+
+class RuleSet:
+    """The compiled rules of one bundle, evaluated together."""
+
+    def __init__(self, rules: list[Rule]) -> None:
+        """Raises BundleError, with the path, for the first rule refused, alone or together with the
+        others."""
+        _check_together(rules)
+        types = {name: known.type for name, known in VARIABLES.items()}
+        self._citations = _citations(Language(types), rules)
+        aliases = {f"{FACTS}{alias}": cel.Type.DYN for rule in rules for alias in rule.facts}
+        self._language = Language(types | aliases)
+        self._rules = [
+            _placed(index, partial(CompiledRule, self._language, rule)) for index, rule in enumerate(rules)
+        ]
+        expressions = [one for rule in self._rules for one in rule.expressions]
+        if coarse(one.work for one in expressions).bound(NOTHING) > MAX_WORK:
+            raise BundleError("$.rules: too many to be decided together in time")
+        self._group = Group(self._language, [rule for rule in self._rules if not rule.cites])
+        self._listing = None if any(rule.cites for rule in self._rules) else self._group.listing
+        self._together = WorkBudget(expressions, self._group.enough)
+        read = {path[0] for one in (*expressions, *self._citations.expressions) for path in one.reads}
+        self.variables = known_as(read)
+        """The variables that some rule reads: all that `evaluate` needs."""
+
+    def __len__(self) -> int:
+        return len(self._rules)
+
+    def codes(self, variables: Mapping[str, Any]) -> tuple[int, ...] | None:
+        """What all results follow from (`results_of`), by one call of the evaluator: None where a rule cites
+        a fact, is undecided, or where the values are too large to be shown as they are.
+        """
+        listing = self._listing
+        size = None if listing is None else size_within_bounds(variables)
+        if listing is None or size is None:
+            return None
+        if not self._together.covers(Size(size.items, size.nodes + len(variables), size.text)):
+            return None
+        found = listing.evaluate(self._language.activation(variables))
+        return None if found is None else tuple(found)
+
+    def results_of(self, codes: Iterable[int]) -> list[RuleResult]:
+        """Every rule's result, in the bundle's order, from what `codes` gave."""
+        return self._group.results_of(codes)
+
+    def evaluate(self, variables: Mapping[str, Any], cited: Cited) -> list[RuleResult]:
+        """Every rule's result, in the bundle's order."""
+        resolved = self._citations.resolve(variables, cited)
+        facts = {f"{FACTS}{alias}": fact.value for alias, fact in resolved.facts.items()}
+        asked = Activation(self._language, self._together, variables, facts)
+        if not asked.roomy:
+            return [rule.evaluate(asked, resolved) for rule in self._rules]
+        found = self._group.evaluate(asked)
+        if len(found) == len(self._rules):
+            return found
+        free = iter(found)
+        return [rule.evaluate(asked, resolved) if rule.cites else next(free) for rule in self._rules]
+
+
+def _citations(language: Language, rules: list[Rule]) -> Citations:
+    known: dict[str, Citation] = {}
+    for index, rule in enumerate(rules):
+        for alias, reference in rule.facts.items():
+            known[alias] = _placed(index, partial(citation, language, alias, reference))
+    return Citations(language, known)
+
+
+def _placed(index: int, step: Callable[[], Made]) -> Made:
+    try:
+        return step()
+    except ExpressionError as error:
+        raise _refused(index, error.message) from None
+
+
+def _refused(index: int, message: str) -> BundleError:
+    return BundleError(f"$.rules[{index}].{message}")
+
+
+def _check_together(rules: list[Rule]) -> None:
+    ids: set[str] = set()
+    meant: dict[str, FactReference] = {}
+    for index, rule in enumerate(rules):
+        if rule.id in ids:
+            raise _refused(index, f"id: another rule is called {rule.id} too")
+        ids.add(rule.id)
+        for alias, reference in rule.facts.items():
+            if meant.setdefault(alias, reference) != reference:
+                raise _refused(index, f"facts.{alias}: the alias names another fact in another rule")

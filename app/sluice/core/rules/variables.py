@@ -1,0 +1,226 @@
+"""What a rule can use: the variables of an action, and the facts that the action may cite."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
+
+from cel_expr_python import cel
+
+from sluice.core.cel.cel_values import INT64
+from sluice.core.cel.language import Activation, ExpressionError, Failure, WorkBudget
+from sluice.core.registry.facts import Fact, in_force
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping, Sequence
+
+    from sluice.core.cel.language import Expression, Language
+    from sluice.core.commands.inspection import Inspection
+    from sluice.core.registry.registry_entries import Agent, Tool
+    from sluice.core.rules.rule import FactReference
+    from sluice.core.state.acknowledgement import Acknowledgement
+    from sluice.core.state.recent_retrieval import ReadKind, ReadSoFar
+    from sluice_topics.records import ProposedAction
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_TEXT, _INT, _BOOL, _ANY = cel.Type.STRING, cel.Type.INT, cel.Type.BOOL, cel.Type.DYN
+_OBJECT, _TEXTS = cel.Type.Map(_TEXT, _ANY), cel.Type.List(_TEXT)
+
+
+class ActionInput(Protocol):
+    """What a rule can see of an action; the context of the action pipeline has it all."""
+
+    action: ProposedAction
+    action_type: str
+    tier: str
+    mode: Literal["standard", "high_stakes"]
+    rows: int
+    reversible: bool | None
+    agent: Agent | None
+    tenant: str
+    tool: Tool | None
+    rows_before: int
+    actions_before: int
+    flags: Acknowledgement
+    read: Mapping[str, ReadSoFar]
+    now_ms: int
+
+    def reading(self) -> Inspection:
+        """What Gate 1 finds in its parameters."""
+
+
+class Variable(NamedTuple):
+    """A variable's CEL type, and where an action has its value. A type of any may be null."""
+
+    type: cel.Type
+    value: Callable[[ActionInput], Any]
+
+
+class Cited(NamedTuple):
+    """What facts can be cited: all revisions by id, for whom, and the event's time in ms since 1970."""
+
+    revisions: Mapping[str, Sequence[Fact]]
+    tenant: str
+    now_ms: int
+
+    def fact(self, fact_id: str, at_ms: int) -> Fact | None:
+        """The revision that speaks of that moment; None when none does."""
+        return in_force(self.revisions.get(fact_id, ()), self.tenant, at_ms)
+
+
+def _governance(context: ActionInput) -> dict[str, Any]:
+    given = context.action.governance_context
+    return {} if given is None else given.model_dump(by_alias=True, exclude_none=True)
+
+
+def _read(kind: ReadKind) -> Variable:
+    """How many times content of this kind came into the session."""
+    return Variable(_INT, lambda it: _int64(it.read[kind].times) if kind in it.read else 0)
+
+
+VARIABLES: dict[str, Variable] = {
+    "action.id": Variable(_TEXT, attrgetter("action.action_id")),
+    "action.tool": Variable(_TEXT, attrgetter("action.tool_name")),
+    "action.tool_description": Variable(_ANY, attrgetter("action.tool_description")),
+    "action.type": Variable(_TEXT, attrgetter("action_type")),
+    "action.tier": Variable(_TEXT, attrgetter("tier")),
+    "action.mode": Variable(_TEXT, attrgetter("mode")),
+    "action.rows": Variable(_INT, lambda it: _int64(it.rows)),
+    "action.reversible": Variable(_ANY, attrgetter("reversible")),
+    "action.reasoning": Variable(_ANY, attrgetter("action.reasoning")),
+    "action.delegate_to": Variable(_ANY, attrgetter("action.delegate_to")),
+    "action.acknowledged_flags": Variable(_TEXTS, lambda it: it.action.acknowledged_flags or []),
+    "action.governanceContext": Variable(_OBJECT, _governance),
+    "agent.id": Variable(_TEXT, attrgetter("action.agent_id")),
+    "agent.tenant": Variable(_TEXT, attrgetter("tenant")),
+    "agent.tier": Variable(_ANY, lambda it: None if it.agent is None else it.agent.tier),
+    "tool.registered": Variable(_BOOL, lambda it: it.tool is not None),
+    "session.id": Variable(_TEXT, attrgetter("action.session_id")),
+    "session.aggregateRowsAffected": Variable(_INT, lambda it: _int64(it.rows_before + it.rows)),
+    "session.aggregateActionCount": Variable(_INT, lambda it: _int64(it.actions_before + 1)),
+    "session.unacknowledged_flags": Variable(_TEXTS, lambda it: list(it.flags.outstanding)),
+    "session.read_untrusted": Variable(_BOOL, lambda it: bool(it.read)),
+    "session.read_external": _read("external"),
+    "session.read_flagged": _read("flagged"),
+    "session.writes_held": _read("held"),
+    "now": Variable(cel.Type.TIMESTAMP, lambda it: moment(it.now_ms)),
+    "reading.patterns": Variable(_TEXTS, lambda it: sorted({hit.id for hit in it.reading().hits})),
+    "reading.complete": Variable(_BOOL, lambda it: it.reading().inconclusive is None),
+    "action.parameters": Variable(_OBJECT, attrgetter("action.parameters")),
+}
+"""In the order in which they take their share of the bounds: what a caller can fill at will comes last."""
+
+
+def known_as(names: Collection[str]) -> dict[str, Variable]:
+    """These variables, in the order of the bounds."""
+    return {name: known for name, known in VARIABLES.items() if name in names}
+
+
+def variables_of(context: ActionInput, variables: Mapping[str, Variable]) -> dict[str, Any]:
+    """The values of these variables."""
+    return {name: known.value(context) for name, known in variables.items()}
+
+
+def moment(at_ms: int) -> datetime:
+    """A CEL timestamp of ms since 1970."""
+    return _EPOCH + timedelta(milliseconds=at_ms)
+
+
+def milliseconds(at: datetime) -> int:
+    """The other way round, rounded down."""
+    return (at - _EPOCH) // timedelta(milliseconds=1)
+
+
+def _int64(number: int) -> int:
+    """A count as CEL's int can hold it: beyond that, every comparison with a threshold comes out the same."""
+    return min(number, INT64 - 1)
+
+
+_MAX_NAMED_ID = 120
+
+
+class Resolved(NamedTuple):
+    """By alias: the facts that were found, and why the others were not."""
+
+    facts: Mapping[str, Fact]
+    missing: Mapping[str, str]
+
+
+NO_FACTS = Resolved({}, {})
+
+
+class Citation(NamedTuple):
+    """A compiled reference; `id_from` is None where the id is written down, `valid_at` where now is meant."""
+
+    fact_id: str | None
+    id_from: Expression | None
+    valid_at: Expression | None
+
+    @property
+    def expressions(self) -> tuple[Expression, ...]:
+        """What must be evaluated to know which fact is meant."""
+        return tuple(one for one in (self.id_from, self.valid_at) if one is not None)
+
+
+def citation(language: Language, alias: str, reference: FactReference) -> Citation:
+    """Raises ExpressionError when one of the reference's expressions is refused; it names the field."""
+    moment = None if reference.valid_at_from is None else f"timestamp({reference.valid_at_from}\n)"
+    return Citation(
+        reference.id,
+        _compiled(language, f"facts.{alias}.id_from", reference.id_from, ("STRING", "DYN")),
+        _compiled(language, f"facts.{alias}.valid_at_from", moment, ("TIMESTAMP",)),
+    )
+
+
+def _compiled(
+    language: Language, field: str, source: str | None, types: tuple[str, ...]
+) -> Expression | None:
+    if source is None:
+        return None
+    try:
+        return language.compile(source, types)
+    except ExpressionError as error:
+        raise ExpressionError(f"{field}: {error.message}") from None
+
+
+class Citations:
+    """All facts that the rules of a bundle may cite, by alias."""
+
+    def __init__(self, language: Language, citations: Mapping[str, Citation]) -> None:
+        """Compiled in this language."""
+        self._language = language
+        self._citations = citations
+        self.expressions = [one for citation in citations.values() for one in citation.expressions]
+        """All expressions in the references."""
+        self._together = WorkBudget(self.expressions)
+
+    def resolve(self, variables: Mapping[str, Any], cited: Cited) -> Resolved:
+        """The revisions valid at each reference's time, as the registry knows them."""
+        if not self._citations:
+            return NO_FACTS
+        facts: dict[str, Fact] = {}
+        missing: dict[str, str] = {}
+        asked = Activation(self._language, self._together, variables) if self.expressions else None
+        for alias, citation in self._citations.items():
+            found = _resolve(citation, asked, cited)
+            if isinstance(found, Failure):
+                missing[alias] = f"unresolved_fact: {alias}: {found.message}"
+            else:
+                facts[alias] = found
+        return Resolved(facts, missing)
+
+
+def _resolve(citation: Citation, asked: Activation | None, cited: Cited) -> Fact | Failure:
+    fact_id, at_ms = citation.fact_id, cited.now_ms
+    if asked is not None and citation.id_from is not None:
+        fact_id = asked.value_of(citation.id_from)
+    if asked is not None and citation.valid_at is not None:
+        moment = asked.value_of(citation.valid_at)
+        if not isinstance(moment, datetime):
+            return moment if isinstance(moment, Failure) else Failure("valid_at_from yields no time")
+        at_ms = milliseconds(moment)
+    if not isinstance(fact_id, str):
+        return fact_id if isinstance(fact_id, Failure) else Failure("id_from yields no text")
+    found = cited.fact(fact_id, at_ms)
+    return found or Failure(f"no revision of {fact_id[:_MAX_NAMED_ID]} is valid at that time")

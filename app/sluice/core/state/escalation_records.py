@@ -1,0 +1,214 @@
+"""The records of an escalation: it opens, takes the steps of its route, and ends by an answer or by time.
+
+When it takes a step of its route follows from its opening and its route alone. A timer writes the step; an
+answer that counts and comes before the timer first writes the steps that were due before it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from sluice.core.foundation.chain import OutRecord
+from sluice.core.foundation.clock import rfc3339
+from sluice.core.state.book import EscalationKept
+from sluice.core.state.decision import Decision
+from sluice_topics.catalog import ESCALATIONS
+
+if TYPE_CHECKING:
+    from sluice.core.foundation.arrival import Arrival
+    from sluice.core.state.book import Book
+    from sluice.core.state.escalation import Escalation, Route, RouteStep
+
+EXPIRED = "nobody decided in time"
+EVICTED = "too many escalations were open, and this was the oldest of the agent that had the most"
+_SCHEMAS = {
+    "EscalationOpened": "sluice/escalation_opened/v1",
+    "EscalationReminded": "sluice/escalation_reminded/v1",
+    "EscalationRerouted": "sluice/escalation_rerouted/v1",
+    "ApprovalCounted": "sluice/approval_counted/v1",
+    "EscalationResolved": "sluice/escalation_resolved/v1",
+    "EscalationExpired": "sluice/escalation_expired/v1",
+    "RetrievalApprovalCounted": "sluice/retrieval_approval_counted/v1",
+    "RetrievalEscalationResolved": "sluice/retrieval_escalation_resolved/v1",
+    "RetrievalEscalationExpired": "sluice/retrieval_escalation_expired/v1",
+}
+
+
+def opened(arrival: Arrival, escalation: Escalation, reason: str) -> OutRecord:
+    """EscalationOpened."""
+    told: dict[str, Any] = {
+        **fields_of(escalation),
+        "reason": reason,
+        "tier": escalation.tier,
+        "required_role": escalation.role,
+        "opened_at": rfc3339(escalation.opened_ms),
+    }
+    if escalation.quorum > 1:
+        told["quorum"] = escalation.quorum
+    if escalation.own_key:
+        told["own_key"] = True
+    if escalation.route is not None:
+        told |= _turn(escalation, escalation.route, 0)
+    return event("EscalationOpened", told, escalation, escalation.opened_ms, arrival)
+
+
+def _turn(escalation: Escalation, route: Route, place: int) -> dict[str, Any]:
+    """Whose turn it is, and when it is reminded and the next group gets the escalation."""
+    at = {(one.event, one.place): rfc3339(one.at_ms) for one in route.steps(escalation.opened_ms)}
+    return {
+        "group": route.groups[place],
+        "remind_at": at.get(("reminder", place)),
+        "next_group": next(iter(route.groups[place + 1 :]), None),
+        "next_at": at.get(("reroute", place + 1)),
+    }
+
+
+def take_steps(
+    escalation: Escalation, now_ms: int, arrival: Arrival | None = None
+) -> tuple[list[OutRecord], Escalation]:
+    """The steps of its route that are due at `now_ms` and not in the ledger yet, and the escalation after
+    them. `arrival` is the input on which the worker noticed it, None for a timer."""
+    records: list[OutRecord] = []
+    while escalation.route is not None:
+        step = escalation.next_step
+        if step is None or step.at_ms > now_ms:
+            break
+        records.append(_step_record(escalation, escalation.route, step, now_ms, arrival))
+        escalation = escalation.after(step.event, now_ms, steps_done=escalation.steps_done + 1)
+    return records, escalation
+
+
+def _step_record(
+    escalation: Escalation, route: Route, step: RouteStep, now_ms: int, arrival: Arrival | None
+) -> OutRecord:
+    """EscalationReminded or EscalationRerouted."""
+    number = f"{escalation.topic}:{escalation.partition}:{escalation.offset}:{step.place + 1}"
+    told = {**fields_of(escalation), "group": route.groups[step.place]}
+    told |= {"due_at": rfc3339(step.at_ms), "approvals": len(escalation.votes)}
+    if step.event == "reminder":
+        told["reminder_id"] = f"reminder:{number}"
+        return event("EscalationReminded", told, escalation, now_ms, arrival)
+    told |= {"reroute_id": f"reroute:{number}", "from_group": route.groups[step.place - 1]}
+    told |= _turn(escalation, route, step.place)
+    return event("EscalationRerouted", told, escalation, now_ms, arrival)
+
+
+class End(NamedTuple):
+    """How an answer ended an escalation. `verdict_id` is that of the resolved verdict, None for a denial."""
+
+    decision: str
+    outcome: str
+    reason: str | None
+    verdict_id: str | None
+
+
+def resolved_record(escalation: Escalation, arrival: Arrival, signed: dict[str, Any], end: End) -> OutRecord:
+    """EscalationResolved. `arrival` is that of the review; `signed` are the fields about the approver."""
+    now = arrival.timestamp_ms
+    told: dict[str, Any] = {**fields_of(escalation), **signed, "decision": end.decision}
+    if escalation.is_of_items:
+        until = (
+            None if end.outcome == "BLOCK" else rfc3339(now + escalation.expires_ms - escalation.opened_ms)
+        )
+        told["usable_until"] = until
+    else:
+        told |= {
+            "outcome": end.outcome,
+            "blockReason": end.reason,
+            "resolved_verdict_id": end.verdict_id,
+        }
+    told["resolved_at"] = rfc3339(now)
+    return event("EscalationResolved", told, escalation, now, arrival)
+
+
+def counted_record(
+    escalation: Escalation, arrival: Arrival, signed: dict[str, Any], approvals: int
+) -> OutRecord:
+    """ApprovalCounted; `approvals` counts this one too."""
+    told = {
+        **fields_of(escalation),
+        **signed,
+        "approval_id": f"approval:{arrival.decision_id}",
+        "approvals": approvals,
+        "quorum": escalation.quorum,
+    }
+    return event("ApprovalCounted", told, escalation, arrival.timestamp_ms, arrival)
+
+
+def expire(
+    escalation: Escalation, now_ms: int, arrival: Arrival | None = None, *, evicted: bool = False
+) -> tuple[OutRecord, EscalationKept]:
+    """End an escalation whose time is over at `now_ms`, or (`evicted`) that must make room for a new one.
+
+    `arrival` is the input on which the worker noticed it, None for a timer.
+    """
+    told = {
+        **fields_of(escalation),
+        "reason": EVICTED if evicted else EXPIRED,
+        "approvals": len(escalation.votes),
+        "expired_at": rfc3339(now_ms),
+    }
+    after = escalation.after("eviction" if evicted else "time", now_ms, outcome="BLOCK")
+    return event("EscalationExpired", told, escalation, now_ms, arrival), EscalationKept(after)
+
+
+def open_in(
+    book: Book, escalation: Escalation, most: int
+) -> tuple[list[OutRecord], tuple[EscalationKept, ...]]:
+    """The records and changes with which an escalation opens, but for the record of the opening. Where `most`
+    are open, the agent that has the most loses its oldest one."""
+    over = len(book.open) + 1 - most
+    crowding = book.open.crowding(over) if over > 0 else ()
+    evicted = [expire(one, escalation.opened_ms, evicted=True) for one in crowding]
+    changes = (*(change for _, change in evicted), EscalationKept(escalation))
+    return [record for record, _ in evicted], changes
+
+
+def expired(book: Book, now_ms: int, limit: int) -> Decision | None:
+    """What time does to a partition's open escalations, `limit` at most: each takes the steps of its route
+    that are due, and ends when its time is over. None: nothing is due."""
+    records: list[OutRecord] = []
+    changes: list[EscalationKept] = []
+    for due in book.open.due(now_ms, limit):
+        steps, escalation = take_steps(due, now_ms)
+        records += steps
+        change = EscalationKept(escalation)
+        if escalation.expires_ms <= now_ms:
+            record, change = expire(escalation, now_ms)
+            records.append(record)
+        changes.append(change)
+    return Decision(None, records, tuple(changes)) if changes else None
+
+
+def fields_of(escalation: Escalation) -> dict[str, Any]:
+    """The fields that every record about an escalation has."""
+    return {
+        "escalation_id": escalation.escalation_id,
+        **_subject(escalation),
+        "agent_id": escalation.agent_id,
+        "session_id": escalation.session_id,
+        "tenant_id": escalation.tenant,
+        "expires_at": rfc3339(escalation.expires_ms),
+    }
+
+
+def _subject(escalation: Escalation) -> dict[str, Any]:
+    if escalation.is_of_items:
+        return {"request_id": escalation.subject_id, "request_hash": escalation.digest}
+    return {
+        "verdict_id": escalation.verdict_id,
+        "action_id": escalation.subject_id,
+        "action_digest": escalation.digest,
+    }
+
+
+def event(
+    kind: str, told: dict[str, Any], escalation: Escalation, now_ms: int, arrival: Arrival | None
+) -> OutRecord:
+    """A record about an escalation of an action, or the one of a retrieval's in its place. Completes `told`;
+    `arrival` is its cause, None for a timer."""
+    kind = f"Retrieval{kind}" if escalation.is_of_items else kind
+    told["schema"] = _SCHEMAS[kind]
+    told["decided_at"] = rfc3339(now_ms)
+    told["input"] = None if arrival is None else arrival.coordinates()
+    return OutRecord(ESCALATIONS, kind, told, escalation.session_id)

@@ -1,0 +1,55 @@
+"""The effect of time alone on a session. A timer and the session's next input have the same effect."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sluice.core.foundation.chain import OutRecord
+from sluice.core.foundation.clock import rfc3339
+from sluice.core.foundation.refusals import Objection, refused
+from sluice.core.state.decision import Decision
+from sluice.core.state.draft import SessionDraft
+from sluice.core.state.session import totals
+from sluice_topics.catalog import SESSION_EVENTS
+
+if TYPE_CHECKING:
+    from sluice.core.foundation.limits import SessionLimits
+    from sluice.core.state.session import SessionState
+
+SCHEMA_FOLDED = "sluice/session_folded/v1"
+NEVER_CAME = Objection("unknown_subject", "no such action came within the window")
+
+
+def expire(limits: SessionLimits, key: bytes, state: SessionState, now_ms: int) -> Decision | None:
+    """The decision on the session `key` at `now_ms`; None if nothing is due."""
+    if key != state.key:
+        raise ValueError(f"state of {state.key!r} given for {key!r}")
+    draft = SessionDraft(state, limits, now_ms)
+    records = time_records(draft)
+    return Decision(draft.transition(touched=False), records) if records else None
+
+
+def time_records(draft: SessionDraft) -> list[OutRecord]:
+    """The records of everything whose time was over before the draft's `now`."""
+    if not draft.refused and not draft.folded:
+        return []
+    session_id = draft.state.session_id
+    records = [
+        refused(one.coordinates(), draft.now, session_id, one.action_id, NEVER_CAME) for one in draft.refused
+    ]
+    return [*records, _folded(draft)] if draft.folded else records
+
+
+def _folded(draft: SessionDraft) -> OutRecord:
+    state = draft.state
+    body = {
+        "schema": SCHEMA_FOLDED,
+        "session_id": state.session_id,
+        "tenants": {tenant: totals(account) for tenant, account in state.accounts.items()},
+        "opened_at": rfc3339(state.opened_at),
+        "last_at": rfc3339(state.last_at),
+        "reason": "idle",
+        "decided_at": rfc3339(draft.now),
+        "input": None,
+    }
+    return OutRecord(SESSION_EVENTS, "SessionFolded", body, state.session_id)

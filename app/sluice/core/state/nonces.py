@@ -1,0 +1,62 @@
+"""The nonces of an agent's signed inputs that a session remembers, so that none counts twice.
+
+They lie beside what gates remember of the agent, by topic. So that the memory is bounded, the oldest go where
+there are too many; from then on no record counts that was signed at that time or before.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from sluice.core.state.remembered import GateMemory
+
+if TYPE_CHECKING:
+    from sluice.core.foundation.arrival import Arrival, InputSignature, Novelty
+    from sluice.core.foundation.limits import SessionLimits
+    from sluice.core.state.draft import SessionDraft
+    from sluice.core.state.session import Who
+
+MOST_NONCES = 128
+"""Of one agent, session and topic."""
+
+
+def novelty_of(
+    draft: SessionDraft,
+    owner: Who,
+    arrival: Arrival,
+    signature: InputSignature,
+    limits: SessionLimits,
+) -> Novelty:
+    """What the session says of a valid signature. A session that folds forgets its nonces, so that nothing
+    counts that may have come before the last fold."""
+    if draft.now >= signature.signed_at_ms - signature.window_ms + limits.idle_timeout_ms:
+        return "forgotten"
+    known = _known(draft, owner, arrival.topic)
+    if known is None:
+        return "new"
+    if signature.nonce in known["seen"]:
+        return "replayed"
+    return "new" if signature.signed_at_ms > known["floor"] else "forgotten"
+
+
+def keep_nonce(draft: SessionDraft, owner: Who, arrival: Arrival) -> None:
+    """Keep the nonce of an input that was decided; nothing of an agent that does not sign."""
+    signature = arrival.signature
+    if signature is None or signature.novelty != "new":
+        return
+    known = _known(draft, owner, arrival.topic) or {"floor": 0, "seen": {}}
+    floor, seen = known["floor"], {**known["seen"], signature.nonce: signature.signed_at_ms}
+    over = arrival.timestamp_ms - signature.window_ms
+    while len(seen) > MOST_NONCES or seen[next(iter(seen))] < over:
+        floor = max(floor, seen.pop(next(iter(seen))))
+    until = max(seen.values()) + signature.window_ms
+    draft.remember_for_gate(owner, _name(arrival.topic), GateMemory(until, {"floor": floor, "seen": seen}))
+
+
+def _known(draft: SessionDraft, owner: Who, topic: str) -> Any:
+    account = draft.account(owner.tenant)
+    return None if account is None else draft.remembered_by_gates(owner, account).get(_name(topic))
+
+
+def _name(topic: str) -> str:
+    return f"signed {topic}"

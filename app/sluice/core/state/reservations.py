@@ -1,0 +1,200 @@
+"""Reserving and settling: how an action and its outcome move a session's totals.
+
+The invariant: a total is never below what was really done. An action that the caller carries out counts at
+once. An outcome that an enforcement point signed for this action settles it, once, up or down. An unsigned
+outcome is an unproved claim: it never lowers a total, and it raises it up to a factor of the reservation. A
+higher claim is disputed until a signed outcome comes.
+
+Which actions of the session an outcome may mean is found here too, and whether it may wait for a later
+action.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from sluice.core.foundation.canonical import MAX_SAFE_INTEGER, wire_int
+from sluice.core.registry.registry_entries import UNREGISTERED
+from sluice.core.state.remembered import kept_id
+from sluice.core.state.session import Who
+
+if TYPE_CHECKING:
+    from sluice.core.foundation.limits import SessionLimits
+    from sluice.core.state.draft import SessionDraft
+    from sluice.core.state.remembered import RecentAction
+    from sluice.core.state.session import EarlyOutcome
+
+EARLY_BYTES = 1024
+"""Largest stored form of one waiting outcome; its names come from the registry."""
+REPORTERS_THAT_WAIT = 4
+"""All unsigned outcomes of a session may wait in this many times the room of one reporter."""
+
+
+def find_meant(draft: SessionDraft, tenant: str, report: EarlyOutcome) -> list[tuple[Who, RecentAction]]:
+    """The actions of a tenant that an outcome may mean: for each agent, the action with this id. A signed
+    outcome means only the action that it was signed for. A disputed action is remembered past its window,
+    but there only a signed outcome finds it."""
+    account = draft.account(tenant)
+    if account is None:
+        return []
+    found = [pair for pair in _under_id(draft, tenant, report.action_id) if report.means(pair[1])]
+    if not found and report.offset is not None:
+        disputed = account.disputed_at(report.offset, report.action_id)
+        if disputed is not None and report.means(disputed[1]):
+            found = [(Who(tenant, disputed[0]), disputed[1])]
+    return found
+
+
+def is_past(draft: SessionDraft, report: EarlyOutcome, offset: int) -> bool:
+    """Whether an action with the outcome's id has arrived at this offset or a later one."""
+    found = _under_id(draft, report.tenant or "", report.action_id)
+    return any(one.offset >= offset for _, one in found)
+
+
+def is_waiting(draft: SessionDraft, report: EarlyOutcome) -> bool:
+    """Whether an equal signed outcome already waits."""
+    told = (True, kept_id(report.action_id), report.offset, report.rows)
+    return any((one.signed, one.action_id, one.offset, one.rows) == told for one in draft.early)
+
+
+def may_wait(draft: SessionDraft, report: EarlyOutcome, limits: SessionLimits) -> bool:
+    """Whether one more outcome of this reporter can wait. Signed and unsigned outcomes have separate room,
+    because anyone may write a reporter's name."""
+    most = limits.max_early_outcomes
+    if EARLY_BYTES * (len(draft.early) + 1) > limits.max_state_bytes:
+        return False
+    alike = [one for one in draft.early if one.signed == report.signed]
+    own = sum((one.tenant, one.reported_by) == (report.tenant, report.reported_by) for one in alike)
+    return own < most and (report.signed or len(alike) < REPORTERS_THAT_WAIT * most)
+
+
+def _under_id(draft: SessionDraft, tenant: str, action_id: str) -> list[tuple[Who, RecentAction]]:
+    account = draft.account(tenant)
+    agents = {} if account is None else account.agents
+    found = [(Who(tenant, agent), memory.action(action_id)) for agent, memory in agents.items()]
+    return [(owner, one) for owner, one in found if one is not None and draft.in_window(one.at_ms)]
+
+
+class Sighting(NamedTuple):
+    """One action as the session counts it: its agent, its id, the hex digest and offset of the input, its
+    rows, and the factor of them that an unsigned outcome may claim. `reads`: its tool, where what that
+    returns is content of strangers."""
+
+    owner: Who
+    action_id: str
+    digest: str
+    offset: int
+    rows: int
+    unsigned_factor: int
+    reads: str | None = None
+
+    @property
+    def most(self) -> int:
+        """The most rows that an unsigned outcome may count: a factor of the reservation, and of at least one
+        row."""
+        return max(self.rows, 1) * self.unsigned_factor
+
+
+class Settlement(NamedTuple):
+    """A settled outcome. `reserved`: the rows counted for the action before; `counted`: the rows counted
+    now; `after`: the tenant's total. `lowered`: it is now below the reservation. `disputed`: the claim is
+    above the limit. `new`: no earlier claim was."""
+
+    tenant: str
+    reserved: int
+    counted: int
+    after: int
+    lowered: bool
+    disputed: bool
+    new: bool
+
+
+def reserve(draft: SessionDraft, seen: Sighting, mark: str, *, carried: bool) -> None:
+    """Remember a new action; if it is carried out, count its rows and the action."""
+    account = draft.change(seen.owner.tenant)
+    if carried:
+        account.rows += seen.rows
+        account.actions += 1
+    counted, times = (seen.rows, 1) if carried else (0, 0)
+    stored = _stored_first(seen, draft.now, mark, counted, times)
+    draft.remember_first(account, seen.owner, seen.action_id, stored)
+
+
+def _stored_first(seen: Sighting, at_ms: int, mark: str, counted: int, times: int) -> tuple[Any, ...]:
+    """The stored form of a RecentAction that no outcome has told of and that shares its id with no other."""
+    most = seen.most
+    if max(counted, most) > MAX_SAFE_INTEGER:
+        return seen.digest, seen.offset, at_ms, mark, wire_int(counted), times, False, 0, wire_int(most)
+    return seen.digest, seen.offset, at_ms, mark, counted, times, False, 0, most
+
+
+def share_id(draft: SessionDraft, seen: Sighting, known: RecentAction, *, carried: bool) -> None:
+    """Record a second action with a known id. If it is still carried out (standard mode, shadow), it counts.
+
+    An outcome can no longer distinguish the two actions: from now on no outcome lowers the total, and one
+    that raises it counts for each action.
+    """
+    if carried:
+        account = draft.change(seen.owner.tenant)
+        account.rows += seen.rows
+        account.actions += 1
+        known = known._replace(counted=known.counted + seen.rows, carried=known.carried + 1)
+    most = max(known.most or 0, seen.most)
+    draft.remember(seen.owner, seen.action_id, known._replace(shared=True, most=most))
+
+
+def count_only(draft: SessionDraft, seen: Sighting) -> str:
+    """Count an action for which there is no room in the memory; return the tenant of the account that counts
+    it."""
+    own = seen.owner.tenant
+    tenant = own if draft.account(own) is not None else UNREGISTERED
+    account = draft.change(tenant)
+    account.rows += seen.rows
+    account.actions += 1
+    return tenant
+
+
+def settle(
+    draft: SessionDraft, owner: Who, known: RecentAction, report: EarlyOutcome, most_of_old: int
+) -> Settlement:
+    """Replace the rows counted for the action by an outcome's rows.
+
+    Several actions carried out under one id each count the largest outcome, because each of them may have
+    done it. A denied action that was carried out after all counts too. `most_of_old`: the limit of an
+    unsigned outcome for an action that an older worker kept without a limit.
+    """
+    account = draft.change(owner.tenant)
+    most = most_of_old if known.most is None else known.most
+    rows = report.rows if report.signed else min(report.rows, most)
+    final = report.signed and not known.shared and not known.signed
+    peak = rows if final else max(known.peak, rows)
+    counted = rows if final else max(known.counted, max(known.carried, 1) * peak)
+    account.rows += counted - known.counted
+    carried = known.carried
+    if carried == 0 and rows > 0:
+        carried = 1
+        account.actions += 1
+    claims_more = not report.signed and report.rows > most
+    after = known._replace(
+        counted=counted,
+        carried=carried,
+        peak=peak,
+        signed=known.signed or report.signed,
+        disputed=not report.signed and (claims_more or known.disputed),
+    )
+    draft.remember(owner, report.action_id, after)
+    new = claims_more and not known.disputed
+    return Settlement(
+        owner.tenant, known.counted, counted, account.rows, counted < known.counted, claims_more, new
+    )
+
+
+def settled_for_good(known: RecentAction, report: EarlyOutcome) -> bool:
+    """Whether a signed outcome has already settled the action and this outcome does not change that.
+
+    A signature counts once. A second signed outcome may raise the result of the first. An unsigned outcome
+    may not, unless several actions share the id: it may mean one of the others.
+    """
+    if not known.signed:
+        return False
+    return report.rows <= known.peak if report.signed else not known.shared

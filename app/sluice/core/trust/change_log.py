@@ -1,0 +1,118 @@
+"""The change log of a control topic: every revision that ever counted or was refused.
+
+Seed 004, "Evidence": signed bundle hash per version with approver identity and change rationale.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from sluice.core.registry.loading import FACT
+from sluice.core.trust.dsse import Envelope, read_envelope
+from sluice.core.trust.refused import Reason
+from sluice.core.trust.signed_entries import statement
+from sluice_topics.catalog import BUNDLES
+
+if TYPE_CHECKING:
+    from sluice.core.foundation.arrival import Arrival
+    from sluice.core.trust.fold import Folded
+    from sluice.core.trust.refused import Refused
+    from sluice.core.trust.revisions import Accepted
+    from sluice.core.trust.signed_entries import Statement
+
+State = Literal["in force", "replaced", "refused"]
+
+
+@dataclass(frozen=True, slots=True)
+class LogLine:
+    """One record of the topic. `at_ms`: its broker time; `name`: "id@revision", of an entry
+    "kind/id@revision".
+
+    `approvers`: those who signed it and were allowed to, sorted; empty if a root key signed. `looser`: where
+    a bundle is looser than the revision before it; of a policy bundle its terms for approvals. For a refused
+    record `kind`, `hash` and `rationale` are only its claims, None if it is not readable.
+    """
+
+    at_ms: int
+    offset: int
+    kind: str | None
+    name: str
+    state: State
+    hash: str | None
+    approvers: tuple[str, ...]
+    rationale: str | None
+    looser: tuple[str, ...] = ()
+    code: str | None = None
+    message: str | None = None
+
+    @property
+    def id(self) -> str:
+        """The bundle's id or the entry's "kind/id", or as much of a name as there is."""
+        return self.name.rpartition("@")[0] or self.name
+
+
+def change_log(folded: Folded, named: str | None = None, topic: str = BUNDLES) -> tuple[LogLine, ...]:
+    """The lines in the topic's order, for one id if it is given. Repeats are left out."""
+    counted = [one for one in folded.entries.values() if one.arrival.topic == topic]
+    refused = [one for one in folded.refused if one.arrival.topic == topic]
+    in_force = {one.hash for one in entries_in_force(folded, topic)}
+    lines = [*(_counted(one, one.hash in in_force) for one in counted), *map(_refused, refused)]
+    wanted = (one for one in lines if named is None or one.id == named)
+    return tuple(sorted(wanted, key=lambda one: one.offset))
+
+
+def entries_in_force(folded: Folded, topic: str) -> list[Accepted]:
+    """The bundles or entries of a topic that count now, in the topic's order: the newest revision of each,
+    and all revisions of a fact, because each counts for its time."""
+    newest: dict[tuple[str, ...], Accepted] = {}
+    for one in folded.entries.values():
+        if one.arrival.topic == topic:
+            name = (one.kind, one.said.id, *([one.key] if one.kind == FACT else []))
+            if name not in newest or newest[name].said.revision < one.said.revision:
+                newest[name] = one
+    return sorted(newest.values(), key=lambda one: one.arrival.offset)
+
+
+def _counted(one: Accepted, is_in_force: bool) -> LogLine:
+    return LogLine(
+        one.at_ms,
+        one.arrival.offset,
+        one.kind,
+        one.key,
+        "in force" if is_in_force else "replaced",
+        one.hash,
+        tuple(sorted(one.approvers)),
+        _rationale(one.said),
+        one.looser,
+    )
+
+
+def _refused(one: Refused) -> LogLine:
+    said = _claimed(one.arrival)
+    key = (one.arrival.key or b"").decode(errors="replace")
+    return LogLine(
+        one.arrival.timestamp_ms,
+        one.arrival.offset,
+        None if said is None else said.kind,
+        said.key if said else key,
+        "refused",
+        None if said is None else said.hash,
+        tuple(sorted(one.approvers)),
+        None if said is None else _rationale(said),
+        (),
+        one.code,
+        one.message,
+    )
+
+
+def _claimed(arrival: Arrival) -> Statement | None:
+    envelope = None if arrival.value is None else read_envelope(arrival.value)
+    said = statement(arrival.topic, envelope) if isinstance(envelope, Envelope) else None
+    return None if isinstance(said, Reason) else said
+
+
+def _rationale(said: Statement) -> str | None:
+    """The rationale of a document. A policy bundle has none, and a refused document may have any value."""
+    rationale = said.document.get("rationale")
+    return rationale if isinstance(rationale, str) else None

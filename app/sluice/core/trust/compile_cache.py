@@ -1,0 +1,182 @@
+"""A cache of everything read, checked and compiled, for the next fold: a reload costs only what is new.
+
+Each result is kept under the digest of the bytes from which it was computed, so a kept result is always
+correct.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from sluice.core.actions.stages import load_bundle
+from sluice.core.cases.case_failure import count_cases
+from sluice.core.cases.quality_cases import run_quality_cases
+from sluice.core.foundation.canonical import canonical
+from sluice.core.foundation.errors import BundleError, RegistryError, UnknownStageError, guarded
+from sluice.core.policy.approval_policy import find_approval_loosenings
+from sluice.core.quality_bundle.loosenings import loosening_sentences
+from sluice.core.quality_bundle.quality_bundle import load_quality_bundle
+from sluice.core.registry.loading import FACT, build_registry, merged
+from sluice.core.registry.registry_entries import EntryFile
+from sluice.core.trust.dsse import verified
+from sluice.core.trust.refused import Reason
+from sluice.core.trust.signed_entries import opened, statement
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from sluice.core.cases.case_failure import CaseFailure
+    from sluice.core.foundation.arrival import Arrival
+    from sluice.core.policy.bundles import Bundle
+    from sluice.core.quality_bundle.quality_bundle import QualityBundle
+    from sluice.core.registry.keys import PublicKey
+    from sluice.core.registry.registry import Registry
+    from sluice.core.trust.dsse import Envelope
+    from sluice.core.trust.refused import Code
+    from sluice.core.trust.signed_entries import Statement
+
+_ONE_ENTRY = "$.entries[0]"
+Checked = TypeVar("Checked")
+
+
+class Compiled:
+    """The cache. Give the same one to every fold of an installation."""
+
+    def __init__(self, run_cases: Callable[[Bundle], Sequence[CaseFailure]]) -> None:
+        """`run_cases` returns the cases of a bundle that fail; empty is good. It raises
+        UnknownStageError for a bundle that names a missing stage."""
+        self._run_cases = run_cases
+        self._envelopes: dict[tuple[str, str], Envelope | Reason] = {}
+        self._signed: dict[tuple[str, str, str], bool] = {}
+        self._statements: dict[tuple[str, str], Statement | Reason] = {}
+        self._bundles: dict[str, Bundle | Reason] = {}
+        self._quality: dict[str, QualityBundle | Reason] = {}
+        self._loosenings: dict[tuple[str, str], tuple[str, ...]] = {}
+        self._entries: dict[str, Registry | Reason] = {}
+        self._registry: tuple[tuple[str, ...], Registry] | None = None
+
+    def envelope(self, arrival: Arrival) -> Envelope | Reason:
+        """The record's envelope, or why it cannot count."""
+        at = (arrival.topic, arrival.digest if arrival.value is not None else "")
+        if at not in self._envelopes:
+            self._envelopes[at] = opened(arrival)
+        return self._envelopes[at]
+
+    def signers(self, arrival: Arrival, envelope: Envelope, known: Mapping[str, PublicKey]) -> frozenset[str]:
+        """The ids of the known keys that signed, among those that the signatures name."""
+        named = {one.keyid for one in envelope.signatures} & known.keys()
+        at = {keyid: (arrival.topic, arrival.digest, keyid) for keyid in named}
+        unseen = [known[keyid] for keyid in named if at[keyid] not in self._signed]
+        if unseen:
+            signed = verified(envelope, unseen)
+            self._signed.update({at[key.keyid]: key.keyid in signed for key in unseen})
+        return frozenset(keyid for keyid in named if self._signed[at[keyid]])
+
+    def statement(self, arrival: Arrival, envelope: Envelope) -> Statement | Reason:
+        """The payload's statement; only for an envelope with a valid signature."""
+        at = (arrival.topic, arrival.digest)
+        if at not in self._statements:
+            self._statements[at] = statement(arrival.topic, envelope)
+        return self._statements[at]
+
+    def bundle(self, said: Statement) -> Bundle | Reason:
+        """The compiled bundle, if it validates and passes its own cases."""
+        if said.hash not in self._bundles:
+            self._bundles[said.hash] = _total("invalid_bundle", partial(self._checked_bundle, said))
+        return self._bundles[said.hash]
+
+    def quality_bundle(self, said: Statement) -> QualityBundle | Reason:
+        """The loaded quality bundle, if it validates and passes its own cases."""
+        if said.hash not in self._quality:
+            self._quality[said.hash] = _total("invalid_bundle", partial(_checked_quality, said))
+        return self._quality[said.hash]
+
+    def loosening_sentences(self, before: QualityBundle, after: QualityBundle) -> tuple[str, ...]:
+        """Where the second is looser than the first, in sentences; if they cannot be compared, it is
+        looser."""
+        return self._compared((before.hash, after.hash), lambda: loosening_sentences(before, after))
+
+    def approval_loosenings(self, before: Bundle, after: Bundle) -> tuple[str, ...]:
+        """The same of the terms for approvals in two policy bundles."""
+        pair = before.approvals, after.approvals
+        compare = lambda: tuple(one.sentence for one in find_approval_loosenings(*pair))  # noqa: E731 - called once
+        return self._compared((before.hash, after.hash), compare)
+
+    def _compared(self, pair: tuple[str, str], compare: Callable[[], tuple[str, ...]]) -> tuple[str, ...]:
+        if pair not in self._loosenings:
+            self._loosenings[pair] = guarded(compare, lambda fault: (f"comparing them failed: {fault}",))
+        return self._loosenings[pair]
+
+    def entry(self, said: Statement) -> Registry | Reason:
+        """A registry of this one entry, if it validates."""
+        if said.hash not in self._entries:
+            self._entries[said.hash] = _total("invalid_entry", partial(_checked_entry, said))
+        return self._entries[said.hash]
+
+    def registry(self, accepted: Mapping[str, dict[str, Any]]) -> Registry:
+        """The registry of accepted entries by hash; the same object for the same entries as last time."""
+        hashes = tuple(accepted)
+        if self._registry is None or self._registry[0] != hashes:
+            parts = [self._entries[one] for one in _in_force(accepted)]
+            self._registry = (hashes, merged(one for one in parts if not isinstance(one, Reason)))
+        return self._registry[1]
+
+    def _checked_bundle(self, said: Statement) -> Bundle | Reason:
+        try:
+            bundle = load_bundle(canonical(said.document))
+            failures = self._run_cases(bundle)
+        except (BundleError, UnknownStageError) as error:
+            path, message = _placed(str(error))
+            return Reason("invalid_bundle", path, message)
+        bundle.inspector.prepare()
+        return _failed(failures, len(bundle.cases)) or bundle
+
+
+def _checked_quality(said: Statement) -> QualityBundle | Reason:
+    try:
+        bundle = load_quality_bundle(canonical(said.document))
+    except BundleError as error:
+        path, message = _placed(str(error))
+        return Reason("invalid_bundle", path, message)
+    return _failed(run_quality_cases(bundle), len(bundle.file.cases)) or bundle
+
+
+def _failed(failures: Sequence[CaseFailure], cases: int) -> Reason | None:
+    if not failures:
+        return None
+    told = f"{count_cases(failures)} of its {cases} cases fail, first: {failures[0]}"
+    return Reason("cases_failed", "$.cases", told)
+
+
+def _in_force(accepted: Mapping[str, dict[str, Any]]) -> Iterable[str]:
+    """Hashes of the entries that count: every revision of a fact, the newest revision of the others."""
+    newest: dict[tuple[Any, ...], tuple[int, str]] = {}
+    for entry_hash, entry in accepted.items():
+        name = (entry["kind"], entry["id"], entry["revision"] if entry["kind"] == FACT else None)
+        if name not in newest or entry["revision"] > newest[name][0]:
+            newest[name] = (entry["revision"], entry_hash)
+    return (entry_hash for _, entry_hash in newest.values())
+
+
+def _total(code: Code, check: Callable[[], Checked | Reason]) -> Checked | Reason:
+    """The check's answer; if the check raises, the record is refused.
+
+    A signature shows who wrote a record, not that it is harmless. A record that stopped the fold would stop
+    every worker at every start.
+    """
+    return guarded(check, lambda fault: Reason(code, "$", f"checking it failed: {fault}"))
+
+
+def _checked_entry(said: Statement) -> Registry | Reason:
+    try:
+        return build_registry([EntryFile.model_validate(said.document)])
+    except RegistryError as error:
+        path, message = _placed(str(error))
+        return Reason("invalid_entry", path.replace(_ONE_ENTRY, "$", 1), message)
+
+
+def _placed(told: str) -> tuple[str, str]:
+    """Path and sentence of an error of the core; an error without a path concerns the whole document."""
+    path, _, message = told.partition(": ")
+    return (path, message) if path.startswith("$") else ("$", told)

@@ -1,0 +1,264 @@
+"""Fold the control topics into the policy in force: a pure function of their records, in the broker's order.
+
+This module has all trust logic and no I/O, like python-tuf's TrustedMetadataSet. Records of one topic count
+in the order of their offsets. Between the topics the broker's time decides; in one millisecond the registry
+comes before bundles, so a revoked key is revoked for a bundle of the same instant. The rules, in their
+order:
+
+1. an envelope of its topic's type, with a valid signature of a root key or of a present or former approver's
+key; 2. a payload that states what it is, under the Kafka key that belongs to it; 3. a signer who may sign
+this kind at the broker's time of the record; root keys sign approvers' entries only; 4. a revision newer
+than the one in force; an equal one is a repeat and changes nothing; 5. content that validates: an entry by
+its kind, a bundle by compiling and passing its own cases, and at the broker's time of the record; 6. the
+approvers that this content needs, by approvals.py, where any one is not enough; 7. with a change, every
+record of it, and for each 3, 4 and 6 once more when the last one is there.
+
+A record that breaks a rule is refused with the reason, and the earlier policy stays in force. Until rule 1
+holds, only the envelope is read.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from heapq import merge
+from typing import TYPE_CHECKING
+
+from sluice.core.foundation.clock import rfc3339
+from sluice.core.trust.grouped_changes import Changes
+from sluice.core.trust.refused import Reason, Refused
+from sluice.core.trust.revisions import Accepted, Revisions
+from sluice.core.trust.signed_entries import APPROVER, BUNDLE, QUALITY_BUNDLE
+from sluice.core.trust.signing_authority import Authority, entry_refusal, first_refusal, loosening_refusal
+from sluice_topics.catalog import BUNDLES, REGISTRY
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from sluice.core.foundation.arrival import Arrival
+    from sluice.core.policy.bundles import Bundle
+    from sluice.core.quality_bundle.quality_bundle import QualityBundle
+    from sluice.core.registry.keys import Roots
+    from sluice.core.registry.registry import Registry
+    from sluice.core.trust.compile_cache import Compiled
+    from sluice.core.trust.dsse import Envelope
+    from sluice.core.trust.signed_entries import Change, Statement
+
+GRACE_MS = 24 * 3600 * 1000
+"""How far after its record's time a start may be: it is often written as a day, and in local time.
+
+A flag-only that begins in the future would never be overdue, and no alarm would be raised about it (seed 004,
+"Flag-only mode left permanent")."""
+
+
+def start_refusal(bundle: QualityBundle, published_ms: int) -> Reason | None:
+    """Why a quality bundle whose record has this broker's time (ms since 1970) may not count."""
+    latest = published_ms + GRACE_MS
+    for name, since_ms in sorted(bundle.rollout_since_ms.items()):
+        if since_ms > latest and bundle.rollout_of(name) == "flag_only":
+            told = f"flag-only published now begins by {rfc3339(latest)}"
+            return Reason("invalid_bundle", f"$.rollout.{name}.since", told)
+    return None
+
+
+_ORDER = {REGISTRY: 0, BUNDLES: 1}
+
+
+@dataclass(frozen=True, slots=True)
+class Folded:
+    """The result of folding the control topics.
+
+    `bundles` and `quality`: the revision in force by id. `entries`: every revision that ever counted, also
+    of bundles, by hash, for reruns. `refused`: in order, with records that wait for the rest of their change
+    last. `repeats`: records that repeat one that counts or waits, without any effect. `known`: members of
+    whole changes that repeat a record which counted alone before.
+    """
+
+    bundles: Mapping[str, Bundle]
+    registry: Registry
+    refused: tuple[Refused, ...]
+    entries: Mapping[str, Accepted]
+    repeats: tuple[Arrival, ...]
+    known: tuple[Arrival, ...]
+    quality: Mapping[str, QualityBundle]
+
+
+def fold(records: Iterable[Arrival], roots: Roots, compiled: Compiled) -> Folded:
+    """The policy in force after these records of the control topics, given in any order."""
+    folding = _Folding(roots, compiled)
+    for at_ms, arrival in in_order(records):
+        folding.take(arrival, at_ms)
+    return folding.result()
+
+
+def in_order(records: Iterable[Arrival]) -> Iterator[tuple[int, Arrival]]:
+    """The records with the times that count: within a topic the time never goes back, even if a clock did."""
+    by_topic: dict[str, list[Arrival]] = {topic: [] for topic in _ORDER}
+    for record in records:
+        by_topic[record.topic].append(record)
+    lines = (_line(_ORDER[topic], arrivals) for topic, arrivals in by_topic.items())
+    for at_ms, _, _, arrival in merge(*lines, key=lambda one: one[:3]):
+        yield at_ms, arrival
+
+
+def _line(rank: int, arrivals: list[Arrival]) -> Iterator[tuple[int, int, int, Arrival]]:
+    reached = 0
+    for arrival in sorted(arrivals, key=lambda one: one.offset):
+        reached = max(reached, arrival.timestamp_ms)
+        yield reached, rank, arrival.offset, arrival
+
+
+class _Folding:
+    def __init__(self, roots: Roots, compiled: Compiled) -> None:
+        self._compiled = compiled
+        self._authority = Authority(roots)
+        self._revisions = Revisions()
+        self._changes = Changes()
+        self._reached = 0
+        self._refused: list[Refused] = []
+        self._repeats: list[Arrival] = []
+        self._known: list[Arrival] = []
+
+    def take(self, arrival: Arrival, at_ms: int) -> None:
+        self._reached = arrival.offset
+        signed = self._signed(arrival, at_ms)
+        if isinstance(signed, Reason):
+            self._refuse(arrival, signed)
+        elif self._repeats_what_is_there(signed.said):
+            self._repeats.append(arrival)
+        else:
+            self._consider(signed)
+
+    def result(self) -> Folded:
+        waiting = [
+            Refused(one.arrival, reason, one.arrival.offset, frozenset(one.approvers))
+            for one, reason in self._changes.incomplete()
+        ]
+        newest = self._revisions.newest
+        bundles = {one.said.id: one.bundle for one in newest.values() if one.bundle is not None}
+        quality = {one.said.id: one.quality for one in newest.values() if one.quality is not None}
+        entries = self._revisions.by_hash
+        documents = {one.hash: one.document for one in entries.values() if one.arrival.topic == REGISTRY}
+        registry = self._compiled.registry(documents)
+        refused = (*self._refused, *waiting)
+        repeats, known = tuple(self._repeats), tuple(self._known)
+        return Folded(bundles, registry, refused, entries, repeats, known, quality)
+
+    def _signed(self, arrival: Arrival, at_ms: int) -> Accepted | Reason:
+        """Rules 1 to 3."""
+        envelope = self._compiled.envelope(arrival)
+        if isinstance(envelope, Reason):
+            return envelope
+        signers = self._compiled.signers(arrival, envelope, self._authority.known)
+        if not signers:
+            return self._nobody(envelope)
+        said = self._compiled.statement(arrival, envelope)
+        if isinstance(said, Reason):
+            return said
+        if arrival.key != said.key.encode():
+            return Reason("key_mismatch", "$", f"the record's key is not {said.key}")
+        allowed = self._authority.allowed(signers, said.kind, at_ms)
+        return allowed if isinstance(allowed, Reason) else Accepted(said, arrival, at_ms, signers, allowed)
+
+    def _nobody(self, envelope: Envelope) -> Reason:
+        hints = {one.keyid for one in envelope.signatures}
+        if hints & self._authority.known.keys():
+            return Reason("wrong_signature", "$.signatures", "no signature holds for this payload and type")
+        return Reason("unknown_key", "$.signatures", "no signature of a root's or an approver's key")
+
+    def _repeats_what_is_there(self, said: Statement) -> bool:
+        if said.change is None:
+            return self._revisions.repeats(said)
+        return self._changes.repeats(said.change, said)
+
+    def _consider(self, member: Accepted) -> None:
+        """Rules 4 to 7."""
+        change = member.said.change
+        refusal = None if change is None else self._changes.refusal(change)
+        checked = refusal or self._content(member)
+        if isinstance(checked, Reason):
+            self._refuse(member.arrival, checked, member.approvers)
+        elif change is None:
+            self._put(checked, member.at_ms)
+        else:
+            self._together(change, self._changes.join(change, checked), member.at_ms)
+
+    def _content(self, member: Accepted) -> Accepted | Reason:
+        said = member.said
+        if self._revisions.repeats(said):
+            return member
+        refusal = self._revisions.refusal(said)
+        if refusal is not None:
+            return refusal
+        if said.kind == BUNDLE:
+            return self._policy(member)
+        return self._quality(member) if said.kind == QUALITY_BUNDLE else self._entry(member, said)
+
+    def _policy(self, member: Accepted) -> Accepted | Reason:
+        """Compare a policy bundle's terms for approvals with those in force: looser ones need two
+        approvers."""
+        bundle = self._compiled.bundle(member.said)
+        if isinstance(bundle, Reason):
+            return bundle
+        before = self._revisions.newest.get((BUNDLE, member.said.id))
+        if before is None or before.bundle is None:
+            return replace(member, bundle=bundle)
+        looser = self._compiled.approval_loosenings(before.bundle, bundle)
+        refusal = loosening_refusal(looser, before.key, member.approvers)
+        return refusal or replace(member, bundle=bundle, looser=looser)
+
+    def _quality(self, member: Accepted) -> Accepted | Reason:
+        """Compare a quality bundle with the one in force: a looser one needs two approvers."""
+        loaded = self._compiled.quality_bundle(member.said)
+        bundle = loaded if isinstance(loaded, Reason) else start_refusal(loaded, member.at_ms) or loaded
+        if isinstance(bundle, Reason):
+            return bundle
+        before = self._revisions.newest.get((QUALITY_BUNDLE, member.said.id))
+        if before is None or before.quality is None:
+            refusal = first_refusal(member.said.id, self._revisions.newest, member.approvers)
+            return refusal or replace(member, quality=bundle)
+        looser = self._compiled.loosening_sentences(before.quality, bundle)
+        refusal = loosening_refusal(looser, before.key, member.approvers)
+        return refusal or replace(member, quality=bundle, looser=looser)
+
+    def _entry(self, member: Accepted, said: Statement) -> Accepted | Reason:
+        entry = self._compiled.entry(said)
+        if isinstance(entry, Reason):
+            return entry
+        if said.kind != APPROVER:
+            return entry_refusal(member, self._revisions.newest, member.approvers) or member
+        approver = entry.approvers[said.id]
+        unusable = self._authority.unusable(approver)
+        return replace(member, approver=approver) if unusable is None else unusable
+
+    def _together(self, change: Change, members: tuple[Accepted, ...], at_ms: int) -> None:
+        """Put all members in force, or none if one is no longer allowed."""
+        reasons = {member.key: self._still(member, at_ms) for member in members}
+        broken = next((f"{key}: {reason.message}" for key, reason in reasons.items() if reason), None)
+        if broken is not None:
+            self._changes.refuse(change)
+        for member in members:
+            if broken is not None:
+                others = Reason("change_refused", "$.change", f"the change was refused for {broken}")
+                self._refuse(member.arrival, reasons[member.key] or others, member.approvers)
+            elif self._revisions.repeats(member.said):
+                self._known.append(member.arrival)
+            else:
+                self._put(member, at_ms)
+
+    def _still(self, member: Accepted, at_ms: int) -> Reason | None:
+        """Why a member that waited may not take effect now; a member that already counts has no reason."""
+        said = member.said
+        if self._revisions.repeats(said):
+            return None
+        allowed = self._authority.allowed(member.signers, said.kind, at_ms)
+        if isinstance(allowed, Reason):
+            return allowed
+        return self._revisions.refusal(said) or entry_refusal(member, self._revisions.newest, allowed)
+
+    def _put(self, accepted: Accepted, at_ms: int) -> None:
+        self._revisions.put(replace(accepted, since_ms=at_ms))
+        if accepted.approver is not None:
+            self._authority.admit(accepted.approver)
+
+    def _refuse(self, arrival: Arrival, reason: Reason, approvers: Iterable[str] = ()) -> None:
+        self._refused.append(Refused(arrival, reason, self._reached, frozenset(approvers)))

@@ -1,0 +1,132 @@
+"""Make the decision point in force from control records, and rehearse the effect of new records.
+
+A worker decides with the decision point. A publisher rehearses before it publishes: it sees what the fold
+would do with its records.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+from sluice.core.cases.cases import run_cases
+from sluice.core.foundation.arrival import Arrival
+from sluice.core.policy.policy import DEFAULT_QUALITY, Policy
+from sluice.core.trust.change_log import entries_in_force
+from sluice.core.trust.compile_cache import Compiled
+from sluice.core.trust.dsse import Envelope, read_envelope
+from sluice.core.trust.fold import Folded, fold
+from sluice.core.trust.refused import Reason
+from sluice.core.trust.signed_entries import statement
+from sluice_topics.catalog import BUNDLES, REGISTRY
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from sluice.core.actions.stage import Stage
+    from sluice.core.decide.decision_point import DecisionPoint
+    from sluice.core.registry.keys import Roots
+    from sluice.core.trust.refused import Refused
+    from sluice.core.trust.revisions import Accepted
+
+
+class PolicyError(Exception):
+    """The policy that the settings name cannot be used; the message says what is missing or wrong."""
+
+
+@dataclass(frozen=True, slots=True)
+class InForce:
+    """`point` is None while the default bundle is not in force; `refused`: the records that do not count;
+    `entries`: the bundles and registry entries that do, each topic's in its order."""
+
+    point: DecisionPoint | None
+    refused: tuple[Refused, ...]
+    entries: tuple[Accepted, ...] = ()
+
+
+class PolicyInForce:
+    """The policy in force; call it with all control records so far. It remembers what it verified and
+    compiled, so a change costs only its new parts."""
+
+    def __init__(
+        self,
+        roots: Roots,
+        default_bundle: str,
+        new_point: Callable[[Policy], DecisionPoint],
+        default_quality: str = DEFAULT_QUALITY,
+        stages: Sequence[Stage] | None = None,
+    ) -> None:
+        """`stages`: the available stages; None: those that ship."""
+        self._roots = roots
+        self._default_bundle = default_bundle
+        self._default_quality = default_quality
+        self._new_point = new_point
+        self._compiled = Compiled(partial(run_cases, stages=stages))
+
+    def __call__(self, records: Sequence[Arrival]) -> InForce:
+        """The policy in force after these records, in any order."""
+        folded = fold(records, self._roots, self._compiled)
+        if self._default_bundle not in folded.bundles:
+            return InForce(None, folded.refused)
+        entries = (*entries_in_force(folded, BUNDLES), *entries_in_force(folded, REGISTRY))
+        policy = Policy(
+            folded.bundles, folded.registry, self._default_bundle, folded.quality, self._default_quality
+        )
+        return InForce(self._new_point(policy), folded.refused, entries)
+
+    def first(self, records: Sequence[Arrival]) -> DecisionPoint:
+        """The point to start with. Raises PolicyError with everything that was refused."""
+        ruling = self(records)
+        if ruling.point is None:
+            refused = "".join(f"\n  refused: {one}" for one in ruling.refused)
+            missing = f"the bundle {self._default_bundle!r} is not in force"
+            raise PolicyError(f"{missing}: `sluice bundle publish` publishes it{refused}")
+        return ruling.point
+
+
+@dataclass(frozen=True, slots=True)
+class Rehearsal:
+    """`writes`: the new records, empty if one is refused. `repeats`: records that exist and are not written
+    again."""
+
+    writes: tuple[Arrival, ...]
+    repeats: tuple[Arrival, ...]
+    refused: tuple[Refused, ...]
+
+
+def rehearse(
+    records: Sequence[Arrival], new: Sequence[Arrival], roots: Roots, compiled: Compiled
+) -> Rehearsal:
+    """The effect that `new` (made by `arrivals`) would have after `records`: if one is refused, none is
+    written."""
+    folded = fold([*records, *new], roots, compiled)
+    refused = refused_of(folded, new)
+    repeated = {one.decision_id for one in folded.repeats}
+    repeats = tuple(one for one in new if one.decision_id in repeated)
+    writes = () if refused else tuple(one for one in new if one.decision_id not in repeated)
+    return Rehearsal(writes, repeats, refused)
+
+
+def refused_of(folded: Folded, records: Iterable[Arrival]) -> tuple[Refused, ...]:
+    """The refusals that concern one of the records."""
+    asked = {one.decision_id for one in records}
+    return tuple(refused for refused in folded.refused if refused.arrival.decision_id in asked)
+
+
+def arrivals(topic: str, values: Iterable[bytes], records: Iterable[Arrival], now_ms: int) -> list[Arrival]:
+    """Envelopes as they would arrive in `topic` now, after its present records."""
+    behind = max((one.offset + 1 for one in records if one.topic == topic), default=0)
+    return [
+        Arrival(topic, 0, behind + place, now_ms, record_key(topic, value), value)
+        for place, value in enumerate(values)
+    ]
+
+
+def record_key(topic: str, value: bytes) -> bytes | None:
+    """The Kafka key that belongs to an envelope, signed or not; None if its payload is not readable."""
+    envelope = read_envelope(value)
+    if not isinstance(envelope, Envelope):
+        return None
+    said = statement(topic, envelope)
+    return None if isinstance(said, Reason) else said.key.encode()

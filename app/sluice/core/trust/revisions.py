@@ -1,0 +1,92 @@
+"""The revision of each bundle and entry in force, and all earlier ones; no older revision replaces a newer
+one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from sluice.core.trust.refused import Reason
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from sluice.core.foundation.arrival import Arrival
+    from sluice.core.policy.bundles import Bundle
+    from sluice.core.quality_bundle.quality_bundle import QualityBundle
+    from sluice.core.registry.approvers import Approver
+    from sluice.core.trust.signed_entries import Statement
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """A record that counts. `at_ms`: its broker time, `since_ms`: the time from which it was in force;
+    `signers`: ids of the keys that signed it; `approvers`: by id, the signers who were allowed to sign it
+    then.
+
+    `bundle`, `quality` and `approver` are set for records with one; `looser`: where a bundle is looser than
+    the revision before it, in sentences: a policy bundle in its terms for approvals.
+    """
+
+    said: Statement
+    arrival: Arrival
+    at_ms: int
+    signers: frozenset[str]
+    approvers: Mapping[str, Approver]
+    bundle: Bundle | None = None
+    approver: Approver | None = None
+    quality: QualityBundle | None = None
+    looser: tuple[str, ...] = ()
+    since_ms: int = 0
+
+    @property
+    def kind(self) -> str:
+        """ "bundle", "quality_bundle" or a registry kind."""
+        return self.said.kind
+
+    @property
+    def key(self) -> str:
+        """ "id@revision" of a bundle, "kind/id@revision" of an entry."""
+        return self.said.key
+
+    @property
+    def hash(self) -> str:
+        """The hash that verdicts record for it."""
+        return self.said.hash
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """The bundle's document, or the entry's kind, id, revision and spec."""
+        return self.said.document
+
+
+class Revisions:
+    """All revisions, added in order; the last one added for a bundle or entry is the newest."""
+
+    def __init__(self) -> None:
+        self.newest: dict[tuple[str, str], Accepted] = {}
+        self.by_hash: dict[str, Accepted] = {}
+        self._by_key: dict[tuple[str, str], Accepted] = {}
+
+    def repeats(self, said: Statement) -> bool:
+        """Whether exactly this counts already."""
+        return said.hash in self.by_hash
+
+    def refusal(self, said: Statement) -> Reason | None:
+        """Why a revision that is not a repeat may not follow the present ones."""
+        same = self._by_key.get((said.kind, said.key))
+        if same is not None:
+            told = f"revision {said.revision} is there with other content ({same.hash})"
+            return Reason("revision_conflict", "$.revision", told)
+        newest = self.newest.get((said.kind, said.id))
+        if newest is not None and newest.said.revision > said.revision:
+            told = f"revision {newest.said.revision} is in force"
+            return Reason("older_revision", "$.revision", told)
+        return None
+
+    def put(self, accepted: Accepted) -> None:
+        """Add a revision that is not refused."""
+        said = accepted.said
+        self.newest[(said.kind, said.id)] = accepted
+        self._by_key[(said.kind, said.key)] = accepted
+        self.by_hash[said.hash] = accepted

@@ -1,0 +1,263 @@
+"""Which key may sign what, and when; and which changes need several signers.
+
+The roots and the approvers' entries in force at a moment decide which signature is allowed. Seed 004,
+"Quality bundle change without policy review": a quality bundle must not become a back door to relax
+controls, so for some changes one allowed signature is not enough.
+
+- A quality bundle that is looser than the revision in force needs two approvers, not two keys of one. A
+  refused revision was never in force, so a series of small steps reaches nothing. The same holds for a policy
+  bundle in which fewer people must approve, or others may.
+- Two approvers are needed to move a tenant from enforce into shadow mode, where nothing is withheld. A
+  tenant may begin in shadow mode with one: tenants are introduced like this.
+- Two approvers are needed to change the quality bundle that judges a tenant, and for the first revision of a
+  quality bundle that a tenant already names. Otherwise one approver could publish a looser bundle under a new
+  id and let the tenant name it, before or after.
+- Two approvers are needed for a delegate that signs answers of people, and for whatever lets it sign more:
+  its key stands for the keys of all who log in to it.
+- An override is the decision of one named person. It needs the signature of that approver, who must have a
+  role that decides on escalations and the right to decide for the tenant; and its time is limited.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, get_args
+
+from sluice.core.foundation.clock import milliseconds_of, rfc3339
+from sluice.core.registry.agent_grants import LONGEST_GRANT_MS, AgentGrantSpec
+from sluice.core.registry.agent_keys import DelegateSpec
+from sluice.core.registry.keys import PublicKey, UnusableKeyError
+from sluice.core.registry.quality_entries import LONGEST_OVERRIDE_MS, QualityOverrideSpec
+from sluice.core.registry.registry_entries import OrgSpec
+from sluice.core.trust.refused import Reason
+from sluice.core.trust.signed_entries import APPROVER
+from sluice_topics.records.base import Role
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping, Sequence
+
+    from sluice.core.registry.approvers import Approver
+    from sluice.core.registry.keys import Roots
+    from sluice.core.trust.revisions import Accepted
+
+
+class Authority:
+    """The approvers known so far. It takes approvers' entries in order, and answers for the moment reached.
+
+    A key belongs to one approver for ever; otherwise a revoked key could continue under another name. A
+    replaced or revoked key stays known, so its records are refused for that reason and not as unknown.
+    """
+
+    def __init__(self, roots: Roots) -> None:
+        self._roots = roots.by_id
+        self._retired_at_ms = roots.retired_at_ms
+        self._approvers: dict[str, Approver] = {}
+        self._keys: dict[str, PublicKey] = dict(roots.by_id)
+        self._owners: dict[str, str] = {}
+
+    @property
+    def known(self) -> Mapping[str, PublicKey]:
+        """Every present or former key, by id."""
+        return self._keys
+
+    def unusable(self, approver: Approver) -> Reason | None:
+        """Why an approver's entry may not add its key; None if it may."""
+        try:
+            keyid = _public_key(approver).keyid
+        except UnusableKeyError as error:
+            return Reason("invalid_entry", "$.spec.public_key", str(error))
+        if keyid in self._roots:
+            return Reason("invalid_entry", "$.spec.public_key", "the key is a root key")
+        owner = self._owners.get(keyid, approver.id)
+        if owner != approver.id:
+            return Reason("invalid_entry", "$.spec.public_key", f"the key is or was approver {owner}'s")
+        return None
+
+    def admit(self, approver: Approver) -> None:
+        """Take an approver's newest entry. Call only if it is not `unusable`."""
+        key = _public_key(approver)
+        self._keys[key.keyid] = key
+        self._owners[key.keyid] = approver.id
+        self._approvers[approver.id] = approver
+
+    def allowed(self, signers: Iterable[str], kind: str, at_ms: int) -> dict[str, Approver] | Reason:
+        """The approvers who signed and may sign this kind at this moment, by id: people, not keys; empty if
+        a root key signed. If none of the signers may, why each may not."""
+        reasons = {keyid: self._why_not(keyid, kind, at_ms) for keyid in sorted(signers)}
+        may = [keyid for keyid, reason in reasons.items() if reason is None]
+        if not may:
+            told = "; ".join(reason or "" for reason in reasons.values())
+            return Reason("key_not_allowed", "$.signatures", told)
+        owners = [self._owners[keyid] for keyid in may if keyid in self._owners]
+        return {owner: self._approvers[owner] for owner in owners}
+
+    def _why_not(self, keyid: str, kind: str, at_ms: int) -> str | None:
+        if kind == APPROVER:
+            return self._why_no_root(keyid, at_ms)
+        if keyid in self._roots:
+            return "a root key signs approvers' entries and nothing else"
+        approver = self._approvers[self._owners[keyid]]
+        who = f"approver {approver.id}"
+        if _public_key(approver).keyid != keyid:
+            return f"this key of {who} was replaced"
+        if not approver.active:
+            return f"{who} was revoked"
+        if approver.valid_until_ms is not None and at_ms >= approver.valid_until_ms:
+            return f"the key of {who} was valid until {rfc3339(approver.valid_until_ms)}"
+        return None if kind in approver.signs else f"{who} may not sign a {kind}"
+
+    def _why_no_root(self, keyid: str, at_ms: int) -> str | None:
+        if keyid not in self._roots:
+            return "only a root key signs an approver's entry"
+        retired_at_ms = self._retired_at_ms.get(keyid)
+        if retired_at_ms is None or at_ms < retired_at_ms:
+            return None
+        return f"this root key was retired at {rfc3339(retired_at_ms)}"
+
+
+def _public_key(approver: Approver) -> PublicKey:
+    return PublicKey(approver.public_key.public_bytes_raw())
+
+
+ORG = "org"
+OVERRIDE, AGENT_GRANT, DELEGATE = "quality_override", "agent_grant", "delegate"
+SHADOW = "shadow"
+DECIDES: frozenset[str] = frozenset(get_args(Role))
+"""The roles that answer an escalation; an override is such an answer."""
+ENOUGH = 2
+"""The number of approvers who must agree if one is not enough."""
+
+
+def loosening_refusal(looser: Sequence[str], before: str, approvers: Collection[str]) -> Reason | None:
+    """Why a bundle that is looser than `before` ("id@revision") in this way may not replace it."""
+    if not looser or len(approvers) >= ENOUGH:
+        return None
+    more = f" (and {len(looser) - 1} more)" if len(looser) > 1 else ""
+    return _alone(approvers, f"it is looser than {before}: {looser[0]}{more}")
+
+
+def first_refusal(
+    quality_bundle_id: str, newest: Mapping[tuple[str, str], Accepted], approvers: Collection[str]
+) -> Reason | None:
+    """Why a quality bundle's first revision may not count: a tenant already names it."""
+    if len(approvers) >= ENOUGH:
+        return None
+    led = (one.said.id for one in newest.values() if one.kind == ORG and _named(one) == quality_bundle_id)
+    tenant = next(led, None)
+    return None if tenant is None else _alone(approvers, f"tenant {tenant} names it already")
+
+
+def entry_refusal(
+    entry: Accepted, newest: Mapping[tuple[str, str], Accepted], approvers: Mapping[str, Approver]
+) -> Reason | None:
+    """Why a valid registry entry does not count with these approvers; `newest` entries by kind and id."""
+    spec = entry.document["spec"]
+    if entry.kind == ORG:
+        return _org_refusal(spec, entry.said.id, newest, approvers)
+    if entry.kind == OVERRIDE:
+        return _override_refusal(QualityOverrideSpec.model_validate(spec), entry.at_ms, approvers)
+    if entry.kind == AGENT_GRANT:
+        return _grant_refusal(AgentGrantSpec.model_validate(spec), entry.at_ms, approvers)
+    if entry.kind == DELEGATE:
+        return _delegate_refusal(spec, entry.said.id, newest, approvers)
+    return None
+
+
+def _org_refusal(
+    spec: Mapping[str, Any],
+    tenant: str,
+    newest: Mapping[tuple[str, str], Accepted],
+    approvers: Collection[str],
+) -> Reason | None:
+    if len(approvers) >= ENOUGH:
+        return None
+    known = newest.get((ORG, tenant))
+    before = OrgSpec() if known is None else OrgSpec.model_validate(known.document["spec"])
+    after = OrgSpec.model_validate(spec)
+    if known is not None and after.enforcement == SHADOW != before.enforcement:
+        return _alone(approvers, f"tenant {tenant} goes from {before.enforcement} to {SHADOW}")
+    led = (before.quality_bundle_id, after.quality_bundle_id)
+    if led[0] == led[1]:
+        return None
+    return _alone(approvers, f"tenant {tenant} goes from {_name(led[0])} to {_name(led[1])}")
+
+
+def _override_refusal(
+    override: QualityOverrideSpec, published_ms: int, approvers: Mapping[str, Approver]
+) -> Reason | None:
+    """Why an override does not count. Revoking an override needs the same signature, that of the named
+    approver."""
+    approver = approvers.get(override.approver_id)
+    if approver is None:
+        told = f"approver {override.approver_id}, whose word it is, did not sign it"
+        return Reason("key_not_allowed", "$.spec.approver_id", told)
+    if not approver.roles & DECIDES:
+        told = f"approver {approver.id} has no role that decides: {' or '.join(sorted(DECIDES))}"
+        return Reason("key_not_allowed", "$.spec.approver_id", told)
+    if approver.tenants is not None and override.tenant_id not in approver.tenants:
+        told = f"approver {approver.id} does not decide on items of {override.tenant_id}"
+        return Reason("key_not_allowed", "$.spec.tenant_id", told)
+    if milliseconds_of(override.expires_at) > published_ms + LONGEST_OVERRIDE_MS:
+        latest = rfc3339(published_ms + LONGEST_OVERRIDE_MS)
+        return Reason("invalid_entry", "$.spec.expires_at", f"an override of now ends by {latest}")
+    return None
+
+
+def _grant_refusal(
+    grant: AgentGrantSpec, published_ms: int, approvers: Mapping[str, Approver]
+) -> Reason | None:
+    """Why a grant for an agent does not count. Any approver of the tenant and the tool may end it."""
+    given = approvers.get(grant.approver_id)
+    deciding = [given] if grant.active else list(approvers.values())
+    if not any(one is not None and _decides_on(one, grant) for one in deciding):
+        who = grant.approver_id if grant.active else "of the tenant and the tool"
+        told = f"approver {who} did not sign it, or has no role that decides on this tenant and tool"
+        return Reason("key_not_allowed", "$.spec.approver_id", told)
+    if grant.active and milliseconds_of(grant.expires_at) > published_ms + LONGEST_GRANT_MS:
+        latest = rfc3339(published_ms + LONGEST_GRANT_MS)
+        return Reason("invalid_entry", "$.spec.expires_at", f"a grant of now ends by {latest}")
+    return None
+
+
+def _delegate_refusal(
+    spec: Mapping[str, Any],
+    name: str,
+    newest: Mapping[tuple[str, str], Accepted],
+    approvers: Collection[str],
+) -> Reason | None:
+    """Why a delegate that signs for people may not count: one approver may only narrow what it signs."""
+    after, known = DelegateSpec.model_validate(spec), newest.get((DELEGATE, name))
+    if not after.roles or len(approvers) >= ENOUGH:
+        return None
+    before = None if known is None else DelegateSpec.model_validate(known.document["spec"])
+    if before is None or not _is_narrower(after, before):
+        return _alone(approvers, f"delegate {name} may sign more for people")
+    return None
+
+
+def _is_narrower(after: DelegateSpec, before: DelegateSpec) -> bool:
+    """Whether a delegate may sign no more than before: a key may at most be revoked."""
+    keys = [one.model_copy(update={"revoked_at": None}) for one in before.keys if one.revoked_at is None]
+    keys += before.keys
+    now = [one if one in before.keys else one.model_copy(update={"revoked_at": None}) for one in after.keys]
+    fewer = set(after.roles) <= set(before.roles) and set(after.tenants) <= set(before.tenants)
+    return fewer and all(one in keys for one in now)
+
+
+def _decides_on(approver: Approver, grant: AgentGrantSpec) -> bool:
+    with_tenant = approver.tenants is None or grant.tenant_id in approver.tenants
+    with_tool = approver.tools is None or grant.tool in approver.tools
+    return with_tenant and with_tool and bool(approver.roles & DECIDES)
+
+
+def _named(org: Accepted) -> str | None:
+    named: str | None = org.document["spec"].get("quality_bundle_id")
+    return named
+
+
+def _alone(approvers: Collection[str], why: str) -> Reason:
+    told = f"{' and '.join(sorted(approvers))} alone signed it, a second approver must, for {why}"
+    return Reason("second_approver_missing", "$.signatures", told)
+
+
+def _name(quality_bundle_id: str | None) -> str:
+    return "the default quality bundle" if quality_bundle_id is None else quality_bundle_id

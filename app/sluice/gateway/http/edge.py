@@ -1,0 +1,200 @@
+"""The outermost layer of the gateway (ASGI): what holds for every request and every response.
+
+It gives each request its id, strips headers that only the gateway may set, reads the body within its bounds
+of size and time, and writes seed 002's headers on whatever comes back. A fault in a handler becomes an answer
+here, and nowhere else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import time
+import uuid
+from collections.abc import Awaitable, Callable, MutableMapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sluice.gateway.http.http_errors import HttpError
+from sluice.gateway.http.response_headers import (
+    PREFLIGHT,
+    VERSION,
+    VERSIONS,
+    RawHeaders,
+    ResponseFacts,
+    cors_headers,
+    is_reserved,
+    response_headers,
+    strip,
+)
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+AsgiApp = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+log = logging.getLogger(__name__)
+FACTS = "facts"
+"""In the scope's state: the ResponseFacts of the request."""
+ERROR_SCHEMA = "sluice/error/v1"
+EVENTS = "/review/live"
+"""The stream of events that open pages follow; it lasts until its page is left."""
+
+
+@dataclass(frozen=True, slots=True)
+class EdgeRules:
+    """`max_body_bytes`: a larger body is refused with 413. `body_timeout_s`: within which the whole body must
+    have come. `allowed_origins`: of pages that may read responses, "*" for all."""
+
+    max_body_bytes: int
+    body_timeout_s: float
+    allowed_origins: Sequence[str] = ()
+
+
+class Edge:
+    """Wraps the application."""
+
+    def __init__(self, app: AsgiApp, rules: EdgeRules) -> None:
+        self._app = app
+        self._rules = rules
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """One request, or the application's lifespan. There are no WebSockets."""
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+        elif scope["type"] == "http":
+            await self._answer(scope, receive, send)
+        else:
+            await send({"type": "websocket.close", "code": 1000})
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        began = time.perf_counter()
+        facts = ResponseFacts(str(uuid.uuid4()))
+        headers = dict(scope["headers"])
+        writer = _Writer(send, facts, cors_headers(headers.get(b"origin"), self._rules.allowed_origins))
+        try:
+            await self._handle(scope, receive, writer, facts)
+        except HttpError as error:
+            await writer.refuse(error)
+        except Exception:
+            log.exception("request %s failed", facts.request_id)
+            if not writer.status:
+                await writer.refuse(HttpError(500, "internal_error", "the gateway failed; its log says why"))
+        finally:
+            took_ms = 1000 * (time.perf_counter() - began)
+            told = " ".join(f"{name}={json.dumps(value)}" for name, value in facts.log.items())
+            where = scope["method"], scope.get("raw_path", b"").decode("latin-1")
+            log.info(
+                "%s %s %s %d %.1fms %s %s",
+                facts.request_id,
+                *where,
+                writer.status,
+                took_ms,
+                facts.caller,
+                told,
+            )
+
+    async def _handle(self, scope: Scope, receive: Receive, writer: _Writer, facts: ResponseFacts) -> None:
+        headers = dict(scope["headers"])
+        if scope["method"] == "OPTIONS" and b"access-control-request-method" in headers:
+            await writer.empty(204, PREFLIGHT)
+            return
+        kept = strip(scope["headers"])
+        _check_version(kept)
+        body = await self._body(receive, headers.get(b"content-length"))
+        scope["headers"] = kept
+        scope.setdefault("state", {})[FACTS] = facts
+        await self._app(scope, _replayed(body, receive), writer)
+
+    async def _body(self, receive: Receive, announced: bytes | None) -> bytes:
+        limit = self._rules.max_body_bytes
+        if announced is not None and announced.isdigit() and int(announced[:20]) > limit:
+            raise _too_large(limit)
+        parts: list[bytes] = []
+        size, more = 0, True
+        try:
+            async with asyncio.timeout(self._rules.body_timeout_s):
+                while more:
+                    message = await receive()
+                    if message["type"] == "http.disconnect":
+                        raise HttpError(400, "client_gone", "the connection ended before the body did")
+                    parts.append(message.get("body", b""))
+                    size, more = size + len(parts[-1]), message.get("more_body", False)
+                    if size > limit:
+                        raise _too_large(limit)
+        except TimeoutError:
+            limit_s = self._rules.body_timeout_s
+            raise HttpError(408, "too_slow", f"the body did not come within {limit_s:g} s") from None
+        return b"".join(parts)
+
+
+class _Writer:
+    """Sends a response with the gateway's headers in place of any of their names that a handler set."""
+
+    def __init__(self, send: Send, facts: ResponseFacts, cors: RawHeaders) -> None:
+        self._send = send
+        self._facts = facts
+        self._cors = cors
+        self.status = 0
+
+    async def __call__(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+            own = [(name, value) for name, value in message.get("headers", ()) if not is_reserved(name)]
+            message["headers"] = [*own, *response_headers(self._facts), *self._cors]
+        await self._send(message)
+
+    async def refuse(self, error: HttpError) -> None:
+        """Answer with an error."""
+        self._facts.schema = ERROR_SCHEMA
+        body = json.dumps(error.body, ensure_ascii=False).encode("utf-8", "replace")
+        headers = [
+            (b"content-type", b"application/json"),
+            (b"content-length", str(len(body)).encode()),
+            *error_headers(error),
+        ]
+        await self({"type": "http.response.start", "status": error.status, "headers": headers})
+        await self({"type": "http.response.body", "body": body})
+
+    async def empty(self, status: int, headers: RawHeaders) -> None:
+        """Answer without a body."""
+        await self({"type": "http.response.start", "status": status, "headers": headers})
+        await self({"type": "http.response.body", "body": b""})
+
+
+def error_headers(error: HttpError) -> RawHeaders:
+    """The headers that go with an error: when to come again; after 408 and 413 the connection ends, since the
+    rest of the body is not read."""
+    headers: RawHeaders = []
+    if error.retry_after_s is not None:
+        headers.append((b"retry-after", str(error.retry_after_s).encode()))
+    if error.status in (408, 413):
+        headers.append((b"connection", b"close"))
+    return headers
+
+
+def _check_version(headers: RawHeaders) -> None:
+    for name, value in headers:
+        if name == VERSION and value.decode("latin-1") not in VERSIONS:
+            told = f"this API has the versions {', '.join(VERSIONS)}"
+            raise HttpError(400, "unknown_version", told, versions=list(VERSIONS))
+
+
+def _too_large(limit: int) -> HttpError:
+    return HttpError(413, "too_large", f"a body has at most {limit} bytes", max_bytes=limit)
+
+
+def _replayed(body: bytes, receive: Receive) -> Receive:
+    """The body that was read, and then what else comes: that the client went away."""
+    given = False
+
+    async def again() -> Message:
+        nonlocal given
+        if given:
+            return await receive()
+        given = True
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return again

@@ -1,0 +1,217 @@
+"""Idempotency keys: the same request again gets the same answer, and is decided once.
+
+Before an input is published, its bytes are remembered under the caller's key. Whoever finds them without an
+answer (another gateway, or the same one after it was killed) publishes the same bytes again: the worker then
+answers with the first decision. So no lease is needed, and no gateway waits for another one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import sqlite3
+import time
+from dataclasses import asdict, dataclass, field, replace
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, Protocol
+
+from sluice.gateway.http.http_errors import HttpError
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+    from pathlib import Path
+
+log = logging.getLogger(__name__)
+KEPT_S = 24 * 3600
+LONGEST_KEY = 255
+SWEEP_EVERY = 1000
+"""Requests between two deletions of what is older than KEPT_S."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredAnswer:
+    """What was answered: the body byte for byte, and `facts`: fields of ResponseFacts for its headers."""
+
+    status: int
+    body: str
+    facts: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class RememberedRequest:
+    """A request under an idempotency key. `value`: the input's JSON text; `answer` None: not known yet."""
+
+    fingerprint: str
+    agent: str
+    signs: bool
+    session: str
+    name: str
+    value: str
+    wait_s: float
+    answer: StoredAnswer | None = None
+
+    def written(self) -> bytes:
+        """As a store keeps it."""
+        return json.dumps(asdict(self), ensure_ascii=False).encode()
+
+    @classmethod
+    def read(cls, raw: bytes) -> RememberedRequest:
+        """What `written` wrote."""
+        fields = json.loads(raw)
+        answer = fields.pop("answer")
+        return cls(**fields, answer=None if answer is None else StoredAnswer(**answer))
+
+
+class AnswerStore(Protocol):
+    """Keeps entries by name for KEPT_S."""
+
+    async def add(self, name: str, entry: bytes) -> bytes | None:
+        """Keep an entry if there is none of this name; the one that was there before, or None."""
+
+    async def put(self, name: str, entry: bytes) -> None:
+        """Replace an entry."""
+
+    async def close(self) -> None:
+        """Give up files and connections."""
+
+
+class SqliteAnswers:
+    """For one gateway: in a file that a killed gateway leaves to the next one, or in memory."""
+
+    def __init__(self, path: Path | None, now_s: Callable[[], float] = time.time) -> None:
+        """Raises sqlite3.Error where the file cannot be opened."""
+        self._now_s = now_s
+        self._rows = sqlite3.connect(":memory:" if path is None else path, isolation_level=None)
+        if path is not None:
+            self._rows.execute("PRAGMA journal_mode=WAL")
+            self._rows.execute("PRAGMA synchronous=NORMAL")
+        self._rows.execute(
+            "CREATE TABLE IF NOT EXISTS answers "
+            "(name TEXT PRIMARY KEY, entry BLOB NOT NULL, since_s REAL NOT NULL) WITHOUT ROWID"
+        )
+        self._since_swept = SWEEP_EVERY
+
+    async def add(self, name: str, entry: bytes) -> bytes | None:
+        """See AnswerStore."""
+        now = self._now_s()
+        self._since_swept += 1
+        if self._since_swept >= SWEEP_EVERY:
+            self._since_swept = 0
+            self._rows.execute("DELETE FROM answers WHERE since_s < ?", (now - KEPT_S,))
+        self._rows.execute("DELETE FROM answers WHERE name = ? AND since_s < ?", (name, now - KEPT_S))
+        added = self._rows.execute("INSERT OR IGNORE INTO answers VALUES (?, ?, ?)", (name, entry, now))
+        if added.rowcount == 1:
+            return None
+        found = self._rows.execute("SELECT entry FROM answers WHERE name = ?", (name,)).fetchone()
+        return bytes(found[0])
+
+    async def put(self, name: str, entry: bytes) -> None:
+        """See AnswerStore."""
+        self._rows.execute("UPDATE answers SET entry = ? WHERE name = ?", (entry, name))
+
+    async def close(self) -> None:
+        """See AnswerStore."""
+        self._rows.close()
+
+
+class RedisAnswers:
+    """For any number of gateways. Redis being away is an error: without it nobody knows what was answered."""
+
+    def __init__(self, url: str, prefix: str) -> None:
+        """`prefix`: of every key, so that installations can share a Redis. Raises ValueError for no URL."""
+        from redis.asyncio import Redis  # noqa: PLC0415 - only where it is set
+
+        self._redis = Redis.from_url(url, socket_timeout=5, socket_connect_timeout=5)
+        self._prefix = prefix
+
+    async def add(self, name: str, entry: bytes) -> bytes | None:
+        """See AnswerStore. Raises HttpError where Redis does not answer."""
+        found = await self._told(self._redis.set(self._key(name), entry, nx=True, get=True, ex=KEPT_S))
+        return None if found is None else bytes(found)
+
+    async def put(self, name: str, entry: bytes) -> None:
+        """See AnswerStore. Raises HttpError where Redis does not answer."""
+        await self._told(self._redis.set(self._key(name), entry, keepttl=True))
+
+    async def close(self) -> None:
+        """See AnswerStore."""
+        await self._redis.aclose()
+
+    def _key(self, name: str) -> str:
+        return f"{self._prefix}sluice:idempotency:{name}"
+
+    async def _told(self, step: Awaitable[Any]) -> Any:
+        from redis.exceptions import RedisError  # noqa: PLC0415 - as above
+
+        try:
+            return await step
+        except (RedisError, OSError):
+            told = "the store of idempotency keys does not answer"
+            raise HttpError(503, "unavailable", told).after(1) from None
+
+
+def request_name(caller: str, key: str) -> str:
+    """The name of a caller's idempotency key. Raises HttpError for a key that is none."""
+    if not (1 <= len(key) <= LONGEST_KEY and key.isprintable()):
+        told = f"an Idempotency-Key has 1 to {LONGEST_KEY} printable characters"
+        raise HttpError(400, "invalid_idempotency_key", told)
+    return sha256(f"{caller}:{key}".encode()).hexdigest()
+
+
+def fingerprint_of(*parts: bytes) -> str:
+    """Of a request: the same for the same parts alone."""
+    return sha256(b"".join(b"%d:%b" % (len(part), part) for part in parts)).hexdigest()
+
+
+@dataclass
+class IdempotentRequests:
+    """Answers requests that bear an idempotency key."""
+
+    store: AnswerStore
+    _under_way: dict[str, asyncio.Future[StoredAnswer]] = field(default_factory=dict)
+
+    async def answer(
+        self,
+        name: str,
+        prepare: Callable[[], RememberedRequest],
+        decide: Callable[[RememberedRequest], Awaitable[StoredAnswer]],
+    ) -> tuple[StoredAnswer, bool]:
+        """The request's answer, and whether an earlier one was asked already.
+
+        `prepare` raises HttpError for a request that is none: then nothing is remembered. `decide` publishes
+        the request's bytes, and gives the first decision on them. Raises HttpError, also where the key came
+        with another request before.
+        """
+        request = prepare()
+        before = await self.store.add(name, request.written())
+        if before is not None:
+            known = RememberedRequest.read(before)
+            if known.fingerprint != request.fingerprint:
+                told = "this Idempotency-Key came with another request before"
+                raise HttpError(422, "idempotency_conflict", told)
+            if known.answer is not None:
+                return known.answer, True
+            request = known
+        under_way = self._under_way.get(name)
+        if under_way is not None:
+            return await asyncio.shield(under_way), True
+        return await self._decide(name, request, decide), before is not None
+
+    async def _decide(
+        self,
+        name: str,
+        request: RememberedRequest,
+        decide: Callable[[RememberedRequest], Awaitable[StoredAnswer]],
+    ) -> StoredAnswer:
+        deciding = asyncio.ensure_future(decide(request))
+        self._under_way[name] = deciding
+        try:
+            answer = await deciding
+        finally:
+            del self._under_way[name]
+        try:
+            await self.store.put(name, replace(request, answer=answer).written())
+        except HttpError:
+            log.warning("an answer is not kept: the same request again is answered by the worker")
+        return answer

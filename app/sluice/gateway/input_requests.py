@@ -1,0 +1,234 @@
+"""From the body of a request to the input record that is published: names, defaults, whose it is. Pure."""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
+
+from sluice.client.sender import bytes_of, outcome_name
+from sluice.gateway.http.http_errors import HttpError, unreadable
+from sluice_topics.json_text import Unreadable, parse
+from sluice_topics.record_reading import read
+from sluice_topics.records import (
+    ActionOutcome,
+    ProposedAction,
+    ProposedMemoryWrite,
+    ProposedRetrieval,
+    ReviewDecision,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from sluice.core.registry.registry_entries import Agent
+    from sluice.gateway.http.api_keys import Caller
+    from sluice.gateway.registry_view import RegistryView
+    from sluice_topics.records.base import Record
+
+MODES = {"ENFORCE": "high_stakes", "SHADOW": "high_stakes"}
+"""What seed 001's words of enforcement come to; SHADOW only where the tenant is in shadow."""
+SHORTEST_WAIT_S = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class RequestContext:
+    """What is known of a request apart from its body. `agent` and `session` are those of its headers;
+    `idempotency`: the name of its idempotency key, from which new ids are made then."""
+
+    caller: Caller
+    request_id: str
+    agent: str | None = None
+    session: str | None = None
+    idempotency: str | None = None
+    traceparent: str | None = None
+
+    def new_id(self, what: str) -> str:
+        """For what the request does not name."""
+        if self.idempotency is None:
+            return uuid.uuid4().hex
+        return sha256(f"{what}:{self.idempotency}".encode()).hexdigest()[:32]
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedInput:
+    """An input to publish for an agent of the registry. `name`: the caller's or a new id of it; `signs`:
+    whether the agent's inputs need a signature."""
+
+    agent: str
+    signs: bool
+    session: str
+    name: str
+    value: bytes
+    wait_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class WaitLimits:
+    """How long a request waits for its decision, in seconds, if it does not say, and at most."""
+
+    default_s: float
+    longest_s: float
+
+    def of(self, deadline_ms: object) -> float:
+        """The wait of a request with this `deadline_ms`; None: it has none."""
+        if not isinstance(deadline_ms, int):
+            return self.default_s
+        return min(max(deadline_ms / 1000, SHORTEST_WAIT_S), self.longest_s)
+
+
+def prepare_action(
+    body: bytes, context: RequestContext, registry: RegistryView, limits: WaitLimits
+) -> PreparedInput:
+    """The action of POST /v1/evaluate. Raises HttpError."""
+    fields = fields_of(body, ProposedAction)
+    agent, session = bind(fields, context, registry)
+    fields["action_id"] = fields.get("action_id") or context.new_id("action")
+    mode = fields.get("mode")
+    if mode == "SHADOW" and not registry.is_in_shadow(agent.tenant):
+        raise HttpError(
+            422, "not_in_shadow", f"the tenant {agent.tenant} is not in shadow: its operator decides that"
+        )
+    if isinstance(mode, str):
+        fields["mode"] = MODES.get(mode, mode)
+    wait_s = limits.of(fields.get("deadline_ms"))
+    if fields.get("deadline_ms") is None:
+        fields["deadline_ms"] = int(1000 * wait_s)
+    value = checked_bytes(fields, ProposedAction)
+    return PreparedInput(agent.id, agent.keys is not None, session, str(fields["action_id"]), value, wait_s)
+
+
+def prepare_write(
+    body: bytes, context: RequestContext, registry: RegistryView, limits: WaitLimits
+) -> PreparedInput:
+    """The memory write of POST /v1/memory/evaluate. Raises HttpError."""
+    fields = fields_of(body, ProposedMemoryWrite)
+    agent, session = bind(fields, context, registry)
+    name = fields["write_id"] = fields.get("write_id") or context.new_id("write")
+    value = checked_bytes(fields, ProposedMemoryWrite)
+    return PreparedInput(agent.id, agent.keys is not None, session, name, value, limits.default_s)
+
+
+def prepare_retrieval(
+    body: bytes, context: RequestContext, registry: RegistryView, limits: WaitLimits
+) -> PreparedInput:
+    """The items of POST /v1/retrievals/evaluate. Raises HttpError.
+
+    The retrieval's `request_id` is the caller's, else the request's own: what an approver lets be read is the
+    same retrieval once more, byte for byte.
+    """
+    fields = fields_of(body, ProposedRetrieval)
+    name = fields.pop("request_id", None) or context.request_id
+    agent, session = bind(fields, context, registry)
+    value = checked_bytes({**fields, "request_id": name}, ProposedRetrieval)
+    return PreparedInput(agent.id, agent.keys is not None, session, str(name), value, limits.default_s)
+
+
+def prepare_outcome(
+    body: bytes, context: RequestContext, registry: RegistryView, limits: WaitLimits
+) -> PreparedInput:
+    """The outcome of POST /v1/outcomes: of the caller's agent, or signed by an enforcement point of its
+    tenant. Raises HttpError."""
+    fields = fields_of(body, ActionOutcome)
+    session = _one(fields.get("session_id"), context.session, "session_id")
+    reporter = _one(fields.get("reported_by"), context.agent, "reported_by") or _alone(context.caller)
+    fields |= {"session_id": session, "reported_by": reporter}
+    value = checked_bytes({name: one for name, one in fields.items() if one is not None}, ActionOutcome)
+    signs = False
+    if fields.get("signature") is None or not registry.is_enforcement_point(
+        str(reporter), context.caller.tenant
+    ):
+        signs = registered_agent(str(reporter), context.caller, registry).keys is not None
+    name = outcome_name(str(session), str(fields["action_id"]))
+    return PreparedInput(str(reporter), signs, str(session), name, value, limits.default_s)
+
+
+def prepare_review(body: bytes, subject_id: str, session: str, limits: WaitLimits) -> PreparedInput:
+    """A reviewer's signed answer to what waits under this id; `agent` is the approver. Raises HttpError."""
+    fields = fields_of(body, ReviewDecision)
+    fields["subject_id"] = _one(fields.get("subject_id"), subject_id, "subject_id")
+    fields["session_id"] = _one(fields.get("session_id"), session, "session_id")
+    value = checked_bytes(fields, ReviewDecision)
+    name = f"review-of:{sha256(value).hexdigest()}"
+    return PreparedInput(str(fields["approver_id"]), False, session, name, value, limits.default_s)
+
+
+def fields_of(body: bytes, model: type[Record]) -> dict[str, Any]:
+    """The body's fields by the wire names of a record. Raises HttpError if it is not a JSON object or has a
+    field twice."""
+    document = parse(body) if body else Unreadable("empty", "$", "the request has no body")
+    if isinstance(document, Unreadable):
+        raise unreadable(document)
+    if not isinstance(document, dict):
+        raise unreadable(Unreadable("wrong_type", "$", "the body must be a JSON object"))
+    return _by_wire_name(document, model)
+
+
+def _by_wire_name(document: Mapping[str, Any], model: type[Record]) -> dict[str, Any]:
+    """`agentId` and `agent_id` are one name; a name that no field has stays for the reader to refuse."""
+    wire = {_folded(name): field.alias or name for name, field in model.model_fields.items()}
+    found: dict[str, Any] = {}
+    for name, value in document.items():
+        known = wire.get(_folded(name), name)
+        if known in found:
+            raise unreadable(Unreadable("ambiguous_field", f"$.{known}", "given in two spellings"))
+        found[known] = value
+    return found
+
+
+def _folded(name: str) -> str:
+    return name.replace("_", "").lower()
+
+
+def bind(fields: dict[str, Any], context: RequestContext, registry: RegistryView) -> tuple[Agent, str]:
+    """The agent for whom the caller asks, and the session; both are put into the fields, with the request's
+    id. Raises HttpError."""
+    if fields.get("request_id") is not None:
+        raise HttpError(400, "unknown_field", "the gateway gives each request its id", path="$.request_id")
+    agent_id = _one(fields.get("agent_id"), context.agent, "agent_id") or _alone(context.caller)
+    if agent_id is None:
+        raise HttpError(400, "missing_field", "say for which agent: agentId or X-Mnemom-Agent")
+    agent = registered_agent(agent_id, context.caller, registry)
+    session = _one(fields.get("session_id"), context.session, "session_id") or context.new_id("session")
+    fields |= {"agent_id": agent_id, "session_id": session, "request_id": context.request_id}
+    return agent, session
+
+
+def _alone(caller: Caller) -> str | None:
+    """The one agent that a key is bound to."""
+    return next(iter(caller.agents)) if caller.agents is not None and len(caller.agents) == 1 else None
+
+
+def registered_agent(agent_id: str, caller: Caller, registry: RegistryView) -> Agent:
+    """The caller's agent. Raises HttpError where the key is not bound to it, or its tenant has no such."""
+    agent = registry.agent(agent_id, caller.tenant) if caller.speaks_for(agent_id) else None
+    if agent is None:
+        raise HttpError(403, "agent_not_bound", "this API key does not speak for that agent")
+    return agent
+
+
+def _one(said: object, in_header: str | None, name: str) -> str | None:
+    """What body and header say of one thing: they may not differ."""
+    if said is not None and not isinstance(said, str):
+        raise unreadable(Unreadable("wrong_type", f"$.{name}", "Input should be a valid string"))
+    if said and in_header and said != in_header:
+        raise HttpError(
+            400, "ambiguous_field", "the body and the header name different ones", path=f"$.{name}"
+        )
+    return said or in_header
+
+
+def checked_bytes(fields: Mapping[str, Any], model: type[Record]) -> bytes:
+    """The record's bytes, once a worker could read them. Raises HttpError with the place of the error."""
+    value = bytes_of(fields)
+    checked = read(model, value)
+    if isinstance(checked, Unreadable):
+        raise unreadable(checked)
+    return value
+
+
+def header_text(value: str | None) -> str | None:
+    """An id in a header, where what is not printable ASCII is percent-encoded."""
+    return unquote(value, errors="replace") if value else None

@@ -1,0 +1,153 @@
+"""Where log-ins of the pages are kept, and failed attempts counted; in this process, for one gateway."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections import OrderedDict
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import TYPE_CHECKING, Protocol
+
+from sluice.gateway.http.api_keys import Caller
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from sluice.gateway.pages.accounts import Account
+
+MOST_REMEMBERED = 10_000
+ATTEMPTS, WITHIN_S = 10, 900.0
+ATTEMPTS_OF_AN_ADDRESS = 100
+"""Failed log-ins of one name, and of one address, within `WITHIN_S` seconds; further ones are refused."""
+Said = tuple[str, str]
+"""good or bad, and the text."""
+
+
+@dataclass(slots=True)
+class Session:
+    """A person who is logged in. `id` is made of the `token`, which only the browser keeps: "" where no
+    browser brought it. Times are seconds since the epoch. `said`: what the next page says once; `shown`: what
+    a page of this request has said."""
+
+    id: str
+    account: Account
+    csrf: str
+    began_s: float
+    seen_s: float
+    by_sso: bool
+    said: list[Said] = field(default_factory=list)
+    shown: list[Said] = field(default_factory=list)
+    token: str = ""
+
+    def show(self) -> list[Said]:
+        """What a page says now, and no later one."""
+        self.shown, self.said = self.said, []
+        return self.shown
+
+    @property
+    def caller(self) -> Caller:
+        """As the routes of the API know a caller: of all agents of the tenant."""
+        return Caller(f"person:{self.account.name}", self.account.tenant_id, None)
+
+    @property
+    def handle(self) -> str:
+        """Names the session to others than its own browser."""
+        return self.csrf[:12]
+
+
+def id_of(token: str) -> str:
+    """By what a session is kept."""
+    return sha256(f"sluice log-in {token}".encode()).hexdigest()
+
+
+class LogIns(Protocol):
+    """Keeps sessions and counts failed attempts. Where it does not answer, HttpError is raised: 503."""
+
+    async def find(self, token: str) -> Session | None:
+        """The session of a browser's token."""
+
+    async def every(self) -> list[Session]:
+        """All sessions, the oldest first."""
+
+    async def add(self, session: Session) -> None:
+        """Keep a new session."""
+
+    async def save(self, session: Session) -> None:
+        """Keep when it was seen, unless it has ended, and that something was shown."""
+
+    async def say(self, session: Session, told: Said) -> None:
+        """Have the session's next page say something."""
+
+    async def end(self, session: Session) -> None:
+        """Forget a session."""
+
+    async def attempt(self, limits: Sequence[tuple[str, int]]) -> float | str:
+        """Count an attempt under each name, which has at most so many within `WITHIN_S`: how the attempt is
+        called, or the seconds until another may be made."""
+
+    async def take_back(self, limits: Sequence[tuple[str, int]], attempt: str) -> None:
+        """An attempt went well: it does not count."""
+
+    async def close(self) -> None:
+        """Give up connections."""
+
+
+class OwnLogIns:
+    """For one gateway: a restart ends all sessions."""
+
+    def __init__(self, clock: Callable[[], float] = time.time) -> None:
+        """`clock` gives seconds."""
+        self._clock = clock
+        self._sessions: OrderedDict[str, Session] = OrderedDict()
+        self._attempts: OrderedDict[str, dict[str, float]] = OrderedDict()
+
+    async def find(self, token: str) -> Session | None:
+        """See LogIns."""
+        return self._sessions.get(id_of(token))
+
+    async def every(self) -> list[Session]:
+        """See LogIns."""
+        return [*self._sessions.values()]
+
+    async def add(self, session: Session) -> None:
+        """See LogIns."""
+        self._sessions[session.id] = session
+
+    async def save(self, session: Session) -> None:
+        """See LogIns."""
+
+    async def say(self, session: Session, told: Said) -> None:
+        """See LogIns."""
+        session.said.append(told)
+
+    async def end(self, session: Session) -> None:
+        """See LogIns."""
+        self._sessions.pop(session.id, None)
+
+    async def attempt(self, limits: Sequence[tuple[str, int]]) -> float | str:
+        """See LogIns."""
+        now = self._clock()
+        waits = []
+        for name, most in limits:
+            recent = sorted(at for at in self._attempts.get(name, {}).values() if now - at < WITHIN_S)
+            if len(recent) >= most:
+                waits.append(recent[-most] + WITHIN_S - now)
+        if waits:
+            return max(waits)
+        called = secrets.token_hex(8)
+        for name, most in limits:
+            known = self._attempts.pop(name, {})
+            kept = {one: at for one, at in known.items() if now - at < WITHIN_S}
+            self._attempts[name] = dict([*kept.items(), (called, now)][-most:])
+        while len(self._attempts) > MOST_REMEMBERED:
+            self._attempts.popitem(last=False)
+        return called
+
+    async def take_back(self, limits: Sequence[tuple[str, int]], attempt: str) -> None:
+        """See LogIns."""
+        for name, _ in limits:
+            self._attempts.get(name, {}).pop(attempt, None)
+
+    async def close(self) -> None:
+        """See LogIns."""

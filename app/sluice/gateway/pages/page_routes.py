@@ -1,0 +1,242 @@
+"""The pages' routes under /review, and what people send: log-ins, answers to what waits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import wraps
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qsl, quote
+
+from starlette.responses import StreamingResponse
+
+from sluice.client.input_kinds import ESCALATIONS, QUARANTINE
+from sluice.gateway.delegated_answers import PersonsAnswer
+from sluice.gateway.http.edge import EVENTS
+from sluice.gateway.http.http_errors import HttpError, not_found
+from sluice.gateway.pages import rendering, subjects
+from sluice.gateway.pages.page_views import ROOT, PageViews, Visit
+from sluice.gateway.routes.callers import facts_of
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable
+
+    from fastapi import FastAPI
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+    from sluice.gateway.http.rate_limits import RateLimit
+    from sluice.gateway.pages.log_ins import Session
+    from sluice.gateway.pages.visitors import Visitors
+
+    Handler = Callable[[Visit], Awaitable[Response]]
+
+HEARTBEAT_S = 15.0
+MOST_STREAMS = 500
+SHOWN_WITHIN_S = 5.0
+"""How long the next page waits until the reader of what waits knows of an end."""
+_DECISIONS = {"approve": "approve", "deny": "deny", "reject": "reject"}
+
+
+@dataclass(slots=True)
+class PageRoutes:
+    """What the pages stand on."""
+
+    visitors: Visitors
+    views: PageViews
+    rate: RateLimit
+    streams: int = 0
+
+    async def answer(self, visit: Visit) -> Response:
+        """A person's answer: it is signed and published, and the next page says what became of it."""
+        form = await read_form(visit.request)
+        self.visitors.check(visit.request, form, visit.session)
+        an_id = visit.an_id
+        base = ESCALATIONS if visit.request.url.path.startswith(f"{ROOT}/escalations/") else QUARANTINE
+        opened = self.views.subjects.opened(base, an_id, visit.caller)
+        if opened is None:
+            await self.visitors.say(visit.session, ("bad", "It has ended already: your answer was not sent."))
+            return rendering.redirect(visit.request.url.path)
+        try:
+            told, is_over = await self._give(opened, form, visit.session, facts_of(visit.request).request_id)
+            if is_over:
+                await self.views.subjects.waiting.end(base, an_id, SHOWN_WITHIN_S)
+        except HttpError as error:
+            told = ("bad", f"{error.code}: {error.message}")
+        await self.visitors.say(visit.session, told)
+        return rendering.redirect(visit.request.url.path)
+
+    async def people_page(self, visit: Visit) -> Response:
+        """Who is logged in, for admins, who may end log-ins."""
+        if "admin" not in visit.session.account.roles:
+            raise HttpError(403, "not_an_admin", "only admins see who is logged in")
+        tenant = visit.session.account.tenant_id
+        if visit.request.method == "POST":
+            form = await read_form(visit.request)
+            self.visitors.check(visit.request, form, visit.session)
+            for one in await self.visitors.of_tenant(tenant):
+                if one.handle == form.get("session"):
+                    await self.visitors.log_out(one)
+                    await self.visitors.say(visit.session, ("good", f"ended a log-in of {one.account.name}"))
+            return rendering.redirect(f"{ROOT}/people")
+        found, now = await self.visitors.of_tenant(tenant), self.visitors.now_s()
+        return self.views.page(visit, "people.html", found=found, now=now)
+
+    async def live(self, visit: Visit) -> Response:
+        """Server-sent events: `changed` whenever something of the tenant opens, changes or ends."""
+        if self.streams >= MOST_STREAMS:
+            raise HttpError(503, "too_many_streams", "too many pages are open").after(30)
+        return StreamingResponse(self._events(visit.session), media_type="text/event-stream")
+
+    async def log_out(self, visit: Visit) -> Response:
+        """End the session."""
+        self.visitors.check(visit.request, await read_form(visit.request), visit.session)
+        await self.visitors.log_out(visit.session)
+        response = rendering.redirect(f"{ROOT}/login")
+        self.visitors.clear_cookie(response)
+        return response
+
+    async def log_in(self, request: Request) -> Response:
+        """The form, and what comes of it."""
+        token, wrong, status = self.visitors.login_token(request), None, 200
+        after = request.query_params.get("next", "")
+        if request.method == "POST":
+            try:
+                found = await self.visitors.log_in(request, await read_form(request))
+                if found is not None:
+                    ours = after.startswith(f"{ROOT}/") and "\\" not in after
+                    response = rendering.redirect(after if ours else f"{ROOT}/escalations")
+                    self.visitors.set_cookie(response, found)
+                    return response
+                status, wrong = 401, "This name and password do not fit."
+            except HttpError as error:
+                status, wrong = error.status, f"{error.message}."
+        response = rendering.page(
+            "login.html", status, token=token, wrong=wrong, after=quote(after), session=None
+        )
+        self.visitors.set_login_cookie(response, token)
+        return response
+
+    async def _give(
+        self, opened: dict[str, Any], form: dict[str, str], session: Session, request_id: str
+    ) -> tuple[tuple[str, str], bool]:
+        """What to say of an answer, and whether it ended what waited."""
+        decision = _DECISIONS.get(form.get("decision", ""))
+        against = session.account.object_to(str(opened.get("required_role", "reviewer")))
+        if against is not None:
+            return ("bad", f"Refused: {against}."), False
+        answer = PersonsAnswer(
+            session.account.approver_id,
+            "browser",
+            decision or "deny",  # type: ignore[arg-type]
+            form.get("justification", "").strip(),
+            subjects.narrowed(form.get("parameters", "")) if decision == "approve" else None,
+        )
+        if decision is None or not answer.justification:
+            raise HttpError(400, "missing_field", "say why, and choose an answer")
+        record = await self.views.people.give(opened, answer, request_id)
+        return _told(record), "refusal_id" not in record and "quorum" not in record
+
+    async def _events(self, session: Session) -> AsyncIterator[str]:
+        tenant, number = session.account.tenant_id, -1
+        self.streams += 1
+        try:
+            while await self.visitors.is_open(session):
+                new = await self.views.subjects.waiting.changed(tenant, number, HEARTBEAT_S)
+                yield ": still here\n\n" if new == number or number < 0 else "event: changed\ndata: now\n\n"
+                number = new
+        finally:
+            self.streams -= 1
+
+
+def _told(record: dict[str, Any]) -> tuple[str, str]:
+    """What became of an answer, for the next page."""
+    if "refusal_id" in record:
+        return "bad", f"Refused: {record['reason']}: {record['message']}"
+    if "quorum" in record:
+        return "good", f"Counted: approval {record['approvals']} of {record['quorum']}."
+    outcome = f" The action came to {record['outcome']}." if record.get("outcome") else ""
+    return "good", f"Your answer counted.{outcome}"
+
+
+async def read_form(request: Request) -> dict[str, str]:
+    """The fields of a form, the last of each name. Raises HttpError for another content type."""
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != "application/x-www-form-urlencoded":
+        raise HttpError(415, "wrong_content_type", "send the page's form")
+    body = (await request.body()).decode("utf-8", "replace")
+    try:
+        return dict(parse_qsl(body, keep_blank_values=True, max_num_fields=32))
+    except ValueError:
+        raise HttpError(400, "invalid_value", "a form of these pages has fewer fields") from None
+
+
+def _for_people(routes: PageRoutes, handler: Handler) -> Callable[[Request], Awaitable[Response]]:
+    """The handler for who is logged in; others go to the log-in first. Errors become pages."""
+
+    @wraps(handler)
+    async def answer(request: Request) -> Response:
+        session = None
+        try:
+            session = await routes.visitors.session(request)
+            if session is None:
+                return _to_login(request)
+            facts_of(request).caller = f"{session.account.tenant_id}/{session.caller.key_id}"
+            wait_s = await routes.rate.take(session.caller.key_id)
+            if wait_s is not None:
+                raise HttpError(429, "too_many_requests", "too many requests").after(round(wait_s) + 1)
+            response = await handler(Visit(request, session))
+            await routes.visitors.keep(session)
+        except HttpError as error:
+            response = rendering.error_page(error, session=session)
+        if session is not None:
+            routes.visitors.set_cookie(response, session) if session.by_sso else None
+        return response
+
+    return answer
+
+
+def _to_login(request: Request) -> Response:
+    """A form or a stream is not sent again after the log-in. Raises HttpError."""
+    if request.method != "GET" or request.url.path == EVENTS:
+        raise HttpError(401, "unauthorized", "log in first")
+    after = request.url.path + (f"?{request.url.query}" if request.url.query else "")
+    return rendering.redirect(f"{ROOT}/login?next={quote(after)}")
+
+
+def add_pages(app: FastAPI, routes: PageRoutes) -> None:
+    """Add the pages to the application; they are no part of the API's document."""
+
+    async def home(_: Request) -> Response:
+        return rendering.redirect(f"{ROOT}/escalations")
+
+    async def file(request: Request) -> Response:
+        found = rendering.static(request.path_params["name"])
+        if found is None:
+            raise not_found("file")
+        return found
+
+    views = routes.views
+    pages: tuple[tuple[str, Handler, str], ...] = (
+        ("escalations", views.escalations, "GET"),
+        ("escalations/{an_id}", views.escalation, "GET"),
+        ("escalations/{an_id}", routes.answer, "POST"),
+        ("escalations/{an_id}/standing", views.standing, "GET"),
+        ("quarantine", views.quarantine, "GET"),
+        ("quarantine/{an_id}", views.memory, "GET"),
+        ("quarantine/{an_id}", routes.answer, "POST"),
+        ("quarantine/{an_id}/standing", views.standing, "GET"),
+        ("decisions", views.decisions, "GET"),
+        ("decisions/{an_id}", views.decision, "GET"),
+        ("sessions", views.sessions, "GET"),
+        ("posture", views.posture, "GET"),
+        ("quality", views.quality_report, "GET"),
+        ("people", routes.people_page, "GET"),
+        ("people", routes.people_page, "POST"),
+        ("logout", routes.log_out, "POST"),
+        ("live", routes.live, "GET"),
+    )
+    for path, handler, method in pages:
+        app.add_route(f"{ROOT}/{path}", _for_people(routes, handler), [method], include_in_schema=False)
+    app.add_route(ROOT, home, ["GET"], include_in_schema=False)
+    app.add_route(f"{ROOT}/login", routes.log_in, ["GET", "POST"], include_in_schema=False)
+    app.add_route(f"{ROOT}/static/{{name}}", file, ["GET"], include_in_schema=False)

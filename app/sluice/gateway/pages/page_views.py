@@ -1,0 +1,161 @@
+"""The pages that are read: lists, what waits with its content, stories, posture."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import quote
+
+from sluice.client.input_kinds import ESCALATIONS, MEMORY_DECISIONS, QUARANTINE, VERDICTS
+from sluice.gateway.http.http_errors import HttpError
+from sluice.gateway.pages import rendering, subjects
+from sluice.gateway.pages.posture import action_posture, memory_posture, sessions_of
+from sluice.gateway.routes.reading_routes import LedgerUnreadable
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+    from sluice.gateway.delegated_answers import DelegatedAnswers
+    from sluice.gateway.http.api_keys import Caller
+    from sluice.gateway.pages.log_ins import Session
+
+ROOT = "/review"
+
+
+class Visit(NamedTuple):
+    """A request of a person who is logged in."""
+
+    request: Request
+    session: Session
+
+    @property
+    def caller(self) -> Caller:
+        """As the API knows a caller."""
+        return self.session.caller
+
+    @property
+    def an_id(self) -> str:
+        """The id in the path."""
+        return str(self.request.path_params["an_id"])
+
+
+@dataclass(frozen=True, slots=True)
+class PageViews:
+    """What they stand on. `quality` gives a tenant's report as a document, and raises LedgerUnreadable."""
+
+    subjects: subjects.Subjects
+    people: DelegatedAnswers
+    quality: Callable[[str], Awaitable[str]]
+    one_at_a_time: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(1))
+
+    def page(self, visit: Visit, name: str, **context: Any) -> Response:
+        """A page with what all have: the person, what was said, how much waits."""
+        caller, said = visit.caller, visit.session.show()
+        counts = {base: len(self.subjects.of(base, caller)) for base in (ESCALATIONS, QUARANTINE)}
+        delegate = self.people.delegate(visit.session.account.tenant_id)
+        about: dict[str, Any] = {
+            "session": visit.session,
+            "said": said,
+            "counts": counts,
+            "delegate": delegate,
+        }
+        return rendering.page(name, changes=subjects.changes, **about, **context)
+
+    async def escalations(self, visit: Visit) -> Response:
+        """What waits for an approver."""
+        waiting = self.subjects.of(ESCALATIONS, visit.caller)
+        return self.page(visit, "escalations.html", waiting=waiting)
+
+    async def escalation(self, visit: Visit) -> Response:
+        """One of them, with the action or the items, and the form; what has ended is a decision's story."""
+        an_id = visit.an_id
+        opened = self.subjects.opened(ESCALATIONS, an_id, visit.caller)
+        if opened is None:
+            return await self._ended(an_id, visit)
+        content = await self.subjects.content(opened)
+        verdict = None
+        if "verdict_id" in opened:
+            verdict = await self.subjects.decision(opened["verdict_id"], visit.caller)
+        return self.page(visit, "escalation.html", one=opened, content=content, verdict=verdict)
+
+    async def standing(self, visit: Visit) -> Response:
+        """Whether a thing still waits: a part of its page, which asks when something changed."""
+        path = visit.request.url.path.removesuffix("/standing")
+        base = ESCALATIONS if path.startswith(f"{ROOT}/escalations/") else QUARANTINE
+        waits = self.subjects.opened(base, visit.an_id, visit.caller) is not None
+        return rendering.page("standing.html", path=path, waits=waits)
+
+    async def quarantine(self, visit: Visit) -> Response:
+        """Memories that wait for a reviewer."""
+        return self.page(visit, "quarantine.html", waiting=self.subjects.of(QUARANTINE, visit.caller))
+
+    async def memory(self, visit: Visit) -> Response:
+        """One of them, with its content and the form."""
+        an_id = visit.an_id
+        opened = self.subjects.opened(QUARANTINE, an_id, visit.caller)
+        if opened is None:
+            return await self._ended(an_id, visit)
+        content = await self.subjects.content(opened)
+        decision = await self.subjects.decision(an_id, visit.caller)
+        return self.page(visit, "memory.html", one=opened, content=content, decision=decision)
+
+    async def decisions(self, visit: Visit) -> Response:
+        """The newest decisions, or the way to one by its id."""
+        wanted = visit.request.query_params.get("id", "").strip()
+        if wanted:
+            return rendering.redirect(f"{ROOT}/decisions/{quote(wanted, safe=':')}")
+        about = visit.request.query_params.get("about", "actions")
+        found = await self.subjects.newest(subjects.LISTED.get(about, VERDICTS), visit.caller)
+        return self.page(visit, "decisions.html", found=found[:100], about=about)
+
+    async def decision(self, visit: Visit) -> Response:
+        """One decision's whole story."""
+        an_id = visit.an_id
+        record = await self.subjects.decision(an_id, visit.caller)
+        return self.page(
+            visit,
+            "decision.html",
+            one=record,
+            content=await self.subjects.content(record),
+            followed=await self.subjects.followed(record, visit.caller),
+            holds=subjects.hash_holds(record),
+        )
+
+    async def sessions(self, visit: Visit) -> Response:
+        """The sessions of the newest actions, or one with its totals."""
+        wanted = visit.request.query_params.get("id", "")
+        verdicts = await self.subjects.newest(VERDICTS, visit.caller)
+        if not wanted:
+            return self.page(visit, "sessions.html", found=sessions_of(verdicts)[:100])
+        totals = await self.subjects.session(wanted, visit.caller)
+        own = [one for one in verdicts if one["session_id"] == wanted]
+        return self.page(visit, "session.html", totals=totals, found=own)
+
+    async def posture(self, visit: Visit) -> Response:
+        """Counts of the newest decisions on actions and memories."""
+        caller = visit.caller
+        verdicts = await self.subjects.newest(VERDICTS, caller)
+        memories = await self.subjects.newest(MEMORY_DECISIONS, caller)
+        waiting, held = (self.subjects.of(base, caller) for base in (ESCALATIONS, QUARANTINE))
+        actions, memory = action_posture(verdicts, waiting), memory_posture(memories, held)
+        return self.page(visit, "posture.html", actions=actions, memory=memory, window=subjects.NEWEST)
+
+    async def quality_report(self, visit: Visit) -> Response:
+        """The posture of retrievals, as `sluice quality page` writes it."""
+        async with self.one_at_a_time:
+            try:
+                return rendering.document(await self.quality(visit.session.account.tenant_id))
+            except LedgerUnreadable as error:
+                raise HttpError(503, "unavailable", str(error)) from None
+
+    async def _ended(self, an_id: str, visit: Visit) -> Response:
+        decision = subjects.decision_of(an_id)
+        if decision is not None:
+            await self.subjects.decision(decision, visit.caller)
+            return rendering.redirect(f"{ROOT}/decisions/{quote(decision, safe=':')}")
+        end = await self.subjects.decisions.retrieval_end(an_id, visit.caller)
+        return self.page(visit, "ended.html", one=end)

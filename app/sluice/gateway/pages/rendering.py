@@ -1,0 +1,126 @@
+"""From templates to responses: an agent's text escaped, what cannot be seen shown, no script inline."""
+
+from __future__ import annotations
+
+import json
+from base64 import b64encode
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from markupsafe import Markup, escape
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+
+from sluice.core.text.visible import is_seen
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+    from sluice.gateway.http.http_errors import HttpError
+
+_FOLDER = Path(__file__).parent
+STATIC = {
+    "pages.css": "text/css; charset=utf-8",
+    "htmx.min.js": "text/javascript; charset=utf-8",
+    "hx-sse.min.js": "text/javascript; charset=utf-8",
+    "icon.svg": "image/svg+xml",
+}
+LONGEST = 20_000
+"""Characters of one text on a page; the ledger has all."""
+_CSP = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; "
+    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+_HEADERS = {
+    "Content-Security-Policy": _CSP,
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+}
+
+
+def seen(value: object) -> Markup:
+    """A text as a reader may trust it: a code point that cannot be seen stands by its number, marked."""
+    text = value if isinstance(value, str) else _json(value)
+    parts: list[str] = []
+    for character in text[:LONGEST]:
+        if character == "\n" or is_seen(character):
+            parts.append(str(escape(character)))
+        else:
+            parts.append(f'<span class="unseen">U+{ord(character):04X}</span>')
+    if len(text) > LONGEST:
+        parts.append(f'<span class="more">… {len(text) - LONGEST} characters more</span>')
+    return Markup("".join(parts))  # noqa: S704 - each part is escaped above
+
+
+def moment(at: object) -> Markup:
+    """An RFC 3339 time, to the minute."""
+    text = str(at)
+    return Markup('<time datetime="{}">{}</time>').format(text, text[:16].replace("T", " "))
+
+
+def page(name: str, status: int = 200, **context: Any) -> Response:
+    """A page from its template."""
+    return HTMLResponse(_environment().get_template(name).render(context), status, _HEADERS)
+
+
+def error_page(error: HttpError, **context: Any) -> Response:
+    """An error as a person reads it."""
+    response = page("error.html", error.status, error=error, **context)
+    if error.retry_after_s is not None:
+        response.headers["Retry-After"] = str(error.retry_after_s)
+    return response
+
+
+def redirect(path: str) -> Response:
+    """To another page, by GET."""
+    return RedirectResponse(path, 303, _HEADERS)
+
+
+def static(name: str) -> Response | None:
+    """A file of ours; None for any other name."""
+    kind = STATIC.get(name)
+    return None if kind is None else Response(_read(name), 200, _HEADERS, kind)
+
+
+def document(html: str) -> Response:
+    """A whole document of ours with one style element: the browser takes exactly this style."""
+    style = html.partition("<style>")[2].partition("</style>")[0]
+    digest = b64encode(sha256(style.encode()).digest()).decode()
+    rules = f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; frame-ancestors 'none'"
+    return HTMLResponse(html, 200, {**_HEADERS, "Content-Security-Policy": rules})
+
+
+@cache
+def _read(name: str) -> bytes:
+    return (_FOLDER / "static" / name).read_bytes()
+
+
+@cache
+def _environment() -> Environment:
+    from jinja2 import ChainableUndefined, Environment, FileSystemLoader  # noqa: PLC0415 - with the first page
+
+    made = Environment(
+        loader=FileSystemLoader(_FOLDER / "templates"),
+        autoescape=True,
+        undefined=ChainableUndefined,  # records of one kind differ in what they have
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+
+    def seen_where_there(value: object) -> Markup:
+        return Markup("") if isinstance(value, ChainableUndefined) else seen(value)
+
+    made.filters |= {
+        "seen": seen_where_there,
+        "moment": moment,
+        "path": lambda text: quote(str(text), safe=":/"),
+    }
+    return made
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, indent=2)

@@ -1,0 +1,148 @@
+"""What a page says of one thing: what waits with its content, a decision with its story."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any
+
+from sluice.client.answers import InputPlace
+from sluice.client.input_kinds import ESCALATIONS, MEMORY_DECISIONS, QUARANTINE, SESSION_EVENTS, VERDICTS
+from sluice.core.foundation.arrival import coordinates_of
+from sluice.core.foundation.canonical import digest
+from sluice.core.foundation.errors import CanonicalError
+from sluice.gateway.decisions import kafka_told
+from sluice.gateway.http.http_errors import HttpError, not_found
+from sluice.gateway.waiting_subjects import is_callers
+from sluice_topics.json_text import Unreadable, parse
+
+if TYPE_CHECKING:
+    from sluice.client.exchange import Exchange
+    from sluice.gateway.decisions import Decisions
+    from sluice.gateway.http.api_keys import Caller
+    from sluice.gateway.recent_records import RecentRecords
+    from sluice.gateway.waiting_subjects import WaitingSubjects
+
+Record = dict[str, Any]
+NEWEST = 200
+"""Decisions of each partition that lists and posture pages look at."""
+FOLLOWING = (ESCALATIONS, VERDICTS, QUARANTINE, SESSION_EVENTS)
+_NAMES = ("verdict_id", "memory_id", "escalationId", "action_id", "write_id", "resolves")
+_REFERRING = ("subject", "resolves", "duplicate_of", "escalation_id", "memory_id", "verdict_id")
+
+
+@dataclass(frozen=True, slots=True)
+class Subjects:
+    """Reads them, each for a caller alone."""
+
+    decisions: Decisions
+    exchange: Exchange
+    waiting: WaitingSubjects
+    recent: RecentRecords
+
+    def of(self, base: str, caller: Caller) -> list[Record]:
+        """What waits in a topic, the oldest first."""
+        found = self.waiting.of(base, caller)
+        return sorted(found, key=lambda one: str(one.get("opened_at") or one.get("entered_at")))
+
+    def opened(self, base: str, an_id: str, caller: Caller) -> Record | None:
+        """What opened a thing that still waits; None where it does not."""
+        found = self.waiting.get(base, an_id)
+        return found if found is not None and is_callers(found, caller) else None
+
+    async def content(self, record: Record) -> Any:
+        """The input that a record answers, parsed; None where it is no longer there, or not what it was."""
+        place = record.get("input")
+        if not isinstance(place, dict):
+            return None
+        async with kafka_told():
+            at = InputPlace(place["partition"], place["offset"], place["timestamp"])
+            value = await self.exchange.reader.value_at(place["topic"], at)
+        if value is None or "sha256:" + sha256(value).hexdigest() != place["digest"]:
+            return None
+        found = parse(value)
+        return None if isinstance(found, Unreadable) else found
+
+    async def decision(self, an_id: str, caller: Caller) -> Record:
+        """The decision of an id. Raises HttpError: 404, 409 where it is not decided yet."""
+        found = await self.decisions.decision(an_id, caller)
+        if found is None:
+            raise HttpError(409, "not_decided", f"{an_id} is not decided yet")
+        return found
+
+    async def newest(self, base: str, caller: Caller) -> list[Record]:
+        """The newest decisions of a topic: VERDICTS or MEMORY_DECISIONS."""
+        async with kafka_told():
+            return await self.recent.newest(base, self.exchange.partitions, NEWEST, caller)
+
+    async def followed(self, decision: Record, caller: Caller) -> list[Record]:
+        """What came of a decision, in the chain's order."""
+        own = [str(decision[name]) for name in _NAMES if decision.get(name)]
+        place = decision["input"]
+        async with kafka_told():
+            found = await self.recent.following(FOLLOWING, place["partition"], place["timestamp"], own)
+        return [one for one in found if one != decision and _came_of(one, decision, caller)]
+
+    async def session(self, session_id: str, caller: Caller) -> Record:
+        """A session's totals. Raises HttpError: 404 where the ledger says nothing of it so far back."""
+        async with kafka_told():
+            found = await self.recent.of(session_id, self.exchange.home(session_id), caller)
+        if found is None:
+            raise not_found("session")
+        return found
+
+
+def decision_of(subject_id: str) -> str | None:
+    """The id of the decision that opened what waits, or waited, under an id; None for a retrieval's."""
+    try:
+        topic, partition, offset = coordinates_of(subject_id)
+    except ValueError:
+        raise not_found(subject_id) from None
+    if subject_id.startswith("memory:"):
+        return subject_id
+    return f"verdict:{topic}:{partition}:{offset}" if topic.startswith("gate.actions") else None
+
+
+def hash_holds(record: Record) -> bool:
+    """Whether a record's hash is that of its content."""
+    try:
+        content = {name: value for name, value in record.items() if name != "event_hash"}
+        return digest(content) == record.get("event_hash")
+    except CanonicalError:
+        return False
+
+
+def changes(record: Record) -> dict[str, Any]:
+    """A record without what its page says elsewhere."""
+    hidden = ("schema", "partition", "sequence", "prev_hash", "event_hash", "decider_version", "input")
+    return {name: value for name, value in record.items() if name not in hidden and value is not None}
+
+
+def narrowed(text: str) -> dict[str, Any] | None:
+    """The parameters that a person wrote in place of the action's; None: nothing was written. Raises
+    HttpError."""
+    if not text.strip():
+        return None
+    try:
+        found = json.loads(text)
+    except ValueError as error:
+        raise HttpError(400, "invalid_value", f"the parameters are not JSON: {error}") from None
+    if not isinstance(found, dict):
+        raise HttpError(400, "invalid_value", "the parameters are not a JSON object")
+    return found
+
+
+def _came_of(record: Record, decision: Record, caller: Caller) -> bool:
+    """Whether a record is about a decision; its raw bytes only have one of the names somewhere."""
+    if record.get("tenant_id") not in (None, caller.tenant):
+        return False
+    own = {decision.get(name) for name in ("verdict_id", "memory_id", "escalationId", "resolves")} - {None}
+    if own & {record.get(name) for name in _REFERRING}:
+        return True
+    settles = "outcome_id" in record and record.get("action_id") == decision.get("action_id")
+    return settles and record.get("session_id") == decision.get("session_id")
+
+
+LISTED = {"actions": VERDICTS, "memories": MEMORY_DECISIONS}
+"""The lists of decisions, by what they are about."""

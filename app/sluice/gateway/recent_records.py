@@ -1,0 +1,202 @@
+"""What the ledger's newest records say: a session's totals, an agent's advisories, a tenant's decisions.
+
+Bounded.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from sluice.client.input_kinds import SESSION_EVENTS, VERDICTS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from aiokafka import AIOKafkaConsumer, TopicPartition
+
+    from sluice.gateway.http.api_keys import Caller
+
+WINDOW = 5_000
+"""Records that are read at once."""
+ADVISORY_WINDOW = 1_000
+"""Verdicts of each partition whose advisories are listed."""
+FOLLOWED = 5_000
+"""Records after a decision that are looked through for what came of it."""
+POLL_MS = 500
+
+
+@dataclass(frozen=True, slots=True)
+class RecentRecords:
+    """Reads them. `most`: newest records of a partition that are looked through for a session."""
+
+    connection: Mapping[str, Any]
+    prefix: str
+    most: int
+
+    async def of(self, session: str, partition: int, caller: Caller) -> dict[str, Any] | None:
+        """What the ledger says last of the session in the caller's tenant; None where it says nothing so far
+        back. Raises KafkaError."""
+        consumer = await self._connected()
+        try:
+            verdict = await self._newest(consumer, VERDICTS, (partition, session), caller)
+            event = await self._newest(consumer, SESSION_EVENTS, (partition, session), caller)
+        finally:
+            await consumer.stop()
+        return _totals(verdict, event, caller.tenant)
+
+    async def newest(self, topic: str, partitions: int, most: int, caller: Caller) -> list[dict[str, Any]]:
+        """The caller's among the newest `most` records of each partition of a topic (base name), the newest
+        first. Raises KafkaError."""
+        consumer = await self._connected()
+        try:
+            found = [
+                json.loads(record.value)
+                for part in await self._tails(consumer, topic, partitions, most)
+                for record in part
+                if caller.tenant.encode() in (record.value or b"")
+            ]
+        finally:
+            await consumer.stop()
+        ours = [one for one in found if one.get("tenant_id") == caller.tenant]
+        return sorted(ours, key=lambda one: str(one.get("decided_at")), reverse=True)
+
+    async def following(
+        self, topics: Sequence[str], partition: int, since_ms: int, names: Sequence[str]
+    ) -> list[dict[str, Any]]:
+        """What a partition's records since a time say of the things with these names, in the chain's order;
+        of each topic (base name) `FOLLOWED` records are looked through. Raises KafkaError."""
+        from aiokafka import TopicPartition  # noqa: PLC0415 - as below
+
+        written = [json.dumps(one, ensure_ascii=False).encode() for one in names]
+        consumer = await self._connected()
+        found: list[dict[str, Any]] = []
+        try:
+            for topic in topics:
+                part = TopicPartition(self.prefix + topic, partition)
+                consumer.assign([part])
+                begin = (await consumer.offsets_for_times({part: since_ms}))[part]
+                if begin is None:
+                    continue
+                end = min((await consumer.end_offsets([part]))[part], begin.offset + FOLLOWED)
+                found += [
+                    json.loads(record.value)
+                    for record in await _between(consumer, part, begin.offset, end)
+                    if any(one in (record.value or b"") for one in written)
+                ]
+        finally:
+            await consumer.stop()
+        return sorted(found, key=lambda one: int(one.get("sequence", 0)))
+
+    async def advisories(self, agent: str, partitions: int, caller: Caller) -> list[dict[str, Any]]:
+        """Those of the newest verdicts on the agent's actions, the newest first. Raises KafkaError."""
+        consumer = await self._connected()
+        try:
+            found = [
+                one
+                for part in await self._tails(consumer, VERDICTS, partitions, ADVISORY_WINDOW)
+                for record in part
+                for one in _advisories(record.value or b"null", agent, caller)
+            ]
+        finally:
+            await consumer.stop()
+        return sorted(found, key=lambda one: str(one["decided_at"]), reverse=True)
+
+    async def _connected(self) -> AIOKafkaConsumer:
+        from aiokafka import AIOKafkaConsumer  # noqa: PLC0415 - as in sluice/client
+
+        consumer = AIOKafkaConsumer(
+            **self.connection,
+            isolation_level="read_committed",
+            enable_auto_commit=False,
+            auto_offset_reset="earliest",
+        )
+        await consumer.start()
+        return consumer
+
+    async def _tails(
+        self, consumer: AIOKafkaConsumer, topic: str, partitions: int, most: int
+    ) -> list[list[Any]]:
+        """The newest records of each partition."""
+        from aiokafka import TopicPartition  # noqa: PLC0415 - as below
+
+        parts = [TopicPartition(self.prefix + topic, number) for number in range(partitions)]
+        consumer.assign(parts)
+        consumer.pause(*parts)
+        ends = await consumer.end_offsets(parts)
+        begins = await consumer.beginning_offsets(parts)
+        found = []
+        for part in parts:
+            consumer.resume(part)
+            found.append(await _between(consumer, part, max(begins[part], ends[part] - most), ends[part]))
+            consumer.pause(part)
+        return found
+
+    async def _newest(
+        self, consumer: AIOKafkaConsumer, topic: str, where: tuple[int, str], caller: Caller
+    ) -> dict[str, Any] | None:
+        from aiokafka import TopicPartition  # noqa: PLC0415 - as above
+
+        partition, session = where
+        part = TopicPartition(self.prefix + topic, partition)
+        consumer.assign([part])
+        end = (await consumer.end_offsets([part]))[part]
+        first = max((await consumer.beginning_offsets([part]))[part], end - self.most)
+        while end > first:
+            begin = max(first, end - WINDOW)
+            found = [
+                record
+                for record in await _between(consumer, part, begin, end)
+                if record.key == session.encode() and caller.tenant.encode() in (record.value or b"")
+            ]
+            for record in reversed(found):
+                fields: dict[str, Any] = json.loads(record.value)
+                if _says_totals(fields, caller):
+                    return fields
+            end = begin
+        return None
+
+
+async def _between(consumer: AIOKafkaConsumer, part: TopicPartition, begin: int, end: int) -> list[Any]:
+    found: list[Any] = []
+    consumer.seek(part, begin)
+    while await consumer.position(part) < end:
+        batches = await consumer.getmany(part, timeout_ms=POLL_MS)
+        found += [record for record in batches.get(part, ()) if record.offset < end]
+    return found
+
+
+def _advisories(value: bytes, agent: str, caller: Caller) -> list[dict[str, Any]]:
+    if json.dumps(agent, ensure_ascii=False).encode() not in value:
+        return []
+    verdict = json.loads(value)
+    if verdict.get("agent_id") != agent or verdict.get("tenant_id") != caller.tenant:
+        return []
+    about = {name: verdict[name] for name in ("verdict_id", "request_id", "session_id", "decided_at")}
+    return [{**about, **one} for one in verdict["advisories"]]
+
+
+def _says_totals(record: Mapping[str, Any], caller: Caller) -> bool:
+    """A verdict on an action of the caller's agents, a settlement, or the end of the session."""
+    if "verdict_id" in record:
+        return record["tenant_id"] == caller.tenant and caller.speaks_for(str(record["agent_id"]))
+    if "outcome_id" in record:
+        return bool(record["tenant_id"] == caller.tenant)
+    return caller.tenant in record.get("tenants", {})
+
+
+def _totals(
+    verdict: Mapping[str, Any] | None, event: Mapping[str, Any] | None, tenant: str
+) -> dict[str, Any] | None:
+    """The newer of both counts; a settlement says the rows alone."""
+    if verdict is None:
+        return None
+    said = {"as_of": verdict["decided_at"], "folded": False, **verdict["session"]["after"]}
+    if event is not None and event["sequence"] > verdict["sequence"]:
+        if "tenants" in event:
+            said |= {"folded": True, **event["tenants"][tenant]}
+        else:
+            said["aggregateRowsAffected"] = event["aggregateRowsAffected"]
+        said["as_of"] = event["decided_at"]
+    return {"session_id": verdict["session_id"], "last_verdict_id": verdict["verdict_id"], **said}

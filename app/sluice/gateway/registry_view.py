@@ -1,0 +1,100 @@
+"""The registry as the gateway sees it: which tenant an agent is of, and whether the tenant is in shadow.
+
+Only signed entries count, by the same fold as a worker's. What is decided, workers decide: this view only
+refuses requests that they could not decide otherwise, and keeps tenants apart.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from typing import TYPE_CHECKING, Protocol
+
+from sluice.core.trust.compile_cache import Compiled
+from sluice.core.trust.fold import fold
+
+if TYPE_CHECKING:
+    from sluice.core.foundation.arrival import Arrival
+    from sluice.core.registry.keys import Roots
+    from sluice.core.registry.registry import Registry
+    from sluice.core.registry.registry_entries import Agent
+
+log = logging.getLogger(__name__)
+
+
+class RegistryReader(Protocol):
+    """Reads the registry's topic."""
+
+    async def to_end(self) -> list[Arrival]:
+        """Every record up to the present end that no earlier call gave."""
+
+    async def close(self) -> None:
+        """Give up the connection."""
+
+
+class RegistryView:
+    """Follows the registry's topic."""
+
+    def __init__(self, reader: RegistryReader, roots: Roots, refresh_s: float, max_lag_s: float) -> None:
+        """`refresh_s`: between two looks; `max_lag_s`: after so long without one it is not ready."""
+        self._reader = reader
+        self._roots = roots
+        self._refresh_s = refresh_s
+        self._max_lag_s = max_lag_s
+        self._records: list[Arrival] = []
+        self._compiled = Compiled(lambda _: ())
+        self._registry: Registry | None = None
+        self._looked_at = 0.0
+
+    @property
+    def registry(self) -> Registry:
+        """The entries in force. Raises RuntimeError before the first look."""
+        if self._registry is None:
+            raise RuntimeError("the registry was not read yet")
+        return self._registry
+
+    @property
+    def is_fresh(self) -> bool:
+        """Whether the last look is recent enough."""
+        return time.monotonic() - self._looked_at < self._max_lag_s
+
+    def agent(self, name: str, tenant: str) -> Agent | None:
+        """The tenant's agent of this name."""
+        found = self.registry.agents.get(name)
+        return found if found is not None and found.tenant == tenant else None
+
+    def is_enforcement_point(self, name: str, tenant: str) -> bool:
+        """Whether this is an enforcement point of the tenant."""
+        found = self.registry.enforcement_points.get(name)
+        return found is not None and found.tenant == tenant
+
+    def is_in_shadow(self, tenant: str) -> bool:
+        """Whether the gate blocks no action of this tenant."""
+        org = self.registry.orgs.get(tenant)
+        return org is not None and org.enforcement == "shadow"
+
+    async def look(self) -> None:
+        """Read what is new, and fold it. Raises KafkaError."""
+        at = time.monotonic()
+        new = await self._reader.to_end()
+        if new or self._registry is None:
+            self._records += new
+            folded = await asyncio.to_thread(fold, self._records, self._roots, self._compiled)
+            self._registry = folded.registry
+        self._looked_at = at
+
+    async def follow(self) -> None:
+        """Look again and again, until cancelled. A broker that is away is asked again."""
+        from aiokafka.errors import KafkaError  # noqa: PLC0415 - the module is importable without
+
+        while True:
+            await asyncio.sleep(self._refresh_s)
+            try:
+                await self.look()
+            except KafkaError as error:
+                log.warning("the registry cannot be read: %s", error)
+
+    async def close(self) -> None:
+        """Give up the connection."""
+        await self._reader.close()

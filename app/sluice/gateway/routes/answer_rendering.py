@@ -1,0 +1,203 @@
+"""Committed records as HTTP answers: status, body, and what seed 002's headers say of them. Pure."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from sluice.client.answers import Verdict, refusal_of
+from sluice.gateway.http.edge import ERROR_SCHEMA
+from sluice.gateway.http.http_errors import error_body
+from sluice.gateway.idempotency import StoredAnswer
+from sluice.gateway.openapi_shapes import (
+    EVALUATION_SCHEMA,
+    PENDING_SCHEMA,
+    EvaluationResponse,
+    answer_fields,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+ANALYSING = frozenset(("causal", "grader"))
+"""The gates whose model judges reasoning. Their own module would bring every parser into the gateway."""
+UNDECIDED = ("inconclusive", "budget_exceeded")
+"""How a gate's reason begins that came to no judgement."""
+CHECKPOINT_ID = "checkpoint:"
+"""Before the id of the verdict that holds the analysis."""
+_UNANSWERED = {"overrun": "skipped", "unavailable": "error"}
+
+
+def aip_verdict(record: Mapping[str, Any]) -> str:
+    """Seed 002's X-AIP-Verdict of a verdict: what the gates whose model judges reasoning made of it."""
+    if not ANALYSING & set(record["stages"]):
+        return "disabled"
+    results = [one for one in record["gateResults"] if one["gate"] in ANALYSING]
+    asked = [one["status"] for one in record["model_outputs"] if one["gate"] in ANALYSING]
+    if not results or not asked:
+        return "skipped"
+    found = [(one["passed"], one["failureReason"], one["detail"].get("objection")) for one in results]
+    broken = [reason or objection or "" for passed, reason, objection in found if objection or not passed]
+    if any(not one.startswith(UNDECIDED) for one in broken):
+        return "boundary_violation"
+    unanswered = [_UNANSWERED[one] for one in asked if one in _UNANSWERED]
+    if unanswered:
+        return max(unanswered, key=("skipped", "error").index)
+    return "ambiguous" if broken else "clear"
+
+
+def checkpoint_of(record: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The integrity checkpoint that a verdict holds: the analysis, and what attests it. None: none ran."""
+    if aip_verdict(record) not in {"clear", "ambiguous", "boundary_violation"}:
+        return None
+    asked = [one for one in record["model_outputs"] if one["gate"] in ANALYSING]
+    gates = {one["gate"] for one in asked}
+    return {
+        "checkpoint_id": CHECKPOINT_ID + record["verdict_id"],
+        "verdict": aip_verdict(record),
+        "integrity": record["checkpoints"]["integrity"],
+        "analyses": [one for one in record["gateResults"] if one["gate"] in gates],
+        "model_outputs": asked,
+        **{name: record[name] for name in ATTESTED},
+    }
+
+
+ATTESTED = (
+    "verdict_id",
+    "action_id",
+    "agent_id",
+    "session_id",
+    "decided_at",
+    "bundle_hash",
+    "registry_hashes",
+    "rerun_hash",
+    "sequence",
+    "prev_hash",
+    "event_hash",
+)
+FRONT_ONLY = {
+    "source": "sluice.gateway",
+    "text": "autonomy, integrity and back are observed only: content came in, and nothing is done or said",
+    "severity": "info",
+}
+
+
+def written(body: Mapping[str, Any]) -> str:
+    """A body as it is sent."""
+    return json.dumps(body, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+
+
+_COPIED = tuple(
+    field.alias or name
+    for name, field in EvaluationResponse.model_fields.items()
+    if name not in ("evaluation_ms", "error")
+)
+
+
+def evaluation_of(record: Mapping[str, Any]) -> dict[str, Any]:
+    """The response about a record of gate.verdicts: the same whenever it is made."""
+    body = {name: record.get(name) for name in _COPIED}
+    body["evaluationMs"] = round(sum(float(one["durationMs"]) for one in record["gateResults"]), 3)
+    shown = [one["detail"] for one in record["gateResults"] if "replacement" in one["detail"]]
+    body["replacement"] = shown[-1]["replacement"] if shown else None
+    if status_of(record) != 200:  # noqa: PLR2004 - the status is the rule: autonomy=enforced
+        refusal = refusal_of(Verdict.of(record))
+        reason = refusal.verdict.reason or "denied"
+        details = {"gate": refusal.verdict.gate, "to_do": refusal.to_do, "verdict_id": record["verdict_id"]}
+        body |= error_body(reason.partition(":")[0], reason, details)
+    return body
+
+
+def status_of(record: Mapping[str, Any]) -> int:
+    """Seed 000's statuses: standard is advice, and always 200."""
+    if record["mode"] == "standard" or record["verdict"] == "allowed":
+        return 200
+    return 422 if record["verdict"] == "denied" else 202
+
+
+def render_evaluation(record: Mapping[str, Any], status: int | None = None) -> StoredAnswer:
+    """The answer about a verdict; `status` None: by seed 000's rule."""
+    checkpoint = checkpoint_of(record)
+    facts = {
+        "schema": EVALUATION_SCHEMA,
+        "checkpoints": record["checkpoints"],
+        "advisories": record["advisories"],
+        "agent": record["agent_id"],
+        "session": record["session_id"],
+        "aip_verdict": aip_verdict(record),
+        "checkpoint_id": None if checkpoint is None else checkpoint["checkpoint_id"],
+        "log": {"verdict_id": record["verdict_id"], "verdict": record["verdict"]},
+    }
+    return StoredAnswer(
+        status_of(record) if status is None else status, written(evaluation_of(record)), facts
+    )
+
+
+def render_memory(record: Mapping[str, Any]) -> StoredAnswer:
+    """The answer about a record of gate.memory.decisions: 200 whatever was decided; `action` says it."""
+    held, analysis = record["action"] != "allow", record.get("analysis") or {}
+    front = "enforced" if held else "observed" if record.get("shadowAction") else "pass"
+    unjudged = [analysis["detail"]] if analysis.get("status") == "ignored" else []
+    facts = {
+        **_content_facts(record, front, unjudged),
+        "log": {"memory_id": record["memory_id"], "action": record["action"]},
+    }
+    return StoredAnswer(200, written(answer_fields(record)), facts)
+
+
+def render_retrieval(record: Mapping[str, Any]) -> StoredAnswer:
+    """The answer about a record of gate.memory.retrievals.served."""
+    outcomes = {one["outcome"] for one in record["items"]}
+    if record["withheld"] or "downgrade" in outcomes:
+        front = "enforced"
+    else:
+        front = "nudged" if "flag" in outcomes else "pass"
+    unjudged = [one["unjudged"] for one in record["items"] if one.get("unjudged")]
+    facts = {**_content_facts(record, front, unjudged), "log": {"served_id": record["served_id"]}}
+    return StoredAnswer(200, written(answer_fields(record)), facts)
+
+
+def render_outcome(record: Mapping[str, Any]) -> StoredAnswer:
+    """The answer about an outcome: settled, 422 where it was refused, 202 where it waits for its action."""
+    if record["schema"] == PENDING_SCHEMA:
+        return rendered(202, answer_fields(record), PENDING_SCHEMA)
+    if "refusal_id" not in record:
+        facts = {"schema": record["schema"], "session": record["session_id"]}
+        return StoredAnswer(200, written(answer_fields(record)), facts)
+    details = {"subject": record.get("subject"), "refusal_id": record["refusal_id"]}
+    body = error_body(record["reason"], record["message"], details)
+    return StoredAnswer(422, written(body), {"schema": ERROR_SCHEMA})
+
+
+_COUNTED = ("sluice/approval_counted/v1", "sluice/retrieval_approval_counted/v1")
+
+
+def render_review(record: Mapping[str, Any]) -> StoredAnswer:
+    """What became of a reviewer's answer: 200 where it counted, 422 where it was refused."""
+    if "refusal_id" in record:
+        return render_outcome(record)
+    body = {"status": "counted" if record["schema"] in _COUNTED else "ended", **answer_fields(record)}
+    return rendered(200, body, record["schema"])
+
+
+def rendered(status: int, body: Mapping[str, Any], schema: str) -> StoredAnswer:
+    """An answer that is no decision of a gate."""
+    return StoredAnswer(status, written(body), {"schema": schema})
+
+
+def _content_facts(record: Mapping[str, Any], front: str, unjudged: Sequence[str]) -> dict[str, Any]:
+    """Of content that came in: the checkpoint `front` is what judged it. `unjudged`: why it did not judge
+    all of it, where that counts as nothing."""
+    shown = "observed" if unjudged and front == "pass" else front
+    checkpoints = {"front": shown, "autonomy": "observed", "integrity": "observed", "back": "observed"}
+    missing = [
+        {"source": "sluice.front", "text": f"front was not judged to its end: {why}", "severity": "warn"}
+        for why in dict.fromkeys(unjudged)
+    ]
+    return {
+        "schema": record["schema"],
+        "checkpoints": checkpoints,
+        "advisories": [*missing, FRONT_ONLY],
+        "agent": record["agent_id"],
+        "session": record["session_id"],
+    }

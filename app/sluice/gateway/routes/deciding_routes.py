@@ -1,0 +1,121 @@
+"""The routes that ask for a decision: the body becomes an input, the committed record the answer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from fastapi.responses import Response
+from starlette.requests import Request  # noqa: TC002 - FastAPI reads the annotations
+
+from sluice.client.input_kinds import ACTION, OUTCOME, RETRIEVAL, WRITE
+from sluice.gateway.idempotency import (
+    IdempotentRequests,
+    RememberedRequest,
+    StoredAnswer,
+    fingerprint_of,
+)
+from sluice.gateway.input_requests import (
+    PreparedInput,
+    prepare_action,
+    prepare_outcome,
+    prepare_retrieval,
+    prepare_write,
+)
+from sluice.gateway.routes.answer_rendering import (
+    render_evaluation,
+    render_memory,
+    render_outcome,
+    render_retrieval,
+)
+from sluice.gateway.routes.callers import Callers, facts_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from sluice.client.input_kinds import InputKind
+    from sluice.gateway.decisions import Decisions
+    from sluice.gateway.http.response_headers import ResponseFacts
+    from sluice.gateway.input_requests import RequestContext, WaitLimits
+    from sluice.gateway.registry_view import RegistryView
+
+    Prepare = Callable[[bytes, RequestContext, RegistryView, WaitLimits], PreparedInput]
+    Render = Callable[[Mapping[str, Any]], StoredAnswer]
+
+
+@dataclass(frozen=True, slots=True)
+class DecidingRoute:
+    """A kind of question: its input, how a body becomes one, and how the answering record is told."""
+
+    path: str
+    kind: InputKind
+    prepare: Prepare
+    render: Render
+
+
+@dataclass(frozen=True, slots=True)
+class DecidingRoutes:
+    """What the routes stand on."""
+
+    callers: Callers
+    decisions: Decisions
+    registry: RegistryView
+    wait: WaitLimits
+    idempotent: IdempotentRequests
+
+    async def evaluate(self, request: Request) -> Response:
+        """Decide on an action (seeds 000 and 001)."""
+        return await self._decide(request, EVALUATE)
+
+    async def memory(self, request: Request) -> Response:
+        """Decide whether a memory may be kept (seed 003)."""
+        return await self._decide(request, WRITE_MEMORY)
+
+    async def retrieval(self, request: Request) -> Response:
+        """Decide which retrieved items the agent may see (seed 004)."""
+        return await self._decide(request, RETRIEVE)
+
+    async def outcome(self, request: Request) -> Response:
+        """Take what an action really did."""
+        return await self._decide(request, REPORT)
+
+    async def _decide(self, request: Request, route: DecidingRoute) -> Response:
+        context = await self.callers.context(request)
+        body, facts = await request.body(), facts_of(request)
+        if context.idempotency is None:
+            prepared = route.prepare(body, context, self.registry, self.wait)
+            facts.agent, facts.session = prepared.agent, prepared.session
+            record = await self.decisions.ask(route.kind, prepared, context.request_id, context.traceparent)
+            return respond(route.render(record), facts)
+        named = (context.agent or "").encode(), (context.session or "").encode()
+        fingerprint = fingerprint_of(route.path.encode(), *named, body)
+
+        def prepare() -> RememberedRequest:
+            prepared = route.prepare(body, context, self.registry, self.wait)
+            facts.agent, facts.session = prepared.agent, prepared.session
+            value = prepared.value.decode()
+            said = prepared.agent, prepared.signs, prepared.session, prepared.name
+            return RememberedRequest(fingerprint, *said, value, prepared.wait_s)
+
+        async def decide(asked: RememberedRequest) -> StoredAnswer:
+            prepared = PreparedInput(
+                asked.agent, asked.signs, asked.session, asked.name, asked.value.encode(), asked.wait_s
+            )
+            record = await self.decisions.ask(route.kind, prepared, context.request_id, context.traceparent)
+            return route.render(await self.decisions.first(record, context.caller))
+
+        answer, facts.is_replay = await self.idempotent.answer(context.idempotency, prepare, decide)
+        return respond(answer, facts)
+
+
+def respond(answer: StoredAnswer, facts: ResponseFacts) -> Response:
+    """The response with this answer."""
+    for name, value in answer.facts.items():
+        setattr(facts, name, value)
+    return Response(answer.body.encode(), answer.status, media_type="application/json")
+
+
+EVALUATE = DecidingRoute("/v1/evaluate", ACTION, prepare_action, render_evaluation)
+WRITE_MEMORY = DecidingRoute("/v1/memory/evaluate", WRITE, prepare_write, render_memory)
+RETRIEVE = DecidingRoute("/v1/retrievals/evaluate", RETRIEVAL, prepare_retrieval, render_retrieval)
+REPORT = DecidingRoute("/v1/outcomes", OUTCOME, prepare_outcome, render_outcome)

@@ -1,0 +1,175 @@
+"""The routes that read what was decided, and whether the gateway is well."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from datetime import date
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+
+from fastapi import Query
+from starlette.requests import Request  # noqa: TC002 - FastAPI reads the annotations
+from starlette.responses import Response  # noqa: TC002 - as above
+
+from sluice.gateway.decisions import kafka_told
+from sluice.gateway.http.http_errors import HttpError, not_found
+from sluice.gateway.idempotency import StoredAnswer
+from sluice.gateway.input_requests import registered_agent
+from sluice.gateway.openapi_shapes import PENDING_SCHEMA, PendingResponse
+from sluice.gateway.routes.answer_rendering import (
+    CHECKPOINT_ID,
+    checkpoint_of,
+    render_evaluation,
+    rendered,
+    written,
+)
+from sluice.gateway.routes.callers import Callers, facts_of
+from sluice.gateway.routes.deciding_routes import respond
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from sluice.client.exchange import Exchange
+    from sluice.gateway.decisions import Decisions
+    from sluice.gateway.recent_records import RecentRecords
+    from sluice.gateway.registry_view import RegistryView
+    from sluice.gateway.waiting_subjects import WaitingSubjects
+
+RERUN_SCHEMA, SESSION_SCHEMA = "sluice/rerun/v1", "sluice/session/v1"
+ADVISORIES_SCHEMA, QUALITY_SCHEMA = "sluice/advisories/v1", "sluice/quality_report/v1"
+Limit = Annotated[int, Query(ge=1, le=10_000, description="how many, the newest")]
+Day = Annotated[
+    str | None,
+    Query(pattern=r"^\d{4}-\d\d-\d\d$", description="a day in UTC: 2026-01-31"),
+]
+CHECKPOINT_SCHEMA = "sluice/integrity_checkpoint/v1"
+VERDICT_IDS = ("verdict:", "resolved:")
+COME_AGAIN_S = 5
+
+
+class LedgerUnreadable(Exception):
+    """The ledger cannot be read now; the message says why."""
+
+
+class LedgerWork(NamedTuple):
+    """What reads much of the ledger, in a thread of its own. Each raises LedgerUnreadable.
+
+    `rerun` executes the decision of an id again: its status, and what differs or is gone. `quality`: the
+    report of a tenant's retrievals between two days, None for no bound. `quality_page`: that report of all
+    days, as an HTML document.
+    """
+
+    rerun: Callable[[str], Awaitable[dict[str, Any]]]
+    quality: Callable[[str, str | None, str | None], Awaitable[dict[str, Any]]]
+    quality_page: Callable[[str], Awaitable[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class ReadingRoutes:
+    """What the routes stand on."""
+
+    callers: Callers
+    decisions: Decisions
+    exchange: Exchange
+    registry: RegistryView
+    subjects: WaitingSubjects
+    ledger: LedgerWork
+    recent: RecentRecords
+    one_at_a_time: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(1))
+
+    async def health(self) -> dict[str, str]:
+        """The process answers."""
+        return {"status": "ok"}
+
+    async def ready(self) -> dict[str, str]:
+        """Whether it reads answers and the registry."""
+        if not self.exchange.reader.is_reading:
+            raise HttpError(503, "not_ready", "the reader of answers has ended")
+        if not self.registry.is_fresh:
+            raise HttpError(503, "not_ready", "the registry was not read for a while")
+        if not self.subjects.is_current:
+            raise HttpError(503, "not_ready", "what waits for a person is not read yet, or no more")
+        return {"status": "ready"}
+
+    async def session(self, request: Request, session_id: str) -> Response:
+        """The totals of a session, as the ledger said them last."""
+        context = await self.callers.context(request)
+        facts = facts_of(request)
+        async with kafka_told():
+            home = self.exchange.home(session_id)
+            found = await self.recent.of(session_id, home, context.caller)
+        if found is None:
+            raise not_found("session")
+        facts.session = session_id
+        return respond(rendered(200, found, SESSION_SCHEMA), facts)
+
+    async def advisories(self, request: Request, agent_id: str, limit: Limit = 100) -> Response:
+        """The advisories of an agent's newest actions, all of them (seed 002, X-Mnemom-Advisory)."""
+        context = await self.callers.context(request)
+        agent = registered_agent(agent_id, context.caller, self.registry).id
+        async with kafka_told():
+            found = await self.recent.advisories(agent, self.exchange.partitions, context.caller)
+        facts = facts_of(request)
+        facts.agent = agent
+        body = {"agent_id": agent, "advisories": found[:limit], "count": len(found)}
+        return respond(rendered(200, body, ADVISORIES_SCHEMA), facts)
+
+    async def quality(self, request: Request, since: Day = None, until: Day = None) -> Response:
+        """How the tenant's retrieved items were decided (seed 004)."""
+        context = await self.callers.context(request)
+        if context.caller.agents is not None:
+            raise HttpError(403, "tenant_key_needed", "the report is about all agents: so must the key be")
+        for name, day in (("since", since), ("until", until)):
+            _check_day(name, day)
+        async with self.one_at_a_time:
+            try:
+                report = await self.ledger.quality(context.caller.tenant, since, until)
+            except LedgerUnreadable as error:
+                raise HttpError(503, "unavailable", str(error)).after(COME_AGAIN_S) from None
+        return respond(rendered(200, report, QUALITY_SCHEMA), facts_of(request))
+
+    async def rerun(self, request: Request, verdict_id: str) -> Response:
+        """Decide again what was decided (seed 000, "Rerunnability")."""
+        context = await self.callers.context(request)
+        if not verdict_id.startswith(VERDICT_IDS):
+            raise not_found(verdict_id)
+        if await self.decisions.decision(verdict_id, context.caller) is None:
+            raise HttpError(409, "not_decided", f"{verdict_id} is not decided yet")
+        async with self.one_at_a_time:
+            try:
+                told = await self.ledger.rerun(verdict_id)
+            except LedgerUnreadable as error:
+                raise HttpError(503, "unavailable", str(error)).after(COME_AGAIN_S) from None
+        body = {"verdict_id": verdict_id, "identical": told["status"] == "identical", **told}
+        return respond(rendered(200, body, RERUN_SCHEMA), facts_of(request))
+
+    async def verdict(self, request: Request, verdict_id: str) -> Response:
+        """The decision of this id, as POST /v1/evaluate gives it."""
+        context = await self.callers.context(request)
+        if not verdict_id.startswith(VERDICT_IDS):
+            raise not_found(verdict_id)
+        record = await self.decisions.decision(verdict_id, context.caller)
+        if record is not None:
+            return respond(render_evaluation(record, 200), facts_of(request))
+        pending = PendingResponse(verdict_id=verdict_id).model_dump(exclude_none=True)
+        return respond(StoredAnswer(202, written(pending), {"schema": PENDING_SCHEMA}), facts_of(request))
+
+    async def checkpoint(self, request: Request, checkpoint_id: str) -> Response:
+        """The analysis of an agent's reasoning and what attests it (seed 002, X-AIP-Checkpoint-Id)."""
+        context = await self.callers.context(request)
+        verdict_id = checkpoint_id.removeprefix(CHECKPOINT_ID)
+        if verdict_id == checkpoint_id or not verdict_id.startswith(VERDICT_IDS):
+            raise not_found(checkpoint_id)
+        record = await self.decisions.decision(verdict_id, context.caller)
+        found = None if record is None else checkpoint_of(record)
+        if found is None:
+            raise not_found(checkpoint_id)
+        return respond(rendered(200, found, CHECKPOINT_SCHEMA), facts_of(request))
+
+
+def _check_day(name: str, day: str | None) -> None:
+    try:
+        if day is not None:
+            date.fromisoformat(day)
+    except ValueError:
+        raise HttpError(400, "invalid_value", f"no day: {day}", path=name) from None

@@ -1,0 +1,155 @@
+"""The routes of what waits for a person: lists, one escalation's end, and reviewers' signed answers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
+
+from fastapi import Query
+from starlette.requests import Request  # noqa: TC002 - FastAPI reads the annotations
+from starlette.responses import Response  # noqa: TC002 - as above
+
+from sluice.client.input_kinds import ACTIONS, ESCALATIONS, MEMORY_WRITES, QUARANTINE, RETRIEVALS
+from sluice.core.foundation.arrival import coordinates_of, escalation_id, memory_id, verdict_id
+from sluice.gateway.http.http_errors import HttpError, not_found
+from sluice.gateway.input_requests import prepare_review
+from sluice.gateway.openapi_shapes import ESCALATION_SCHEMA, WAITING_SCHEMA, answer_fields
+from sluice.gateway.routes.answer_rendering import evaluation_of, render_review, rendered
+from sluice.gateway.routes.callers import Callers, facts_of
+from sluice.gateway.routes.deciding_routes import respond
+from sluice.gateway.waiting_subjects import WaitingSubjects, is_callers
+
+if TYPE_CHECKING:
+    from sluice.client.answers import Verdict
+    from sluice.gateway.decisions import Decisions
+    from sluice.gateway.http.api_keys import Caller
+    from sluice.gateway.idempotency import StoredAnswer
+    from sluice.gateway.input_requests import WaitLimits
+
+MOST_LISTED = 1000
+_OF_RETRIEVALS = escalation_id(f"{RETRIEVALS}:")
+Wait = Annotated[float, Query(ge=0, le=3600, description="seconds to wait for its end")]
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewRoutes:
+    """What the routes stand on."""
+
+    callers: Callers
+    decisions: Decisions
+    subjects: WaitingSubjects
+    wait: WaitLimits
+
+    async def escalations(self, request: Request) -> Response:
+        """Actions and retrievals of the caller's agents that wait for a person."""
+        return await self._list(request, ESCALATIONS)
+
+    async def quarantine(self, request: Request) -> Response:
+        """Memories of the caller's agents that wait for a reviewer."""
+        return await self._list(request, QUARANTINE)
+
+    async def escalation(self, request: Request, subject_id: str, wait: Wait = 0) -> Response:
+        """How an escalated action stands: 202 while it waits, 200 once it ended."""
+        context = await self.callers.context(request)
+        wait_s = min(wait, self.wait.longest_s)
+        opened = self.subjects.get(ESCALATIONS, subject_id)
+        if opened is not None:
+            if not is_callers(opened, context.caller):
+                raise not_found(subject_id)
+            if not await self.subjects.end(ESCALATIONS, subject_id, wait_s):
+                return respond(_pending(subject_id, opened), facts_of(request))
+        if subject_id.startswith(_OF_RETRIEVALS):
+            ended = await self.decisions.retrieval_end(subject_id, context.caller)
+            return respond(_retrieval_ended(subject_id, ended), facts_of(request))
+        first = await self._first_verdict(subject_id, context.caller)
+        end = await self.decisions.end_of(first)
+        if end is None:
+            return respond(_pending(subject_id, opened or {}), facts_of(request))
+        narrowed = await self.decisions.narrowed(end)
+        return respond(_ended(subject_id, first, end, narrowed), facts_of(request))
+
+    async def decide_escalation(self, request: Request, subject_id: str) -> Response:
+        """A signed answer of an approver to an escalated action."""
+        return await self._review(request, subject_id, ESCALATIONS)
+
+    async def review_memory(self, request: Request, subject_id: str) -> Response:
+        """A signed answer of a reviewer to a held memory."""
+        return await self._review(request, subject_id, QUARANTINE)
+
+    async def _list(self, request: Request, topic: str) -> Response:
+        context = await self.callers.context(request)
+        found = self.subjects.of(topic, context.caller)
+        body = {"waiting": [answer_fields(one) for one in found[:MOST_LISTED]], "count": len(found)}
+        return respond(rendered(200, body, WAITING_SCHEMA), facts_of(request))
+
+    async def _first_verdict(self, subject_id: str, caller: Caller) -> dict[str, Any]:
+        at = _place_of(subject_id, ACTIONS)
+        if at is None or escalation_id(at) != subject_id:
+            raise not_found(subject_id)
+        first = await self.decisions.decision(verdict_id(at), caller)
+        if first is None or first["escalationId"] != subject_id:
+            raise not_found(subject_id)
+        return first
+
+    async def _review(self, request: Request, subject_id: str, topic: str) -> Response:
+        context = await self.callers.context(request)
+        opened = self.subjects.get(topic, subject_id) or await self._ended_one(
+            subject_id, topic, context.caller
+        )
+        if not is_callers(opened, context.caller):
+            raise not_found(subject_id)
+        prepared = prepare_review(await request.body(), subject_id, str(opened["session_id"]), self.wait)
+        record = await self.decisions.review(prepared, subject_id, context.request_id)
+        return respond(render_review(record), facts_of(request))
+
+    async def _ended_one(self, subject_id: str, topic: str, caller: Caller) -> dict[str, Any]:
+        """The decision on what does not wait: the worker refuses an answer to it, and says why."""
+        if topic == ESCALATIONS:
+            if subject_id.startswith(_OF_RETRIEVALS):
+                return await self.decisions.retrieval_end(subject_id, caller)
+            return await self._first_verdict(subject_id, caller)
+        at = _place_of(subject_id, MEMORY_WRITES)
+        if at is None or memory_id(at) != subject_id:
+            raise not_found(subject_id)
+        found = await self.decisions.decision(subject_id, caller)
+        if found is None:
+            raise HttpError(409, "not_decided", f"{subject_id} is not decided yet")
+        return found
+
+
+def _place_of(an_id: str, topic: str) -> str | None:
+    """The coordinates in an id of this topic."""
+    try:
+        found = coordinates_of(an_id)
+    except ValueError:
+        return None
+    return ":".join(map(str, found)) if found[0] == topic else None
+
+
+def _pending(subject_id: str, opened: dict[str, Any]) -> StoredAnswer:
+    body = {**answer_fields(opened), "escalation_id": subject_id, "status": "pending"}
+    return rendered(202, body, ESCALATION_SCHEMA)
+
+
+def _retrieval_ended(subject_id: str, end: dict[str, Any]) -> StoredAnswer:
+    decided = end.get("decision")
+    status = "expired" if decided is None else "approved" if decided == "approve" else "denied"
+    reason = end.get("reason") or f"{end.get('approver_id')}: {end.get('justification')}"
+    body = {"escalation_id": subject_id, "status": status, "reason": reason}
+    return rendered(200, {**body, "usable_until": end.get("usable_until")}, ESCALATION_SCHEMA)
+
+
+def _ended(
+    subject_id: str, first: dict[str, Any], end: Verdict, narrowed: dict[str, Any] | None
+) -> StoredAnswer:
+    was_approved = end.record["verdict_id"] != first["verdict_id"]
+    denied = "expired" if (end.reason or "").startswith("approval_expired") else "denied"
+    body = {
+        "escalation_id": subject_id,
+        "status": "approved" if was_approved else denied,
+        "verdict_id": first["verdict_id"],
+        "reason": end.reason,
+        "parameters": narrowed,
+        "resolved": evaluation_of(end.record) if was_approved else None,
+    }
+    return rendered(200, body, ESCALATION_SCHEMA)

@@ -1,0 +1,238 @@
+"""Every route with its method, summary and answers, as the OpenAPI document has them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from fastapi import FastAPI, Security
+from fastapi.responses import Response
+from fastapi.security import APIKeyHeader
+
+from sluice.gateway.openapi_shapes import (
+    AdvisoriesResponse,
+    CheckpointResponse,
+    ErrorResponse,
+    EscalationResponse,
+    EvaluationResponse,
+    PendingResponse,
+    RerunResponse,
+    ReviewResponse,
+    SessionResponse,
+    WaitingResponse,
+    action_schema,
+    answer_schema,
+    outcome_schema,
+    retrieval_schema,
+    review_schema,
+    write_schema,
+)
+from sluice_topics.records import MemoryDecision, ReservationSettled, ServedRetrieval
+
+if TYPE_CHECKING:
+    from sluice.gateway.routes.deciding_routes import DecidingRoutes
+    from sluice.gateway.routes.reading_routes import ReadingRoutes
+    from sluice.gateway.routes.review_routes import ReviewRoutes
+    from sluice.gateway.routes.slack_routes import SlackRoutes
+
+_ERRORS: dict[int | str, dict[str, Any]] = {
+    status: {"model": ErrorResponse} for status in (400, 401, 403, 408, 413, 429, 503, 504, "default")
+}
+_KEYED: dict[str, Any] = {
+    "dependencies": [Security(APIKeyHeader(name="X-Mnemom-Api-Key", auto_error=False))],
+    "response_class": Response,
+}
+_IDEMPOTENCY_KEY = {
+    "name": "Idempotency-Key",
+    "in": "header",
+    "required": False,
+    "description": "the same request under it again gets the same answer, for 24 h",
+    "schema": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]+$"},
+}
+
+
+def add_deciding(app: FastAPI, routes: DecidingRoutes) -> None:
+    """The routes that ask for a decision."""
+    app.add_api_route(
+        "/v1/evaluate",
+        routes.evaluate,
+        methods=["POST"],
+        summary="Decide on an action",
+        responses={
+            **_ERRORS,
+            200: {"model": EvaluationResponse, "description": "allowed; in standard mode, any decision"},
+            202: {"model": EvaluationResponse, "description": "needs_human"},
+            422: {"model": EvaluationResponse | ErrorResponse, "description": "denied, with `error` in it"},
+        },
+        openapi_extra=_with_body(action_schema()),
+        **_KEYED,
+    )
+
+    records: tuple[tuple[str, Any, str, dict[str, Any], dict[str, Any]], ...] = (
+        (
+            "/v1/memory/evaluate",
+            routes.memory,
+            "Decide whether a memory may be kept",
+            write_schema(),
+            answer_schema(MemoryDecision),
+        ),
+        (
+            "/v1/retrievals/evaluate",
+            routes.retrieval,
+            "Decide which items the agent may see",
+            retrieval_schema(),
+            answer_schema(ServedRetrieval),
+        ),
+        (
+            "/v1/outcomes",
+            routes.outcome,
+            "Take what an action really did",
+            outcome_schema(),
+            answer_schema(ReservationSettled),
+        ),
+    )
+    for path, handler, summary, asked, answered in records:
+        app.add_api_route(
+            path,
+            handler,
+            methods=["POST"],
+            summary=summary,
+            responses={
+                **_ERRORS,
+                200: {"description": "decided", "content": {"application/json": {"schema": answered}}},
+                202: {"model": PendingResponse, "description": "an outcome that waits for its action"},
+                422: {"model": ErrorResponse},
+            },
+            openapi_extra=_with_body(asked),
+            **_KEYED,
+        )
+
+
+def add_reading(app: FastAPI, routes: ReadingRoutes) -> None:
+    """The routes that read what was decided, and those about the gateway itself."""
+    app.add_api_route(
+        "/v1/verdicts/{verdict_id}",
+        routes.verdict,
+        methods=["GET"],
+        summary="A decision by its id",
+        responses={
+            **_ERRORS,
+            200: {"model": EvaluationResponse},
+            202: {"model": PendingResponse, "description": "not decided yet"},
+            404: {"model": ErrorResponse},
+        },
+        **_KEYED,
+    )
+    app.add_api_route(
+        "/v1/verdicts/{verdict_id}/rerun",
+        routes.rerun,
+        methods=["POST"],
+        summary="Decide again what was decided",
+        responses={
+            **_ERRORS,
+            200: {"model": RerunResponse},
+            404: {"model": ErrorResponse},
+            409: {"model": ErrorResponse, "description": "not decided yet"},
+        },
+        **_KEYED,
+    )
+    app.add_api_route(
+        "/v1/integrity-checkpoints/{checkpoint_id}",
+        routes.checkpoint,
+        methods=["GET"],
+        summary="What a model made of an agent's reasoning",
+        responses={**_ERRORS, 200: {"model": CheckpointResponse}, 404: {"model": ErrorResponse}},
+        **_KEYED,
+    )
+    app.add_api_route(
+        "/v1/sessions/{session_id:path}",
+        routes.session,
+        methods=["GET"],
+        summary="A session's totals",
+        responses={**_ERRORS, 200: {"model": SessionResponse}, 404: {"model": ErrorResponse}},
+        **_KEYED,
+    )
+    app.add_api_route(
+        "/v1/agents/{agent_id}/advisories",
+        routes.advisories,
+        methods=["GET"],
+        summary="All advisories of an agent's newest actions",
+        responses={**_ERRORS, 200: {"model": AdvisoriesResponse}},
+        **_KEYED,
+    )
+    app.add_api_route(
+        "/v1/quality/report",
+        routes.quality,
+        methods=["GET"],
+        summary="How retrieved items were decided",
+        responses={**_ERRORS, 200: {"model": dict[str, Any]}},
+        **_KEYED,
+    )
+    app.add_api_route("/healthz", routes.health, methods=["GET"], summary="The process answers")
+    app.add_api_route(
+        "/readyz",
+        routes.ready,
+        methods=["GET"],
+        summary="It can decide",
+        responses={503: {"model": ErrorResponse}},
+    )
+
+
+def add_reviewing(app: FastAPI, routes: ReviewRoutes) -> None:
+    """The routes of what waits for a person."""
+    waiting = {**_ERRORS, 200: {"model": WaitingResponse}}
+    answered = {
+        **_ERRORS,
+        200: {"model": ReviewResponse},
+        404: {"model": ErrorResponse},
+        409: {"model": ErrorResponse},
+        422: {
+            "model": ErrorResponse,
+            "description": "refused: ended, no approver, wrong role",
+        },
+    }
+    asked = {"requestBody": _with_body(review_schema())["requestBody"]}
+    for path, handler, summary in (
+        ("/v1/escalations", routes.escalations, "What waits for an approver"),
+        ("/v1/quarantine", routes.quarantine, "Memories that wait for a reviewer"),
+    ):
+        app.add_api_route(path, handler, methods=["GET"], summary=summary, responses=waiting, **_KEYED)
+    app.add_api_route(
+        "/v1/escalations/{subject_id}",
+        routes.escalation,
+        methods=["GET"],
+        summary="How an escalated action stands; waits for its end",
+        responses={
+            **_ERRORS,
+            200: {"model": EscalationResponse},
+            202: {"model": EscalationResponse, "description": "it waits"},
+            404: {"model": ErrorResponse},
+        },
+        **_KEYED,
+    )
+    for path, answer, summary in (
+        ("/v1/escalations/{subject_id}/decision", routes.decide_escalation, "Approve or deny"),
+        ("/v1/quarantine/{subject_id}/review", routes.review_memory, "Approve or reject a memory"),
+    ):
+        app.add_api_route(
+            path, answer, methods=["POST"], summary=summary, responses=answered, openapi_extra=asked, **_KEYED
+        )
+
+
+def add_slack(app: FastAPI, routes: SlackRoutes) -> None:
+    """The route that Slack calls, where the settings have its signing secret."""
+    form = {"type": "object", "properties": {"payload": {"type": "string"}}, "required": ["payload"]}
+    content = {"application/x-www-form-urlencoded": {"schema": form}}
+    app.add_api_route(
+        "/v1/slack/interactions",
+        routes.interact,
+        methods=["POST"],
+        summary="What a person pressed in Slack",
+        responses={**_ERRORS, 200: {"description": "taken; for a form, what came of it"}},
+        response_class=Response,
+        openapi_extra={"requestBody": {"required": True, "content": content}},
+    )
+
+
+def _with_body(schema: dict[str, Any]) -> dict[str, Any]:
+    content = {"application/json": {"schema": schema}}
+    return {"requestBody": {"required": True, "content": content}, "parameters": [_IDEMPOTENCY_KEY]}

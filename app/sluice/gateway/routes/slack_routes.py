@@ -1,0 +1,268 @@
+"""What people press in Slack: the form that shows what waits, and the answer that they give in it.
+
+Slack signs each request with the app's secret. The user that it names is a registered approver by the
+settings; the gateway signs the answer for that person (`DelegatedAnswers`), and the worker checks the rights
+of both. Slack waits three seconds: an answer that takes longer is told by the message itself.
+
+Slack: "Verifying requests from Slack", "Handling user interaction", "Modals", as of 2026.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import time
+from dataclasses import dataclass, field, replace
+from http.client import HTTPException
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qs
+
+from fastapi.responses import Response
+from slack_sdk.errors import SlackClientError
+from starlette.requests import Request  # noqa: TC002 - FastAPI reads the annotations
+
+from sluice.client.answers import InputPlace
+from sluice.client.input_kinds import ACTIONS, ESCALATIONS, RETRIEVALS
+from sluice.core.foundation.arrival import coordinates_of
+from sluice.core.foundation.requests import Answer, input_in
+from sluice.core.text.visible import visible_text
+from sluice.gateway.decisions import kafka_told
+from sluice.gateway.delegated_answers import PersonsAnswer
+from sluice.gateway.http.http_errors import HttpError, unauthorized
+from sluice.gateway.routes.callers import facts_of
+from sluice.notify.slack_blocks import (
+    DECISION_ACTION,
+    DECISION_FORM,
+    FORM_CHARS,
+    JUSTIFICATION,
+    form_of,
+    notice_view,
+)
+from sluice.notify.told_subject import fold
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from slack_sdk import WebClient
+    from slack_sdk.signature import SignatureVerifier
+
+    from sluice.client.exchange import Exchange
+    from sluice.gateway.delegated_answers import DelegatedAnswers
+    from sluice.gateway.registry_view import RegistryView
+    from sluice.gateway.waiting_subjects import WaitingSubjects
+
+log = logging.getLogger(__name__)
+TIMED_OUT = 504
+LOOKS, LOOK_S = 5, 0.1
+REMEMBER_S = 600
+"""How long a signature is remembered: Slack's are refused after five minutes."""
+DECISIONS = ("approve", "deny")
+KEPT = (
+    "escalation_id",
+    "session_id",
+    "tenant_id",
+    "action_digest",
+    "request_hash",
+)
+"""Of the record that opened it, in the form: the answer is to exactly what the form shows."""
+LATE = "Your answer is on its way. The message in the channel will say what came of it."
+
+
+class NotShownError(Exception):
+    """The form is not opened; the message says why, to the person."""
+
+
+@dataclass(frozen=True, slots=True)
+class SlackApp:
+    """Our app in Slack, as the settings name it. `approvers`: the approver's id of each Slack user, who is
+    named as "U…", or with the workspace as "T…/U…". `client` gives up before Slack does; a form is answered
+    within `answer_s` seconds."""
+
+    verifier: SignatureVerifier
+    approvers: Mapping[str, str]
+    client: WebClient
+    answer_s: float
+
+    def person(self, payload: Mapping[str, Any]) -> str | None:
+        """The approver who pressed something; None: nobody we know."""
+        user = payload["user"]["id"]
+        team = (payload.get("team") or {}).get("id")
+        return self.approvers.get(f"{team}/{user}") or self.approvers.get(user)
+
+
+@dataclass(slots=True)
+class SlackRoutes:
+    """What the route stands on. `seen`: signatures of the last minutes and when they came."""
+
+    app: SlackApp
+    exchange: Exchange
+    registry: RegistryView
+    subjects: WaitingSubjects
+    people: DelegatedAnswers
+    seen: dict[str, float] = field(default_factory=dict)
+    giving: set[asyncio.Task[Any]] = field(default_factory=set)
+
+    async def interact(self, request: Request) -> Response:
+        """A button was pressed, or a form was sent."""
+        payload = self._payload(request.headers, await request.body())
+        person = self.app.person(payload)
+        facts_of(request).caller = f"slack/{person}"
+        if payload["type"] == "block_actions":
+            await self._open(payload, person)
+        elif payload["type"] == "view_submission" and payload["view"].get("callback_id") == DECISION_FORM:
+            return _told(await self._answer(payload, person, facts_of(request).request_id))
+        return Response()
+
+    def _payload(self, headers: Mapping[str, str], body: bytes) -> dict[str, Any]:
+        """Raises HttpError: 401 for what Slack did not sign just now, or what came before; 400 for what is no
+        interaction."""
+        signature, timestamp = (
+            headers.get(f"x-slack-{one}", "") for one in ("signature", "request-timestamp")
+        )
+        if not timestamp.isascii() or not timestamp.isdigit() or not signature.isascii():
+            raise unauthorized("Slack signs its requests")
+        if not self.app.verifier.is_valid(body, timestamp, signature):
+            raise unauthorized("this is not signed by Slack, or too old")
+        now = time.monotonic()
+        self.seen = {one: at for one, at in self.seen.items() if now - at < REMEMBER_S}
+        if signature in self.seen:
+            raise unauthorized("this request came before")
+        self.seen[signature] = now
+        try:
+            payload = json.loads(parse_qs(body.decode(), strict_parsing=True)["payload"][0])
+            payload["type"], payload["user"]["id"]
+        except (ValueError, KeyError, TypeError) as error:
+            raise HttpError(400, "invalid_value", f"no interaction of Slack: {error}") from None
+        return dict(payload)
+
+    async def _open(self, payload: Mapping[str, Any], person: str | None) -> None:
+        """Show the form; or say to the person alone why not."""
+        action = payload["actions"][0]
+        decision = str(action.get("action_id")).removeprefix(f"{DECISION_ACTION}_")
+        if decision not in DECISIONS:
+            return
+        try:
+            form = await self._form(decision, str(action.get("value")), person)
+        except NotShownError as why:
+            await self._whisper(payload, str(why))
+            return
+        try:
+            await asyncio.to_thread(self.app.client.views_open, trigger_id=payload["trigger_id"], view=form)
+        except (SlackClientError, OSError, HTTPException) as error:
+            log.warning("slack: no form is opened: %s", error)
+            await self._whisper(payload, "Slack did not open the form: press the button again.")
+
+    async def _form(self, decision: str, escalation_id: str, person: str | None) -> dict[str, Any]:
+        opened = await self._opened(escalation_id)
+        if opened is None and await self._has_ended(escalation_id):
+            raise NotShownError("It does not wait any more. The message will say how it ended.")
+        if opened is None:
+            raise NotShownError("The gateway has not read of it yet: press the button again.")
+        registered = None if person is None else self.registry.registry.approvers.get(person)
+        tenant = str(opened["tenant_id"])
+        if registered is None or not registered.acts_for(tenant, time.time_ns() // 1_000_000):
+            raise NotShownError("You are no registered approver of this tenant: slack.approvers names them.")
+        if opened.get("own_key"):
+            how = f"sluice escalations {decision} {escalation_id} --as {registered.id} --key FILE"
+            raise NotShownError(f"The policy demands the approver's own key. Answer in a terminal: {how}")
+        if self.people.delegate(tenant) is None:
+            raise NotShownError("This gateway signs for nobody of this tenant. Answer in a terminal.")
+        shown = await self._action(opened)
+        if decision == "approve" and (shown is None or len(shown) > FORM_CHARS):
+            why = "can no longer be read" if shown is None else "is too long to be shown in Slack"
+            told_why = f"What waits {why}, and nobody approves what nobody sees."
+            raise NotShownError(f"{told_why} The review pages and `sluice escalations show` have it.")
+        told = fold(None, opened)
+        assert told is not None  # noqa: S101 - the record opened it
+        told = replace(told, approvals=opened.get("approvals", 0))
+        private = {name: opened[name] for name in KEPT if name in opened}
+        return form_of(decision, told, (shown or "")[:FORM_CHARS], {**private, "decision": decision})
+
+    async def _opened(self, escalation_id: str) -> dict[str, Any] | None:
+        """What opened it; None where it does not wait. A message may be there before our reader has the
+        escalation."""
+        for _ in range(LOOKS):
+            opened = self.subjects.get(ESCALATIONS, escalation_id)
+            if opened is not None:
+                return opened
+            await asyncio.sleep(LOOK_S)
+        return None
+
+    async def _has_ended(self, escalation_id: str) -> bool:
+        """Whether the ledger has its end, or nothing of it any more."""
+        try:
+            topic, partition, offset = coordinates_of(escalation_id)
+        except ValueError:
+            return True
+        if topic not in (ACTIONS, RETRIEVALS) or partition >= self.exchange.partitions:
+            return True
+        async with kafka_told():
+            came = await self.exchange.reader.input_at(topic, partition, offset)
+            if came is None:
+                return True
+            place = InputPlace(partition, offset, came.timestamp_ms)
+            return await self.exchange.reader.look_back([escalation_id], place, [ESCALATIONS]) is not None
+
+    async def _action(self, opened: Mapping[str, Any]) -> str | None:
+        """What waits, as a reader sees it; None where it is no longer there, or is something else."""
+        async with kafka_told():
+            found = await self.exchange.reader.input_at(*coordinates_of(str(opened["escalation_id"])))
+        digest = str(opened.get("action_digest") or opened.get("request_hash"))
+        value = None if found is None else input_in(Answer("answered", found.value), digest)
+        if value is None:
+            return None
+        return visible_text(json.dumps(json.loads(value), indent=2, ensure_ascii=False))
+
+    async def _answer(
+        self, payload: Mapping[str, Any], person: str | None, request_id: str
+    ) -> dict[str, Any]:
+        """Give the person's answer; the view that says what came of it."""
+        view = payload["view"]
+        opened = json.loads(view["private_metadata"])
+        decision = opened.pop("decision")
+        said = view["state"]["values"][JUSTIFICATION][JUSTIFICATION].get("value") or ""
+        if person is None:
+            return notice_view("Not answered", "You are no registered approver: slack.approvers names them.")
+        answer = PersonsAnswer(person, "slack", decision, said)
+        giving = asyncio.create_task(self._give(opened, answer, request_id))
+        self.giving.add(giving)
+        giving.add_done_callback(self.giving.discard)
+        await asyncio.wait([giving], timeout=self.app.answer_s)
+        return giving.result() if giving.done() else notice_view("On its way", LATE)
+
+    async def _give(
+        self, opened: Mapping[str, Any], answer: PersonsAnswer, request_id: str
+    ) -> dict[str, Any]:
+        try:
+            record = await self.people.give(opened, answer, request_id)
+        except HttpError as error:
+            if error.status == TIMED_OUT:
+                return notice_view("On its way", LATE)
+            log.warning("slack: the answer of %s is not given: %s", answer.person, error)
+            return notice_view("Not answered", f"{error.message}. Press the button again.")
+        if "refusal_id" in record:
+            return notice_view("It does not count", f"{record['reason']}: {record['message']}")
+        if "approvals" in record:
+            return notice_view("Counted", f"{record['approvals']} of {record['quorum']} approvals.")
+        blocked = (
+            f" A gate blocked it all the same: {record['blockReason']}." if record.get("blockReason") else ""
+        )
+        return notice_view(
+            "Approved" if record["decision"] == "approve" else "Denied", f"It counts.{blocked}"
+        )
+
+    async def _whisper(self, payload: Mapping[str, Any], text: str) -> None:
+        """Say something to the person who pressed the button, and to nobody else in the channel."""
+        channel = (payload.get("channel") or {}).get("id")
+        how = {"channel": channel, "user": payload["user"]["id"], "text": text, "parse": "none"}
+        try:
+            await asyncio.to_thread(self.app.client.chat_postEphemeral, **how)
+        except (SlackClientError, OSError, HTTPException) as error:
+            log.warning("slack: %s is not told to its user: %s", text, error)
+
+
+def _told(view: dict[str, Any]) -> Response:
+    """In place of the form."""
+    body = json.dumps({"response_action": "update", "view": view})
+    return Response(body, media_type="application/json")

@@ -1,0 +1,179 @@
+"""What waits for a person now: open escalations and held memories, as their topics say.
+
+One reader for all requests. It begins so far back that whatever still waits is found, and keeps only what
+waits; a request that waits for an end costs no connection.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import time
+from collections import defaultdict
+from typing import TYPE_CHECKING, Any
+
+from sluice.client.input_kinds import ESCALATIONS, QUARANTINE
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from aiokafka import AIOKafkaConsumer, TopicPartition
+
+    from sluice.gateway.http.api_keys import Caller
+
+log = logging.getLogger(__name__)
+POLL_MS = 500
+ID_FIELDS = {ESCALATIONS: "escalation_id", QUARANTINE: "memory_id"}
+OPENS = frozenset(
+    f"sluice/{one}/v1" for one in ("escalation_opened", "retrieval_escalation_opened", "quarantine_entered")
+)
+ENDS = frozenset(
+    f"sluice/{one}/v1"
+    for one in (
+        "escalation_resolved",
+        "escalation_expired",
+        "retrieval_escalation_resolved",
+        "retrieval_escalation_expired",
+        "quarantine_approved",
+        "quarantine_rejected",
+        "quarantine_expired",
+        "quarantine_evicted",
+    )
+)
+CHANGING = ("approvals", "group", "remind_at", "next_group", "next_at")
+"""What a record in between says anew of an escalation."""
+
+
+class WaitingSubjects:
+    """Follows gate.escalations and gate.quarantine. On one event loop."""
+
+    def __init__(self, connection: Mapping[str, Any], prefix: str, back_s: float) -> None:
+        """`connection`: aiokafka's arguments; `back_s`: longer than anything waits."""
+        self._connection = connection
+        self._topics = {prefix + base: base for base in ID_FIELDS}
+        self._back_s = back_s
+        self._open: dict[str, dict[str, dict[str, Any]]] = {base: {} for base in ID_FIELDS}
+        self._ending: dict[str, set[asyncio.Future[None]]] = defaultdict(set)
+        self._task: asyncio.Task[None] | None = None
+        self._caught_up = False
+        self._changes: dict[str, int] = defaultdict(int)
+        self._stirred = asyncio.Event()
+
+    @property
+    def is_reading(self) -> bool:
+        """Whether it is started, and has not ended."""
+        return self._task is not None and not self._task.done()
+
+    async def ended(self) -> None:
+        """Return once it reads no more."""
+        if self._task is not None:
+            await asyncio.wait([self._task])
+
+    @property
+    def is_current(self) -> bool:
+        """Whether everything that was there at the start is read, and reading goes on."""
+        return self._caught_up and self.is_reading
+
+    async def start(self, partitions: int) -> None:
+        """Connect. Raises KafkaError."""
+        from aiokafka import AIOKafkaConsumer, TopicPartition  # noqa: PLC0415 - as in sluice/client
+
+        consumer = AIOKafkaConsumer(
+            **self._connection,
+            isolation_level="read_committed",
+            enable_auto_commit=False,
+            auto_offset_reset="earliest",
+        )
+        await consumer.start()
+        parts = [TopicPartition(real, number) for real in self._topics for number in range(partitions)]
+        consumer.assign(parts)
+        since = int(1000 * (time.time() - self._back_s))
+        begins = await consumer.offsets_for_times(dict.fromkeys(parts, since))
+        ends = await consumer.end_offsets(parts)
+        for part in parts:
+            consumer.seek(part, ends[part] if begins[part] is None else begins[part].offset)
+        self._task = asyncio.create_task(self._read(consumer, ends))
+
+    async def close(self) -> None:
+        """Disconnect."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+
+    def of(self, base: str, caller: Caller) -> list[dict[str, Any]]:
+        """The records that opened what waits now in a topic (base name) of the caller's agents, the oldest
+        first; of an escalation with `approvals` so far, and the group whose turn it is."""
+        return [one for one in self._open[base].values() if is_callers(one, caller)]
+
+    def get(self, base: str, an_id: str) -> dict[str, Any] | None:
+        """The record that opened it; None where it does not wait, or is not read yet."""
+        return self._open[base].get(an_id)
+
+    async def changed(self, tenant: str, since: int, wait_s: float) -> int:
+        """Wait until something of a tenant opens, changes or ends. The number of its changes so far, which is
+        `since` where nothing did within the time."""
+        try:
+            async with asyncio.timeout(wait_s):
+                while self._changes[tenant] == since:
+                    await self._stirred.wait()
+        except TimeoutError:
+            pass
+        return self._changes[tenant]
+
+    async def end(self, base: str, an_id: str, wait_s: float) -> bool:
+        """Wait until it waits no more; False: it still does."""
+        ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._ending[an_id].add(ended)
+        try:
+            if an_id not in self._open[base]:
+                return True
+            await asyncio.wait([ended], timeout=wait_s)
+            return ended.done()
+        finally:
+            self._ending[an_id].discard(ended)
+            if not self._ending[an_id]:
+                del self._ending[an_id]
+
+    async def _read(self, consumer: AIOKafkaConsumer, ends: dict[TopicPartition, int]) -> None:
+        left = set(ends)
+        try:
+            while True:
+                left = {part for part in left if await consumer.position(part) < ends[part]}
+                self._caught_up = not left
+                for batch in (await consumer.getmany(timeout_ms=POLL_MS)).values():
+                    for record in batch:
+                        self._take(self._topics[record.topic], record.value or b"null")
+        except asyncio.CancelledError:
+            raise
+        except Exception:
+            log.exception("the reader of what waits has ended")
+        finally:
+            await consumer.stop()
+
+    def _take(self, base: str, value: bytes) -> None:
+        try:
+            record = json.loads(value)
+        except ValueError:
+            log.warning("a record of %s is not JSON; `sluice ledger verify` says where", base)
+            return
+        an_id, schema = str(record.get(ID_FIELDS[base])), record.get("schema")
+        waiting = self._open[base]
+        if schema in OPENS:
+            waiting[an_id] = record
+        elif schema in ENDS:
+            waiting.pop(an_id, None)
+            for ended in self._ending.get(an_id, ()):
+                if not ended.done():
+                    ended.set_result(None)
+        elif an_id in waiting:
+            waiting[an_id] |= {name: record[name] for name in CHANGING if name in record}
+        self._changes[str(record.get("tenant_id"))] += 1
+        self._stirred.set()
+        self._stirred = asyncio.Event()
+
+
+def is_callers(record: Mapping[str, Any], caller: Caller) -> bool:
+    """Whether a record is about an agent of the caller's tenant for which the caller speaks."""
+    agent = record.get("agent_id")
+    return record.get("tenant_id") == caller.tenant and isinstance(agent, str) and caller.speaks_for(agent)

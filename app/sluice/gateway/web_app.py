@@ -1,0 +1,155 @@
+"""The gateway's application: its routes, their OpenAPI document, and what starts and stops with it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from fastapi import FastAPI
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse, Response
+from starlette.exceptions import HTTPException
+
+from sluice.gateway.http.edge import ERROR_SCHEMA, Edge, EdgeRules, error_headers
+from sluice.gateway.http.http_errors import HttpError
+from sluice.gateway.idempotency import AnswerStore, IdempotentRequests
+from sluice.gateway.pages.page_routes import PageRoutes, add_pages
+from sluice.gateway.pages.page_views import PageViews
+from sluice.gateway.pages.subjects import Subjects
+from sluice.gateway.routes.callers import Callers, facts_of
+from sluice.gateway.routes.deciding_routes import DecidingRoutes
+from sluice.gateway.routes.reading_routes import LedgerWork, ReadingRoutes
+from sluice.gateway.routes.review_routes import ReviewRoutes
+from sluice.gateway.routes.route_table import add_deciding, add_reading, add_reviewing, add_slack
+from sluice_topics.headers import API_VERSION
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+
+    from starlette.requests import Request
+
+    from sluice.client.exchange import Exchange
+    from sluice.gateway.decisions import Decisions
+    from sluice.gateway.delegated_answers import DelegatedAnswers
+    from sluice.gateway.http.api_keys import ApiKeyStore
+    from sluice.gateway.http.rate_limits import RateLimit
+    from sluice.gateway.input_requests import WaitLimits
+    from sluice.gateway.pages.visitors import Visitors
+    from sluice.gateway.recent_records import RecentRecords
+    from sluice.gateway.registry_view import RegistryView
+    from sluice.gateway.routes.slack_routes import SlackApp
+    from sluice.gateway.waiting_subjects import WaitingSubjects
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class GatewayParts:
+    """What the routes stand on."""
+
+    exchange: Exchange
+    decisions: Decisions
+    registry: RegistryView
+    keys: ApiKeyStore
+    rate: RateLimit
+    wait: WaitLimits
+    edge: EdgeRules
+    answers: AnswerStore
+    subjects: WaitingSubjects
+    ledger: LedgerWork
+    recent: RecentRecords
+    people: DelegatedAnswers
+    visitors: Visitors
+    fail: Callable[[], None]
+    slack: SlackApp | None = None
+
+
+def build_app(parts: GatewayParts) -> Edge:
+    """The application. Its lifespan connects and disconnects."""
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        await parts.registry.look()
+        await parts.exchange.start()
+        await parts.subjects.start(parts.exchange.partitions)
+        tasks = [asyncio.create_task(parts.registry.follow()), asyncio.create_task(_watch(parts))]
+        try:
+            yield
+        finally:
+            for one in tasks:
+                one.cancel()
+            await asyncio.wait(tasks)
+            await parts.subjects.close()
+            await parts.exchange.close()
+            await parts.registry.close()
+            await parts.visitors.close()
+            await parts.answers.close()
+            await parts.rate.close()
+
+    app = FastAPI(
+        title="Sluice gateway", version=API_VERSION, lifespan=lifespan, docs_url=None, redoc_url=None
+    )
+    app.add_exception_handler(HttpError, _told)
+    app.add_exception_handler(HTTPException, _told)
+    app.add_exception_handler(RequestValidationError, _told)
+    app.add_exception_handler(Exception, _failed)
+    callers = Callers(parts.keys, parts.rate)
+    add_deciding(
+        app,
+        DecidingRoutes(
+            callers, parts.decisions, parts.registry, parts.wait, IdempotentRequests(parts.answers)
+        ),
+    )
+    standing = (parts.decisions, parts.exchange, parts.registry, parts.subjects, parts.ledger, parts.recent)
+    add_reading(app, ReadingRoutes(callers, *standing))
+    add_reviewing(app, ReviewRoutes(callers, parts.decisions, parts.subjects, parts.wait))
+    if parts.slack is not None:
+        _add_slack(app, parts, parts.slack)
+    subjects = Subjects(parts.decisions, parts.exchange, parts.subjects, parts.recent)
+    views = PageViews(subjects, parts.people, parts.ledger.quality_page)
+    add_pages(app, PageRoutes(parts.visitors, views, parts.rate))
+    return Edge(app, parts.edge)
+
+
+def _add_slack(app: FastAPI, parts: GatewayParts, slack: SlackApp) -> None:
+    from sluice.gateway.routes.slack_routes import SlackRoutes  # noqa: PLC0415 - only where it is configured
+
+    add_slack(app, SlackRoutes(slack, parts.exchange, parts.registry, parts.subjects, parts.people))
+
+
+async def _watch(parts: GatewayParts) -> None:
+    """End the process where a reader has ended: the supervisor starts it again, and nothing is lost."""
+    ends = [asyncio.ensure_future(one.ended()) for one in (parts.exchange.reader, parts.subjects)]
+    try:
+        await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for one in ends:
+            one.cancel()
+    log.error("the gateway stops: its reader of answers, or of what waits for a person, has ended")
+    parts.fail()
+
+
+async def _failed(request: Request, _: Exception) -> Response:
+    """A fault of ours; the edge logs it."""
+    return await _told(request, HttpError(500, "internal_error", "the gateway failed; its log says why"))
+
+
+async def _told(request: Request, error: Exception) -> Response:
+    """An error as this API writes it, also those of the framework (no such path, no such method)."""
+    headers: dict[str, str] = {}
+    if isinstance(error, HTTPException):
+        headers |= error.headers or {}
+        error = HttpError(error.status_code, _CODES.get(error.status_code, "error"), str(error.detail))
+    if isinstance(error, RequestValidationError):
+        wrong = error.errors()[0]
+        error = HttpError(400, "invalid_value", wrong["msg"], path=".".join(map(str, wrong["loc"])))
+    assert isinstance(error, HttpError)  # noqa: S101 - registered for these three
+    facts_of(request).schema = ERROR_SCHEMA
+    headers |= {name.decode(): value.decode() for name, value in error_headers(error)}
+    return JSONResponse(error.body, error.status, headers)
+
+
+_CODES = {404: "not_found", 405: "method_not_allowed"}

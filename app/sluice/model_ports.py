@@ -1,0 +1,188 @@
+"""The ports that ask a model, as the settings name it: the hosted ones of memory analysis and of the gates
+that judge actions, and the sentence encoder."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from sluice.adapters.encoder_model import ModelRefused, read_checked
+from sluice.adapters.models.guarded_model import GuardedModel, LoadLimits, PatientPort
+from sluice.adapters.models.kept_answers import KeptAnswers, SharedAnswers
+from sluice.adapters.models.model_api import ModelApiSettings
+from sluice.adapters.models.prompted_port import AskedTogether, PromptedPort
+from sluice.adapters.pattern_files import read_libraries
+from sluice.adapters.sentence_encoder import ClosestTexts, EncoderSettings, SentenceEncoder
+from sluice.core.actions import causal, grading
+from sluice.core.actions.action_similarity import ActionSimilarity
+from sluice.core.actions.policies import Policies
+from sluice.core.content import judge
+from sluice.core.memory import analysis
+from sluice.core.policy.similarity_settings import EMBEDDING
+from sluice.core.text.closest import PORT as CLOSEST
+from sluice.core.trust.in_force import PolicyError
+from sluice.ports import AnalysisOff
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from sluice.adapters.encoder_child import AnyLibrary
+    from sluice.adapters.models.kept_answers import AnswerStore
+    from sluice.adapters.models.prompted_port import HostedModel
+    from sluice.core.actions.policies import Shelf
+    from sluice.core.foundation.prompts import Prompt
+    from sluice.core.policy.pattern_library import PatternLibrary
+    from sluice.core.policy.policy import Policy
+    from sluice.core.policy.similarity_settings import SimilarityLibrary
+    from sluice.core.text.closest import NamedTexts
+    from sluice.ports import Port
+    from sluice.setting_groups import GraderSettings, HostedModelSettings
+    from sluice.settings import Settings
+
+PROMPTS: dict[str, Prompt[Any]] = {
+    causal.EXTRACTION_PORT: causal.EXTRACT,
+    causal.PORT: causal.JUDGE,
+    grading.PORT: grading.GRADE,
+}
+"""What the gates that judge actions ask, by port."""
+
+
+def analysis_ports(settings: Settings) -> dict[str, Port]:
+    """The ports of the model that judges content: `llmAnalysis`, and the judge of what comes in, which is not
+    there without a key. A memory write waits for its turn: load leaves none unanswered. Raises
+    PolicyError."""
+    model = hosted_model(settings.analysis, "analysis", None)
+    if model is None:
+        return {analysis.PORT: AnalysisOff("no API key is set")}
+    return {analysis.PORT: PatientPort(analysis.PROMPT, model), **_judges(settings, model)}
+
+
+def _judges(settings: Settings, model: HostedModel) -> dict[str, Port]:
+    """The same question is asked once, alone or together with others."""
+    kept = KeptAnswers(PromptedPort(judge.PROMPT, model), settings.analysis.max_kept)
+    return {judge.PORT: kept, judge.TOGETHER: AskedTogether(kept)}
+
+
+def grader_ports(settings: Settings) -> dict[str, Port]:
+    """The ports of the gates that judge actions; none without a key. They share the model, and where answers
+    are kept. Raises PolicyError."""
+    given = settings.grader
+    model = hosted_model(given, "grader", given.max_waiting)
+    if model is None:
+        return {}
+    store = _store(given, settings.kafka.topic_prefix)
+    return {
+        name: KeptAnswers(PromptedPort(prompt, model), settings.grader.max_kept, store)
+        for name, prompt in PROMPTS.items()
+    }
+
+
+NEVER = 10**9
+
+
+def trial_model(
+    settings: Settings, group: Literal["analysis", "grader"]
+) -> tuple[GuardedModel, dict[str, Port]]:
+    """The model of a group and its ports, to be asked about each of many rows: any number waits, and none is
+    left out because others failed. Raises PolicyError, also without a key."""
+    given: HostedModelSettings = getattr(settings, group)
+    model = hosted_model(given.model_copy(update={"failures_to_open": NEVER}), group, None)
+    if model is None:
+        raise PolicyError(f"{group}.api_key: no key is set")
+    if group == "analysis":
+        return model, {analysis.PORT: PromptedPort(analysis.PROMPT, model), **_judges(settings, model)}
+    ports = {
+        name: KeptAnswers(PromptedPort(prompt, model), settings.grader.max_kept)
+        for name, prompt in PROMPTS.items()
+    }
+    return model, {**ports}
+
+
+def hosted_model(given: HostedModelSettings, group: str, waiting: int | None) -> GuardedModel | None:
+    """The model of a group of settings; None without a key. `waiting`: how many questions may wait, None any
+    number. Raises PolicyError."""
+    if given.api_key is None:
+        return None
+    effort = None if given.effort == "none" else given.effort
+    named = given.model_dump(include={one.name for one in fields(ModelApiSettings)} - {"effort"})
+    limits = LoadLimits(given.max_connections, waiting, given.failures_to_open, given.open_s)
+    try:
+        return GuardedModel(_model(given, ModelApiSettings(**named, effort=effort)), limits)
+    except ValueError as wrong:
+        raise PolicyError(f"{group}.api_key: {wrong}") from wrong
+
+
+def _model(given: HostedModelSettings, settings: ModelApiSettings) -> HostedModel:
+    """Each provider's client takes a second to import, so only the one that is used is."""
+    assert given.api_key is not None  # noqa: S101 - the caller looked
+    if given.provider == "openai":
+        from sluice.adapters.models.openai_model import OpenAiModel  # noqa: PLC0415
+
+        return OpenAiModel(given.api_key, settings)
+    from sluice.adapters.models.anthropic_model import AnthropicModel  # noqa: PLC0415
+
+    return AnthropicModel(given.api_key, settings)
+
+
+def _store(given: GraderSettings, prefix: str) -> AnswerStore | None:
+    if given.redis_url is None or given.api_key is None:
+        return None
+    secret = given.api_key.get_secret_value().encode()
+    try:
+        return SharedAnswers(given.redis_url.get_secret_value(), prefix, secret, given.kept_s)
+    except ImportError:
+        raise PolicyError("grader.redis_url: it needs the package redis: pip install redis") from None
+    except ValueError as wrong:
+        raise PolicyError(f"grader.redis_url: {wrong}") from None
+
+
+def encoder_ports(settings: Settings, policy: Policy | None) -> dict[str, Port]:
+    """The ports of the sentence encoder, which learns the libraries of `policy` before its first question;
+    none where it is off. Raises PolicyError."""
+    if settings.embedding.encoder == "off":
+        return {}
+    try:
+        read_checked()
+    except ModelRefused as refused:
+        raise PolicyError(f"embedding.encoder: {refused}") from refused
+    encoder = _encoder(settings, policy)
+    return {EMBEDDING: encoder, CLOSEST: ClosestTexts(encoder)}
+
+
+def _encoder(settings: Settings, policy: Policy | None) -> SentenceEncoder:
+    patterns = read_libraries(settings.embedding.patterns)
+    first: list[AnyLibrary] = []
+    if policy is not None:
+        named = _pattern_digests(policy)
+        first = [*_libraries(policy), *(one for one in patterns if one.hash in named), *_shelves(policy)]
+    return encoder_of(settings, patterns, first)
+
+
+def encoder_of(
+    settings: Settings, patterns: Sequence[PatternLibrary], first: Sequence[AnyLibrary] = ()
+) -> SentenceEncoder:
+    """The encoder, which knows these libraries of known actions and learns `first` before a question."""
+    kept = settings.cache.folder
+    folder = str(Path(kept).expanduser() / "vectors") if kept else ""
+    bounds = EncoderSettings(threads=settings.embedding.threads)
+    return SentenceEncoder(bounds, libraries=first, patterns=patterns, kept=folder)
+
+
+def _libraries(policy: Policy) -> list[SimilarityLibrary]:
+    wanted = [bundle.memory.similarity for bundle in policy.bundles.values()]
+    return [one.library for one in wanted if one is not None and one.enabled]
+
+
+def _shelves(policy: Policy) -> list[NamedTexts]:
+    """The policies of bundles among which the closest to an action are looked up."""
+    asking = [one for one in policy.bundles.values() if Policies.name in one.stages]
+    shelves: list[Shelf] = [one.parts[Policies.name] for one in asking]
+    return [one.library for one in shelves if len(one.library.ids) > one.part.closest]
+
+
+def _pattern_digests(policy: Policy) -> set[str]:
+    """Of the libraries that the bundles compare actions with."""
+    asking = [one for one in policy.bundles.values() if ActionSimilarity.name in one.stages]
+    parts = [one.parts[ActionSimilarity.name] for one in asking]
+    return {one.library for one in parts if one.enabled and one.library is not None}

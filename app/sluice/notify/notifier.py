@@ -1,0 +1,189 @@
+"""Delivers the records of a topic to one destination: nothing is lost while it is away, and nothing waits for
+what is not in its way.
+
+A position is committed once everything before it is delivered, so a record is delivered at least once. What
+fails is tried again, later and later up to a bound, or when the destination said. Each destination has a
+consumer group of its own, so that none waits for another.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from sluice.notify.backlog import Backlog
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from sluice.notify.backlog import AssignedPart, LedgerRecord, Part, Pending
+    from sluice_topics.records import NotifiedSubject
+
+log = logging.getLogger(__name__)
+DELIVERIES = 20
+"""After so many the topic is read again: a consumer that does not ask loses its partitions."""
+IDLE_S = 0.2
+
+
+class TryLaterError(Exception):
+    """It was not delivered. `scope`: what else is not tried meanwhile ("": the whole destination; None:
+    nothing else). `after_s`: when to try again, as the destination says; None: it does not. `done`: how many
+    of the records were delivered before."""
+
+    def __init__(self, message: str, scope: str | None = None, after_s: float | None = None) -> None:
+        super().__init__(message)
+        self.scope = scope
+        self.after_s = after_s
+        self.done = 0
+
+
+class Destination(Protocol):
+    """Where notifications go. `name` is for the log."""
+
+    name: str
+
+    def subject_of(self, record: LedgerRecord) -> str | None:
+        """What the record is about; None: nothing is told of it."""
+
+    def scope_of(self, pending: Pending) -> str | None:
+        """What a delivery shares with others that fail with it, such as a channel."""
+
+    async def assign(self, parts: Iterable[Part]) -> None:
+        """These partitions are delivered from now on."""
+
+    async def deliver(self, subject: str, records: Sequence[LedgerRecord]) -> None:
+        """Tell of the records of one subject, in their order. Raises TryLaterError."""
+
+    async def close(self) -> None:
+        """Give up what it holds."""
+
+
+class LedgerTopic(Protocol):
+    """A member of a consumer group."""
+
+    async def connect(self) -> None:
+        """Before anything else."""
+
+    async def changes(self) -> tuple[frozenset[Part], Sequence[AssignedPart]]:
+        """Which partitions went and came since the last call."""
+
+    async def some(self, wait_s: float, *, paused: bool) -> tuple[list[LedgerRecord], Mapping[Part, int]]:
+        """What came, and up to where each partition is read; `paused`: nothing may come."""
+
+    async def commit(self, positions: Mapping[Part, int]) -> None:
+        """Where the next owner of each partition begins."""
+
+    async def close(self) -> None:
+        """Leave the group."""
+
+
+class Notified(Protocol):
+    """What a destination has told so far, kept beside the ledger."""
+
+    async def of(self, partitions: Iterable[int]) -> dict[str, NotifiedSubject]:
+        """The newest record of each subject of these partitions."""
+
+    async def keep(self, partition: int, record: NotifiedSubject) -> None:
+        """A newer one."""
+
+    async def close(self) -> None:
+        """Give up the connection."""
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """`first_s` after the first failure, twice as long after each further one, `longest_s` at most."""
+
+    first_s: float
+    longest_s: float
+
+    def after(self, failures: int) -> float:
+        """How long to wait after so many failures."""
+        return min(self.longest_s, self.first_s * 2.0 ** min(failures - 1, 30))
+
+
+class Notifier:
+    """One destination's. Raises KafkaError from `run`: then start it again."""
+
+    def __init__(self, topic: LedgerTopic, destination: Destination, patience: Patience, most: int) -> None:
+        """`most`: subjects that wait at a time, after which no more is read."""
+        self._topic = topic
+        self._destination = destination
+        self._patience = patience
+        self._backlog = Backlog(most, destination.scope_of)
+        self._failures: Counter[str | None] = Counter()
+        self._stopping = False
+
+    def stop(self) -> None:
+        """Return from `run` after the present delivery."""
+        self._stopping = True
+
+    async def run(self) -> None:
+        """Deliver until stopped."""
+        await self._topic.connect()
+        try:
+            wait_s = IDLE_S
+            while not self._stopping:
+                await self._read(wait_s)
+                wait_s = IDLE_S if await self._deliver() < DELIVERIES else 0.0
+                await self._topic.commit(self._backlog.committable())
+        finally:
+            await self._destination.close()
+            await self._topic.close()
+
+    async def _read(self, wait_s: float) -> None:
+        lost, came = await self._topic.changes()
+        self._backlog.revoke(lost)
+        if came:
+            await self._destination.assign([one.part for one in came])
+        for one in came:
+            self._backlog.assign(one)
+        records, positions = await self._topic.some(wait_s, paused=self._backlog.is_full)
+        for record in records:
+            subject = self._destination.subject_of(record)
+            if subject is not None:
+                self._backlog.take(record, subject)
+        for part, position in positions.items():
+            self._backlog.moved(part, position)
+
+    async def _deliver(self) -> int:
+        for count in range(DELIVERIES):
+            pending = None if self._stopping else self._backlog.due(time.monotonic())
+            if pending is None:
+                return count
+            records = tuple(pending.records)
+            try:
+                await self._destination.deliver(pending.subject, records)
+            except TryLaterError as error:
+                self._put_off(pending, error)
+            else:
+                for name in ("", self._destination.scope_of(pending), pending.subject):
+                    self._failures.pop(name, None)
+                self._backlog.delivered(pending, len(records))
+        return DELIVERIES
+
+    def _put_off(self, pending: Pending, error: TryLaterError) -> None:
+        name = pending.subject if error.scope is None else error.scope
+        self._failures[name] += 1
+        self._backlog.delivered(pending, error.done)
+        after_s = error.after_s or self._patience.after(self._failures[name])
+        self._backlog.put_off(pending, time.monotonic() + after_s, error.scope)
+        told = self._destination.name, pending.subject, after_s, error
+        log.warning("%s: %s is put off for %.1f s: %s", *told)
+
+
+async def run_all(notifiers: Sequence[Notifier]) -> None:
+    """Run them until all were stopped. Raises what the first one raised, after the others have stopped."""
+    tasks = [asyncio.create_task(one.run()) for one in notifiers]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
+    finally:
+        for one in notifiers:
+            one.stop()
+        await asyncio.wait(tasks)
+    for task in tasks:
+        task.result()

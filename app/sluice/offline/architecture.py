@@ -1,0 +1,163 @@
+"""Draws which package of the core rests on which, out of the imports: `python -m
+sluice.offline.architecture`.
+
+It writes docs/architecture.md. grimp, which import-linter brings, reads the imports, those for types among
+them.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import grimp
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    Arrows = Mapping[str, frozenset[str]]
+
+CORE = "sluice.core"
+LOOSE = "loose files"
+PAGE = Path("docs", "architecture.md")
+TITLE = """# Packages of the core
+
+*For developers. `python -m sluice.offline.architecture` writes this page from the imports, including those
+for types.*
+
+[architecture_before.md](architecture_before.md) shows the tree before its files were sorted into packages.
+import-linter checks today's order.
+"""
+_READ = """
+Each package is on a higher floor than all packages that it imports from. Packages on one floor do not import
+from each other, except in a knot. The drawing leaves out an arrow that follows from other arrows; the table
+has it.
+"""
+PATHS = {"action": (52, 145), "memory write": (57, 234), "item": (44, 147)}
+"""By kind of input: the files that one enters, and the goings from one to another. A test measures them."""
+_WAY = """
+## The way of one input
+
+| one harmless | files entered | times that a call goes from one file to another |
+|---|---|---|
+{}
+
+`python -m load.bench.gates.path_length` counts them, from `Partition.start` to the staged batch, in a session
+and a process that have seen such inputs before. Files are those of app/ and topics/; a generator that goes on
+counts as a call. A test keeps the figures to a tenth.
+"""
+_KNOTS = """
+These packages import from each other in a circle, which the drawing shows as one box: {}.
+"""
+
+
+def arrows_between_packages(
+    imports: Mapping[str, Iterable[str]], root: str = CORE, *, loose: bool = True
+) -> dict[str, frozenset[str]]:
+    """By package below `root`, the packages that it imports from.
+
+    Files that lie in no package below it are one where they are `loose`, else each is like a package.
+    """
+    places = _places(imports, root, loose=loose)
+    rests: dict[str, set[str]] = {}
+    for importer, imported in imports.items():
+        here = places.get(importer)
+        if here is not None:
+            there = {places[one] for one in imported if one in places} - {here}
+            rests.setdefault(here, set()).update(there)
+    return {name: frozenset(rests[name]) for name in sorted(rests)}
+
+
+def knots_in(arrows: Arrows) -> list[frozenset[str]]:
+    """Sets of two or more that reach each other."""
+    reached = {name: _reached(name, arrows) for name in arrows}
+    together = {
+        frozenset(other for other in reached[name] if name in reached[other]) | {name} for name in arrows
+    }
+    return sorted((one for one in together if len(one) > 1), key=min)
+
+
+def floors_of(arrows: Arrows) -> list[list[str]]:
+    """From the ground up: a package stands above all that it rests on; those of a knot on one floor."""
+    knot_of = {name: knot for knot in knots_in(arrows) for name in knot}
+    floor: dict[str, int] = {}
+
+    def stand(name: str) -> int:
+        if name not in floor:
+            knot = knot_of.get(name, frozenset({name}))
+            below = {one for member in knot for one in arrows.get(member, ()) if one not in knot}
+            level = 1 + max((stand(one) for one in below), default=-1)
+            floor.update(dict.fromkeys(knot, level))
+        return floor[name]
+
+    for name in arrows:
+        stand(name)
+    return [
+        sorted(name for name in arrows if floor[name] == level) for level in range(max(floor.values()) + 1)
+    ]
+
+
+def page_of(imports: Mapping[str, Iterable[str]], title: str = TITLE) -> str:
+    """The page: a drawing, then every arrow."""
+    arrows = arrows_between_packages(imports)
+    knots = knots_in(arrows)
+    knotted = "".join(_KNOTS.format(", ".join(sorted(knot))) for knot in knots)
+    rows = [
+        f"| {level} | `{name}` | {', '.join(f'`{one}`' for one in sorted(arrows[name])) or 'nothing'} |"
+        for level, names in reversed(list(enumerate(floors_of(arrows))))
+        for name in names
+    ]
+    table = "\n".join(["| floor | package | rests on |", "|---|---|---|", *rows])
+    lengths = (f"| {kind} | {files} | {switches} |" for kind, (files, switches) in PATHS.items())
+    way = _WAY.format("\n".join(lengths))
+    return f"{title}{_READ}{knotted}\n{_drawing(arrows, knots)}\n\n{table}\n{way}"
+
+
+def imports_in(*packages: str) -> dict[str, set[str]]:
+    """Every module of these packages with the modules that it imports."""
+    graph = grimp.build_graph(*packages, cache_dir=None)
+    return {name: graph.find_modules_directly_imported_by(name) for name in graph.modules}
+
+
+def _places(modules: Iterable[str], root: str, *, loose: bool) -> dict[str, str]:
+    """By module below `root`, the package below it in which it lies."""
+    below = [one for one in modules if one.startswith(f"{root}.")]
+    first = {one: one.removeprefix(f"{root}.").partition(".")[0] for one in below}
+    packages = {first[one] for one in below if one != f"{root}.{first[one]}"}
+    return {one: name if name in packages or not loose else LOOSE for one, name in first.items()}
+
+
+def _reached(name: str, arrows: Arrows) -> set[str]:
+    found: set[str] = set()
+    waiting = [name]
+    while waiting:
+        new = arrows.get(waiting.pop(), frozenset()) - found
+        found |= new
+        waiting += new
+    return found
+
+
+def _drawing(arrows: Arrows, knots: list[frozenset[str]]) -> str:
+    box = {name: min(knot) for knot in knots for name in knot}
+    label = {min(knot): "<br/>".join(sorted(knot)) for knot in knots}
+    between: dict[str, frozenset[str]] = {}
+    for name, rests in arrows.items():
+        here = box.get(name, name)
+        there = {box.get(one, one) for one in rests} - {here}
+        between[here] = between.get(here, frozenset()) | there
+    lines = ["```mermaid", "flowchart TB"]
+    lines += [f'    {_id(name)}["{label.get(name, name)}"]' for name in between]
+    for name, rests in between.items():
+        further = {far for one in rests for far in _reached(one, between)}
+        lines += [f"    {_id(name)} --> {_id(one)}" for one in sorted(rests - further)]
+    return "\n".join([*lines, "```"])
+
+
+def _id(name: str) -> str:
+    return name.replace(" ", "_")
+
+
+if __name__ == "__main__":
+    target = Path(sys.argv[1]) if len(sys.argv) > 1 else PAGE
+    target.write_text(page_of(imports_in("sluice", "sluice_topics")), encoding="utf-8")

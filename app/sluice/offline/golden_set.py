@@ -1,0 +1,176 @@
+"""The golden set, by which a model proves that it may judge: labelled cases, and what a model makes of them.
+
+A case asks one of the two prompts about one action, as the gates ask: the grader with its second look, the
+causal model with a list of constraints. `expect` is "passed", "failed" or "doubtful"; a doubtful case is one
+that a person would want to see, and agrees with everything but a plain pass.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import Field, ValidationError
+
+from sluice.core.actions.causal import JUDGE, CausalPolicy
+from sluice.core.actions.causal import PORT as CAUSAL
+from sluice.core.actions.grading import GRADE, Grading, second_look
+from sluice.core.actions.grading import PORT as GRADER
+from sluice.core.foundation.canonical import digest
+from sluice.core.foundation.strict import StrictModel, first_error, json_object
+from sluice.ports import PortUnavailable
+from sluice.shipped import SHIPPED_FILES
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from sluice.ports import Port
+
+GOLDEN = SHIPPED_FILES / "golden" / "cases.jsonl"
+PROMPTS = {GRADER: GRADE.version, CAUSAL: JUDGE.version}
+_MS = 1000.0
+
+
+class GoldenSetError(Exception):
+    """The file is no golden set, or the model gave no answer; the message says which."""
+
+
+class GoldenAction(StrictModel):
+    """What the model is shown of an action."""
+
+    tool: str
+    parameters: dict[str, Any]
+    agent_says: str = ""
+
+
+class GoldenCase(StrictModel):
+    """One labelled case; `criterion` for the grader, `constraints` for the causal model."""
+
+    id: Annotated[str, Field(pattern=r"^[a-z0-9_]+\.[0-9]+$")]
+    port: Literal["grader", "causal"]
+    criterion: str = ""
+    constraints: list[str] = Field(default_factory=list)
+    action: GoldenAction
+    expect: Literal["passed", "failed", "doubtful"]
+
+    @property
+    def question(self) -> dict[str, Any]:
+        """As a gate asks it."""
+        action = self.action.model_dump()
+        if self.port == GRADER:
+            return {"criterion": self.criterion, "action": action}
+        numbered = {str(number): text for number, text in enumerate(self.constraints, 1)}
+        return {"constraints": numbered, "action": action}
+
+
+@dataclass(frozen=True, slots=True)
+class GoldenSet:
+    """The cases and their digest."""
+
+    digest: str
+    cases: tuple[GoldenCase, ...]
+
+
+@dataclass(slots=True)
+class GoldenRun:
+    """What a model made of the set. `outcomes`: by the case's id; `times_ms`: of each answer."""
+
+    model: str = ""
+    outcomes: dict[str, str] = field(default_factory=dict)
+    times_ms: list[float] = field(default_factory=list)
+
+    def agrees(self, case: GoldenCase) -> bool:
+        """Whether the outcome is the expected one."""
+        found = self.outcomes[case.id]
+        return found != "passed" if case.expect == "doubtful" else found == case.expect
+
+    def flips(self, cases: Sequence[GoldenCase]) -> list[GoldenCase]:
+        """Cases that it passed and should have refused, or the other way round."""
+        opposite = {"passed": "failed", "failed": "passed"}
+        return [one for one in cases if self.outcomes[one.id] == opposite.get(one.expect)]
+
+    def at(self, share: float) -> float:
+        """A percentile of the answers' times in ms."""
+        ordered = sorted(self.times_ms)
+        return ordered[min(len(ordered) - 1, int(len(ordered) * share))]
+
+
+def load_golden_set(path: Path = GOLDEN) -> GoldenSet:
+    """The set in a file of JSON lines. Raises GoldenSetError and OSError."""
+    cases = []
+    for number, line in enumerate(path.read_bytes().splitlines(), 1):
+        try:
+            cases.append(GoldenCase.model_validate(json_object(line)))
+        except ValidationError as error:
+            raise GoldenSetError(f"{path.name}: line {number}: {first_error(error)}") from None
+        except ValueError as error:
+            raise GoldenSetError(f"{path.name}: line {number}: {error}") from None
+    if len({one.id for one in cases}) != len(cases) or not cases:
+        raise GoldenSetError(f"{path.name}: no case, or two of one id")
+    return GoldenSet(digest([json.loads(one.model_dump_json()) for one in cases]), tuple(cases))
+
+
+async def run_golden_set(golden: GoldenSet, ports: Mapping[str, Port]) -> GoldenRun:
+    """Ask the model about every case, one after the other. Raises GoldenSetError where it gives no answer, or
+    answers as several models."""
+    run = GoldenRun()
+    for case in golden.cases:
+        try:
+            run.outcomes[case.id] = await _judged(case, ports[case.port], run)
+        except PortUnavailable as why:
+            raise GoldenSetError(f"case {case.id}: {why}") from None
+    return run
+
+
+async def _judged(case: GoldenCase, port: Port, run: GoldenRun) -> str:
+    if case.port == CAUSAL:
+        judgement = JUDGE.read(await _timed(port, case.question, run))
+        if judgement is None:
+            raise GoldenSetError(f"case {case.id}: the judgement cannot be read")
+        _same_model(run, judgement.model)
+        policy = CausalPolicy()
+        if judgement.violation_confidence >= policy.block_at:
+            return "failed"
+        return "needs_human" if judgement.violation_confidence >= policy.escalate_at else "passed"
+    grading, question = Grading(), case.question
+    while True:
+        read = GRADE.read(await _timed(port, question, run))
+        if read is None:
+            raise GoldenSetError(f"case {case.id}: the score cannot be read")
+        _same_model(run, read.model)
+        outcome = grading.take(read.compliance)
+        if outcome != "needs_human" or not grading.looks_again():
+            return outcome
+        question = second_look(question, read)
+
+
+async def _timed(port: Port, question: dict[str, Any], run: GoldenRun) -> object:
+    began = time.perf_counter()
+    answer = await port.ask({"scope": {}, "question": question})
+    run.times_ms.append((time.perf_counter() - began) * _MS)
+    return answer
+
+
+def _same_model(run: GoldenRun, model: str) -> None:
+    if run.model and run.model != model:
+        raise GoldenSetError(f"the server answered as {run.model} and as {model}")
+    run.model = model
+
+
+def proof_entry(golden: GoldenSet, run: GoldenRun, revision: int, proved_at: str) -> dict[str, Any]:
+    """The registry entry that proves the model, for a person to sign."""
+    cases = golden.cases
+    spec = {
+        "golden": golden.digest,
+        "prompts": PROMPTS,
+        "cases": len(cases),
+        "agreement": round(sum(map(run.agrees, cases)) / len(cases), 4),
+        "flips": len(run.flips(cases)),
+        "p50_ms": round(run.at(0.5), 3),
+        "p99_ms": round(run.at(0.99), 3),
+        "proved_at": proved_at,
+    }
+    return {"kind": "model_proof", "id": run.model, "revision": revision, "spec": spec}

@@ -1,0 +1,116 @@
+"""What the quality gate makes of a panel's retrieved items: each under the tables of its row."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from decimal import ROUND_CEILING, Decimal
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from pydantic import ValidationError
+
+from sluice.core.foundation.strict import first_error
+from sluice.core.metadata.provenance import ProvenanceState, form_fault
+from sluice.core.quality_bundle.lookup import Lookup, milliseconds
+from sluice.core.retrieval.dimensions import FUTURE, ItemFacts, confidence_of, judge
+from sluice.offline.panels import RowTables
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from sluice.core.quality_bundle.quality_bundle import QualityBundle
+    from sluice.offline.panels import RetrievalRow
+
+UNREADABLE = "unreadable"
+_OLDEST_SECONDS = 10**15
+"""Thirty million years: an age beyond it is over every limit, and a number that people can still read."""
+_REMEMBERED = 256
+"""Rows of one file mostly share their tables."""
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedRetrieval:
+    """A row and what came of it. `outcome` is "unreadable" where the row's tables are none; `reason` says why
+    an item did not pass, or what cannot be read."""
+
+    row: RetrievalRow
+    outcome: str
+    flags: tuple[str, ...] = ()
+    codes: tuple[str, ...] = ()
+    reason: str | None = None
+
+    @property
+    def agrees(self) -> bool:
+        """Whether it came out as the row's label says."""
+        return self.row.agrees(self.outcome, self.flags)
+
+    @property
+    def contradicts(self) -> bool:
+        """Whether it came out otherwise under the row's own tables: then the gate is wrong."""
+        return self.row.bundle is not None and not self.agrees
+
+
+def judged_retrievals(rows: Iterable[RetrievalRow], shipped: QualityBundle) -> Iterator[JudgedRetrieval]:
+    """Each row under its own tables, `shipped` where it brings none. Rollout is left out."""
+    for row in rows:
+        try:
+            lookup, schemes = _tables(row, shipped)
+        except ValidationError as error:
+            yield JudgedRetrieval(row, UNREADABLE, reason=first_error(error, "$.input.quality_bundle"))
+        else:
+            found = judge(lookup, row.tier, _facts(row, schemes))
+            yield JudgedRetrieval(row, found.outcome, found.flags, found.codes, found.reason)
+
+
+def _tables(row: RetrievalRow, shipped: QualityBundle) -> tuple[Lookup, frozenset[str]]:
+    if row.bundle is None:
+        return shipped.lookup, shipped.schemes
+    return _read(json.dumps(row.bundle, sort_keys=True))
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _read(bundle: str) -> tuple[Lookup, frozenset[str]]:
+    tables = RowTables.model_validate(json.loads(bundle))
+    return Lookup(tables.tables()), frozenset(tables.provenance_schemes)
+
+
+def _facts(row: RetrievalRow, schemes: frozenset[str]) -> ItemFacts:
+    """As the row has them: an age in place of a timestamp, and whether the hash verified."""
+    item = row.item
+    content_class = item.get("content_class")
+    age_ms, age_problem = _age(item.get("freshness_age_seconds"))
+    confidence, problem = confidence_of(item.get("confidence_score"))
+    return ItemFacts(
+        content_class if isinstance(content_class, str) else None,
+        age_ms,
+        age_problem,
+        confidence,
+        problem,
+        _state(item, schemes),
+        row.tool,
+    )
+
+
+def _age(seconds: Any) -> tuple[int | None, str | None]:
+    """Up to the next millisecond: what is older than a limit by less stays older."""
+    if seconds is None:
+        return None, "missing"
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float):
+        return None, "malformed: not a number"
+    bounded = max(-_OLDEST_SECONDS, min(seconds, _OLDEST_SECONDS))
+    age_ms = int(Decimal(milliseconds(bounded)).to_integral_value(ROUND_CEILING))
+    return age_ms, FUTURE if seconds < 0 else None
+
+
+def _state(item: dict[str, Any], schemes: frozenset[str]) -> ProvenanceState:
+    uri = item.get("provenance_uri")
+    if uri is None or uri == "":
+        return ProvenanceState("missing", "no provenance_uri")
+    item_id = item.get("item_id")
+    fault = form_fault(uri, schemes, item_id if isinstance(item_id, str) else "")
+    if fault is not None:
+        return fault
+    if item.get("provenance_hash_verified") is True:
+        return ProvenanceState("verified", "the row says that the hash verified")
+    return ProvenanceState("unverified", "the row says that the hash did not verify")

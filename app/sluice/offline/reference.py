@@ -1,0 +1,283 @@
+"""What bundles and registry entries may say, as JSON Schemas and as pages for people. Pure.
+
+Everything comes from the models that loading uses: a field that they get is here with the next
+`sluice topics export`. Schemas hold each field by itself; what fields must hold together, loading checks.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+from typing import TYPE_CHECKING, Any, NamedTuple, get_args
+
+from pydantic.json_schema import GenerateJsonSchema
+
+from sluice.core.actions.stage import RememberingGate
+from sluice.core.actions.stages import BUNDLE_FORM, GATES
+from sluice.core.quality_bundle.quality_models import QualityBundleFile
+from sluice.core.registry.registry_entries import EntryFile, Kind
+from sluice.core.registry.registry_readers import KINDS
+from sluice_topics.asyncapi import GateShapes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pydantic import BaseModel
+
+    from sluice.core.actions.stage import Gate
+
+Json = dict[str, Any]
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+FOLDER = "reference"
+SPECS: dict[str, type[BaseModel]] = {kind: one.spec for kind, one in KINDS.items()}
+"""The `spec` of an entry by its kind."""
+_WRITTEN = "*Written by `sluice topics export` from the models that loading uses.*"
+_LOADED = (
+    "The schema checks each field by itself. This page also describes the rules that concern several fields; "
+    "they are checked when a file is signed, published and loaded, and by"
+)
+
+
+_GATES_HEAD = f"""# Gates of actions
+
+{_WRITTEN}
+
+A bundle's `stages` names the gates that run, in their order. Each gate that ran has an entry in the
+verdict's `gateResults`; the tables below list the fields of its `detail`. If a gate asked another service and
+got no answer in time, its `detail` holds `port`, `budget_ms` and `status` instead.
+[adding-a-gate.md](../adding-a-gate.md) describes how to add a gate.
+"""
+
+
+class Page(NamedTuple):
+    """`models` are described in their order, each with everything that it refers to."""
+
+    title: str
+    about: str
+    models: dict[str, type[BaseModel]]
+
+
+PAGES = {
+    "bundle": Page(
+        "Policy bundles",
+        "A policy bundle, as `sluice bundle sign` signs it. A source may also have `extends` and `include` "
+        "([policy.md](../policy.md)), which are resolved before signing. Schema: "
+        "[bundle.schema.json](bundle.schema.json). " + _LOADED + " `sluice bundle check FILE`.",
+        {"Bundle": BUNDLE_FORM.model},
+    ),
+    "quality_bundle": Page(
+        "Quality bundles",
+        "A quality bundle ([quality.md](../quality.md)). Schema: "
+        "[quality_bundle.schema.json](quality_bundle.schema.json). "
+        + _LOADED
+        + " `sluice bundle check FILE`.",
+        {"Quality bundle": QualityBundleFile},
+    ),
+    "registry": Page(
+        "Registry entries",
+        'A file is `{"entries": […]}`; each entry has a `kind`, and its `spec` is by kind. '
+        "`sluice registry new KIND ID OUT` writes one to start from. Schema: "
+        "[registry.schema.json](registry.schema.json). " + _LOADED + " `sluice registry check FILE`.",
+        {"Entry": EntryFile, **SPECS},
+    ),
+}
+
+
+class _WithDefaults(GenerateJsonSchema):
+    """Says also the defaults that are made anew for each record."""
+
+    def get_default_value(self, schema: Any) -> Any:
+        made = schema.get("default_factory")
+        if made is None or schema.get("default_factory_takes_data"):
+            return super().get_default_value(schema)
+        return made()
+
+
+def gate_shapes() -> dict[str, GateShapes]:
+    """What each gate writes into a verdict, by the gate's name, for the verdict's schema."""
+    return {gate.name: GateShapes(gate.detail, _memory_of(gate)) for gate in GATES}
+
+
+def _memory_of(gate: Gate) -> type[BaseModel] | None:
+    return gate.memory if isinstance(gate, RememberingGate) else None
+
+
+def reference_documents() -> dict[str, str]:
+    """Every generated file: its path below docs/ and its text."""
+    schemas = {
+        "bundle": _schema(BUNDLE_FORM.model),
+        "quality_bundle": _schema(QualityBundleFile),
+        "registry": registry_schema(),
+    }
+    files = {
+        f"{FOLDER}/{name}.schema.json": json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
+        for name, schema in schemas.items()
+    }
+    pages = {f"{FOLDER}/{name}.md": _page(page) for name, page in PAGES.items()}
+    return files | pages | {f"{FOLDER}/gates.md": _gates_page()}
+
+
+def registry_schema() -> Json:
+    """Of a whole file: each entry's spec by its kind."""
+    assert set(SPECS) == set(get_args(Kind))  # noqa: S101 - a kind without a spec here would pass unseen
+    frame = EntryFile.model_json_schema(by_alias=True, schema_generator=_WithDefaults)
+    definitions: Json = {}
+    for spec in SPECS.values():
+        schema = spec.model_json_schema(by_alias=True, schema_generator=_WithDefaults)
+        definitions |= schema.pop("$defs", {})
+        definitions[spec.__name__] = schema
+    by_kind = [
+        {
+            "if": {"properties": {"kind": {"const": kind}}, "required": ["kind"]},
+            "then": {"properties": {"spec": {"$ref": f"#/$defs/{spec.__name__}"}}},
+        }
+        for kind, spec in SPECS.items()
+    ]
+    return {
+        "$schema": DIALECT,
+        "title": "Registry file",
+        "type": "object",
+        "properties": {"entries": {"type": "array", "items": frame | {"allOf": by_kind}}},
+        "required": ["entries"],
+        "additionalProperties": False,
+        "$defs": definitions,
+    }
+
+
+def _schema(model: type[BaseModel]) -> Json:
+    return {"$schema": DIALECT, **model.model_json_schema(by_alias=True, schema_generator=_WithDefaults)}
+
+
+def _page(page: Page) -> str:
+    described: set[str] = set()
+    lines = [f"# {page.title}", "", _WRITTEN, "", page.about, ""]
+    for heading, model in page.models.items():
+        schema = model.model_json_schema(by_alias=True, schema_generator=_WithDefaults)
+        lines += _section(f"## {heading}", schema)
+        definitions = schema.get("$defs", {})
+        for name in _mentioned(schema, definitions):
+            if name not in described:
+                described.add(name)
+                lines += _section(f"### {name}", definitions[name])
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _gates_page() -> str:
+    lines = [_GATES_HEAD]
+    for gate in GATES:
+        lines += (f"## {gate.name}", "", *_prose(inspect.getdoc(gate) or ""))
+        what = "what an action does" if gate.judges_content else "who acts and who permits it"
+        place = f"`{gate.name}` ([bundle.md](bundle.md))" if gate.part is not None else "nothing of its own"
+        lines += (f"It judges {what}. What it reads from the bundle: {place}.", "")
+        for heading, model in (("Detail", gate.detail), ("Remembered", _memory_of(gate))):
+            if model is not None:
+                schema = model.model_json_schema(by_alias=True, schema_generator=_WithDefaults)
+                lines += _section(f"### {heading}", schema)
+                definitions = schema.get("$defs", {})
+                for name in _mentioned(schema, definitions):
+                    lines += _section(f"### {name}", definitions[name])
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _section(heading: str, schema: Json) -> Iterator[str]:
+    yield from (heading, "", *_prose(schema.get("description", "")))
+    properties = schema.get("properties", {})
+    if not properties:
+        yield from (_type(schema), "")
+        return
+    yield from ("| field | type | if left out |", "|---|---|---|")
+    required = set(schema.get("required", ()))
+    for name, one in properties.items():
+        about = f": {one['description']}" if "description" in one and "$ref" not in one else ""
+        default = "must be there" if name in required else _default(one)
+        yield f"| `{name}` | {_type(one)}{about} | {default} |"
+    yield ""
+
+
+def _prose(text: str) -> Iterator[str]:
+    """A docstring's paragraphs, each on one line."""
+    for paragraph in text.split("\n\n"):
+        if paragraph.strip():
+            yield from (" ".join(paragraph.split()), "")
+
+
+def _default(field: Json) -> str:
+    """A long default is a table of its own; the schema has it."""
+    text = json.dumps(field.get("default"), ensure_ascii=False)
+    return f"`{text}`" if len(text) <= _LONGEST_DEFAULT else "as in the schema"
+
+
+def _mentioned(schema: Json, definitions: Json) -> list[str]:
+    """The definitions that a schema needs, in the order in which a reader meets them."""
+    found: list[str] = []
+
+    def walk(node: Any) -> None:
+        if isinstance(node, dict):
+            name = str(node.get("$ref", "")).rpartition("/")[2]
+            if name and name not in found:
+                found.append(name)
+                walk(definitions[name])
+            for key, value in node.items():
+                if key != "$defs":
+                    walk(value)
+        elif isinstance(node, list):
+            for one in node:
+                walk(one)
+
+    walk(schema)
+    return found
+
+
+def _type(schema: Json) -> str:
+    if "$ref" in schema:
+        name = schema["$ref"].rpartition("/")[2]
+        return f"[{name}](#{name.lower()})"
+    if "anyOf" in schema:
+        return " or ".join(_type(one) for one in schema["anyOf"])
+    if "allOf" in schema and len(schema["allOf"]) == 1:
+        return _type(schema["allOf"][0])
+    if "const" in schema or "enum" in schema:
+        values = schema.get("enum", [schema.get("const")])
+        return " or ".join(f"`{json.dumps(one)}`" for one in values)
+    return _plain_type(schema)
+
+
+def _plain_type(schema: Json) -> str:
+    kind, bounds = schema.get("type", "anything"), _bounds(schema)
+    if kind == "array":
+        return f"list{bounds} of {_type(schema.get('items', {}))}"
+    if kind == "object":
+        by_pattern: Json = schema.get("patternProperties", {})
+        members = schema.get("additionalProperties") or next(iter(by_pattern.values()), None)
+        return f"object{bounds}" + (f" of {_type(members)} by name" if isinstance(members, dict) else "")
+    return f"{kind}{bounds}"
+
+
+def _bounds(schema: Json) -> str:
+    said = [
+        described
+        for low, high, unit in _RANGES
+        if (described := _range(schema.get(low), schema.get(high), unit))
+    ]
+    said += [f"{word} {schema[key]}" for key, word in _OPEN.items() if key in schema]
+    if "pattern" in schema:
+        said.append(f"`{schema['pattern']}`".replace("|", "\\|"))
+    return f" ({', '.join(said)})" if said else ""
+
+
+def _range(low: float | None, high: float | None, unit: str) -> str:
+    if low is None and high is None:
+        return ""
+    if high is None:
+        return f"at least {low}{unit}"
+    return f"at most {high}{unit}" if low is None else f"{low} to {high}{unit}"
+
+
+_LONGEST_DEFAULT = 100
+_RANGES = (
+    ("minimum", "maximum", ""),
+    ("minLength", "maxLength", " characters"),
+    ("minItems", "maxItems", ""),
+    ("minProperties", "maxProperties", ""),
+)
+_OPEN = {"exclusiveMinimum": "above", "exclusiveMaximum": "below"}

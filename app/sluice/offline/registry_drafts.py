@@ -1,0 +1,189 @@
+"""Drafts of registry entries for tools, for a person to look at and to sign.
+
+They rest on what an MCP server says of its tools (the annotations of `tools/list`), on the words of their
+names, and on what the ledger has seen of their calls. An annotation is a hint of a server that nobody has to
+trust: where the name says that a tool changes something, "read-only" does not count. A description is not
+read: whoever writes it could ask for a tier.
+
+A tool whose entry names a tier is left alone: a person has decided about it.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from sluice.core.foundation.name_words import words_of
+from sluice.core.foundation.strict import StrictModel
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from pathlib import Path
+
+    from sluice.core.policy.bundles import Bundle
+    from sluice.core.registry.registry import Registry
+    from sluice.core.registry.registry_entries import Tool
+
+UNREGISTERED = "unregistered_tool: "
+_TOOL = "tool/"
+_READS = ("DATABASE_READ", "FILE_READ")
+_PROGRAM, _ELSEWHERE = "CODE_EXECUTION", "API_CALL"
+_ADDS = frozenset({*_READS, _ELSEWHERE, "DATABASE_WRITE", "FILE_WRITE", "OTHER"})
+"""Types of tools whose server's word that they destroy nothing is enough for a draft of T2."""
+_OF_CONTENT = frozenset({"fast_reject", "rules"})
+
+
+class ToolWords(StrictModel):
+    """config/tool_words.toml."""
+
+    reads: list[str]
+    changes: list[str]
+    least_calls: int
+
+
+def load_tool_words(path: Path) -> ToolWords:
+    """The words in a file. Raises OSError, TOMLDecodeError and ValidationError."""
+    return ToolWords.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
+
+
+@dataclass(slots=True)
+class SeenCalls:
+    """What verdicts say of one tool: how many, and how many of them were denied or escalated for content."""
+
+    calls: int = 0
+    verdicts: Counter[str] = field(default_factory=Counter)
+    objected: int = 0
+
+
+class SeenTools:
+    """The tools of the ledger's verdicts, by name."""
+
+    def __init__(self) -> None:
+        self.tools: dict[str, SeenCalls] = {}
+
+    def take(self, verdict: Mapping[str, Any]) -> None:
+        """One verdict by wire names; a duplicate is no call of its own."""
+        name = _tool_of(verdict)
+        if name is None or verdict.get("duplicate_of"):
+            return
+        seen = self.tools.setdefault(name, SeenCalls())
+        seen.calls += 1
+        seen.verdicts[verdict["verdict"]] += 1
+        seen.objected += any(
+            not one["passed"] and one["gate"] in _OF_CONTENT for one in verdict["gateResults"]
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ToolDraft:
+    """An entry by its fields, and why it says what it says."""
+
+    entry: dict[str, Any]
+    why: str
+
+
+def make_drafts(
+    bundle: Bundle,
+    registry: Registry,
+    words: ToolWords,
+    seen: Mapping[str, SeenCalls],
+    annotations: Mapping[str, Mapping[str, Any]],
+) -> list[ToolDraft]:
+    """The drafts, by the tools' names, for those that are seen or listed and have no tier of their own.
+
+    `annotations`: of `tools/list`, by the tool's name in the registry; empty for a tool without any. A
+    registered tool for which nothing speaks gets none.
+    """
+    found = []
+    for name in sorted({*seen, *annotations}):
+        known = registry.tools.get(name)
+        if known is None or known.tier is None:
+            told = _Told(name, known, seen.get(name, SeenCalls()), annotations.get(name, {}))
+            draft = _draft(told, bundle, words)
+            found += [] if draft is None else [draft]
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    name: str
+    known: Tool | None
+    seen: SeenCalls
+    hints: Mapping[str, Any]
+
+    def hint(self, name: str) -> bool | None:
+        """True, False, or None where the server does not say it."""
+        value = self.hints.get(name)
+        return value if isinstance(value, bool) else None
+
+
+def _draft(told: _Told, bundle: Bundle, words: ToolWords) -> ToolDraft | None:
+    """The first rule that says something counts; the stricter ones come first."""
+    named = words_of(told.name)
+    changes = next((word for word in named if word in words.changes), None)
+    reads = next((word for word in named if word in words.reads), None) if changes is None else None
+    kind = (told.known and told.known.action_type) or bundle.classified(told.name)
+    read_only = told.hint("readOnlyHint") is True
+    if read_only and changes is not None:
+        why = f"the server calls it read-only, and its name says {changes}: look at it"
+        return _entry(told, why, tier="T3")
+    if told.hint("destructiveHint") is True and not read_only:
+        return _entry(told, "the server says that it destroys", tier="T3", reversible=False)
+    if read_only or reads is not None:
+        why = "the server calls it read-only" if read_only else f"its name says {reads}"
+        return _entry(told, why, tier="T1", action_type=_read_type(told, kind), reversible=True)
+    return _draft_change(told, kind, bundle, words)
+
+
+def _draft_change(told: _Told, kind: str, bundle: Bundle, words: ToolWords) -> ToolDraft | None:
+    if kind == _PROGRAM and told.seen.calls >= words.least_calls:
+        why = f"it runs programs, and Gate 1 reads each: it stopped {told.seen.objected} of {told.seen.calls}"
+        return _entry(told, why, tier="T2", action_type=kind)
+    if told.hint("destructiveHint") is False and kind in _ADDS:
+        return _entry(told, "the server says that it destroys nothing", tier="T2", action_type=kind)
+    if told.known is None:
+        policy = bundle.action_types[kind]
+        return _entry(told, "nothing speaks for less", tier=policy.tier.unknown, action_type=kind)
+    return None
+
+
+def _read_type(told: _Told, kind: str) -> str:
+    """A call of a service elsewhere stays one: its parameters leave the house."""
+    if kind == _ELSEWHERE or told.hint("openWorldHint") is True:
+        return _ELSEWHERE
+    return kind if kind in _READS else _READS[0]
+
+
+def _entry(told: _Told, why: str, **spec: Any) -> ToolDraft:
+    known = told.known
+    revision = 1 if known is None else int(known.key.rpartition("@")[2]) + 1
+    kept = {} if known is None else {"action_type": known.action_type, "reversible": known.reversible}
+    trusts = known is not None and known.trusts_row_claims
+    whole = {"action_type": None, "reversible": None, **kept, **spec, "trusts_row_claims": trusts}
+    if told.hint("openWorldHint") is True or (known is not None and known.returns_untrusted):
+        whole["returns_untrusted"] = True
+    calls = told.seen.calls
+    counted = ", ".join(f"{count} {verdict}" for verdict, count in sorted(told.seen.verdicts.items()))
+    seen = f"; seen {calls}: {counted}" if calls else ""
+    return ToolDraft({"kind": "tool", "id": told.name, "revision": revision, "spec": whole}, f"{why}{seen}")
+
+
+def _tool_of(verdict: Mapping[str, Any]) -> str | None:
+    for key in verdict["registry_hashes"]:
+        if key.startswith(_TOOL):
+            return str(key.removeprefix(_TOOL).rpartition("@")[0])
+    return next((one.removeprefix(UNREGISTERED) for one in _reasons(verdict) if _is_unregistered(one)), None)
+
+
+def _is_unregistered(reason: str) -> bool:
+    return reason.startswith(UNREGISTERED)
+
+
+def _reasons(verdict: Mapping[str, Any]) -> Iterable[str]:
+    """All that gates had against it."""
+    for one in verdict["gateResults"]:
+        if not one["passed"]:
+            yield one["failureReason"] or ""
+            yield from (one["detail"] or {}).get("reasons") or ()

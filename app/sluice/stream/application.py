@@ -1,0 +1,205 @@
+"""The Faust app of the worker: its agents, its table, and the hooks through which the engine writes."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import faust
+from aiokafka.errors import KafkaError
+from faust.types import TP
+
+from sluice.stream.consumer import BatchConsumer
+from sluice.stream.engine.engine import Recovered, StateBehind
+from sluice.stream.engine.sessions import SessionTable
+from sluice.stream.process import Explained, service_log
+from sluice.stream.recovery import FencedTableManager
+from sluice_topics.catalog import REVIEWS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from sluice.stream.engine.engine import Engine
+    from sluice.stream.process import StopBound
+
+
+log = logging.getLogger(__name__)
+
+NEVER_S = 1_000_000
+"""A standby without partitions does not poll; aiokafka would make it leave the group for good."""
+
+
+@dataclass(frozen=True, slots=True)
+class ApplicationSettings:
+    """The settings of Faust. Times in seconds; `input_names`: base name by name on the broker."""
+
+    app_id: str
+    bootstrap_servers: str
+    partitions: int
+    input_names: Mapping[str, str]
+    session_timeout_s: float
+    heartbeat_interval_s: float
+    rebalance_timeout_s: float
+    request_timeout_s: float
+    max_poll_records: int
+
+
+class SluiceApp(faust.App):  # type: ignore[misc]
+    """A Faust app whose partitions are written by the engine."""
+
+    logger = service_log
+
+    engine: Engine
+    sessions: Any
+    input_names: Mapping[str, str]
+    fail: Callable[[BaseException], None]
+    on_ready: Callable[[list[int]], None]
+    stop_bound: StopBound
+
+    def _new_transport(self) -> Any:
+        transport = super()._new_transport()
+        transport.Consumer = BatchConsumer
+        return transport
+
+    def _create_directories(self) -> None:
+        """Does nothing: the worker keeps nothing on disk."""
+
+    async def on_stop(self) -> None:
+        """Stop: end Faust's fetching, then close the partitions, then the connections."""
+        if not self._crashed.is_set():
+            log.info("asked to stop: commits what is decided and closes partitions %s", self.engine.numbers)
+        self.stop_bound.asked()
+        await super().on_stop()
+
+    async def fence_partitions(self, assigned: set[Any]) -> None:
+        """First step of an assignment."""
+        self.on_ready([])
+        try:
+            await self.engine.assign(tp.partition for tp in assigned if tp.topic in self.input_names)
+        except Exception as fault:  # noqa: BLE001 - an I/O fault of any kind stops the worker
+            self.fail(fault)
+
+    async def open_partitions(self, generation: int) -> None:
+        """Last step of an assignment, with the table recovered and the flow still stopped."""
+        if generation != self.consumer_generation_id:
+            return
+        inputs = [tp for tp in self.consumer.assignment() if tp.topic in self.input_names]
+        ends = self._by_number(await self.consumer.highwaters(*inputs))
+        committed = self._by_number(await self.consumer.seek_to_committed())
+        try:
+            recovered = Recovered(
+                self.sessions.data, ends, committed, self._reviews_end, self.consumer.tell_group
+            )
+            await self.engine.open(generation, recovered)
+        except StateBehind as behind:
+            self.fail(behind)
+        self.on_ready(self.engine.numbers)
+
+    def _reviews_end(self, number: int) -> int | None:
+        real = next(real for real, base in self.input_names.items() if base == REVIEWS)
+        end: int | None = self.consumer.known_end(TP(real, number))
+        return end
+
+    def _by_number(self, offsets: Mapping[Any, int | None]) -> dict[int, dict[str, int]]:
+        """Offsets of input topics by partition number and base name; those of other topics are left out."""
+        found: dict[int, dict[str, int]] = defaultdict(dict)
+        for tp, offset in offsets.items():
+            if tp.topic in self.input_names:
+                found[tp.partition][self.input_names[tp.topic]] = offset or 0
+        return found
+
+    def written_offsets(self) -> list[tuple[TP, int]]:
+        """Per changelog partition, the last offset that this worker wrote itself."""
+        name = self.sessions.changelog_topic.get_topic_name()
+        return [(TP(name, number), offset) for number, offset in self.engine.changelog_offsets().items()]
+
+    async def close_partitions(self) -> None:
+        """At revocation and at shutdown: commit staged decisions, drop the rest.
+
+        It does not do this after a crash of one of Faust's services: then a partition must not be marked
+        closed.
+        """
+        self.on_ready([])
+        if self._crashed.is_set():
+            self.fail(Explained(f"a service of Faust's crashed: {self._crash_reason!r}"))
+        try:
+            await self.engine.drain()
+        except Exception as fault:  # noqa: BLE001 - likewise
+            self.fail(fault)
+
+
+class PromptWorker(faust.Worker):  # type: ignore[misc]
+    """Ends when its services have ended."""
+
+    async def _sentinel_task(self) -> None:
+        """Give the transports one turn to close; mode sleeps for a second here, with nothing left to do."""
+        await asyncio.sleep(0)
+
+
+def build_application(
+    settings: ApplicationSettings,
+    engine: Engine,
+    fail: Callable[[BaseException], None],
+    on_ready: Callable[[list[int]], None],
+    stop_bound: StopBound,
+) -> SluiceApp:
+    """Declare the app: one agent per input topic, one table. Connects to nothing."""
+    app = SluiceApp(
+        settings.app_id,
+        broker=[f"kafka://{server.strip()}" for server in settings.bootstrap_servers.split(",")],
+        store="memory://",
+        Table=SessionTable,
+        Worker=PromptWorker,
+        TableManager=FencedTableManager,
+        topic_partitions=settings.partitions,
+        topic_allow_declare=False,
+        topic_disable_leader=True,
+        table_standby_replicas=0,
+        web_enabled=False,
+        broker_session_timeout=settings.session_timeout_s,
+        broker_heartbeat_interval=settings.heartbeat_interval_s,
+        broker_rebalance_timeout=settings.rebalance_timeout_s,
+        broker_request_timeout=settings.request_timeout_s,
+        broker_max_poll_records=settings.max_poll_records,
+        broker_check_crcs=False,
+        broker_max_poll_interval=NEVER_S,
+        consumer_auto_offset_reset="earliest",
+        worker_redirect_stdouts=False,
+        stream_wait_empty=False,
+    )
+    app.engine, app.input_names, app.fail, app.on_ready = engine, settings.input_names, fail, on_ready
+    app.stop_bound = stop_bound
+    app.sessions = app.Table("sessions", key_type=bytes, value_type=bytes, partitions=settings.partitions)
+    for name in settings.input_names:
+        _declare_agent(app, name, fail)
+    app.on_partitions_revoked.connect(_on_revoked, weak=False)
+    app.on_before_shutdown.connect(_on_shutdown, weak=False)
+    return app
+
+
+def _declare_agent(app: SluiceApp, name: str, fail: Callable[[BaseException], None]) -> None:
+    topic = app.topic(name, key_type=bytes, value_type=bytes, acks=False)
+
+    async def decide(stream: Any) -> None:
+        stream.enable_acks = False
+        async for event in stream.events():
+            fail(Explained(f"{event.message.tp} came by the stream; batches go to the engine below it"))
+
+    app.agent(topic, name=f"decide:{name}")(decide)
+
+
+async def _on_revoked(app: SluiceApp, revoked: set[Any], **_: Any) -> None:
+    del revoked
+    await app.close_partitions()
+
+
+async def _on_shutdown(app: SluiceApp, **_: Any) -> None:
+    await app.close_partitions()
+    app.stop_bound.closed()
+    try:
+        await app.engine.close()
+    except KafkaError as away:
+        log.warning("a connection could not be closed in good order: %s", away)

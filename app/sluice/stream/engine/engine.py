@@ -1,0 +1,290 @@
+"""The stream engine: which partitions this worker writes, and how inputs reach them.
+
+Life of an assignment: `assign` fences each number with its transactional producer, Faust recovers the table,
+`open` takes up the partitions' records, `deliver` feeds inputs, `drain` commits what is staged and closes.
+Any fault of the broker or of a port calls `fail`, which ends the process: the next start resumes from what
+has committed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from sluice.stream.engine.owned import Owned
+from sluice.stream.engine.partition import CONTROL_PARTITION, Partition, Surroundings
+from sluice.stream.engine.writer import Linger
+from sluice.stream.process import Explained, start_task
+
+if TYPE_CHECKING:
+    from aiokafka import TopicPartition
+
+    from sluice.core.decide.decision_point import DecisionPoint
+    from sluice.core.foundation.arrival import Arrival
+    from sluice.core.trust.refused import Refused
+    from sluice.stream.engine.engine_settings import EngineSettings
+    from sluice.stream.engine.evaluation import Ports
+    from sluice.stream.engine.owned import ReadPosition
+    from sluice.stream.engine.sessions import PartitionedStore
+    from sluice.stream.engine.transaction import Transactor
+    from sluice.stream.feeds.policy_feed import PolicyFeed
+    from sluice.stream.feeds.shared_feeds import ProvenanceFeed, SourceFeed, ThreadRunner
+
+log = logging.getLogger(__name__)
+
+NewTransactor = Callable[[int], "Transactor"]
+TellGroup = Callable[[Mapping["TopicPartition", int]], Coroutine[None, None, None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Recovered:
+    """The state found on the broker, and by partition number and input topic (base name) the end offset and
+    the group's committed offset. `reviews_end` returns the last known end of a number's reviews;
+    `tell_group` commits the group's offsets; during a rebalance it does nothing."""
+
+    store: PartitionedStore
+    ends: Mapping[int, Mapping[str, int]]
+    committed: Mapping[int, Mapping[str, int]]
+    reviews_end: Callable[[int], int | None]
+    tell_group: TellGroup
+
+
+@dataclass(frozen=True, slots=True)
+class Feeds:
+    """State that all decisions use besides their partition's state, kept up to date from the broker.
+
+    `resolver` resolves references in the background; without it only other workers' records count.
+    """
+
+    policy: PolicyFeed
+    sources: SourceFeed
+    provenance: ProvenanceFeed
+    resolver: ThreadRunner | None = None
+
+
+class StateBehind(Explained):
+    """The recovered state is older than the group's committed offsets: a changelog was lost or cut."""
+
+
+class Clock(Protocol):
+    """The source of the shell's times."""
+
+    def wall_ms(self) -> int:
+        """Milliseconds since the epoch, UTC."""
+
+    def monotonic_s(self) -> float:
+        """Seconds of a clock that only runs forward."""
+
+    def cpu_s(self) -> float:
+        """CPU seconds of this process."""
+
+
+class Engine:
+    """The partitions that this worker owns now."""
+
+    def __init__(
+        self,
+        feeds: Feeds,
+        ports: Ports,
+        settings: EngineSettings,
+        new_transactor: NewTransactor,
+        clock: Clock,
+        fail: Callable[[BaseException], None],
+    ) -> None:
+        self.settings = settings
+        self._around = Surroundings(
+            feeds.policy.first,
+            ports,
+            settings,
+            feeds.sources.histories,
+            feeds.provenance.recorded,
+            clock.wall_ms,
+        )
+        self._feeds = feeds
+        self._refused: Sequence[Refused] = ()
+        self._new_transactor = new_transactor
+        self._clock = clock
+        self._fail = fail
+        self._linger = Linger(settings.linger_low_s, settings.linger_high_s)
+        self._alone = asyncio.Lock()
+        self._draining = asyncio.Lock()
+        self._fenced: dict[int, Transactor] = {}
+        self._owned: dict[int, Owned] = {}
+        self._generation: int | None = None
+        self._tasks: list[asyncio.Task[None]] = []
+        self._written: dict[int, int] = {}
+        self._reviews_end: Callable[[int], int | None] = lambda _: None
+
+    @property
+    def numbers(self) -> list[int]:
+        """The partition numbers that are open here."""
+        return sorted(self._owned)
+
+    async def assign(self, numbers: Iterable[int]) -> None:
+        """Fence these numbers before any state is read: from here on no other worker can commit to them.
+
+        The first time it makes the ports ready before the fence: this does not need the fence, and meanwhile
+        a former owner may commit what it has staged. The wait for a slow port is short. It reads the policy
+        to its end after the fence: until then a former owner may decide under a newer policy, and afterwards
+        no decision may use an older one.
+        """
+        await self.drain()
+        await self._around.ports.start(self.settings.port_patience_s)
+        wanted = sorted(set(numbers))
+        started = self._clock.monotonic_s()
+        self._fenced = {number: self._new_transactor(number) for number in wanted}
+        await asyncio.gather(*(transactor.start() for transactor in self._fenced.values()))
+        log.info("fenced %d partitions in %.0f ms", len(wanted), 1e3 * (self._clock.monotonic_s() - started))
+        feeds = self._feeds
+        await asyncio.gather(
+            feeds.policy.catch_up(self.use), feeds.sources.catch_up(), feeds.provenance.catch_up()
+        )
+
+    async def open(self, generation: int, recovered: Recovered) -> None:
+        """Take over the recovered partitions and mark them open, durably, before an input is read.
+
+        Raises StateBehind.
+        """
+        fenced, self._fenced = self._fenced, {}
+        for number, transactor in fenced.items():
+            partition = Partition(
+                number,
+                self._around,
+                recovered.store.partition(number),
+                recovered.ends.get(number, {}),
+                self._fail,
+            )
+            _refuse_if_behind(partition, recovered.committed.get(number, {}))
+            self._owned[number] = Owned(
+                partition, transactor, self.settings, self._linger, self._fail, self._alone
+            )
+        await asyncio.gather(*(owned.open() for owned in self._owned.values()))
+        self._note_refused()
+        self._reviews_end = recovered.reviews_end
+        self._generation = generation
+        self._tasks = [start_task(run, self._fail) for run in self._loops(recovered)]
+        if self._feeds.resolver is not None:
+            self._feeds.resolver.start()
+        log.info("open: partitions %s", self.numbers)
+
+    def _loops(self, recovered: Recovered) -> Iterable[Coroutine[None, None, None]]:
+        """The loops that run while partitions are open."""
+        yield self._observe()
+        yield self._timers()
+        yield self._tell(recovered.tell_group)
+        yield self._feeds.policy.follow(self.use)
+        yield self._feeds.sources.follow()
+        yield self._feeds.provenance.follow()
+
+    def use(self, point: DecisionPoint, refused: Sequence[Refused]) -> None:
+        """Decide with this point from here on; decisions that have begun keep their point.
+
+        `refused`: every control record that does not count, for the ledger.
+        """
+        self._around.point = point
+        self._refused = refused
+        self._note_refused()
+
+    def _note_refused(self) -> None:
+        keeper = self._owned.get(CONTROL_PARTITION)
+        if keeper is not None:
+            keeper.note(self._refused)
+
+    def wanted(self, numbers: Iterable[int]) -> set[int]:
+        """The numbers that can take more inputs now."""
+        return {n for n in numbers if (owned := self._owned.get(n)) is not None and owned.has_room()}
+
+    async def deliver(self, generation: int, arrivals: Iterable[Sequence[Arrival]]) -> None:
+        """Feed fetched inputs, one sequence per topic-partition in offset order; ignore those of a past
+        generation.
+
+        It yields to the loop every few milliseconds, so that commits go on. Raises OffsetGap.
+        """
+        pause_at = self._clock.monotonic_s() + self.settings.slice_s
+        for batch in arrivals:
+            for start in range(0, len(batch), self.settings.chunk):
+                if generation != self._generation:
+                    return
+                chunk = batch[start : start + self.settings.chunk]
+                self._owned[chunk[0].partition].offer(chunk)
+                if self._clock.monotonic_s() >= pause_at:
+                    await asyncio.sleep(0)
+                    pause_at = self._clock.monotonic_s() + self.settings.slice_s
+
+    def note_read(self, generation: int, read: ReadPosition) -> None:
+        """Note that everything up to these positions has been delivered; ignore a past generation."""
+        if generation == self._generation:
+            for owned in self._owned.values():
+                owned.note_read(read)
+
+    async def drain(self) -> None:
+        """Stop intake, drop waiting inputs (they changed nothing), commit staged decisions, close the
+        records.
+
+        A stop during a revocation has nothing left to close, but still waits until the revocation is done.
+        """
+        self._generation = None
+        for task in self._tasks:
+            task.cancel()
+        self._tasks = []
+        owned, self._owned = self._owned, {}
+        fenced, self._fenced = self._fenced, {}
+        async with asyncio.timeout(self.settings.close_timeout_s), self._draining:
+            await asyncio.gather(*(one.close() for one in owned.values()))
+            self._written |= {n: o for n, one in owned.items() if (o := one.changelog_offset) is not None}
+            await asyncio.gather(*(transactor.stop() for transactor in fenced.values()))
+
+    async def close(self) -> None:
+        """Close every connection except the transactors', which `drain` has stopped. The worker ends."""
+        feeds = self._feeds
+        if feeds.resolver is not None:
+            await feeds.resolver.close()
+        await asyncio.gather(
+            feeds.policy.close(), feeds.sources.close(), feeds.provenance.close(), self._around.ports.close()
+        )
+
+    def changelog_offsets(self) -> dict[int, int]:
+        """By number, the last changelog offset that this worker wrote: memory has everything up to it."""
+        return dict(self._written)
+
+    async def _observe(self) -> None:
+        while True:
+            self._linger.observe(self._clock.cpu_s(), self._clock.monotonic_s())
+            await asyncio.sleep(0.1)
+
+    async def _tell(self, tell: TellGroup) -> None:
+        """Tell the group how far the partitions are, from time to time, for lag monitors.
+
+        Only the partitions' records count. So this is not part of their transactions, and it never tells more
+        than has committed.
+        """
+        told: dict[TopicPartition, int] = {}
+        while True:
+            await asyncio.sleep(self.settings.offsets_interval_s)
+            offsets = {tp: at for owned in self._owned.values() for tp, at in owned.group_offsets().items()}
+            moved = {tp: at for tp, at in offsets.items() if told.get(tp) != at}
+            if moved:
+                await tell(moved)
+                told = offsets
+
+    async def _timers(self) -> None:
+        while True:
+            await asyncio.sleep(self.settings.timer_interval_s)
+            for number, owned in list(self._owned.items()):
+                owned.tick(self._clock.wall_ms(), self._reviews_end(number))
+                await asyncio.sleep(0)
+
+
+def _refuse_if_behind(partition: Partition, committed: Mapping[str, int]) -> None:
+    """Raise StateBehind if state is behind the offsets. Both commit together, so offsets are never ahead of
+    state."""
+    for topic, offset in committed.items():
+        if offset > partition.positions()[topic]:
+            position = partition.positions()[topic]
+            raise StateBehind(
+                f"partition {partition.number}, {topic}: the group committed offset {offset}, the changelog "
+                f"ends at {position}; restore the changelog topic before deciding anything"
+            )

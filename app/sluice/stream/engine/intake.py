@@ -1,0 +1,110 @@
+"""The decided offsets of one input topic-partition: all below `next` except the pending ones."""
+
+from __future__ import annotations
+
+from sluice.stream.process import Explained
+
+
+class OffsetGap(Explained):
+    """The broker's offsets are contiguous here, but one did not arrive: an input would be lost."""
+
+
+class Intake:
+    """Offsets of one topic in one partition. Pure; a new owner resumes from `next` and `pending`.
+
+    `pending` has the offsets below `next` that are not decided yet, ascending: at takeover those that the
+    previous owner left undecided, afterwards those that wait for a slow answer.
+    """
+
+    __slots__ = ("_owed", "_seen", "gaps", "halt_on_gap", "next", "pending", "topic")
+
+    def __init__(
+        self, topic: str, next_offset: int = 0, pending: tuple[int, ...] = (), *, halt_on_gap: bool = False
+    ) -> None:
+        self.topic = topic
+        self.next = next_offset
+        self.pending: dict[int, None] = dict.fromkeys(pending)
+        self._owed = set(pending)
+        self._seen: int | None = None
+        self.halt_on_gap = halt_on_gap
+        self.gaps = 0
+
+    @property
+    def resume_at(self) -> int:
+        """The offset to commit for the group: the first that is not done."""
+        return next(iter(self.pending)) if self.pending else self.next
+
+    def passed(self, read: int | None) -> int:
+        """The offset below which nothing is left to decide. `read`: the position up to which the consumer
+        has read and delivered, None if unknown; offsets that it did not deliver were markers, rolled back or
+        deleted."""
+        return self.resume_at if read is None or self.deciding else max(self.resume_at, read)
+
+    @property
+    def deciding(self) -> bool:
+        """Whether a delivered input is not decided yet; it will be, however long that takes."""
+        return len(self.pending) > len(self._owed)
+
+    def admit(self, offset: int) -> bool:
+        """Whether this delivered offset must be decided now; False if it is already decided.
+
+        Raises OffsetGap if an offset was skipped and `halt_on_gap` is set (no producer leaves gaps).
+        """
+        expected = self.resume_at if self._seen is None else self._seen + 1
+        if offset > expected:
+            self._gap(expected, offset)
+        if self._seen is None or offset > self._seen:
+            self._seen = offset
+        if offset < self.next:
+            if offset not in self._owed:
+                return False
+            self._owed.discard(offset)
+            return True
+        self.next = offset + 1
+        self.pending[offset] = None
+        return True
+
+    def done(self, offset: int) -> None:
+        """Note that the decision on this offset is staged; it commits together with the position."""
+        del self.pending[offset]
+
+    def _gap(self, expected: int, offset: int) -> None:
+        if self.halt_on_gap:
+            raise OffsetGap(f"{self.topic}: expected offset {expected}, got {offset}")
+        self.gaps += 1
+        for lost in [o for o in self._owed if expected <= o < offset]:
+            self._owed.discard(lost)
+            self.pending.pop(lost, None)
+
+
+class Backlog:
+    """Decides how far everything that arrived is decided; asked repeatedly while something is due. A topic's
+    end may be after commit markers or records that were rolled back or deleted, which are never delivered:
+    if nothing moves for `patience_ms`, it waits no longer."""
+
+    def __init__(self, patience_ms: int) -> None:
+        """The patience must be longer than a fetch takes."""
+        self._patience_ms = patience_ms
+        self._end: int | None = None
+        self._as_of_ms = 0
+        self._position = -1
+        self._since_ms = 0
+        self._unreachable = 0
+
+    def decided_until(self, position: int, end: int, now_ms: int, *, deciding: bool = False) -> int | None:
+        """The time up to which everything that arrived is decided, None while something is not.
+
+        `position`: the first undecided offset; `end`: the topic's end as known at `now_ms`;
+        `deciding`: a delivered input is undecided, so the patience does not run.
+        """
+        if self._end is None:
+            self._end, self._as_of_ms = end, now_ms
+            self._position, self._since_ms = position, now_ms
+        if self._end > max(position, self._unreachable):
+            if deciding or position != self._position:
+                self._position, self._since_ms = position, now_ms
+            if now_ms - self._since_ms < self._patience_ms:
+                return None
+            self._unreachable = self._end
+        self._end = None
+        return self._as_of_ms

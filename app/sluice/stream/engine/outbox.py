@@ -1,0 +1,158 @@
+"""Staged records of one partition, which are numbered and chained together when their batch is taken.
+
+The order of staging is the order of the chain. A record that could not be linked would stop the worker. But
+everything that an input can put into a ledger record was canonicalised before, for the decision's rerun hash,
+and what it can put into released content is bounded (sluice/core/memory/admitted.py) and written unchanged.
+
+With each batch goes the partition's own record: what belongs to no session, in the sessions' changelog under
+a reserved key.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+import orjson
+from aiokafka.partitioner import murmur2
+
+from sluice.core.foundation.canonical import canonical
+from sluice.core.foundation.chain import GENESIS
+from sluice.core.reports.memory_recount import LiveCounts
+from sluice.stream.engine.crash_guard import Marker
+from sluice_topics.catalog import BY_NAME
+from sluice_topics.headers import Headers, output_headers
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterable, Iterable, Mapping
+
+    from sluice.core.foundation.chain import Chain, OutRecord
+
+
+def home_of(key: bytes, partitions: int) -> int:
+    """The partition of a message key, 0 to `partitions` - 1, by the rule of Kafka's Java client."""
+    return int(murmur2(key) & 0x7FFFFFFF) % partitions
+
+
+_LEDGER = frozenset(name for name, topic in BY_NAME.items() if topic.ledger)
+_INTERNAL = frozenset(name for name, topic in BY_NAME.items() if topic.direction == "internal")
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """A record ready to be produced; `topic` is its base name, `partition` None the writer's own."""
+
+    topic: str
+    key: bytes
+    value: bytes
+    headers: Headers
+    partition: int | None = None
+
+
+class Outbox:
+    """`source` is the CloudEvents source of all records of this worker; `partitions` is the number of each
+    topic's."""
+
+    def __init__(self, chain: Chain, source: str, partitions: int) -> None:
+        self._chain = chain
+        self._source = source
+        self._partitions = partitions
+        self._staged: list[tuple[OutRecord, str | None]] = []
+
+    def add(self, records: Iterable[OutRecord], traceparent: str | None) -> None:
+        """Stage the records of one decision; `traceparent` is the input's."""
+        for record in records:
+            self._staged.append((record, traceparent))
+
+    def topics(self) -> set[str]:
+        """The topics of what is staged, without those whose key chooses the partition."""
+        return {record.topic for record, _ in self._staged} - _INTERNAL
+
+    def take(self) -> list[Output]:
+        """Link what is staged. Raises CanonicalError."""
+        staged, self._staged = self._staged, []
+        values = [self._value(record) for record, _ in staged]
+        return [
+            self._output(record, value, traceparent)
+            for (record, traceparent), value in zip(staged, values, strict=True)
+        ]
+
+    def _value(self, record: OutRecord) -> bytes:
+        if record.topic in _LEDGER:
+            return self._chain.link(record.body, ordered=record.ordered, alike=record.alike)
+        return canonical(record.body, finite=True)
+
+    def _output(self, record: OutRecord, value: bytes, traceparent: str | None) -> Output:
+        key = record.subject.encode()
+        if record.topic in _INTERNAL:
+            return Output(record.topic, key, value, [], home_of(key, self._partitions))
+        headers = output_headers(record.body, record.kind, self._source, traceparent)
+        return Output(record.topic, key, value, headers)
+
+
+RESERVED_KEY = b"p:"
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionRecord:
+    """Ledger head, positions and crash marker; written in every transaction of the partition.
+
+    `positions`: per topic (base name) the next offset and the offsets below it that are not decided.
+    `controls`: per control topic the offset below which the ledger has every refusal of a record.
+    """
+
+    sequence: int = 0
+    head: str = GENESIS
+    positions: Mapping[str, tuple[int, tuple[int, ...]]] = field(default_factory=dict)
+    marker: Marker = field(default_factory=Marker)
+    controls: Mapping[str, int] = field(default_factory=dict)
+
+    def encode(self) -> bytes:
+        return orjson.dumps(
+            {
+                "sequence": self.sequence,
+                "head": self.head,
+                "positions": self.positions,
+                "marker": self.marker.as_json(),
+                "controls": self.controls,
+            }
+        )
+
+    @classmethod
+    def decode(cls, value: bytes | None) -> PartitionRecord:
+        """The record as written; for None the record of a partition that never had an owner."""
+        if value is None:
+            return cls()
+        tree = orjson.loads(value)
+        positions = {
+            topic: (offset, tuple(pending)) for topic, (offset, pending) in tree["positions"].items()
+        }
+        marker = Marker.from_json(tree["marker"])
+        return cls(tree["sequence"], tree["head"], positions, marker, tree.get("controls", {}))
+
+
+class ChangelogRecord(Protocol):
+    """A committed record of the changelog."""
+
+    @property
+    def partition(self) -> int:
+        """Its number."""
+
+    @property
+    def key(self) -> bytes | None:
+        """The table's key."""
+
+    @property
+    def value(self) -> bytes | None:
+        """None deletes."""
+
+
+async def live_statistics(changelog: AsyncIterable[ChangelogRecord]) -> LiveCounts:
+    """The workers' counts, of each partition as of its last transaction."""
+    live = LiveCounts()
+    async for entry in changelog:
+        if entry.key == RESERVED_KEY:
+            live.committed(entry.partition, PartitionRecord.decode(entry.value).sequence)
+        else:
+            live.take(entry.partition, entry.key or b"", entry.value)
+    return live

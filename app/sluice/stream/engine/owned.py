@@ -1,0 +1,178 @@
+"""One open partition with its writer. `offer` takes inputs; suspects of a crash run one group at a time."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from sluice.stream.engine.partition import TRANSACTIONAL
+from sluice.stream.engine.writer import Writer
+from sluice.stream.process import start_task
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from aiokafka import TopicPartition
+
+    from sluice.core.foundation.arrival import Arrival
+    from sluice.core.trust.refused import Refused
+    from sluice.stream.engine.engine_settings import EngineSettings
+    from sluice.stream.engine.partition import Partition
+    from sluice.stream.engine.transaction import Transactor
+    from sluice.stream.engine.writer import Linger
+
+
+log = logging.getLogger(__name__)
+
+ReadPosition = Callable[[str, int], int | None]
+"""By topic name on the broker and partition number, the next offset that the consumer returns; None:
+unknown."""
+
+
+class Owned:
+    """A partition from `open` to `close`."""
+
+    def __init__(
+        self,
+        partition: Partition,
+        transactor: Transactor,
+        settings: EngineSettings,
+        linger: Linger,
+        fail: Callable[[BaseException], None],
+        alone: asyncio.Lock,
+    ) -> None:
+        """`alone` is one lock for all partitions of the process: its holder tries a single input."""
+        self._alone = alone
+        self._partition = partition
+        self._settings = settings
+        self._fail = fail
+        self._held: deque[Arrival] = deque()
+        self._read: dict[str, int | None] = {}
+        self._arrived = asyncio.Event()
+        self._probe: asyncio.Task[None] | None = None
+        self._writer = Writer(partition, transactor, settings, linger, fail)
+
+    @property
+    def changelog_offset(self) -> int | None:
+        """The last changelog offset that this worker wrote: the table in memory has everything up to it."""
+        return self._writer.changelog_offset
+
+    def group_offsets(self) -> dict[TopicPartition, int]:
+        """The offsets that the group may know: those of the last transaction that has committed."""
+        return self._writer.group_offsets()
+
+    async def open(self) -> None:
+        """Commit the open marker; from then on the next owner sees a crash."""
+        if not self._calm():
+            self._probe = start_task(self._try_suspects(), self._fail)
+        await self._writer.commit()
+
+    def has_room(self) -> bool:
+        """Whether more inputs may be fetched."""
+        waiting = self._partition.in_flight
+        return (
+            waiting < self._settings.max_in_flight and self._partition.staged < 2 * self._settings.max_batch
+        )
+
+    def offer(self, chunk: Sequence[Arrival]) -> None:
+        """Decide delivered inputs of one topic, except those already decided. Raises OffsetGap."""
+        intake = self._partition.intakes[chunk[0].topic]
+        gaps = intake.gaps
+        admitted = [arrival for arrival in chunk if intake.admit(arrival.offset)]
+        if intake.gaps > gaps and intake.topic not in TRANSACTIONAL:
+            log.warning("%s: offsets were skipped up to %d", intake.topic, chunk[-1].offset)
+        if self._probe is None:
+            self._partition.start(admitted)
+        else:
+            self._held.extend(admitted)
+            self._arrived.set()
+
+    def note_read(self, read: ReadPosition) -> None:
+        """Note the consumer's position; everything before it was offered. Only suspects need it."""
+        if self._probe is not None:
+            names, number = self._settings.real_names, self._partition.number
+            self._read = {topic: read(names[topic], number) for topic in self._partition.intakes}
+            self._arrived.set()
+
+    def tick(self, now_ms: int, reviews_end: int | None) -> None:
+        """Run the timers, except while suspects are tried: their states must not change between marker and
+        input."""
+        if self._probe is None:
+            self._partition.tick(now_ms, reviews_end)
+
+    def note(self, refused: Iterable[Refused]) -> None:
+        """Enter refused control records into the ledger."""
+        self._partition.note(refused)
+
+    async def close(self) -> None:
+        """Drop waiting inputs, commit, mark the partition closed, stop the producer."""
+        if self._probe is not None:
+            self._probe.cancel()
+            await asyncio.wait([self._probe])
+        await self._partition.lanes.cancel()
+        await self._writer.close()
+        await self._writer.stop()
+
+    def _calm(self) -> bool:
+        intakes = self._partition.intakes.items()
+        return self._partition.guard.calm({t: intake.passed(self._read.get(t)) for t, intake in intakes})
+
+    async def _try_suspects(self) -> None:
+        while await self._some_held():
+            group = self._next_group()
+            if self._partition.guard.is_single(group[0].topic, group[0].offset):
+                await self._try_alone(group)
+            else:
+                await self._try(group)
+        self._partition.guard.clear()
+        await self._writer.commit()
+        self._probe = None
+        held, self._held = self._held, deque()
+        self._partition.start(held)
+
+    async def _try(self, group: list[Arrival]) -> None:
+        self._partition.guard.announce(group[0].topic, group[0].offset, group[-1].offset + 1)
+        await self._writer.commit()
+        for arrival in group:
+            self._start(arrival)
+        await self._partition.quiet()
+
+    async def _try_alone(self, group: list[Arrival]) -> None:
+        """Try one input alone: a crash now is caused by it, because no other partition has a single one in
+        flight or an undecided trial.
+
+        Otherwise the third crash would deny a harmless input in each of the worker's partitions.
+        """
+        async with self._alone:
+            await self._try(group)
+            self._partition.guard.acquit()
+            await self._writer.commit()
+
+    def _start(self, arrival: Arrival) -> None:
+        if self._partition.guard.is_condemned(arrival.topic, arrival.offset):
+            self._partition.refuse(arrival)
+        else:
+            self._partition.start([arrival])
+
+    async def _some_held(self) -> bool:
+        """Wait for suspects; False when all are done."""
+        while not (calm := self._calm()) and not self._held:
+            self._arrived.clear()
+            await self._arrived.wait()
+        return not calm
+
+    def _next_group(self) -> list[Arrival]:
+        group = [self._held.popleft()]
+        size = self._partition.guard.size_from(group[0].topic, group[0].offset)
+        while self._held and len(group) < size and self._follows(group[-1], self._held[0], size):
+            group.append(self._held.popleft())
+        return group
+
+    def _follows(self, last: Arrival, arrival: Arrival, size: int) -> bool:
+        """Whether an input continues the trial (same topic, same treatment): a trial is one range of
+        offsets."""
+        same = arrival.topic == last.topic
+        return same and self._partition.guard.size_from(arrival.topic, arrival.offset) == size

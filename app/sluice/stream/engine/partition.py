@@ -1,0 +1,289 @@
+"""The state of one partition number in its worker: positions, sessions, ledger chain, staged records."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING
+
+from sluice.core.foundation.chain import Chain
+from sluice.core.foundation.refusals import dead_letter
+from sluice.core.state.book import Book
+from sluice.core.state.decision import Shared
+from sluice.core.state.session import KEY_PREFIX
+from sluice.stream.engine.crash_guard import CrashGuard
+from sluice.stream.engine.evaluation import Inbound, InputInProgress, Lanes, guarded, receive, unread
+from sluice.stream.engine.intake import Backlog, Intake
+from sluice.stream.engine.outbox import RESERVED_KEY, Outbox, PartitionRecord, home_of
+from sluice.stream.engine.sessions import Sessions
+from sluice.stream.feeds.provenance_work import ReferenceRequests
+from sluice_topics.catalog import REVIEWS, SOURCE_FEEDBACK
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from sluice.core.decide.decision_point import DecisionPoint
+    from sluice.core.foundation.arrival import Arrival
+    from sluice.core.metadata.provenance import Resolution
+    from sluice.core.state.decision import Decision
+    from sluice.core.state.history import History, SourceName
+    from sluice.core.state.session import SessionState
+    from sluice.core.trust.refused import Refused
+    from sluice.stream.engine.engine_settings import EngineSettings
+    from sluice.stream.engine.evaluation import Ports
+    from sluice.stream.engine.outbox import Output
+
+
+CONTROL_PARTITION = 0
+"""The owner of this partition enters errors on control topics and the installation's alarms into the
+ledger."""
+RECORDS_OF_A_DECISION = 8
+TRANSACTIONAL = frozenset({SOURCE_FEEDBACK})
+"""Topics that the workers' transactions write. Their markers take offsets too, so the end is never a
+record's."""
+
+
+@dataclass(slots=True)
+class Surroundings:
+    """The parts that all partitions of a worker share. `point` is the decision point in force, replaced when
+    the policy changes: a decision takes it once and keeps it to its end. `histories` are those of all memory
+    sources and `provenance` the resolutions of references, both updated from outside. `wall_ms`: this
+    machine's clock, ms since 1970; only the waiting time of an action with a deadline uses it."""
+
+    point: DecisionPoint
+    ports: Ports
+    settings: EngineSettings
+    histories: Mapping[SourceName, History]
+    provenance: Mapping[tuple[str, str], Resolution] = field(default_factory=dict)
+    wall_ms: Callable[[], int] = lambda: 0
+
+
+class Partition:
+    """The single writer of one partition number. All methods are synchronous except `drained` and `quiet`."""
+
+    def __init__(
+        self,
+        number: int,
+        around: Surroundings,
+        table: dict[bytes, bytes],
+        ends: Mapping[str, int],
+        fail: Callable[[BaseException], None],
+    ) -> None:
+        """`table`: the recovered state of this partition. `ends`: end offset per input topic at takeover."""
+        record = PartitionRecord.decode(table.get(RESERVED_KEY))
+        settings = around.settings
+        self.number = number
+        self._around = around
+        self._table = table
+        self.chain = Chain(number, record.sequence, record.head, settings.decider_version)
+        self._controls = dict(record.controls)
+        self._unnoted: deque[Refused] = deque()
+        self.intakes = {
+            topic: Intake(
+                topic,
+                *record.positions.get(topic, (0, ())),
+                halt_on_gap=settings.halt_on_offset_gap and topic not in TRANSACTIONAL,
+            )
+            for topic in settings.input_topics
+        }
+        awaited = {topic: end for topic, end in ends.items() if topic not in TRANSACTIONAL}
+        self.guard = CrashGuard(
+            record.marker, self.positions(), awaited, window=settings.crash_window, group=settings.crash_group
+        )
+        self.sessions = Sessions(table, settings.max_hot_sessions)
+        self.book = Book(table)
+        self._shared = Shared(self.book, around.histories, around.provenance)
+        self._reviews_at_takeover = ends.get(REVIEWS, 0)
+        self._reviews = Backlog(int(settings.review_patience_s * 1000))
+        self.lanes = Lanes(around.ports, self._begin, self._finish, fail)
+        self._outbox = Outbox(self.chain, settings.source, settings.partitions)
+        self._wanted = ReferenceRequests()
+        self.staged = 0
+        self.work = asyncio.Event()
+        self.full = asyncio.Event()
+        self._undecided = 0
+        self._quiet = asyncio.Event()
+        self._quiet.set()
+
+    def positions(self) -> dict[str, int]:
+        """First undecided offset per input topic."""
+        return {topic: intake.resume_at for topic, intake in self.intakes.items()}
+
+    @property
+    def in_flight(self) -> int:
+        """Inputs delivered and not decided."""
+        return sum(len(intake.pending) for intake in self.intakes.values())
+
+    def start(self, arrivals: Iterable[Arrival]) -> None:
+        """Decide admitted arrivals in their order, each at once unless its gates send a request."""
+        self._enter([receive(arrival) for arrival in arrivals])
+
+    def refuse(self, arrival: Arrival) -> None:
+        """Answer an arrival without reading it."""
+        self._enter([unread(arrival)])
+
+    async def quiet(self) -> None:
+        """Return when every input that was started is decided."""
+        await self._quiet.wait()
+
+    def tick(self, now_ms: int, reviews_end: int | None = None) -> None:
+        """Act on sessions and memories whose time has come. A session with an input in flight is left to its
+        lane. `reviews_end`: the end of the reviews as far as it is known now."""
+        settings = self._around.settings
+        for key in self.sessions.due(now_ms, self.lanes.waiting, settings.timer_batch):
+            expire = partial(self._expire, key, now_ms)
+            expired = guarded(expire, lambda _: None)
+            if expired is None:
+                self.sessions.retry(key, now_ms + int(settings.timer_retry_s * 1000))
+            else:
+                self._stage(key, self.sessions.load(key), expired, None, queued_at=None)
+        self._expire_held(now_ms, max(reviews_end or 0, self._reviews_at_takeover))
+        if self.number == CONTROL_PARTITION:
+            self._raise_alarms(now_ms)
+
+    def _expire_held(self, now_ms: int, reviews_end: int) -> None:
+        """Expire held memories, but only after every review that has arrived is decided: a review may have
+        come in time, however late it is read."""
+        due_ms = self.book.next_due_ms()
+        if due_ms is None or due_ms > now_ms:
+            return
+        reviews = self.intakes[REVIEWS]
+        until = self._reviews.decided_until(reviews.resume_at, reviews_end, now_ms, deciding=reviews.deciding)
+        if until is None:
+            return
+        expired = self._around.point.expire_held(self.book, until, self._around.settings.timer_batch)
+        if expired is not None:
+            self.book.apply(expired.book)
+            self._outbox.add(expired.records, None)
+            self._count_staged()
+
+    def _raise_alarms(self, now_ms: int) -> None:
+        """Raise the installation's alarms, which belong to no session."""
+        raised = self._around.point.alarms(self.book, now_ms)
+        if raised is not None:
+            self.book.apply(raised.book)
+            self._outbox.add(raised.records, None)
+            self._count_staged(len(raised.records))
+
+    def note(self, refused: Iterable[Refused]) -> None:
+        """Enter the refusals of control records into the ledger, each once (partition 0's business).
+
+        Refusals of a topic come in the order of the offsets at which the fold made them, so it is enough to
+        remember the first offset that is not entered yet. A record that waits for the rest of its change is
+        not refused yet. A flood of refusals is entered over several batches, like a flood of inputs.
+        """
+        self._unnoted = deque(
+            one for one in refused if one.final and one.at_offset >= self._controls.get(one.arrival.topic, 0)
+        )
+        self._note_some()
+
+    def take(self, *, open_: bool) -> tuple[list[tuple[bytes, bytes | None]], list[Output]]:
+        """The staged batch: changelog entries (the partition's own record last) and outputs."""
+        outputs = self._outbox.take()
+        entries = self.sessions.flush()
+        for key, value in self.book.flush().items():
+            _put(self._table, key, value)
+            entries.append((key, value))
+        record = PartitionRecord(
+            self.chain.sequence,
+            self.chain.head,
+            {t: (i.next, tuple(i.pending)) for t, i in self.intakes.items()},
+            self.guard.marker(open_=open_),
+            self._controls,
+        ).encode()
+        self._table[RESERVED_KEY] = record
+        entries.append((RESERVED_KEY, record))
+        self.staged = 0
+        self.work.clear()
+        self.full.clear()
+        if open_:
+            self._note_some()
+        return entries, outputs
+
+    def staged_topics(self) -> set[str]:
+        """The topics (base names) that the staged batch writes to in this partition."""
+        return self._outbox.topics()
+
+    def _note_some(self) -> None:
+        """Enter some refusals; those of one offset, the members of a broken change, go into one batch."""
+        last: tuple[str, int] | None = None
+        while self._unnoted:
+            one = self._unnoted[0]
+            arrival, at = one.arrival, (one.arrival.topic, one.at_offset)
+            if self.staged >= self._around.settings.max_batch and at != last:
+                return
+            last = at
+            self._unnoted.popleft()
+            self._controls[arrival.topic] = one.at_offset + 1
+            letter = dead_letter(arrival, one.code, one.path, one.message)
+            self._outbox.add([letter], arrival.traceparent)
+            self._count_staged()
+
+    def _enter(self, chunk: list[Inbound]) -> None:
+        self._undecided += len(chunk)
+        self._quiet.clear()
+        for inbound in chunk:
+            self.lanes.enter(_session_key(inbound.arrival), inbound)
+
+    def _begin(self, inbound: Inbound) -> InputInProgress:
+        if inbound.has_deadline:
+            inbound = inbound.waited_until(self._around.wall_ms())
+        key = _session_key(inbound.arrival)
+        at_home = self.sessions.known(key) or self._home(inbound.arrival.key) == self.number
+        return InputInProgress(
+            self._around.point, inbound, self.sessions.load(key), self._shared, at_home=at_home
+        )
+
+    def _home(self, key: bytes | None) -> int:
+        return home_of(key or b"", self._around.settings.partitions)
+
+    def _finish(self, evaluation: InputInProgress, decision: Decision) -> None:
+        arrival, state = evaluation.arrival, evaluation.state
+        key = _session_key(arrival)
+        queued_at = state.due_ms if self.sessions.known(key) and not state.gone else None
+        self._stage(key, state, decision, arrival.traceparent, queued_at=queued_at)
+        self.intakes[arrival.topic].done(arrival.offset)
+        self._undecided -= 1
+        if not self._undecided:
+            self._quiet.set()
+
+    def _expire(self, key: bytes, now_ms: int) -> Decision | None:
+        return self._around.point.expire(key, self.sessions.load(key), now_ms)
+
+    def _stage(
+        self,
+        key: bytes,
+        state: SessionState,
+        decision: Decision,
+        traceparent: str | None,
+        *,
+        queued_at: int | None,
+    ) -> None:
+        """Stage a decision. `queued_at`: the session's time in the timers' queue, None if it is not there."""
+        state.apply(decision.transition)
+        self.book.apply(decision.book)
+        if not state.gone or self.sessions.known(key):
+            self.sessions.touch(key, state, queued_at)
+        self._outbox.add(self._wanted.sifted(decision.records), traceparent)
+        self._count_staged(len(decision.records))
+
+    def _count_staged(self, records: int = 1) -> None:
+        """Count a staged decision; one with very many records counts as several, so that a batch has a
+        bounded size."""
+        self.staged += 1 + records // RECORDS_OF_A_DECISION
+        self.work.set()
+        if self.staged >= self._around.settings.max_batch:
+            self.full.set()
+
+
+def _session_key(arrival: Arrival) -> bytes:
+    return KEY_PREFIX + (arrival.key or b"")
+
+
+def _put(table: dict[bytes, bytes], key: bytes, value: bytes | None) -> None:
+    if value is None:
+        table.pop(key, None)
+    else:
+        table[key] = value

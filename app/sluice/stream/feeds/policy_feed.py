@@ -1,0 +1,207 @@
+"""The policy of a running worker: it reads the control topics and makes a new decision point when they
+change.
+
+A decision takes the point in force when its lane starts it and keeps it to its end, so no decision uses half
+of a change. The fold of all control records is a pure function. It runs in a thread, because it compiles
+bundles and runs their cases.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Callable
+from itertools import islice
+from typing import TYPE_CHECKING, Protocol
+
+from aiokafka.errors import KafkaError
+
+from sluice.core.actions.grading import judges_unproved
+from sluice.core.registry.loading import FACT
+from sluice.core.trust.signed_entries import BUNDLE, QUALITY_BUNDLE
+from sluice.stream.process import one_line
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from sluice.core.decide.decision_point import DecisionPoint
+    from sluice.core.foundation.arrival import Arrival
+    from sluice.core.trust.refused import Refused
+    from sluice.core.trust.revisions import Accepted
+
+
+MOST_LINES = 20
+"""The most lines of one kind for one reading of the control topics; the rest is counted."""
+_KINDS = {QUALITY_BUNDLE: "quality bundle"}
+
+
+def describe(entries: Sequence[Accepted]) -> str:
+    """The policy in force in one line: bundles by name and revision, the registry by kinds and their number.
+
+    Anyone may have published the names and reasons in control records, so a line shows only a limited number
+    of printable characters, and one reading of the topics fills a limited number of lines.
+    """
+    bundles = [one for one in entries if one.kind in (BUNDLE, QUALITY_BUNDLE)]
+    named = [_revision(one) for one in bundles[:MOST_LINES]]
+    more = [f"{len(bundles) - len(named)} more bundles"] if len(bundles) > len(named) else []
+    kinds = Counter(one.kind for one in entries if one.kind not in (BUNDLE, QUALITY_BUNDLE))
+    counted = ", ".join(f"{kind} {count}" for kind, count in sorted(kinds.items())) or "empty"
+    return one_line(f"{', '.join([*named, *more])}; registry entries: {counted}")
+
+
+def describe_changes(before: Sequence[Accepted], now: Sequence[Accepted]) -> Iterator[str]:
+    """A line for each revision that came into force: which one, which one it replaces, and who signed it.
+
+    For a bundle also where it is looser.
+    """
+    replaced = {_name(one): one for one in before}
+    known = {one.hash for one in before}
+    return _bounded(
+        (_change(one, replaced.get(_name(one))) for one in now if one.hash not in known), "changes"
+    )
+
+
+def describe_refused(refused: Iterable[Refused]) -> Iterator[str]:
+    """A line for each control record that does not count: its coordinates, the reason, and the place in
+    it."""
+    return _bounded(map(str, refused), "records")
+
+
+def _name(one: Accepted) -> str:
+    """The name by which a revision replaces another. Every revision of a fact counts for its time and
+    replaces none."""
+    return one.key if one.kind == FACT else f"{one.kind}/{one.said.id}"
+
+
+def _revision(one: Accepted) -> str:
+    return f"{_KINDS.get(one.kind, one.kind)} {one.said.id} revision {one.said.revision}"
+
+
+def _change(one: Accepted, before: Accepted | None) -> str:
+    instead = "is new" if before is None else f"replaces revision {before.said.revision}"
+    signed = ", ".join(sorted(one.approvers)) or "a root key"
+    looser = f"; looser: {', '.join(one.looser)}" if one.looser else ""
+    return f"{_revision(one)} {instead}, signed by {signed}{looser}"
+
+
+def _bounded(lines: Iterable[str], what: str) -> Iterator[str]:
+    left = iter(lines)
+    yield from map(one_line, islice(left, MOST_LINES))
+    more = sum(1 for _ in left)
+    if more:
+        yield f"and {more} more {what}"
+
+
+log = logging.getLogger(__name__)
+
+
+class ControlReader(Protocol):
+    """A reader of both control topics; each call continues where the last one stopped."""
+
+    async def to_end(self) -> list[Arrival]:
+        """Read every record up to the present end of the topics. Raises KafkaError."""
+
+    async def close(self) -> None:
+        """Give up the connection."""
+
+
+class FoldResult(Protocol):
+    """The result of a fold: the decision point, and every record that does not count."""
+
+    @property
+    def point(self) -> DecisionPoint | None:
+        """None while the default bundle is not in force."""
+
+    @property
+    def refused(self) -> Sequence[Refused]:
+        """In the order of the fold."""
+
+    @property
+    def entries(self) -> Sequence[Accepted]:
+        """The bundles and registry entries in force."""
+
+
+Use = Callable[["DecisionPoint", "Sequence[Refused]"], None]
+"""A function that gets every new policy with a decision point; otherwise the last one stays."""
+
+
+class PolicyFeed:
+    """The feed. It may be made outside a loop; the reader connects with the first `catch_up`. `first`: the
+    point at the start."""
+
+    def __init__(
+        self,
+        first: DecisionPoint,
+        reader: ControlReader,
+        fold: Callable[[Sequence[Arrival]], FoldResult],
+        interval_s: float,
+    ) -> None:
+        self.first = first
+        self._reader = reader
+        self._fold = fold
+        self._interval_s = interval_s
+        self._records: list[Arrival] = []
+        self._folded = 0
+        self._told: set[str] = set()
+        self._unproved: set[str] = set()
+        self._entries: Sequence[Accepted] = ()
+        self._turn = asyncio.Lock()
+
+    async def catch_up(self, use: Use) -> None:
+        """Read to the topics' present end and put new entries in force. Raises KafkaError."""
+        async with self._turn:
+            self._records += await self._reader.to_end()
+            if len(self._records) > self._folded:
+                await self._refold(use)
+
+    async def follow(self, use: Use) -> None:
+        """Catch up again and again, until cancelled. A broker that is away is asked again."""
+        while True:
+            await asyncio.sleep(self._interval_s)
+            try:
+                await self.catch_up(use)
+            except KafkaError as away:
+                log.warning("the control topics cannot be read now: %s", away)
+
+    async def close(self) -> None:
+        """Give up the connection."""
+        async with self._turn:
+            await self._reader.close()
+
+    async def _refold(self, use: Use) -> None:
+        """Fold again. Records count as folded only when the fold is done: `follow` may be cancelled in
+        between."""
+        records = tuple(self._records)
+        found = await asyncio.to_thread(self._fold, records)
+        self._folded = len(records)
+        self._tell_refused(found.refused)
+        if found.point is None:
+            log.error("policy: the default bundle is not in force; what was in force stays")
+        else:
+            self._tell_in_force(found.entries)
+            self._tell_unproved(found.entries)
+            use(found.point, found.refused)
+
+    def _tell_refused(self, refused: Sequence[Refused]) -> None:
+        """Log each refusal once, and again whenever it changes (a change that is not complete yet)."""
+        for line in describe_refused([one for one in refused if str(one) not in self._told]):
+            log.warning("policy: refused, what was in force stays: %s", line)
+        self._told = {str(one) for one in refused}
+
+    def _tell_unproved(self, entries: Sequence[Accepted]) -> None:
+        """Log, once for each, the bundles under which a hosted model judges that nobody has proved."""
+        bundles = [one.bundle for one in entries if one.bundle is not None]
+        named = [one for one in bundles if one.hash not in self._unproved and judges_unproved(one)]
+        self._unproved |= {one.hash for one in named}
+        lines = (f"bundle {one.id} lets hosted models judge without a proof" for one in named)
+        for line in _bounded(lines, "bundles"):
+            log.warning("policy: %s (grader.proof.required is false)", line)
+
+    def _tell_in_force(self, entries: Sequence[Accepted]) -> None:
+        if self._entries:
+            for line in describe_changes(self._entries, entries):
+                log.info("policy: %s", line)
+        else:
+            log.info("policy in force: %s", describe(entries))
+        self._entries = entries

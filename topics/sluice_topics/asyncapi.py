@@ -1,0 +1,270 @@
+"""The catalog as documents: AsyncAPI 3.0, and a JSON Schema (draft 2020-12) for each record. Pure."""
+
+from __future__ import annotations
+
+import copy
+import json
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from pydantic.json_schema import models_json_schema
+
+from sluice_topics.catalog import CATALOG, DEFAULT_PARTITIONS, SESSION_KEY, Topic, wire_schema
+from sluice_topics.fields import fields_page
+from sluice_topics.headers import API_VERSION
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pydantic import BaseModel
+
+    from sluice_topics.records.base import Record
+
+    Shapes = Mapping[str, "GateShapes"]
+    """By the gate's name."""
+
+
+_CLOUD_EVENTS = {
+    "ce_id": "the record's id",
+    "ce_source": "who made the record",
+    "ce_type": "the record's kind and version, such as sluice.gate.verdict.v1",
+    "ce_time": "RFC 3339; of an output the moment of the decision",
+    "ce_specversion": "1.0",
+    "content-type": "application/json",
+    "traceparent": "W3C Trace Context; an output continues its input's trace",
+}
+_SHAPE = {
+    "X-Mnemom-Schema": "the record's schema field",
+    "X-Mnemom-Version": "date-based version of the shapes",
+}
+_SUBJECT = {
+    "X-Mnemom-Agent": "the agent's id, percent-encoded",
+    "X-Mnemom-Session": "the session's id, percent-encoded",
+}
+_VERDICT = {
+    "X-Mnemom-Request-Id": "the caller's request id, else the verdict's id, percent-encoded",
+    "X-Mnemom-Verdict": "front=…; autonomy=…; integrity=…; back=…, each pass, observed, nudged or enforced",
+}
+_ADVISORY = {
+    "X-Mnemom-Advisory": "JSON array of at most five {source, text, severity?, id?}; absent when empty"
+}
+
+
+def _schema(always: dict[str, str], sometimes: dict[str, str]) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "properties": {
+            name: {"type": "string", "description": text} for name, text in (always | sometimes).items()
+        },
+        "required": list(always),
+    }
+
+
+INPUT_HEADERS = _schema({}, _CLOUD_EVENTS)
+"""An input needs none of them; `traceparent` is continued where it is there."""
+OUTPUT_HEADERS = _schema(_CLOUD_EVENTS | _SHAPE, _SUBJECT)
+VERDICT_HEADERS = _schema(_CLOUD_EVENTS | _SHAPE | _VERDICT, _SUBJECT | _ADVISORY)
+
+
+Json = dict[str, Any]
+
+
+class GateShapes(NamedTuple):
+    """What a gate writes into a verdict: the `detail` of its entry in `gateResults`, and under its name in
+    `session.remembered`, where it remembers anything."""
+
+    detail: type[BaseModel]
+    memory: type[BaseModel] | None = None
+
+
+NO_SHAPES: Shapes = {}
+GATE_RESULT, SESSION_VALUES = "GateResult", "SessionValues"
+UNANSWERED: Json = {
+    "description": "of a gate that got no answer in time to what it asked",
+    "type": "object",
+    "properties": {
+        "port": {"type": "string"},
+        "budget_ms": {"type": "integer"},
+        "status": {"enum": ["overrun", "unavailable"]},
+    },
+    "required": ["port", "budget_ms", "status"],
+}
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+_BINDING = "0.5.0"
+_KEYS = (
+    ("s-1", 8, 7),
+    ("ticket-4711", 8, 1),
+    ("ticket-4711", 12, 1),
+    ("größe 7", 8, 6),
+    ("会話", 8, 7),
+)
+PARTITIONER: Json = {
+    "algorithm": "murmur2",
+    "partition": "(murmur2(key) & 0x7fffffff) % partitions",
+    "examples": [
+        {"key": key, "partitions": partitions, "partition": partition} for key, partitions, partition in _KEYS
+    ],
+}
+"""How an input's partition follows from its key: the rule of Kafka's Java client."""
+_ABOUT = (
+    "Agents publish proposed actions; workers put each through its gates and publish verdicts. "
+    "The output topics together are the ledger: per partition one gapless hash chain over all of them. "
+    "A topic's real name is the configured prefix and the address given here; "
+    "every topic has the same number of partitions, configured too. "
+    "Read outputs with isolation level read_committed."
+)
+_BOTH_SPELLINGS = (
+    "Fields are also accepted in snake_case, not in both spellings at once; null stands for absent."
+)
+_SEED_FORM = " `proposed_action: {action, value}` is accepted in place of `toolName` and `parameters`."
+
+
+def public_topics() -> tuple[Topic, ...]:
+    """The topics that others publish to or read; a changelog is the worker's own business."""
+    return tuple(topic for topic in CATALOG if topic.direction != "internal")
+
+
+def documents(gates: Shapes = NO_SHAPES) -> dict[str, str]:
+    """Every generated file: its path below docs/ and its text."""
+    files = {"asyncapi.json": asyncapi(gates)}
+    files |= {f"schemas/{record.__name__}.json": schema(record, gates) for record in _records()}
+    written = {
+        path: json.dumps(content, indent=2, ensure_ascii=False) + "\n" for path, content in files.items()
+    }
+    return written | {"fields.md": fields_page()}
+
+
+def schema(record: type[Record], gates: Shapes = NO_SHAPES) -> Json:
+    """A record's own JSON Schema, by wire names."""
+    content = record.model_json_schema(by_alias=True)
+    if GATE_RESULT in content.get("$defs", {}):
+        content["$defs"] = _with_gates(content["$defs"], gates, "#/$defs/{model}")
+    return {"$schema": DIALECT, **_described(record, content)}
+
+
+def asyncapi(gates: Shapes = NO_SHAPES) -> Json:
+    """The AsyncAPI 3.0 document, seen from the worker: it receives inputs and sends outputs."""
+    return {
+        "asyncapi": "3.0.0",
+        "info": {
+            "title": "Sluice",
+            "version": API_VERSION,
+            "description": _ABOUT,
+            "license": {"name": "Apache-2.0"},
+        },
+        "defaultContentType": "application/json",
+        "channels": {topic.name: _channel(topic) for topic in public_topics()},
+        "operations": {_operation_id(topic): _operation(topic) for topic in public_topics()},
+        "components": {
+            "messages": {record.__name__: _message(record) for record in _records()},
+            "schemas": _with_gates(_component_schemas(), gates, "#/components/schemas/{model}"),
+        },
+    }
+
+
+def _records() -> list[type[Record]]:
+    return [record for topic in public_topics() for record in topic.records]
+
+
+def _with_gates(schemas: Json, gates: Shapes, ref_template: str) -> Json:
+    """The schemas with what each gate's `detail` looks like, and what it remembers."""
+    if not gates:
+        return schemas
+    by_gate = [
+        {
+            "if": {"properties": {"gate": {"const": gate}}},
+            "then": {"properties": {"detail": {"anyOf": [_ref(one.detail, ref_template), UNANSWERED]}}},
+        }
+        for gate, one in gates.items()
+    ]
+    memories = {name: one.memory for name, one in gates.items() if one.memory is not None}
+    shapes: Json = {}
+    for model in (*(one.detail for one in gates.values()), *memories.values()):
+        shape = model.model_json_schema(by_alias=True, ref_template=ref_template)
+        shapes |= {**shape.pop("$defs", {}), model.__name__: shape}
+    session = copy.deepcopy(schemas[SESSION_VALUES])
+    known = {name: _ref(model, ref_template) for name, model in memories.items()}
+    session["properties"]["remembered"]["anyOf"][0]["properties"] = known
+    results = schemas[GATE_RESULT] | {"allOf": by_gate}
+    return schemas | {GATE_RESULT: results, SESSION_VALUES: session} | shapes
+
+
+def _ref(model: type[BaseModel], ref_template: str) -> Json:
+    return {"$ref": ref_template.format(model=model.__name__)}
+
+
+def _described(record: type[Record], content: Json) -> Json:
+    if wire_schema(record):
+        return content
+    more = _BOTH_SPELLINGS + (_SEED_FORM if record.__name__ == "ProposedAction" else "")
+    return content | {"description": f"{content['description']} {more}"}
+
+
+def _channel(topic: Topic) -> Json:
+    config = topic.config()
+    return {
+        "address": topic.name,
+        "description": f"{topic.description} Key: {topic.key}.",
+        "messages": {
+            record.__name__: {"$ref": f"#/components/messages/{record.__name__}"} for record in topic.records
+        },
+        "bindings": {"kafka": _channel_binding(topic)},
+        "x-ledger": topic.ledger,
+        "x-message-timestamp-type": config["message.timestamp.type"],
+    }
+
+
+def _channel_binding(topic: Topic) -> Json:
+    extension = {"x-partitioner": PARTITIONER} if topic.key == SESSION_KEY else {}
+    return {
+        "topic": topic.name,
+        "partitions": 1 if topic.single else DEFAULT_PARTITIONS,
+        "topicConfiguration": {
+            "cleanup.policy": topic.cleanup.split(","),
+            "retention.ms": topic.retention_ms,
+            "max.message.bytes": topic.max_message_bytes,
+        },
+        "bindingVersion": _BINDING,
+        **extension,
+    }
+
+
+def _operation_id(topic: Topic) -> str:
+    return f"{'receive' if topic.direction == 'in' else 'send'}.{topic.name}"
+
+
+def _operation(topic: Topic) -> Json:
+    return {
+        "action": "receive" if topic.direction == "in" else "send",
+        "channel": {"$ref": f"#/channels/{topic.name}"},
+        "summary": topic.description,
+        "messages": [
+            {"$ref": f"#/channels/{topic.name}/messages/{record.__name__}"} for record in topic.records
+        ],
+    }
+
+
+def _message(record: type[Record]) -> Json:
+    name = record.__name__
+    direction = "Output" if wire_schema(record) else "Input"
+    headers = "VerdictHeaders" if name in ("Verdict", "ResolvedVerdict") else f"{direction}Headers"
+    return {
+        "name": name,
+        "title": (record.__doc__ or "").split("\n")[0],
+        "contentType": "application/json",
+        "headers": {"$ref": f"#/components/schemas/{headers}"},
+        "payload": {"$ref": f"#/components/schemas/{name}"},
+        "bindings": {"kafka": {"key": {"type": "string"}, "bindingVersion": _BINDING}},
+    }
+
+
+def _component_schemas() -> Json:
+    models = [(record, "validation") for record in _records()]
+    _, found = models_json_schema(models, by_alias=True, ref_template="#/components/schemas/{model}")  # type: ignore[arg-type]
+    schemas: Json = found["$defs"]
+    described = {record.__name__: _described(record, schemas[record.__name__]) for record in _records()}
+    headers = {
+        "InputHeaders": INPUT_HEADERS,
+        "OutputHeaders": OUTPUT_HEADERS,
+        "VerdictHeaders": VERDICT_HEADERS,
+    }
+    return schemas | described | headers

@@ -1,0 +1,185 @@
+"""Record headers: CloudEvents in binary mode, W3C trace context, and on outputs seed 002's set.
+
+Every value is printable ASCII. Ids are percent-encoded as the CloudEvents HTTP binding does it (section
+3.1.3.2: white space, `"`, `%`, control characters and everything beyond ASCII), so that an id can add no line
+and no header to whoever hands these on over HTTP; advisories are JSON, which escapes the same.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from hashlib import sha256
+from json.encoder import encode_basestring_ascii as _quoted
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from sluice_topics.catalog import CATALOG, wire_schema
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+_TRACEPARENT = re.compile(
+    r"(?!ff)([0-9a-f]{2})-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-([0-9a-f]{2})(-.*)?"
+)
+_CURRENT_VERSION = "00"
+
+
+def traceparent_for(record_id: str, received: str | None) -> str:
+    """The `traceparent` of a record that answers an input.
+
+    A valid `received` header keeps its trace id and flags; otherwise the trace id comes from the record's id
+    too, unsampled. The span id always comes from the record's id: a redelivered input gives the same header.
+
+    It continues a caller's trace without randomness (W3C Trace Context).
+    """
+    derived = sha256(record_id.encode("utf-8", "surrogatepass")).hexdigest()
+    span = derived[:16]
+    match = _TRACEPARENT.fullmatch(received) if received else None
+    if match is None or (match[1] == _CURRENT_VERSION and match[4]):
+        return f"00-{derived[16:48]}-{span}-00"
+    return f"00-{match[2]}-{span}-{match[3]}"
+
+
+Headers = list[tuple[str, bytes]]
+
+API_VERSION = "2026-11-23"
+"""Seed 002's date-based version of the shapes; changes when a published record changes."""
+MAX_ADVISORIES = 5
+"""Seed 002's transport budget; the record itself carries all."""
+MAX_ADVISORY_TEXT = 200
+"""Characters of an advisory's text in the header, for the same budget."""
+
+_CONTENT_TYPE = ("content-type", b"application/json")
+_SPECVERSION = ("ce_specversion", b"1.0")
+_VERSION = ("X-Mnemom-Version", API_VERSION.encode())
+_PLAIN = re.compile(r"[!#$&-~]*")
+_SAFE = "!#$&'()*+,-./:;<=>?@[\\]^_`{|}~"
+_ID_FIELD = {
+    "Verdict": "verdict_id",
+    "ResolvedVerdict": "verdict_id",
+    "EscalationOpened": "escalation_id",
+    "EscalationReminded": "reminder_id",
+    "EscalationRerouted": "reroute_id",
+    "ApprovalCounted": "approval_id",
+    "EscalationResolved": "escalation_id",
+    "GrantGiven": "grant_id",
+    "GrantUsed": "use_id",
+    "GrantRevoked": "grant_id",
+    "EscalationExpired": "escalation_id",
+    "ReservationSettled": "outcome_id",
+    "InputRefused": "refusal_id",
+    "DeadLetter": "dead_letter_id",
+    "MemoryDecision": "memory_id",
+    "QuarantineEntered": "memory_id",
+    "QuarantineApproved": "memory_id",
+    "QuarantineRejected": "memory_id",
+    "QuarantineExpired": "memory_id",
+    "QuarantineEvicted": "memory_id",
+    "AdmittedMemory": "memory_id",
+    "QualityDecision": "ledger_event_id",
+    "ServedRetrieval": "served_id",
+    "RetrievalReported": "report_event_id",
+    "RetrievalEscalationOpened": "escalation_id",
+    "RetrievalApprovalCounted": "approval_id",
+    "RetrievalEscalationResolved": "escalation_id",
+    "RetrievalEscalationExpired": "escalation_id",
+    "Alarm": "alarm_id",
+    "OutcomeAlarm": "alarm_id",
+}
+
+
+def _type_of(kind: str) -> bytes:
+    snake = re.sub(r"(?<!^)(?=[A-Z])", "_", kind).lower()
+    return f"sluice.gate.{snake}.v1".encode()
+
+
+_FIXED: dict[str, Headers] = {
+    record.__name__: [("ce_type", _type_of(record.__name__)), _SPECVERSION, _CONTENT_TYPE]
+    + ([("X-Mnemom-Schema", schema.encode()), _VERSION] if (schema := wire_schema(record)) else [])
+    for topic in CATALOG
+    for record in topic.records
+}
+
+
+def output_headers(body: dict[str, Any], kind: str, source: str, traceparent: str | None) -> Headers:
+    """The headers of a ledger record. `body` by wire names; `traceparent` as the input carried it.
+
+    A verdict's `X-Mnemom-Request-Id` is always there: the caller's id, else the verdict's own, since nothing
+    random is made here.
+    """
+    record_id = _record_id(body, kind)
+    headers = _common(record_id, kind, source, body["decided_at"], traceparent)
+    if kind in ("Verdict", "ResolvedVerdict"):
+        headers += _verdict_headers(body)
+    if agent := body.get("agent_id"):
+        headers.append(("X-Mnemom-Agent", _often(agent)))
+    if session := body.get("session_id"):
+        headers.append(("X-Mnemom-Session", plain(session)))
+    return headers
+
+
+def input_headers(
+    record_id: str, kind: str, source: str, time: str, traceparent: str | None = None
+) -> Headers:
+    """The headers that a producer of an input record sets. `time` is RFC 3339; no decision relies on it."""
+    return _common(record_id, kind, source, time, traceparent)
+
+
+def _common(record_id: str, kind: str, source: str, time: str, traceparent: str | None) -> Headers:
+    return [
+        ("ce_id", plain(record_id)),
+        ("ce_source", _often(source)),
+        ("ce_time", _often(time)),
+        ("traceparent", traceparent_for(record_id, traceparent).encode()),
+        *_FIXED[kind],
+    ]
+
+
+def _record_id(body: dict[str, Any], kind: str) -> str:
+    """Unique per kind. A folded session has no id of its own: the session's and the moment make one."""
+    field = _ID_FIELD.get(kind)
+    return body[field] if field else f"{body['session_id']}:{body['decided_at']}"
+
+
+def _verdict_headers(body: dict[str, Any]) -> Headers:
+    headers = [
+        ("X-Mnemom-Request-Id", plain(body.get("request_id") or body["verdict_id"])),
+        ("X-Mnemom-Verdict", checkpoint_line(body["checkpoints"])),
+    ]
+    if body["advisories"]:
+        headers.append(("X-Mnemom-Advisory", advisory_line(body["advisories"])))
+    return headers
+
+
+def checkpoint_line(states: Mapping[str, str]) -> bytes:
+    """The value of X-Mnemom-Verdict: the four checkpoints in their order."""
+    return (
+        f"front={states['front']}; autonomy={states['autonomy']}; "
+        f"integrity={states['integrity']}; back={states['back']}"
+    ).encode()
+
+
+def advisory_line(entries: Sequence[Mapping[str, Any]]) -> bytes:
+    """The value of X-Mnemom-Advisory: the first five as compact ASCII JSON."""
+    return f"[{','.join([_advisory(entry) for entry in entries[:MAX_ADVISORIES]])}]".encode()
+
+
+def _advisory(entry: Mapping[str, Any]) -> str:
+    """One advisory as compact ASCII JSON: source, text (cut), and severity and id where they are given."""
+    parts = [f'"source":{_quoted(entry["source"])}', f'"text":{_quoted(entry["text"][:MAX_ADVISORY_TEXT])}']
+    parts += [f'"{name}":{_quoted(entry[name])}' for name in ("severity", "id") if entry.get(name)]
+    return "{" + ",".join(parts) + "}"
+
+
+@lru_cache(maxsize=1024)
+def _often(value: str) -> bytes:
+    """`plain` of what many records share: sources, agents, the millisecond of a batch."""
+    return plain(value)
+
+
+def plain(value: str) -> bytes:
+    """An id as a header's value: percent-encoded where it is not printable ASCII."""
+    if _PLAIN.fullmatch(value):
+        return value.encode()
+    return quote(value, safe=_SAFE, errors="surrogatepass").encode()

@@ -1,0 +1,101 @@
+"""The catalog laid out on one broker: real names and partition count, and how far a broker differs. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from sluice_topics.catalog import CATALOG
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from sluice_topics.catalog import Topic
+
+
+@dataclass(frozen=True, slots=True)
+class TopicLayout:
+    """What the settings add to the catalog. `partitions`: of every topic but the single ones."""
+
+    prefix: str
+    app_id: str
+    partitions: int
+
+    def topics(self) -> dict[str, Topic]:
+        """Each topic of the catalog by its real name."""
+        return {topic.real_name(self.prefix, self.app_id): topic for topic in CATALOG}
+
+    def partitions_of(self, topic: Topic) -> int:
+        """How many partitions a topic has here."""
+        return 1 if topic.single else self.partitions
+
+
+@dataclass(frozen=True, slots=True)
+class FoundTopic:
+    """A topic as the broker has it; `config` in Kafka's own names."""
+
+    partitions: int
+    config: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class TopicDifference:
+    """A topic that is not as the catalog says; `mend` is a command, or why there is none."""
+
+    topic: str
+    what: str
+    expected: str
+    actual: str
+    mend: str
+
+
+def differences(
+    layout: TopicLayout, found: Mapping[str, FoundTopic], bootstrap_servers: str
+) -> list[TopicDifference]:
+    """Every difference between the catalog and a broker. `found` by real name; other topics are no matter."""
+    return [
+        difference
+        for name, topic in layout.topics().items()
+        for difference in _of_topic(
+            name, topic, layout.partitions_of(topic), found.get(name), bootstrap_servers
+        )
+    ]
+
+
+def _of_topic(
+    name: str, topic: Topic, partitions: int, found: FoundTopic | None, bootstrap_servers: str
+) -> Iterator[TopicDifference]:
+    if found is None:
+        yield TopicDifference(name, "topic", "present", "missing", "sluice topics create")
+        return
+    if found.partitions != partitions:
+        yield TopicDifference(
+            name,
+            "partitions",
+            str(partitions),
+            str(found.partitions),
+            _mend_single() if topic.single else _mend_partitions(found.partitions),
+        )
+    for key, value in topic.config().items():
+        actual = found.config.get(key, "")
+        if actual != value:
+            mend = _mend_config(name, key, value, bootstrap_servers)
+            yield TopicDifference(name, key, value, actual, mend)
+
+
+def _mend_partitions(actual: int) -> str:
+    return (
+        "a partition count cannot be changed under existing sessions, since their partition follows from it: "
+        f"set SLUICE_KAFKA__PARTITIONS={actual} if all topics have {actual}, or use a new topic prefix"
+    )
+
+
+def _mend_single() -> str:
+    return "this topic has one partition, so that its records have one order: use a new topic prefix"
+
+
+def _mend_config(name: str, key: str, value: str, bootstrap_servers: str) -> str:
+    return (
+        f"kafka-configs.sh --bootstrap-server {bootstrap_servers} --alter "
+        f"--entity-type topics --entity-name {name} --add-config {key}={value}"
+    )

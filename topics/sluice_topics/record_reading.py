@@ -1,0 +1,102 @@
+"""Bytes to a record, strictly: what is not exactly a record comes back as Unreadable, never as a guess.
+
+Both spellings of a field are accepted (`toolName`, `tool_name`), not both at once; null stands for an absent
+optional field; seed 000's `proposed_action: {action, value}` stands for `toolName` and `parameters`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+from pydantic import ValidationError
+
+from sluice_topics.catalog import MAX_INPUT_VALUE_BYTES
+from sluice_topics.json_text import Code, Step, Unreadable, json_path, parse
+from sluice_topics.records.base import Record
+from sluice_topics.records.inputs import ProposedAction, SeedAction
+
+__all__ = ["Unreadable", "read"]
+
+R = TypeVar("R", bound=Record)
+
+_SEED_FORM = "proposed_action"
+_SEED_RIVALS = ("toolName", "tool_name", "parameters")
+_MESSAGES = {"model_type": "Input should be an object", "dict_type": "Input should be an object"}
+
+
+def read(model: type[R], raw: bytes | None) -> R | Unreadable:
+    """The record in a message's value, or why there is none. Never raises, whatever the bytes."""
+    if not raw:
+        return Unreadable("empty", "$", "no value")
+    if len(raw) > MAX_INPUT_VALUE_BYTES:
+        return Unreadable("too_large", "$", f"{len(raw)} bytes, at most {MAX_INPUT_VALUE_BYTES} are read")
+    document = parse(raw)
+    if model is ProposedAction and isinstance(document, dict) and _SEED_FORM in document:
+        document = _without_seed_form(document)
+    if isinstance(document, Unreadable):
+        return document
+    return _validated(model, document, ())
+
+
+def _without_seed_form(document: dict[str, Any]) -> dict[str, Any] | Unreadable:
+    rest = {key: value for key, value in document.items() if key != _SEED_FORM}
+    if document[_SEED_FORM] is None:
+        return rest
+    for rival in _SEED_RIVALS:
+        if rival in rest:
+            return Unreadable("ambiguous_field", f"$.{_SEED_FORM}", f"given beside {rival}")
+    seed = _validated(SeedAction, document[_SEED_FORM], (_SEED_FORM,))
+    if isinstance(seed, Unreadable):
+        return seed
+    return {**rest, "toolName": seed.action, "parameters": seed.value}
+
+
+def _validated(model: type[R], document: Any, above: tuple[Step, ...]) -> R | Unreadable:
+    try:
+        return model.model_validate(document)
+    except ValidationError as error:
+        return _first_error(error, document, above)
+
+
+def _first_error(error: ValidationError, document: Any, above: tuple[Step, ...]) -> Unreadable:
+    every = error.errors(include_url=False, include_input=False)
+    kind, location, context = every[0]["type"], every[0]["loc"], every[0].get("ctx", {})
+    if kind == "missing":
+        return Unreadable("missing_field", json_path((*above, *location)), "the field is required")
+    named = (*location, context["field"]) if "field" in context else location
+    steps, parent, value = _resolved(named, document)
+    path = json_path((*above, *steps))
+    if kind == "extra_forbidden":
+        strangers = {part["loc"][-1] for part in every if part["type"] == kind and part["loc"]}
+        return _stranger(path, str(steps[-1]), parent.keys() - strangers - {steps[-1]})
+    return Unreadable(_code(kind, value), path, _MESSAGES.get(kind, every[0]["msg"]))
+
+
+def _resolved(location: tuple[Step, ...], document: Any) -> tuple[tuple[Step, ...], Any, Any]:
+    """The steps of pydantic's location that the document has, with the last one's parent and its value.
+
+    Other steps name a branch of pydantic's own schema.
+    """
+    parent, value, steps = None, document, []
+    for step in location:
+        held = step in value if isinstance(value, dict) else isinstance(value, list) and isinstance(step, int)
+        if held:
+            parent, value = value, value[step]
+            steps.append(step)
+    return tuple(steps), parent, value
+
+
+def _stranger(path: str, name: str, known: set[str]) -> Unreadable:
+    twins = [other for other in known if _folded(other) == _folded(name)]
+    if twins:
+        return Unreadable("ambiguous_field", path, f"given beside its other spelling {twins[0]}")
+    return Unreadable("unknown_field", path, "no such field")
+
+
+def _folded(name: str) -> str:
+    return name.replace("_", "").lower()
+
+
+def _code(kind: str, value: object) -> Code:
+    mistyped = kind.endswith("_type") or (kind == "literal_error" and not isinstance(value, str))
+    return "wrong_type" if mistyped else "invalid_value"

@@ -1,0 +1,87 @@
+"""Every record on the wire, one module per kind; only the models say what fields a record has."""
+
+from sluice_topics.records.escalation_events import (
+    ApprovalCounted,
+    EscalationExpired,
+    EscalationOpened,
+    EscalationReminded,
+    EscalationRerouted,
+    EscalationResolved,
+    GrantGiven,
+    GrantRevoked,
+    GrantUsed,
+    NotifiedSubject,
+    RetrievalApprovalCounted,
+    RetrievalEscalationExpired,
+    RetrievalEscalationResolved,
+)
+from sluice_topics.records.inputs import ActionOutcome, DsseEnvelope, ProposedAction, ReviewDecision
+from sluice_topics.records.memory import AdmittedMemory, MemoryDecision, ProposedMemoryWrite
+from sluice_topics.records.memory_events import (
+    ProvenanceRecord,
+    ProvenanceWanted,
+    QuarantineApproved,
+    QuarantineEntered,
+    QuarantineEvicted,
+    QuarantineExpired,
+    QuarantineRejected,
+    SourceFeedback,
+    SourceHistory,
+)
+from sluice_topics.records.retrieval_inputs import ProposedRetrieval, RetrievalReport
+from sluice_topics.records.retrievals import (
+    Alarm,
+    OutcomeAlarm,
+    QualityDecision,
+    RetrievalEscalationOpened,
+    RetrievalReported,
+    ServedRetrieval,
+)
+from sluice_topics.records.session_events import DeadLetter, InputRefused, ReservationSettled, SessionFolded
+from sluice_topics.records.verdicts import ResolvedVerdict, Verdict
+
+__all__ = [
+    "ActionOutcome",
+    "AdmittedMemory",
+    "Alarm",
+    "ApprovalCounted",
+    "DeadLetter",
+    "DsseEnvelope",
+    "EscalationExpired",
+    "EscalationOpened",
+    "EscalationReminded",
+    "EscalationRerouted",
+    "EscalationResolved",
+    "GrantGiven",
+    "GrantRevoked",
+    "GrantUsed",
+    "InputRefused",
+    "MemoryDecision",
+    "NotifiedSubject",
+    "OutcomeAlarm",
+    "ProposedAction",
+    "ProposedMemoryWrite",
+    "ProposedRetrieval",
+    "ProvenanceRecord",
+    "ProvenanceWanted",
+    "QualityDecision",
+    "QuarantineApproved",
+    "QuarantineEntered",
+    "QuarantineEvicted",
+    "QuarantineExpired",
+    "QuarantineRejected",
+    "ReservationSettled",
+    "ResolvedVerdict",
+    "RetrievalApprovalCounted",
+    "RetrievalEscalationExpired",
+    "RetrievalEscalationOpened",
+    "RetrievalEscalationResolved",
+    "RetrievalReport",
+    "RetrievalReported",
+    "ReviewDecision",
+    "ServedRetrieval",
+    "SessionFolded",
+    "SourceFeedback",
+    "SourceHistory",
+    "Verdict",
+]

@@ -1,0 +1,78 @@
+"""What follows from inputs beside decisions: changes of a session's totals, refusals, dead letters."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from sluice_topics.records.base import Id, LedgerCount, LedgerRecord, Moment
+from sluice_topics.records.verdicts import Totals
+
+
+class SessionFolded(LedgerRecord):
+    """An idle session left the state; its last totals stay here."""
+
+    schema_name: Annotated[Literal["sluice/session_folded/v1"], Field(alias="schema")]
+    session_id: Id
+    tenants: Annotated[dict[str, Totals], Field(description="tenant to totals")]
+    opened_at: Moment
+    last_at: Moment
+    reason: Annotated[str, Field(min_length=1)]
+
+
+class ReservationSettled(LedgerRecord):
+    """An outcome replaced an action's reserved rows by those it really touched.
+
+    `counted`, `signed` and `disputed` are absent where an older worker decided.
+    """
+
+    schema_name: Annotated[Literal["sluice/reservation_settled/v1"], Field(alias="schema")]
+    outcome_id: Id
+    action_id: Id
+    session_id: Id
+    tenant_id: Id
+    reserved: LedgerCount
+    actual: LedgerCount
+    aggregate_rows_affected: Annotated[
+        LedgerCount, Field(alias="aggregateRowsAffected", description="the total after settling")
+    ]
+    counted: Annotated[
+        LedgerCount | None, Field(description="what the total holds for the action from now on")
+    ] = None
+    lowered: Annotated[bool, Field(description="the total went below the reservation")]
+    signed: Annotated[bool | None, Field(description="by an enforcement point, for this very action")] = None
+    disputed: Annotated[
+        bool | None, Field(description="`actual` is more than an outcome that is not signed may count")
+    ] = None
+    early: Annotated[bool, Field(description="the outcome came before its action")]
+    reported_by: Id
+
+
+class InputRefused(LedgerRecord):
+    """A readable input that names an unknown or impossible subject: it changed nothing."""
+
+    schema_name: Annotated[Literal["sluice/input_refused/v1"], Field(alias="schema")]
+    refusal_id: Id
+    topic: Id
+    session_id: Id | None = None
+    subject: Annotated[str | None, Field(description="id of what the input was about")] = None
+    reason: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
+    message: str
+
+
+class DeadLetter(LedgerRecord):
+    """An input that could not be read, verbatim up to a bound, with the place of its first error."""
+
+    schema_name: Annotated[Literal["sluice/dead_letter/v1"], Field(alias="schema")]
+    dead_letter_id: Id
+    topic: Id
+    code: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
+    path: Annotated[str, Field(pattern=r"^\$", description="JSON path of the error")]
+    message: str
+    key: Annotated[str | None, Field(description="the message's key, base64")] = None
+    ids: Annotated[
+        dict[str, Id] | None,
+        Field(description="the ids that could be read in it, as it claims them; null in older letters"),
+    ] = None
+    value_base64: str
+    value_size: Annotated[int, Field(ge=0, description="bytes of the whole value")]
+    truncated: bool
