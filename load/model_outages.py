@@ -111,6 +111,7 @@ async def _site(bed: Bed, server: ModelServer, redis: RedisServer) -> Site:
         | {
             "SLUICE_EMBEDDING__ENCODER": "all-minilm-l6-v2",
             "SLUICE_GRADER__REDIS_URL": redis.url,
+            "SLUICE_REDIS__KEY_FILE": str(redis.key_file),
             **{f"SLUICE_{of}__{name}": value for of in ("GRADER", "ANALYSIS") for name, value in IMPATIENT},
             "SLUICE_MEMORY__MAX_QUARANTINE_SIZE": str(neutral_policy.MOST_HELD),
         }

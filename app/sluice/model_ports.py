@@ -23,6 +23,7 @@ from sluice.core.policy.similarity_settings import EMBEDDING
 from sluice.core.text.closest import PORT as CLOSEST
 from sluice.core.trust.in_force import PolicyError
 from sluice.ports import AnalysisOff
+from sluice.redis_seal import Seal, SealKeysError, seal_keys, with_password
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -71,7 +72,7 @@ def grader_ports(settings: Settings) -> dict[str, Port]:
     model = hosted_model(given, "grader", given.max_waiting)
     if model is None:
         return {}
-    store = _store(given, settings.kafka.topic_prefix)
+    store = _store(given, settings)
     return {
         name: KeptAnswers(PromptedPort(prompt, model), settings.grader.max_kept, store)
         for name, prompt in PROMPTS.items()
@@ -125,15 +126,17 @@ def _model(given: HostedModelSettings, settings: ModelApiSettings) -> HostedMode
     return AnthropicModel(given.api_key, settings)
 
 
-def _store(given: GraderSettings, prefix: str) -> AnswerStore | None:
+def _store(given: GraderSettings, settings: Settings) -> AnswerStore | None:
     if given.redis_url is None or given.api_key is None:
         return None
-    secret = given.api_key.get_secret_value().encode()
     try:
-        return SharedAnswers(given.redis_url.get_secret_value(), prefix, secret, given.kept_s)
+        keys = seal_keys(settings.redis.key_file)
+        url = with_password(given.redis_url.get_secret_value(), settings.redis.password_file)
+        seal = Seal(keys, "model answer")
+        return SharedAnswers(url, settings.kafka.topic_prefix, seal, given.kept_s)
     except ImportError:
         raise PolicyError("grader.redis_url: it needs the package redis: pip install redis") from None
-    except ValueError as wrong:
+    except (ValueError, SealKeysError) as wrong:
         raise PolicyError(f"grader.redis_url: {wrong}") from None
 
 

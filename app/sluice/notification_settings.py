@@ -1,8 +1,9 @@
-"""Settings of notifications, and what all groups of settings share."""
+"""Settings of notifications and of a Redis, and what all groups of settings share."""
 
 from __future__ import annotations
 
 import ipaddress
+from pathlib import Path  # noqa: TC003 - pydantic reads the annotations
 from typing import Annotated
 from urllib.parse import urlsplit
 
@@ -102,3 +103,11 @@ class SlackSettings(SettingGroup):
         """The channel of the first line that matches."""
         found = (one.channel for one in self.channels if one.matches(tenant, group, is_memory))
         return next(found, None)
+
+
+class RedisSettings(SettingGroup):
+    """Of every Redis that the settings name: the file of keys with which entries are sealed (redis_seal.py),
+    and the file with the password, for URLs that have none."""
+
+    key_file: Path | None = None
+    password_file: Path | None = None

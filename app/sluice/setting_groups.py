@@ -11,7 +11,14 @@ from pydantic import AfterValidator, AwareDatetime, Field, SecretStr, model_vali
 
 from sluice.core.foundation.limits import SessionLimits
 from sluice.core.policy.policy import DEFAULT_QUALITY
-from sluice.notification_settings import NotifySettings, Positive, Seconds, SettingGroup, SlackSettings
+from sluice.notification_settings import (
+    NotifySettings,
+    Positive,
+    RedisSettings,
+    Seconds,
+    SettingGroup,
+    SlackSettings,
+)
 
 if TYPE_CHECKING:
     from sluice.core.registry.keys import Roots
@@ -289,6 +296,7 @@ class Settings(SettingGroup):
     grader: GraderSettings = GraderSettings()
     provenance: ProvenanceSettings = ProvenanceSettings()
     gateway: GatewaySettings = GatewaySettings()
+    redis: RedisSettings = RedisSettings()
     notify: NotifySettings = NotifySettings()
     slack: SlackSettings = SlackSettings()
     logging: LoggingSettings = LoggingSettings()

@@ -8,6 +8,7 @@ from load.attacks import (
     forged_records,
     idle_partition,
     large_sessions,
+    planted_entries,
     released_text,
     self_running_files,
     strangers,
@@ -77,5 +78,12 @@ ATTACKS: tuple[Attack, ...] = (
         "unknown_classes",
         "an item served laxer under a misspelt content class than under its right one",
         unknown_classes.run,
+    ),
+    Attack(
+        22,
+        "planted_entries",
+        "an answer, a log-in or a limit that an attacker wrote into the Redis of gateways and workers",
+        planted_entries.run,
+        needs_redis=True,
     ),
 )

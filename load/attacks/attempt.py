@@ -60,6 +60,7 @@ class Attack:
     aim: str
     run: Callable[[Extent], Iterator[Attempt]]
     needs_broker: bool = False
+    needs_redis: bool = False
 
 
 POINT, POINT_KEY = "door", Ed25519PrivateKey.generate()

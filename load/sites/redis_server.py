@@ -8,6 +8,8 @@ import subprocess
 import time
 from typing import TYPE_CHECKING, Self
 
+from sluice.redis_seal import new_seal_key, write_seal_keys
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -30,6 +32,14 @@ class RedisServer:
         self._words = [
             program, "--port", str(self._port), "--bind", "127.0.0.1", "--save", "", "--dir", str(folder),
         ]  # fmt: skip
+
+    @property
+    def key_file(self) -> Path:
+        """A file of keys for whoever keeps entries in it."""
+        path = self._folder / "redis.keys"
+        if not path.exists():
+            write_seal_keys(path, (new_seal_key(),))
+        return path
 
     @property
     def url(self) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import signal
 import time
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,7 @@ from sluice.adapters.models.kept_answers import STORE_FAILURES, KeptAnswers, Sha
 from sluice.adapters.models.prompted_port import ModelUsage, PromptedPort
 from sluice.core.memory.analysis import PROMPT, AnalysisAnswer
 from sluice.ports import PortUnavailable
+from sluice.redis_seal import Seal
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -76,7 +78,7 @@ def empty(redis: RedisServer) -> Iterator[Redis]:
 
 
 def shared(redis: RedisServer, secret: bytes = SECRET, kept_s: int = 60) -> SharedAnswers:
-    return SharedAnswers(redis.url, "x.", secret, kept_s)
+    return SharedAnswers(redis.url, "x.", Seal(lambda: (secret,), "model answer"), kept_s)
 
 
 async def test_the_same_question_is_asked_once_whoever_asks_at_once() -> None:
@@ -181,8 +183,8 @@ async def test_an_entry_that_is_not_ours_is_no_answer(redis: RedisServer, empty:
     else:
         forged = {
             "garbled": entry[:-1] + b"!",
-            "forged": entry.replace(b'"trust":0.5', b'"trust":1.0'),
-            "unsealed": entry[32:],
+            "forged": entry[:40] + bytes([entry[40] ^ 1]) + entry[41:],
+            "unsealed": json.dumps({"trust": 1.0}).encode(),
             "long": entry + b" " * 70_000,
         }[poison]
         assert forged != entry

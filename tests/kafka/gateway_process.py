@@ -17,6 +17,7 @@ import httpx2
 
 from load.sites import neutral_policy
 from sluice.gateway.http.api_keys import ApiKeyFile, new_key, read_keys, write_keys
+from sluice.redis_seal import new_seal_key, write_seal_keys
 from tests.documents.blocks import ROOT
 from tests.kafka.installation import DEADLINE_S, END_S
 
@@ -88,6 +89,14 @@ def action(session: str, **more: Any) -> dict[str, Any]:
     } | more
 
 
+def redis_keys(site: Site) -> Path:
+    """The file of keys with which gateways of a site seal what they keep in a Redis."""
+    path = site.folder / "redis.keys"
+    if not path.exists():
+        write_seal_keys(path, (new_seal_key(),))
+    return path
+
+
 def start(site: Site, name: str, **settings: Any) -> Gateway:
     """A gateway that is ready; every gateway of a site has the same keys. `settings`: of its group."""
     with socket.socket() as free:
@@ -101,6 +110,8 @@ def start(site: Site, name: str, **settings: Any) -> Gateway:
         for name, value in given.items()
     }
     environment["SLUICE_GATEWAY__API_KEYS"] = str(keys)
+    if "redis_url" in settings:
+        environment["SLUICE_REDIS__KEY_FILE"] = str(redis_keys(site))
     with log.open("ab") as file:
         process = subprocess.Popen(
             [*SLUICE, "gateway"],

@@ -92,6 +92,7 @@ def test_a_memory_write_is_patient_and_an_action_is_not() -> None:
     [
         ({"key": ""}, r"grader.api_key: the API key is empty"),
         ({"redis_url": SecretStr("no url")}, r"grader.redis_url: "),
+        ({"redis_url": SecretStr("redis://x")}, r"grader.redis_url: .*redis.key_file names no file"),
     ],
 )
 def test_a_wrong_setting_is_named(given: dict[str, Any], told: str) -> None:

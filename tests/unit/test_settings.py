@@ -28,6 +28,8 @@ COMMENTED = {
     "gateway.sso_proxy",
     "gateway.idempotency_file",
     "gateway.redis_url",
+    "redis.key_file",
+    "redis.password_file",
     "slack.bot_token",
     "slack.signing_secret",
 }

@@ -13,7 +13,7 @@ import logging
 import sqlite3
 import time
 from dataclasses import asdict, dataclass, field, replace
-from hashlib import sha256
+from hashlib import sha1, sha256
 from typing import TYPE_CHECKING, Any, Protocol
 
 from sluice.gateway.http.http_errors import HttpError
@@ -22,9 +22,25 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
     from pathlib import Path
 
+    from sluice.redis_seal import Seal
+
 log = logging.getLogger(__name__)
 KEPT_S = 24 * 3600
 LONGEST_KEY = 255
+LONGEST_ENTRY = 16 * 1024 * 1024
+"""Bytes. A longer one in a Redis is none of ours."""
+MOST_REPLACED = 3
+ADD = """
+local kind = redis.call('TYPE', KEYS[1]).ok
+if kind == 'string' and redis.call('STRLEN', KEYS[1]) <= tonumber(ARGV[3]) then
+  local found = redis.call('GET', KEYS[1])
+  if redis.sha1hex(found) ~= ARGV[4] then return {found, 'found'} end
+end
+redis.call('SET', KEYS[1], ARGV[1], 'EX', ARGV[2])
+return {'', 'added'}
+"""
+"""Keep ARGV[1] if nothing is there, or what nobody of ours can have written: of another type, longer than
+ARGV[3], or what ARGV[4] names by its SHA-1."""
 SWEEP_EVERY = 1000
 """Requests between two deletions of what is older than KEPT_S."""
 
@@ -116,23 +132,41 @@ class SqliteAnswers:
 
 
 class RedisAnswers:
-    """For any number of gateways. Redis being away is an error: without it nobody knows what was answered."""
+    """For any number of gateways. Redis being away is an error: without it nobody knows what was answered.
 
-    def __init__(self, url: str, prefix: str) -> None:
+    What is there and was not sealed by one of them, for this very name, is replaced as if it were not there.
+    """
+
+    def __init__(self, url: str, prefix: str, seal: Seal) -> None:
         """`prefix`: of every key, so that installations can share a Redis. Raises ValueError for no URL."""
         from redis.asyncio import Redis  # noqa: PLC0415 - only where it is set
 
-        self._redis = Redis.from_url(url, socket_timeout=5, socket_connect_timeout=5)
+        self._redis: Any = Redis.from_url(url, socket_timeout=5, socket_connect_timeout=5)
+        self._add = self._redis.register_script(ADD)
         self._prefix = prefix
+        self._seal = seal
 
     async def add(self, name: str, entry: bytes) -> bytes | None:
         """See AnswerStore. Raises HttpError where Redis does not answer."""
-        found = await self._told(self._redis.set(self._key(name), entry, nx=True, get=True, ex=KEPT_S))
-        return None if found is None else bytes(found)
+        sealed, foreign = self._sealed(name, entry), ""
+        for _ in range(MOST_REPLACED):
+            args: list[bytes | int | str] = [sealed, KEPT_S, LONGEST_ENTRY, foreign]
+            found, how = await self._told(self._add(keys=[self._key(name)], args=args))
+            if how == b"added":
+                return None
+            known = self._seal.unseal(name.encode(), found)
+            if known is not None:
+                return known
+            foreign = sha1(found).hexdigest()  # noqa: S324 - as Redis names it
+        log.warning("somebody writes to the Redis all the time: a request is decided without its memory")
+        return None
 
     async def put(self, name: str, entry: bytes) -> None:
         """See AnswerStore. Raises HttpError where Redis does not answer."""
-        await self._told(self._redis.set(self._key(name), entry, keepttl=True))
+        await self._told(self._redis.set(self._key(name), self._sealed(name, entry), ex=KEPT_S))
+
+    def _sealed(self, name: str, entry: bytes) -> bytes:
+        return self._seal.seal(name.encode(), entry, time.time() + KEPT_S)
 
     async def close(self) -> None:
         """See AnswerStore."""
@@ -156,7 +190,7 @@ def request_name(caller: str, key: str) -> str:
     if not (1 <= len(key) <= LONGEST_KEY and key.isprintable()):
         told = f"an Idempotency-Key has 1 to {LONGEST_KEY} printable characters"
         raise HttpError(400, "invalid_idempotency_key", told)
-    return sha256(f"{caller}:{key}".encode()).hexdigest()
+    return fingerprint_of(caller.encode(), key.encode())
 
 
 def fingerprint_of(*parts: bytes) -> str:

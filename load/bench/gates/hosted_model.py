@@ -22,6 +22,7 @@ from sluice.adapters.models.model_api import ModelApiSettings
 from sluice.adapters.models.prompted_port import PromptedPort
 from sluice.core.actions.grading import GRADE
 from sluice.core.foundation.prompts import user_turn
+from sluice.redis_seal import Seal
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -79,7 +80,7 @@ async def _round(questions: int, calls: int) -> Figures:
 async def _kept(port: PromptedPort, redis: RedisServer, questions: int) -> Figures:
     """With no room in the process itself, so that each answer comes from Redis."""
     await port.ask(payload(0))  # the SDK imports half of itself at its first question
-    store = SharedAnswers(redis.url, "bench.", KEY.encode(), 600)
+    store = SharedAnswers(redis.url, "bench.", Seal(lambda: (KEY.encode(),), "model answer"), 600)
     kept = KeptAnswers(port, 0, store)
     for start in range(0, questions, AT_ONCE):
         await asyncio.gather(*(kept.ask(payload(one)) for one in range(start, start + AT_ONCE)))

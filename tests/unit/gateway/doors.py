@@ -46,7 +46,7 @@ class Door:
         store = PeopleStore(self.path)
         self.log_ins: LogIns = OwnLogIns(lambda: self.now)
         if redis is not None:
-            self.log_ins = SharedLogIns(redis, f"{folder.name}.", SECRET, store.get, 1000.0)
+            self.log_ins = SharedLogIns(redis, f"{folder.name}.", lambda: (SECRET,), store.get, 1000.0)
         self.visitors = Visitors(store, Visits(**given), self.log_ins, lambda: self.now)
         self.cookies: dict[str, str] = {}
 

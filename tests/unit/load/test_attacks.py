@@ -13,7 +13,9 @@ if TYPE_CHECKING:
 
 
 @pytest.mark.parametrize("attack", [one for one in ATTACKS if not one.needs_broker], ids=lambda one: one.name)
-def test_nothing_gets_through(attack: Attack) -> None:
+def test_nothing_gets_through(attack: Attack, request: pytest.FixtureRequest) -> None:
+    if attack.needs_redis:
+        request.getfixturevalue("real_redis")
     attempts = list(attack.run("short"))
     assert [one for one in attempts if not one.held and not one.known_limit] == []
     assert any(not one.harmless for one in attempts), "an attack that tries nothing shows nothing"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hmac
 import logging
 import time
 from collections import OrderedDict
@@ -14,9 +13,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 from sluice.adapters.models.guarded_model import Breaker, BreakerOpen, SaysNothing
 from sluice.core.foundation.canonical import canonical
 from sluice.core.foundation.strict import json_object
+from sluice.redis_seal import OVERHEAD
 
 if TYPE_CHECKING:
     from sluice.adapters.models.prompted_port import PromptedPort
+    from sluice.redis_seal import Seal
 
 log = logging.getLogger(__name__)
 STORE_S = 0.025
@@ -27,7 +28,6 @@ LONGEST_S = 1.0
 """Of a socket below, where nobody waits any more."""
 STORE_FAILURES, STORE_OPEN_S = 3, 5.0
 LONGEST_ENTRY = 64 * 1024
-_SEAL = 32
 
 
 class AnswerStore(Protocol):
@@ -46,25 +46,26 @@ class AnswerStore(Protocol):
 class SharedAnswers:
     """A Redis. While it is away or slow it is done without: that costs time, and no answer.
 
-    Entries are sealed with `secret`, so that whoever can write to the Redis alone cannot make an answer, or
-    put one in another's place.
+    Entries are sealed, so that whoever can write to the Redis alone cannot make an answer, or put one in
+    another's place.
     """
 
-    def __init__(self, url: str, prefix: str, secret: bytes, kept_s: int) -> None:
+    def __init__(self, url: str, prefix: str, seal: Seal, kept_s: int) -> None:
         """`prefix`: of every key, so that installations can share a Redis; `kept_s`: until an answer is
         forgotten. Raises ValueError for no URL, ImportError without the package redis."""
         from redis.asyncio import Redis  # noqa: PLC0415 - only where it is set
         from redis.asyncio.retry import Retry  # noqa: PLC0415
         from redis.backoff import NoBackoff  # noqa: PLC0415
-        from redis.exceptions import RedisError  # noqa: PLC0415
+        from redis.exceptions import RedisError, ResponseError  # noqa: PLC0415
 
         self._redis: Any = Redis.from_url(
             url, socket_timeout=LONGEST_S, socket_connect_timeout=LONGEST_S, retry=Retry(NoBackoff(), 0)
         )
         self._prefix = f"{prefix}sluice:answer:"
-        self._secret = sha256(b"sluice kept answers:" + secret).digest()
+        self._seal = seal
         self._kept_s = kept_s
         self._down = (RedisError, OSError, TimeoutError)
+        self._refused = ResponseError
         self._keeping: set[asyncio.Task[object]] = set()
         self._breaker = Breaker("the Redis of kept answers", STORE_FAILURES, STORE_OPEN_S, self._down)
 
@@ -72,23 +73,18 @@ class SharedAnswers:
         """See AnswerStore."""
         key = self._prefix + name.hex()
         entry = await self._told("GETRANGE", key, 0, LONGEST_ENTRY)
-        if not isinstance(entry, bytes) or len(entry) <= _SEAL:
-            return None
-        seal, text = entry[:_SEAL], entry[_SEAL:]
-        if not hmac.compare_digest(seal, self._seal(name, text)):
-            log.warning("an answer in the Redis of kept answers is not sealed by this installation")
-            return None
+        text = self._seal.unseal(name, entry) if isinstance(entry, bytes) and entry else None
         try:
-            return json_object(text)
+            return None if text is None else json_object(text)
         except ValueError:
             return None
 
     def keep(self, name: bytes, answer: object) -> None:
         """See AnswerStore."""
         text = canonical(answer)
-        if _SEAL + len(text) > LONGEST_ENTRY:
+        if OVERHEAD + len(text) > LONGEST_ENTRY:
             return
-        entry = self._seal(name, text) + text
+        entry = self._seal.seal(name, text, time.time() + self._kept_s)
         telling = self._told("SET", self._prefix + name.hex(), entry, "EX", self._kept_s)
         keeping = asyncio.ensure_future(telling)
         self._keeping.add(keeping)
@@ -99,9 +95,6 @@ class SharedAnswers:
         if self._keeping:
             await asyncio.wait(self._keeping)
         await self._redis.aclose()
-
-    def _seal(self, name: bytes, text: bytes) -> bytes:
-        return hmac.digest(self._secret, name + text, "sha256")
 
     async def _told(self, *words: Any) -> object:
         """What Redis says, or None where it does not say it in time."""
@@ -118,6 +111,9 @@ class SharedAnswers:
             async with asyncio.timeout(STORE_S):
                 said: object = await self._redis.execute_command(*words)
                 return said
+        except self._refused as error:
+            log.warning("the Redis of kept answers refuses: %s", error)
+            return None
         except TimeoutError:
             if time.monotonic() - began_s < BUSY * STORE_S:
                 raise

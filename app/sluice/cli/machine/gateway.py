@@ -17,6 +17,7 @@ from sluice.cli.machine.worker import log_to_stderr, stop_unless_topics_fit
 from sluice.cli.output import settings_or_stop, stop
 from sluice.cli.policy.key_files import private_keys_or_stop
 from sluice.core.foundation.errors import CoreError
+from sluice.redis_seal import Seal, SealKeysError, seal_keys, with_password
 from sluice.settings import no_root_keys, real_names
 from sluice_topics.catalog import QUALITY_DECISIONS, REGISTRY, SESSION_EVENTS
 
@@ -147,7 +148,7 @@ def build_gateway(settings: Settings, fail: Callable[[], None]) -> Edge:
     try:
         answers, rate = _answer_store(settings), _rate_limit(settings)
         log_ins = _log_ins(settings, people)
-    except (ValueError, sqlite3.Error) as error:
+    except (ValueError, SealKeysError, sqlite3.Error) as error:
         stop(f"gateway.redis_url or gateway.idempotency_file: {error}")
     exchange = Exchange(kafka.bootstrap_servers, kafka.topic_prefix, answers=(*ANSWERS, QUARANTINE))
     reader = KafkaControlReader(kafka.bootstrap_servers, {real_names(settings)[REGISTRY]: REGISTRY})
@@ -179,15 +180,21 @@ def build_gateway(settings: Settings, fail: Callable[[], None]) -> Edge:
 
 
 def _log_ins(settings: Settings, people: PeopleStore) -> LogIns | None:
-    """Where gateways that sign for the same people keep their sessions; None: each has its own. Raises
-    ValueError."""
+    """Where gateways keep their sessions together; None: each has its own. Raises ValueError and
+    SealKeysError."""
     from sluice.gateway.pages.shared_log_ins import SharedLogIns  # noqa: PLC0415 - an extra
 
-    given = settings.gateway
-    if given.redis_url is None or given.reviewers_key is None:
+    url = _redis_url(settings)
+    if url is None:
         return None
-    url, secret = given.redis_url.get_secret_value(), given.reviewers_key.read_bytes()
-    return SharedLogIns(url, settings.kafka.topic_prefix, secret, people.get, given.login_longest_s)
+    keys, longest_s = seal_keys(settings.redis.key_file), settings.gateway.login_longest_s
+    return SharedLogIns(url, settings.kafka.topic_prefix, keys, people.get, longest_s)
+
+
+def _redis_url(settings: Settings) -> str | None:
+    """The gateways' Redis, with its password; None: they have none. Raises SealKeysError."""
+    given = settings.gateway.redis_url
+    return None if given is None else with_password(given.get_secret_value(), settings.redis.password_file)
 
 
 def _slack_app(settings: Settings) -> SlackApp | None:
@@ -209,12 +216,13 @@ def _slack_app(settings: Settings) -> SlackApp | None:
 
 
 def _answer_store(settings: Settings) -> AnswerStore:
-    """Where answers under idempotency keys are kept. Raises ValueError and sqlite3.Error."""
+    """Where answers under idempotency keys are kept. Raises ValueError, SealKeysError and sqlite3.Error."""
     from sluice.gateway.idempotency import RedisAnswers, SqliteAnswers  # noqa: PLC0415 - an extra
 
-    given = settings.gateway
-    if given.redis_url is not None:
-        return RedisAnswers(given.redis_url.get_secret_value(), settings.kafka.topic_prefix)
+    given, url = settings.gateway, _redis_url(settings)
+    if url is not None:
+        seal = Seal(seal_keys(settings.redis.key_file), "idempotent answer")
+        return RedisAnswers(url, settings.kafka.topic_prefix, seal)
     return SqliteAnswers(None if given.idempotency_file is None else given.idempotency_file.expanduser())
 
 
@@ -222,11 +230,9 @@ def _rate_limit(settings: Settings) -> RateLimit:
     """How often a key may ask: of all gateways if they have a Redis. Raises ValueError."""
     from sluice.gateway.http.rate_limits import OwnRate, SharedRate  # noqa: PLC0415 - only to serve
 
-    given = settings.gateway
+    given, url = settings.gateway, _redis_url(settings)
     alone = OwnRate(given.requests_per_s, given.burst)
-    if given.redis_url is None:
-        return alone
-    return SharedRate(given.redis_url.get_secret_value(), settings.kafka.topic_prefix, alone)
+    return alone if url is None else SharedRate(url, settings.kafka.topic_prefix, alone)
 
 
 def _rerun(settings: Settings, an_id: str) -> dict[str, Any]:

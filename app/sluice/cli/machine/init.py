@@ -15,6 +15,7 @@ from sluice.cli.machine.topics import create_topics_or_stop, differences_or_stop
 from sluice.cli.output import WRONG, console, print_json, shown, stop
 from sluice.cli.policy.control_topics import Publishing, print_refused
 from sluice.cli.policy.key_files import FOLDER_OF_OWNER, new_key_or_stop, private_keys_or_stop, work_tree_of
+from sluice.redis_seal import new_seal_key, write_seal_keys
 from sluice.settings import (
     CONFIG,
     SETTINGS_NAME,
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
     from sluice.core.registry.keys import SigningKey
 
+SEAL_KEYS = "redis.keys"
 FIRST_ACTIONS = SHIPPED_FILES / "examples" / "actions.jsonl"
 _WRITTEN_BACK = {
     "kafka": ("bootstrap_servers", "topic_prefix", "partitions", "replication_factor"),
@@ -191,9 +193,9 @@ def _write_or_stop(folder: Path, settings: Settings, keys: Mapping[str, SigningK
     texts = {
         APPROVERS: orjson.dumps({"entries": approvers(keys)}, option=orjson.OPT_INDENT_2) + b"\n",
         REGISTRY_FILE: EXAMPLES.read_bytes(),
-        SETTINGS_NAME: _settings_text(settings, keys["root"].public.text).encode(),
+        SETTINGS_NAME: _settings_text(settings, keys["root"].public.text, folder).encode(),
     }
-    written = []
+    written = _seal_keys_or_stop(folder)
     for name, text in texts.items():
         try:
             with (folder / name).open("xb") as file:
@@ -206,14 +208,27 @@ def _write_or_stop(folder: Path, settings: Settings, keys: Mapping[str, SigningK
     return written
 
 
-def _settings_text(settings: Settings, root_key: str) -> str:
-    """What differs from the defaults, and the root key, as TOML."""
+def _seal_keys_or_stop(folder: Path) -> list[str]:
+    """The file of keys for entries in a Redis, if it was not there."""
+    path = folder / SEAL_KEYS
+    if path.exists():
+        return []
+    try:
+        write_seal_keys(path, (new_seal_key(),))
+    except OSError as error:
+        stop(f"cannot write {path}: {error.strerror}")
+    return [SEAL_KEYS]
+
+
+def _settings_text(settings: Settings, root_key: str, folder: Path) -> str:
+    """What differs from the defaults, the root key and the file of seal keys, as TOML."""
     lines = ["# Written by `sluice init`. Every setting and its default: config/sluice.toml."]
     for group, names in _WRITTEN_BACK.items():
         given, default = getattr(settings, group), getattr(Settings(), group)
         own = [name for name in names if getattr(given, name) != getattr(default, name)]
         if own:
             lines += ["", f"[{group}]", *(f"{name} = {json.dumps(getattr(given, name))}" for name in own)]
+    lines += ["", "[redis]", f"key_file = {json.dumps(str(folder / SEAL_KEYS))}"]
     return "\n".join([*lines, "", "[policy]", f'root_keys = ["{root_key}"]', ""])
 
 

@@ -27,6 +27,7 @@ from sluice.core.registry.keys import SigningKey, UnusableKeyError
 from sluice.core.trust.dsse import read_envelope
 from sluice.core.trust.refused import Reason
 from sluice.core.trust.signed_entries import CARRIED, statement
+from sluice.redis_seal import MOST_KEYS, SealKeysError, new_seal_key, read_seal_keys, write_seal_keys
 from sluice_topics.json_text import Unreadable
 
 if TYPE_CHECKING:
@@ -219,6 +220,42 @@ def public(
     """Show the public half of a private key, and its id."""
     (key,) = private_keys_or_stop([pem])
     _say(key.public.text, key.keyid, as_json=as_json)
+
+
+@cli.command()
+def seal(
+    file: Annotated[Path, typer.Argument(dir_okay=False, help="As the setting redis.key_file names it.")],
+    *,
+    use: Annotated[bool, typer.Option("--use", help="Put the newest key first: it seals.")] = False,
+    retire: Annotated[bool, typer.Option("--retire", help="Remove all keys but the first.")] = False,
+) -> None:
+    """Make the keys with which gateways and workers seal entries in a Redis.
+
+    A file that is there gets a further key. The first key of a file seals,
+    each opens. To change the key: run this and copy the file to all of
+    them; then --use, and copy it; after a day (and grader.kept_s) --retire,
+    and copy it. They read the file again when it changes.
+
+    Exit codes: 0 done, 1 there is no second key, 2 could not do it.
+
+    Example: sluice keys seal ~/.sluice/redis.keys
+    """
+    try:
+        keys = read_seal_keys(file) if file.exists() else ()
+        if (use or retire) and len(keys) <= 1:
+            stop(f"{file} has no second key: run `sluice keys seal {file}` without an option first", WRONG)
+        if use:
+            keys = (keys[-1], *keys[:-1])
+        keys = keys[:1] if retire else keys if use else (*keys, new_seal_key())
+        if len(keys) > MOST_KEYS:
+            stop(f"{file} has {MOST_KEYS} keys, as many as may be: --retire some", WRONG)
+        file.parent.mkdir(parents=True, exist_ok=True, mode=FOLDER_OF_OWNER)
+        write_seal_keys(file, keys)
+    except SealKeysError as error:
+        stop(str(error))
+    except OSError as error:
+        stop(f"cannot write {error.filename or file}: {error.strerror}")
+    console.print(f"{shown(file)}: {len(keys)} keys", soft_wrap=True, highlight=False)
 
 
 def _say(text: str, keyid: str, *, as_json: bool) -> None:

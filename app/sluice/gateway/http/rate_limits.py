@@ -24,13 +24,17 @@ TAKE = """
 local clock = redis.call('TIME')
 local now = clock[1] + clock[2] / 1000000
 local interval, burst = tonumber(ARGV[1]), tonumber(ARGV[2])
-local whole = math.max(now, tonumber(redis.call('GET', KEYS[1]) or '0')) + interval
+local kept = redis.call('TYPE', KEYS[1]).ok == 'string' and redis.call('STRLEN', KEYS[1]) < 40
+local at = kept and tonumber(redis.call('GET', KEYS[1])) or 0
+if not (at <= now + burst * interval + 1) then at = 0 end
+local whole = math.max(now, at) + interval
 local wait = whole - now - burst * interval
 if wait > 0.000001 then return string.format('%.6f', wait) end
 redis.call('SET', KEYS[1], string.format('%.6f', whole), 'PX', math.ceil((whole - now) * 1000) + 1)
 return '0'
 """
-"""Take one request of KEYS[1]: "0", or the seconds to wait. It is kept until its burst is whole again."""
+"""Take one request of KEYS[1]: "0", or the seconds to wait. It is kept until its burst is whole again.
+What is no number, or further ahead than a burst lasts, no gateway wrote."""
 
 
 class RateLimit(Protocol):

@@ -1,21 +1,23 @@
 """Log-ins of the pages in a Redis, for all gateways: a browser may come to any of them.
 
 Whoever reads the Redis gets no session from it (it has digests of the tokens), and whoever writes to it makes
-none: entries are sealed with a secret of the gateways.
+none: entries are sealed. What is there and is none of ours is as if it were not there; it is never an error.
 """
 
 from __future__ import annotations
 
-import hmac
 import json
 import logging
+import math
 import secrets
+from functools import partial
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 from sluice.gateway.http.api_keys import ApiKeyFileError
 from sluice.gateway.http.http_errors import HttpError
 from sluice.gateway.pages.log_ins import WITHIN_S, Session, id_of
+from sluice.redis_seal import Seal
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -25,8 +27,33 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 ANSWER_S = 2.0
-SEAL = 32
-"""Bytes in front of an entry."""
+FOR_EVER = math.inf
+"""Of an entry's seal: a session's times are within it, and are checked with every request."""
+LONGEST_ENTRY = 4096
+MOST_ENTRIES, MOST_SAID = 20_000, 16
+"""More than gateways keep: whatever goes beyond is not read."""
+FIND = """
+if redis.call('HSTRLEN', KEYS[1], ARGV[1]) > tonumber(ARGV[2]) then return false end
+return redis.call('HGET', KEYS[1], ARGV[1])
+"""
+EVERY = """
+local found = {}
+if redis.call('HLEN', KEYS[1]) > tonumber(ARGV[1]) then return found end
+for _, name in ipairs(redis.call('HKEYS', KEYS[1])) do
+  if redis.call('HSTRLEN', KEYS[1], name) <= tonumber(ARGV[2]) then
+    found[#found + 1] = name
+    found[#found + 1] = redis.call('HGET', KEYS[1], name)
+  end
+end
+return found
+"""
+SAID = """
+local found = {}
+for _, one in ipairs(redis.call('LRANGE', KEYS[1], 0, ARGV[1] - 1)) do
+  if #one <= tonumber(ARGV[2]) then found[#found + 1] = one end
+end
+return found
+"""
 SAVE = """
 if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 1 then
   redis.call('HSET', KEYS[1], ARGV[1], ARGV[2])
@@ -39,6 +66,7 @@ local now = tonumber(clock[1]) + tonumber(clock[2]) / 1000000
 local within, member, wait = tonumber(ARGV[1]), ARGV[2], 0
 for place, key in ipairs(KEYS) do
   local most = tonumber(ARGV[2 + place])
+  redis.call('ZREMRANGEBYSCORE', key, now + 1, '+inf')
   redis.call('ZREMRANGEBYSCORE', key, '-inf', now - within)
   if redis.call('ZCARD', key) >= most then
     local first = redis.call('ZRANGE', key, -most, -most, 'WITHSCORES')
@@ -59,10 +87,16 @@ class SharedLogIns:
     """For all gateways of an installation that have the same Redis, people and secret."""
 
     def __init__(
-        self, url: str, prefix: str, secret: bytes, account_of: Callable[[str], Account | None], kept_s: float
+        self,
+        url: str,
+        prefix: str,
+        keys: Callable[[], tuple[bytes, ...]],
+        account_of: Callable[[str], Account | None],
+        kept_s: float,
     ) -> None:
-        """`prefix`: of every key, so that installations can share a Redis; `account_of`: the account of this
-        name in force; `kept_s`: the longest that a session lasts. Raises ValueError for no URL."""
+        """`prefix`: of every key, so that installations can share a Redis; `keys`: with which entries are
+        sealed; `account_of`: the account of this name in force; `kept_s`: the longest that a session lasts.
+        Raises ValueError for no URL."""
         from redis.asyncio import Redis  # noqa: PLC0415 - only where it is set
         from redis.asyncio.retry import Retry  # noqa: PLC0415 - as above
         from redis.backoff import NoBackoff  # noqa: PLC0415 - as above
@@ -70,63 +104,76 @@ class SharedLogIns:
         self._redis: Any = Redis.from_url(
             url, socket_timeout=ANSWER_S, socket_connect_timeout=ANSWER_S, retry=Retry(NoBackoff(), 0)
         )
-        self._save = self._redis.register_script(SAVE)
-        self._attempt = self._redis.register_script(ATTEMPT)
+        scripts = (FIND, EVERY, SAID, SAVE, ATTEMPT)
+        self._find, self._every, self._said, self._save, self._attempt = map(
+            self._redis.register_script, scripts
+        )
         self._prefix = f"{prefix}sluice:log_ins"
-        self._secret = sha256(b"sluice log-ins:" + secret).digest()
+        self._seal, self._saying_seal = Seal(keys, "log-in"), Seal(keys, "said on a page")
+        self._failed_seal = Seal(keys, "failed log-ins")
         self._account_of = account_of
         self._kept_s = kept_s
 
     async def find(self, token: str) -> Session | None:
         """See LogIns."""
         name = id_of(token)
-        entry = await self._told(self._redis.hget(self._prefix, name))
+        entry = await self._told(
+            lambda: self._find(keys=[self._prefix], args=[name, LONGEST_ENTRY]), self._prefix
+        )
         found = None if entry is None else self._read(name, entry)
         if found is not None:
-            found.token = token
-            texts = await self._told(self._redis.lrange(self._saying(name), 0, -1))
-            read = [self._unsealed(name, one) for one in texts]
-            found.said = [(one[0], one[1]) for one in read if one is not None]
+            found.token, key = token, self._saying(name)
+            texts = await self._told(lambda: self._said(keys=[key], args=[MOST_SAID, LONGEST_ENTRY]), key)
+            read = [self._saying_seal.unseal(name.encode(), one) for one in texts]
+            found.said = [tuple(json.loads(one)) for one in read if one is not None]
         return found
 
     async def every(self) -> list[Session]:
         """See LogIns. What is sealed by others, or of an account that has changed, is none."""
-        entries = await self._told(self._redis.hgetall(self._prefix))
-        found = [self._read(name.decode("latin-1"), entry) for name, entry in entries.items()]
+        args = [MOST_ENTRIES, LONGEST_ENTRY]
+        said = await self._told(lambda: self._every(keys=[self._prefix], args=args), self._prefix)
+        entries = zip(said[::2], said[1::2], strict=True)
+        found = [self._read(name.decode("latin-1"), entry) for name, entry in entries]
         return sorted((one for one in found if one is not None), key=lambda one: one.began_s)
 
     async def add(self, session: Session) -> None:
         """See LogIns."""
-        await self._told(self._redis.hset(self._prefix, session.id, self._written(session)))
-        await self._told(self._redis.expire(self._prefix, round(self._kept_s) + 1))
+        entry = self._written(session)
+        await self._told(lambda: self._redis.hset(self._prefix, session.id, entry), self._prefix)
+        await self._told(lambda: self._redis.expire(self._prefix, round(self._kept_s) + 1))
 
     async def save(self, session: Session) -> None:
         """See LogIns."""
-        await self._told(self._save(keys=[self._prefix], args=[session.id, self._written(session)]))
+        args: list[str | bytes] = [session.id, self._written(session)]
+        await self._told(lambda: self._save(keys=[self._prefix], args=args), self._prefix)
+        key = self._saying(session.id)
         for told in session.shown:
-            await self._told(self._redis.lrem(self._saying(session.id), 1, self._sealed(session.id, told)))
+            entry = self._sealed_text(session, told)
+            await self._told(partial(self._redis.lrem, key, 1, entry), key)
 
     async def say(self, session: Session, told: Said) -> None:
         """See LogIns. A list of its own: requests of one browser that run at once do not undo it."""
         key = self._saying(session.id)
-        await self._told(self._redis.rpush(key, self._sealed(session.id, told)))
-        await self._told(self._redis.expire(key, round(self._kept_s) + 1))
+        entry = self._sealed_text(session, told)
+        await self._told(lambda: self._redis.rpush(key, entry), key)
+        await self._told(lambda: self._redis.expire(key, round(self._kept_s) + 1))
 
     async def end(self, session: Session) -> None:
         """See LogIns."""
-        await self._told(self._redis.hdel(self._prefix, session.id))
-        await self._told(self._redis.delete(self._saying(session.id)))
+        await self._told(lambda: self._redis.hdel(self._prefix, session.id), self._prefix)
+        await self._told(lambda: self._redis.delete(self._saying(session.id)))
 
     async def attempt(self, limits: Sequence[tuple[str, int]]) -> float | str:
         """See LogIns."""
         called = secrets.token_hex(8)
         args: list[float | str] = [WITHIN_S, called, *(most for _, most in limits)]
-        return float(await self._told(self._attempt(keys=self._names(limits), args=args))) or called
+        keys = self._names(limits)
+        return float(await self._told(lambda: self._attempt(keys=keys, args=args), *keys)) or called
 
     async def take_back(self, limits: Sequence[tuple[str, int]], attempt: str) -> None:
         """See LogIns."""
         for name in self._names(limits):
-            await self._told(self._redis.zrem(name, attempt))
+            await self._told(partial(self._redis.zrem, name, attempt), name)
 
     async def close(self) -> None:
         """See LogIns."""
@@ -134,48 +181,50 @@ class SharedLogIns:
 
     def _names(self, limits: Sequence[tuple[str, int]]) -> list[str]:
         """A name that somebody typed may be a password."""
-        return [f"{self._prefix}:failed:{self._digest(name.encode()).hex()}" for name, _ in limits]
-
-    def _digest(self, of: bytes) -> bytes:
-        return hmac.digest(self._secret, of, "sha256")
+        return [f"{self._prefix}:failed:{self._failed_seal.digest(name.encode())}" for name, _ in limits]
 
     def _written(self, session: Session) -> bytes:
         account = session.account
-        told = [account.name, self._digest(account.model_dump_json().encode()).hex(), session.csrf]
-        return self._sealed(session.id, [*told, session.began_s, session.seen_s, session.by_sso])
+        fields = [account.name, _digest(account), session.csrf]
+        text = json.dumps([*fields, session.began_s, session.seen_s, session.by_sso]).encode()
+        return self._seal.seal(session.id.encode(), text, FOR_EVER)
 
     def _saying(self, name: str) -> str:
         return f"{self._prefix}:said:{name}"
 
-    def _sealed(self, name: str, value: object) -> bytes:
-        text = json.dumps(value).encode()
-        return self._digest(name.encode() + text) + text
-
-    def _unsealed(self, name: str, entry: bytes) -> Any:
-        """The value that a gateway of this installation sealed under the name, else None."""
-        seal, text = entry[:SEAL], entry[SEAL:]
-        if not hmac.compare_digest(seal, self._digest(name.encode() + text)):
-            log.warning("an entry of a log-in in the Redis is not sealed by a gateway of this installation")
-            return None
-        return json.loads(text)
+    def _sealed_text(self, session: Session, told: Said) -> bytes:
+        text = json.dumps(told).encode()
+        return self._saying_seal.seal(session.id.encode(), text, FOR_EVER)
 
     def _read(self, name: str, entry: bytes) -> Session | None:
-        value = self._unsealed(name, entry)
-        if value is None:
+        text = self._seal.unseal(name.encode(), entry)
+        if text is None:
             return None
-        of, then, csrf, began_s, seen_s, by_sso = value
+        of, then, csrf, began_s, seen_s, by_sso = json.loads(text)
         try:
             account = self._account_of(of)
         except ApiKeyFileError as error:
             raise HttpError(503, "unavailable", str(error)) from None
-        if account is None or self._digest(account.model_dump_json().encode()).hex() != then:
+        if account is None or _digest(account) != then:
             return None
         return Session(name, account, csrf, began_s, seen_s, by_sso)
 
-    async def _told(self, step: Awaitable[Any]) -> Any:
-        from redis.exceptions import RedisError  # noqa: PLC0415 - as above
+    async def _told(self, step: Callable[[], Awaitable[Any]], *keys: str) -> Any:
+        """What Redis says. Keys that have another type were not made by us, and are deleted."""
+        from redis.exceptions import RedisError, ResponseError  # noqa: PLC0415 - as above
 
         try:
-            return await step
+            try:
+                return await step()
+            except ResponseError as error:
+                if "WRONGTYPE" not in str(error):
+                    raise
+                log.warning("what is in the Redis under %s is not of this installation", ", ".join(keys))
+                await self._redis.delete(*keys)
+                return await step()
         except (RedisError, OSError):
             raise HttpError(503, "unavailable", "the store of log-ins does not answer").after(1) from None
+
+
+def _digest(account: Account) -> str:
+    return sha256(account.model_dump_json().encode()).hexdigest()
