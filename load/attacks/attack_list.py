@@ -6,6 +6,7 @@ from load.attacks import (
     caller_words,
     false_outcomes,
     forged_records,
+    hostile_mcp,
     idle_partition,
     large_sessions,
     planted_entries,
@@ -85,5 +86,13 @@ ATTACKS: tuple[Attack, ...] = (
         "an answer, a log-in or a limit that an attacker wrote into the Redis of gateways and workers",
         planted_entries.run,
         needs_redis=True,
+    ),
+    Attack(
+        22,
+        "hostile_mcp",
+        "an order of an MCP server that reaches the agent unjudged, or a secret that reaches the server",
+        hostile_mcp.run,
+        needs_broker=True,
+        run_on=hostile_mcp.run_on,
     ),
 )

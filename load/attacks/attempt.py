@@ -53,7 +53,10 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class Attack:
-    """A family of attempts. `point`: the number of what it attacks, as in tests; `aim`: the attacker's."""
+    """A family of attempts. `point`: the number of what it attacks, as in tests; `aim`: the attacker's.
+
+    `run_on`: the same on a broker that runs already, by its bootstrap servers, where any will do.
+    """
 
     point: int
     name: str
@@ -61,6 +64,7 @@ class Attack:
     run: Callable[[Extent], Iterator[Attempt]]
     needs_broker: bool = False
     needs_redis: bool = False
+    run_on: Callable[[Extent, str], Iterator[Attempt]] | None = None
 
 
 POINT, POINT_KEY = "door", Ed25519PrivateKey.generate()

@@ -9,6 +9,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from sluice.adapters.mcp.pins import INSTRUCTIONS, Pins, PinsError, servers_in, tool_key
+from sluice.adapters.mcp.proxy_file import ProxyOptions
 from sluice.core.registry.keys import SigningKey
 
 if TYPE_CHECKING:
@@ -51,10 +52,22 @@ def test_signed_pins_are_good_for_their_server_alone(tmp_path: Path) -> None:
         Pins(tmp_path, "other", KEY).admit(SEEN)
 
 
-@pytest.mark.parametrize("name", ["", "../one", "a/b", ".", "a b"])
-def test_a_server_is_named_like_a_file(tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize("name", ["", "../one", "a/b", ".", "a b", "a.b"])
+def test_a_server_is_named_like_a_file_and_without_a_dot(tmp_path: Path, name: str) -> None:
     with pytest.raises(PinsError, match="a server's name"):
         Pins(tmp_path, name)
+
+
+def test_no_tool_is_taken_for_another_one() -> None:
+    """Mend 22.7: a tool's name in the registry says its server and its tool in one way alone."""
+    one = ProxyOptions("a", "s", {"write": "shared.write", "send": "a.mail"})
+    assert one.registered("b.c") == "a.b.c"
+    assert [one.is_ambiguous(name) for name in ("b.c", "write", "send", "mail")] == [
+        False,
+        False,
+        False,
+        True,
+    ]
 
 
 def test_of_proxies_that_see_a_server_first_at_once_one_pins_it(tmp_path: Path) -> None:

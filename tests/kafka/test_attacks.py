@@ -1,4 +1,7 @@
-"""Each attack that needs a broker, in its short form: nothing gets through, and honest input passes."""
+"""Mend 22.7: what a hostile MCP server sends is judged or dropped, and it gets no secret (`hostile_mcp`).
+
+Each attack that needs a broker, in its short form: nothing gets through, and honest input passes.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +19,9 @@ pytestmark = pytest.mark.kafka
 
 @pytest.mark.timeout(600)  # workers that sleep for longer than their sessions and their producer ids last
 @pytest.mark.parametrize("attack", [one for one in ATTACKS if one.needs_broker], ids=lambda one: one.name)
-def test_nothing_gets_through(attack: Attack) -> None:
-    attempts = list(attack.run("short"))
+def test_nothing_gets_through(attack: Attack, kafka: str) -> None:
+    run_on = attack.run_on
+    attempts = list(attack.run("short") if run_on is None else run_on("short", kafka))
     assert [one for one in attempts if not one.held] == []
     assert any(not one.harmless for one in attempts), "an attack that tries nothing shows nothing"
     assert any(one.harmless for one in attempts), (

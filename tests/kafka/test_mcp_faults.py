@@ -87,8 +87,10 @@ NOWHERE = "127.0.0.1:1"
         (["--", "/no/such/command"], {}),
         (["--config", "FILE.toml", "--", *SERVER, "FILE"], {}),
         (["--", *SERVER, "FILE"], {"SLUICE_KAFKA__BOOTSTRAP_SERVERS": NOWHERE}),
+        (["--env", "NOT_THERE", "--", *SERVER, "FILE"], {}),
+        (["--env", "SLUICE_KAFKA__BOOTSTRAP_SERVERS", "--", *SERVER, "FILE"], {}),
     ],
-    ids=["no address", "no server", "no command", "no journal", "no broker"],
+    ids=["no address", "no server", "no command", "no journal", "no broker", "no variable", "our variable"],
 )
 def test_where_it_cannot_begin_it_says_why_and_serves_nothing(
     place: Place, words: list[str], settings: dict[str, str]

@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 
 PAYLOAD_TYPE = "application/vnd.sluice.mcp-pins+json"
 INSTRUCTIONS = "instructions"
-SERVER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+SERVER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+"""Without a dot: so tool "b.c" of server "a" is never taken for tool "c" of a server "a.b"."""
 _TOOL = "tool/"
 _ENDING, _HELD_ENDING = ".pins.json", ".held.json"
 
@@ -65,9 +66,11 @@ class Pins:
     key: SigningKey | PublicKey | None = None
 
     def __post_init__(self) -> None:
-        """Raises PinsError if the server's name cannot be a file name."""
+        """Raises PinsError if the server cannot have this name."""
         if not SERVER_NAME.fullmatch(self.server):
-            raise PinsError(f"{self.server!r}: a server's name has letters, digits, dot, dash and underscore")
+            raise PinsError(
+                f"{self.server!r}: a server's name has letters, digits, dash and underscore, no dot"
+            )
 
     def admit(self, seen: Mapping[str, Any]) -> frozenset[str]:
         """Of what a server shows now, the keys that the agent may see. The others are held for a person.

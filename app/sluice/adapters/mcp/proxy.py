@@ -17,54 +17,34 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from aiokafka.errors import KafkaError
-from mcp import Client
+from mcp import Client, MCPError
 from mcp.server import NotificationOptions, Server
 from mcp.server.stdio import stdio_server
-from mcp_types import CallToolResult, ListToolsResult, TextContent, ToolListChangedNotification
+from mcp_types import ListToolsResult, TextContent, ToolListChangedNotification
 
 from sluice.adapters.mcp.pins import INSTRUCTIONS, Pins, PinsError, digest_of, tool_key
-from sluice.adapters.mcp.results import as_served, items_of
-from sluice.client.answers import ActionNotDecided, ActionRefused, ClientError, NeedsHuman
+from sluice.adapters.mcp.proxy_file import Passed
+from sluice.adapters.mcp.results import GATE_AWAY, MOST_PROGRESS, ResultJudge, error_result
+from sluice.client.answers import ActionNotDecided, ActionRefused, NeedsHuman
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 
     from mcp import StdioServerParameters
-    from mcp_types import CallToolRequestParams, PaginatedRequestParams, Tool
+    from mcp.shared.dispatcher import ProgressFnT
+    from mcp_types import CallToolRequestParams, CallToolResult, PaginatedRequestParams, Tool
 
+    from sluice.adapters.mcp.proxy_file import ProxyOptions
     from sluice.client import AsyncGateClient, Permit
 
 log = logging.getLogger(__name__)
 MOST_PAGES = 100
 """The most pages that are read of a server's list of tools."""
-DEFAULT_APPROVAL_S = 50.0
-"""Less than the minute after which, by default, the SDKs' clients give up a request."""
 PROGRESS_S = 5.0
 """The time between two notifications that a call still waits for a person."""
 TOOL_ERROR = "ToolError"
 """The error text of an outcome if the tool itself answered with an error."""
 _CALL_AGAIN = "Call it again with the same arguments later: then the wait goes on"
-_AWAY = (ClientError, KafkaError, ConnectionError)
-
-
-@dataclass(frozen=True, slots=True)
-class ProxyOptions:
-    """`server` is the server's name. `tools`: names in the registry by the server's own names; a tool that is
-    not listed is "SERVER.TOOL" there. `results`: fields by wire names, such as `content_class`, with which
-    results go through the gate as retrieved items; None: results do not. `approval_s`: how long a call waits
-    for a person if one must agree first.
-    """
-
-    server: str
-    session_id: str
-    tools: Mapping[str, str]
-    results: Mapping[str, Any] | None = None
-    approval_s: float = DEFAULT_APPROVAL_S
-
-    def registered(self, tool: str) -> str:
-        """The tool's name in the registry."""
-        return self.tools.get(tool, f"{self.server}.{tool}")
 
 
 async def serve(
@@ -110,20 +90,18 @@ class Proxy:
         self._gate = gate
         self._pins = pins
         self._options = options
+        self._judge = (
+            None
+            if options.results is None
+            else ResultJudge(gate, options.session_id, options.results, options.passed)
+        )
         self._downstream: Any = None
         self._warned: frozenset[str] = frozenset()
         self._unanswered: dict[str, str] = {}
 
     async def look(self) -> Shown:
         """List the server's tools again, without those that are held back. Raises MCPError and PinsError."""
-        tools: dict[str, Tool] = {}
-        cursor = None
-        for _ in range(MOST_PAGES):
-            page = await self.upstream.list_tools(cursor=cursor)
-            tools |= {one.name: one for one in page.tools}
-            cursor = page.next_cursor
-            if cursor is None:
-                break
+        tools = await self._listed()
         said = self.upstream.instructions
         seen: dict[str, Any] = {
             tool_key(name): one.model_dump(mode="json", by_alias=True, exclude_none=True)
@@ -132,9 +110,27 @@ class Proxy:
         if said is not None:
             seen[INSTRUCTIONS] = said
         admitted = await asyncio.to_thread(self._pins.admit, seen)
+        admitted -= {tool_key(name) for name in tools if self._options.is_ambiguous(name)}
         self._warn(frozenset(seen) - admitted)
         allowed = {name: one for name, one in tools.items() if tool_key(name) in admitted}
         return Shown(allowed, said if INSTRUCTIONS in admitted else None)
+
+    async def _listed(self) -> dict[str, Tool]:
+        """The server's tools by name. Raises MCPError without what the server says in it: a listing is no
+        action whose result could be judged."""
+        tools: dict[str, Tool] = {}
+        cursor = None
+        try:
+            for _ in range(MOST_PAGES):
+                page = await self.upstream.list_tools(cursor=cursor)
+                tools |= {one.name: one for one in page.tools}
+                cursor = page.next_cursor
+                if cursor is None:
+                    break
+        except MCPError as error:
+            log.warning("%s does not list its tools: %s", self._options.server, error)
+            raise MCPError(error.code, f"{self._options.server} does not list its tools") from None
+        return tools
 
     async def list_tools(self, ctx: Any, _: PaginatedRequestParams | None) -> ListToolsResult:
         """The tools that the agent may see."""
@@ -147,18 +143,16 @@ class Proxy:
         try:
             tool = (await self.look()).tools.get(params.name)
             if tool is None:
-                return _error(
+                return error_result(
                     f"{params.name}: there is no such tool, or it changed since a person looked at it. "
                     f"`sluice mcp pins list` tells the operator which; the tool did not run."
                 )
             permit = await self._permit(ctx, registered, tool, params.arguments or {})
         except ActionRefused as refused:
             return _refusal(registered, refused)
-        except (*_AWAY, PinsError) as error:
-            return _error(f"{registered}: {error}. The tool did not run.")
-        result = await self._run(ctx, permit, params)
-        if self._options.results is not None:
-            result = await self._read(permit, registered, result)
+        except (*GATE_AWAY, PinsError) as error:
+            return error_result(f"{registered}: {error}. The tool did not run.")
+        result = await self._run(ctx, permit, registered, params)
         if permit.narrowed is not None:
             told = f"[an approver narrowed the call: it ran with {json.dumps(permit.narrowed)}]"
             result.content.insert(0, TextContent(type="text", text=told))
@@ -196,42 +190,55 @@ class Proxy:
         except NeedsHuman as held:
             raise NeedsHuman(held.verdict, _CALL_AGAIN) from None
 
-    async def _run(self, ctx: Any, permit: Permit, params: CallToolRequestParams) -> CallToolResult:
+    async def _run(
+        self, ctx: Any, permit: Permit, registered: str, params: CallToolRequestParams
+    ) -> CallToolResult:
+        """Call the tool, report the outcome, and return what the agent may see of the result."""
         try:
             result = await self.upstream.call_tool(
                 params.name,
                 params.arguments if permit.narrowed is None else dict(permit.narrowed),
-                progress_callback=ctx.session.report_progress,
+                progress_callback=self._progress(ctx, permit, registered),
             )
         except BaseException as error:
             await asyncio.shield(self._report(permit, type(error).__name__))
-            raise
+            if self._judge is None or not isinstance(error, Exception):
+                raise
+            return await self._judge.read_error(error, permit.action_id, registered)
         await self._report(permit, TOOL_ERROR if result.is_error else None)
-        return result
+        if self._judge is None:
+            return result
+        return await self._judge.read(result, permit.action_id, registered)
+
+    def _progress(self, ctx: Any, permit: Permit, registered: str) -> ProgressFnT | None:
+        """What passes on the notifications of a call; None if they are dropped."""
+        judge = self._judge
+        if judge is None:
+            passed: ProgressFnT = ctx.session.report_progress
+            return passed
+        if Passed.PROGRESS not in judge.passed:
+            return None
+        numbers = iter(range(MOST_PROGRESS))
+
+        async def pass_on(progress: float, total: float | None, message: str | None) -> None:
+            number = next(numbers, None)
+            if number is None:
+                return
+            if message is not None:
+                message = await judge.read_message(
+                    message, f"{permit.action_id}-progress-{number}", registered
+                )
+            await ctx.session.report_progress(progress, total, message)
+
+        return pass_on
 
     async def _report(self, permit: Permit, error: str | None) -> None:
         """Report the outcome. If the broker is away, the result is still returned: the tool has run, and on
         an error the agent would call it again."""
         try:
             await self._gate.finish(permit, error=error)
-        except _AWAY:
+        except GATE_AWAY:
             log.exception("the outcome of %s is not reported", permit.action_id)
-
-    async def _read(self, permit: Permit, registered: str, result: CallToolResult) -> CallToolResult:
-        """The result as the gate serves it."""
-        items = items_of(result, permit.action_id, self._options.results or {})
-        if not items:
-            return result
-        try:
-            answer = await self._gate.retrieve(
-                items,
-                session_id=self._options.session_id,
-                request_id=f"of-{permit.action_id}",
-                toolName=registered,
-            )
-        except _AWAY as error:
-            return _error(f"{registered} ran, and its result is withheld: {error}")
-        return as_served(result, permit.action_id, answer)
 
     async def _hear(self, message: Any) -> None:
         """Pass on that the list of tools changed."""
@@ -275,12 +282,4 @@ def _refusal(registered: str, refused: ActionRefused) -> CallToolResult:
         "escalation_id": verdict.escalation_id,
     }
     waits = "" if verdict.escalation_id is None else f" Escalation: {verdict.escalation_id}."
-    return _error(f"{registered}: {refused}.{waits} The tool did not run.", told)
-
-
-def _error(text: str, told: Mapping[str, Any] | None = None) -> CallToolResult:
-    return CallToolResult(
-        content=[TextContent(type="text", text=text)],
-        structured_content=None if told is None else dict(told),
-        is_error=True,
-    )
+    return error_result(f"{registered}: {refused}.{waits} The tool did not run.", told)

@@ -1,16 +1,33 @@
-"""The file of `sluice mcp --config`, TOML."""
+"""The options of `sluice mcp`, and the file of `--config` that gives some of them, TOML."""
 
 from __future__ import annotations
 
 import tomllib
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import Field, ValidationError
+from pydantic import Field, Strict, ValidationError
 
 from sluice.core.foundation.strict import Name, StrictModel, first_error
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
+
+DEFAULT_APPROVAL_S = 50.0
+"""Less than the minute after which, by default, the SDKs' clients give up a request."""
+
+
+class Passed(StrEnum):
+    """What is dropped of a judged result unless it is named."""
+
+    PROGRESS = "progress"
+    """Progress notifications; their messages are judged."""
+    META = "meta"
+    """`_meta`; it is judged."""
+    BLOBS = "blobs"
+    """The bytes of images, sounds and resources, which no gate reads, and icons."""
 
 
 class ProxyFileError(Exception):
@@ -21,7 +38,8 @@ class ProxyFile(StrictModel):
     """The file's fields; an option of the command overrides the file.
 
     `tools`: names in the registry by the server's own names; a tool that is not listed is "SERVER.TOOL".
-    `results`: fields of retrieved items (docs/quality.md) for `--results-as-retrievals`.
+    `results`: fields of retrieved items (docs/quality.md) for `--results-as-retrievals`. `pass`: what is not
+    dropped then. `env`: names of the environment's variables that the server gets.
     """
 
     agent: Name | None = None
@@ -29,6 +47,8 @@ class ProxyFile(StrictModel):
     server: Name | None = None
     tools: dict[str, Name] = Field(default_factory=dict)
     results: dict[str, Any] = Field(default_factory=dict)
+    passed: list[Annotated[Passed, Strict(False)]] = Field(default_factory=list, alias="pass")
+    env: list[Name] = Field(default_factory=list)
     deadline_s: float = Field(default=10.0, gt=0)
     approval_s: float | None = Field(default=None, gt=0)
     agent_key: str | None = None
@@ -45,3 +65,27 @@ def read_proxy_file(file: Path) -> ProxyFile:
         raise ProxyFileError(f"{file}: {first_error(error)}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ProxyFileError(f"{file}: not TOML: {error}") from None
+
+
+@dataclass(frozen=True, slots=True)
+class ProxyOptions:
+    """`server` is the server's name. `tools`: names in the registry by the server's own names; a tool that is
+    not listed is "SERVER.TOOL" there. `results`: fields by wire names, such as `content_class`, with which
+    what the server sends goes through the gate as retrieved items; None: it does not. `passed`: what is not
+    dropped then. `approval_s`: how long a call waits for a person if one must agree first.
+    """
+
+    server: str
+    session_id: str
+    tools: Mapping[str, str]
+    results: Mapping[str, Any] | None = None
+    passed: frozenset[Passed] = frozenset()
+    approval_s: float = DEFAULT_APPROVAL_S
+
+    def registered(self, tool: str) -> str:
+        """The tool's name in the registry. A server's name has no dot, so it ends at the first one."""
+        return self.tools.get(tool, f"{self.server}.{tool}")
+
+    def is_ambiguous(self, tool: str) -> bool:
+        """Whether the file gives another tool the name that this one has by default."""
+        return tool not in self.tools and self.registered(tool) in self.tools.values()

@@ -1,71 +1,240 @@
-"""A tool's result as items of a retrieval, and the result as the gate serves it."""
+"""What a server sends back about a call, put through the gate as items of a retrieval.
+
+A result is built anew from the fields that MCP names, so that nothing else reaches the agent. Every text in
+it is judged: contents, structured content, annotations, references, names, media types, error messages and
+their data. The items are judged one by one and once together, because an agent reads the blocks as one text.
+What cannot be judged (`Passed`) is dropped unless the operator names it.
+"""
 
 from __future__ import annotations
 
+import json
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from mcp_types import CallToolResult, EmbeddedResource, TextContent, TextResourceContents
+from aiokafka.errors import KafkaError
+from mcp import MCPError
+from mcp_types import (
+    AudioContent,
+    BlobResourceContents,
+    CallToolResult,
+    EmbeddedResource,
+    ImageContent,
+    TextContent,
+)
+
+from sluice.adapters.mcp.proxy_file import Passed
+from sluice.client.answers import ClientError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
-    from sluice.client import RetrievalAnswer
+    from sluice.client import AsyncGateClient, RetrievalAnswer
 
-_STRUCTURED = "structured"
+MOST_PROGRESS = 100
+"""Of one call: each message is a request to the gate."""
+GATE_AWAY = (ClientError, KafkaError, ConnectionError)
+"""What a client of the gate raises if there is no answer."""
+_STRUCTURED, _META, _TOGETHER = "structured", "meta", "together"
+_BYTES = {"data": True, "resource": {"blob"}}
 
 
-def items_of(result: CallToolResult, action_id: str, fields: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """One item for each block, and one for the structured content.
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A part of a result: its name in the items' ids, what is judged of it, and the blocks that show it."""
 
-    `fields`, by wire names, are added to every item. The gate judges of an image or a sound only its
-    description.
+    name: str
+    bodies: tuple[Any, ...]
+    blocks: tuple[Any, ...] = ()
+
+    def item_ids(self, action_id: str) -> list[str]:
+        """One for each body."""
+        return [f"{action_id}:{self.name}.{place}" for place in range(len(self.bodies))]
+
+
+@dataclass(frozen=True, slots=True)
+class ResultJudge:
+    """Puts what a server sends back through the gate.
+
+    `fields`, by wire names, are added to every item.
     """
-    now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    bodies = {str(place): _body(one) for place, one in enumerate(result.content)}
+
+    gate: AsyncGateClient
+    session_id: str
+    fields: Mapping[str, Any]
+    passed: frozenset[Passed] = frozenset()
+
+    async def read(self, result: CallToolResult, action_id: str, registered: str) -> CallToolResult:
+        """The result as the agent may see it; an error if the gate does not answer.
+
+        A note replaces each part that is withheld and stands before each that is flagged. If structured
+        content is withheld, the result is an error, because it cannot follow its schema any more.
+        """
+        parts = list(_parts_of(result, self.passed))
+        try:
+            said = await self._judge(parts, action_id, registered)
+        except GATE_AWAY as error:
+            return error_result(f"{registered} ran, and its result is withheld: {error}")
+        shown = [block for part in parts for block in _shown(part, said[part.name])]
+        kept = {one.name: one.bodies[0] for one in parts if one.bodies and said[one.name].withheld is None}
+        structured = kept.get(_STRUCTURED)
+        return CallToolResult(
+            content=shown,
+            structured_content=structured,
+            is_error=result.is_error or (structured is None and result.structured_content is not None),
+            _meta=kept.get(_META),
+        )
+
+    async def read_error(self, error: Exception, action_id: str, registered: str) -> CallToolResult:
+        """What the agent may see of an error of the protocol. Of any other, which may quote the answer, it
+        sees the class."""
+        if not isinstance(error, MCPError):
+            return error_result(
+                f"{registered}: no result by the protocol and the schema: {type(error).__name__}"
+            )
+        texts = [f"MCP error {error.error.code}", error.error.message]
+        if error.error.data is not None:
+            texts.append(json.dumps(error.error.data, ensure_ascii=False))
+        content: list[Any] = [TextContent(type="text", text=one) for one in texts]
+        return await self.read(CallToolResult(content=content, is_error=True), action_id, registered)
+
+    async def read_message(self, message: str, name: str, registered: str) -> str | None:
+        """The message of a notification; None if it is withheld or the gate does not answer."""
+        part = Part("message", (message,))
+        try:
+            said = await self._judge([part], name, registered)
+        except GATE_AWAY:
+            return None
+        return message if said[part.name].withheld is None else None
+
+    async def _judge(self, parts: list[Part], action_id: str, registered: str) -> dict[str, _Said]:
+        """What the gate says of each part. If all together are withheld, the rest is judged once more without
+        the parts that are withheld by themselves."""
+        said: dict[str, _Said] = {}
+        left, request_id = parts, f"of-{action_id}"
+        while left:
+            items = self._items(left, action_id)
+            if not items:
+                return said | {part.name: _Said() for part in left}
+            answer = await self.gate.retrieve(
+                items, session_id=self.session_id, request_id=request_id, toolName=registered
+            )
+            said |= {part.name: _said(answer, part.item_ids(action_id)) for part in left}
+            together = _said(answer, [f"{action_id}:{_TOGETHER}"] if len(items) > 1 else [])
+            served = [part for part in left if said[part.name].withheld is None]
+            if together.withheld is not None and len(served) == len(left):
+                return said | {part.name: together for part in left}
+            left = served if together.withheld is not None else []
+            request_id += "-rest"
+        return said
+
+    def _items(self, parts: Iterable[Part], action_id: str) -> list[dict[str, Any]]:
+        now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        bodies = {
+            item_id: body
+            for part in parts
+            for item_id, body in zip(part.item_ids(action_id), part.bodies, strict=True)
+        }
+        if len(bodies) > 1:
+            bodies[f"{action_id}:{_TOGETHER}"] = _together(bodies.values())
+        return [
+            {"timestamp": now, **self.fields, "item_id": item_id, "body": body}
+            for item_id, body in bodies.items()
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class _Said:
+    """`withheld`: why, None if it is served. `flags`: of the served ones."""
+
+    withheld: str | None = None
+    flags: tuple[str, ...] = ()
+
+
+def error_result(text: str, fields: Mapping[str, Any] | None = None) -> CallToolResult:
+    """A tool error with a text, and the same as fields."""
+    content: list[Any] = [TextContent(type="text", text=text)]
+    structured = None if fields is None else dict(fields)
+    return CallToolResult(content=content, structured_content=structured, is_error=True)
+
+
+def _parts_of(result: CallToolResult, passed: Collection[Passed]) -> Iterable[Part]:
+    """The parts of a result without what is dropped; the text of a block is judged apart from its fields,
+    because known content is found by its digest."""
+    for place, block in enumerate(result.content):
+        name = str(place)
+        if Passed.BLOBS not in passed and (dropped := _bytes_in(block)) is not None:
+            yield Part(name, (), (_note(f"{dropped} was dropped: `--pass blobs` would let it through"),))
+            continue
+        seen = _without_unnamed(block, passed)
+        fields = seen.model_dump(
+            mode="json", by_alias=True, exclude_none=True, exclude=_BYTES | {"type": True}
+        )
+        texts = [text for text in (fields.pop("text", None), _pop_text(fields)) if text is not None]
+        yield Part(name, (*texts, fields) if fields else tuple(texts), (seen,))
     if result.structured_content is not None:
-        bodies[_STRUCTURED] = result.structured_content
-    return [
-        {"timestamp": now, **fields, "item_id": f"{action_id}:{part}", "body": body}
-        for part, body in bodies.items()
-    ]
+        yield Part(_STRUCTURED, (result.structured_content,))
+    if result.meta and Passed.META in passed:
+        yield Part(_META, (result.meta,))
 
 
-def as_served(result: CallToolResult, action_id: str, answer: RetrievalAnswer) -> CallToolResult:
-    """The result with a note before each flagged part; a note replaces each part that is withheld.
+def _together(bodies: Iterable[Any]) -> list[Any]:
+    """The texts as one line, because an order may be split between them, and whatever else there is."""
+    given = list(bodies)
+    texts = " ".join(one.strip() for one in given if isinstance(one, str))
+    return [texts, *(one for one in given if not isinstance(one, str))]
 
-    If structured content is withheld, the result is an error, because it cannot follow its schema any more.
-    """
+
+def _pop_text(fields: dict[str, Any]) -> str | None:
+    resource = fields.get("resource", {})
+    text = resource.pop("text", None)
+    return text if isinstance(text, str) else None
+
+
+def _bytes_in(block: Any) -> str | None:
+    if isinstance(block, (ImageContent, AudioContent)):
+        return f"an {block.type} block"
+    is_blob = isinstance(block, EmbeddedResource) and isinstance(block.resource, BlobResourceContents)
+    return "a binary resource" if is_blob else None
+
+
+def _without_unnamed(block: Any, passed: Collection[Passed]) -> Any:
+    """A copy of a block without icons and `_meta`, unless they are named."""
+    changes: dict[str, Any] = {}
+    if Passed.META not in passed:
+        changes["meta"] = None
+        if isinstance(block, EmbeddedResource):
+            changes["resource"] = block.resource.model_copy(update={"meta": None})
+    if Passed.BLOBS not in passed and "icons" in type(block).model_fields:
+        changes["icons"] = None
+    return block.model_copy(update=changes)
+
+
+def _said(answer: RetrievalAnswer, item_ids: Iterable[str]) -> _Said:
     served = {one["item_id"]: one for one in answer.items}
     why = {one["item_id"]: ", ".join(one["reason_codes"]) for one in answer.withheld}
-    content: list[Any] = []
-    for place, block in enumerate(result.content):
-        content += _served(served, why, f"{action_id}:{place}", [block])
-    name, structured = f"{action_id}:{_STRUCTURED}", result.structured_content
-    if structured is not None:
-        content += _served(served, why, name, [])
-        structured = served.get(name, {}).get("body")
-    is_lost = structured is None and result.structured_content is not None
-    return CallToolResult(content=content, structured_content=structured, is_error=result.is_error or is_lost)
+    flags: dict[str, None] = {}
+    for item_id in item_ids:
+        item = served.get(item_id)
+        if item is None:
+            return _Said(why.get(item_id, "not served"))
+        raised = [flag for flag, is_set in item["flags"].items() if is_set]
+        if item.get("body") is None:
+            return _Said(", ".join(raised) or "no body")
+        flags |= dict.fromkeys(raised)
+    return _Said(None, tuple(flags))
 
 
-def _served(served: Mapping[str, Any], why: Mapping[str, str], name: str, blocks: list[Any]) -> list[Any]:
-    item = served.get(name)
-    if item is None:
-        return [_note(f"withheld by the gate: {why.get(name, 'not served')}")]
-    flags = ", ".join(flag for flag, is_set in item["flags"].items() if is_set)
-    if item.get("body") is None:
-        return [_note(f"withheld by the gate: {flags}")]
-    return [_note(f"flagged by the gate: {flags}"), *blocks] if flags else blocks
+def _shown(part: Part, said: _Said) -> list[Any]:
+    if said.withheld is not None:
+        return [_note(f"withheld by the gate: {said.withheld}")]
+    return (
+        [_note(f"flagged by the gate: {', '.join(said.flags)}"), *part.blocks]
+        if said.flags
+        else [*part.blocks]
+    )
 
 
 def _note(text: str) -> TextContent:
     return TextContent(type="text", text=f"[{text}]")
-
-
-def _body(block: Any) -> Any:
-    if isinstance(block, TextContent):
-        return block.text
-    if isinstance(block, EmbeddedResource) and isinstance(block.resource, TextResourceContents):
-        return block.resource.text
-    return block.model_dump(mode="json", by_alias=True, exclude={"data": True, "resource": {"blob"}})

@@ -18,16 +18,26 @@ from rich.table import Table
 from typer.core import TyperGroup
 
 from sluice.adapters.mcp.pins import Pins, PinsError, digest_of, servers_in
-from sluice.adapters.mcp.proxy_file import ProxyFile, ProxyFileError, read_proxy_file
+from sluice.adapters.mcp.proxy_file import (
+    DEFAULT_APPROVAL_S,
+    Passed,
+    ProxyFile,
+    ProxyFileError,
+    ProxyOptions,
+    read_proxy_file,
+)
 from sluice.cli.output import WRONG, console, print_json, settings_or_stop, shown, stop, visible
 from sluice.client import AsyncGateClient, ClientOptions
 from sluice.core.registry.keys import PublicKey, UnusableKeyError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from sluice.core.registry.keys import SigningKey
 
 PINS = Path("~/.sluice/mcp")
 _OURS = "SLUICE_"
+_LANGUAGE = ("LANG", "LC_ALL", "LC_CTYPE")
 _MISSING = "this needs the MCP SDK: install the extra `mcp` (in a checkout: make tools)"
 
 
@@ -82,8 +92,15 @@ def run(  # noqa: PLR0913 - the command's options
         float | None, typer.Option(min=0.1, help="Seconds that a call waits for a person's agreement.")
     ] = None,
     results_as_retrievals: Annotated[
-        bool, typer.Option("--results-as-retrievals", help="Put each result through the gate, too.")
+        bool, typer.Option("--results-as-retrievals", help="Put what the server sends through the gate, too.")
     ] = False,
+    passed: Annotated[
+        list[Passed] | None, typer.Option("--pass", help="What is then not dropped; may be repeated.")
+    ] = None,
+    env: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Give the server this variable of the environment; repeatable."),
+    ] = None,
 ) -> None:
     """Serve MCP on standard input and output, and call a tool only if the gate allows it.
 
@@ -106,7 +123,7 @@ def run(  # noqa: PLR0913 - the command's options
         from httpx2 import HTTPError  # noqa: PLC0415 - only to serve
         from mcp import MCPError, StdioServerParameters  # noqa: PLC0415 - an extra
 
-        from sluice.adapters.mcp.proxy import DEFAULT_APPROVAL_S, ProxyOptions, serve  # noqa: PLC0415 - as above
+        from sluice.adapters.mcp.proxy import serve  # noqa: PLC0415 - as above
     except ImportError:
         stop(_MISSING)
     logging.basicConfig(level=logging.WARNING, format="sluice mcp: %(message)s")
@@ -116,6 +133,7 @@ def run(  # noqa: PLR0913 - the command's options
         session or told.session or f"mcp-{uuid.uuid4().hex}",
         told.tools,
         told.results if results_as_retrievals else None,
+        frozenset(passed or told.passed),
         approval_s or told.approval_s or DEFAULT_APPROVAL_S,
     )
     gate_options = ClientOptions(
@@ -126,7 +144,9 @@ def run(  # noqa: PLR0913 - the command's options
     )
     target: Any = url
     if command:
-        target = StdioServerParameters(command=command[0], args=command[1:], env=_environment())
+        target = StdioServerParameters(
+            command=command[0], args=command[1:], env=_environment(env or told.env)
+        )
     accepted = _pins(pins, server, pins_key)
     try:
         gate = AsyncGateClient(settings.kafka.bootstrap_servers, agent, gate_options)
@@ -252,9 +272,16 @@ def _pem(file: Path | None) -> bytes | None:
     return file.read_bytes()
 
 
-def _environment() -> dict[str, str]:
-    """Of the server: this command's own, without Sluice's settings, which may hold keys."""
-    return {name: value for name, value in os.environ.items() if not name.upper().startswith(_OURS)}
+def _environment(names: Iterable[str]) -> dict[str, str]:
+    """Of the server: what is named, and the language. The SDK adds HOME, LOGNAME, PATH, SHELL, TERM, USER."""
+    found = {name: os.environ[name] for name in _LANGUAGE if name in os.environ}
+    for name in names:
+        if name.upper().startswith(_OURS):
+            stop(f"--env {name}: Sluice's own settings, which may hold keys, are not given to a server")
+        if name not in os.environ:
+            stop(f"--env {name}: it is not set")
+        found[name] = os.environ[name]
+    return found
 
 
 def _first(error: BaseException) -> BaseException:
