@@ -15,7 +15,7 @@ from typing import Any
 
 from chat_server import serving
 
-from sluice.client import ActionRefused, ClientOptions, GateClient
+from sluice.client import ClientOptions, GateClient
 
 SERVERS = os.environ.get("KAFKA_BOOTSTRAP_SERVERS", "127.0.0.1:29092")
 OPTIONS = ClientOptions(topic_prefix=os.environ.get("SLUICE_KAFKA__TOPIC_PREFIX", ""))
@@ -58,16 +58,15 @@ def complete(base_url: str, messages: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def call(gate: GateClient, session: str, wanted: dict[str, Any]) -> str:
-    """What the model reads of one call: its result, or why the gate refused it.
+    """What the model reads of one call: its result, or why the gate refused it and what it may do now.
 
     The call's id is the action's: a loop that is started again runs no tool twice.
     """
     name, arguments = wanted["function"]["name"], json.loads(wanted["function"]["arguments"])
-    try:
-        with gate.action(name, arguments, session_id=session, action_id=wanted["id"]):
-            return json.dumps(TOOLS[name](**arguments))
-    except ActionRefused as refused:
-        return f"refused: {refused}"
+    if name not in TOOLS:
+        return f"there is no tool {name}"
+    guard = gate.guard(on_refusal="return", session_id=session, action_id=wanted["id"])
+    return json.dumps(guard(TOOLS[name])(**arguments))
 
 
 def run(gate: GateClient, base_url: str, task: str) -> list[dict[str, Any]]:

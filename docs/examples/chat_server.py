@@ -17,7 +17,7 @@ def answer(asked: dict[str, Any]) -> dict[str, Any]:
     """The next message of a conversation: a call of each tool, and after their results the last word."""
     results = [one["content"] for one in asked["messages"] if one["role"] == "tool"]
     if results:
-        refused = sum(one.startswith("refused") for one in results)
+        refused = sum("did not run" in one for one in results)
         return {"role": "assistant", "content": f"{len(results) - refused} done, {refused} refused"}
     names = [one["function"]["name"] for one in asked["tools"]]
     arguments = json.dumps({"status": "closed"})

@@ -15,32 +15,33 @@ from langchain_core.tools import tool
 from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.prebuilt import ToolNode
 
-from sluice.client import ActionRefused, ClientOptions, GateClient, in_session
+from sluice.client import ClientOptions, GateClient, in_session
 
 SERVERS = os.environ.get("KAFKA_BOOTSTRAP_SERVERS", "127.0.0.1:29092")
 OPTIONS = ClientOptions(topic_prefix=os.environ.get("SLUICE_KAFKA__TOPIC_PREFIX", ""))
 ORDERS = {"o-1": "open", "o-2": "closed", "o-3": "closed"}
 
 
-def explain(refused: ActionRefused) -> str:
-    """What the model reads in place of a result, when the gate refuses a call."""
-    return f"refused: {refused}"
+def names_of(status: str) -> list[str]:
+    """Of the orders in a status."""
+    return [name for name, is_now in ORDERS.items() if is_now == status]
 
 
 def guarded_tools(gate: GateClient) -> list[Any]:
-    """The guard goes inside: LangGraph calls a function that asks the gate first."""
+    """The guard goes inside: LangGraph calls a function that asks the gate first. If the gate refuses, the
+    model reads why, and what it may do now, in place of a result."""
 
     @tool
-    @gate.guard(rows=len)
+    @gate.guard(rows=len, on_refusal="return")
     def search_records(status: str) -> list[str]:
         """Names of the orders in a status."""
-        return [name for name, is_now in ORDERS.items() if is_now == status]
+        return names_of(status)
 
     @tool
-    @gate.guard(rows_affected=2)
+    @gate.guard(rows_before=lambda status: len(names_of(status)), on_refusal="return")
     def delete_records(status: str) -> str:
         """Delete the orders in a status."""
-        for name in [name for name, is_now in ORDERS.items() if is_now == status]:
+        for name in names_of(status):
             del ORDERS[name]
         return "deleted"
 
@@ -67,7 +68,7 @@ def main() -> None:
     with GateClient(SERVERS, "example-operator", OPTIONS) as gate:
         graph = StateGraph(MessagesState)
         graph.add_node("plan", plan)
-        graph.add_node("tools", ToolNode(guarded_tools(gate), handle_tool_errors=explain))
+        graph.add_node("tools", ToolNode(guarded_tools(gate)))
         graph.add_edge(START, "plan")
         graph.add_conditional_edges("plan", next_step)
         graph.add_edge("tools", "plan")

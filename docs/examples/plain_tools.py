@@ -15,20 +15,22 @@ OPTIONS = ClientOptions(topic_prefix=os.environ.get("SLUICE_KAFKA__TOPIC_PREFIX"
 ORDERS = {"o-1": "open", "o-2": "closed", "o-3": "closed"}
 
 
+def names_of(status: str) -> list[str]:
+    """Of the orders in a status."""
+    return [name for name, is_now in ORDERS.items() if is_now == status]
+
+
 def main() -> None:
     """Search, which is allowed, and delete, which needs a person."""
     with GateClient(SERVERS, "example-operator", OPTIONS) as gate:
 
         @gate.guard(rows=len)
         def search_records(status: str) -> list[str]:
-            return [name for name, is_now in ORDERS.items() if is_now == status]
+            return names_of(status)
 
-        @gate.guard(rows=int, rows_affected=2)
-        def delete_records(status: str) -> int:
-            before = len(ORDERS)
-            for name in search_records(status):
-                del ORDERS[name]
-            return before - len(ORDERS)
+        @gate.guard(rows_before=lambda status: len(names_of(status)), rows=len)
+        def delete_records(status: str) -> list[str]:
+            return [name for name in names_of(status) if ORDERS.pop(name)]
 
         with in_session(f"plain-{uuid.uuid4().hex}"):
             print("found:", search_records("closed"))

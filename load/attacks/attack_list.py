@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from load.attacks import (
     caller_words,
+    changed_calls,
     false_outcomes,
     forged_records,
     hostile_mcp,
@@ -94,5 +95,13 @@ ATTACKS: tuple[Attack, ...] = (
         hostile_mcp.run,
         needs_broker=True,
         run_on=hostile_mcp.run_on,
+    ),
+    Attack(
+        22,
+        "changed_calls",
+        "a guarded tool that runs another call than the one that was judged",
+        changed_calls.run,
+        needs_broker=True,
+        run_on=changed_calls.run_on,
     ),
 )

@@ -61,8 +61,8 @@ def client_of(site: Site, **more: Any) -> AsyncGateClient:
     return AsyncGateClient(site.bootstrap_servers, neutral_policy.AGENT, options)
 
 
-def outcomes(site: Site, session: str) -> list[dict[str, Any]]:
-    every = [json.loads(one.value or b"null") for one in stored(site, OUTCOMES)]
+def of_session(site: Site, topic: str, session: str) -> list[dict[str, Any]]:
+    every = [json.loads(one.value or b"null") for one in stored(site, topic)]
     return [one for one in every if one["session_id"] == session]
 
 
@@ -111,7 +111,7 @@ async def test_a_denied_tool_does_not_run_and_the_error_says_which_gate_and_why(
     assert verdict.gate == "fast_reject"
     assert verdict.record["action_id"]
     assert error.value.to_do
-    assert not await asyncio.to_thread(outcomes, site, "denied")
+    assert not await asyncio.to_thread(of_session, site, OUTCOMES, "denied")
 
 
 async def test_the_outcome_of_a_tool_that_raises_is_reported_and_its_error_passed_on(
@@ -125,7 +125,7 @@ async def test_the_outcome_of_a_tool_that_raises_is_reported_and_its_error_passe
 
         with pytest.raises(ZeroDivisionError):
             await divide()
-    (told,) = await asyncio.to_thread(outcomes, site, "raises")
+    (told,) = await asyncio.to_thread(of_session, site, OUTCOMES, "raises")
     assert (told["rows_affected"], told["error"]) == (7, "ZeroDivisionError")
 
 
@@ -166,7 +166,7 @@ async def test_an_id_runs_its_tool_once_however_often_it_is_called(site: Site, w
         assert sum(isinstance(one, ActionInterrupted) for one in results) == 19
         with pytest.raises(ClientError, match="another action"):
             await gate.permit(READ, {"n": 2}, session_id="once", action_id="the-one")
-    assert len(await asyncio.to_thread(outcomes, site, "once")) == 1
+    assert len(await asyncio.to_thread(of_session, site, OUTCOMES, "once")) == 1
 
 
 def test_threads_share_a_client_and_each_call_gets_its_own_verdict(site: Site, worker: WorkerProcess) -> None:
@@ -281,4 +281,4 @@ def test_a_process_killed_at_any_step_runs_no_tool_twice_and_reports_once(
     again = run("nowhere")
     assert again == (0 if step in STEPS[:4] else 3), "3: the tool was started before, and is not run again"
     assert ran.read_text() == "ran\n"
-    assert len(outcomes(site, session)) == 1
+    assert len(of_session(site, OUTCOMES, session)) == 1

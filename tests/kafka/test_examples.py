@@ -1,4 +1,7 @@
-"""The programs of docs/examples against a real worker: what is allowed runs, what needs a person does not."""
+"""Guarded tools and the programs of docs/examples against a real worker: what runs is what was allowed.
+
+Mend 22.22: the model of the LangGraph and of the chat-loop example reads why, and what it may do now.
+"""
 
 from __future__ import annotations
 
@@ -7,22 +10,29 @@ import json
 import os
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from langchain_core.runnables import RunnableConfig  # noqa: TC002 - LangChain reads the annotations
+from langchain_core.runnables.config import ensure_config
+from langchain_core.tools import tool
 
+from load.sites import neutral_policy
 from sluice.cli.demo.throwaway_trust import publish_policy
-from sluice_topics.catalog import OUTCOMES, VERDICTS
+from sluice.client import ActionDenied, AsyncGateClient, ClientError, ClientOptions
+from sluice_topics.catalog import ACTIONS, OUTCOMES, VERDICTS
 from tests.documents.blocks import ROOT
 from tests.kafka.installation import running, site_on, stored
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Awaitable, Callable, Iterator
 
     from load.sites.site import Site
     from load.sites.worker_process import WorkerProcess
 
 pytestmark = pytest.mark.kafka
+READ, PURGE = neutral_policy.READ_TOOL, neutral_policy.PURGE_TOOL
+WAITS = "needs_human by tier_auth: tier_T3: needs a person's approval. The tool did not run. Do not repeat"
 EXAMPLES = ROOT / "docs" / "examples"
 USED = ("search_records", "delete_records", "example-operator")
 
@@ -44,7 +54,7 @@ def worker(site: Site) -> Iterator[WorkerProcess]:
     yield from running(site)
 
 
-def of_sessions(site: Site, topic: str, beginning: str) -> list[dict[str, str]]:
+def of_sessions(site: Site, topic: str, beginning: str) -> list[dict[str, Any]]:
     every = [json.loads(one.value or b"null") for one in stored(site, topic)]
     return [one for one in every if one["session_id"].startswith(beginning)]
 
@@ -60,7 +70,10 @@ def of_sessions(site: Site, topic: str, beginning: str) -> list[dict[str, str]]:
         (
             "langgraph_tools.py",
             "langgraph-",
-            ['search_records: ["o-2", "o-3"]', "delete_records: refused: needs_human by tier_auth: tier_T3"],
+            [
+                'search_records: ["o-2", "o-3"]',
+                f"delete_records: {WAITS}",
+            ],
         ),
         (
             "chat_loop.py",
@@ -68,7 +81,7 @@ def of_sessions(site: Site, topic: str, beginning: str) -> list[dict[str, str]]:
             [
                 "assistant: calls search_records, delete_records",
                 'tool: ["o-2", "o-3"]',
-                "tool: refused: needs_human by tier_auth: tier_T3",
+                f'tool: "{WAITS}',
                 "assistant: 1 done, 1 refused",
             ],
         ),
@@ -89,3 +102,89 @@ def test_an_example_runs_what_is_allowed_and_says_what_is_not(
     verdicts = [one["verdict"] for one in of_sessions(site, VERDICTS, session)]
     assert sorted(verdicts) == ["allowed", "needs_human"]
     assert len(of_sessions(site, OUTCOMES, session)) == 1
+
+
+def client_of(site: Site) -> AsyncGateClient:
+    options = ClientOptions(topic_prefix=site.prefix, deadline_s=60)
+    return AsyncGateClient(site.bootstrap_servers, neutral_policy.AGENT, options)
+
+
+class Tables:
+    """Tools that are methods."""
+
+    def __init__(self, rows: int) -> None:
+        self.rows = rows
+
+    async def read(self, table: str, config: RunnableConfig) -> str:
+        """Read a table."""
+        return f"{self.rows} rows of {table} for {config['configurable']['user']}"
+
+
+async def test_what_a_framework_fills_is_not_judged_and_comes_from_the_framework_alone(
+    site: Site, worker: WorkerProcess
+) -> None:
+    """Mend 22.2: LangChain fills `config`, whatever the model sends; `rows_before` is what is reserved."""
+    tables = Tables(4)
+    async with client_of(site) as gate:
+        context = {"self": None, "config": ensure_config}
+        guard = gate.guard(
+            READ, session_id="context", context=context, rows_before=lambda self, *_, **__: self.rows
+        )
+        guarded = guard(Tables.read)
+
+        @tool
+        async def read(table: str, config: RunnableConfig) -> str:
+            """Read a table."""
+            return await guarded(tables, table, config=config)
+
+        sent = {"table": "orders", "config": {"configurable": {"user": "root"}}}
+        assert await read.ainvoke(sent, {"configurable": {"user": "ada"}}) == "4 rows of orders for ada"
+        called: Any = gate.guard(READ, session_id="context", context=["self", "config"])(Tables.read)
+        with pytest.raises(ClientError, match="a model could have sent"):
+            await called(tables, **sent)
+    (action,) = await asyncio.to_thread(of_sessions, site, ACTIONS, "context")
+    assert (action["parameters"], action["rows_affected"]) == ({"table": "orders"}, 4)
+
+
+async def test_a_result_that_goes_on_is_refused_and_the_outcome_says_that_it_failed(
+    site: Site, worker: WorkerProcess
+) -> None:
+    """Mend 22.2: its work would be done after the outcome."""
+    async with client_of(site) as gate:
+
+        @gate.guard(READ, session_id="goes-on", rows_before=2)
+        async def read() -> Iterator[int]:
+            return (1 // 0 for _ in "a")
+
+        with pytest.raises(ClientError, match="returned a generator, which goes on later"):
+            await read()
+    (told,) = await asyncio.to_thread(of_sessions, site, OUTCOMES, "goes-on")
+    assert (told["rows_affected"], told["error"]) == (2, "ClientError")
+
+
+async def test_a_model_reads_why_it_was_refused_and_what_it_may_do_now(
+    site: Site, worker: WorkerProcess
+) -> None:
+    """Mend 22.22: each in place of a result; without `on_refusal` it is an error, as before."""
+    too_many = neutral_policy.PURGE_LIMIT + 1
+    async with client_of(site) as gate:
+
+        async def purge(table: str) -> str:
+            return f"{table} is gone"
+
+        def guarded(name: str = PURGE, rows: int = 1, **more: Any) -> Callable[[str], Awaitable[str]]:
+            return gate.guard(name, rows_before=rows, on_refusal="return", session_id="told", **more)(purge)
+
+        assert await guarded()("orders") == "orders is gone"
+        denied = await guarded(rows=too_many)("orders")
+        assert denied.startswith("denied by fast_reject: irreversible_rows: ")
+        assert "The tool did not run. Do not repeat the call. You may call it with arguments to" in denied
+        unknown = await guarded("load.unknown")("orders")
+        assert "unregistered_tool" in unknown
+        assert "no other arguments will help" in unknown
+        unreadable = await guarded(reversible="perhaps")("orders")
+        assert "at $.reversible" in unreadable
+        unkept = await guarded()(("orders",))  # type: ignore[arg-type]
+        assert unkept.startswith("load.purge: table is a tuple")
+        with pytest.raises(ActionDenied):
+            await gate.guard(PURGE, rows_before=too_many, session_id="told")(purge)("orders")

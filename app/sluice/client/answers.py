@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
+MOST_ROWS = 2**53 - 1
+"""The largest number that every reader of JSON reads exactly."""
+
+
 @dataclass(frozen=True, slots=True)
 class InputPlace:
     """Where the broker put an input: its partition and offset, and the broker's time."""
@@ -100,33 +104,63 @@ class RetrievalAnswer:
         return cls(tuple(record["items"]), tuple(record["withheld"]), record)
 
 
-@dataclass(slots=True)
 class Permit:
-    """The permission to run a tool once. Set `rows_affected` to the rows that it really touched; they are
-    reported.
+    """The permission to run a tool once. Run it with `parameters`: they are read from the bytes that were
+    judged. `narrowed`: whether an approver replaced the proposed ones.
 
-    If it is None, the rows that the gate reserved are reported. `narrowed`: the parameters by which an
-    approver replaced the proposed ones; None: the tool runs as proposed.
+    Set `rows_affected` to the rows that the tool really touched; they are reported. If it is None, the rows
+    that the gate reserved are reported.
     """
 
-    action_id: str
-    session_id: str
-    verdict: Verdict
-    rows_affected: int | None = None
-    narrowed: Mapping[str, Any] | None = None
+    __slots__ = ("_rows", "action_id", "narrowed", "parameters", "session_id", "verdict")
+
+    def __init__(self, verdict: Verdict, parameters: Mapping[str, Any], *, narrowed: bool = False) -> None:
+        self.action_id: str = verdict.record["action_id"]
+        self.session_id: str = verdict.record["session_id"]
+        self.verdict = verdict
+        self.parameters = parameters
+        self.narrowed = narrowed
+        self._rows: int | None = None
+
+    @property
+    def rows_affected(self) -> int | None:
+        """What was set. Setting it raises ClientError for what is no count."""
+        return self._rows
+
+    @rows_affected.setter
+    def rows_affected(self, rows: int | None) -> None:
+        self._rows = None if rows is None else count_of(rows, "rows_affected")
 
     @property
     def rows(self) -> int:
         """Rows to report."""
-        return self.verdict.rows_reserved if self.rows_affected is None else self.rows_affected
+        return self.verdict.rows_reserved if self._rows is None else self._rows
 
 
 class ClientError(Exception):
     """An input was not sent, or the caller cannot go on with its answer. `to_do` says what to do."""
 
+    advice = "Do not repeat the call. You may go on without it, or tell the user"
+
     def __init__(self, message: str, to_do: str) -> None:
         super().__init__(f"{message}. {to_do}")
+        self.message = message
         self.to_do = to_do
+
+    @property
+    def for_model(self) -> str:
+        """What a model that called the tool should read: what happened, and what it may do now."""
+        return f"{self.message}. The tool did not run. {self.advice}."
+
+
+class BrokerUnreachable(ClientError, ConnectionError):
+    """The client could not connect; nothing was sent."""
+
+    def __init__(self, servers: str, waited_s: float, why: str) -> None:
+        super().__init__(
+            f"no connection to the broker at {servers} within {waited_s:g} s: {why}",
+            "Start it, or give its address: `sluice broker status`",
+        )
 
 
 class ActionRefused(ClientError):
@@ -141,9 +175,24 @@ class ActionRefused(ClientError):
 class ActionDenied(ActionRefused):
     """The action may not be carried out."""
 
+    @property
+    def advice(self) -> str:  # type: ignore[override]
+        """No other arguments help against a freeze, or against what the operator must change."""
+        code = _code(self.verdict)
+        if code == "deadline_elapsed":
+            return "The gate was late. You may call it once more, or tell the user"
+        if self.verdict.gate == "controls" or code in _TO_DO:
+            return "Do not repeat the call: no other arguments will help. You may tell the user"
+        return _ADVICE
+
 
 class NeedsHuman(ActionRefused):
     """A person must agree first; `verdict.escalation_id` is the id of the escalation."""
+
+    advice = (
+        "Do not repeat the call: a person must agree first. You may go on with what does not need it, or "
+        "tell the user that it waits"
+    )
 
 
 class ActionNotDecided(ClientError):
@@ -151,6 +200,8 @@ class ActionNotDecided(ClientError):
 
     `place` is None if the broker did not confirm the input; the broker may or may not have it.
     """
+
+    advice = "You may call it once more later, or tell the user that the gate does not answer"
 
     def __init__(
         self, subject: str, waited_s: float, place: InputPlace | None, *, may_still_come: bool
@@ -168,6 +219,8 @@ class ActionNotDecided(ClientError):
 
 class InputUnreadable(ClientError):
     """The worker could not read the input: `code` and `path` say what is wrong and where."""
+
+    advice = "Do not repeat the call. You may call it with another value at that place"
 
     def __init__(self, subject: str, letter: Mapping[str, Any]) -> None:
         super().__init__(
@@ -188,6 +241,21 @@ class ActionInterrupted(ClientError):
         )
         self.action_id = action_id
 
+    @property
+    def for_model(self) -> str:
+        """It is not known how far the tool came, so it is not said that it did not run."""
+        return f"{self.message}. Do not repeat the call. You may look at what it has done, or tell the user."
+
+
+def count_of(rows: Any, name: str) -> int:
+    """Rows that a record can hold. Raises ClientError that says what was wanted, and what `name` is."""
+    if type(rows) is not int or not 0 <= rows <= MOST_ROWS:
+        raise ClientError(
+            f"{name}: wanted a whole number from 0 to {MOST_ROWS}, got {rows!r}",
+            "Give the count, or None if it is not known",
+        )
+    return rows
+
 
 _TO_DO = {
     "unregistered_tool": "Register the tool: `sluice registry sign` and `publish`",
@@ -203,11 +271,18 @@ _TO_DO = {
 }
 _OTHERWISE = "Change what the gate objects to, or leave it; `sluice show` explains the decision"
 _WAITS = "A person must agree first"
+_ADVICE = (
+    "Do not repeat the call. You may call it with arguments to which the gate does not object, reach the aim "
+    "in another way, or tell the user what was denied and why"
+)
 
 
 def refusal_of(verdict: Verdict) -> ActionRefused:
     """The error for a verdict that does not allow its action."""
-    code = (verdict.reason or "").partition(":")[0]
     if verdict.verdict == "needs_human":
-        return NeedsHuman(verdict, _TO_DO.get(code, _WAITS))
-    return ActionDenied(verdict, _TO_DO.get(code, _OTHERWISE))
+        return NeedsHuman(verdict, _TO_DO.get(_code(verdict), _WAITS))
+    return ActionDenied(verdict, _TO_DO.get(_code(verdict), _OTHERWISE))
+
+
+def _code(verdict: Verdict) -> str:
+    return (verdict.reason or "").partition(":")[0]

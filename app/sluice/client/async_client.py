@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
-import inspect
+import json
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
@@ -24,19 +24,20 @@ from sluice.client.answers import (
 )
 from sluice.client.approval import are_items_approved, await_end, narrowed_parameters
 from sluice.client.exchange import Exchange
-from sluice.client.guarded_calls import arguments_of, error_text, narrowed_call, session_or_current
+from sluice.client.guarded_calls import GuardedTool, GuardOptions, error_text, session_or_current, value_of
 from sluice.client.input_kinds import ACTION, OUTCOME, RETRIEVAL, WRITE, InputKind
 from sluice.client.journal import Journal
+from sluice.client.json_values import faithful
 from sluice.client.sender import ClientOptions, Sender, bytes_of, outcome_name
 from sluice.client.unreported import report_unreported
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+    from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
     from types import TracebackType
-    from typing import Self
+    from typing import Literal, Self
 
     from sluice.client.answer_reader import CommittedAnswer
-    from sluice.client.answers import InputPlace
+    from sluice.client.guarded_calls import Context
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -55,8 +56,12 @@ class AsyncGateClient:
         self._journal = Journal(self._options.journal)
 
     async def __aenter__(self) -> Self:
-        """Start."""
-        await self.start()
+        """Start; if that fails, close."""
+        try:
+            await self.start()
+        except BaseException:
+            await self.close()
+            raise
         return self
 
     async def __aexit__(
@@ -109,7 +114,6 @@ class AsyncGateClient:
     ) -> MemoryAnswer:
         """Ask whether a memory may be kept. `source`: {"id": …, "type": …}. `fields`: the quality fields
         (`content_class`, `timestamp`, `confidence_score`, `provenance_uri`, …) and others, by wire names.
-
         Raises ActionNotDecided, InputUnreadable, ClientError and KafkaError.
         """
         record = self._sender.record(
@@ -131,18 +135,16 @@ class AsyncGateClient:
     ) -> RetrievalAnswer:
         """Ask which of these items the agent may read.
 
-        `approval_timeout_s`: how long to wait if denied items wait for a person; None: not at all. If the
-        person agrees in time, the same request is sent again, and its answer is returned.
-        Raises as `remember` does.
+        `approval_timeout_s`: how long to wait if denied items wait for a person; None: not at all. If they
+        agree in time, the request is sent again, and its answer is returned. Raises as `remember` does.
         """
-        found = [dict(one) for one in items]
-        record = self._sender.record("request_id", request_id, session_id, items=found, **fields)
+        record = self._sender.record(
+            "request_id", request_id, session_id, items=[*map(dict, items)], **fields
+        )
         wait_s, value = self._wait_s(deadline_s), bytes_of(record)
         asked = partial(self._ask, RETRIEVAL, record["request_id"], session_id, value, wait_s)
-        first = RetrievalAnswer.of((await asked()).record)
-        if approval_timeout_s is None or not await are_items_approved(
-            self._exchange.reader, first, approval_timeout_s
-        ):
+        first, reader = RetrievalAnswer.of((await asked()).record), self._exchange.reader
+        if approval_timeout_s is None or not await are_items_approved(reader, first, approval_timeout_s):
             return first
         return RetrievalAnswer.of((await asked()).record)
 
@@ -166,8 +168,8 @@ class AsyncGateClient:
         """The permission to run a tool once; call `finish` when it has run. `guard` and `action` do both.
 
         `approval_timeout_s`: how long to wait if a person must agree; None: not at all. A later call with the
-        same id waits on. `accept_narrowed`: if an approver replaced the parameters, the caller runs the tool
-        with the permit's `narrowed` ones; without it such an approval raises ClientError.
+        same id waits on. Run the tool with the permit's `parameters`. `accept_narrowed`: they may be those by
+        which an approver replaced the proposed ones; without it such an approval raises ClientError.
 
         Raises what `propose` raises, ActionDenied, NeedsHuman, and ActionInterrupted if a tool was started
         under this id before.
@@ -178,7 +180,10 @@ class AsyncGateClient:
         if entry.value != value:
             raise ClientError(f"{an_id}: another action of this session has this id", "Use a new action_id")
         if entry.step == "proposed":
-            answer = await self._ask_again(entry.place, an_id, session_id, value, wait_s)
+            if entry.place is None:
+                answer = await self._ask(ACTION, an_id, session_id, value, wait_s)
+            else:
+                answer = await self._exchange.answer_at(ACTION, entry.place, an_id, wait_s)
             self._journal.decide(session_id, an_id, answer.record)
             verdict = Verdict.of(answer.record)
         elif entry.step == "decided" and entry.verdict is not None:
@@ -195,7 +200,8 @@ class AsyncGateClient:
             raise ClientError("approved with other parameters than proposed", "Pass accept_narrowed=True")
         if not self._journal.start(session_id, an_id):
             raise ActionInterrupted(an_id)
-        return Permit(an_id, session_id, verdict, narrowed=narrowed)
+        judged = json.loads(value)["parameters"] if narrowed is None else narrowed
+        return Permit(verdict, judged, narrowed=narrowed is not None)
 
     async def await_approval(self, verdict: Verdict, timeout_s: float) -> Verdict:
         """Wait for the end of a verdict's escalation, which an earlier process may have opened: the resolved
@@ -218,39 +224,62 @@ class AsyncGateClient:
 
         The block may set the permit's `rows_affected`. `more` and the errors are those of `permit`."""
         permit = await self.permit(tool_name, parameters, session_id=session_or_current(session_id), **more)
-        try:
+        async with self._report_after(permit):
             yield permit
-        except BaseException as error:
-            await asyncio.shield(self.finish(permit, error=error_text(error)))
-            raise
-        await self.finish(permit)
 
     def guard(
-        self, tool_name: str | None = None, *, rows: Callable[[Any], int] | None = None, **more: Any
-    ) -> Callable[[Callable[P, Awaitable[T]]], Callable[P, Awaitable[T]]]:
+        self,
+        tool_name: str | None = None,
+        *,
+        rows: Callable[[Any], int] | None = None,
+        rows_before: Callable[..., int | Awaitable[int]] | int | None = None,
+        context: Context = (),
+        on_refusal: Literal["raise", "return"] = "raise",
+        **more: Any,
+    ) -> Callable[[Callable[P, Awaitable[T]]], Callable[P, Coroutine[Any, Any, T]]]:
         """A decorator: the function runs only if the gate allows a call with its arguments.
 
-        `tool_name` None: the function's name. `rows` computes the rows to report from the function's result;
-        None: those reserved. `more` is that of `action`. The gate judges the arguments by name; they must be
-        JSON values.
-        """
+        The gate judges the arguments by name, defaults included; the function gets what was judged. `context`
+        names parameters that it does not see: objects that the call passes, such as `self`, or names with the
+        functions that give the values. `tool_name` None: the function's name. `rows_before`: the rows that
+        are known before the call, or a function of its arguments; `rows` computes those to report from the
+        result, None: those reserved. `on_refusal`: "return" returns a text for a model where no tool ran.
+        `more` is that of `action`.
 
-        def decorate(function: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
-            signature = inspect.signature(function)
+        Raises ClientError for a function that cannot be guarded, and for arguments that JSON does not keep.
+        """
+        options = GuardOptions(tool_name, rows, rows_before, context, on_refusal, more)
+
+        def decorate(function: Callable[P, Awaitable[T]]) -> Callable[P, Coroutine[Any, Any, T]]:
+            tool = GuardedTool(function, options)
 
             @functools.wraps(function)
-            async def guarded(*args: P.args, **kwargs: P.kwargs) -> T:
-                parameters = arguments_of(signature, args, kwargs)
-                async with self.action(tool_name or function.__name__, parameters, **more) as permit:
-                    given = narrowed_call(signature, args, kwargs, permit.narrowed)
-                    result = await function(*given.args, **given.kwargs)
-                    if rows is not None:
-                        permit.rows_affected = rows(result)
+            async def guarded(*args: P.args, **kwargs: P.kwargs) -> Any:
+                session = tool.session()
+                try:
+                    call = tool.propose(args, kwargs)
+                    fields = tool.fields(session, await value_of(tool.rows_before(call)))
+                    permit = await self.permit(tool.name, call.parameters, **fields)
+                except ClientError as error:
+                    return tool.refuse(error)
+                async with self._report_after(permit):
+                    result = await value_of(tool.run(permit, call))
+                    tool.finish(permit, result)
                     return result
 
             return guarded
 
         return decorate
+
+    @asynccontextmanager
+    async def _report_after(self, permit: Permit) -> AsyncIterator[None]:
+        """Report the outcome of the block, also if it raises."""
+        try:
+            yield
+        except BaseException as error:
+            await asyncio.shield(self.finish(permit, error=error_text(error)))
+            raise
+        await self.finish(permit)
 
     def _wait_s(self, deadline_s: float | None) -> float:
         return self._options.deadline_s if deadline_s is None else deadline_s
@@ -260,6 +289,7 @@ class AsyncGateClient:
     ) -> tuple[dict[str, Any], float]:
         wait_s = self._wait_s(fields.pop("deadline_s", None))
         defaults = {"toolName": tool_name, "mode": self._options.mode, "deadline_ms": int(1000 * wait_s)}
+        fields["parameters"] = faithful(dict(fields["parameters"]), "parameters")
         return self._sender.record("action_id", action_id, session, **{**defaults, **fields}), wait_s
 
     async def _ask(
@@ -268,12 +298,3 @@ class AsyncGateClient:
         """Publish an input and wait for its answer. `name` names the input in errors."""
         placed = partial(self._journal.place, session, name) if kind is ACTION else None
         return await self._exchange.ask(self._sender.outgoing(kind, session, name, value), wait_s, placed)
-
-    async def _ask_again(
-        self, place: InputPlace | None, name: str, session: str, value: bytes, wait_s: float
-    ) -> CommittedAnswer:
-        """The answer to the input of an earlier call if its place is known; otherwise publish the action
-        again."""
-        if place is None:
-            return await self._ask(ACTION, name, session, value, wait_s)
-        return await self._exchange.answer_at(ACTION, place, name, wait_s)

@@ -1,46 +1,219 @@
-"""A guarded tool's call: its arguments as parameters, its session, and the error text in its outcome."""
+"""A guarded tool: what it may be, its call as the gate judges it, and the call that then runs.
+
+The arguments of a call are bound once. What runs is made from the bytes that were judged, and from nothing
+else but the arguments that the guard's `context` names.
+"""
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+import inspect
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Coroutine,
+    Generator,
+    Iterator,
+    Mapping,
+    Sequence,
+)
+from concurrent.futures import Future
+from contextlib import AsyncContextDecorator, ContextDecorator, contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from sluice.client.answers import ClientError
+from sluice.client.answers import ClientError, count_of
+from sluice.client.json_values import could_be_json, faithful
 
 if TYPE_CHECKING:
-    import inspect
-    from collections.abc import Iterator, Mapping
+    from sluice.client.answers import Permit
 
 _session: ContextVar[str | None] = ContextVar("session", default=None)
 
-
-def arguments_of(
-    signature: inspect.Signature, args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> dict[str, Any]:
-    """A call's arguments by name, defaults included; `self` and `cls` are left out."""
-    bound = signature.bind(*args, **kwargs)
-    bound.apply_defaults()
-    return {name: value for name, value in bound.arguments.items() if name not in ("self", "cls")}
+VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+Context = Sequence[str] | Mapping[str, Callable[[], Any] | None]
+"""Parameters that are not judged, and what gives their values; without that, the call brings an object."""
+GOES_ON = (Awaitable, Iterator, AsyncIterator, Future, ContextDecorator, AsyncContextDecorator)
+"""Results whose work is done only after the tool has returned them."""
+_RETURN = "Return the finished result, or put the work into `with gate.action(...)`"
 
 
-def narrowed_call(
-    signature: inspect.Signature,
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
-    narrowed: Mapping[str, Any] | None,
-) -> inspect.BoundArguments:
-    """The arguments with which the call may run: those that an approver narrowed replace the others.
+@dataclass(frozen=True, slots=True)
+class GuardOptions:
+    """What `guard` was told. `more`: arguments of `permit`. Raises ClientError for what excludes itself."""
 
-    Raises ClientError for a parameter that the tool does not have.
-    """
-    bound = signature.bind(*args, **kwargs)
-    if narrowed is not None:
-        strange = narrowed.keys() - signature.parameters.keys()
+    tool_name: str | None = None
+    rows: Callable[[Any], int] | None = None
+    rows_before: Callable[..., Any] | int | None = None
+    context: Context = ()
+    on_refusal: Literal["raise", "return"] = "raise"
+    more: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.on_refusal not in ("raise", "return"):
+            raise ClientError(f"on_refusal={self.on_refusal!r}", 'Give "raise" or "return"')
+        if self.rows_before is not None and "rows_affected" in self.more:
+            raise ClientError("both rows_before and rows_affected are given", "Give one of them")
+
+
+class ProposedCall(NamedTuple):
+    """A call that is to be judged: its parameters, which are its own copy, and what is not judged of it."""
+
+    parameters: dict[str, Any]
+    context: dict[str, Any]
+
+
+class GuardedTool:
+    """A function behind the gate. Its work is done when it returns, so that its outcome is the whole one."""
+
+    def __init__(self, function: Callable[..., Any], options: GuardOptions) -> None:
+        """Raises ClientError for a function that cannot be guarded, with the name of what is in the way."""
+        self._function = function
+        self._options = options
+        self.name = _name_of(function, options)
+        _refuse_kind(function, self.name)
+        self._signature = inspect.signature(function)
+        self._context = self._context_of(options.context)
+        called = [one for one in self._signature.parameters.values() if self._context.get(one.name) is None]
+        self._called = self._signature.replace(parameters=called)
+        for name, parameter in self._signature.parameters.items():
+            if name not in self._context and parameter.default is not parameter.empty:
+                faithful(parameter.default, f"{self.name}: the default of {name}")
+
+    def propose(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> ProposedCall:
+        """The call, with its defaults. What it passes for a name that has a source in `context` is not used.
+
+        Raises TypeError as the function does for arguments that it has not, and ClientError for one that JSON
+        does not keep, or that `context` names and a model may have sent."""
+        sources = {name: source for name, source in self._context.items() if source is not None}
+        bound = self._called.bind(*args, **{name: kwargs[name] for name in kwargs.keys() - sources.keys()})
+        for name in self._context.keys() & bound.arguments.keys():
+            self._refuse_plain(name, bound.arguments[name])
+        bound.apply_defaults()
+        judged, context = {}, {name: source() for name, source in sources.items()}
+        for name, value in bound.arguments.items():
+            if name in self._context:
+                context[name] = value
+            else:
+                is_args = self._called.parameters[name].kind is inspect.Parameter.VAR_POSITIONAL
+                judged[name] = faithful(list(value) if is_args else value, f"{self.name}: {name}")
+        return ProposedCall(judged, context)
+
+    def rows_before(self, call: ProposedCall) -> Any:
+        """The rows that are known before the call; None: nothing is. It may be an awaitable of them."""
+        wanted = self._options.rows_before
+        if not callable(wanted):
+            return wanted
+        bound = self._bind(faithful(call.parameters, self.name), call.context)
+        return wanted(*bound.args, **bound.kwargs)
+
+    def run(self, permit: Permit, call: ProposedCall) -> Any:
+        """Call the function with what was judged. Raises ClientError if an approver's parameters are not
+        those of the tool."""
+        bound = self._bind(dict(permit.parameters), call.context)
+        return self._function(*bound.args, **bound.kwargs)
+
+    def finish(self, permit: Permit, result: Any) -> None:
+        """Take the rows to report from the result. Raises ClientError for a result that goes on, and for
+        rows that are no count."""
+        if isinstance(result, GOES_ON):
+            if isinstance(result, (Coroutine, Generator)):
+                result.close()
+            raise ClientError(f"{self.name} returned a {type(result).__name__}, which goes on later", _RETURN)
+        if self._options.rows is not None:
+            permit.rows_affected = self._options.rows(result)
+
+    def refuse(self, error: ClientError) -> Any:
+        """What a refused call comes to: the error, or a text for a model."""
+        if self._options.on_refusal == "raise":
+            raise error
+        return error.for_model
+
+    def session(self) -> str:
+        """The session of a call. Raises ClientError if there is none."""
+        return session_or_current(self._options.more.get("session_id"))
+
+    def fields(self, session: str, rows: int | None) -> dict[str, Any]:
+        """The arguments of `permit`, apart from the call."""
+        known = {} if rows is None else {"rows_affected": count_of(rows, "rows_before")}
+        return {**self._options.more, **known, "session_id": session}
+
+    def _bind(self, parameters: dict[str, Any], context: dict[str, Any]) -> inspect.BoundArguments:
+        """Exactly these as a call. A parameter that is left out would be the function's own choice, which
+        nobody judged."""
+        known = self._signature.parameters
+        strange = parameters.keys() - (known.keys() - self._context.keys())
+        absent = {name for name, one in known.items() if one.kind not in VARIADIC}
+        absent -= self._context.keys() | parameters.keys()
+        if strange or absent:
+            what = (
+                f"no parameter {', '.join(sorted(strange))}" if strange else f"no {', '.join(sorted(absent))}"
+            )
+            raise ClientError(
+                f"{self.name}: {'the tool has' if strange else 'the approved parameters have'} {what}",
+                "Tell the approver to name the tool's parameters, and every one of them",
+            )
+        bound = inspect.BoundArguments(self._signature, {})
+        for name, one in known.items():
+            if name in self._context:
+                bound.arguments[name] = context[name]
+            elif name in parameters:
+                value = parameters[name]
+                bound.arguments[name] = tuple(value) if one.kind is one.VAR_POSITIONAL else value
+        return bound
+
+    def _refuse_plain(self, name: str, value: Any) -> None:
+        default = self._called.parameters[name].default
+        if could_be_json(value) and value is not default:
+            raise ClientError(
+                f"{self.name}: {name} is named in guard(context=...) and came as plain data, "
+                f"which a model could have sent",
+                f"Say where it comes from: guard(context={{{name!r}: function}}); or let the gate judge it",
+            )
+
+    def _context_of(self, given: Context) -> Mapping[str, Callable[[], Any] | None]:
+        if isinstance(given, str):
+            raise ClientError(f"{self.name}: guard(context={given!r})", "Give a list of names")
+        found = dict(given) if isinstance(given, Mapping) else dict.fromkeys(given)
+        known = self._signature.parameters
+        strange = sorted(one for one in found if one not in known or known[one].kind in VARIADIC)
         if strange:
-            raise ClientError(f"the tool has no parameter {', '.join(sorted(strange))}", "Tell the approver")
-        bound.arguments.update(narrowed)
-    return bound
+            raise ClientError(
+                f"{self.name}: guard(context=...) names {', '.join(strange)}, which is no parameter of it",
+                "Name parameters that the function itself lists",
+            )
+        return found
+
+
+def _name_of(function: Callable[..., Any], options: GuardOptions) -> str:
+    name = options.tool_name or getattr(function, "__name__", None)
+    if name is None:
+        raise ClientError(f"{function!r} has no name", "Give it: guard(tool_name)")
+    return str(name)
+
+
+def _refuse_kind(function: Callable[..., Any], name: str) -> None:
+    if isinstance(function, (classmethod, staticmethod)):
+        raise ClientError(f"{name} is a {type(function).__name__}", "Put the guard below that decorator")
+    if inspect.isclass(function) or not callable(function):
+        raise ClientError(f"{name} is no function", "Guard a function that does the work")
+    called = getattr(type(function), "__call__", function)  # noqa: B004 - of an object that can be called
+    for one in (function, called):
+        if inspect.isgeneratorfunction(one) or inspect.isasyncgenfunction(one):
+            raise ClientError(f"{name} is a generator: its body would run after its outcome", _RETURN)
+
+
+def refuse_coroutine(function: Callable[..., Any]) -> None:
+    """Raises ClientError for a function that only an event loop can run."""
+    called = getattr(type(function), "__call__", function)  # noqa: B004 - as above
+    if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(called):
+        raise ClientError(f"{function!r} is a coroutine function", "Guard it with AsyncGateClient")
+
+
+async def value_of(found: Any) -> Any:
+    """A value, or that of an awaitable."""
+    return await found if inspect.isawaitable(found) else found
 
 
 def error_text(error: BaseException) -> str:

@@ -4,20 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import functools
-import inspect
 import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
+from sluice.client.answers import ClientError
 from sluice.client.async_client import AsyncGateClient
-from sluice.client.guarded_calls import arguments_of, error_text, narrowed_call, session_or_current
+from sluice.client.guarded_calls import (
+    GuardedTool,
+    GuardOptions,
+    error_text,
+    refuse_coroutine,
+    session_or_current,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
     from types import TracebackType
-    from typing import Self
+    from typing import Literal, Self
 
     from sluice.client.answers import MemoryAnswer, Permit, RetrievalAnswer, Verdict
+    from sluice.client.guarded_calls import Context
     from sluice.client.sender import ClientOptions
 
 P = ParamSpec("P")
@@ -42,8 +49,12 @@ class GateClient:
             raise
 
     def __enter__(self) -> Self:
-        """Connect."""
-        self.start()
+        """Connect; if that fails, close."""
+        try:
+            self.start()
+        except BaseException:
+            self.close()
+            raise
         return self
 
     def __exit__(
@@ -97,34 +108,53 @@ class GateClient:
     ) -> Iterator[Permit]:
         """See AsyncGateClient.action."""
         permit = self.permit(tool_name, parameters, session_id=session_or_current(session_id), **more)
-        try:
+        with self._report_after(permit):
             yield permit
-        except BaseException as error:
-            self.finish(permit, error=error_text(error))
-            raise
-        self.finish(permit)
 
     def guard(
-        self, tool_name: str | None = None, *, rows: Callable[[Any], int] | None = None, **more: Any
+        self,
+        tool_name: str | None = None,
+        *,
+        rows: Callable[[Any], int] | None = None,
+        rows_before: Callable[..., int] | int | None = None,
+        context: Context = (),
+        on_refusal: Literal["raise", "return"] = "raise",
+        **more: Any,
     ) -> Callable[[Callable[P, T]], Callable[P, T]]:
         """See AsyncGateClient.guard."""
+        options = GuardOptions(tool_name, rows, rows_before, context, on_refusal, more)
 
         def decorate(function: Callable[P, T]) -> Callable[P, T]:
-            signature = inspect.signature(function)
+            refuse_coroutine(function)
+            tool = GuardedTool(function, options)
 
             @functools.wraps(function)
-            def guarded(*args: P.args, **kwargs: P.kwargs) -> T:
-                parameters = arguments_of(signature, args, kwargs)
-                with self.action(tool_name or function.__name__, parameters, **more) as permit:
-                    given = narrowed_call(signature, args, kwargs, permit.narrowed)
-                    result = function(*given.args, **given.kwargs)
-                    if rows is not None:
-                        permit.rows_affected = rows(result)
+            def guarded(*args: P.args, **kwargs: P.kwargs) -> Any:
+                session = tool.session()
+                try:
+                    call = tool.propose(args, kwargs)
+                    fields = tool.fields(session, tool.rows_before(call))
+                    permit = self.permit(tool.name, call.parameters, **fields)
+                except ClientError as error:
+                    return tool.refuse(error)
+                with self._report_after(permit):
+                    result = tool.run(permit, call)
+                    tool.finish(permit, result)
                     return result
 
             return guarded
 
         return decorate
+
+    @contextmanager
+    def _report_after(self, permit: Permit) -> Iterator[None]:
+        """Report the outcome of the block, also if it raises."""
+        try:
+            yield
+        except BaseException as error:
+            self.finish(permit, error=error_text(error))
+            raise
+        self.finish(permit)
 
     async def _made(self, servers: str, agent_id: str, options: ClientOptions | None) -> AsyncGateClient:
         return AsyncGateClient(servers, agent_id, options)

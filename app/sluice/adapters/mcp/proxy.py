@@ -153,8 +153,8 @@ class Proxy:
         except (*GATE_AWAY, PinsError) as error:
             return error_result(f"{registered}: {error}. The tool did not run.")
         result = await self._run(ctx, permit, registered, params)
-        if permit.narrowed is not None:
-            told = f"[an approver narrowed the call: it ran with {json.dumps(permit.narrowed)}]"
+        if permit.narrowed:
+            told = f"[an approver narrowed the call: it ran with {json.dumps(permit.parameters)}]"
             result.content.insert(0, TextContent(type="text", text=told))
         return result
 
@@ -197,7 +197,7 @@ class Proxy:
         try:
             result = await self.upstream.call_tool(
                 params.name,
-                params.arguments if permit.narrowed is None else dict(permit.narrowed),
+                dict(permit.parameters),
                 progress_callback=self._progress(ctx, permit, registered),
             )
         except BaseException as error:

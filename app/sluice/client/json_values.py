@@ -1,0 +1,86 @@
+"""Values that JSON keeps: what a record holds is then exactly what was given, and what runs afterwards."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from sluice.client.answers import ClientError
+
+DEEPEST = 64
+"""How deep a worker reads."""
+LARGEST_BITS = 8192
+"""Of a whole number. Python itself refuses to read much longer ones."""
+_KEPT = (str, int, float, bool, type(None))
+_PLAIN = (*_KEPT, bytes, bytearray)
+_HOLDERS = (list, tuple, set, frozenset, dict)
+
+
+def faithful(value: Any, name: str) -> Any:
+    """A deep copy of a value that JSON keeps: of exactly the types that reading its text gives again.
+
+    Raises ClientError for another one, with its place: `name` and the way to it.
+    """
+    return _copy(value, name, 0)
+
+
+def could_be_json(value: Any) -> bool:
+    """Whether a value consists of plain data alone, so that it may have been written as JSON. Of any depth,
+    and of subclasses, tuples and sets too."""
+    left, seen = [value], set()
+    while left:
+        one = left.pop()
+        if isinstance(one, _HOLDERS):
+            if id(one) not in seen:
+                seen.add(id(one))
+                left += [*one.keys(), *one.values()] if isinstance(one, dict) else one
+        elif not isinstance(one, _PLAIN):
+            return False
+    return True
+
+
+def _copy(value: Any, place: str, depth: int) -> Any:
+    if depth > DEEPEST:
+        raise _unfaithful(place, f"is nested more than {DEEPEST} deep")
+    if type(value) is dict:
+        for key in value:
+            if type(key) is not str:
+                raise _unfaithful(place, f"has the key {key!r}, which is no text")
+        return {
+            _copy(key, place, depth): _copy(one, f"{place}.{key}", depth + 1) for key, one in value.items()
+        }
+    if type(value) is list:
+        return [_copy(one, f"{place}[{number}]", depth + 1) for number, one in enumerate(value)]
+    flaw = _flaw(value)
+    if flaw is not None:
+        raise _unfaithful(place, flaw)
+    return value
+
+
+def _flaw(value: Any) -> str | None:
+    """What keeps a single value from being read again as it is."""
+    if type(value) not in _KEPT:
+        return f"is a {type(value).__qualname__}, which JSON does not keep"
+    if isinstance(value, float) and not math.isfinite(value):
+        return f"is {value}, which JSON does not have"
+    if isinstance(value, int) and value.bit_length() > LARGEST_BITS:
+        return f"is a number of more than {LARGEST_BITS} bits"
+    if isinstance(value, str) and not _is_unicode(value):
+        return "has a lone surrogate, which UTF-8 does not have"
+    return None
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _unfaithful(place: str, flaw: str) -> ClientError:
+    return ClientError(
+        f"{place} {flaw}",
+        "Give texts, finite numbers, booleans, None, lists, and tables with texts for keys; what a framework "
+        "hands to the tool, `self` too, belongs into guard(context=[...])",
+    )

@@ -1,0 +1,321 @@
+"""Attack: a guarded tool runs another call than the one that was judged.
+
+Tools of all shapes behind the real client, a worker and an approver. The attacker changes arguments while the
+gate or a person thinks, hides them from the gate in names, defaults, variadic parameters and values that JSON
+does not keep, and fills what only a framework may fill. Afterwards each call that ran is compared with the
+record on its topic: with the action's parameters, or those of the review that replaced them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import tempfile
+import time
+import uuid
+from collections import OrderedDict
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
+
+from aiokafka import AIOKafkaProducer
+
+from load.attacks.attempt import Attempt
+from load.sites import approvers, neutral_policy
+from load.sites.site import prepare, records_of
+from load.sites.worker_process import WorkerProcess
+from sluice.broker import locate
+from sluice.cli.demo.throwaway_trust import publish_policy
+from sluice.client import AsyncGateClient, ClientError, ClientOptions
+from sluice.core.trust.signing import signed_review
+from sluice_topics.catalog import ACTIONS, ESCALATIONS, REVIEWS
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+
+    from load.attacks.attempt import Extent
+    from load.sites.site import Site
+
+NAME = "changed-calls"
+PATIENCE_S = 90.0
+END_S = 60.0
+POLL_S = 0.1
+ANN = "ann"
+Tool = TypeVar("Tool")
+
+
+class Ran(NamedTuple):
+    """What a tool ran with, by the names of its parameters."""
+
+    attempt: str
+    parameters: dict[str, Any]
+
+
+class Call(NamedTuple):
+    """One try: a tool of the registry, and how it is guarded and called. `less`: the parameters that an
+    approver gives."""
+
+    tried: str
+    make: Callable[[Stage, str], Awaitable[Any]]
+    tool: str = neutral_policy.READ_TOOL
+    less: dict[str, Any] | None = None
+    harmless: bool = False
+
+
+class Framework:
+    """What a framework hands to a tool."""
+
+
+class Stage:
+    """Where calls run: the client, and what ran."""
+
+    def __init__(self, site: Site, gate: AsyncGateClient) -> None:
+        self.site = site
+        self.gate = gate
+        self.ran: list[Ran] = []
+
+    def guard(self, tried: str, tool: str, **more: Any) -> Callable[[Tool], Tool]:
+        """The decorator of an attempt, whose name is its action's id."""
+        known = {"session_id": NAME, "action_id": tried, "approval_timeout_s": PATIENCE_S}
+        decorator: Any = self.gate.guard(tool, accept_narrowed=True, **{**known, **more})
+        return cast("Callable[[Tool], Tool]", decorator)
+
+    def run(self, tried: str, /, **parameters: Any) -> None:
+        """A tool says what it runs with."""
+        self.ran.append(Ran(tried, parameters))
+
+
+def run(extent: Extent) -> Iterator[Attempt]:
+    """On a broker of its own."""
+    with (
+        tempfile.TemporaryDirectory(prefix="sluice-calls-") as folder,
+        locate.broker(None, Path(folder)) as broker,
+    ):
+        yield from run_on(extent, broker.bootstrap_servers)
+
+
+def run_on(extent: Extent, servers: str) -> Iterator[Attempt]:
+    """On a broker that runs. Both extents are the same."""
+    del extent
+    with tempfile.TemporaryDirectory(prefix="sluice-calls-") as folder:
+        yield from asyncio.run(_attack(servers, Path(folder)))
+
+
+async def _attack(servers: str, folder: Path) -> list[Attempt]:
+    async with _deciding(servers, folder) as site:
+        options = ClientOptions(topic_prefix=site.prefix, deadline_s=PATIENCE_S)
+        async with AsyncGateClient(servers, neutral_policy.AGENT, options) as gate:
+            stage = Stage(site, gate)
+            errors = await asyncio.gather(*(_made(stage, call) for call in CALLS))
+        judged = await _judged(site)
+    return [_compare(call, error, stage, judged) for call, error in zip(CALLS, errors, strict=True)]
+
+
+def _compare(call: Call, error: str | None, stage: Stage, judged: dict[str, Any]) -> Attempt:
+    """It holds if the tool ran once and with what was judged, or not at all; a control has to run."""
+    ran = [one.parameters for one in stage.ran if one.attempt == call.tried]
+    exact = [repr(one) for one in ran] == [repr(judged.get(call.tried))]
+    answer = f"ran with {ran}, judged {judged.get(call.tried)}" if ran else f"did not run: {error}"
+    return Attempt(call.tried, exact or (not ran and not call.harmless), answer, call.harmless)
+
+
+async def _made(stage: Stage, call: Call) -> str | None:
+    try:
+        if call.tool != approvers.REFUND:
+            await call.make(stage, call.tried)
+        else:
+            answering = asyncio.create_task(_approve(stage.site, call))
+            try:
+                await call.make(stage, call.tried)
+            finally:
+                answering.cancel()
+    except (ClientError, TypeError) as error:
+        return f"{type(error).__name__}: {error}"
+    return None
+
+
+async def _approve(site: Site, call: Call) -> None:
+    """Agree to the attempt's action as soon as it waits, with the parameters of `less`."""
+    while True:
+        every = [json.loads(one.value or b"null") for one in await records_of(site, ESCALATIONS)]
+        opened = [
+            one for one in every if one["schema"] == approvers.OPENED and one["action_id"] == call.tried
+        ]
+        if opened:
+            break
+        await asyncio.sleep(POLL_S)
+    fields = {
+        "subject_id": opened[0]["escalation_id"],
+        "session_id": opened[0]["session_id"],
+        "decision": "approve",
+        "approver_id": ANN,
+        "digest": opened[0]["action_digest"],
+        "justification": call.tried,
+    }
+    if call.less is not None:
+        fields["parameters"] = call.less
+    review = signed_review(fields, approvers.KEYS[ANN]).model_dump(mode="json", exclude_unset=True)
+    async with AIOKafkaProducer(bootstrap_servers=site.bootstrap_servers, acks="all") as producer:
+        key = review["session_id"].encode()
+        await producer.send_and_wait(site.real(REVIEWS), json.dumps(review).encode(), key=key)
+
+
+async def _judged(site: Site) -> dict[str, Any]:
+    """The parameters that the gate judged last, by attempt."""
+    actions = [json.loads(one.value or b"") for one in await records_of(site, ACTIONS)]
+    reviews = [json.loads(one.value or b"") for one in await records_of(site, REVIEWS)]
+    replaced = {one["justification"]: one["parameters"] for one in reviews if one.get("parameters")}
+    return {one["action_id"]: one["parameters"] for one in actions} | replaced
+
+
+@asynccontextmanager
+async def _deciding(servers: str, folder: Path) -> AsyncIterator[Site]:
+    site = await prepare(servers, folder, f"{NAME}-{uuid.uuid4().hex[:8]}")
+    await publish_policy(servers, site.prefix, approvers.records(site.trust))
+    worker = WorkerProcess(site, "worker", 0.0)
+    try:
+        deadline = time.monotonic() + PATIENCE_S
+        while not worker.partitions():
+            if worker.exit_code is not None or time.monotonic() > deadline:
+                raise RuntimeError(worker.last_words())
+            await asyncio.sleep(POLL_S)
+        yield site
+    finally:
+        worker.end(END_S)
+
+
+async def _plain(stage: Stage, tried: str) -> None:
+    @stage.guard(tried, neutral_policy.READ_TOOL, rows_before=1)
+    async def tool(table: str, limit: float = 1.5, where: Any = None) -> None:
+        stage.run(tried, table=table, limit=limit, where=where)
+
+    await tool("orders", where={"ids": [1, {"a": None}], "text": "\u2028ü"})
+
+
+def _refund(less: dict[str, Any] | None, tried: str, *, harmless: bool = False) -> Call:
+    async def make(stage: Stage, tried: str) -> None:
+        ids = [1]
+
+        @stage.guard(tried, approvers.REFUND, rows_before=1)
+        async def tool(ids: list[int], force: bool = False, memo: str = "") -> None:
+            stage.run(tried, ids=ids, force=force, memo=memo)
+
+        calling = asyncio.ensure_future(tool(ids, force=True, memo="do it"))
+        await asyncio.sleep(0)
+        ids += [2, 3]
+        await calling
+
+    return Call(tried, make, approvers.REFUND, less, harmless)
+
+
+def _hidden(name: str, value: Any) -> Call:
+    async def make(stage: Stage, tried: str) -> None:
+        @stage.guard(tried, neutral_policy.READ_TOOL, rows_before=1)
+        async def tool(given: Any) -> None:
+            stage.run(tried, given=given)
+
+        await tool(value)
+
+    return Call(f"an argument is {name}", make)
+
+
+async def _named_self(stage: Stage, tried: str) -> None:
+    @stage.guard(tried, neutral_policy.READ_TOOL, rows_before=1)
+    async def tool(self: str, cls: str) -> None:
+        stage.run(tried, self=self, cls=cls)
+
+    await tool("orders", cls="everything")
+
+
+async def _variadic(stage: Stage, tried: str) -> None:
+    @stage.guard(tried, neutral_policy.READ_TOOL, rows_before=1)
+    async def tool(table: str, /, *more: str, **rest: Any) -> None:
+        stage.run(tried, table=table, more=list(more), rest=rest)
+
+    await tool("orders", "a", "b", table="another", force=True)
+
+
+async def _default(stage: Stage, tried: str) -> None:
+    @stage.guard(tried, neutral_policy.READ_TOOL, rows_before=1)
+    async def tool(table: str, columns: Any = ("id", "name")) -> None:
+        stage.run(tried, table=table, columns=columns)
+
+    await tool("orders")
+
+
+async def _kept_default(stage: Stage, tried: str) -> None:
+    async def tool(table: str, ids: list[int] = []) -> None:  # noqa: B006 - what is attacked
+        stage.run(tried, table=table, ids=list(ids))
+        ids.append(7)
+
+    for name in (f"{tried}, before", tried):
+        guarded = stage.guard(name, neutral_policy.READ_TOOL, rows_before=1)(tool)
+        await guarded("orders")
+    stage.ran.remove(next(one for one in stage.ran if one.attempt == tried))
+
+
+async def _counting(stage: Stage, tried: str) -> None:
+    def count(ids: list[int]) -> int:
+        ids.append(9)
+        return len(ids)
+
+    @stage.guard(tried, neutral_policy.READ_TOOL, rows_before=count)
+    async def tool(ids: list[int]) -> None:
+        stage.run(tried, ids=ids)
+
+    await tool([1])
+
+
+def _context(name: str, *, harmless: bool = False, **sent: Any) -> Call:
+    async def make(stage: Stage, tried: str) -> None:
+        @stage.guard(tried, neutral_policy.READ_TOOL, rows_before=1, context=["config"])
+        async def tool(table: str, config: Any = None) -> None:
+            stage.run(tried, table=table, **({} if isinstance(config, Framework) else {"config": config}))
+
+        await tool(**{"table": "orders", **sent})
+
+    return Call(name, make, harmless=harmless)
+
+
+async def _late(stage: Stage, tried: str) -> None:
+    async def tool() -> AsyncIterator[int]:
+        stage.run(tried, late=True)
+        yield 1
+
+    @stage.guard(tried, neutral_policy.READ_TOOL, rows_before=1)
+    async def hidden() -> AsyncIterator[int]:
+        return tool()
+
+    async for _ in await hidden():
+        pass
+
+
+CALLS = (
+    Call("a call with defaults and nested values", _plain, harmless=True),
+    _refund(None, "the arguments change while an approver thinks"),
+    _refund({"ids": [1], "force": False, "memo": "seen"}, "an approver names every parameter", harmless=True),
+    _refund({"ids": [1]}, "an approver does not name force and memo, which the caller set"),
+    _refund({"ids": [1], "force": False, "memo": "", "to": "me"}, "an approver names a parameter too many"),
+    Call("arguments are called self and cls", _named_self),
+    Call("arguments go through *args, ** and a positional-only name twice", _variadic),
+    Call("a default is a tuple", _default),
+    Call("a list of a default is changed by every call", _kept_default),
+    Call("what computes the rows changes the arguments", _counting),
+    Call("the work is done after the outcome", _late),
+    *(
+        _hidden(name, value)
+        for name, value in {
+            "a tuple": ("orders", "customers"),
+            "a set": {"orders"},
+            "a table of its own class": OrderedDict(table="orders"),
+            "a table with numbers for keys": {1: "orders", "1": "customers"},
+            "not a number": float("nan"),
+            "a date": datetime(2026, 1, 1, tzinfo=UTC),
+            "bytes": b"orders",
+        }.items()
+    ),
+    _context("a framework fills what the context names", harmless=True, config=Framework()),
+    _context("a model fills what the context names", config={"user": "root"}),
+    _context("a model fills what the context names with a text", config="root"),
+)
