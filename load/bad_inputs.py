@@ -49,7 +49,8 @@ async def malformed(bed: Bed, scale: Scale) -> list[RunFigure]:
     site = await bed.site(name)
     every = kinds_by_topic()
     mix = Mix(sessions=scale.sessions, slow=0.0, apart=True, malformed_every=scale.malformed_every)
-    traffic = Traffic(bed.rng(name), f"{name}-{bed.salt}", mix, site.trust.reviewer, every)
+    names = f"{name}-{bed.salt}"
+    traffic = Traffic(bed.rng(name), names, mix, site.trust.reviewer, every, site.audience)
     events = max(scale.events, (sum(map(len, every.values())) + 1) * scale.malformed_every)
     async with open_scene(site, traffic, Pace(scale.malformed_rate, TICK_S), 1) as scene:
         await scene.finish(events)

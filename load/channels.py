@@ -238,7 +238,12 @@ async def _answering(site: Site, edge: Edge, gateways: Gateways) -> AsyncIterato
         key = (site.folder / "api_key").read_text()
         pages = PageForms(edge.urls, dict.fromkeys(ROLES, PASSWORD))
         stack.push_async_callback(pages.close)
-        ways: list[AnswerChannel] = [terminal, Api(gateways, key), SlackButtons(gateways, edge.api), pages]
+        ways: list[AnswerChannel] = [
+            terminal,
+            Api(gateways, key, site.audience),
+            SlackButtons(gateways, edge.api),
+            pages,
+        ]
         answering = Answering(site, producer, ways)
         stack.push_async_callback(answering.close)
         answering.begin()

@@ -70,7 +70,8 @@ class Bed:
     def traffic(self, site: Site, run: str, scale: Scale, slow: float = SLOW) -> Traffic:
         """Ordinary traffic of the run; `slow` is the share of actions and writes that ask the slow port."""
         mix = Mix(sessions=scale.sessions, slow=slow)
-        return Traffic(self.rng(f"{run}:traffic"), f"{run}-{self.salt}", mix, site.trust.reviewer)
+        names, reviewer = f"{run}-{self.salt}", site.trust.reviewer
+        return Traffic(self.rng(f"{run}:traffic"), names, mix, reviewer, audience=site.audience)
 
 
 ANSWER_S = 8.0

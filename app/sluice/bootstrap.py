@@ -27,7 +27,7 @@ from sluice.core.rerun.policy_then import Installation
 from sluice.core.trust.in_force import PolicyError, PolicyInForce
 from sluice.decider_version import decider_version
 from sluice.model_ports import analysis_ports, encoder_ports, grader_ports
-from sluice.settings import no_root_keys, real_names
+from sluice.settings import missing_trust, real_names
 from sluice.stream.application import ApplicationSettings, build_application
 from sluice.stream.engine.engine import Engine, Feeds
 from sluice.stream.engine.engine_settings import EngineSettings
@@ -104,13 +104,13 @@ def build_worker(
 
 def policy_in_force(settings: Settings, stages: Mapping[str, Stage]) -> PolicyInForce:
     """From control records to decision points; `stages` adds gates to those that ship. Raises PolicyError."""
-    if not settings.policy.root_keys:
-        raise PolicyError(no_root_keys())
+    if problem := missing_trust(settings):
+        raise PolicyError(problem)
     known, named = (*shipped_stages(), *stages.values()), settings.policy
     new_point = partial(_decision_point, settings, stages=known)
     ids = (named.default_bundle, new_point, named.default_quality_bundle)
     try:
-        return PolicyInForce(named.roots(), *ids, known)
+        return PolicyInForce(named.roots(), *ids, known, settings.audience())
     except CoreError as wrong:
         raise PolicyError(f"policy.root_keys: {wrong}") from wrong
 
@@ -149,6 +149,7 @@ def build_installation(settings: Settings, stages: Mapping[str, Stage]) -> Insta
         int(given.max_lag_s * 1000),
         decider_version(),
         settings.worker.app_id,
+        settings.audience(),
     )
 
 

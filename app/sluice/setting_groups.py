@@ -19,6 +19,7 @@ from sluice.notification_settings import (
     SettingGroup,
     SlackSettings,
 )
+from sluice_topics.audience import Audience
 
 if TYPE_CHECKING:
     from sluice.core.registry.keys import Roots
@@ -143,6 +144,7 @@ class PolicySettings(SettingGroup):
     refresh_s: Seconds = 0.5
     max_lag_s: Seconds = 10.0
     environment: Annotated[str, Field(min_length=1, max_length=64)] = "development"
+    installation: Annotated[str, Field(max_length=256)] = ""
 
     def roots(self) -> Roots:
         """The root keys, from which trust starts. Raises CoreError for a text that is not a key."""
@@ -301,6 +303,10 @@ class Settings(SettingGroup):
     slack: SlackSettings = SlackSettings()
     logging: LoggingSettings = LoggingSettings()
     cache: CacheSettings = CacheSettings()
+
+    def audience(self) -> Audience:
+        """What every signature in this installation must have been made for."""
+        return Audience(self.policy.installation, self.kafka.topic_prefix)
 
     def limits(self) -> SessionLimits:
         """Of sessions and of a partition, as the core takes them."""

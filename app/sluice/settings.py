@@ -143,7 +143,7 @@ def _meant(name: str, known: Iterable[str]) -> str:
     return f": did you mean {near[0]}?" if near else f"; there are {', '.join(known)}"
 
 
-__all__ = ["Settings", "SettingsError", "load_settings", "real_names"]
+__all__ = ["Settings", "SettingsError", "load_settings", "missing_trust", "real_names"]
 
 SETTINGS_NAME = "sluice.toml"
 DEFAULT_FILE = SHIPPED_FILES / SETTINGS_NAME
@@ -204,12 +204,19 @@ def default_home() -> Path:
     return Path.home() / ".sluice"
 
 
-def no_root_keys() -> str:
-    """What to do where policy.root_keys is empty and something has to be signed or believed."""
+def missing_trust(settings: Settings) -> str | None:
+    """What to do where a setting is empty without which nothing can be signed or believed; None: all are
+    there."""
+    given = settings.policy
+    lacking = [name for name in ("root_keys", "installation") if not getattr(given, name)]
+    if not lacking:
+        return None
     made = default_home() / SETTINGS_NAME
-    problem = "policy.root_keys is empty, so no signature can count."
-    if made.is_file():
-        return f"{problem} `sluice init` wrote them on this machine: export {CONFIG}={made}"
+    problem = f"policy.{lacking[0]} is empty, so no signature can count."
+    if made.is_file() and settings_file() is None:
+        return f"{problem} `sluice init` wrote it on this machine: export {CONFIG}={made}"
+    if lacking[0] == "installation":
+        return f"{problem} Give it an id of its own, for good: `openssl rand -hex 16` makes one."
     return f"{problem} `sluice init` makes keys, topics and a signed policy for a development machine."
 
 

@@ -10,6 +10,7 @@ from load.attacks import (
     hostile_mcp,
     idle_partition,
     large_sessions,
+    other_installation,
     planted_entries,
     released_text,
     self_running_files,
@@ -49,6 +50,12 @@ ATTACKS: tuple[Attack, ...] = (
         "forged_records",
         "a ledger that says otherwise than the workers decided, with every hash in order",
         forged_records.run,
+    ),
+    Attack(
+        5,
+        "other_installation",
+        "what was signed for another installation counting here, where keys and coordinates are the same",
+        other_installation.run,
     ),
     Attack(
         6,

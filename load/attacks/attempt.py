@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from sluice.core.foundation.chain import OutRecord
     from sluice.core.policy.bundles import Bundle
+    from sluice.core.registry.registry import Registry
 
 Extent = Literal["short", "full"]
 """How much is tried: `short` takes seconds and runs in the tests, `full` is for `make attacks`."""
@@ -158,12 +159,12 @@ def _bundle() -> Bundle:
     return load_bundle(whole_bundle(SHIPPED_FILES / "bundles" / "default.json"))
 
 
-@cache
-def _point(changed: tuple[tuple[str, int], ...] = ()) -> DecisionPoint:
+def entries() -> list[dict[str, Any]]:
+    """The registry in which attempts are made."""
     raw = POINT_KEY.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw)
     tool = {"tier": "T1", "action_type": "DATABASE_READ", "reversible": True, "trusts_row_claims": True}
     agents = {"honest": "acme", "sibling": "acme", **{f"rival-{n}": f"globex-{n}" for n in range(12)}}
-    entries = [
+    return [
         {"kind": "tool", "id": TOOL, "revision": 1, "spec": tool},
         {
             "kind": "enforcement_point",
@@ -176,7 +177,17 @@ def _point(changed: tuple[tuple[str, int], ...] = ()) -> DecisionPoint:
             for name, tenant in agents.items()
         ),
     ]
-    registry = load_registry(json.dumps({"entries": entries}).encode())
+
+
+@cache
+def _point(changed: tuple[tuple[str, int], ...] = ()) -> DecisionPoint:
+    registry = load_registry(json.dumps({"entries": entries()}).encode())
+    return point_over(registry, **dict(changed))
+
+
+def point_over(registry: Registry, **limits_changed: int) -> DecisionPoint:
+    """The core under the shipped bundle over a registry; `limits_changed`: bounds that are not the shipped
+    ones."""
     policy = Policy({_bundle().id: _bundle()}, registry, _bundle().id)
-    limits = replace(Settings().limits(), **dict(changed))
+    limits = replace(Settings().limits(), **limits_changed)
     return DecisionPoint(policy, shipped_stages(), limits, stopwatch=lambda: 0, environment="attack")

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import rfc8785
 
 from load.attacks.attempt import POINT, POINT_KEY, AttackedSession, Attempt, rows_of
+from sluice_topics.audience import UNNAMED, record_message
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -139,4 +140,6 @@ def signed(action: Arrival, rows: int, session: str | None = None, **changed: An
 
 def _sign(plain: dict[str, Any]) -> dict[str, Any]:
     record = plain | {"reported_by": POINT}
-    return record | {"signature": base64.b64encode(POINT_KEY.sign(rfc8785.dumps(record))).decode()}
+    return record | {
+        "signature": base64.b64encode(POINT_KEY.sign(record_message(UNNAMED, rfc8785.dumps(record)))).decode()
+    }

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from load.sites.site import Site
     from load.sites.slack_api import SlackApi
+    from sluice_topics.audience import Audience
 
 Told = Literal["counts", "refused", "closed", "barred", "moved", "again"]
 """What a person learns: it counted; a record says why not; it has ended already; the person's log-in may not
@@ -130,9 +131,10 @@ class Api:
 
     name = "api"
 
-    def __init__(self, gateways: Gateways, key: str) -> None:
+    def __init__(self, gateways: Gateways, key: str, audience: Audience) -> None:
         self._gateways = gateways
         self._key = key
+        self._audience = audience
 
     async def give(self, answer: Answer) -> Told:
         """One request."""
@@ -145,7 +147,9 @@ class Api:
             "digest": opened["action_digest"],
             "justification": answer.why,
         }
-        review = signed_review(fields, KEYS[answer.person]).model_dump(mode="json", exclude_unset=True)
+        review = signed_review(fields, KEYS[answer.person], self._audience).model_dump(
+            mode="json", exclude_unset=True
+        )
         path, headers = f"/v1/escalations/{opened['escalation_id']}/decision", {"X-Mnemom-Api-Key": self._key}
         told = await self._gateways.post(path, json=review, headers=headers)
         if told is None or told.status_code not in (OK, REFUSED):

@@ -18,6 +18,7 @@ import rfc8785
 from load.sites.neutral_policy import AGENT, ATTACK, EXEMPT_SOURCE
 from load.sites.site import POISON, POISON_MARK, SLOW_MARK, InputRecord, Write
 from sluice.cli.demo.throwaway_trust import REVIEWER
+from sluice_topics.audience import Audience, record_message
 from sluice_topics.catalog import MEMORY_WRITES, REVIEWS
 from sluice_topics.records.memory import SourceType
 
@@ -168,9 +169,10 @@ KINDS = {
 class ReviewTraffic:
     """Draws from `rng` among what was placed; `reviewer` signs."""
 
-    def __init__(self, rng: random.Random, reviewer: SigningKey) -> None:
+    def __init__(self, rng: random.Random, reviewer: SigningKey, audience: Audience) -> None:
         self._rng = rng
         self._reviewer = reviewer
+        self._audience = audience
         self._placed: deque[Write] = deque(maxlen=RECENT)
         self._reviewed: deque[Write] = deque(maxlen=RECENT)
 
@@ -205,4 +207,5 @@ class ReviewTraffic:
 
     def _signature(self, fields: dict[str, Any], kind: str) -> str:
         signed = fields | ({"justification": "another"} if kind == "wrong_signature" else {})
-        return base64.b64encode(self._reviewer.sign(rfc8785.dumps(signed))).decode()
+        message = record_message(self._audience, rfc8785.dumps(signed))
+        return base64.b64encode(self._reviewer.sign(message)).decode()

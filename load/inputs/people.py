@@ -137,9 +137,11 @@ class People:
         if not signs:
             await self._send(ACTIONS, session, value)
         elif way % 2:
-            self._said.signed.add(await self._send(ACTIONS, session, value, [signature_of(value, session)]))
+            self._said.signed.add(
+                await self._send(ACTIONS, session, value, [signature_of(self.site.audience, value, session)])
+            )
         else:
-            forged = forged_headers(FORGED[way // 2], value, session)
+            forged = forged_headers(self.site.audience, FORGED[way // 2], value, session)
             self._said.unsigned.add(await self._send(ACTIONS, session, value, forged))
 
     async def _answer_all(self) -> None:
@@ -231,7 +233,7 @@ class People:
             "digest": opened["action_digest"],
             "justification": "a fault run",
         }
-        return signed_review(fields, KEYS[key or by]).model_dump(exclude_unset=True)
+        return signed_review(fields, KEYS[key or by], self.site.audience).model_dump(exclude_unset=True)
 
     async def _publish(self, review: dict[str, Any], said: tuple[str, str, str], *, good: bool) -> None:
         place = await self._send(REVIEWS, review["session_id"], orjson.dumps(review))

@@ -22,6 +22,7 @@ from load.inputs.retrieval_traffic import RetrievalTraffic
 from load.sites.neutral_policy import AGENT, PURGE_LIMIT, PURGE_TOOL, READ_TOOL, UNSIGNED_FACTOR
 from load.sites.quality_policy import OVERRIDDEN, POINT
 from load.sites.site import MALFORMED, POISON, InputRecord
+from sluice_topics.audience import UNNAMED, Audience, record_message
 from sluice_topics.catalog import ACTIONS, OUTCOMES
 
 if TYPE_CHECKING:
@@ -76,7 +77,8 @@ class _Session:
 
 
 class Traffic:
-    """Draws from `rng`; `salt` keeps two runs apart, `reviewer` signs reviews and a source's assertions."""
+    """Draws from `rng`; `salt` keeps two runs apart, `reviewer` signs reviews and a source's assertions.
+    `audience`: the installation for which what it signs is."""
 
     def __init__(
         self,
@@ -85,14 +87,16 @@ class Traffic:
         mix: Mix,
         reviewer: SigningKey,
         malformed: Makers | None = None,
+        audience: Audience = UNNAMED,
     ) -> None:
         self._rng = rng
         self._salt = salt
         self._mix = mix
         self._memories = MemoryTraffic(rng, salt, mix.slow)
-        self._reviews = ReviewTraffic(rng, reviewer)
+        self._reviews = ReviewTraffic(rng, reviewer, audience)
         self._retrievals = RetrievalTraffic(rng, salt, reviewer)
         self._point = reviewer
+        self._audience = audience
         self._malformed = [
             (topic, name, make) for topic, kinds in (malformed or {}).items() for name, make in kinds.items()
         ]
@@ -232,7 +236,9 @@ class Traffic:
             "action_digest": place["digest"],
             "input": place,
         }
-        signature = base64.b64encode(self._point.sign(rfc8785.dumps(fields))).decode()
+        signature = base64.b64encode(
+            self._point.sign(record_message(self._audience, rfc8785.dumps(fields)))
+        ).decode()
         value = session.signed[action_id] = json.dumps(fields | {"signature": signature}).encode()
         return InputRecord(OUTCOMES, session.name.encode(), value, "signed")
 

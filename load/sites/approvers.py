@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from load.sites import neutral_policy
-from sluice.client.sender import agent_signature
+from sluice.client.sender import InputSigner
 from sluice.core.registry.keys import SigningKey
 from sluice.core.trust.dsse import sign
 from sluice.core.trust.signed_entries import PAYLOAD_TYPES
@@ -24,6 +24,7 @@ from sluice_topics.catalog import ACTIONS, REGISTRY
 
 if TYPE_CHECKING:
     from sluice.cli.demo.throwaway_trust import ControlRecord, ThrowawayTrust
+    from sluice_topics.audience import Audience
 
 PREFIX = "approvals-"
 """Begins the names of the sessions in which actions are escalated."""
@@ -59,7 +60,7 @@ REFUSED = "sluice/input_refused/v1"
 UNREADABLE = "content_unavailable"
 """The code of an approval whose action could not be read again."""
 STALE_MS = 3_600_000
-FORGED = ("stripped", "stolen key", "altered", "other session", "stale")
+FORGED = ("stripped", "stolen key", "altered", "other session", "other installation", "stale")
 """How an action in the name of the agent that signs is not its own."""
 Place = tuple[int, int]
 """Partition and offset."""
@@ -123,21 +124,25 @@ def entry(kind: str, name: str, **spec: Any) -> dict[str, Any]:
     return {"kind": kind, "id": name, "revision": 1, "spec": spec}
 
 
-def signature_of(value: bytes, session: str, key: str = "own", late_ms: int = 0) -> tuple[str, bytes]:
+def signature_of(
+    audience: Audience, value: bytes, session: str, key: str = "own", late_ms: int = 0
+) -> tuple[str, bytes]:
     """The header with the signature of the agent that signs, or of who has another key."""
     now_ms = time.time_ns() // 1_000_000
-    return agent_signature(PEMS[key], ACTIONS, session, value, now_ms - late_ms)
+    return InputSigner(PEMS[key], audience).header(ACTIONS, session, value, now_ms - late_ms)
 
 
-def forged_headers(how: str, value: bytes, session: str) -> list[tuple[str, bytes]]:
+def forged_headers(audience: Audience, how: str, value: bytes, session: str) -> list[tuple[str, bytes]]:
     """The headers of an action in the agent's name that is not its own; `how` is one of FORGED."""
     match how:
         case "stripped":
             return []
         case "stolen key":
-            return [signature_of(value, session, "stolen")]
+            return [signature_of(audience, value, session, "stolen")]
         case "altered":
-            return [signature_of(value.replace(b"a-", b"b-", 1), session)]
+            return [signature_of(audience, value.replace(b"a-", b"b-", 1), session)]
         case "other session":
-            return [signature_of(value, f"{session}-other")]
-    return [signature_of(value, session, late_ms=STALE_MS)]
+            return [signature_of(audience, value, f"{session}-other")]
+        case "other installation":
+            return [signature_of(audience._replace(installation="staging"), value, session)]
+    return [signature_of(audience, value, session, late_ms=STALE_MS)]

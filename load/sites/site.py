@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from load.sites.approvers import WhatWasSaid
+    from sluice_topics.audience import Audience
 
 
 READ_S = 120.0
@@ -228,6 +229,11 @@ class Site:
     def ledger(self) -> list[str]:
         """Real names of the ledger's topics."""
         return [self.real(topic.name) for topic in CATALOG if topic.ledger]
+
+    @property
+    def audience(self) -> Audience:
+        """What is signed for this installation is signed for this."""
+        return self.trust.audience(self.prefix)
 
     @property
     def changelog(self) -> str:

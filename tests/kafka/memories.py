@@ -107,7 +107,9 @@ def review(made: MemorySite, entered: dict[str, Any], decision: str, **changed: 
         "digest": entered["content_digest"],
         "justification": "read and compared",
     }
-    return signed_review({**fields, **changed}, made.key).model_dump(mode="json", exclude_none=True)
+    return signed_review({**fields, **changed}, made.key, made.site.audience).model_dump(
+        mode="json", exclude_none=True
+    )
 
 
 def digest(content: str) -> str:

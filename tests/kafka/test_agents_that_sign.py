@@ -16,7 +16,7 @@ from load.sites import neutral_policy
 from sluice.cli.demo.throwaway_trust import publish_policy
 from sluice.cli.main import cli
 from sluice.client import ActionDenied, AsyncGateClient, ClientOptions, GateClient
-from sluice.client.sender import agent_signature
+from sluice.client.sender import InputSigner
 from sluice.core.foundation.clock import rfc3339
 from sluice.core.registry.keys import PublicKey
 from sluice_topics.catalog import ACTIONS, OUTCOMES, SESSION_EVENTS, VERDICTS
@@ -56,12 +56,15 @@ def worker(site: Site) -> Iterator[WorkerProcess]:
 
 
 def options(site: Site, **more: Any) -> ClientOptions:
-    return ClientOptions(topic_prefix=site.prefix, deadline_s=60.0, **more)
+    return ClientOptions(
+        topic_prefix=site.prefix, installation=site.trust.installation, deadline_s=60.0, **more
+    )
 
 
 def put(site: Site, session: str, record: dict[str, Any], topic: str = ACTIONS) -> tuple[str, bytes]:
     """Publish a record that the agent signed; its header."""
-    header = agent_signature(PEM, topic, session, json.dumps(record).encode(), time.time_ns() // 1_000_000)
+    value, now_ms = json.dumps(record).encode(), time.time_ns() // 1_000_000
+    header = InputSigner(PEM, site.audience).header(topic, session, value, now_ms)
     publish(site, [record], topic, [header])
     return header
 
@@ -119,6 +122,7 @@ def test_publish_signs_for_an_agent(site: Site, worker: WorkerProcess, tmp_path:
     environment = {
         "SLUICE_KAFKA__BOOTSTRAP_SERVERS": site.bootstrap_servers,
         "SLUICE_KAFKA__TOPIC_PREFIX": site.prefix,
+        "SLUICE_POLICY__INSTALLATION": site.trust.installation,
     }
     for options_ in ([], ["--agent-key", str(key)]):
         ran = CliRunner().invoke(cli, ["publish", str(lines), *options_], env=environment)

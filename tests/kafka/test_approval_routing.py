@@ -74,7 +74,7 @@ def entry(kind: str, name: str, **spec: Any) -> dict[str, Any]:
 
 def answer(site: Site, opened: dict[str, Any], by: str) -> None:
     """Publish an approver's approval."""
-    publish(site, [answer_signed_by(KEYS[by], opened, by)], REVIEWS)
+    publish(site, [answer_signed_by(KEYS[by], opened, by, audience=site.audience)], REVIEWS)
 
 
 def told(site: Site, *words: str) -> Any:

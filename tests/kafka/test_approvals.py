@@ -71,9 +71,11 @@ def refund(session: str, action_id: str, **more: Any) -> dict[str, Any]:
     return action(session, action_id, toolName=TOOL, **more)
 
 
-def answer(opened: dict[str, Any], by: str, decision: str = "approve", **changed: Any) -> dict[str, Any]:
+def answer(
+    site: Site, opened: dict[str, Any], by: str, decision: str = "approve", **changed: Any
+) -> dict[str, Any]:
     """A signed answer to an EscalationOpened."""
-    return answer_signed_by(KEYS[by], opened, by, decision, **changed)
+    return answer_signed_by(KEYS[by], opened, by, decision, audience=site.audience, **changed)
 
 
 def of_kind(site: Site, topic: str, session: str, schema: str) -> list[dict[str, Any]]:
@@ -85,7 +87,11 @@ def test_two_people_answer_at_once_and_one_answer_counts(site: Site, worker: Wor
     session = session_in(site, 0)
     publish(site, [refund(session, "a-1"), refund(session, "a-2")])
     one, two = awaited(site, ESCALATIONS, session, 2, worker)
-    publish(site, [answer(one, "ann"), answer(one, "ben", "deny"), answer(two, "ben", "deny")], REVIEWS)
+    publish(
+        site,
+        [answer(site, one, "ann"), answer(site, one, "ben", "deny"), answer(site, two, "ben", "deny")],
+        REVIEWS,
+    )
     ended = awaited(site, ESCALATIONS, session, 4, worker)[2:]
     assert [(one["decision"], one["outcome"], one["approver_id"]) for one in ended] == [
         ("approve", "ALLOW", "ann"),
@@ -109,7 +115,7 @@ def test_time_ends_what_nobody_answered(site: Site, worker: WorkerProcess) -> No
     publish(site, [refund(session, "a-1", agent_id=HASTY_AGENT)])
     opened, expired = awaited(site, ESCALATIONS, session, 2, worker)
     assert (expired["schema"], expired["input"]) == ("sluice/escalation_expired/v1", None)
-    publish(site, [answer(opened, "ann")], REVIEWS)
+    publish(site, [answer(site, opened, "ann")], REVIEWS)
     (refused,) = awaited(site, SESSION_EVENTS, session, 1, worker)
     assert refused["reason"] == "already_ended"
     assert refused["message"].startswith("it ended EXPIRED")
@@ -252,8 +258,8 @@ async def test_a_guarded_tool_waits_for_its_approver_and_runs_once(site: Site, w
         named = await asyncio.to_thread(lambda: [customer_of(site, one) for one in opened])
         told = dict(zip(named, opened, strict=True))
         less = {"customer": "cyd", "amount": 5}
-        await say(site, answer(told["ada"], "ann"), answer(told["bob"], "ben", "deny"))
-        await say(site, answer(told["cyd"], "ben", parameters=less))
+        await say(site, answer(site, told["ada"], "ann"), answer(site, told["bob"], "ben", "deny"))
+        await say(site, answer(site, told["cyd"], "ben", parameters=less))
         ends = await asyncio.gather(*waiting, return_exceptions=True)
     assert sorted(ran) == [("ada", 100), ("cyd", 5)]
     assert [type(one) for one in ends] == [type(None), ActionDenied, type(None)]
@@ -270,7 +276,7 @@ async def test_a_restarted_agent_goes_on_waiting_by_the_action_s_id(
         with pytest.raises(NeedsHuman):
             await client.permit(TOOL, {}, approval_timeout_s=0.5, **call)
     (opened,) = await opened_in(site, session, 1)
-    await say(site, answer(opened, "ann"))
+    await say(site, answer(site, opened, "ann"))
     async with client_of(site, tmp_path / "journal") as client:
         permit = await client.permit(TOOL, {}, approval_timeout_s=60, **call)
         assert permit.verdict.record["resolves"] == opened["verdict_id"]

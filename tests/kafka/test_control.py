@@ -129,6 +129,7 @@ class Installation:
         self._settings = {
             "SLUICE_KAFKA__BOOTSTRAP_SERVERS": kafka,
             "SLUICE_KAFKA__TOPIC_PREFIX": prefix,
+            "SLUICE_POLICY__INSTALLATION": "here",
             "SLUICE_POLICY__ROOT_KEYS": json.dumps([self.root.public.text]),
         }
 

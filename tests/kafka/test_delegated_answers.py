@@ -82,7 +82,9 @@ def signed(site: Site, waits: dict[str, Any], by: str = OWNER, **changed: Any) -
         "channel": "browser",
         "key_id": site.trust.gateway.keyid,
     }
-    return answer_signed_by(site.trust.gateway, waits, by, **{"delegate": said, **changed})
+    return answer_signed_by(
+        site.trust.gateway, waits, by, audience=site.audience, **{"delegate": said, **changed}
+    )
 
 
 def test_an_answer_within_both_bounds_counts_and_is_decided_again_alike(
@@ -136,7 +138,11 @@ def test_where_the_own_key_is_demanded_only_that_counts(site: Site, worker: Work
     session = session_in(site, 2)
     waits = opened(site, worker, session, WIRE, agent_id=STRICT_AGENT)
     assert waits["own_key"] is True
-    publish(site, [signed(site, waits), answer_signed_by(site.trust.owner, waits, OWNER)], REVIEWS)
+    publish(
+        site,
+        [signed(site, waits), answer_signed_by(site.trust.owner, waits, OWNER, audience=site.audience)],
+        REVIEWS,
+    )
     ended = awaited(site, ESCALATIONS, session, 2, worker)[1]
     assert (ended["approver_id"], "delegate" in ended) == (OWNER, False)
     assert awaited(site, SESSION_EVENTS, session, 1, worker)[0]["reason"] == "own_key_needed"
@@ -157,7 +163,7 @@ def test_a_memory_is_reviewed_within_the_same_bounds(site: Site, worker: WorkerP
     }
     said = {"channel": "slack", "key_id": site.trust.gateway.keyid}
     reviews = [
-        signed_review({**fields, "delegate": {"id": name, **said}}, site.trust.gateway)
+        signed_review({**fields, "delegate": {"id": name, **said}}, site.trust.gateway, site.audience)
         for name in ("lesser", GATEWAY)
     ]
     publish(site, [one.model_dump(mode="json", exclude_unset=True) for one in reviews], REVIEWS)

@@ -138,7 +138,9 @@ async def test_a_call_that_needs_a_person_waits_for_one_and_goes_on_waiting_when
     async with place.agent("--approval-s", "2") as client:
         assert (await client.call_tool("refund", {"text": "9"})).is_error
         asked = await asyncio.to_thread(awaited, place.site, ESCALATIONS, place.session, 1, worker)
-        await asyncio.to_thread(publish, place.site, [_answer(asked[0], "approve", {"text": "8"})], REVIEWS)
+        await asyncio.to_thread(
+            publish, place.site, [_answer(place.site, asked[0], "approve", {"text": "8"})], REVIEWS
+        )
         while (done := await client.call_tool("refund", {"text": "9"})).is_error:
             assert done.structured_content["escalation_id"] == asked[0]["escalation_id"]
     assert text_of(done) == '[an approver narrowed the call: it ran with {"text": "8"}]\n8'
@@ -155,7 +157,7 @@ async def test_a_call_that_a_person_denies_does_not_reach_the_server(
             await client.call_tool("refund", {}, read_timeout_seconds=3.0)
         calling = asyncio.create_task(client.call_tool("refund", {}))
         asked = await asyncio.to_thread(awaited, place.site, ESCALATIONS, place.session, 1, worker)
-        await asyncio.to_thread(publish, place.site, [_answer(asked[0], "deny")], REVIEWS)
+        await asyncio.to_thread(publish, place.site, [_answer(place.site, asked[0], "deny")], REVIEWS)
         denied = await calling
     asked = await asyncio.to_thread(records, place.site, ESCALATIONS, place.session)
     assert denied.is_error
@@ -164,7 +166,9 @@ async def test_a_call_that_a_person_denies_does_not_reach_the_server(
     assert place.calls == []
 
 
-def _answer(asked: dict[str, Any], decision: str, narrowed: dict[str, Any] | None = None) -> dict[str, Any]:
+def _answer(
+    site: Site, asked: dict[str, Any], decision: str, narrowed: dict[str, Any] | None = None
+) -> dict[str, Any]:
     """What an approver answers, signed."""
     fields = {
         "subject_id": asked["escalation_id"],
@@ -176,7 +180,7 @@ def _answer(asked: dict[str, Any], decision: str, narrowed: dict[str, Any] | Non
     }
     if narrowed is not None:
         fields["parameters"] = narrowed
-    return signed_review(fields, APPROVER).model_dump(mode="json", exclude_unset=True)
+    return signed_review(fields, APPROVER, site.audience).model_dump(mode="json", exclude_unset=True)
 
 
 async def test_the_proxy_signs_for_an_agent_that_signs(place: Place, worker: WorkerProcess) -> None:

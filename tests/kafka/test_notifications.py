@@ -111,7 +111,9 @@ def answer(site: Site, escalation_id: str, decision: str, approver: str = "ann")
         "digest": opened[0]["action_digest"],
         "justification": "looked at it",
     }
-    review = signed_review(fields, approvers.KEYS[approver]).model_dump(mode="json", exclude_unset=True)
+    review = signed_review(fields, approvers.KEYS[approver], site.audience).model_dump(
+        mode="json", exclude_unset=True
+    )
     publish(site, [review], REVIEWS)
 
 
@@ -174,7 +176,9 @@ def test_a_held_memory_is_shown_with_its_content_until_it_leaves_the_quarantine(
         "digest": held["content_digest"],
         "justification": "nobody knows who said so",
     }
-    review = signed_review(fields, site.trust.reviewer).model_dump(mode="json", exclude_unset=True)
+    review = signed_review(fields, site.trust.reviewer, site.audience).model_dump(
+        mode="json", exclude_unset=True
+    )
     publish(site, [review], REVIEWS)
     notifier.until(
         lambda: (

@@ -89,7 +89,7 @@ def called(
 ) -> list[dict[str, Any]]:
     """What the program says of one call in each session."""
     words = [*client, site.bootstrap_servers, site.prefix, agent, tool, *sessions]
-    env = {**os.environ, "AGENT_KEY": key}
+    env = {**os.environ, "AGENT_KEY": key, "SLUICE_POLICY__INSTALLATION": site.trust.installation}
     done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=PATIENCE_S, env=env)
     assert done.returncode == 0, done.stderr
     return [json.loads(line) for line in done.stdout.splitlines()]

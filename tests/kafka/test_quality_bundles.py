@@ -37,6 +37,7 @@ class Owners:
         self.settings = {
             "SLUICE_KAFKA__BOOTSTRAP_SERVERS": kafka,
             "SLUICE_KAFKA__TOPIC_PREFIX": prefix,
+            "SLUICE_POLICY__INSTALLATION": "here",
             "SLUICE_POLICY__ROOT_KEYS": json.dumps([keys["root"].public.text]),
         }
         trusted = [approver(name, keys[name], signs=SIGNS, roles=ROLES) for name in ("alice", "bob")]

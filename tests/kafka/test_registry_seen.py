@@ -33,7 +33,11 @@ class Installation:
         asyncio.run(kafka_topics.create(kafka, TopicLayout(prefix, f"{prefix}app", 1), replication=1))
         self.folder = folder
         self.keys: dict[str, SigningKey] = {name: made(folder, name) for name in ("root", "next", "alice")}
-        self.env = {"SLUICE_KAFKA__BOOTSTRAP_SERVERS": kafka, "SLUICE_KAFKA__TOPIC_PREFIX": prefix}
+        self.env = {
+            "SLUICE_KAFKA__BOOTSTRAP_SERVERS": kafka,
+            "SLUICE_KAFKA__TOPIC_PREFIX": prefix,
+            "SLUICE_POLICY__INSTALLATION": "here",
+        }
         self.trust(["root"])
 
     def public(self, name: str) -> str:

@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from sluice.cli.main import cli
-from sluice.settings import DEFAULT_FILE, Settings, SettingsError, load_settings, no_root_keys
+from sluice.settings import DEFAULT_FILE, Settings, SettingsError, load_settings, missing_trust
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -125,10 +125,10 @@ def test_a_wrong_or_misspelt_key_of_a_file_is_named_with_the_file(
 def test_without_a_root_key_the_next_step_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Mend 12."""
     monkeypatch.setenv("HOME", str(tmp_path))
-    assert "`sluice init` makes keys" in no_root_keys()
+    assert "`sluice init` makes keys" in str(missing_trust(Settings()))
     (tmp_path / ".sluice").mkdir()
     (tmp_path / ".sluice" / "sluice.toml").touch()
-    assert f"export SLUICE_CONFIG={tmp_path}/.sluice/sluice.toml" in no_root_keys()
+    assert f"export SLUICE_CONFIG={tmp_path}/.sluice/sluice.toml" in str(missing_trust(Settings()))
 
 
 def test_a_named_file_overrides_single_lines_and_the_environment_overrides_both(

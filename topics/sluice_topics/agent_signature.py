@@ -1,12 +1,11 @@
-"""An agent's signature of an input: the record header that carries it, and the bytes that are signed.
+"""An agent's signature of an input: the record header that carries it.
 
 The header `sluice-signature` holds five words with one space between them: `v1`, the key's id (hex SHA-256 of
 its 32 public bytes), when it was signed (ms since 1970), a nonce, and the Ed25519 signature in base64.
 
-Signed are `SluiceInputV1` and then six parts, each as a space, its length in bytes in decimal, a space and
-its bytes, as DSSE's pre-authentication encoding does: the topic's base name, the message key, the key's id,
-the time and the nonce as the header writes them, and the record's value. No two inputs share their bytes, and
-none shares them with a DSSE envelope or with a record that is signed in its canonical form.
+Signed are (audience.py) the installation, the topic's whole name, the message key, the key's id, the time and
+the nonce as the header writes them, and the record's value. No two inputs share their bytes, and none shares
+them with a DSSE envelope or with a record that is signed in its canonical form.
 """
 
 from __future__ import annotations
@@ -20,9 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 HEADER = "sluice-signature"
-DOMAIN = b"SluiceInputV1"
 LONGEST_HEADER = 256
-_MESSAGE = DOMAIN + b" %d %b" * 6
 _FORM = re.compile(
     rb"v1 ([0-9a-f]{64}) ([1-9][0-9]{0,14}) ([A-Za-z0-9_-]{16,32}) ([A-Za-z0-9+/]{85}[AQgw]==)"
 )
@@ -53,13 +50,6 @@ def read_signature(raw: bytes) -> AgentSignature | None:
         return None
     key_id, at_ms, nonce, signature = found.groups()
     return AgentSignature(key_id.decode(), int(at_ms), nonce.decode(), a2b_base64(signature))
-
-
-def signed_bytes(topic: str, key: bytes, key_id: str, signed_at_ms: int, nonce: str, value: bytes) -> bytes:
-    """The bytes that an agent signs. `topic`: the base name, without the installation's prefix."""
-    name, by, at, once = topic.encode(), key_id.encode(), b"%d" % signed_at_ms, nonce.encode()
-    parts = (len(name), name, len(key), key, len(by), by, len(at), at, len(once), once, len(value), value)
-    return _MESSAGE % parts
 
 
 def header_in(headers: Iterable[tuple[str, bytes | None]]) -> bytes | None:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from sluice.adapters.kafka.kafka_read import UnknownTopics
     from sluice.core.reports.report import Rate
+    from sluice_topics.audience import Audience
 
 WELL = 0
 WRONG = 1
@@ -78,6 +79,14 @@ def settings_or_stop() -> Settings:
         return load_settings()
     except SettingsError as error:
         stop(str(error))
+
+
+def audience_or_stop() -> Audience:
+    """The installation for which the command signs; without its id the command ends."""
+    settings = settings_or_stop()
+    if not settings.policy.installation:
+        stop("policy.installation is empty, and a signature is for one: `sluice init` makes its id")
+    return settings.audience()
 
 
 MARGIN = "  │ "

@@ -19,8 +19,9 @@ from sluice.client.answers import (
 )
 from sluice.client.async_client import AsyncGateClient
 from sluice.client.guarded_calls import in_session
-from sluice.client.sender import ClientOptions, delegation_grant
+from sluice.client.sender import ClientOptions, InputSigner, delegation_grant
 from sluice.client.sync_client import GateClient
+from sluice_topics.audience import Audience
 
 __all__ = [
     "ActionDenied",
@@ -28,9 +29,11 @@ __all__ = [
     "ActionNotDecided",
     "ActionRefused",
     "AsyncGateClient",
+    "Audience",
     "ClientError",
     "ClientOptions",
     "GateClient",
+    "InputSigner",
     "InputUnreadable",
     "MemoryAnswer",
     "NeedsHuman",

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sluice.client.answers import ClientError, InputPlace, Verdict
 from sluice.client.exchange import Exchange, OutgoingInput
+from sluice_topics.audience import Audience, SignedInput, record_message
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -36,7 +37,8 @@ class ClientOptions:
     process runs no tool twice; None keeps that in memory. `reported_by` and `signing_key` (PKCS#8 PEM of an
     Ed25519 key): the enforcement point in whose name outcomes are signed; without them they are not.
     `agent_key` (PKCS#8 PEM too): the agent's own key, if its registry entry has keys; every input is signed
-    with it, and the key's id follows from it.
+    with it, and the key's id follows from it. `installation`: the id of the installation, its setting
+    `policy.installation`; every signature is for that one and counts in no other.
     `connection`: further arguments of aiokafka's clients, such as `security_protocol`.
     """
 
@@ -47,7 +49,40 @@ class ClientOptions:
     reported_by: str | None = None
     signing_key: bytes | None = field(default=None, repr=False)
     agent_key: bytes | None = field(default=None, repr=False)
+    installation: str = ""
     connection: Mapping[str, Any] = field(default_factory=dict, repr=False)
+
+    @property
+    def audience(self) -> Audience:
+        """The installation for which the client signs. Raises ClientError if none is named."""
+        if not self.installation:
+            raise ClientError(
+                "a signature is for one installation, and none is named",
+                "Give its setting policy.installation: ClientOptions(installation=...)",
+            )
+        return Audience(self.installation, self.topic_prefix)
+
+    @property
+    def signer(self) -> InputSigner | None:
+        """With the agent's own key; None: its inputs are not signed. Raises ClientError as `audience`."""
+        return None if self.agent_key is None else InputSigner(self.agent_key, self.audience)
+
+
+@dataclass(frozen=True, slots=True)
+class InputSigner:
+    """Who signs inputs, and for which installation. `key`: PKCS#8 PEM of an Ed25519 key."""
+
+    key: bytes = field(repr=False)
+    audience: Audience
+
+    def header(self, topic: str, session: str, value: bytes, at_ms: int) -> tuple[str, bytes]:
+        """The header with the signature of an input. `topic`: the base name; `at_ms`: ms since 1970."""
+        from sluice_topics.agent_signature import HEADER, AgentSignature  # noqa: PLC0415 - a client may not sign
+
+        key, nonce = _private_key(self.key), secrets.token_urlsafe(NONCE_BYTES)
+        signed = SignedInput(topic, session.encode(), _key_id(key), at_ms, nonce, value)
+        signature = key.sign(signed.message(self.audience))
+        return HEADER, AgentSignature(signed.key_id, at_ms, nonce, signature).header()
 
 
 def outcome_name(session: str, action_id: str) -> str:
@@ -74,7 +109,7 @@ class Sender:
     def outgoing(self, kind: InputKind, session: str, name: str, value: bytes) -> OutgoingInput:
         """An input with its headers, signed where there is a key. `name`: the input's `ce_id`."""
         headers = headers_of(
-            kind, Origin(f"/agents/{self._agent_id}"), session, name, value, self._options.agent_key
+            kind, Origin(f"/agents/{self._agent_id}"), session, name, value, self._options.signer
         )
         return OutgoingInput(kind, name, session, value, headers)
 
@@ -100,7 +135,7 @@ class Sender:
         if self._options.signing_key is not None:
             bound = dict(verdict.record.get("action") or verdict.record["input"])
             record |= {"action_digest": bound["digest"], "input": bound}
-            record["signature"] = signature_of(record, self._options.signing_key)
+            record["signature"] = signature_of(record, self._options.signing_key, self._options.audience)
         return bytes_of(record)
 
 
@@ -112,16 +147,16 @@ class Origin(NamedTuple):
 
 
 def headers_of(
-    kind: InputKind, origin: Origin, session: str, name: str, value: bytes, key: bytes | None
+    kind: InputKind, origin: Origin, session: str, name: str, value: bytes, signer: InputSigner | None
 ) -> list[tuple[str, bytes]]:
-    """An input's headers. `name`: its `ce_id`; `key` (PEM) None: not signed."""
+    """An input's headers. `name`: its `ce_id`; `signer` None: not signed."""
     from sluice_topics.headers import input_headers  # noqa: PLC0415 - importing the client loads no records
 
     at = datetime.now(UTC)
     now = at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
     headers = input_headers(name, kind.record, origin.source, now, origin.traceparent)
-    if key is not None:
-        headers.append(agent_signature(key, kind.topic, session, value, int(at.timestamp() * 1000)))
+    if signer is not None:
+        headers.append(signer.header(kind.topic, session, value, int(at.timestamp() * 1000)))
     return headers
 
 
@@ -133,27 +168,17 @@ def bytes_of(record: Mapping[str, Any]) -> bytes:
         raise ClientError(f"not a JSON value: {error}", "Give texts, numbers, lists and tables") from None
 
 
-def signature_of(record: Mapping[str, Any], pem: bytes) -> str:
-    """The Ed25519 signature over the RFC 8785 form of an outcome or a grant, base64.
+def signature_of(record: Mapping[str, Any], pem: bytes, audience: Audience) -> str:
+    """The Ed25519 signature of an outcome or a grant for an installation, base64, over its RFC 8785 form.
 
     Both hold only texts and whole numbers under ASCII names, so sorted compact JSON is their RFC 8785 form.
     """
     written = json.dumps(record, ensure_ascii=False, sort_keys=True, separators=(",", ":")).encode()
-    return base64.b64encode(_private_key(pem).sign(written)).decode()
-
-
-def agent_signature(pem: bytes, topic: str, session: str, value: bytes, at_ms: int) -> tuple[str, bytes]:
-    """The header with an agent's signature of an input. `topic`: the base name; `at_ms`: ms since 1970."""
-    from sluice_topics.agent_signature import HEADER, AgentSignature, signed_bytes  # noqa: PLC0415
-
-    key, nonce = _private_key(pem), secrets.token_urlsafe(NONCE_BYTES)
-    key_id = sha256(key.public_key().public_bytes_raw()).hexdigest()
-    message = signed_bytes(topic, session.encode(), key_id, at_ms, nonce, value)
-    return HEADER, AgentSignature(key_id, at_ms, nonce, key.sign(message)).header()
+    return base64.b64encode(_private_key(pem).sign(record_message(audience, written))).decode()
 
 
 def delegation_grant(
-    agent_key: bytes,
+    signer: InputSigner,
     parent_and_child: tuple[str, str],
     session_id: str,
     until: datetime,
@@ -164,10 +189,9 @@ def delegation_grant(
     """A grant by which a signing agent lets another agent work for it in a session: an element of the child's
     `governanceContext.grants`.
 
-    `agent_key`: the parent's key (PKCS#8 PEM). `parent_and_child`: the ids of the two agents. `until` has a
-    time zone. `max_depth`: how many delegations may follow this one. `tools` None: every tool.
+    `signer`: with the parent's key, for the installation. `parent_and_child`: the ids of the two agents.
+    `until` has a time zone. `max_depth`: how many delegations may follow this one. `tools` None: every tool.
     """
-    key = _private_key(agent_key)
     moment = until.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     grant: dict[str, Any] = {
         "parent_agent_id": parent_and_child[0],
@@ -175,11 +199,15 @@ def delegation_grant(
         "session_id": session_id,
         "max_depth": max_depth,
         "until": moment,
-        "key_id": sha256(key.public_key().public_bytes_raw()).hexdigest(),
+        "key_id": _key_id(_private_key(signer.key)),
     }
     if tools is not None:
         grant["tools"] = list(tools)
-    return {**grant, "signature": signature_of(grant, agent_key)}
+    return {**grant, "signature": signature_of(grant, signer.key, signer.audience)}
+
+
+def _key_id(key: Ed25519PrivateKey) -> str:
+    return sha256(key.public_key().public_bytes_raw()).hexdigest()
 
 
 @lru_cache(maxsize=8)

@@ -34,7 +34,7 @@ from sluice.client.input_kinds import (
     REVIEWS,
     VERDICTS,
 )
-from sluice.client.sender import Origin, headers_of
+from sluice.client.sender import InputSigner, Origin, headers_of
 from sluice.core.foundation.arrival import coordinates_of, memory_id, resolved_id, verdict_id
 from sluice.gateway.http.http_errors import HttpError, not_found
 from sluice.gateway.openapi_shapes import PENDING_SCHEMA
@@ -64,12 +64,12 @@ class Decisions:
     """One installation's, by one exchange."""
 
     def __init__(
-        self, exchange: Exchange, signing_key: bytes | None, read_timeout_s: float, readers: int
+        self, exchange: Exchange, signer: InputSigner | None, read_timeout_s: float, readers: int
     ) -> None:
-        """`signing_key` (PEM): the gateway's own, with which it signs for agents that sign. A look for a
+        """`signer`: with the gateway's own key, which signs for agents that sign. A look for a
         decision takes `read_timeout_s` at most; so many `readers` look at once."""
         self._exchange = exchange
-        self._signing_key = signing_key
+        self._signer = signer
         self._read_timeout_s = read_timeout_s
         self._readers = asyncio.Semaphore(readers)
 
@@ -77,10 +77,10 @@ class Decisions:
         self, kind: InputKind, prepared: PreparedInput, request_id: str, traceparent: str | None = None
     ) -> dict[str, Any]:
         """Publish an input, and wait for the record that answers it. Raises HttpError."""
-        key = self._signing_key if prepared.signs else None
+        signer = self._signer if prepared.signs else None
         source = f"{SOURCE}{prepared.agent}"
         said = prepared.session, prepared.name, prepared.value
-        headers = headers_of(kind, Origin(source, traceparent), *said, key)
+        headers = headers_of(kind, Origin(source, traceparent), *said, signer)
         headers.append((REQUEST_ID, request_id.encode()))
         what = OutgoingInput(kind, prepared.name, prepared.session, prepared.value, headers)
         async with kafka_told(kind):

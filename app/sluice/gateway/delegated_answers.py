@@ -90,7 +90,7 @@ class DelegatedAnswers:
         if answer.parameters is not None:
             fields["parameters"] = answer.parameters
         try:
-            review = signed_review(fields, self._key)
+            review = signed_review(fields, self._key, self._registry.registry.audience)
         except ValidationError as error:
             first = error.errors()[0]
             path = ".".join(map(str, ("$", *first["loc"])))

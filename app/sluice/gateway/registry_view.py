@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from sluice.core.trust.compile_cache import Compiled
 from sluice.core.trust.fold import fold
+from sluice_topics.audience import UNNAMED, Audience
 
 if TYPE_CHECKING:
     from sluice.core.foundation.arrival import Arrival
@@ -36,14 +37,22 @@ class RegistryReader(Protocol):
 class RegistryView:
     """Follows the registry's topic."""
 
-    def __init__(self, reader: RegistryReader, roots: Roots, refresh_s: float, max_lag_s: float) -> None:
-        """`refresh_s`: between two looks; `max_lag_s`: after so long without one it is not ready."""
+    def __init__(
+        self,
+        reader: RegistryReader,
+        roots: Roots,
+        refresh_s: float,
+        max_lag_s: float,
+        audience: Audience = UNNAMED,
+    ) -> None:
+        """`refresh_s`: between two looks; `max_lag_s`: after so long without one it is not ready. `audience`:
+        the installation."""
         self._reader = reader
         self._roots = roots
         self._refresh_s = refresh_s
         self._max_lag_s = max_lag_s
         self._records: list[Arrival] = []
-        self._compiled = Compiled(lambda _: ())
+        self._compiled = Compiled(lambda _: (), audience)
         self._registry: Registry | None = None
         self._looked_at = 0.0
 

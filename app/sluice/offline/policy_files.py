@@ -37,6 +37,7 @@ from sluice.core.trust.dsse import read_envelope
 from sluice.core.trust.fold import fold
 from sluice.core.trust.in_force import arrivals
 from sluice.shipped import SHIPPED_FILES
+from sluice_topics.audience import UNNAMED, Audience
 from sluice_topics.catalog import BUNDLES, REGISTRY
 from sluice_topics.json_text import Unreadable
 
@@ -223,25 +224,27 @@ class PolicyFiles:
     registry: Sequence[Path]
 
 
-def signed_policy(files: PolicyFiles, roots: Roots, at_ms: int) -> Policy:
-    """The policy in files of DSSE envelopes, as if published at `at_ms`. Raises PolicyFileError.
+def signed_policy(files: PolicyFiles, roots: Roots, at_ms: int, audience: Audience = UNNAMED) -> Policy:
+    """The policy in files of DSSE envelopes, as if published in an installation at `at_ms`. Raises
+    PolicyFileError.
 
     What a worker would refuse is refused here, with the same reason.
     """
     registry, entry_places = control_records(REGISTRY, files.registry, at_ms)
     bundles, bundle_places = control_records(BUNDLES, files.bundles, at_ms)
-    folded = fold([*registry, *bundles], roots, Compiled(run_cases))
+    folded = fold([*registry, *bundles], roots, Compiled(run_cases, audience))
     if folded.refused:
         raise PolicyFileError(describe_refused(folded.refused, entry_places | bundle_places))
     order = [(one.key or b"").decode().rpartition(_REVISION_MARK)[0] for one in bundles]
     return _policy(folded.bundles, folded.registry, folded.quality, order)
 
 
-def unsigned_policy(files: PolicyFiles) -> Policy:
-    """The policy in registry files and in bundle sources. Raises PolicyFileError."""
+def unsigned_policy(files: PolicyFiles, audience: Audience = UNNAMED) -> Policy:
+    """The policy in registry files and in bundle sources, for inputs that were signed for an installation.
+    Raises PolicyFileError."""
     entries = [entry for path in files.registry for entry in _entries(path)]
     try:
-        registry = build_registry(entries)
+        registry = build_registry(entries, audience)
     except CoreError as error:
         raise PolicyFileError(f"{', '.join(map(str, files.registry))}: {error}") from error
     loaded = [unsigned_any_bundle(path) for path in files.bundles]

@@ -1,7 +1,7 @@
 // A tool that runs only if the gate allows this very call: the contract of docs/clients.md, with franz-go.
 //
 // guarded SERVERS PREFIX AGENT TOOL SESSION…: one call in each session; a line of JSON for each.
-// AGENT_KEY names the PEM file of an agent that signs.
+// AGENT_KEY names the PEM file of an agent that signs, SLUICE_POLICY__INSTALLATION the installation it signs for.
 package main
 
 import (
@@ -37,9 +37,9 @@ const (
 
 // Gate is one agent's way to the gate. Any number of goroutines may use it.
 type Gate struct {
-	prefix, agent string
-	key           ed25519.PrivateKey // nil for an agent that does not sign
-	client        *kgo.Client
+	prefix, agent, installation string
+	key                         ed25519.PrivateKey // nil for an agent that does not sign
+	client                      *kgo.Client
 
 	mutex   sync.Mutex
 	waiting map[string]chan *kgo.Record // by the ce_id of an answer
@@ -57,7 +57,7 @@ type answer struct {
 
 // NewGate connects. It reads the answers from a little before now on: from their end, one could be missed.
 // Idempotence, acks=all and the murmur2 partitioner are the defaults of franz-go.
-func NewGate(servers, prefix, agent string, key ed25519.PrivateKey) (*Gate, error) {
+func NewGate(servers, prefix, agent, installation string, key ed25519.PrivateKey) (*Gate, error) {
 	client, err := kgo.NewClient(
 		kgo.SeedBrokers(strings.Split(servers, ",")...),
 		kgo.ConsumeTopics(prefix+verdicts, prefix+deadLetters),
@@ -70,7 +70,7 @@ func NewGate(servers, prefix, agent string, key ed25519.PrivateKey) (*Gate, erro
 		return nil, err
 	}
 	gate := &Gate{
-		prefix: prefix, agent: agent, key: key, client: client,
+		prefix: prefix, agent: agent, installation: installation, key: key, client: client,
 		waiting: map[string]chan *kgo.Record{}, early: map[string]*kgo.Record{},
 	}
 	go gate.read()
@@ -147,19 +147,19 @@ func (gate *Gate) publish(ctx context.Context, topic, session string, record map
 	}
 	sent := &kgo.Record{Topic: gate.prefix + topic, Key: []byte(session), Value: value}
 	if gate.key != nil {
-		said := signature(gate.key, topic, session, value)
+		said := signature(gate.key, gate.installation, sent.Topic, session, value)
 		sent.Headers = []kgo.RecordHeader{{Key: "sluice-signature", Value: []byte(said)}}
 	}
 	return gate.client.ProduceSync(ctx, sent).First()
 }
 
-// What an agent that signs puts beside each input.
-func signature(key ed25519.PrivateKey, topic, session string, value []byte) string {
+// What an agent that signs puts beside each input. The topic is the whole name.
+func signature(key ed25519.PrivateKey, installation, topic, session string, value []byte) string {
 	public := sha256.Sum256(key.Public().(ed25519.PublicKey))
 	keyID, nonce := hex.EncodeToString(public[:]), rand.Text()
 	at := strconv.FormatInt(time.Now().UnixMilli(), 10)
 	signed := []byte("SluiceInputV1")
-	for _, part := range []string{topic, session, keyID, at, nonce, string(value)} {
+	for _, part := range []string{installation, topic, session, keyID, at, nonce, string(value)} {
 		signed = fmt.Appendf(signed, " %d %s", len(part), part)
 	}
 	written := base64.StdEncoding.EncodeToString(ed25519.Sign(key, signed))
@@ -254,7 +254,7 @@ func main() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	gate, err := NewGate(servers, prefix, agent, key)
+	gate, err := NewGate(servers, prefix, agent, os.Getenv("SLUICE_POLICY__INSTALLATION"), key)
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -1,7 +1,7 @@
 // A tool that runs only if the gate allows this very call: the contract of docs/clients.md, with kafkajs.
 //
 // node guarded.js SERVERS PREFIX AGENT TOOL SESSION…: one call in each session; a line of JSON for each.
-// AGENT_KEY names the PEM file of an agent that signs.
+// AGENT_KEY names the PEM file of an agent that signs, SLUICE_POLICY__INSTALLATION the installation it signs for.
 
 import { createHash, createPrivateKey, createPublicKey, randomBytes, randomUUID, sign } from "node:crypto";
 import { readFileSync } from "node:fs";
@@ -17,10 +17,11 @@ export class Gate {
   #early = new Map(); // answers that came before the coordinates of their input
   #placing = 0;
 
-  constructor(servers, prefix, agent, key) {
+  constructor(servers, prefix, agent, key, installation) {
     this.prefix = prefix;
     this.agent = agent;
     this.key = key;
+    this.installation = installation;
     const kafka = new kafkajs.Kafka({ brokers: servers.split(","), logLevel: kafkajs.logLevel.ERROR });
     this.admin = kafka.admin();
     // The default partitioner is Java's: murmur2 of the key.
@@ -111,9 +112,12 @@ export class Gate {
 
   async #publish(topic, session, record) {
     const value = JSON.stringify(record);
-    const headers = this.key ? { "sluice-signature": signature(this.key, topic, session, value) } : {};
+    const name = this.prefix + topic;
+    const headers = this.key
+      ? { "sluice-signature": signature(this.key, this.installation, name, session, value) }
+      : {};
     const messages = [{ key: session, value, headers }];
-    const [place] = await this.producer.send({ topic: this.prefix + topic, acks: -1, messages });
+    const [place] = await this.producer.send({ topic: name, acks: -1, messages });
     return place;
   }
 
@@ -131,20 +135,21 @@ export class Gate {
   }
 }
 
-// What an agent that signs puts beside each input.
-function signature(key, topic, session, value) {
+// What an agent that signs puts beside each input. `topic` is the whole name.
+function signature(key, installation, topic, session, value) {
   const publicKey = createPublicKey(key).export({ format: "der", type: "spki" }).subarray(-32);
   const keyId = createHash("sha256").update(publicKey).digest("hex");
   const time = String(Date.now());
   const nonce = randomBytes(16).toString("base64url");
-  const parts = [topic, session, keyId, time, nonce, value];
+  const parts = [installation, topic, session, keyId, time, nonce, value];
   const signed = ["SluiceInputV1", ...parts.map((part) => `${Buffer.byteLength(part)} ${part}`)].join(" ");
   return `v1 ${keyId} ${time} ${nonce} ${sign(null, Buffer.from(signed), key).toString("base64")}`;
 }
 
 const [servers, prefix, agent, tool, ...sessions] = process.argv.slice(2);
 const file = process.env.AGENT_KEY;
-const gate = new Gate(servers, prefix, agent, file && createPrivateKey(readFileSync(file)));
+const installation = process.env.SLUICE_POLICY__INSTALLATION ?? "";
+const gate = new Gate(servers, prefix, agent, file && createPrivateKey(readFileSync(file)), installation);
 await gate.start();
 try {
   for (const session of sessions) {

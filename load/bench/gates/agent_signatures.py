@@ -15,14 +15,15 @@ from load.bench.given import bench_env, bench_policy
 from load.bench.given.action_events import AGENT, AT_MS, events
 from load.bench.given.pure import Pipeline
 from load.bench.measurement import CpuClock, at_most, in_fresh_process, judge, reported
-from sluice.client.sender import agent_signature
+from sluice.client.sender import InputSigner
 from sluice.core.foundation.arrival import Arrival
 from sluice.core.registry.keys import SigningKey
-from sluice_topics.agent_signature import read_signature, signed_bytes
+from sluice_topics.agent_signature import read_signature
+from sluice_topics.audience import UNNAMED, Audience, SignedInput
 from sluice_topics.catalog import ACTIONS, VERDICTS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from load.bench.measurement import Extent, Figures, Judge, Measurement
 
@@ -59,9 +60,12 @@ def of_signer(messages: Iterator[tuple[bytes, bytes]]) -> Iterator[tuple[bytes, 
     return ((key, value.replace(AGENT.encode(), SIGNER.encode(), 1)) for key, value in messages)
 
 
-def header(key: bytes, value: bytes, at_ms: int | None = None) -> tuple[str, bytes]:
+def header(
+    key: bytes, value: bytes, at_ms: int | None = None, audience: Audience = UNNAMED
+) -> tuple[str, bytes]:
     """The header of an action; `at_ms` None: now."""
-    return agent_signature(PEM, ACTIONS, key.decode(), value, at_ms or time.time_ns() // 1_000_000)
+    signer = InputSigner(PEM, audience)
+    return signer.header(ACTIONS, key.decode(), value, at_ms or time.time_ns() // 1_000_000)
 
 
 def measure(count: int, seed: int) -> Figures:
@@ -90,13 +94,20 @@ def _verify(arrivals: list[Arrival]) -> None:
     for one in arrivals:
         said = read_signature(one.signature_header or b"")
         if said is not None:
-            public.verify(said.signature, signed_bytes(ACTIONS, one.key or b"", *said[:3], one.value or b""))
+            signed = SignedInput(ACTIONS, one.key or b"", *said[:3], one.value or b"")
+            public.verify(said.signature, signed.message(UNNAMED))
 
 
 def figures(extent: Extent) -> list[Measurement]:
     """What a signed action costs in the pure core."""
     rounds = [in_fresh_process(measure, extent.of(EVENTS), seed) for seed in range(extent.rounds)]
     return judge(rounds, PURE)
+
+
+def signed_for(round_: bench_env.Round) -> Callable[[bytes, bytes], list[tuple[str, bytes]]]:
+    """The headers of an action of a round."""
+    audience = round_.trust.audience(round_.layout.prefix)
+    return lambda key, value: [header(key, value, audience=audience)]
 
 
 async def measure_worker(round_: bench_env.Round, count: int, pairs: int = 3) -> Figures:
@@ -110,7 +121,7 @@ async def measure_worker(round_: bench_env.Round, count: int, pairs: int = 3) ->
             before, written = bench_env.cpu_s(child.pid), written + count
             if is_signed:
                 await bench_env.publish(
-                    round_.bootstrap, round_.topic(ACTIONS), of_signer(messages), lambda *one: [header(*one)]
+                    round_.bootstrap, round_.topic(ACTIONS), of_signer(messages), signed_for(round_)
                 )
             else:
                 await bench_env.publish(round_.bootstrap, round_.topic(ACTIONS), messages)

@@ -156,6 +156,7 @@ def environment(trust: ThrowawayTrust) -> dict[str, str]:
     """The settings of a worker under this policy."""
     return {
         "SLUICE_POLICY__ROOT_KEYS": json.dumps([trust.root_key]),
+        "SLUICE_POLICY__INSTALLATION": trust.installation,
         "SLUICE_POLICY__DEFAULT_BUNDLE": BUNDLE,
     }
 

@@ -66,7 +66,7 @@ def signed(site: Site, waits: dict[str, Any], decision: str = "approve", **chang
         "justification": "looked at it",
         **changed,
     }
-    return signed_review(fields, site.trust.owner).model_dump(mode="json", exclude_unset=True)
+    return signed_review(fields, site.trust.owner, site.audience).model_dump(mode="json", exclude_unset=True)
 
 
 def test_an_approver_lets_an_action_run_and_whoever_waits_is_told(
@@ -227,5 +227,7 @@ def _held_memory(site: Site, client: httpx2.Client) -> tuple[str, dict[str, Any]
         "digest": held[0]["content_digest"],
         "justification": "known and harmless",
     }
-    answer = signed_review(review, site.trust.reviewer).model_dump(mode="json", exclude_unset=True)
+    answer = signed_review(review, site.trust.reviewer, site.audience).model_dump(
+        mode="json", exclude_unset=True
+    )
     return f"/v1/quarantine/{decided['memory_id']}/review", answer

@@ -15,7 +15,8 @@ from sluice.client.answers import InputPlace
 from sluice.client.journal import Journal
 from sluice.client.sender import signature_of
 from sluice.core.registry.keys import signed_by
-from sluice_topics.agent_signature import read_signature, signed_bytes
+from sluice_topics.agent_signature import read_signature
+from sluice_topics.audience import Audience, SignedInput
 from sluice_topics.records import ActionOutcome
 
 ONLY = """
@@ -41,6 +42,8 @@ import sluice.client
 heavy = [m for m in ("aiokafka", "pydantic", "cryptography", "sluice_topics.catalog") if m in sys.modules]
 assert not heavy, heavy
 """
+
+HERE = Audience("acme-production", "prod.")
 
 
 @pytest.mark.parametrize("program", [ONLY, LIGHT], ids=["what it needs", "what its import loads"])
@@ -68,9 +71,9 @@ def test_a_signed_outcome_bears_the_signature_that_the_worker_asks_for() -> None
         "action_digest": digest,
         "input": place,
     }
-    signed = ActionOutcome.model_validate({**record, "signature": signature_of(record, pem)})
-    assert signed_by(key.public_key(), signed)
-    assert not signed_by(key.public_key(), signed.model_copy(update={"rows_affected": 1}))
+    signed = ActionOutcome.model_validate({**record, "signature": signature_of(record, pem, HERE)})
+    assert signed_by(key.public_key(), signed, HERE)
+    assert not signed_by(key.public_key(), signed.model_copy(update={"rows_affected": 1}), HERE)
 
 
 def test_one_call_alone_gets_to_start_an_action(tmp_path: Path) -> None:
@@ -123,12 +126,14 @@ def _opened_soon(path: Path) -> None:
 
 def test_the_worked_example_of_a_signature_is_what_a_worker_accepts() -> None:
     lines = (Path(__file__).parents[3] / "docs" / "clients.md").read_text().split("```text\n")[1].splitlines()
-    said = dict(line.strip().split(None, 1) for line in lines[:9])
+    said = dict(line.strip().split(None, 1) for line in lines[:11])
     key = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
     read = read_signature(said["header"].encode())
     assert read is not None
     assert key.public_key().public_bytes_raw().hex() == said["public"]
-    message = signed_bytes(said["topic"], said["key"].encode(), *read[:3], said["value"].encode())
+    audience = Audience(said["installation"], said["prefix"])
+    signed = SignedInput(said["topic"], said["key"].encode(), *read[:3], said["value"].encode())
+    message = signed.message(audience)
     assert message.decode() == said["signed"]
     assert (read.signed_at_ms, read.nonce) == (int(said["time"]), said["nonce"])
     assert read.signature.hex() == said["ed25519"] == key.sign(message).hex()

@@ -23,6 +23,7 @@ from sluice.core.policy.policy import Policy
 from sluice.core.registry.loading import load_registry
 from sluice.core.state.session import SessionState, session_key
 from sluice.offline.policy_files import whole_bundle
+from sluice_topics.audience import UNNAMED, record_message
 from sluice_topics.record_reading import Unreadable, read
 from sluice_topics.records import ActionOutcome, ProposedAction
 
@@ -162,7 +163,10 @@ def outcome(**fields: Any) -> dict[str, Any]:
 
 def signed(record: dict[str, Any], key: Ed25519PrivateKey = POINT_KEY) -> dict[str, Any]:
     """The outcome with the enforcement point's signature."""
-    return {**record, "signature": base64.b64encode(key.sign(canonical(record))).decode()}
+    return {
+        **record,
+        "signature": base64.b64encode(key.sign(record_message(UNNAMED, canonical(record)))).decode(),
+    }
 
 
 @dataclass

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from sluice.core.rerun.walk import recorded_decision
-from sluice_topics.agent_signature import AgentSignature, signed_bytes
+from sluice_topics.agent_signature import AgentSignature
+from sluice_topics.audience import UNNAMED, SignedInput
 from sluice_topics.catalog import ACTIONS, MEMORY_WRITES, OUTCOMES, QUALITY_DECISIONS, RETRIEVALS
 from tests.unit.core.rerun.reruns import Case, memory_write
 from tests.unit.core.scene import MINUTE, action, entry, outcome, public_key
@@ -58,7 +59,8 @@ ID = {ACTIONS: "action_id", MEMORY_WRITES: "write_id", RETRIEVALS: "request_id",
 def sign(arrival: Arrival, key: Ed25519PrivateKey, nonce: str, at_ms: int | None = None) -> Arrival:
     """The arrival under a signature of this key."""
     at = arrival.timestamp_ms if at_ms is None else at_ms
-    message = signed_bytes(arrival.topic, arrival.key or b"", key_id(key), at, nonce, arrival.value or b"")
+    signed = SignedInput(arrival.topic, arrival.key or b"", key_id(key), at, nonce, arrival.value or b"")
+    message = signed.message(UNNAMED)
     header = AgentSignature(key_id(key), at, nonce, key.sign(message)).header()
     return replace(arrival, signature_header=header)
 

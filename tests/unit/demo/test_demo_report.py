@@ -41,7 +41,7 @@ def result(material: Material, *reruns: Rerun) -> Result:
     tally.take(reruns)
     report = Report({}, (), len(reruns))
     examined = Examined(report, tally, GateCounts({}), quality_report(QualityTally()))
-    place = RunPlace("demo-test", Path("kept"), "broker:9092", "", Path("keys"))
+    place = RunPlace("demo-test", Path("kept"), "broker:9092", "", Path("keys"), "here")
     return Result(
         place,
         ProcessIdentity(1, ""),

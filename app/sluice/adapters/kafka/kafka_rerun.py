@@ -137,7 +137,7 @@ def _then(records: Sequence[Arrival], of: Installation) -> tuple[Rerunner, Polic
     for one in records:
         evidence.add(one.topic, one.value)
     then = None if of.roots is None else PolicyThen(records, of.roots, of)
-    return Rerunner(evidence, partial(_stage_of, of), of.version, then), then
+    return Rerunner(evidence, partial(_stage_of, of), of.version, then, of.audience), then
 
 
 def _stage_of(of: Installation, name: str) -> Stage:

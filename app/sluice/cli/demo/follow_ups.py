@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from sluice.cli.demo.demo_answers import Answers
     from sluice.cli.demo.material import Planned
     from sluice.cli.demo.throwaway_trust import ThrowawayTrust
-    from sluice.core.registry.keys import SigningKey
 
 _HOUR_MS = 3600 * 1000
 STORE = "vector-store"
@@ -105,7 +104,7 @@ def make_reports(answers: Answers, story: SimpleNamespace, time: str) -> list[Pl
 
 
 def make_approvals(
-    answers: Answers, recipe: SimpleNamespace, trust: ThrowawayTrust, time: str
+    answers: Answers, recipe: SimpleNamespace, trust: ThrowawayTrust, prefix: str, time: str
 ) -> list[Planned]:
     """Signed answers to escalated actions, by turns as the recipe says; "wait": no answer is sent. The owner
     answers where a VP must, the reviewer elsewhere."""
@@ -124,12 +123,18 @@ def make_approvals(
             "digest": one["action_digest"],
             "justification": recipe.justification,
         }
-        made.append(input_of(REVIEW, signed_review(fields, key).model_dump(exclude_unset=True), time))
+        made.append(
+            input_of(
+                REVIEW,
+                signed_review(fields, key, trust.audience(prefix)).model_dump(exclude_unset=True),
+                time,
+            )
+        )
     return made
 
 
 def make_reviews(
-    answers: Answers, memories: SimpleNamespace, reviewer: SigningKey, time: str
+    answers: Answers, memories: SimpleNamespace, trust: ThrowawayTrust, prefix: str, time: str
 ) -> list[Planned]:
     """Signed reviews of the story's held memories; one comes twice, since a review counts once."""
     wanted = {one.write_id: one for one in memories.story if hasattr(one, "decision")}
@@ -146,5 +151,6 @@ def make_reviews(
             "digest": entered["content_digest"],
             "justification": memory.justification,
         }
-        reviews.append(input_of(REVIEW, signed_review(fields, reviewer).model_dump(exclude_unset=True), time))
+        review = signed_review(fields, trust.reviewer, trust.audience(prefix))
+        reviews.append(input_of(REVIEW, review.model_dump(exclude_unset=True), time))
     return [*reviews, *reviews[:1]]

@@ -50,7 +50,9 @@ def registry_entries(tenant: str, public_key: str) -> list[dict[str, Any]]:
 
 async def make_refunds(place: RunPlace, trust: ThrowawayTrust, patience_s: float) -> list[Refund]:
     """Propose all of them at once. `patience_s`: how long the agent waits for a person."""
-    signed = ClientOptions(topic_prefix=place.prefix, agent_key=trust.pem(AGENT))
+    signed = ClientOptions(
+        topic_prefix=place.prefix, agent_key=trust.pem(AGENT), installation=trust.installation
+    )
     unsigned = ClientOptions(topic_prefix=place.prefix)
     async with (
         AsyncGateClient(place.bootstrap_servers, CLERK, signed) as own,

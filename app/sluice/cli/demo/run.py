@@ -127,7 +127,9 @@ def _performed(wish: RunOptions, folder: Path, material: Material, narrator: Nar
         broker = _broker(wish, folder, narrator, started)
         keys = Path(tempfile.mkdtemp(prefix=f"{wish.run}-keys-"))
         started.callback(shutil.rmtree, keys)
-        place = RunPlace(wish.run, folder, broker.bootstrap_servers, wish.trust.root_key, keys)
+        place = RunPlace(
+            wish.run, folder, broker.bootstrap_servers, wish.trust.root_key, keys, wish.trust.installation
+        )
         with narrator.step("Topics") as step:
             count = len(asyncio.run(create(place.bootstrap_servers, place.layout, REPLICAS)))
             step.say(f"{count} under the prefix {place.prefix}, {place.layout.partitions} partitions each")

@@ -31,13 +31,14 @@ ENCODER = "all-minilm-l6-v2"
 @dataclass(frozen=True, slots=True)
 class RunPlace:
     """`run` names topics and consumer group, so that runs on one broker never meet. `root_key` is where trust
-    starts, base64; `keys` the folder of the private keys, outside the tree."""
+    starts, base64; `keys` the folder of the private keys, outside the tree; `installation` the run's id."""
 
     run: str
     folder: Path
     bootstrap_servers: str
     root_key: str
     keys: Path
+    installation: str
 
     @property
     def prefix(self) -> str:
@@ -63,6 +64,7 @@ class RunPlace:
             "SLUICE_KAFKA__PARTITIONS": str(PARTITIONS),
             "SLUICE_WORKER__APP_ID": self.run,
             "SLUICE_POLICY__ROOT_KEYS": json.dumps([self.root_key]),
+            "SLUICE_POLICY__INSTALLATION": self.installation,
             "SLUICE_POLICY__ENVIRONMENT": "demo",
         }
 

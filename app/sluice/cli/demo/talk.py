@@ -81,8 +81,8 @@ class Talk:
             rng = random.Random(recipe.seed)  # noqa: S311 - seeded
             follow_ups = [
                 *make_outcomes(answers, recipe, rng, now()),
-                *make_reviews(answers, config.memories, trust.reviewer, now()),
-                *make_approvals(answers, recipe.approvals, trust, now()),
+                *make_reviews(answers, config.memories, trust, place.prefix, now()),
+                *make_approvals(answers, recipe.approvals, trust, place.prefix, now()),
                 *make_reports(answers, config.readings.story, now()),
             ]
             await self._exchange(follow_ups, batches)

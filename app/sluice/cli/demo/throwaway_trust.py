@@ -16,6 +16,7 @@ from sluice.core.registry.keys import SigningKey
 from sluice.core.registry.registry_entries import SignedKind
 from sluice.core.trust.dsse import sign
 from sluice.core.trust.signed_entries import PAYLOAD_TYPES, QUALITY_BUNDLE_TYPE
+from sluice_topics.audience import Audience
 from sluice_topics.catalog import BUNDLES, REGISTRY
 
 if TYPE_CHECKING:
@@ -53,6 +54,15 @@ class ThrowawayTrust:
     def root_key(self) -> str:
         """What the settings name, base64."""
         return self.root.public.text
+
+    @property
+    def installation(self) -> str:
+        """The id of the run's installation, as the settings name it."""
+        return f"run-{self.root.keyid[:16]}"
+
+    def audience(self, topic_prefix: str) -> Audience:
+        """What is signed for the run's installation is signed for this."""
+        return Audience(self.installation, topic_prefix)
 
     def write(self, folder: Path) -> None:
         """Private keys as PKCS#8 PEM, readable by the user alone, for commands that sign."""

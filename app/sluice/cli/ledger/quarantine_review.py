@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from sluice.adapters.kafka.kafka_publish import Outgoing
 from sluice.cli.ledger.held_memories import asked, connected, life, place_or_stop, print_life
-from sluice.cli.output import WELL, WRONG, console, errors, print_json, shown, stop
+from sluice.cli.output import WELL, WRONG, audience_or_stop, console, errors, print_json, shown, stop
 from sluice.cli.policy.key_files import private_keys_or_stop
 from sluice.core.foundation.clock import rfc3339
 from sluice.core.foundation.strict import first_error
@@ -167,7 +167,7 @@ def _fields(found: Life, decision: ReviewWord, approver: str, justification: str
 def signed_or_stop(fields: dict[str, Any], signer: SigningKey) -> ReviewDecision:
     """A review of these fields with its signature. Ends the command if a field is wrong."""
     try:
-        return signed_review(fields, signer)
+        return signed_review(fields, signer, audience_or_stop())
     except ValidationError as error:
         stop(first_error(error))
 

@@ -183,7 +183,10 @@ def _print(arrival: Arrival, decision: Decision, *, json: bool) -> None:
 def _point_or_stop(settings: Settings, files: PolicyFiles, at_ms: int, *, unsigned: bool) -> DecisionPoint:
     try:
         roots = settings.policy.roots()
-        policy = unsigned_policy(files) if unsigned else signed_policy(files, roots, at_ms)
+        audience = settings.audience()
+        policy = (
+            unsigned_policy(files, audience) if unsigned else signed_policy(files, roots, at_ms, audience)
+        )
     except (CoreError, PolicyFileError) as error:
         hint = "" if unsigned else "\n--unsigned takes files that nobody signed"
         stop(f"{error}{hint}")

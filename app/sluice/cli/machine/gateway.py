@@ -16,9 +16,10 @@ from sluice.adapters.kafka.kafka_control import KafkaControlReader
 from sluice.cli.machine.worker import log_to_stderr, stop_unless_topics_fit
 from sluice.cli.output import settings_or_stop, stop
 from sluice.cli.policy.key_files import private_keys_or_stop
+from sluice.client.sender import InputSigner
 from sluice.core.foundation.errors import CoreError
 from sluice.redis_seal import Seal, SealKeysError, seal_keys, with_password
-from sluice.settings import no_root_keys, real_names
+from sluice.settings import missing_trust, real_names
 from sluice_topics.catalog import QUALITY_DECISIONS, REGISTRY, SESSION_EVENTS
 
 if TYPE_CHECKING:
@@ -61,8 +62,8 @@ def gateway() -> None:
     """
     settings = settings_or_stop()
     log_to_stderr(settings.logging.level)
-    if not settings.policy.root_keys:
-        stop(no_root_keys())
+    if problem := missing_trust(settings):
+        stop(problem)
     try:
         import uvicorn  # noqa: PLC0415 - an extra
 
@@ -143,7 +144,7 @@ def build_gateway(settings: Settings, fail: Callable[[], None]) -> Edge:
     signing_key = None
     if given.signing_key is not None:
         private_keys_or_stop([given.signing_key])
-        signing_key = given.signing_key.read_bytes()
+        signing_key = InputSigner(given.signing_key.read_bytes(), settings.audience())
     people_key = None if given.reviewers_key is None else private_keys_or_stop([given.reviewers_key])[0]
     try:
         answers, rate = _answer_store(settings), _rate_limit(settings)
@@ -152,7 +153,9 @@ def build_gateway(settings: Settings, fail: Callable[[], None]) -> Edge:
         stop(f"gateway.redis_url or gateway.idempotency_file: {error}")
     exchange = Exchange(kafka.bootstrap_servers, kafka.topic_prefix, answers=(*ANSWERS, QUARANTINE))
     reader = KafkaControlReader(kafka.bootstrap_servers, {real_names(settings)[REGISTRY]: REGISTRY})
-    registry = RegistryView(reader, roots, settings.policy.refresh_s, settings.policy.max_lag_s)
+    registry = RegistryView(
+        reader, roots, settings.policy.refresh_s, settings.policy.max_lag_s, settings.audience()
+    )
     decisions = Decisions(exchange, signing_key, given.read_timeout_s, given.max_reads)
     return build_app(
         GatewayParts(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import secrets
 import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -221,7 +222,9 @@ def _seal_keys_or_stop(folder: Path) -> list[str]:
 
 
 def _settings_text(settings: Settings, root_key: str, folder: Path) -> str:
-    """What differs from the defaults, the root key and the file of seal keys, as TOML."""
+    """What differs from the defaults, the root key, the installation's id and the file of seal keys, as
+    TOML."""
+    installation = settings.policy.installation or secrets.token_hex(16)
     lines = ["# Written by `sluice init`. Every setting and its default: config/sluice.toml."]
     for group, names in _WRITTEN_BACK.items():
         given, default = getattr(settings, group), getattr(Settings(), group)
@@ -229,7 +232,9 @@ def _settings_text(settings: Settings, root_key: str, folder: Path) -> str:
         if own:
             lines += ["", f"[{group}]", *(f"{name} = {json.dumps(getattr(given, name))}" for name in own)]
     lines += ["", "[redis]", f"key_file = {json.dumps(str(folder / SEAL_KEYS))}"]
-    return "\n".join([*lines, "", "[policy]", f'root_keys = ["{root_key}"]', ""])
+    return "\n".join(
+        [*lines, "", "[policy]", f'root_keys = ["{root_key}"]', f'installation = "{installation}"', ""]
+    )
 
 
 def _published(folder: Path, first_policy: FirstPolicy) -> Publishing:

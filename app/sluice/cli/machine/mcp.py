@@ -140,6 +140,7 @@ def run(  # noqa: PLR0913 - the command's options
         topic_prefix=settings.kafka.topic_prefix,
         deadline_s=told.deadline_s,
         agent_key=_pem(agent_key or _file(told.agent_key)),
+        installation=settings.policy.installation,
         journal=_file(told.journal),
     )
     target: Any = url

@@ -18,6 +18,7 @@ from sluice.adapters.kafka.kafka_read import KafkaUnreachable, UnknownTopics
 from sluice.cli.output import (
     WELL,
     WRONG,
+    audience_or_stop,
     console,
     errors,
     print_json,
@@ -27,7 +28,7 @@ from sluice.cli.output import (
     stop_unknown_topics,
 )
 from sluice.cli.policy.key_files import private_keys_or_stop
-from sluice.client.sender import agent_signature
+from sluice.client.sender import InputSigner
 from sluice_topics.catalog import ACTIONS, CATALOG
 from sluice_topics.headers import input_headers
 from sluice_topics.record_reading import Unreadable, read
@@ -85,15 +86,12 @@ def unchecked(numbered: Iterable[tuple[int, bytes]], key_field: str) -> Iterator
         yield InputLine(number, Outgoing(best_key(value, key_field), value, ()))
 
 
-def signed(line: InputLine, topic: str, pem: bytes) -> InputLine:
-    """A line with its agent's signature: `pem` is the agent's private key, `topic` the base name.
-
-    Raises ClientError.
-    """
+def signed(line: InputLine, topic: str, signer: InputSigner) -> InputLine:
+    """A line with its agent's signature; `topic` is the base name. Raises ClientError."""
     if isinstance(line.content, Invalid):
         return line
     session, value = (line.content.key or b"").decode("utf-8", "replace"), line.content.value
-    header = agent_signature(pem, topic, session, value, time.time_ns() // 1_000_000)
+    header = signer.header(topic, session, value, time.time_ns() // 1_000_000)
     return replace(line, content=replace(line.content, headers=(*line.content.headers, header)))
 
 
@@ -172,7 +170,8 @@ def publish_command(  # noqa: PLR0913 - an option each
     if wrong and not skip_invalid:
         stop(f"{len(wrong)} of {len(lines)} lines are invalid; nothing was published", WRONG)
     if agent_key is not None:
-        lines = [signed(line, topic, _key_in(agent_key)) for line in lines]
+        signer = InputSigner(_key_in(agent_key), audience_or_stop())
+        lines = [signed(line, topic, signer) for line in lines]
     _publish(lines, INPUTS[topic], json=json)
     raise typer.Exit(WRONG if wrong else WELL)
 

@@ -17,7 +17,7 @@ from sluice.adapters.kafka.kafka_read import KafkaUnreachable
 from sluice.cli.machine.topics import layout_of
 from sluice.cli.output import settings_or_stop, stop
 from sluice.core.trust.in_force import PolicyError
-from sluice.settings import no_root_keys
+from sluice.settings import missing_trust
 from sluice.stream.process import EXIT_FAULT
 
 if TYPE_CHECKING:
@@ -59,8 +59,8 @@ def run(settings: Settings, additions: Additions | None = None) -> None:
 
     log_to_stderr(settings.logging.level)
     logging.getLogger("aiokafka.producer.sender").addFilter(reclaim.is_news)
-    if not settings.policy.root_keys:
-        stop(no_root_keys())
+    if problem := missing_trust(settings):
+        stop(problem)
     stop_unless_topics_fit(settings)
     records = _control_records(control_reader(settings))
     asyncio.set_event_loop_policy(uvloop.EventLoopPolicy())

@@ -29,7 +29,7 @@ from sluice.core.foundation.errors import CoreError
 from sluice.core.trust.compile_cache import Compiled
 from sluice.core.trust.fold import fold
 from sluice.core.trust.in_force import Rehearsal, arrivals, refused_of, rehearse
-from sluice.settings import no_root_keys
+from sluice.settings import missing_trust
 from sluice_topics.catalog import BUNDLES, BY_NAME, REGISTRY
 from sluice_topics.headers import input_headers
 
@@ -82,7 +82,7 @@ class Publishing:
         self._only = only
         self._choose = choose
         self._roots = roots_or_stop(settings)
-        self._compiled = Compiled(run_cases)
+        self._compiled = Compiled(run_cases, settings.audience())
         self._rehearsal = Rehearsal((), (), ())
         self.written: list[Arrival] = []
         self.refused: tuple[Refused, ...] = ()
@@ -139,8 +139,8 @@ def control_topics(settings: Settings, only: Sequence[str] = ()) -> dict[str, st
 
 def roots_or_stop(settings: Settings) -> Roots:
     """The keys that all trust starts from; without one the command ends."""
-    if not settings.policy.root_keys:
-        stop(no_root_keys())
+    if problem := missing_trust(settings):
+        stop(problem)
     try:
         return settings.policy.roots()
     except CoreError as error:
@@ -214,4 +214,4 @@ def folded_or_stop(*only: str) -> Folded:
         stop_unknown_topics(error)
     except KafkaUnreachable as error:
         stop(f"cannot read the control topics: {error}")
-    return fold(records, roots, Compiled(run_cases))
+    return fold(records, roots, Compiled(run_cases, settings.audience()))

@@ -116,7 +116,7 @@ def _unfit(context: ActionContext, grant: DelegationGrant, further: int) -> Iter
     key = key_of(parent.keys, grant.key_id, context.now_ms)
     if isinstance(key, str):
         yield f"{what}: {key}"
-    elif not is_granted_by(key.public_key, grant):
+    elif not is_granted_by(key.public_key, grant, context.registry.audience):
         yield f"{what}: bad_signature"
 
 

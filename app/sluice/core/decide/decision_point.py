@@ -164,8 +164,9 @@ def checked_again(
 
 
 def _signature_of(parts: PointParts, agent: Agent, arrival: Arrival) -> InputSignature:
-    delegates = parts.policy.registry.delegates_of(agent.tenant)
-    return check_signature(agent.keys or (), agent.signature_window_ms, arrival, delegates)
+    registry = parts.policy.registry
+    delegates = registry.delegates_of(agent.tenant)
+    return check_signature(agent.keys or (), agent.signature_window_ms, arrival, delegates, registry.audience)
 
 
 def _asking_nobody(decision: Decision) -> Generator[Request, Answer, Decision]:

@@ -52,6 +52,8 @@ def first_error(error: ValidationError, above: str = "$") -> str:
 
 
 Name = Annotated[str, Field(min_length=1, max_length=256)]
+Installations = Annotated[list[Name], Field(min_length=1, max_length=64)]
+"""The installations that a bundle or an entry is for, by the setting policy.installation."""
 
 
 LONGEST_WAIT_MS = 10 * 365 * 24 * 3600 * 1000

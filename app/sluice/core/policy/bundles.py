@@ -21,6 +21,7 @@ from sluice.core.foundation.name_words import words_of
 from sluice.core.foundation.strict import (
     LONGEST_WAIT_MS,
     MAX_CASES,
+    Installations,
     Name,
     StrictModel,
     first_error,
@@ -95,10 +96,11 @@ class OutcomePolicy(StrictModel):
 
 class BundleFrame(StrictModel):
     """The fields of a bundle that do not belong to one gate. `stages`: the gates of actions in their order;
-    no other gate runs."""
+    no other gate runs. `installations`: those that the bundle is for; null: any that trusts its signer."""
 
     id: Name
     revision: Annotated[int, Field(ge=1, le=2**53 - 1)]
+    installations: Installations | None = None
     description: str
     stages: Annotated[list[StageName], Field(min_length=2, max_length=MAX_STAGES)] = Field(
         default_factory=lambda: list(ORDER_OF_OLD)

@@ -12,7 +12,14 @@ from pydantic import Field, field_validator, model_validator
 
 from sluice.core.content.judge import JudgeWhen  # noqa: TC001 - pydantic reads the annotations
 from sluice.core.foundation.clock import milliseconds_of
-from sluice.core.foundation.strict import LONGEST_WAIT_MS, MAX_CASES, Instant, Name, StrictModel
+from sluice.core.foundation.strict import (
+    LONGEST_WAIT_MS,
+    MAX_CASES,
+    Installations,
+    Instant,
+    Name,
+    StrictModel,
+)
 from sluice.core.metadata.provenance import ProvenanceStatus  # noqa: TC001 - pydantic reads the annotations
 from sluice.core.metadata.write_quality import ClassName
 from sluice.core.quality_bundle.lookup import Tables
@@ -179,7 +186,9 @@ class ContentJudge(StrictModel):
 
 
 class QualityBundleFile(StrictModel):
-    """Times to live are in seconds, null for no limit; a tool's time to live takes precedence over the
+    """`installations`: those that the bundle is for; null: any that trusts its signer.
+
+    Times to live are in seconds, null for no limit; a tool's time to live takes precedence over the
     class's.
 
     `default_by_class` counts where the matrix has no outcome. `rationale`: the reason for this revision.
@@ -191,6 +200,7 @@ class QualityBundleFile(StrictModel):
 
     id: Name
     revision: Annotated[int, Field(ge=1, le=2**53 - 1)]
+    installations: Installations | None = None
     description: str
     rationale: Reason
     ttl_by_class: dict[ClassName, Seconds | None]

@@ -15,7 +15,8 @@ from pydantic import Field, model_validator
 from sluice.core.foundation.arrival import InputSignature, SignedFor
 from sluice.core.foundation.clock import rfc3339
 from sluice.core.foundation.strict import Instant, Name, StrictModel
-from sluice_topics.agent_signature import read_signature, signed_bytes
+from sluice_topics.agent_signature import read_signature
+from sluice_topics.audience import UNNAMED, Audience, SignedInput
 from sluice_topics.records.base import Role
 
 if TYPE_CHECKING:
@@ -124,9 +125,14 @@ def key_of(keys: Iterable[AgentKey], key_id: str, at_ms: int) -> AgentKey | str:
 
 
 def check_signature(
-    keys: Collection[AgentKey], window_ms: int, arrival: Arrival, delegates: Iterable[Delegate] = ()
+    keys: Collection[AgentKey],
+    window_ms: int,
+    arrival: Arrival,
+    delegates: Iterable[Delegate] = (),
+    audience: Audience = UNNAMED,
 ) -> InputSignature:
-    """Check the signature of an agent's input. Repeats of a nonce are checked elsewhere (state/nonces.py).
+    """Check the signature of an agent's input, which must have been made for this audience. Repeats of a
+    nonce are checked elsewhere (state/nonces.py).
 
     `delegates` may sign for the agent; they are asked only if none of its own keys is named.
     """
@@ -148,10 +154,13 @@ def check_signature(
         return InputSignature(
             f"stale: signed at {said.signed_at_ms}, came at {now}, more than {window_ms} ms apart"
         )
-    message = signed_bytes(
+    signed = SignedInput(
         arrival.topic, arrival.key or b"", said.key_id, said.signed_at_ms, said.nonce, arrival.value or b""
     )
-    if not key.verifies(said.signature, message):
-        return InputSignature(f"bad_signature: not of {said.key_id} over this record")
+    if not key.verifies(said.signature, signed.message(audience)):
+        return InputSignature(
+            f"bad_signature: not of {said.key_id} over this record for installation "
+            f"{audience.installation!r} and topic prefix {audience.topic_prefix!r}"
+        )
     by = None if delegate is None else SignedFor(delegate.id, delegate.key, delegate.hash)
     return InputSignature(None, said.key_id, said.signed_at_ms, said.nonce, window_ms, delegate=by)

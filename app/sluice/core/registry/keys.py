@@ -3,8 +3,8 @@
 Public keys are base64 of their 32 raw bytes, private ones PKCS#8 PEM. A key's id is the hex SHA-256 of its
 raw public bytes; it says which key to try and is never itself trusted.
 
-What is signed is the RFC 8785 form of the record as sent, without `signature`. The records' fields differ, so
-a signature of one kind does not fit another.
+What is signed is the RFC 8785 form of the record as sent, without `signature`, for one installation
+(sluice_topics/audience.py). The records' fields differ, so a signature of one kind does not fit another.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 from sluice.core.foundation.canonical import canonical
 from sluice.core.foundation.errors import CanonicalError, CoreError
+from sluice_topics.audience import Audience, record_message
 from sluice_topics.records import ReviewDecision
 
 if TYPE_CHECKING:
@@ -141,22 +142,22 @@ class Roots:
         self.retired_at_ms: Mapping[str, int] = {key.keyid: at_ms for key, at_ms in until.items()}
 
 
-def signed_bytes(record: ActionOutcome | ReviewDecision | DelegationGrant) -> bytes:
-    """The bytes of a record that are signed; a review's null fields are as absent. Raises CanonicalError."""
+def signed_bytes(record: ActionOutcome | ReviewDecision | DelegationGrant, audience: Audience) -> bytes:
+    """The bytes of a record that are signed for an installation; a review's null fields are as absent.
+    Raises CanonicalError."""
     absent = isinstance(record, ReviewDecision)
-    return canonical(
-        record.model_dump(by_alias=True, exclude_unset=True, exclude_none=absent, exclude={"signature"})
-    )
+    written = record.model_dump(by_alias=True, exclude_unset=True, exclude_none=absent, exclude={"signature"})
+    return record_message(audience, canonical(written))
 
 
 SEEN_GRANTS = 4096
 
 
-def is_granted_by(key: Ed25519PublicKey, grant: DelegationGrant) -> bool:
-    """Whether the grant bears a valid signature of this key. A child's every action names its grants, so the
-    result of the latest ones is kept."""
+def is_granted_by(key: Ed25519PublicKey, grant: DelegationGrant, audience: Audience) -> bool:
+    """Whether the grant bears a valid signature of this key for this installation. A child's every action
+    names its grants, so the result of the latest ones is kept."""
     try:
-        return _is_valid(key.public_bytes_raw(), grant.signature, signed_bytes(grant))
+        return _is_valid(key.public_bytes_raw(), grant.signature, signed_bytes(grant, audience))
     except CanonicalError:
         return False
 
@@ -170,10 +171,10 @@ def _is_valid(raw: bytes, signature: str, message: bytes) -> bool:
     return True
 
 
-def signed_by(key: Ed25519PublicKey, record: ActionOutcome | ReviewDecision) -> bool:
-    """Whether the record bears a valid Ed25519 signature (base64) of this key."""
+def signed_by(key: Ed25519PublicKey, record: ActionOutcome | ReviewDecision, audience: Audience) -> bool:
+    """Whether the record bears a valid Ed25519 signature (base64) of this key for this installation."""
     try:
-        key.verify(base64.b64decode(record.signature or "", validate=True), signed_bytes(record))
+        key.verify(base64.b64decode(record.signature or "", validate=True), signed_bytes(record, audience))
     except (InvalidSignature, binascii.Error, ValueError, CanonicalError):
         return False
     return True
@@ -183,4 +184,4 @@ def is_signed(registry: Registry, outcome: ActionOutcome) -> bool:
     """Whether the enforcement point that `reported_by` names has signed the outcome: only then may it lower a
     total."""
     point = registry.enforcement_points.get(outcome.reported_by)
-    return point is not None and signed_by(point.public_key, outcome)
+    return point is not None and signed_by(point.public_key, outcome, registry.audience)

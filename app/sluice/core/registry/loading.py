@@ -22,6 +22,7 @@ from sluice.core.registry.registry import Registry
 from sluice.core.registry.registry_entries import EntryFile, RegistryFile
 from sluice.core.registry.registry_readers import KINDS, WrongIdError, keep_first, put_together
 from sluice.core.text.expression_sets import PatternError
+from sluice_topics.audience import UNNAMED, Audience
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -41,9 +42,10 @@ def load_registry(raw: bytes) -> Registry:
     return build_registry(file.entries)
 
 
-def build_registry(entries: Iterable[EntryFile]) -> Registry:
-    """The registry of some entries. Raises RegistryError with the place among them and the reason."""
-    registry = Registry()
+def build_registry(entries: Iterable[EntryFile], audience: Audience = UNNAMED) -> Registry:
+    """The registry of some entries in an installation. Raises RegistryError with the place among them and the
+    reason."""
+    registry = Registry(audience)
     for place, entry in _in_force(list(entries)):
         _add(registry, f"$.entries[{place}].spec", entry)
     return registry
@@ -61,9 +63,9 @@ _BY_ID = (
 )
 
 
-def merged(parts: Iterable[Registry]) -> Registry:
+def merged(parts: Iterable[Registry], audience: Audience = UNNAMED) -> Registry:
     """One registry of several without an entry in common, each with what was compiled for it."""
-    whole = Registry()
+    whole = Registry(audience)
     for part in parts:
         for name in _BY_ID:
             getattr(whole, name).update(getattr(part, name))

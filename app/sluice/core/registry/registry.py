@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from sluice.core.registry.quality_entries import found_bad
+from sluice_topics.audience import UNNAMED, Audience
 
 if TYPE_CHECKING:
     from sluice.core.registry.agent_grants import AgentGrant
@@ -33,9 +34,11 @@ class Registry:
 
     Recorded provenance is kept by tenant and the URI's normal form, known bad entries by tenant, subject and
     value. Of several entries with the same name the first by its key counts, in whatever order they came.
+    `audience`: the installation for which what its keys sign must have been signed.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, audience: Audience = UNNAMED) -> None:
+        self.audience = audience
         self.agents: dict[str, Agent] = {}
         self.tools: dict[str, Tool] = {}
         self.orgs: dict[str, Org] = {}

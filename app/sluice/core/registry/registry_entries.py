@@ -6,9 +6,15 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import (
+    Field,
+    SerializerFunctionWrapHandler,
+    field_validator,
+    model_serializer,
+    model_validator,
+)
 
-from sluice.core.foundation.strict import StrictModel
+from sluice.core.foundation.strict import Installations, StrictModel
 from sluice.core.registry.agent_keys import AgentKey, AgentKeyList, WindowSeconds  # noqa: TC001 - the same
 from sluice.core.text.expression_sets import PatternSet, target_set
 from sluice_topics.records.base import Enforcement, Tier  # noqa: TC001 - pydantic reads the annotations
@@ -34,12 +40,21 @@ MAX_TARGETS = 512
 
 
 class EntryFile(StrictModel):
-    """One entry's frame."""
+    """One entry's frame. `installations`: those that the entry is for, by policy.installation; null, and then
+    not written: any that trusts its signer."""
 
     kind: Kind
     id: Name
     revision: Annotated[int, Field(ge=1, le=2**53 - 1)]
     spec: dict[str, Any]
+    installations: Installations | None = None
+
+    @model_serializer(mode="wrap")
+    def _without_nothing(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        written: dict[str, Any] = serialize(self)
+        if self.installations is None:
+            written.pop("installations", None)
+        return written
 
 
 class RegistryFile(StrictModel):

@@ -53,15 +53,21 @@ def object_to_signature(
     that the answer needs."""
     said = review.delegate
     if said is None:
-        if signed_by(approver.public_key, review):
+        if signed_by(approver.public_key, review, registry.audience):
             return None
-        return Objection(WRONG_SIGNATURE, "the signature is not the approver's over this answer")
+        return _wrong_signature("the approver's", registry)
     key = _key_of(registry, (said.id, said.key_id), within, at_ms)
     if isinstance(key, Objection):
         return key
-    if signed_by(key.public_key, review):
+    if signed_by(key.public_key, review, registry.audience):
         return None
-    return Objection(WRONG_SIGNATURE, f"the signature is not of the delegate {said.id} over this answer")
+    return _wrong_signature(f"of the delegate {said.id}", registry)
+
+
+def _wrong_signature(whose: str, registry: Registry) -> Objection:
+    installation, topic_prefix = registry.audience
+    told = f"over this answer for installation {installation!r} and topic prefix {topic_prefix!r}"
+    return Objection(WRONG_SIGNATURE, f"the signature is not {whose} {told}")
 
 
 def answer_delegate(registry: Registry, review: ReviewDecision) -> AnswerDelegate | None:

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from sluice.core.foundation.requests import Request
     from sluice.core.policy.bundles import Bundle
     from sluice.core.quality_bundle.quality_bundle import QualityBundle
+    from sluice_topics.audience import Audience
 
 
 class PolicyEvidence:
@@ -118,10 +119,13 @@ class Points(Protocol):
 
 class PointsOfThen:
     """Decision points over one body of evidence. `stage_of` gives a stage by its name, or raises
-    UnknownStageError: an installation's own stages are its own to bring."""
+    UnknownStageError: an installation's own stages are its own to bring. `audience`: the installation."""
 
-    def __init__(self, evidence: PolicyEvidence, stage_of: Callable[[str], Stage]) -> None:
+    def __init__(
+        self, evidence: PolicyEvidence, stage_of: Callable[[str], Stage], audience: Audience
+    ) -> None:
         self._evidence = evidence
+        self._audience = audience
         self._stage_of = stage_of
         self._point = lru_cache(maxsize=REMEMBERED_POINTS)(self._built)
 
@@ -149,7 +153,7 @@ class PointsOfThen:
         judging = self._quality(quality, missing)
         if missing or bundle is None:
             raise Gone(*missing)
-        registry = build_registry(entry for _, entry in found if entry is not None)
+        registry = build_registry((entry for _, entry in found if entry is not None), self._audience)
         policy = Policy({bundle.id: bundle}, registry, bundle.id, judging, quality[0] or "")
         known = [stage for stage in stages if stage is not None]
         return DecisionPoint(policy, known, ROOM_FOR_ONE, stopwatch=lambda: 0, environment=environment)

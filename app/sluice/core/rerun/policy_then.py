@@ -22,6 +22,7 @@ from sluice.core.registry.loading import FACT
 from sluice.core.trust.compile_cache import Compiled
 from sluice.core.trust.fold import fold
 from sluice.core.trust.signed_entries import BUNDLE, QUALITY_BUNDLE
+from sluice_topics.audience import UNNAMED, Audience
 from sluice_topics.catalog import REGISTRY
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ class Installation:
     and what was in force is not checked), the default bundles, the environment, the sessions' bounds, and by
     how much a worker may lag behind the control topics. `group`: the
     workers' consumer group. `version`: of the code that executes decisions
-    again."""
+    again. `audience`: what signatures must have been made for."""
 
     stages: Sequence[Stage]
     roots: Roots | None
@@ -55,6 +56,7 @@ class Installation:
     max_lag_ms: int
     version: str | None
     group: str = ""
+    audience: Audience = UNNAMED
 
 
 class PointsUnder:
@@ -107,7 +109,7 @@ class PolicyThen:
     def __init__(self, records: Iterable[Arrival], roots: Roots, installation: Installation) -> None:
         """`records`: all of both control topics."""
         self._installation = installation
-        self._compiled = Compiled(partial(run_cases, stages=installation.stages))
+        self._compiled = Compiled(partial(run_cases, stages=installation.stages), installation.audience)
         accepted = fold(records, roots, self._compiled).entries.values()
         self._moments = sorted({one.since_ms for one in accepted})
         lines: dict[tuple[Any, ...], list[Accepted]] = {}

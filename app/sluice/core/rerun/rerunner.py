@@ -16,6 +16,7 @@ from sluice.core.decide.replay import drive
 from sluice.core.foundation.errors import BundleError, RegistryError, guarded
 from sluice.core.rerun.evidence import Gone, PointsOfThen, RecordedAnswers
 from sluice.core.rerun.rerun_result import Difference, Rerun, differences
+from sluice_topics.audience import UNNAMED, Audience
 from sluice_topics.record_reading import Unreadable
 
 if TYPE_CHECKING:
@@ -41,7 +42,8 @@ Differences = tuple[Difference, ...]
 class Rerunner:
     """Executes decisions again over one body of evidence. `stage_of` gives a stage by its name, or raises
     UnknownStageError: an installation's own stages are its own to bring. `version`: this code's own. `then`:
-    what was in force when; None: nobody can tell, and what a record names is believed."""
+    what was in force when; None: nobody can tell, and what a record names is believed. `audience`: the
+    installation."""
 
     def __init__(
         self,
@@ -49,8 +51,9 @@ class Rerunner:
         stage_of: Callable[[str], Stage],
         version: str | None = None,
         then: PolicyThen | None = None,
+        audience: Audience = UNNAMED,
     ) -> None:
-        self._points = PointsOfThen(evidence, stage_of)
+        self._points = PointsOfThen(evidence, stage_of, audience)
         self._version = version
         self._then = then
 

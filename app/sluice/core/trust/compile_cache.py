@@ -22,6 +22,7 @@ from sluice.core.registry.registry_entries import EntryFile
 from sluice.core.trust.dsse import verified
 from sluice.core.trust.refused import Reason
 from sluice.core.trust.signed_entries import opened, statement
+from sluice_topics.audience import UNNAMED, Audience
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -43,9 +44,12 @@ Checked = TypeVar("Checked")
 class Compiled:
     """The cache. Give the same one to every fold of an installation."""
 
-    def __init__(self, run_cases: Callable[[Bundle], Sequence[CaseFailure]]) -> None:
+    def __init__(
+        self, run_cases: Callable[[Bundle], Sequence[CaseFailure]], audience: Audience = UNNAMED
+    ) -> None:
         """`run_cases` returns the cases of a bundle that fail; empty is good. It raises
-        UnknownStageError for a bundle that names a missing stage."""
+        UnknownStageError for a bundle that names a missing stage. `audience`: the installation."""
+        self.audience = audience
         self._run_cases = run_cases
         self._envelopes: dict[tuple[str, str], Envelope | Reason] = {}
         self._signed: dict[tuple[str, str, str], bool] = {}
@@ -119,7 +123,8 @@ class Compiled:
         hashes = tuple(accepted)
         if self._registry is None or self._registry[0] != hashes:
             parts = [self._entries[one] for one in _in_force(accepted)]
-            self._registry = (hashes, merged(one for one in parts if not isinstance(one, Reason)))
+            read = (one for one in parts if not isinstance(one, Reason))
+            self._registry = (hashes, merged(read, self.audience))
         return self._registry[1]
 
     def _checked_bundle(self, said: Statement) -> Bundle | Reason:

@@ -7,7 +7,8 @@ order:
 
 1. an envelope of its topic's type, with a valid signature of a root key or of a present or former approver's
 key; 2. a payload that states what it is, under the Kafka key that belongs to it; 3. a signer who may sign
-this kind at the broker's time of the record; root keys sign approvers' entries only; 4. a revision newer
+this kind at the broker's time of the record; root keys sign approvers' entries only; and, where the payload
+names the installations that it is for, this one among them; 4. a revision newer
 than the one in force; an equal one is a repeat and changes nothing; 5. content that validates: an entry by
 its kind, a bundle by compiling and passing its own cases, and at the broker's time of the record; 6. the
 approvers that this content needs, by approvals.py, where any one is not enough; 7. with a change, every
@@ -157,7 +158,10 @@ class _Folding:
         if arrival.key != said.key.encode():
             return Reason("key_mismatch", "$", f"the record's key is not {said.key}")
         allowed = self._authority.allowed(signers, said.kind, at_ms)
-        return allowed if isinstance(allowed, Reason) else Accepted(said, arrival, at_ms, signers, allowed)
+        if isinstance(allowed, Reason):
+            return allowed
+        elsewhere = said.refusal_in(self._compiled.audience.installation)
+        return elsewhere or Accepted(said, arrival, at_ms, signers, allowed)
 
     def _nobody(self, envelope: Envelope) -> Reason:
         hints = {one.keyid for one in envelope.signatures}

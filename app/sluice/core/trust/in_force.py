@@ -19,6 +19,7 @@ from sluice.core.trust.dsse import Envelope, read_envelope
 from sluice.core.trust.fold import Folded, fold
 from sluice.core.trust.refused import Reason
 from sluice.core.trust.signed_entries import statement
+from sluice_topics.audience import UNNAMED, Audience
 from sluice_topics.catalog import BUNDLES, REGISTRY
 
 if TYPE_CHECKING:
@@ -56,13 +57,14 @@ class PolicyInForce:
         new_point: Callable[[Policy], DecisionPoint],
         default_quality: str = DEFAULT_QUALITY,
         stages: Sequence[Stage] | None = None,
+        audience: Audience = UNNAMED,
     ) -> None:
-        """`stages`: the available stages; None: those that ship."""
+        """`stages`: the available stages; None: those that ship. `audience`: the installation."""
         self._roots = roots
         self._default_bundle = default_bundle
         self._default_quality = default_quality
         self._new_point = new_point
-        self._compiled = Compiled(partial(run_cases, stages=stages))
+        self._compiled = Compiled(partial(run_cases, stages=stages), audience)
 
     def __call__(self, records: Sequence[Arrival]) -> InForce:
         """The policy in force after these records, in any order."""

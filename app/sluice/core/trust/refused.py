@@ -19,6 +19,7 @@ Code = Literal[
     "key_not_allowed",
     "second_approver_missing",
     "key_mismatch",
+    "other_installation",
     "invalid_bundle",
     "invalid_entry",
     "cases_failed",

@@ -3,7 +3,8 @@ change.
 
 Payloads are JSON. `gate.bundles`: a whole bundle document, of policy or of quality by the payload's type.
 `gate.registry`: {"kind", "id", "revision", "spec"} and, for entries that take effect together,
-"change": {"id", "entries"}, the same in each of them. An approver's entry takes effect alone, so the list of
+"change": {"id", "entries"}, the same in each of them. Both may have "installations", the ones that they are
+for. An approver's entry takes effect alone, so the list of
 allowed signers never waits for other records.
 """
 
@@ -16,7 +17,7 @@ from pydantic import Field, ValidationError, model_validator
 
 from sluice.core.foundation.canonical import digest
 from sluice.core.foundation.errors import CanonicalError
-from sluice.core.foundation.strict import StrictModel, first_error, json_object
+from sluice.core.foundation.strict import Installations, StrictModel, first_error, json_object
 from sluice.core.registry.registry_entries import EntryFile, Name
 from sluice.core.trust.dsse import Envelope, read_envelope
 from sluice.core.trust.refused import Code, Reason
@@ -84,6 +85,7 @@ class BundleHead(StrictModel, extra="ignore"):
 
     id: Name
     revision: Annotated[int, Field(ge=1, le=2**53 - 1)]
+    installations: Installations | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +99,14 @@ class Statement:
     hash: str
     document: dict[str, Any]
     change: Change | None = None
+    installations: tuple[str, ...] | None = None
+
+    def refusal_in(self, installation: str) -> Reason | None:
+        """Why it does not count in an installation: it names others."""
+        if self.installations is None or installation in self.installations:
+            return None
+        told = f"it is for {', '.join(self.installations)}, and this installation is {installation!r}"
+        return Reason("other_installation", "$.installations", told)
 
     @property
     def key(self) -> str:
@@ -148,15 +158,21 @@ def statement(topic: str, envelope: Envelope) -> Statement | Reason:
         return Reason(_INVALID[topic], "$", str(error))
 
 
+def _named(installations: list[str] | None) -> tuple[str, ...] | None:
+    return None if installations is None else tuple(installations)
+
+
 def _bundle(kind: str, document: dict[str, Any]) -> Statement:
     frame = BundleHead.model_validate(document)
-    return Statement(kind, frame.id, frame.revision, digest(document), document)
+    where = _named(frame.installations)
+    return Statement(kind, frame.id, frame.revision, digest(document), document, None, where)
 
 
 def _entry(document: dict[str, Any]) -> Statement:
     entry = SignedEntry.model_validate(document)
     body = entry.model_dump(exclude={"change"})
-    said = Statement(entry.kind, entry.id, entry.revision, digest(body), body, entry.change)
+    where = _named(entry.installations)
+    said = Statement(entry.kind, entry.id, entry.revision, digest(body), body, entry.change, where)
     if said.change is not None and said.change.entries[said.key] != said.hash:
         raise ValueError("the change has other content for this entry")
     return said

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from sluice.core.trust.dsse import Envelope, Signer
+    from sluice_topics.audience import Audience
 
 
 def signed_bundle(document: bytes, signers: Iterable[Signer], *, is_loaded: bool = False) -> bytes:
@@ -104,9 +105,9 @@ def _together(bodies: list[dict[str, Any]]) -> list[dict[str, Any]]:
 _UNSIGNED = "none"
 
 
-def signed_review(fields: Mapping[str, Any], key: Signer) -> ReviewDecision:
-    """The signed review. `fields`: all fields of a ReviewDecision except the signature. Raises
-    pydantic.ValidationError."""
+def signed_review(fields: Mapping[str, Any], key: Signer, audience: Audience) -> ReviewDecision:
+    """The review signed for an installation. `fields`: all fields of a ReviewDecision except the signature.
+    Raises pydantic.ValidationError."""
     review = ReviewDecision.model_validate({**fields, "signature": _UNSIGNED})
-    signature = base64.b64encode(key.sign(signed_bytes(review))).decode()
+    signature = base64.b64encode(key.sign(signed_bytes(review, audience))).decode()
     return review.model_copy(update={"signature": signature})

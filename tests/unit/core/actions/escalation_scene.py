@@ -14,6 +14,7 @@ from sluice.core.foundation.clock import rfc3339
 from sluice.core.foundation.requests import HELD_INPUT, Answer
 from sluice.core.registry.keys import SigningKey
 from sluice.core.trust.signing import signed_review
+from sluice_topics.audience import UNNAMED, Audience
 from sluice_topics.catalog import ACTIONS, OUTCOMES, REVIEWS
 from tests.unit.core.scene import LIMITS, START, action, bundle, entry, only, point, public_key
 
@@ -130,9 +131,15 @@ def answer_to(
 
 
 def answer_signed_by(
-    key: SigningKey, opened: dict[str, Any], by: str, decision: str = "approve", **changed: Any
+    key: SigningKey,
+    opened: dict[str, Any],
+    by: str,
+    decision: str = "approve",
+    *,
+    audience: Audience = UNNAMED,
+    **changed: Any,
 ) -> dict[str, Any]:
-    """The same with a key of any other installation."""
+    """The same with any key, for any installation."""
     fields = {
         "subject_id": opened["escalation_id"],
         "session_id": opened["session_id"],
@@ -142,7 +149,7 @@ def answer_signed_by(
         "justification": "read and compared",
         **changed,
     }
-    return signed_review(fields, key).model_dump(mode="json", exclude_unset=True)
+    return signed_review(fields, key, audience).model_dump(mode="json", exclude_unset=True)
 
 
 def grant_request(uses: int = 2, minutes: int = 30, when: str | None = None) -> dict[str, Any]:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
-from sluice.client import delegation_grant
+from sluice.client import InputSigner, delegation_grant
+from sluice_topics.audience import UNNAMED
 from sluice_topics.catalog import ACTIONS
 from tests.unit.core.scene import MINUTE, START
 from tests.unit.core.signing_scene import CHILD, NEXT, OWN, STRANGE, Signing, key_entry, key_id, signing_agent
@@ -28,7 +29,8 @@ def grant(parent: str, child: str, key: Ed25519PrivateKey | None = None, **chang
     """What the client makes for a parent, changed before it is signed."""
     pem = (key or KEYS[parent]).private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
     given = {"session_id": "s-1", "until": _at(START + MINUTE), "max_depth": 1, **changed}
-    return delegation_grant(pem, (parent, child), given.pop("session_id"), given.pop("until"), **given)
+    signer = InputSigner(pem, UNNAMED)
+    return delegation_grant(signer, (parent, child), given.pop("session_id"), given.pop("until"), **given)
 
 
 def _at(at_ms: int) -> datetime:

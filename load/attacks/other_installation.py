@@ -1,0 +1,201 @@
+"""Another installation: what was signed in staging, replayed in production.
+
+Both have the same keys, agents, tools and people, and by padding the same coordinates, so every id and digest
+is equal. Only the installation's id differs, or only the prefix of the topics. What was signed for production
+must count.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from dataclasses import replace
+from datetime import UTC, datetime
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import rfc8785
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from load.attacks.attempt import BEGAN_MS, POINT, POINT_KEY, TOOL, Attempt, entries, point_over
+from sluice.cli.demo.throwaway_trust import AGENT, ThrowawayTrust
+from sluice.client.sender import InputSigner, delegation_grant
+from sluice.core.cases.cases import run_cases
+from sluice.core.decide.replay import Replay, nobody
+from sluice.core.foundation.arrival import Arrival
+from sluice.core.foundation.requests import HELD_INPUT, Answer
+from sluice.core.registry.keys import Roots, SigningKey
+from sluice.core.registry.loading import build_registry
+from sluice.core.registry.registry_entries import EntryFile
+from sluice.core.trust.compile_cache import Compiled
+from sluice.core.trust.dsse import sign
+from sluice.core.trust.fold import fold
+from sluice.core.trust.signed_entries import PAYLOAD_TYPES
+from sluice.core.trust.signing import signed_review
+from sluice_topics.audience import Audience, record_message
+from sluice_topics.catalog import ACTIONS, OUTCOMES, REGISTRY, REVIEWS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from load.attacks.attempt import Extent
+    from sluice.core.foundation.requests import Request
+
+PRODUCTION = Audience("acme-production", "")
+STAGING = {
+    "another installation": Audience("acme-staging", ""),
+    "another prefix": Audience("acme-production", "staging."),
+}
+SESSION, ROWS, PARTITION = "s-1", 40, 3
+TRUST, CHILD_TRUST = ThrowawayTrust(), ThrowawayTrust()
+ANN = SigningKey(Ed25519PrivateKey.generate())
+WAITS = "pay"
+"""A tool of tier T3: a person must approve."""
+
+
+def run(extent: Extent) -> Iterator[Attempt]:
+    """Every kind of signed record, from each neighbour and for production itself."""
+    del extent
+    for name, audience in [*STAGING.items(), ("production itself", PRODUCTION)]:
+        for kind, attempt in (
+            ("a proposal", _propose),
+            ("an outcome", _report),
+            ("a review", _review),
+            ("a grant", _delegate),
+        ):
+            counts, answer = attempt(audience)
+            wanted = audience == PRODUCTION
+            yield Attempt(f"{kind} signed for {name}", counts == wanted, answer, harmless=wanted)
+    yield from _entries_for_others()
+
+
+def _propose(audience: Audience) -> tuple[bool, str]:
+    place = _Place()
+    return _allowed(place.act(signer=InputSigner(TRUST.pem(AGENT), audience)))
+
+
+def _report(audience: Audience) -> tuple[bool, str]:
+    """Forty rows were done, and an outcome says none: it lowers the total only if it counts."""
+    place = _Place()
+    action = place.arrival(ACTIONS, _action("honest"))
+    place.replay.take(action)
+    said: dict[str, Any] = {
+        "action_id": "a-1",
+        "session_id": SESSION,
+        "rows_affected": 0,
+        "reported_by": POINT,
+    }
+    said |= {"action_digest": action.digest, "input": action.coordinates()}
+    said["signature"] = _base64(POINT_KEY.sign(record_message(audience, rfc8785.dumps(said))))
+    place.replay.take(place.arrival(OUTCOMES, said))
+    total = place.act(action_id="probe", rows_affected=0)["session"]["before"]["aggregateRowsAffected"]
+    return total == 0, f"total {total}"
+
+
+def _review(audience: Audience) -> tuple[bool, str]:
+    place = _Place()
+    opened = next(one for one in place.bodies(_action("honest", toolName=WAITS)) if "EscalationOpened" in one)
+    waits = opened["EscalationOpened"]
+    fields = {
+        "subject_id": waits["escalation_id"],
+        "session_id": SESSION,
+        "decision": "approve",
+        "approver_id": "ann",
+        "digest": waits["action_digest"],
+        "justification": "looked at it",
+    }
+    review = signed_review(fields, ANN, audience).model_dump(mode="json", exclude_unset=True)
+    records = place.replay.take(place.arrival(REVIEWS, review)).records
+    return any(one.kind == "EscalationResolved" for one in records), ", ".join(one.kind for one in records)
+
+
+def _delegate(audience: Audience) -> tuple[bool, str]:
+    """The child signs for production; its parent's grant is from elsewhere."""
+    until = datetime.fromtimestamp(BEGAN_MS / 1000 + 600, UTC)
+    parent = InputSigner(TRUST.pem(AGENT), audience)
+    grant = delegation_grant(parent, ("signer", "child"), SESSION, until)
+    signer = InputSigner(CHILD_TRUST.pem(AGENT), PRODUCTION)
+    return _allowed(_Place().act("child", signer, governanceContext={"grants": [grant]}))
+
+
+def _entries_for_others() -> Iterator[Attempt]:
+    """A registry entry that names the installations that it is for."""
+    for where, wanted in (("acme-staging", False), (PRODUCTION.installation, True)):
+        spec = {"tenant_id": "acme", "tier": "T4"}
+        entry = {"kind": "agent", "id": "mighty", "revision": 1, "spec": spec, "installations": [where]}
+        value = sign(PAYLOAD_TYPES[REGISTRY], json.dumps(entry).encode(), [TRUST.owner]).written()
+        lines = [TRUST.approver(), (REGISTRY, b"agent/mighty@1", value)]
+        records = [Arrival(topic, 0, n, BEGAN_MS, key, it) for n, (topic, key, it) in enumerate(lines)]
+        compiled = Compiled(partial(run_cases, stages=None), PRODUCTION)
+        folded = fold(records, Roots([TRUST.root_key]), compiled)
+        counts = "mighty" in folded.registry.agents
+        answer = "in force" if counts else folded.refused[0].code
+        yield Attempt(f"a registry entry for {where}", counts == wanted, answer, harmless=wanted)
+
+
+class _Place:
+    """Production, from its first input on: coordinates repeat in every attempt."""
+
+    def __init__(self) -> None:
+        more = [
+            _entry("agent", "signer", tier="T3", keys=[_key(TRUST)], delegates_to=["child"]),
+            _entry("agent", "child", tier="T3", keys=[_key(CHILD_TRUST)], callers=["signer"]),
+            {"kind": "tool", "id": WAITS, "revision": 1, "spec": {"tier": "T3", "reversible": True}},
+            {
+                "kind": "approver",
+                "id": "ann",
+                "revision": 1,
+                "spec": {"public_key": ANN.public.text, "roles": ["approver"]},
+            },
+        ]
+        read = [EntryFile.model_validate(one) for one in [*entries(), *more]]
+        self.replay = Replay(point_over(build_registry(read, PRODUCTION)), self._answer)
+        self._next: dict[str, int] = {}
+        self._values: dict[tuple[str, int], bytes] = {}
+
+    def arrival(self, topic: str, fields: dict[str, Any]) -> Arrival:
+        offset = self._next.get(topic, 0)
+        self._next[topic] = offset + 1
+        value = self._values[topic, offset] = json.dumps(fields).encode()
+        return Arrival(topic, PARTITION, offset, BEGAN_MS + 1000 * offset, SESSION.encode(), value)
+
+    def act(self, agent: str = "signer", signer: InputSigner | None = None, **changed: Any) -> dict[str, Any]:
+        """The verdict on an action, signed where there is a signer."""
+        fields = _action("honest" if signer is None else agent, **changed)
+        arrival = self.arrival(ACTIONS, fields)
+        if signer is not None:
+            said = signer.header(ACTIONS, SESSION, arrival.value or b"", arrival.timestamp_ms)
+            arrival = replace(arrival, signature_header=said[1])
+        return next(one.body for one in self.replay.take(arrival).records if one.kind == "Verdict")
+
+    def _answer(self, request: Request) -> Answer:
+        """Earlier inputs are there; nothing else is."""
+        if request.port != HELD_INPUT:
+            return nobody(request)
+        place: Any = request.payload
+        return Answer("answered", self._values[place["topic"], place["offset"]])
+
+    def bodies(self, fields: dict[str, Any]) -> list[dict[str, Any]]:
+        """Each record of an action by its kind."""
+        return [{one.kind: one.body} for one in self.replay.take(self.arrival(ACTIONS, fields)).records]
+
+
+def _allowed(verdict: dict[str, Any]) -> tuple[bool, str]:
+    return verdict["verdict"] == "allowed", verdict["blockReason"] or verdict["verdict"]
+
+
+def _action(agent: str, **changed: Any) -> dict[str, Any]:
+    fields = {"action_id": "a-1", "agent_id": agent, "session_id": SESSION, "toolName": TOOL}
+    return {**fields, "parameters": {}, "mode": "high_stakes", "rows_affected": ROWS, **changed}
+
+
+def _entry(kind: str, name: str, **spec: Any) -> dict[str, Any]:
+    return {"kind": kind, "id": name, "revision": 1, "spec": {"tenant_id": "acme", **spec}}
+
+
+def _key(trust: ThrowawayTrust) -> dict[str, str]:
+    return {"public_key": trust.agent.public.text}
+
+
+def _base64(signature: bytes) -> str:
+    return base64.b64encode(signature).decode()

@@ -1,0 +1,142 @@
+"""Mend 22.5: a real worker believes nothing that was signed for another installation, or for other topics."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import time
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import rfc8785
+
+from load.sites import neutral_policy
+from load.sites.approvers import entry
+from sluice.cli.demo.throwaway_trust import AGENT, OWNER, ThrowawayTrust, publish_policy
+from sluice.client.sender import InputSigner, delegation_grant
+from sluice_topics.audience import Audience, record_message
+from sluice_topics.catalog import (
+    ACTIONS,
+    DEAD_LETTERS,
+    ESCALATIONS,
+    OUTCOMES,
+    REVIEWS,
+    SESSION_EVENTS,
+    VERDICTS,
+)
+from tests.kafka.installation import action, awaited, publish, running, site_on, written
+from tests.unit.core.actions.escalation_scene import answer_signed_by
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from load.sites.site import Site
+    from load.sites.worker_process import WorkerProcess
+
+pytestmark = pytest.mark.kafka
+REFUND, POINT = "load.refund", "door"
+CHILD = ThrowawayTrust()
+
+
+@pytest.fixture(scope="module")
+def site(kafka: str, module_prefix: str, tmp_path_factory: pytest.TempPathFactory) -> Site:
+    folder = tmp_path_factory.mktemp("installations")
+    made = site_on(kafka, folder, module_prefix.rstrip("."), ("controls", "topology", "tier_auth"))
+    given: dict[str, Any] = {"tenant_id": neutral_policy.TENANT, "tier": "T2"}
+    keys = [[{"public_key": one.agent.public.text}] for one in (made.trust, CHILD)]
+    policy = made.trust.entries(
+        [
+            entry("agent", "parent", **given, keys=keys[0], delegates_to=["child"]),
+            entry("agent", "child", **given, keys=keys[1], callers=["parent"]),
+            entry("tool", REFUND, tier="T3", trusts_row_claims=True),
+            entry(
+                "enforcement_point",
+                POINT,
+                tenant_id=given["tenant_id"],
+                public_key=made.trust.feed.public.text,
+            ),
+        ]
+    )
+    asyncio.run(publish_policy(kafka, made.prefix, policy))
+    return made
+
+
+@pytest.fixture(scope="module")
+def worker(site: Site) -> Iterator[WorkerProcess]:
+    yield from running(site)
+
+
+def elsewhere(site: Site) -> tuple[Audience, Audience]:
+    """Staging, with every key and the topics' names alike; and the same id over other topics."""
+    return site.audience._replace(installation="staging"), site.audience._replace(topic_prefix="staging.")
+
+
+def act(site: Site, signer: InputSigner, fields: dict[str, Any]) -> None:
+    value, now_ms = json.dumps(fields).encode(), time.time_ns() // 1_000_000
+    publish(site, [fields], ACTIONS, [signer.header(ACTIONS, fields["session_id"], value, now_ms)])
+
+
+def test_a_proposal_signed_for_another_installation_is_unsigned(site: Site, worker: WorkerProcess) -> None:
+    for number, audience in enumerate((*elsewhere(site), site.audience)):
+        signer = InputSigner(site.trust.pem(AGENT), audience)
+        act(site, signer, action("proposals", f"a-{number}", agent_id="parent"))
+    verdicts = awaited(site, VERDICTS, "proposals", 3, worker)
+    assert [one["verdict"] for one in verdicts] == ["denied", "denied", "allowed"]
+    assert "bad_signature" in verdicts[0]["blockReason"]
+
+
+def test_a_grant_signed_for_another_installation_proves_nothing(site: Site, worker: WorkerProcess) -> None:
+    until = datetime.now(UTC) + timedelta(minutes=10)
+    for number, audience in enumerate((*elsewhere(site), site.audience)):
+        parent = InputSigner(site.trust.pem(AGENT), audience)
+        grant = delegation_grant(parent, ("parent", "child"), "grants", until)
+        told = action("grants", f"a-{number}", agent_id="child", governanceContext={"grants": [grant]})
+        act(site, InputSigner(CHILD.pem(AGENT), site.audience), told)
+    verdicts = awaited(site, VERDICTS, "grants", 3, worker)
+    assert [one["verdict"] for one in verdicts] == ["denied", "denied", "allowed"]
+    assert "bad_signature" in verdicts[0]["blockReason"]
+
+
+def test_a_review_signed_for_another_installation_is_refused(site: Site, worker: WorkerProcess) -> None:
+    publish(site, [action("reviews", "a-1", toolName=REFUND)])
+    (opened,) = awaited(site, ESCALATIONS, "reviews", 1, worker)
+    for audience in (*elsewhere(site), site.audience):
+        publish(site, [answer_signed_by(site.trust.owner, opened, OWNER, audience=audience)], REVIEWS)
+    ended = awaited(site, ESCALATIONS, "reviews", 2, worker)[1]
+    assert (ended["decision"], ended["approver_id"]) == ("approve", OWNER)
+    refused = awaited(site, SESSION_EVENTS, "reviews", 2, worker)
+    assert [one["reason"] for one in refused] == ["wrong_signature", "wrong_signature"]
+
+
+def test_an_outcome_signed_for_another_installation_lowers_no_total(
+    site: Site, worker: WorkerProcess
+) -> None:
+    publish(site, [action("outcomes", "a-1", rows_affected=40)])
+    (verdict,) = awaited(site, VERDICTS, "outcomes", 1, worker)
+    said = {"action_id": "a-1", "session_id": "outcomes", "rows_affected": 0, "reported_by": POINT}
+    said |= {"action_digest": verdict["input"]["digest"], "input": verdict["input"]}
+    for audience in (*elsewhere(site), site.audience):
+        signature = site.trust.feed.sign(record_message(audience, rfc8785.dumps(said)))
+        publish(site, [{**said, "signature": base64.b64encode(signature).decode()}], OUTCOMES)
+    settled = awaited(site, SESSION_EVENTS, "outcomes", 3, worker)
+    totals = [one["aggregateRowsAffected"] for one in settled]
+    assert totals[-1] == 0, "the one for this installation counts"
+    assert all(total >= verdict["rows_reserved"] for total in totals[:-1]), "the others lower nothing"
+
+
+def test_an_entry_for_another_installation_does_not_count(site: Site, worker: WorkerProcess) -> None:
+    mighty = entry("agent", "mighty", tenant_id=neutral_policy.TENANT, tier="T2")
+    for revision, where in ((1, "staging"), (2, site.trust.installation)):
+        named = {**mighty, "revision": revision, "installations": [where]}
+        asyncio.run(publish_policy(site.bootstrap_servers, site.prefix, site.trust.entries([named])))
+        if where == "staging":
+            (letter,) = written(site, DEAD_LETTERS, 1, worker)
+            publish(site, [action("entries", "a-1", agent_id="mighty")])
+    assert letter["code"] == "other_installation"
+    found: list[dict[str, Any]] = awaited(site, VERDICTS, "entries", 1, worker)
+    assert found[0]["blockReason"].startswith("unknown_agent")
+    while found[-1]["verdict"] != "allowed":
+        publish(site, [action("entries", f"a-{len(found) + 1}", agent_id="mighty")])
+        found = awaited(site, VERDICTS, "entries", len(found) + 1, worker)
