@@ -155,7 +155,8 @@ async def _approve(site: Site, call: Call) -> None:
     }
     if call.less is not None:
         fields["parameters"] = call.less
-    review = signed_review(fields, approvers.KEYS[ANN]).model_dump(mode="json", exclude_unset=True)
+    signed = signed_review(fields, approvers.KEYS[ANN], site.audience)
+    review = signed.model_dump(mode="json", exclude_unset=True)
     async with AIOKafkaProducer(bootstrap_servers=site.bootstrap_servers, acks="all") as producer:
         key = review["session_id"].encode()
         await producer.send_and_wait(site.real(REVIEWS), json.dumps(review).encode(), key=key)

@@ -115,7 +115,12 @@ def test_an_outcome_signed_for_another_installation_lowers_no_total(
 ) -> None:
     publish(site, [action("outcomes", "a-1", rows_affected=40)])
     (verdict,) = awaited(site, VERDICTS, "outcomes", 1, worker)
-    said = {"action_id": "a-1", "session_id": "outcomes", "rows_affected": 0, "reported_by": POINT}
+    said: dict[str, Any] = {
+        "action_id": "a-1",
+        "session_id": "outcomes",
+        "rows_affected": 0,
+        "reported_by": POINT,
+    }
     said |= {"action_digest": verdict["input"]["digest"], "input": verdict["input"]}
     for audience in (*elsewhere(site), site.audience):
         signature = site.trust.feed.sign(record_message(audience, rfc8785.dumps(said)))
