@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from sluice.adapters.encoder_model import ModelRefused, read_checked
-from sluice.adapters.models.guarded_model import GuardedModel, LoadLimits, PatientPort
+from sluice.adapters.models.guarded_model import GuardedModel, GuardedPort, LoadLimits
 from sluice.adapters.models.kept_answers import KeptAnswers, SharedAnswers
 from sluice.adapters.models.model_api import ModelApiSettings
 from sluice.adapters.models.prompted_port import AskedTogether, PromptedPort
@@ -56,12 +56,13 @@ def analysis_ports(settings: Settings) -> dict[str, Port]:
     model = hosted_model(settings.analysis, "analysis", None)
     if model is None:
         return {analysis.PORT: AnalysisOff("no API key is set")}
-    return {analysis.PORT: PatientPort(analysis.PROMPT, model), **_judges(settings, model)}
+    port = GuardedPort(analysis.PROMPT, model, patient=True)
+    return {analysis.PORT: port, **_judges(settings, GuardedPort(judge.PROMPT, model))}
 
 
-def _judges(settings: Settings, model: HostedModel) -> dict[str, Port]:
+def _judges(settings: Settings, port: PromptedPort) -> dict[str, Port]:
     """The same question is asked once, alone or together with others."""
-    kept = KeptAnswers(PromptedPort(judge.PROMPT, model), settings.analysis.max_kept)
+    kept = KeptAnswers(port, settings.analysis.max_kept)
     return {judge.PORT: kept, judge.TOGETHER: AskedTogether(kept)}
 
 
@@ -74,7 +75,7 @@ def grader_ports(settings: Settings) -> dict[str, Port]:
         return {}
     store = _store(given, settings)
     return {
-        name: KeptAnswers(PromptedPort(prompt, model), settings.grader.max_kept, store)
+        name: KeptAnswers(GuardedPort(prompt, model), settings.grader.max_kept, store)
         for name, prompt in PROMPTS.items()
     }
 
@@ -92,7 +93,8 @@ def trial_model(
     if model is None:
         raise PolicyError(f"{group}.api_key: no key is set")
     if group == "analysis":
-        return model, {analysis.PORT: PromptedPort(analysis.PROMPT, model), **_judges(settings, model)}
+        port = PromptedPort(analysis.PROMPT, model)
+        return model, {analysis.PORT: port, **_judges(settings, PromptedPort(judge.PROMPT, model))}
     ports = {
         name: KeptAnswers(PromptedPort(prompt, model), settings.grader.max_kept)
         for name, prompt in PROMPTS.items()

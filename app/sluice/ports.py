@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, runtime_checkab
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
+    from sluice.core.foundation.requests import Asker
+
 
 class PortUnavailable(Exception):
     """The port cannot answer now (down, no key, refused): the stage is inconclusive, no score is made up.
@@ -20,7 +22,7 @@ class PortUnavailable(Exception):
 
 
 class PortBusy(Exception):
-    """The port has more to do than it may hold: the stage goes on as if the budget were over."""
+    """The port has more to do than it may hold of this asker: that never makes an outcome laxer."""
 
 
 class Port(Protocol):
@@ -53,12 +55,29 @@ class Recalling(Protocol):
 
 
 @runtime_checkable
-class Patient(Protocol):
-    """A port that is asked within a turn. The budget begins with the turn: load makes its answers late, and
-    leaves no question without one."""
+class Queued(Protocol):
+    """A port that is asked within a turn, so that no asker can use up the room of others. The budget begins
+    with the turn."""
 
-    def turn(self) -> AbstractAsyncContextManager[None]:
-        """Wait for the turn, however long. Raises PortUnavailable. May be cancelled."""
+    patient: bool
+    """Whether a question waits for its turn however long: then load makes answers late, and leaves no
+    question without one. Else it waits as long as its budget."""
+
+    def turn(self, payload: object, asker: Asker) -> AbstractAsyncContextManager[float]:
+        """Wait for the turn to ask this; gives the seconds that it waited for others. Raises PortUnavailable
+        and PortBusy. May be cancelled."""
+
+
+class QueuedPort(Queued, Port, Protocol):
+    """A port that is asked within a turn."""
+
+
+@runtime_checkable
+class Crowding(Protocol):
+    """A port that does one thing after the other: what makes an answer late may be what else it was asked."""
+
+    def is_crowded(self) -> bool:
+        """Whether it is asked more than one thing now."""
 
 
 class Known(NamedTuple):

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sluice.adapters.models.guarded_model import Breaker, BreakerOpen, GuardedModel, LoadLimits, PatientPort
+from sluice.adapters.models.guarded_model import Breaker, BreakerOpen, GuardedModel, GuardedPort, LoadLimits
 from sluice.adapters.models.prompted_port import ModelDown, ModelUsage, PromptedPort
 from sluice.core.foundation.requests import Answer
 from sluice.core.memory.analysis import PORT, PROMPT, AnalysisAnswer, question
@@ -67,27 +67,28 @@ class Clock:
         return self.s
 
 
-async def test_a_full_queue_is_answered_as_an_overrun_and_says_so() -> None:
+async def test_a_full_queue_is_answered_at_once_and_says_so() -> None:
     model = Slow(0.05)
-    ports = Ports({PORT: PromptedPort(PROMPT, guarded(model, waiting=3))})
+    ports = Ports({PORT: GuardedPort(PROMPT, guarded(model, waiting=3))})
     answers = await asyncio.gather(*(ports.answer(ORDINARY) for _ in range(9)))
     assert [one.status for one in answers].count("answered") == 5
     refused = [one for one in answers if one.status != "answered"]
-    assert refused == [Answer("overrun", None, "3 questions wait for the model, as many as may")] * 4
+    assert refused == [Answer("busy", None, "3 questions wait for the model, as many as may")] * 4
     assert model.most_at_once == 2
     assert (await ports.answer(ORDINARY)).status == "answered"
 
 
-async def test_the_budget_of_what_waits_in_the_queue_runs() -> None:
-    ports = Ports({PORT: PromptedPort(PROMPT, guarded(Slow(0.2), waiting=9, in_flight=1))})
-    impatient = question("A note.", "user", POLICY.model_copy(update={"budget_ms": 300}))
+async def test_the_budget_begins_with_the_turn_and_no_turn_in_that_time_is_no_overrun() -> None:
+    ports = Ports({PORT: GuardedPort(PROMPT, guarded(Slow(0.3), waiting=9, in_flight=1))})
+    impatient = question("A note.", "user", POLICY.model_copy(update={"budget_ms": 450}))
     answers = await asyncio.gather(*(ports.answer(impatient) for _ in range(4)))
-    assert [one.status for one in answers] == ["answered", "overrun", "overrun", "overrun"]
+    assert [one.status for one in answers] == ["answered", "answered", "busy", "busy"]
+    assert answers[0].queued_ms < 250 <= answers[1].queued_ms
 
 
 async def test_a_memory_write_waits_for_its_turn_and_has_its_whole_budget_then() -> None:
     model = Slow(0.1)
-    ports = Ports({PORT: PatientPort(PROMPT, guarded(model, waiting=None, in_flight=2))})
+    ports = Ports({PORT: GuardedPort(PROMPT, guarded(model, waiting=None, in_flight=2), patient=True)})
     patient = question("A note.", "user", POLICY.model_copy(update={"budget_ms": 190}))
     answers = await asyncio.gather(*(ports.answer(patient) for _ in range(20)))
     assert {one.status for one in answers} == {"answered"}
@@ -96,7 +97,7 @@ async def test_a_memory_write_waits_for_its_turn_and_has_its_whole_budget_then()
 
 async def test_cancelled_turns_are_given_back() -> None:
     model = Slow(0.01)
-    port = PatientPort(PROMPT, guarded(model, waiting=None, in_flight=1))
+    port = GuardedPort(PROMPT, guarded(model, waiting=None, in_flight=1), patient=True)
     ports = Ports({PORT: port})
     for turns in range(30):
         tasks = [asyncio.ensure_future(ports.answer(ORDINARY)) for _ in range(3)]

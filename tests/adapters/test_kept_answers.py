@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from redis import Redis
 
-from sluice.adapters.models.kept_answers import STORE_FAILURES, KeptAnswers, SharedAnswers
+from sluice.adapters.models.kept_answers import STORE_FAILURES, STORE_S, KeptAnswers, SharedAnswers
 from sluice.adapters.models.prompted_port import ModelUsage, PromptedPort
 from sluice.core.memory.analysis import PROMPT, AnalysisAnswer
 from sluice.ports import PortUnavailable
@@ -77,8 +77,14 @@ def empty(redis: RedisServer) -> Iterator[Redis]:
         yield client
 
 
-def shared(redis: RedisServer, secret: bytes = SECRET, kept_s: int = 60) -> SharedAnswers:
-    return SharedAnswers(redis.url, "x.", Seal(lambda: (secret,), "model answer"), kept_s)
+PATIENT_S = 10.0
+"""For a look on a machine that is busy."""
+
+
+def shared(
+    redis: RedisServer, secret: bytes = SECRET, kept_s: int = 60, look_s: float = PATIENT_S
+) -> SharedAnswers:
+    return SharedAnswers(redis.url, "x.", Seal(lambda: (secret,), "model answer"), kept_s, look_s)
 
 
 async def test_the_same_question_is_asked_once_whoever_asks_at_once() -> None:
@@ -211,8 +217,9 @@ async def test_another_installations_answers_are_none(redis: RedisServer, empty:
 
 
 async def test_redis_that_is_away_hangs_or_comes_back_costs_time_alone(redis: RedisServer) -> None:
+    """Mend 22.13: a look takes its 4 ms or is dropped; it took 25, as often as it failed."""
     model = Model()
-    store = shared(redis)
+    store = shared(redis, look_s=STORE_S)
     port = kept(model, store)
     await port.ask(payload("warm"))
     redis.send(signal.SIGSTOP)
@@ -220,7 +227,7 @@ async def test_redis_that_is_away_hangs_or_comes_back_costs_time_alone(redis: Re
         began = time.monotonic()
         for number in range(50):
             assert await port.ask(payload(f"hangs {number}"))
-        assert time.monotonic() - began < 2
+        assert time.monotonic() - began < 1
     finally:
         redis.send(signal.SIGCONT)
     redis.stop()

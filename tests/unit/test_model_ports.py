@@ -15,7 +15,7 @@ from sluice.core.foundation.requests import Request
 from sluice.core.memory import analysis
 from sluice.core.trust.in_force import PolicyError
 from sluice.model_ports import PROMPTS, analysis_ports, grader_ports
-from sluice.ports import AnalysisOff, Patient
+from sluice.ports import AnalysisOff, Queued
 from sluice.setting_groups import AnalysisSettings, GraderSettings
 from sluice.settings import Settings
 from sluice.stream.engine.evaluation import Ports
@@ -57,7 +57,8 @@ async def test_bodies_are_asked_about_at_once_each_by_itself_and_the_same_one_on
         await (failing(529, "overloaded_error") if text == "down" else saying(json.dumps(said)))(exchange)
 
     questions = [show_texts("retrieved", [text], 256, None).question for text in ("a", "down", "b", "a")]
-    payload = {"scope": {"tenant": "t", "bundle": "b", "rule": "r"}, "questions": questions}
+    scope = {"tenant": "t", "bundle": "b", "rule": "r"}
+    payload = {"scope": scope, "questions": questions, "asker": ["t", "a"]}
     async with messages_api(answer) as api:
         ports = Ports({**analysis_ports(settings(base_url=api.base_url, max_retries=0))})
         told = await ports.answer(Request(judge.TOGETHER, payload, 10_000))
@@ -78,12 +79,10 @@ def test_without_a_key_nothing_is_asked() -> None:
 
 def test_a_memory_write_is_patient_and_an_action_is_not() -> None:
     ports = analysis_ports(settings())
-    assert {name: isinstance(one, Patient) for name, one in ports.items()} == {
-        analysis.PORT: True,
-        judge.PORT: False,
-        judge.TOGETHER: False,
-    }
-    assert not any(isinstance(one, Patient) for one in grader_ports(settings()).values())
+    queued = {name: one.patient for name, one in ports.items() if isinstance(one, Queued)}
+    assert queued == {analysis.PORT: True, judge.PORT: False}
+    asked = grader_ports(settings()).values()
+    assert all(isinstance(one, Queued) and not one.patient for one in asked)
     assert grader_ports(settings()).keys() == PROMPTS.keys()
 
 

@@ -84,7 +84,7 @@ UNANSWERED: Json = {
     "properties": {
         "port": {"type": "string"},
         "budget_ms": {"type": "integer"},
-        "status": {"enum": ["overrun", "unavailable"]},
+        "status": {"enum": ["overrun", "deadline", "busy", "unavailable"]},
     },
     "required": ["port", "budget_ms", "status"],
 }

@@ -19,7 +19,7 @@ from sluice.core.memory.similarity import windows_of
 from sluice.core.policy.pattern_library import PatternLibrary
 from sluice.core.policy.similarity_settings import WindowSettings
 from sluice.core.text.closest import NamedTexts
-from sluice.ports import PortUnavailable
+from sluice.ports import PortBusy, PortUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -102,7 +102,8 @@ class SentenceEncoder:
         return child.pid
 
     async def ask(self, payload: object) -> object:
-        """`payload` as `similarity_request` or `similarity_question` writes it. Raises PortUnavailable."""
+        """`payload` as `similarity_request` or `similarity_question` writes it. Raises PortUnavailable, and
+        PortBusy where too many texts wait."""
         known = self.recall(payload)
         if known is not None:
             return known
@@ -125,6 +126,10 @@ class SentenceEncoder:
             self._remembered.move_to_end(key)
         return known
 
+    def is_crowded(self) -> bool:
+        """See `Crowding`."""
+        return len(self._waiting) > 1
+
     async def close(self) -> None:
         """End the child, for good; who still waits gets PortUnavailable."""
         self._closed = True
@@ -142,7 +147,7 @@ class SentenceEncoder:
 
     def _begun(self, key: Key, text: str, library: AnyLibrary) -> asyncio.Task[dict[str, Any]]:
         if len(self._waiting) >= self._settings.waiting:
-            raise PortUnavailable(f"{self._settings.waiting} texts wait for the encoder already")
+            raise PortBusy(f"{self._settings.waiting} texts wait for the encoder already")
         task = self._waiting[key] = asyncio.create_task(self._answer(key, text, library))
         task.add_done_callback(lambda ended: self._ended(key, ended))
         return task
@@ -220,8 +225,12 @@ class ClosestTexts:
         self._encoder = encoder
 
     async def ask(self, payload: object) -> object:
-        """`payload` as `ask_for_closest` writes it. Raises PortUnavailable."""
+        """`payload` as `ask_for_closest` writes it. Raises PortUnavailable and PortBusy."""
         return await self._encoder.ask(payload)
+
+    def is_crowded(self) -> bool:
+        """See `Crowding`."""
+        return self._encoder.is_crowded()
 
     def recall(self, payload: object) -> object | None:
         """The answer on an action that was seen before, else None."""

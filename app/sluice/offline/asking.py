@@ -65,7 +65,7 @@ class Asking:
         except PortUnavailable as reason:
             return Answer("unavailable", detail=str(reason))
         except PortBusy as full:
-            return Answer("overrun", detail=str(full))
+            return Answer("busy", detail=str(full))
 
     async def _close(self) -> None:
         for port in self._ports.values():

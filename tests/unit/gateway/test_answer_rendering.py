@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from sluice.core.actions.pipeline import BUDGET_EXCEEDED, INCONCLUSIVE
+from sluice.core.actions.pipeline import BUDGET_EXCEEDED, DEADLINE_ELAPSED, INCONCLUSIVE, PORT_BUSY
 from sluice.core.actions.stages import GATES
 from sluice.core.foundation.requests import Answer
 from sluice.gateway.http.response_headers import ResponseFacts
@@ -77,7 +77,7 @@ def test_a_decision_says_what_became_of_the_analysis(record: Any, said: str, sto
 
 def test_the_gates_that_analyse_are_those_that_say_so() -> None:
     assert {gate.name for gate in GATES if gate.analyses} == ANALYSING
-    assert (INCONCLUSIVE, BUDGET_EXCEEDED) == UNDECIDED
+    assert (INCONCLUSIVE, BUDGET_EXCEEDED, DEADLINE_ELAPSED, PORT_BUSY) == UNDECIDED
 
 
 def late(_: object) -> Answer:

@@ -110,8 +110,8 @@ RULES = {
 BUDGETS = {
     "inbound": {"budget_ms": 5000},
     "causal": {"budget_ms": 5000, "extraction_budget_ms": 20000},
-    "policies": {"budget_ms": 5000},
-    "grader": {"budget_ms": 5000, "proof": {"most_p99_ms": 5000.0}},
+    "policies": {"budget_ms": 20000},
+    "grader": {"budget_ms": 20000, "proof": {"most_p99_ms": 5000.0}},
 }
 
 
@@ -139,7 +139,7 @@ def test_what_the_bundle_says_counts_before_the_profile(folder: Path) -> None:
     found = whole(folder, extends="below/base.json", include=included, **own)
     assert found["causal"] == {"budget_ms": 70, "extraction_budget_ms": 20000}
     assert found["grader"] == {
-        "budget_ms": 5000,
+        "budget_ms": 20000,
         "proof": {"least_agreement": 0.95, "most_p99_ms": 5000.0},
     }
     assert (found["policies"]["budget_ms"], found["policies"]["closest"]) == (90, 2)

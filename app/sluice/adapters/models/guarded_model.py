@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import time
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from sluice.adapters.models.fair_turns import FairTurns
 from sluice.adapters.models.prompted_port import HostedModel, ModelDown, PromptedPort
-from sluice.ports import PortBusy, PortUnavailable
+from sluice.core.foundation.requests import NOBODY
+from sluice.ports import PortUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
 
     from sluice.core.foundation.prompts import ModelAnswer, Prompt
+    from sluice.core.foundation.requests import Asker
 
 log = logging.getLogger(__name__)
 
@@ -24,13 +26,9 @@ class BreakerOpen(Exception):
     """Nothing was tried: what is asked is taken to be down."""
 
 
-class SaysNothing(Exception):
-    """An attempt came to an end that says nothing of what was asked."""
-
-
 class Breaker:
     """After `failures` in a row nothing is tried for `open_s` seconds, then one attempt at a time until one
-    succeeds. An attempt that is cancelled says nothing either way, nor does one that raises SaysNothing."""
+    succeeds. An attempt that is cancelled says nothing either way."""
 
     def __init__(
         self,
@@ -69,7 +67,7 @@ class Breaker:
             yield
             answered = True
         except Exception as error:
-            answered = None if isinstance(error, SaysNothing) else not isinstance(error, self._down)
+            answered = not isinstance(error, self._down)
             raise
         finally:
             self._ended(mark, answered)
@@ -120,34 +118,24 @@ class GuardedModel:
         self.usage = inner.usage
         self._inner = inner
         self._limits = limits
-        self._places = asyncio.Semaphore(limits.in_flight)
-        self._waiting = 0
+        self._turns = FairTurns(limits.in_flight, limits.waiting)
         self._breaker = Breaker(
             f"the model {inner.name}", limits.failures, limits.open_s, (ModelDown,), now_s
         )
 
     async def judge(self, prompt: Prompt[Any], question: object) -> ModelAnswer:
-        """As the inner model, in turn. Raises PortUnavailable, and PortBusy where the queue is full."""
-        async with self.turn():
+        """As the inner model, in turn, for nobody in particular. Raises PortUnavailable and PortBusy."""
+        async with self.turn(NOBODY):
             return await self.judge_in_turn(prompt, question)
 
     @asynccontextmanager
-    async def turn(self) -> AsyncIterator[None]:
-        """Wait until one more may be asked. Raises PortUnavailable while the model is down, and PortBusy."""
+    async def turn(self, asker: Asker) -> AsyncIterator[float]:
+        """Wait until one more of this asker may be asked; gives the seconds waited. Raises PortUnavailable
+        while the model is down, and PortBusy."""
         if self._breaker.refuses:
             raise self._down()
-        most = self._limits.waiting
-        if most is not None and self._waiting >= most and self._places.locked():
-            raise PortBusy(f"{self._waiting} questions wait for the model, as many as may")
-        self._waiting += 1
-        try:
-            await self._places.acquire()
-        finally:
-            self._waiting -= 1
-        try:
-            yield
-        finally:
-            self._places.release()
+        async with self._turns.turn(asker) as waited_s:
+            yield waited_s
 
     async def judge_in_turn(self, prompt: Prompt[Any], question: object) -> ModelAnswer:
         """As `judge`, for whoever has a turn."""
@@ -168,19 +156,22 @@ class GuardedModel:
         await self._inner.close()
 
 
-class PatientPort(PromptedPort):
-    """A prompted port whose questions wait for their turn before their budget begins."""
+class GuardedPort(PromptedPort):
+    """A prompted port whose questions wait for their turn before their budget begins. `patient`: however
+    long."""
 
-    def __init__(self, prompt: Prompt[Any], model: GuardedModel) -> None:
-        """`model`: with no bound on what waits, or a question may be refused for load."""
+    def __init__(self, prompt: Prompt[Any], model: GuardedModel, *, patient: bool = False) -> None:
+        """`model`: for a patient port with no bound on what waits, or a question may be refused for load."""
         super().__init__(prompt, model)
+        self.patient = patient
         self._guarded = model
 
     @asynccontextmanager
-    async def turn(self) -> AsyncIterator[None]:
-        """See `Patient`."""
-        async with self._guarded.turn():
-            yield
+    async def turn(self, payload: object, asker: Asker) -> AsyncIterator[float]:
+        """See `Queued`."""
+        del payload
+        async with self._guarded.turn(asker) as waited_s:
+            yield waited_s
 
     async def _judge(self, question: object) -> ModelAnswer:
         return await self._guarded.judge_in_turn(self._prompt, question)

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
+from sluice.core.foundation.requests import Asker
 from sluice.core.foundation.strict import json_object
-from sluice.ports import PortBusy, PortUnavailable
+from sluice.ports import PortBusy, PortUnavailable, QueuedPort
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import AsyncIterator, Iterator
 
     from sluice.core.foundation.prompts import ModelAnswer, Prompt
-    from sluice.ports import Port
 
 _TOKENS = {
     "input": ("input_tokens", "prompt_tokens"),
@@ -89,6 +90,8 @@ def _texts(value: object) -> Iterator[str]:
 class PromptedPort:
     """A port of the core: one prompt, asked of one model. Ports may share a model."""
 
+    patient = False
+
     def __init__(self, prompt: Prompt[Any], model: HostedModel) -> None:
         self._prompt = prompt
         self._model = model
@@ -102,6 +105,12 @@ class PromptedPort:
             raise TypeError("a prompted port takes an object with a question")
         answer = await self._judge(payload["question"])
         return answer.model_dump(mode="json")
+
+    @asynccontextmanager
+    async def turn(self, payload: object, asker: Asker) -> AsyncIterator[float]:
+        """At once: see `Queued`."""
+        del payload, asker
+        yield 0.0
 
     def read(self, answer: object) -> ModelAnswer | None:
         """What was kept of an answer; None where this prompt has no such answer."""
@@ -120,21 +129,24 @@ class PromptedPort:
 
 
 class AskedTogether:
-    """Asks several questions of a port at once, each by itself, so that no text can sway the answer on
-    another."""
+    """Asks several questions of a port at once, each by itself and in a turn of its own, so that no text can
+    sway the answer on another."""
 
-    def __init__(self, inner: Port) -> None:
+    def __init__(self, inner: QueuedPort) -> None:
         self._inner = inner
 
     async def ask(self, payload: object) -> object:
-        """{answers} to {scope, questions}, in their order; {failed} in place of one that could not be had."""
+        """{answers} to {scope, questions, asker}, in their order; {failed} in place of one that could not be
+        had."""
         if not isinstance(payload, dict):
             raise TypeError("a port of several questions takes an object with questions")
+        asker = Asker(*payload["asker"])
         each = [{"scope": payload["scope"], "question": one} for one in payload["questions"]]
-        return {"answers": await asyncio.gather(*map(self._one, each))}
+        return {"answers": await asyncio.gather(*(self._one(one, asker) for one in each))}
 
-    async def _one(self, payload: object) -> object:
+    async def _one(self, payload: object, asker: Asker) -> object:
         try:
-            return await self._inner.ask(payload)
+            async with self._inner.turn(payload, asker):
+                return await self._inner.ask(payload)
         except (PortUnavailable, PortBusy) as reason:
             return {"failed": str(reason)}

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import Field, ValidationError, model_validator
 
-from sluice.core.actions.model_questions import BudgetMs, budget_of, find_shorter_budget
+from sluice.core.actions.model_questions import BudgetMs, find_shorter_budget
 from sluice.core.actions.pipeline import INCONCLUSIVE
 from sluice.core.actions.stage import PASSED, Detail, Gate, StageResult
 from sluice.core.foundation.canonical import wire_safe
@@ -184,7 +184,7 @@ def _asking(policy: SimilarityPolicy, context: ActionContext) -> Asking:
     written = render_call(action.tool_name, wire_safe(action.parameters))
     question = similarity_question(written, policy)
     context.resemblance = "inconclusive"
-    answer = yield Request(EMBEDDING, question, budget_of(context, policy.budget_ms))
+    answer = yield Request(EMBEDDING, question, policy.budget_ms)
     try:
         found = PatternAnswer.model_validate(answer.payload)
     except ValidationError:

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from sluice.core.actions.pipeline import Evaluation
+from sluice.core.actions.pipeline import DEADLINE_ELAPSED, Evaluation
 from sluice.core.actions.stage import ActionContext, StageResult, inspect
 from sluice.core.foundation.canonical import hex_of, wire_int
 from sluice.core.policy.policy import rows_counted
@@ -103,7 +103,6 @@ def used_entries(context: ActionContext) -> dict[str, str]:
 
 GATE = "registration"
 DEADLINE = "deadline"
-DEADLINE_ELAPSED = "deadline_elapsed"
 
 
 def unregistered(context: ActionContext) -> Evaluation | None:

@@ -26,7 +26,6 @@ from sluice.core.actions.model_questions import (
     Characters,
     IntegrityMode,
     ShownAction,
-    budget_of,
     find_milder,
     find_shorter_budget,
     needs_no_asking,
@@ -52,8 +51,9 @@ LONGEST_REASONING = 500
 
 
 class CausalPolicy(AnalysisPart):
-    """With `enabled: false` no model is asked and every action passes. `budget_ms` is the deadline of a
-    judgement, `extraction_budget_ms` that of the extraction, which an agent's first action waits for.
+    """With `enabled: false` no model is asked and every action passes. `budget_ms` is the time for a
+    judgement, `extraction_budget_ms` that for the extraction, which an agent's first action waits for
+    whatever its caller's deadline: all later ones have the constraints from it.
     `most_characters`: of an action's parameters that the model is shown; a longer one that it finds harmless
     is inconclusive."""
 
@@ -198,7 +198,7 @@ def _asking(
     extracted = constraints is None
     if constraints is None:
         question = {"scope": {"tenant": context.tenant}, "question": {"system_prompt": prompt}}
-        answer = yield Request(EXTRACTION_PORT, question, policy.extraction_budget_ms)
+        answer = yield Request(EXTRACTION_PORT, question, policy.extraction_budget_ms, apart=True)
         found = EXTRACT.read(answer.payload)
         if found is None:
             return StageResult("escalate", f"{INCONCLUSIVE}: the constraints could not be read")
@@ -211,7 +211,7 @@ def _asking(
         "scope": scope_of(context, "causal"),
         "question": {"constraints": numbered, **shown.fields()},
     }
-    answer = yield Request(PORT, payload, budget_of(context, policy.budget_ms))
+    answer = yield Request(PORT, payload, policy.budget_ms)
     judgement = JUDGE.read(answer.payload)
     if judgement is None or judgement.constraint > len(constraints):
         return StageResult("escalate", f"{INCONCLUSIVE}: the model's judgement could not be read")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Self
 
 from pydantic import BaseModel, Field, model_validator
 
-from sluice.core.actions.grading import GraderState, grade, grading_of
+from sluice.core.actions.grading import GradedBy, GraderState, grade, grading_of
 from sluice.core.actions.model_questions import (
     NOT_IN_DOUBT,
     AnalysisDetail,
@@ -18,7 +18,7 @@ from sluice.core.actions.model_questions import (
     find_shorter_budget,
     needs_no_asking,
 )
-from sluice.core.actions.pipeline import INCONCLUSIVE
+from sluice.core.actions.pipeline import INCONCLUSIVE, with_missing
 from sluice.core.actions.rules import results_by_type
 from sluice.core.actions.stage import PASSED, Decided, RememberingGate, StageResult
 from sluice.core.foundation.errors import BundleError
@@ -55,7 +55,7 @@ class QualitativeRule(StrictModel):
 
 
 class GraderPolicy(AnalysisPart):
-    """Without `rules` no model is asked and every action passes. `budget_ms` is the deadline of each answer.
+    """Without `rules` no model is asked and every action passes. `budget_ms`: for all answers together.
     `most_characters`: of an action's parameters that the model is shown; a longer one that it finds in order
     is inconclusive. `proof`: what a model's proof must show, for every gate that asks about actions."""
 
@@ -171,6 +171,7 @@ class Grader(RememberingGate):
     analyses = True
     detail = GraderDetail
     memory = GraderMemory
+    decides_unanswered = True
     part = BundlePart(name, GraderPolicy, find_loosenings, GraderPolicy(), compile_rules)
 
     def evaluate(self, context: ActionContext) -> StageResult | Asking:
@@ -200,9 +201,14 @@ def _graded(policy: GraderPolicy, rules: list[QualitativeRule], context: ActionC
     outcome: Literal["pass", "block", "escalate"] = "pass"
     reason: str | None = None
     entries: dict[str, str] = {}
+    missed: StageResult | None = None
+    by = GradedBy(Grader.name, policy.budget_ms, policy.most_characters)
     for rule in rules:
-        grades = yield from grade(context, rule.id, rule.criterion, policy.budget_ms, policy.most_characters)
+        grades = yield from grade(context, rule.id, rule.criterion, by)
         entries |= grades.entries
+        missed = grades.missed
+        if missed is not None:
+            break
         graded = grades.graded
         if graded is None:
             outcome, reason = "escalate", grades.why
@@ -216,7 +222,8 @@ def _graded(policy: GraderPolicy, rules: list[QualitativeRule], context: ActionC
         if passed is None and outcome == "pass":
             outcome, reason = "escalate", f"{INCONCLUSIVE}: rule {rule.id}: {rule.reason}"
     detail = {"rules": listed, "state": grading_of(context).state}
-    return StageResult(outcome, reason, detail, rules=tuple(results), entries=entries)
+    result = StageResult(outcome, reason, detail, rules=tuple(results), entries=entries)
+    return with_missing(result, missed)
 
 
 def _entry(rule: QualitativeRule, passed: bool | None) -> dict[str, Any]:

@@ -19,15 +19,15 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 from pydantic import Field
 
-from sluice.core.actions.model_questions import UNTRUSTED, budget_of, scope_of, show_action
-from sluice.core.actions.pipeline import INCONCLUSIVE
+from sluice.core.actions.model_questions import UNTRUSTED, scope_of, show_action
+from sluice.core.actions.pipeline import INCONCLUSIVE, unanswered
 from sluice.core.foundation.prompts import ModelAnswer, Prompt, Share
 from sluice.core.foundation.requests import Request
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping
 
-    from sluice.core.actions.stage import ActionContext
+    from sluice.core.actions.stage import ActionContext, StageResult
     from sluice.core.foundation.requests import Answer
     from sluice.core.policy.bundles import Bundle
     from sluice.core.registry.model_proofs import ProofPolicy
@@ -155,11 +155,21 @@ class Graded(NamedTuple):
 
 class Grades(NamedTuple):
     """What the model made of one criterion: None where it did not count, and `why`; `entries`: what the
-    answer rests on."""
+    answer rests on; `missed`: what it comes to that there was no answer: nothing more is asked then."""
 
     graded: Graded | None
     why: str
     entries: Mapping[str, str]
+    missed: StageResult | None = None
+
+
+class GradedBy(NamedTuple):
+    """The gate that asks, its time for all its questions, and how many characters of an action's parameters
+    it shows."""
+
+    gate: str
+    budget_ms: int
+    most_characters: int
 
 
 def second_look(question: Mapping[str, Any], answer: Grade) -> dict[str, Any]:
@@ -173,15 +183,20 @@ def second_look(question: Mapping[str, Any], answer: Grade) -> dict[str, Any]:
 
 
 def grade(
-    context: ActionContext, rule: str, criterion: str, budget_ms: int, most_characters: int
+    context: ActionContext, rule: str, criterion: str, by: GradedBy
 ) -> Generator[Request, Answer, Grades]:
     """Ask about a criterion, once more where that may settle it."""
-    grading, shown = grading_of(context), show_action(context, most_characters)
+    grading, shown = grading_of(context), show_action(context, by.most_characters)
     question: dict[str, Any] = {"criterion": criterion, **shown.fields()}
     looks = 0
     while True:
         payload = {"scope": scope_of(context, rule), "question": question}
-        read = GRADE.read((yield Request(PORT, payload, budget_of(context, budget_ms))).payload)
+        request = Request(PORT, payload, by.budget_ms)
+        answer = yield request
+        if answer.status != "answered":
+            missed = unanswered(by.gate, request, answer, context.mode)
+            return Grades(None, missed.reason or "", {}, missed)
+        read = GRADE.read(answer.payload)
         if read is None:
             return Grades(None, f"{INCONCLUSIVE}: the model's score for {rule} could not be read", {})
         checked = check_proof(context, PORT, read)

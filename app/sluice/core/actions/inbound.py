@@ -16,7 +16,6 @@ from pydantic import BaseModel, Field, model_validator
 from sluice.core.actions.model_questions import (
     BudgetMs,
     Characters,
-    budget_of,
     find_shorter_budget,
     scope_of,
 )
@@ -30,7 +29,7 @@ from sluice.core.actions.outbound import (
     replacement_by,
     texts_in,
 )
-from sluice.core.actions.pipeline import INCONCLUSIVE, unanswered
+from sluice.core.actions.pipeline import INCONCLUSIVE, MILDEST_FIRST, unanswered
 from sluice.core.actions.stage import PASSED, Detail, Gate, StageResult
 from sluice.core.content.findings import Kind, Weight  # noqa: TC001 - pydantic reads the annotations
 from sluice.core.content.judge import OFTENER, PORT, PROMPT, JudgeWhen, show_texts
@@ -53,7 +52,6 @@ WARNING, REMOVED = (
     "[warning: reads like injected instructions]",
     "[removed: reads like injected instructions]",
 )
-_MILDEST_FIRST: tuple[StageOutcome, ...] = ("pass", "skip", "escalate", "block")
 _OF_WEIGHT: dict[str, StageOutcome] = {"weak": "pass", "strong": "escalate", "definite": "block"}
 
 
@@ -193,7 +191,7 @@ def _detected(inspector: ContentInspector, texts: list[tuple[str, str]]) -> _Opi
         known = {one.id for _, _, one in found}
         found += [(ROOT, "", one) for one in whole.findings if one.id not in known]
     unjudged = f"{unread} characters were not read" if unread else whole.inconclusive
-    worst = max(found, key=lambda one: _MILDEST_FIRST.index(_OF_WEIGHT[one[2].weight]), default=None)
+    worst = max(found, key=lambda one: MILDEST_FIRST.index(_OF_WEIGHT[one[2].weight]), default=None)
     telling = [one for one in found if _OF_WEIGHT[one[2].weight] != "pass"]
     listed = [
         {"id": one.id, "kind": one.kind, "weight": one.weight, "framed": one.framed, "path": path}
@@ -223,7 +221,7 @@ def _asking(
     tool = context.action.tool_name
     shown = show_texts("parameters", (text for _, text in texts), policy.most_characters, tool)
     payload = {"scope": scope_of(context, Inbound.name), "question": shown.question}
-    request = Request(PORT, payload, budget_of(context, policy.budget_ms))
+    request = Request(PORT, payload, policy.budget_ms)
     answer = yield request
     if answer.status != "answered":
         missed = unanswered(Inbound.name, request, answer, context.mode)
@@ -279,7 +277,7 @@ def _concluded(
     results.append(missed)
     if read.unjudged or (judged.unjudged and missed is PASSED):
         results.append(StageResult("escalate", f"{INCONCLUSIVE}: {unjudged}"))
-    worst = max(results, key=lambda one: _MILDEST_FIRST.index(one.outcome))
+    worst = max(results, key=lambda one: MILDEST_FIRST.index(one.outcome))
     return worst._replace(detail=detail)
 
 

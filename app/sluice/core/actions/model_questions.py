@@ -1,4 +1,4 @@
-"""What a hosted model is shown of an action, and how long it may take.
+"""What a hosted model is shown of an action.
 
 The model sees what the action does and what its agent says of it, no ids: the same action of another session
 is the same question, whose answer may be kept. All of it is data of the caller, fenced by the prompt.
@@ -110,12 +110,6 @@ def find_shorter_budget(before_ms: int, after_ms: int, name: str = "budget_ms") 
     if after_ms < before_ms:
         sentence = f"{name} is {after_ms}, not {before_ms}: in standard mode more actions go on unjudged"
         yield Loosening(sentence, (name,))
-
-
-def budget_of(context: ActionContext, budget_ms: int) -> int:
-    """The time for an answer in ms: the bundle's, or the caller's deadline where that is less."""
-    deadline_ms = context.action.deadline_ms
-    return budget_ms if deadline_ms is None else max(1, min(budget_ms, deadline_ms))
 
 
 def scope_of(context: ActionContext, rule: str) -> dict[str, str]:

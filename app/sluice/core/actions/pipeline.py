@@ -11,24 +11,28 @@ BLOCK is one all the same.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from sluice.core.actions.stage import Gate, StageResult
-from sluice.core.foundation.requests import ask
+from sluice.core.foundation.requests import Asker, ask
 from sluice.core.policy.bundles import LAST_STAGE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
 
-    from sluice.core.actions.stage import ActionContext, Asking, Stage
+    from sluice.core.actions.stage import ActionContext, Asking, Stage, StageOutcome
     from sluice.core.foundation.requests import Answer, Request
 
 _WORST_FIRST = ("block", "escalate", "nudged", "observed", "unanswered", "pass")
 _JUDGED = {"reasoning", "rules"}
 """What the detail of a gate that analyses has where a model has judged."""
+MILDEST_FIRST: tuple[StageOutcome, ...] = ("pass", "skip", "escalate", "block")
 BUDGET_EXCEEDED = "budget_exceeded"
+DEADLINE_ELAPSED = "deadline_elapsed"
+PORT_BUSY = "port_busy"
 INCONCLUSIVE = "inconclusive"
+_MILLISECOND_NS = 1_000_000
 
 
 @dataclass(slots=True)
@@ -90,7 +94,10 @@ def run(
         began = stopwatch()
         step = stage.evaluate(context)
         if not isinstance(step, StageResult):
-            found = _unasked(step) if waits else (yield from _answered(step, stage, context, done))
+            if waits:
+                found = _unasked(step)
+            else:
+                found = yield from _answered(step, stage, context, done, _Clock(context, stopwatch))
             if found is None:
                 continue
             step = found
@@ -117,8 +124,38 @@ def _unasked(asking: Asking) -> StageResult | None:
     return None
 
 
+class _Clock:
+    """What is left of a stage's budget over all its questions, and of the caller's deadline. The time that a
+    question waited for its turn is not the stage's: else an agent's own load would use the budget up."""
+
+    def __init__(self, context: ActionContext, stopwatch: Callable[[], int]) -> None:
+        self._asker = Asker(context.tenant, context.action.agent_id)
+        self._due_ns = context.due_ns
+        self._now_ns = stopwatch
+        self._began_ns = stopwatch()
+
+    def bound(self, request: Request) -> Request:
+        """The question with the time that is left for it."""
+        if request.apart:
+            return replace(request, asker=self._asker)
+        now_ns, due_ns = self._now_ns(), self._due_ns
+        left_ms = max(0, request.budget_ms - (now_ns - self._began_ns) // _MILLISECOND_NS)
+        deadline_ms = None if due_ns is None else max(0, (due_ns - now_ns) // _MILLISECOND_NS)
+        return replace(request, budget_ms=left_ms, deadline_ms=deadline_ms, asker=self._asker)
+
+    def ask(
+        self, gate: str, request: Request, outputs: list[dict[str, Any]]
+    ) -> Generator[Request, Answer, Answer]:
+        """As `requests.ask`, within the time that is left."""
+        began_ns = self._now_ns()
+        answer = yield from ask(gate, self.bound(request), outputs)
+        spent_ns = self._now_ns() - began_ns
+        self._began_ns += spent_ns if request.apart else min(spent_ns, answer.queued_ms * _MILLISECOND_NS)
+        return answer
+
+
 def _answered(
-    asking: Asking, stage: Stage, context: ActionContext, done: Evaluation
+    asking: Asking, stage: Stage, context: ActionContext, done: Evaluation, clock: _Clock
 ) -> Generator[Request, Answer, StageResult]:
     """What the stage comes to; its requests are handed on, and what they were answered is kept."""
     gate, analyses = stage.name, getattr(stage, "analyses", False)
@@ -127,23 +164,21 @@ def _answered(
     try:
         request = next(asking)
         while True:
-            answer = yield from ask(gate, request, done.model_outputs)
+            answer = yield from clock.ask(gate, request, done.model_outputs)
             if answer.status != "answered" and not decides:
                 asking.close()
-                if analyses:
-                    done.judge_integrity("unanswered")
-                missed = unanswered(gate, request, answer, context.mode)
-                if missed.outcome == "skip":
-                    done.advisories.append(_skipped(gate, request))
-                return _under(mode, gate, missed, done)
+                result = unanswered(gate, request, answer, context.mode)
+                break
             request = asking.send(answer)
     except StopIteration as ended:
-        result: StageResult = ended.value
-        if analyses:
-            objects = mode != "enforce" and result.outcome != "pass"
-            found = _STATES[mode] if objects else result.outcome
-            done.judge_integrity(found if _JUDGED & result.detail.keys() else "unanswered")
-        return _under(mode, gate, result, done)
+        result = ended.value
+    if result.outcome == "skip" and "port" in result.detail:
+        done.advisories.append(_skipped(gate, result))
+    if analyses:
+        objects = mode != "enforce" and result.outcome != "pass"
+        judged = "status" not in result.detail and _JUDGED & result.detail.keys()
+        done.judge_integrity((_STATES[mode] if objects else result.outcome) if judged else "unanswered")
+    return _under(mode, gate, result, done)
 
 
 _STATES = {"observe": "observed", "nudge": "nudged"}
@@ -169,19 +204,35 @@ def _under(mode: str, gate: str, found: StageResult, done: Evaluation) -> StageR
 
 
 def unanswered(gate: str, request: Request, answer: Answer, mode: str) -> StageResult:
-    """What a gate comes to that got no answer: a person decides where there is none to be had; where it is
-    late, `standard` goes on and `high_stakes` denies."""
+    """What a gate comes to that got no answer (docs/decisions/0015-over-budget.md).
+
+    A person decides where there is none to be had. Where the operator's budget is over, `standard` goes on
+    and `high_stakes` denies. Where the caller's own deadline is over, or there was no room for the question
+    because so many are asked, the action is denied: neither gives a laxer answer than waiting would.
+    """
     detail = {"port": request.port, "budget_ms": request.budget_ms, "status": answer.status}
     if answer.status == "unavailable":
         return StageResult("escalate", f"{INCONCLUSIVE}: {gate} got no answer of {request.port}", detail)
+    if answer.status == "deadline":
+        return StageResult("block", f"{DEADLINE_ELAPSED}: {gate} got no answer in the caller's time", detail)
+    if answer.status == "busy":
+        return StageResult("block", f"{PORT_BUSY}: {gate} could not ask {request.port} in time", detail)
     if mode == "high_stakes":
         return StageResult("block", f"{BUDGET_EXCEEDED}: {gate}", detail)
     return StageResult("skip", BUDGET_EXCEEDED, detail)
 
 
-def _skipped(gate: str, request: Request) -> dict[str, Any]:
-    return {
-        "source": f"sluice.{gate}",
-        "text": f"{gate} was skipped: {request.port} took over {request.budget_ms} ms",
-        "severity": "warn",
-    }
+def with_missing(found: StageResult, missed: StageResult | None) -> StageResult:
+    """The stricter of what a stage found before an answer was missing, and of what that comes to."""
+    if missed is None:
+        return found
+    worst = max(found, missed, key=lambda one: MILDEST_FIRST.index(one.outcome))
+    return found._replace(
+        outcome=worst.outcome, reason=worst.reason, detail={**found.detail, **missed.detail}
+    )
+
+
+def _skipped(gate: str, result: StageResult) -> dict[str, Any]:
+    port, budget_ms = result.detail["port"], result.detail["budget_ms"]
+    text = f"{gate} was skipped: {port} took over {budget_ms} ms"
+    return {"source": f"sluice.{gate}", "text": text, "severity": "warn"}

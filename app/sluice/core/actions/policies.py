@@ -16,15 +16,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Self
 from pydantic import BaseModel, Field, model_validator
 
 from sluice.core.actions.grader import LASTS_MS, GraderMemory
-from sluice.core.actions.grading import grade, grading_of
+from sluice.core.actions.grading import GradedBy, grade, grading_of
 from sluice.core.actions.model_questions import (
     BudgetMs,
     Characters,
-    budget_of,
     find_shorter_budget,
     show_action,
 )
-from sluice.core.actions.pipeline import INCONCLUSIVE
+from sluice.core.actions.pipeline import INCONCLUSIVE, unanswered, with_missing
 from sluice.core.actions.rules import results_by_type
 from sluice.core.actions.stage import PASSED, Decided, Detail, RememberingGate, StageResult
 from sluice.core.foundation.canonical import canonical
@@ -80,7 +79,7 @@ class PolicyPassage(StrictModel):
 
 class PolicyShelf(StrictModel):
     """Without `policies` the gate passes everything. `closest`: how many of the semantic policies that name
-    no tool are judged, the closest first. `budget_ms`: of each answer of the encoder and the grader.
+    no tool are judged, the closest first. `budget_ms`: for all answers of encoder and grader.
     `most_characters`: of an action's parameters that the model is shown."""
 
     policies: Annotated[list[PolicyPassage], Field(max_length=MOST_POLICIES)] = Field(default_factory=list)
@@ -195,6 +194,7 @@ class Policies(RememberingGate):
     name = "policies"
     detail = PoliciesDetail
     memory = GraderMemory
+    decides_unanswered = True
     part = BundlePart(name, PolicyShelf, find_loosenings, PolicyShelf(), compile_shelf)
 
     def evaluate(self, context: ActionContext) -> StageResult | Asking:
@@ -252,8 +252,10 @@ def _asking(
     listed = [(one, _entry(one, state)) for one, state in found]
     if len(shelf.library.ids) > part.closest:
         text = canonical(show_action(context, part.most_characters).action).decode()
-        budget_ms = budget_of(context, part.budget_ms)
-        answer = yield ask_for_closest(text, shelf.library, part.closest, budget_ms)
+        answer = yield (request := ask_for_closest(text, shelf.library, part.closest, part.budget_ms))
+        if answer.status != "answered":
+            unsearched = unanswered(Policies.name, request, answer, context.mode)
+            return with_missing(_judged(listed, evaluated), unsearched)
         near = read_closest(answer.payload, shelf.library)
         if near is None:
             detail = {"policies": [one for _, one in listed], "evaluated": evaluated}
@@ -261,9 +263,13 @@ def _asking(
         cosines = {**near}
     by_id = {one.id: one for one in shelf.semantic}
     entries: dict[str, str] = {}
+    missed = None
+    by = GradedBy(Policies.name, part.budget_ms, part.most_characters)
     for policy in [*semantic, *(by_id[name] for name in cosines)]:
-        grades = yield from grade(context, policy.id, policy.criterion, part.budget_ms, part.most_characters)
+        grades = yield from grade(context, policy.id, policy.criterion, by)
         entries |= grades.entries
+        if (missed := grades.missed) is not None:
+            break
         cosine = cosines.get(policy.id)
         looked_up = {} if cosine is None else {"cosine": cosine}
         if grades.graded is None:
@@ -274,7 +280,7 @@ def _asking(
         listed.append((policy, _entry(policy, state, **told)))
         if _blocks(policy, state):
             break
-    return _judged(listed, evaluated)._replace(entries=entries)
+    return with_missing(_judged(listed, evaluated)._replace(entries=entries), missed)
 
 
 def _judged(listed: list[tuple[PolicyPassage, dict[str, Any]]], evaluated: int) -> StageResult:

@@ -71,10 +71,8 @@ if TYPE_CHECKING:
     from sluice.core.state.session import SessionState
     from sluice_topics.records import ProposedAction
 
-ACTION_ID_CONFLICT = "action_id_conflict"
-SESSION_CAPACITY = "session_capacity"
-DISPUTE_GATE = "outcomes"
-SIGNATURE_GATE = "signature"
+ACTION_ID_CONFLICT, SESSION_CAPACITY = "action_id_conflict", "session_capacity"
+DISPUTE_GATE, SIGNATURE_GATE = "outcomes", "signature"
 OUTCOME_DISPUTED = "outcome_disputed"
 _MILLISECOND_NS = 1_000_000
 
@@ -143,8 +141,9 @@ def judge(
     if refusal is not None:
         return _unsigned(parts, arrival, action, standing, refusal)
     context = assess(parts, action, standing, seen, arrival.timestamp_ms)
-    known = seen.known
-    if known is not None:
+    if action.deadline_ms is not None:
+        context.due_ns = began + (action.deadline_ms - arrival.waited_ms) * _MILLISECOND_NS
+    if (known := seen.known) is not None:
         seen = seen if seen.room else seen._replace(room=True)
         if known.digest == hex_of(arrival.digest):
             return _repeat(arrival, context, seen, known)

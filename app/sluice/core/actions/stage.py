@@ -67,7 +67,8 @@ class ActionContext:
     `tool` is None when unregistered. `grading` is the grader's state while the action is judged (grader.py).
     `resemblance`: the band in which similarity to known actions put it (action_similarity.py); None: it was
     not compared. `replacement`: the parameters as the gates of the checkpoints `front` and `back` would have
-    them, so far; None: as they are.
+    them, so far; None: as they are. `due_ns`: what the stopwatch shows when
+    the caller's deadline is over; None: there is none.
     """
 
     action: ProposedAction
@@ -102,6 +103,7 @@ class ActionContext:
     resemblance: str | None = None
     replacement: dict[str, Any] | None = None
     read: Mapping[str, ReadSoFar] = field(default_factory=dict)
+    due_ns: int | None = None
 
     def reading(self) -> Inspection:
         """Everything that is found in the action's parameters, read once for all that ask."""

@@ -1,15 +1,16 @@
 """A stage's requests and the shell's answers: the core itself does no I/O.
 
 A stage that needs an answer is a generator: it yields a `Request`, gets the `Answer` and returns its
-result. The shell that drives it keeps the budget: it answers a request over budget with "overrun". The
-answer goes into the record (`model_outputs`), so that a rerun gets the same one.
+result. The shell that drives it keeps the times: it says which of them ended the wait, because they mean
+different things (docs/decisions/0015-over-budget.md). The answer goes into the record (`model_outputs`), so
+that a rerun gets the same one.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import orjson
 
@@ -20,24 +21,45 @@ if TYPE_CHECKING:
     from collections.abc import Generator
 
 
+class Asker(NamedTuple):
+    """Whose share of a port's room a question takes."""
+
+    tenant: str
+    agent: str
+
+
+NOBODY = Asker("", "")
+
+
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A question to a port. `port` names the port that answers; `payload` is JSON-like; `budget_ms` is a
-    deadline."""
+    """A question to a port. `port` names the port that answers; `payload` is JSON-like.
+
+    `budget_ms`: the operator's time for an answer, which begins when the port has room for the question; the
+    question waits for room no longer than that. `deadline_ms`: what is left of the caller's own deadline,
+    room or not; None: there is none. Either may be over already: then only an answer at hand counts.
+    `apart`: its time counts neither for its stage nor for the caller.
+    """
 
     port: str
     payload: object
     budget_ms: int
+    deadline_ms: int | None = None
+    apart: bool = False
+    asker: Asker = field(default=NOBODY, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
     """A port's answer. `payload` (JSON-like, finite numbers) counts only if the port answered; otherwise
-    `detail` says why it did not."""
+    `status` and `detail` say why it did not: "overrun", the operator's budget was over; "deadline", the
+    caller's; "busy", the port had no room for the asker's question in time; "unavailable", it is not there.
+    `queued_ms`: how long the question waited for room."""
 
-    status: Literal["answered", "overrun", "unavailable"]
+    status: Literal["answered", "overrun", "deadline", "busy", "unavailable"]
     payload: object = None
     detail: str = ""
+    queued_ms: int = field(default=0, compare=False)
 
 
 HELD_INPUT = "held_input"
@@ -84,5 +106,5 @@ def _recordable(answer: Answer) -> Answer:
     try:
         payload = orjson.loads(canonical(wire_safe(answer.payload)))
     except (CanonicalError, RecursionError):
-        return Answer("unavailable", None, "the payload is no JSON value")
-    return Answer(answer.status, payload, answer.detail)
+        return Answer("unavailable", None, "the payload is no JSON value", answer.queued_ms)
+    return replace(answer, payload=payload)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from sluice.core.content.released_names import NOTHING
-from sluice.core.foundation.requests import ask
+from sluice.core.foundation.requests import Asker, ask
 from sluice.core.memory.admitted import names_after, names_before
 from sluice.core.memory.analysis import analysed, question
 from sluice.core.memory.lineage import lineage_request, resolved, unknown
@@ -175,6 +175,7 @@ def _with_analysis(
         found.analysis = NOT_NEEDED
         return facts
     request = question(context.write.content, context.source_type, settings)
+    request = replace(request, asker=Asker(context.tenant, context.write.agent_id))
     answer = yield from ask(GATE, request, found.model_outputs)
     judged = analysed(answer, settings, len(context.write.content))
     found.analysis = judged.record()

@@ -37,6 +37,7 @@ def ask_about(context: RetrievalContext, judged: Sequence[Judged]) -> Generator[
     payload = {
         "scope": {"tenant": context.tenant, "bundle": bundle.hash, "rule": "content_judge"},
         "questions": [one.question for one in shown],
+        "asker": [context.tenant, context.retrieval.agent_id],
     }
     told: list[dict[str, Any]] = []
     answer = yield from ask(STAGE, Request(TOGETHER, payload, policy.budget_ms), told)

@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 ANALYSING = frozenset(("causal", "grader"))
 """The gates whose model judges reasoning. Their own module would bring every parser into the gateway."""
-UNDECIDED = ("inconclusive", "budget_exceeded")
+UNDECIDED = ("inconclusive", "budget_exceeded", "deadline_elapsed", "port_busy")
 """How a gate's reason begins that came to no judgement."""
 CHECKPOINT_ID = "checkpoint:"
 """Before the id of the verdict that holds the analysis."""
-_UNANSWERED = {"overrun": "skipped", "unavailable": "error"}
+_UNANSWERED = {"overrun": "skipped", "deadline": "skipped", "busy": "skipped", "unavailable": "error"}
 
 
 def aip_verdict(record: Mapping[str, Any]) -> str:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from contextlib import nullcontext
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, TypeVar
 from sluice.core.decide.kinds import message_of
 from sluice.core.foundation.errors import guarded as answered
 from sluice.core.foundation.requests import Answer, Request
-from sluice.ports import Lasting, Patient, Port, PortBusy, PortUnavailable, Recalling
+from sluice.ports import Crowding, Lasting, Port, PortBusy, PortUnavailable, Queued, Recalling
 from sluice.stream.process import start_task
 from sluice_topics.record_reading import Unreadable
 
@@ -83,15 +83,12 @@ def _nothing(reason: str) -> Message | Unreadable | None:
     return None
 
 
-log = logging.getLogger(__name__)
-
-
 class Ports:
     """This worker's ports, by the name that stages use."""
 
     def __init__(self, ports: Mapping[str, Port]) -> None:
         self._ports = ports
-        self._patient = {name: port for name, port in ports.items() if isinstance(port, Patient)}
+        self._queued = {name: port for name, port in ports.items() if isinstance(port, Queued)}
         self._recalling = {name: port for name, port in ports.items() if isinstance(port, Recalling)}
         self._begun = False
 
@@ -123,17 +120,46 @@ class Ports:
         port = self._ports.get(request.port)
         if port is None:
             return Answer("unavailable", detail=f"no port named {request.port}")
-        patient = self._patient.get(request.port)
+        left_ms = request.deadline_ms
+        if left_ms == 0 or request.budget_ms == 0:
+            return Answer("deadline" if left_ms == 0 else "overrun", detail="the time was over before")
         try:
-            async with nullcontext() if patient is None else patient.turn():
-                async with asyncio.timeout(request.budget_ms / 1000):
-                    return Answer("answered", await port.ask(request.payload))
+            async with asyncio.timeout(None if left_ms is None else left_ms / 1000):
+                return await self._in_turn(port, request)
         except TimeoutError:
-            return Answer("overrun", detail=f"over {request.budget_ms} ms")
+            return Answer("deadline", detail=f"the caller waited no longer than {left_ms} ms more")
         except PortBusy as full:
-            return Answer("overrun", detail=str(full))
+            return Answer("busy", detail=str(full))
         except PortUnavailable as reason:
             return Answer("unavailable", detail=str(reason))
+
+    async def _in_turn(self, port: Port, request: Request) -> Answer:
+        """The answer of a port that may have to be waited for; its budget begins with the turn."""
+        queue, budget_s = self._queued.get(request.port), request.budget_ms / 1000
+        if queue is None:
+            return await _answered(port, request, budget_s)
+        clock = asyncio.get_running_loop().time
+        began_s = clock()
+        async with AsyncExitStack() as turn:
+            try:
+                async with asyncio.timeout(None if queue.patient else budget_s):
+                    waited_s = await turn.enter_async_context(queue.turn(request.payload, request.asker))
+            except TimeoutError:
+                return Answer("busy", detail=f"no turn within {request.budget_ms} ms")
+            spent_s = 0.0 if queue.patient else clock() - began_s - waited_s
+            answer = await _answered(port, request, budget_s - spent_s)
+            return replace(answer, queued_ms=int(waited_s * 1000))
+
+
+async def _answered(port: Port, request: Request, left_s: float) -> Answer:
+    try:
+        async with asyncio.timeout(left_s):
+            return Answer("answered", await port.ask(request.payload))
+    except TimeoutError:
+        late = f"over {request.budget_ms} ms"
+    if isinstance(port, Crowding) and port.is_crowded():
+        return Answer("busy", detail=f"{late}, among other questions")
+    return Answer("overrun", detail=late)
 
 
 async def _started(name: str, port: Port, patience_s: float) -> None:

@@ -133,11 +133,22 @@ def test_what_was_not_shown_was_not_judged() -> None:
     assert shown["omitted_characters"] == len('{"q":""}') + 300 - 256
 
 
-def test_a_deadline_asks_for_less() -> None:
+def test_a_deadline_goes_with_every_question() -> None:
     session = graded(0.9, 0.9)
     session.verdict(deadline_ms=7)
     session.verdict(action_id="later")
-    assert [one.budget_ms for one in session.asked] == [7, 80]
+    assert [(one.budget_ms, one.deadline_ms) for one in session.asked] == [(80, 7), (80, None)]
+
+
+@pytest.mark.parametrize("status", ["overrun", "unavailable"])
+def test_what_was_found_before_an_answer_was_missing_still_counts(status: Any) -> None:
+    """A rule in doubt asks a person, though the next answer is late and `standard` goes on without it."""
+    session = graded(0.75, 0.75, rules=(POLITE, BRIEF))
+    session.answers.append(Answer(status, detail="why"))
+    verdict = session.verdict(mode="standard")
+    assert (verdict["outcome"], len(session.asked)) == ("ESCALATE", 3)
+    assert verdict["blockReason"] == "inconclusive: rule polite: a message must be polite"
+    assert found(verdict)["detail"]["status"] == status
 
 
 def test_the_action_is_data_without_ids() -> None:
