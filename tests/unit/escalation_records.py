@@ -37,6 +37,7 @@ def ledger_records(linked: Callable[..., dict[str, Any]]) -> dict[str, dict[str,
         "required_role": "vp",
         "quorum": 2,
         "opened_at": MOMENT,
+        "parameters_digest": HASH,
         "own_key": False,
     }
     with_own_key = {
@@ -55,6 +56,8 @@ def ledger_records(linked: Callable[..., dict[str, Any]]) -> dict[str, dict[str,
         "resolved_at": MOMENT,
     }
     counted = {**answered, "approval_id": "approval:gate.reviews:3:1", "approvals": 1, "quorum": 2}
+    counted |= {"dropped": ["p-2"], "dropped_because": "not_entitled", "own_key": True}
+    of_action = {"approved_parameters": HASH, "tier": "T4", "required_role": "vp"}
     expired = {"reason": "nobody decided in time", "approvals": 0, "expired_at": MOMENT}
     turn = {"group": "leads", "remind_at": MOMENT, "next_group": "board", "next_at": MOMENT}
     reminded = {"reminder_id": "reminder:a:3:1:1", "group": "finance", "approvals": 0, "due_at": MOMENT}
@@ -76,7 +79,7 @@ def ledger_records(linked: Callable[..., dict[str, Any]]) -> dict[str, dict[str,
         "EscalationOpened": linked("sluice/escalation_opened/v1", **_ESCALATION, **opened, **turn),
         "EscalationReminded": linked("sluice/escalation_reminded/v1", **_ESCALATION, **reminded),
         "EscalationRerouted": linked("sluice/escalation_rerouted/v1", **_ESCALATION, **rerouted, **turn),
-        "ApprovalCounted": linked("sluice/approval_counted/v1", **_ESCALATION, **counted),
+        "ApprovalCounted": linked("sluice/approval_counted/v1", **_ESCALATION, **counted, **of_action),
         "EscalationResolved": linked("sluice/escalation_resolved/v1", **_ESCALATION, **resolved),
         "EscalationExpired": linked("sluice/escalation_expired/v1", **_ESCALATION, **expired),
     }

@@ -190,6 +190,8 @@ def _resolved_verdict() -> dict[str, Any]:
         "counted": False,
         "route": {"groups": ["finance", "leads"], "remind_after_ms": None, "next_after_ms": 60000},
         "own_key": False,
+        "parameters_digest": HASH,
+        "votes_for": HASH,
     }
     return {
         **_verdict(),

@@ -77,6 +77,7 @@ def ledger_records(linked: Callable[..., dict[str, Any]]) -> dict[str, dict[str,
         "delegate": DELEGATE,
     }
     counted = {**answered, "approval_id": "approval:gate.reviews:3:1", "approvals": 1, "quorum": 2}
+    counted |= {"dropped": ["p-2"], "dropped_because": "not_entitled", "own_key": True}
     resolved = {**answered, "decision": "approve", "usable_until": MOMENT, "resolved_at": MOMENT}
     expired = {**waits, "reason": "nobody decided in time", "approvals": 0, "expired_at": MOMENT}
     reported = {

@@ -64,11 +64,13 @@ class RefusedError(TryLaterError):
 class SlackPlaces:
     """`channel_of` a tenant and the group whose turn it is, and whether for a memory; None: not shown.
     `page_of` it: its address on the review pages; None where there are none. `action_of` it: what waits; None
-    where it cannot be read, or should not be shown. `close` gives up what `action_of` holds."""
+    where it cannot be read, or should not be shown; `approved_of` it: the parameters of the approvals so far.
+    `close` gives up what `action_of` holds."""
 
     channel_of: Callable[[str, str | None, bool], str | None]
     page_of: Callable[[ToldSubject], str | None]
     action_of: Callable[[ToldSubject], Awaitable[Action | None]]
+    approved_of: Callable[[ToldSubject], Awaitable[str | None]]
     close: Callable[[], Awaitable[None]]
 
 
@@ -126,6 +128,9 @@ class SlackMessages:
             return
         if known is None:
             told = await self._with_action(told)
+        if told.is_narrowed and told.narrowed is None:
+            approved = await self._places.approved_of(told)
+            told = replace(told, narrowed=approved and cut(approved, MESSAGE_CHARS))
         number, there = new[0].part[1], list(posted)
         for channel in channels:
             if all(one.channel != channel for one in posted):

@@ -41,7 +41,10 @@ ENDS = frozenset(
         "quarantine_evicted",
     )
 )
-CHANGING = ("approvals", "group", "remind_at", "next_group", "next_at")
+CHANGING = (
+    *("approvals", "quorum", "approved_parameters", "tier", "required_role", "own_key"),
+    *("group", "remind_at", "next_group", "next_at"),
+)
 """What a record in between says anew of an escalation."""
 
 
@@ -167,10 +170,26 @@ class WaitingSubjects:
                 if not ended.done():
                     ended.set_result(None)
         elif an_id in waiting:
-            waiting[an_id] |= {name: record[name] for name in CHANGING if name in record}
+            update_waiting(waiting[an_id], record)
         self._changes[str(record.get("tenant_id"))] += 1
         self._stirred.set()
         self._stirred = asyncio.Event()
+
+
+def update_waiting(opened: dict[str, Any], record: Mapping[str, Any]) -> None:
+    """Add to what opened an escalation what a record in between says: `approved_by` are those whose approvals
+    count so far, `last_approval` is the place of the newest of them."""
+    opened |= {name: record[name] for name in CHANGING if record.get(name) is not None}
+    if "approval_id" in record:
+        gone = record.get("dropped") or ()
+        still = [one for one in opened.get("approved_by", ()) if one not in gone]
+        opened |= {"approved_by": [*still, record["approver_id"]], "last_approval": record["input"]}
+
+
+def is_narrowed(opened: Mapping[str, Any]) -> bool:
+    """Whether the approvals so far are for other parameters than the action's."""
+    proposed = opened.get("parameters_digest")
+    return bool(opened.get("approved_parameters", proposed) != proposed)
 
 
 def is_callers(record: Mapping[str, Any], caller: Caller) -> bool:

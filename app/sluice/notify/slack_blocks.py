@@ -70,6 +70,7 @@ def message_of(told: ToldSubject, page: str | None = None) -> dict[str, Any]:
     ]
     if told.parameters is not None:
         blocks.append(_preformatted(cut(told.parameters, MESSAGE_CHARS)))
+    blocks += _approved(told, told.narrowed and cut(told.narrowed, MESSAGE_CHARS))
     if told.status != "waiting":
         blocks.append(_section(_end(told)))
     elif told.own_key or told.kind == "memory":
@@ -95,6 +96,18 @@ def plain_message_of(told: ToldSubject) -> dict[str, Any]:
     """The text alone, where Slack refuses the blocks: the escalation is answered elsewhere."""
     told_where = "answer it with `sluice escalations` or on the review pages"
     return {"text": f"{escape(headline(told), SECTION_CHARS)} ({escape(told.subject_id)}): {told_where}"}
+
+
+def _approved(told: ToldSubject, narrowed: str | None) -> list[Block]:
+    """What exactly the approvals so far are for, while it waits."""
+    if told.status != "waiting" or not told.approved_by:
+        return []
+    said = f"Approved so far by {', '.join(told.approved_by)}: "
+    if not told.is_narrowed:
+        return [_section(f"{said}exactly what waits.")]
+    head = _section(f"{said}other parameters. An approval for others starts the count again.")
+    pieces = [(narrowed or "")[at : at + PIECE_CHARS] for at in range(0, len(narrowed or ""), PIECE_CHARS)]
+    return [head, *map(_preformatted, pieces)]
 
 
 def form_of(decision: str, told: ToldSubject, action: str, private: dict[str, Any]) -> dict[str, Any]:
@@ -125,6 +138,7 @@ def form_of(decision: str, told: ToldSubject, action: str, private: dict[str, An
             {"type": "section", "fields": [_plain(f"{name}: {value}") for name, value in _facts(told)]},
             _section(f"Why it waits: {told.reason}"),
             *(_preformatted(one) for one in pieces),
+            *_approved(told, told.narrowed),
             {"type": "context", "elements": [_plain(f"{told.subject_id} · {told.digest}")]},
             asked,
         ],

@@ -42,6 +42,10 @@ class ToldSubject:
     an approved action that a gate blocked.
 
     `tool`, `parameters`: of the action itself, as they are shown; None where they are not read.
+
+    `proposed`, `approved`: digests of the action's parameters and of those that the approvals so far are for,
+    which `approved_by` gave; `approval`: the place of the newest of these, whose record has the sequence
+    `counted`; `narrowed`: its parameters as they are shown, where they are others.
     """
 
     kind: Kind
@@ -71,6 +75,17 @@ class ToldSubject:
     came_to: str | None = None
     tool: str | None = None
     parameters: str | None = None
+    proposed: str | None = None
+    approved: str | None = None
+    approved_by: tuple[str, ...] = ()
+    approval: dict[str, Any] | None = None
+    counted: int = -1
+    narrowed: str | None = None
+
+    @property
+    def is_narrowed(self) -> bool:
+        """Whether the approvals so far are for other parameters than the action's."""
+        return self.approved != self.proposed and self.approved is not None
 
     @property
     def group(self) -> str | None:
@@ -79,13 +94,14 @@ class ToldSubject:
 
     def fields(self) -> dict[str, Any]:
         """For a record."""
-        return {**asdict(self), "groups": list(self.groups)}
+        return {**asdict(self), "groups": list(self.groups), "approved_by": list(self.approved_by)}
 
     @classmethod
     def of(cls, fields: Mapping[str, Any]) -> ToldSubject:
         """From `fields`, of this release or of another one. Raises TypeError where a field is missing."""
         known = {name: fields[name] for name in cls.__slots__ if name in fields}
-        return cls(**{**known, "groups": tuple(fields.get("groups", ()))})
+        lists = {name: tuple(fields.get(name, ())) for name in ("groups", "approved_by")}
+        return cls(**{**known, **lists})
 
 
 def fold(told: ToldSubject | None, record: Mapping[str, Any]) -> ToldSubject | None:
@@ -104,7 +120,27 @@ def fold(told: ToldSubject | None, record: Mapping[str, Any]) -> ToldSubject | N
             next_group=record["next_group"],
             next_at=record["next_at"],
         )
-    return replace(told, approvals=max(told.approvals, record.get("approvals", 0)))
+    if "approval_id" in record and record["sequence"] > told.counted:
+        return _counted(told, record)
+    return told
+
+
+def _counted(told: ToldSubject, record: Mapping[str, Any]) -> ToldSubject:
+    """With an approval that left it waiting, and what the policy demands by then."""
+    still = [one for one in told.approved_by if one not in (record.get("dropped") or ())]
+    return replace(
+        told,
+        approvals=record["approvals"],
+        quorum=record["quorum"],
+        tier=record.get("tier") or told.tier,
+        role=record.get("required_role") or told.role,
+        own_key=record.get("own_key") or told.own_key,
+        approved=record.get("approved_parameters"),
+        approved_by=(*still, record["approver_id"]),
+        approval=record["input"],
+        counted=record["sequence"],
+        narrowed=None,
+    )
 
 
 _FIELDS: dict[Kind, tuple[str, str, str]] = {
@@ -136,6 +172,7 @@ def _opened(record: Mapping[str, Any]) -> ToldSubject:
         groups=() if group is None else (group,),
         next_group=record.get("next_group"),
         next_at=record.get("next_at"),
+        proposed=record.get("parameters_digest"),
     )
 
 

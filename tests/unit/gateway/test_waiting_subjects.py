@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from sluice.gateway.waiting_subjects import ENDS, ID_FIELDS, OPENS
+from types import SimpleNamespace
+from typing import Any
+
+from sluice.gateway.pages.rendering import page
+from sluice.gateway.waiting_subjects import ENDS, ID_FIELDS, OPENS, is_narrowed, update_waiting
 from sluice_topics.catalog import BY_NAME, wire_schema
+from tests.unit.escalation_records import ledger_records
 
 
 def test_every_record_of_the_topics_is_known() -> None:
@@ -14,3 +19,43 @@ def test_every_record_of_the_topics_is_known() -> None:
     ending = ("_resolved/", "_expired/", "_approved/", "_rejected/", "_evicted/")
     assert {one for one in schemas if any(word in one for word in opening)} == OPENS
     assert {one for one in schemas if any(word in one for word in ending)} == ENDS
+
+
+RECORDS = ledger_records(lambda schema, **fields: {"schema": schema, **fields})
+OTHER = "sha256:" + "1" * 64
+
+
+def counted(by: str, parameters: str, approvals: int, *dropped: str) -> dict[str, Any]:
+    """ApprovalCounted of an approver."""
+    more = {"dropped": list(dropped) or None, "approved_parameters": parameters, "approvals": approvals}
+    return {**RECORDS["ApprovalCounted"], **more, "approver_id": by, "own_key": None, "input": {"offset": 7}}
+
+
+def shown(opened: dict[str, Any], approved: dict[str, Any] | None) -> str:
+    """The page of an escalation, as a browser gets it."""
+    session = SimpleNamespace(csrf="c", account=SimpleNamespace(approver_id="cyd", name="Cyd", roles=()))
+    context: dict[str, Any] = {
+        "session": session,
+        "said": (),
+        "counts": {},
+        "delegate": SimpleNamespace(id="gateway"),
+    }
+    about: dict[str, Any] = {"content": {"toolName": "pay", "parameters": {"amount": 500}}, "verdict": None}
+    about |= {"approved": approved, "is_narrowed": is_narrowed(opened)}
+    return bytes(page("escalation.html", one=opened, **context, **about).body).decode()
+
+
+def test_the_page_says_what_exactly_the_approvals_so_far_are_for() -> None:
+    """Mend 22.1: who has approved which parameters so far; the form has the same ones."""
+    opened = {**RECORDS["EscalationOpened"], "quorum": 2}
+    assert "Approved so far" not in shown(opened, None)
+    update_waiting(opened, counted("ann", opened["parameters_digest"], 1))
+    assert "1 of 2, by ann, for\nexactly what waits" in shown(opened, None)
+    update_waiting(opened, counted("ben", OTHER, 1, "ann"))
+    assert (opened["approved_by"], opened["last_approval"]) == (["ben"], {"offset": 7})
+    text = shown(opened, {"amount": 1})
+    assert "1 of 2, by ben, for\n<strong>other parameters</strong>" in text
+    assert "with others, or none, the count starts again" in text
+    assert '>{"amount": 1}</textarea>' in text
+    listed = bytes(page("escalations.html", waiting=[opened], said=(), counts={}, session=None).body).decode()
+    assert "1 of 2 for other parameters" in listed

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -16,7 +17,8 @@ from tests.unit.escalation_records import ledger_records
 
 RECORDS = ledger_records(lambda schema, **fields: {"schema": schema, **fields})
 OPENED = RECORDS["EscalationOpened"]
-STORY = [OPENED, *(RECORDS[one] for one in ("EscalationReminded", "EscalationRerouted", "ApprovalCounted"))]
+COUNTED = {**RECORDS["ApprovalCounted"], "sequence": 7, "input": {"topic": "gate.reviews", "partition": 3}}
+STORY = [OPENED, RECORDS["EscalationReminded"], RECORDS["EscalationRerouted"], COUNTED]
 
 
 def told(*records: dict[str, Any]) -> ToldSubject:
@@ -76,6 +78,22 @@ def test_the_end_names_the_person_and_the_channel() -> None:
     text = json.dumps(message_of(told(OPENED, blocked)))
     assert "and blocked all the same" in text
     assert "A gate blocked it: frozen" in text
+
+
+def test_it_says_what_exactly_the_approvals_so_far_are_for() -> None:
+    """Mend 22.1: a message and a form show the parameters that the votes so far are for."""
+    opened = {**OPENED, "own_key": False}
+    first = {**COUNTED, "approver_id": "ann", "dropped": None, "own_key": None}
+    assert "Approved so far by ann: exactly what waits" in json.dumps(message_of(told(opened, first)))
+    other = {**first, "approver_id": "ben", "dropped": ["ann"], "sequence": 8}
+    other["approved_parameters"] = "sha256:" + "1" * 64
+    narrowed = told(opened, first, other)
+    assert (narrowed.approvals, narrowed.approved_by, narrowed.is_narrowed) == (1, ("ben",), True)
+    assert fold(narrowed, first) == narrowed
+    shown = replace(narrowed, narrowed='{"amount": 1}')
+    for text in (message_of(shown), form_of("approve", shown, "{}", {})):
+        assert "Approved so far by ben: other parameters" in json.dumps(text)
+        assert json.dumps('{"amount": 1}') in json.dumps(text)
 
 
 @pytest.mark.parametrize(

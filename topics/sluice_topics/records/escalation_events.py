@@ -29,6 +29,9 @@ class _Escalation(LedgerRecord):
     expires_at: Moment
 
 
+PARAMETERS = "of the action's parameters as proposed, RFC 8785"
+
+
 class EscalationOpened(_Escalation):
     """An action waits for a person with the required role, of a group where the bundle has a route for it."""
 
@@ -44,6 +47,7 @@ class EscalationOpened(_Escalation):
     remind_at: Annotated[Moment | None, Field(description="when the group is reminded")] = None
     next_group: Annotated[Id | None, Field(description="gets it next, and may answer then too")] = None
     next_at: Annotated[Moment | None, Field(description="when the next group gets it")] = None
+    parameters_digest: Annotated[Digest, Field(description=PARAMETERS)]
     opened_at: Moment
 
 
@@ -79,13 +83,29 @@ class _Answered(_Escalation):
     delegate: Annotated[DelegateSeen | None, BY_DELEGATE] = None
 
 
+DROPPED = Field(description="approvers whose approvals count no more; absent: none")
+DroppedBecause = Literal["other_parameters", "not_entitled"]
+"""This approval is for other parameters, so the count started again; or who gave them may not now."""
+
+
 class ApprovalCounted(_Answered):
-    """An approval of several that the escalation needs; it stays open."""
+    """An approval of several that the escalation needs; it stays open.
+
+    `tier`, `required_role` and `own_key` are there where the policy has come to demand more while it waited.
+    """
 
     schema_name: Annotated[Literal["sluice/approval_counted/v1"], Field(alias="schema")]
     approval_id: Id
     approvals: Annotated[int, Field(ge=1, description="counted so far")]
     quorum: Annotated[int, Field(ge=2)]
+    approved_parameters: Annotated[
+        Digest, Field(description="of the parameters that all counted approvals are for, RFC 8785")
+    ]
+    dropped: Annotated[list[Id] | None, DROPPED] = None
+    dropped_because: DroppedBecause | None = None
+    tier: Annotated[Tier | None, Field(description="of the action now")] = None
+    required_role: Annotated[Role | None, Field(description="that approvals need from now on")] = None
+    own_key: Annotated[bool | None, Field(description="true: no delegate may sign an answer now")] = None
 
 
 class EscalationResolved(_Answered):
@@ -134,6 +154,9 @@ class RetrievalApprovalCounted(_RetrievalAnswered):
     approval_id: Id
     approvals: Annotated[int, Field(ge=1, description="counted so far")]
     quorum: Annotated[int, Field(ge=2)]
+    dropped: Annotated[list[Id] | None, DROPPED] = None
+    dropped_because: DroppedBecause | None = None
+    own_key: Annotated[bool | None, Field(description="true: no delegate may sign an answer now")] = None
 
 
 class RetrievalEscalationResolved(_RetrievalAnswered):

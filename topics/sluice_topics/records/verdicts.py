@@ -213,6 +213,12 @@ class EscalationSeen(Record):
     counted: Annotated[
         bool, Field(description="the totals held the action already: it was carried out before")
     ]
+    parameters_digest: Annotated[
+        Digest, Field(description="of the action's parameters as proposed, RFC 8785")
+    ]
+    votes_for: Annotated[
+        Digest | None, Field(description="of the parameters that `votes` are for, RFC 8785; null: no votes")
+    ] = None
     route: Annotated[RouteSeen | None, Field(description="null: every approver may answer")] = None
     own_key: Annotated[bool | None, Field(description="true: no delegate may sign an answer")] = None
 

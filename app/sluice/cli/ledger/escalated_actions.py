@@ -32,7 +32,7 @@ from sluice_topics.records import (
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from sluice.adapters.kafka.kafka_quarantine import KafkaQuarantine
+    from sluice.adapters.kafka.kafka_quarantine import KafkaQuarantine, Place
 
 Opened = EscalationOpened | RetrievalEscalationOpened
 Counted = ApprovalCounted | RetrievalApprovalCounted
@@ -47,25 +47,42 @@ _MODELS = {
     if issubclass(model, Event)
 }
 _TURN = ("group", "remind_at", "next_group", "next_at")
+OTHER_INPUT = "what lies there is not what was decided on: its digest is another"
 _COLOURS = {"waiting": "yellow", "approved": "green"}
 
 
 @dataclass(frozen=True, slots=True)
 class Escalated:
     """One escalation: `events` from its opening to its end, the verdict that opened it and the one that
-    resolved it, if any, and the bytes of the action or retrieval; None: see `no_action`."""
+    resolved it, if any, and the bytes of the action or retrieval; None: see `no_action`. `approved`: the
+    parameters of the approvals so far where they are others than the action's, and can still be read."""
 
     opened: Opened
     events: tuple[Event, ...]
+    approved: dict[str, Any] | None = None
     verdict: dict[str, Any] | None = None
     resolved: dict[str, Any] | None = None
     action: bytes | None = None
     no_action: str = ""
 
     @property
+    def last_counted(self) -> Counted | None:
+        """The newest approval that counts while it waits."""
+        return next((one for one in reversed(self.events) if isinstance(one, Counted)), None)
+
+    @property
     def approvals(self) -> int:
         """Counted so far."""
-        return sum(isinstance(one, Counted) for one in self.events)
+        last = self.last_counted
+        return 0 if last is None else last.approvals
+
+    @property
+    def is_narrowed(self) -> bool:
+        """Whether the approvals so far are for other parameters than the action's."""
+        last, opened = self.last_counted, self.opened
+        if not isinstance(last, ApprovalCounted) or not isinstance(opened, EscalationOpened):
+            return False
+        return last.approved_parameters != opened.parameters_digest
 
     @property
     def groups(self) -> tuple[str, ...]:
@@ -142,13 +159,23 @@ async def whole(kafka: KafkaQuarantine, name: str) -> Escalated | None:
         verdict = await kafka.verdict(opened.verdict_id, place[1], since)
     if isinstance(last, EscalationResolved) and last.resolved_verdict_id is not None:
         resolved = await kafka.verdict(last.resolved_verdict_id, place[1], since)
-    action, why = None, "what lies there is not what was decided on: its digest is another"
-    try:
-        action = input_in(Answer("answered", await kafka.content(place)), found.digest)
-    except PortUnavailable as error:
-        why = str(error)
+    action, why = await _input(kafka, place, found.digest)
+    approved, counted = None, found.last_counted
+    if found.is_narrowed and counted is not None and counted.input is not None:
+        at = counted.input
+        review, _ = await _input(kafka, (at.topic, at.partition, at.offset), at.digest)
+        approved = None if review is None else orjson.loads(review)["parameters"]
     first, second = (None if one is None else orjson.loads(one) for one in (verdict, resolved))
-    return Escalated(opened, found.events, first, second, action, "" if action is not None else why)
+    return Escalated(opened, found.events, approved, first, second, action, why)
+
+
+async def _input(kafka: KafkaQuarantine, place: Place, digest: str) -> tuple[bytes | None, str]:
+    """The input at a place, or why it cannot be read."""
+    try:
+        found = input_in(Answer("answered", await kafka.content(place)), digest)
+    except PortUnavailable as error:
+        return None, str(error)
+    return found, "" if found is not None else OTHER_INPUT
 
 
 def print_whole(found: Escalated, to: Console, most: int) -> None:
@@ -166,13 +193,30 @@ def print_whole(found: Escalated, to: Console, most: int) -> None:
                     line(f"  {verdict['decided_at']} {shown(gate['gate'])}: {shown(reason)}", to)
     for event in found.events:
         line(f"  {event.decided_at} {_event(event)}", to)
+    if found.state == "waiting" and found.approvals:
+        _print_approved(found, to, most)
     if found.action is None:
         line(f"  [red]no action:[/] {shown(found.no_action)}", to)
         return
     what = "action" if isinstance(opened, EscalationOpened) else "retrieval"
     line(f"  {what}, {found.digest}:", to)
-    written = orjson.dumps(orjson.loads(found.action), option=orjson.OPT_INDENT_2).decode()
-    to.print(quoted(written, most), soft_wrap=True, highlight=False)
+    to.print(quoted(_indented(orjson.loads(found.action)), most), soft_wrap=True, highlight=False)
+
+
+def _print_approved(found: Escalated, to: Console, most: int) -> None:
+    """What exactly the approvals so far are for."""
+    if not found.is_narrowed:
+        line("  approved so far: exactly what waits", to)
+        return
+    line("  approved so far: [bold]other parameters[/]; an approval for others starts the count again:", to)
+    if found.approved is None:
+        line("  [red]the answer that has them is no longer there[/]", to)
+        return
+    to.print(quoted(_indented(found.approved), most), soft_wrap=True, highlight=False)
+
+
+def _indented(value: Any) -> str:
+    return orjson.dumps(value, option=orjson.OPT_INDENT_2).decode()
 
 
 def _event(event: Event) -> str:
@@ -184,7 +228,9 @@ def _event(event: Event) -> str:
         return f"went on from {shown(event.from_group)} to {shown(event.group)}"
     who = f"by {shown(event.approver_id)}{shown(through(event.delegate))}: {shown(event.justification)}"
     if isinstance(event, Counted):
-        return f"approval {event.approvals} of {event.quorum} {who}"
+        gone = "" if event.dropped is None else f"; no longer counted: {shown(', '.join(event.dropped))}"
+        why = f" ({event.dropped_because})" if event.dropped_because else ""
+        return f"approval {event.approvals} of {event.quorum} {who}{gone}{why}"
     return f"{'approved' if event.decision == 'approve' else 'denied'} {who}{_consequence(event)}"
 
 
@@ -197,10 +243,19 @@ def _consequence(end: Resolved) -> str:
 def waits(one: Escalated, now_ms: int) -> str:
     """What it needs, and how long it still waits."""
     opened = one.opened
-    quorum = f", {one.approvals} of {opened.quorum} approvals" if opened.quorum else ""
-    of = opened.tier if isinstance(opened, EscalationOpened) else f"{len(opened.items)} items"
-    role = f"{opened.required_role}{_turn(one, now_ms)}"
+    counted = one.last_counted
+    needed = opened.quorum if counted is None else counted.quorum
+    quorum = f", {one.approvals} of {needed} approvals" if needed else ""
+    quorum += " for other parameters" if one.is_narrowed else ""
+    of = _demanded(one, "tier") if isinstance(opened, EscalationOpened) else f"{len(opened.items)} items"
+    role = f"{_demanded(one, 'required_role')}{_turn(one, now_ms)}"
     return f"{of}, needs {role}{quorum}, {left(opened.expires_at, now_ms)}"
+
+
+def _demanded(one: Escalated, name: str) -> str:
+    """What the policy demands: as an approval last said, else as at the opening."""
+    said = (getattr(event, name, None) for event in reversed(one.events))
+    return str(next(value for value in said if value is not None))
 
 
 def _turn(one: Escalated, now_ms: int) -> str:

@@ -41,6 +41,8 @@ if TYPE_CHECKING:
 
 SHOWN, BEGINNING = 4000, 1200
 """Characters of an action on the screen, and before signing."""
+AS_COUNTED = object()
+"""In place of parameters: those of the approvals so far."""
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON value on standard output.")]
 
 
@@ -106,6 +108,7 @@ def show(escalation: Subject, as_json: AsJson = False) -> None:
                 "escalation_id": found.opened.escalation_id,
                 "state": found.state,
                 "events": [one.model_dump(mode="json", by_alias=True) for one in found.events],
+                "approved": found.approved,
                 "verdict": found.verdict,
                 "resolved": found.resolved,
                 "action": None if found.action is None else orjson.loads(found.action),
@@ -119,6 +122,11 @@ def show(escalation: Subject, as_json: AsJson = False) -> None:
 Narrowed = Annotated[
     Path | None,
     typer.Option(metavar="JSON", help="Parameters to do it with instead: every gate judges them again."),
+]
+
+
+AsCounted = Annotated[
+    bool, typer.Option("--as-counted", help="Approve the parameters that the approvals so far are for.")
 ]
 
 
@@ -137,6 +145,7 @@ def approve(  # noqa: PLR0913 - the command's options
     key: Key,
     justification: Why,
     parameters: Narrowed = None,
+    as_counted: AsCounted = False,
     grant_uses: GrantUses = None,
     grant_for: GrantFor = "1h",
     grant_when: GrantWhen = None,
@@ -151,6 +160,9 @@ def approve(  # noqa: PLR0913 - the command's options
     to the action's digest and counts once. Every gate judges the approved
     action again: what one of them blocks now stays blocked. An approved
     retrieval is served when the agent sends exactly it once more.
+
+    Several approvals count together only for the same parameters: one for
+    others starts the count again.
 
     With --grant-uses the agent may use the tool so many times more in this
     session without asking again; `revoke` ends that.
@@ -167,6 +179,10 @@ def approve(  # noqa: PLR0913 - the command's options
         until = rfc3339(now_ms() + span_or_stop(grant_for))
         more["grant"] = {"uses": grant_uses, "until": until}
         more["grant"] |= {} if grant_when is None else {"when": grant_when}
+    if as_counted:
+        if parameters is not None:
+            stop("--as-counted and --parameters exclude each other")
+        more["parameters"] = AS_COUNTED
     said = {"decision": "approve", "approver_id": approver, "justification": justification, **more}
     _answer(escalation, said, key, yes=yes, wait=wait, as_json=as_json)
 
@@ -212,6 +228,12 @@ def _answer(
         stop(f"{opened.escalation_id} does not wait: {found.state}", WRONG)
     if found.action is None and said["decision"] == "approve":
         stop(f"nobody can approve what nobody can read: {found.no_action}")
+    if said.get("parameters") is AS_COUNTED:
+        said = {**said, "parameters": found.approved}
+        if not found.is_narrowed:
+            del said["parameters"]
+        elif found.approved is None:
+            stop("the answer that has the parameters approved so far is no longer there")
     fields = {
         "subject_id": opened.escalation_id,
         "session_id": opened.session_id,
@@ -230,5 +252,6 @@ def _listed(one: Escalated, now: int) -> dict[str, Any]:
         **one.opened.model_dump(mode="json", by_alias=True),
         **one.turn,
         "approvals": one.approvals,
+        "is_narrowed": one.is_narrowed,
         "expires_in_ms": milliseconds_of(one.opened.expires_at) - now,
     }

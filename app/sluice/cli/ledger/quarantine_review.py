@@ -81,6 +81,9 @@ def outcome_of(placed: PublishedAt, record: StoredRecord) -> Outcome | None:
         message = str(fields.get("blockReason") or "")
         return Outcome("approved" if fields.get("decision") == "approve" else "denied", "", message)
     word = _WORDS.get(schema)
+    if word == "counted":
+        again = ", and the count started again" if fields.get("dropped") else ""
+        return Outcome(word, "", f"approval {fields['approvals']} of {fields['quorum']}{again}")
     if word is None or word in DONE:
         return None if word is None else Outcome(word)
     reason, message = str(fields.get("reason") or fields.get("code")), str(fields.get("message"))

@@ -129,7 +129,10 @@ def _slack(settings: Settings) -> Destination:
         pages, part = settings.gateway.pages_url, "quarantine" if told.kind == "memory" else "escalations"
         return None if pages is None else f"{pages.rstrip('/')}/review/{part}/{quote(told.subject_id)}"
 
-    places = SlackPlaces(given.channel_of, page_of, action_of, inputs.close)
+    async def approved_of(told: ToldSubject) -> str | None:
+        return await _shown_approval(inputs, told) if given.show_parameters else None
+
+    places = SlackPlaces(given.channel_of, page_of, action_of, approved_of, inputs.close)
     return SlackMessages(client, KafkaNotified(servers, names[NOTIFICATIONS]), places, time.time)
 
 
@@ -137,16 +140,9 @@ async def _shown_action(inputs: KafkaHeldInput, told: ToldSubject) -> tuple[str,
     """The tool and the parameters of what waits, or a memory's content; None where it cannot be read, or is
     something else."""
     from sluice.core.foundation.arrival import coordinates_of  # noqa: PLC0415 - as above
-    from sluice.core.foundation.requests import Answer, input_in  # noqa: PLC0415 - as above
-    from sluice.ports import PortUnavailable  # noqa: PLC0415 - as above
 
-    topic, partition, offset = coordinates_of(told.subject_id)
-    try:
-        payload = await inputs.ask({"topic": topic, "partition": partition, "offset": offset})
-    except PortUnavailable as error:
-        log.warning("what waits as %s is not shown: %s", told.subject_id, error)
-        return None
-    value = input_in(Answer("answered", payload), told.input_digest or told.digest)
+    place = coordinates_of(told.subject_id)
+    value = await _input(inputs, told.subject_id, place, told.input_digest or told.digest)
     if value is None:
         return None
     fields = json.loads(value)
@@ -155,3 +151,31 @@ async def _shown_action(inputs: KafkaHeldInput, told: ToldSubject) -> tuple[str,
     shown = fields.get("parameters", fields.get("items"))
     name = str(fields.get("toolName", "a retrieval"))
     return name, json.dumps(shown, indent=2, ensure_ascii=False)
+
+
+async def _shown_approval(inputs: KafkaHeldInput, told: ToldSubject) -> str | None:
+    """The parameters of the approvals so far, where they are others than the action's."""
+    at = told.approval
+    if at is None:
+        return None
+    place = at["topic"], at["partition"], at["offset"]
+    value = await _input(inputs, told.subject_id, place, at["digest"])
+    if value is None:
+        return None
+    return json.dumps(json.loads(value)["parameters"], indent=2, ensure_ascii=False)
+
+
+async def _input(
+    inputs: KafkaHeldInput, subject_id: str, place: tuple[str, int, int], digest: str
+) -> str | bytes | None:
+    """The input at a place; None where it cannot be read, or is something else."""
+    from sluice.core.foundation.requests import Answer, input_in  # noqa: PLC0415 - as above
+    from sluice.ports import PortUnavailable  # noqa: PLC0415 - as above
+
+    topic, partition, offset = place
+    try:
+        payload = await inputs.ask({"topic": topic, "partition": partition, "offset": offset})
+    except PortUnavailable as error:
+        log.warning("what waits as %s is not shown: %s", subject_id, error)
+        return None
+    return input_in(Answer("answered", payload), digest)

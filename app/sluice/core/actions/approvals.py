@@ -2,11 +2,13 @@
 
 An answer is a signed review. It is bound to the digest of exactly one action. It counts only if it comes from
 an approver with the role who is registered for the tenant and the tool, and who is neither the agent nor its
-owner; each approver counts once. An escalation may need several approvals. One denial ends it; so does the
-end of its time, and its removal where too many are open.
+owner; each approver counts once. An escalation may need several approvals. They count together only for the
+same parameters: an approval for others starts the count again. One denial ends it; so does the end of its
+time, and its removal where too many are open.
 
 An approval does not skip a gate: the approved action goes through every gate again, on the session as it is
-then (sluice/core/actions/resolution.py).
+then (sluice/core/actions/resolution.py). If the policy demands more for it by then, a higher role, more
+approvals or the approvers' own keys, those approvals count that fulfil this, and the escalation waits on.
 """
 
 from __future__ import annotations
@@ -16,8 +18,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from sluice.core.actions.approver_rights import (
     APPROVE,
     DENY,
-    OWN_KEY_NEEDED,
-    may_still_approve,
+    approved_parameters,
+    fulfilling,
+    object_to_last,
     object_to_review,
     unknown,
 )
@@ -39,7 +42,7 @@ from sluice.core.registry.review_signing import answer_delegate, signer_fields
 from sluice.core.state.book import EscalationKept, GrantKept
 from sluice.core.state.decision import Decision
 from sluice.core.state.draft import SessionDraft
-from sluice.core.state.escalation import Vote
+from sluice.core.state.escalation import Escalation, Vote
 from sluice.core.state.escalation_records import (
     EXPIRED,
     End,
@@ -58,9 +61,9 @@ if TYPE_CHECKING:
     from sluice.core.foundation.chain import OutRecord
     from sluice.core.foundation.requests import Answer, Request
     from sluice.core.policy.policy import PointParts, Standing
+    from sluice.core.registry.registry import Registry
     from sluice.core.state.book import Change
     from sluice.core.state.decision import Shared
-    from sluice.core.state.escalation import Escalation
     from sluice.core.state.session import SessionState
     from sluice_topics.records import ProposedAction, ReviewDecision
 
@@ -80,8 +83,8 @@ def evaluate(
         decision = _too_late(waits)
     elif review.decision == DENY:
         decision = _denied(waits)
-    elif len(escalation.votes) + 1 < escalation.quorum:
-        decision = _counted(waits)
+    elif len(waits.votes) < escalation.quorum:
+        decision = _counted(waits, on_its_way)
     elif escalation.is_of_items:
         decision = _released(waits)
     else:
@@ -104,6 +107,11 @@ class _Answered(NamedTuple):
     draft: SessionDraft
     escalation: Escalation
 
+    @property
+    def votes(self) -> tuple[Vote, ...]:
+        """The approvals that count with this one, and this one as the last."""
+        return _votes(self.parts.policy.registry, self.arrival, self.review, self.escalation)
+
 
 def judge_again(
     parts: PointParts, arrival: Arrival, review: ReviewDecision, recorded: Mapping[str, Any]
@@ -118,16 +126,21 @@ def judge_again(
         against = Objection("wrong_decision", "a denial has no resolved verdict")
     if against is None and escalation.expires_ms <= arrival.timestamp_ms:
         against = Objection("expired", EXPIRED)
-    if against is None and len(escalation.votes) + 1 < escalation.quorum:
-        against = Objection("quorum", "not the last approval that the escalation needs")
+    if against is None:
+        votes = _votes(parts.policy.registry, arrival, review, escalation)
+        if len(votes) < escalation.quorum:
+            against = _INCOMPLETE
     if against is None:
         found = yield from _judged(
             parts, arrival, review, escalation, lambda *_: recorded_resolving(recorded)
         )
         if isinstance(found, ResolvedAction):
             return found.verdict
-        against = found
+        against = found if isinstance(found, Objection) else _INCOMPLETE
     return refused_review(arrival, review, against)
+
+
+_INCOMPLETE = Objection("quorum", "not the last approval that the escalation needs")
 
 
 def _judged(
@@ -136,34 +149,34 @@ def _judged(
     review: ReviewDecision,
     escalation: Escalation,
     read_seen: Callable[[Standing, ProposedAction], SeenAtApproval],
-) -> Generator[Request, Answer, ResolvedAction | Objection]:
-    """Read the action again and judge it again, with all approvals that were counted."""
+) -> Generator[Request, Answer, ResolvedAction | Escalation | Objection]:
+    """Read the action again and judge it again, with all approvals that were counted.
+
+    Returns the escalation with what the policy of now demands where the approvals do not complete that.
+    """
     answer = yield ask_for_input(escalation.topic, escalation.partition, escalation.offset)
     action = escalated_action(answer, escalation)
     if action is None:
         return Objection("content_unavailable", "the escalated action could not be read again")
-    votes = (*escalation.votes, _vote(parts, arrival, review))
+    registry = parts.policy.registry
+    votes = _votes(registry, arrival, review, escalation)
     approval = Approval(escalation, votes, review.parameters)
     resolved = yield from resolve(parts, arrival, action, approval, read_seen)
-    registry = parts.policy.registry
-    if resolved.own_key and any(one.delegate is not None for one in votes):
-        return Objection("own_key_needed", OWN_KEY_NEEDED)
-    names = [
-        one.approver_id
-        for one in votes
-        if not may_still_approve(registry, arrival, escalation, one, resolved.role)
-    ]
-    if names:
-        needed = f"the action needs the role {resolved.role} now, which {', '.join(names)} has not in force"
-        return Objection("wrong_role", needed)
-    return resolved
+    demanding = resolved.demanding
+    against = object_to_last(registry, arrival, review, demanding, votes[-1])
+    if against is not None:
+        return against
+    return resolved if len(fulfilling(registry, arrival, demanding, votes)) >= demanding.quorum else demanding
 
 
-def _vote(parts: PointParts, arrival: Arrival, review: ReviewDecision) -> Vote:
-    registry = parts.policy.registry
+def _votes(
+    registry: Registry, arrival: Arrival, review: ReviewDecision, escalation: Escalation
+) -> tuple[Vote, ...]:
+    """The approvals for the same parameters so far, and this one."""
     approver = registry.approvers[review.approver_id]
     delegate = answer_delegate(registry, review)
-    return Vote(approver.id, approver.key, approver.hash, arrival.decision_id, delegate)
+    last = Vote(approver.id, approver.key, approver.hash, arrival.decision_id, delegate)
+    return (*escalation.votes_with(approved_parameters(review, escalation)), last)
 
 
 def refuse(arrival: Arrival, review: ReviewDecision, draft: SessionDraft, why: Objection) -> Decision:
@@ -195,37 +208,37 @@ def _denied(waits: _Answered) -> Decision:
     )
 
 
-def _counted(waits: _Answered) -> Decision:
+def _counted(waits: _Answered, demanding: Escalation) -> Decision:
+    """It waits on, for what `demanding` asks for: the approvals that fulfil this are counted."""
     parts, arrival, review, draft, escalation = waits
-    votes = (*escalation.votes, _vote(parts, arrival, review))
-    change = EscalationKept(escalation.after("approval", arrival.timestamp_ms, votes=votes))
-    return _ended(
-        draft,
-        [counted_record(escalation, arrival, signer_fields(parts.policy.registry, review), len(votes))],
-        change,
-    )
+    registry = parts.policy.registry
+    votes = fulfilling(registry, arrival, demanding, waits.votes)
+    votes_for = approved_parameters(review, escalation)
+    after = demanding.after("approval", arrival.timestamp_ms, votes=votes, votes_for=votes_for)
+    record = counted_record(escalation, after, arrival, signer_fields(registry, review))
+    return _ended(draft, [record], EscalationKept(after))
 
 
 def _released(waits: _Answered) -> Decision:
     """The last approval of a retrieval's items: the agent may ask for exactly them once more."""
     parts, arrival, review, draft, escalation = waits
     registry = parts.policy.registry
-    gone = [
-        one.approver_id
-        for one in escalation.votes
-        if not may_still_approve(registry, arrival, escalation, one)
-    ]
-    if gone:
-        return refuse(arrival, review, draft, Objection("wrong_role", f"no longer in force: {gone[0]}"))
-    after = escalation.after(
-        "last_approval",
-        arrival.timestamp_ms,
-        votes=(*escalation.votes, _vote(parts, arrival, review)),
-        justification=review.justification,
+    terms = parts.policy.principal(escalation.agent_id).bundle.approvals
+    tier = escalation.tier
+    demanding = escalation.raised_to(
+        tier, escalation.role, terms.needed(tier), own_key=terms.demands_own_key(tier)
     )
-    signed = signer_fields(parts.policy.registry, review)
+    against = object_to_last(registry, arrival, review, demanding, waits.votes[-1])
+    if against is not None:
+        return refuse(arrival, review, draft, against)
+    if len(fulfilling(registry, arrival, demanding, waits.votes)) < demanding.quorum:
+        return _counted(waits, demanding)
+    after = escalation.after(
+        "last_approval", arrival.timestamp_ms, votes=waits.votes, justification=review.justification
+    )
     end = End(APPROVE, "ALLOW", None, None)
-    return _ended(draft, [resolved_record(escalation, arrival, signed, end)], EscalationKept(after))
+    told = resolved_record(escalation, arrival, signer_fields(registry, review), end)
+    return _ended(draft, [told], EscalationKept(after))
 
 
 def _approved(waits: _Answered) -> Generator[Request, Answer, Decision]:
@@ -237,6 +250,8 @@ def _approved(waits: _Answered) -> Generator[Request, Answer, Decision]:
     resolved = yield from _judged(parts, arrival, review, escalation, reading)
     if isinstance(resolved, Objection):
         return refuse(arrival, review, draft, resolved)
+    if isinstance(resolved, Escalation):
+        return _counted(waits, resolved)
     body = resolved.verdict.body
     end = End(APPROVE, body["outcome"], body["blockReason"], body["verdict_id"])
     told = resolved_record(escalation, arrival, signer_fields(parts.policy.registry, review), end)
@@ -246,7 +261,7 @@ def _approved(waits: _Answered) -> Generator[Request, Answer, Decision]:
         "last_approval",
         arrival.timestamp_ms,
         outcome=body["outcome"],
-        votes=(*escalation.votes, resolved.last),
+        votes=waits.votes,
     )
     changes: list[Change] = [EscalationKept(after)]
     approver = parts.policy.registry.approvers[review.approver_id]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from sluice.core.actions.standing_grants import object_to_grant
 from sluice.core.foundation.refusals import Objection
 from sluice.core.registry.review_signing import ANSWERING, may_still_sign, object_to_signature
+from sluice.core.state.escalation import parameters_digest
 
 if TYPE_CHECKING:
     from sluice.core.foundation.arrival import Arrival
@@ -59,9 +60,15 @@ def _object_to_answer(
         return Objection("wrong_grant", asked_for)
     if against is None and not escalation.is_pending:
         return Objection("already_ended", escalation.told())
-    if against is None and any(one.approver_id == review.approver_id for one in escalation.votes):
+    votes = escalation.votes_with(approved_parameters(review, escalation))
+    if against is None and any(one.approver_id == review.approver_id for one in votes):
         return Objection("already_counted", "this approver's approval is counted already")
     return against
+
+
+def approved_parameters(review: ReviewDecision, escalation: Escalation) -> str:
+    """The digest of the parameters that an approval is for: the review's own, else those as proposed."""
+    return escalation.parameters if review.parameters is None else parameters_digest(review.parameters)
 
 
 def _object_to_signer(
@@ -90,22 +97,35 @@ def _in_bounds(approver: Approver, arrival: Arrival, escalation: Escalation) -> 
     return with_tool and approver.acts_for(escalation.tenant, arrival.timestamp_ms)
 
 
-def may_still_approve(
-    registry: Registry,
-    arrival: Arrival,
-    escalation: Escalation,
-    vote: Vote,
-    role: str | None = None,
-) -> bool:
-    """Whether a counted approval still counts under the registry of now. `role`: the one that is needed now;
-    None: the one that was."""
-    approver, role = registry.approvers.get(vote.approver_id), role or escalation.role
+def object_to_last(
+    registry: Registry, arrival: Arrival, review: ReviewDecision, demanding: Escalation, last: Vote
+) -> Objection | None:
+    """Why the newest approval does not fulfil what the policy demands by now; None: it does."""
+    if demanding.own_key and last.delegate is not None:
+        return Objection("own_key_needed", OWN_KEY_NEEDED)
+    if not _may_approve(registry, arrival, demanding, last):
+        needed = f"the action needs the role {demanding.role} now"
+        return Objection("wrong_role", f"{needed}, which {last.approver_id} has not in force")
+    refused = object_to_grant(arrival, review, demanding)
+    return None if refused is None else Objection("wrong_grant", refused)
+
+
+def fulfilling(
+    registry: Registry, arrival: Arrival, demanding: Escalation, votes: tuple[Vote, ...]
+) -> tuple[Vote, ...]:
+    """The approvals that fulfil what the policy demands by now."""
+    return tuple(one for one in votes if _may_approve(registry, arrival, demanding, one))
+
+
+def _may_approve(registry: Registry, arrival: Arrival, escalation: Escalation, vote: Vote) -> bool:
+    approver, at_ms = registry.approvers.get(vote.approver_id), arrival.timestamp_ms
     return (
         approver is not None
         and _in_bounds(approver, arrival, escalation)
-        and escalation.has_reached(approver.groups, arrival.timestamp_ms)
-        and bool(approver.roles & ANSWERING[role])
-        and may_still_sign(registry, vote.delegate, (escalation.tenant, role), arrival.timestamp_ms)
+        and escalation.has_reached(approver.groups, at_ms)
+        and bool(approver.roles & ANSWERING[escalation.role])
+        and not (escalation.own_key and vote.delegate is not None)
+        and may_still_sign(registry, vote.delegate, (escalation.tenant, escalation.role), at_ms)
     )
 
 

@@ -28,7 +28,7 @@ from sluice.core.foundation.strict import StrictModel
 from sluice.core.policy.bundles import BundlePart
 from sluice.core.quality_bundle.loosenings import Loosening
 from sluice.core.registry.registry import link_violations
-from sluice.core.state.escalation import Escalation
+from sluice.core.state.escalation import Escalation, parameters_digest
 from sluice_topics.records.base import (
     LedgerCount,  # noqa: TC001 - pydantic reads the annotations
     Tier,  # noqa: TC001 - pydantic reads the annotations
@@ -279,6 +279,7 @@ def escalation_of(arrival: Arrival, context: ActionContext) -> Escalation:
         now + context.bundle.escalation_ttl_ms,
         route=context.bundle.approvals.route_of(context.tier, action.tool_name, context.tenant),
         own_key=context.bundle.approvals.demands_own_key(context.tier),
+        parameters=parameters_digest(action.parameters),
     )
 
 

@@ -24,11 +24,11 @@ from sluice.core.actions.delegation import run_proven
 from sluice.core.actions.proposal import SESSION_CAPACITY, note_dispute, what_gates_keep
 from sluice.core.actions.verdict import Ruling, VerdictForm, about_action, count, rule, verdict_record
 from sluice.core.foundation.arrival import resolved_id
-from sluice.core.foundation.canonical import digest, hex_of, wire_safe
+from sluice.core.foundation.canonical import hex_of
 from sluice.core.foundation.clock import milliseconds_of, rfc3339
 from sluice.core.foundation.requests import input_in
 from sluice.core.registry.registry_entries import reads_untrusted
-from sluice.core.state.escalation import Escalation, Route, Vote
+from sluice.core.state.escalation import Escalation, Route, Vote, parameters_digest
 from sluice.core.state.reservations import Sighting
 from sluice.core.state.session import who
 from sluice_topics.record_reading import Unreadable, read
@@ -60,18 +60,16 @@ class SeenAtApproval(NamedTuple):
 
 
 class ResolvedAction(NamedTuple):
-    """The decision on an approved action. `role` is the one that the action needs under the policy of now,
-    `own_key` whether that policy demands the approvers' own keys. `last` is the approval that completed the
-    quorum; `sighting` and `gates` are as in RuledAction."""
+    """The decision on an approved action. `demanding` is the escalation with what the policy of now demands.
+    `last` is the approval that completed the quorum; `sighting` and `gates` are as in RuledAction."""
 
     verdict: OutRecord
     ruling: Ruling
-    role: str
+    demanding: Escalation
     sighting: Sighting
     resolving: SeenAtApproval
     gates: Mapping[str, GateMemory | None]
     last: Vote
-    own_key: bool
 
 
 def read_resolving(
@@ -112,6 +110,8 @@ def recorded_escalation(recorded: Mapping[str, Any]) -> Escalation:
         tuple(Vote.of(one) for one in seen["votes"]),
         route=None if seen.get("route") is None else Route.of(seen["route"]),
         own_key=seen.get("own_key") or False,
+        parameters=seen["parameters_digest"],
+        votes_for=seen.get("votes_for") or "",
     )
 
 
@@ -183,9 +183,11 @@ def resolve(
         reads_untrusted(context.tool),
     )
     kept = what_gates_keep(gates.remembering, context, ruling, known=True) if seen.room else {}
-    role = required_role(context.tier)
-    own_key = context.bundle.approvals.demands_own_key(context.tier)
-    return ResolvedAction(verdict, ruling, role, sighting, resolving, kept, votes[-1], own_key)
+    terms, tier = context.bundle.approvals, context.tier
+    demanding = escalation.raised_to(
+        tier, required_role(tier), terms.needed(tier), own_key=terms.demands_own_key(tier)
+    )
+    return ResolvedAction(verdict, ruling, demanding, sighting, resolving, kept, votes[-1])
 
 
 def count_resolved(draft: SessionDraft, escalation: Escalation, resolved: ResolvedAction) -> None:
@@ -238,6 +240,7 @@ def _told(arrival: Arrival, approval: Approval, resolving: SeenAtApproval) -> di
             "expires_at": rfc3339(escalation.expires_ms),
             "votes": [one.told() for one in escalation.votes],
             "counted": resolving.counted,
+            "parameters_digest": escalation.parameters,
         },
         "approvals": [one.told() for one in votes],
     }
@@ -245,6 +248,8 @@ def _told(arrival: Arrival, approval: Approval, resolving: SeenAtApproval) -> di
         told["escalation"]["route"] = escalation.route.told()
     if escalation.own_key:
         told["escalation"]["own_key"] = True
+    if escalation.votes:
+        told["escalation"]["votes_for"] = escalation.votes_for
     if narrowed is not None:
-        told["narrowed"] = digest(wire_safe(narrowed))
+        told["narrowed"] = parameters_digest(narrowed)
     return told

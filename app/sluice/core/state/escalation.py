@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import orjson
 
+from sluice.core.foundation.canonical import digest, wire_safe
 from sluice.core.foundation.clock import rfc3339
 from sluice.core.registry.review_signing import AnswerDelegate
 from sluice_topics.catalog import RETRIEVALS
@@ -118,7 +119,8 @@ class Escalation(NamedTuple):
     ms; `ended_ms` 0 while it is pending. `outcome`: what the approved input came to when it was judged again.
     `justification`: of a retrieval's last approver, for the items that are served because of it.
     `route` None: every approver may answer. `steps_done`: of the route, those that the ledger has. `own_key`:
-    no delegate may sign an answer to it.
+    no delegate may sign an answer to it. `parameters`: the digest of an action's parameters as proposed;
+    `votes_for`: of those that the votes are for. Both are "" for a retrieval, which is approved as it is.
     """
 
     escalation_id: str
@@ -145,6 +147,8 @@ class Escalation(NamedTuple):
     route: Route | None = None
     steps_done: int = 0
     own_key: bool = False
+    parameters: str = ""
+    votes_for: str = ""
 
     @property
     def is_of_items(self) -> bool:
@@ -188,6 +192,18 @@ class Escalation(NamedTuple):
         """Whether it has got to one of these groups by this broker time, ms; without a route, to everyone."""
         return self.route is None or not groups.isdisjoint(self.route.reached(self.opened_ms, at_ms))
 
+    def votes_with(self, parameters: str) -> tuple[Vote, ...]:
+        """The votes that count together with one for the parameters of this digest: those for the same."""
+        return self.votes if self.votes_for == parameters else ()
+
+    def raised_to(self, tier: str, role: str, quorum: int, *, own_key: bool) -> Escalation:
+        """With what the policy demands now where it is stricter: while it waits, a demand only rises."""
+        if tier <= self.tier:
+            tier, role = self.tier, self.role
+        return self._replace(
+            tier=tier, role=role, quorum=max(quorum, self.quorum), own_key=own_key or self.own_key
+        )
+
     def after(self, event: Event, at_ms: int, **changed: Any) -> Escalation:
         """The escalation after an event. Raises ValueError where TRANSITIONS has none."""
         status = TRANSITIONS.get((self.status, event))
@@ -214,6 +230,11 @@ class Escalation(NamedTuple):
         """How it ended, for a person whose answer came later."""
         how = "" if self.outcome is None else f", and what waited came to {self.outcome}"
         return f"it ended {self.status} at {rfc3339(self.ended_ms)}{how}"
+
+
+def parameters_digest(parameters: Mapping[str, Any]) -> str:
+    """The digest by which an action's parameters are compared with others: of their canonical form."""
+    return digest(wire_safe(parameters))
 
 
 def escalations_in(table: Mapping[bytes, bytes]) -> list[Escalation]:

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from sluice.core.state.escalation import Escalation, Route, RouteStep
 
 EXPIRED = "nobody decided in time"
+OTHER_PARAMETERS = "other_parameters"
+NOT_ENTITLED = "not_entitled"
+"""Why votes count no more: the newest one is for other parameters; or who gave them may not give them now."""
 EVICTED = "too many escalations were open, and this was the oldest of the agent that had the most"
 _SCHEMAS = {
     "EscalationOpened": "sluice/escalation_opened/v1",
@@ -41,6 +44,7 @@ def opened(arrival: Arrival, escalation: Escalation, reason: str) -> OutRecord:
         "reason": reason,
         "tier": escalation.tier,
         "required_role": escalation.role,
+        "parameters_digest": escalation.parameters,
         "opened_at": rfc3339(escalation.opened_ms),
     }
     if escalation.quorum > 1:
@@ -122,17 +126,27 @@ def resolved_record(escalation: Escalation, arrival: Arrival, signed: dict[str, 
 
 
 def counted_record(
-    escalation: Escalation, arrival: Arrival, signed: dict[str, Any], approvals: int
+    before: Escalation, after: Escalation, arrival: Arrival, signed: dict[str, Any]
 ) -> OutRecord:
-    """ApprovalCounted; `approvals` counts this one too."""
+    """ApprovalCounted: the escalation before and after an approval that does not complete its quorum."""
     told = {
-        **fields_of(escalation),
+        **fields_of(before),
         **signed,
         "approval_id": f"approval:{arrival.decision_id}",
-        "approvals": approvals,
-        "quorum": escalation.quorum,
+        "approvals": len(after.votes),
+        "quorum": after.quorum,
     }
-    return event("ApprovalCounted", told, escalation, arrival.timestamp_ms, arrival)
+    if not before.is_of_items:
+        told["approved_parameters"] = after.votes_for
+    gone = [one.approver_id for one in before.votes if one not in after.votes]
+    if gone:
+        told["dropped"] = gone
+        told["dropped_because"] = NOT_ENTITLED if before.votes_for == after.votes_for else OTHER_PARAMETERS
+    if after.tier != before.tier:
+        told |= {"tier": after.tier, "required_role": after.role}
+    if after.own_key != before.own_key:
+        told["own_key"] = after.own_key
+    return event("ApprovalCounted", told, before, arrival.timestamp_ms, arrival)
 
 
 def expire(

@@ -153,7 +153,8 @@ def _told(record: dict[str, Any]) -> tuple[str, str]:
     if "refusal_id" in record:
         return "bad", f"Refused: {record['reason']}: {record['message']}"
     if "quorum" in record:
-        return "good", f"Counted: approval {record['approvals']} of {record['quorum']}."
+        again = " The count started again." if record.get("dropped") else ""
+        return "good", f"Counted: approval {record['approvals']} of {record['quorum']}.{again}"
     outcome = f" The action came to {record['outcome']}." if record.get("outcome") else ""
     return "good", f"Your answer counted.{outcome}"
 

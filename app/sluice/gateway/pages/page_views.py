@@ -12,6 +12,7 @@ from sluice.gateway.http.http_errors import HttpError
 from sluice.gateway.pages import rendering, subjects
 from sluice.gateway.pages.posture import action_posture, memory_posture, sessions_of
 from sluice.gateway.routes.reading_routes import LedgerUnreadable
+from sluice.gateway.waiting_subjects import is_narrowed
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -76,11 +77,11 @@ class PageViews:
         opened = self.subjects.opened(ESCALATIONS, an_id, visit.caller)
         if opened is None:
             return await self._ended(an_id, visit)
-        content = await self.subjects.content(opened)
-        verdict = None
+        about: dict[str, Any] = {"content": await self.subjects.content(opened), "verdict": None}
+        about |= {"is_narrowed": is_narrowed(opened), "approved": await self.subjects.approved(opened)}
         if "verdict_id" in opened:
-            verdict = await self.subjects.decision(opened["verdict_id"], visit.caller)
-        return self.page(visit, "escalation.html", one=opened, content=content, verdict=verdict)
+            about["verdict"] = await self.subjects.decision(opened["verdict_id"], visit.caller)
+        return self.page(visit, "escalation.html", one=opened, **about)
 
     async def standing(self, visit: Visit) -> Response:
         """Whether a thing still waits: a part of its page, which asks when something changed."""

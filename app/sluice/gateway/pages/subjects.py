@@ -14,7 +14,7 @@ from sluice.core.foundation.canonical import digest
 from sluice.core.foundation.errors import CanonicalError
 from sluice.gateway.decisions import kafka_told
 from sluice.gateway.http.http_errors import HttpError, not_found
-from sluice.gateway.waiting_subjects import is_callers
+from sluice.gateway.waiting_subjects import is_callers, is_narrowed
 from sluice_topics.json_text import Unreadable, parse
 
 if TYPE_CHECKING:
@@ -63,6 +63,13 @@ class Subjects:
             return None
         found = parse(value)
         return None if isinstance(found, Unreadable) else found
+
+    async def approved(self, opened: Record) -> Any:
+        """The parameters by which the approvals so far replace those of the action; None: they stay."""
+        if not is_narrowed(opened):
+            return None
+        review = await self.content({"input": opened["last_approval"]})
+        return None if review is None else review["parameters"]
 
     async def decision(self, an_id: str, caller: Caller) -> Record:
         """The decision of an id. Raises HttpError: 404, 409 where it is not decided yet."""

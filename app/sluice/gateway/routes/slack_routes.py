@@ -58,13 +58,7 @@ LOOKS, LOOK_S = 5, 0.1
 REMEMBER_S = 600
 """How long a signature is remembered: Slack's are refused after five minutes."""
 DECISIONS = ("approve", "deny")
-KEPT = (
-    "escalation_id",
-    "session_id",
-    "tenant_id",
-    "action_digest",
-    "request_hash",
-)
+KEPT = ("escalation_id", "session_id", "tenant_id", "action_digest", "request_hash")
 """Of the record that opened it, in the form: the answer is to exactly what the form shows."""
 LATE = "Your answer is on its way. The message in the channel will say what came of it."
 
@@ -175,9 +169,34 @@ class SlackRoutes:
             raise NotShownError(f"{told_why} The review pages and `sluice escalations show` have it.")
         told = fold(None, opened)
         assert told is not None  # noqa: S101 - the record opened it
-        told = replace(told, approvals=opened.get("approvals", 0))
+        told = replace(
+            told,
+            approvals=opened.get("approvals", 0),
+            approved=opened.get("approved_parameters"),
+            approved_by=tuple(opened.get("approved_by", ())),
+        )
         private = {name: opened[name] for name in KEPT if name in opened}
+        if told.is_narrowed:
+            private["last_approval"] = opened["last_approval"]
+            told = replace(told, narrowed=await self._shown_approval(opened, decision, len(shown or "")))
         return form_of(decision, told, (shown or "")[:FORM_CHARS], {**private, "decision": decision})
+
+    async def _shown_approval(self, opened: Mapping[str, Any], decision: str, chars: int) -> str | None:
+        """The parameters of the approvals so far, which an approval in the form is for too."""
+        found = await self._approved(opened["last_approval"])
+        shown = None if found is None else visible_text(json.dumps(found, indent=2, ensure_ascii=False))
+        if decision == "approve" and (shown is None or chars + len(shown) > FORM_CHARS):
+            why = "can no longer be read" if shown is None else "are too long to be shown in Slack"
+            raise NotShownError(f"The parameters approved so far {why}: answer elsewhere.")
+        return shown
+
+    async def _approved(self, at: Mapping[str, Any]) -> dict[str, Any] | None:
+        """The parameters of the approval at a place."""
+        async with kafka_told():
+            place = InputPlace(at["partition"], at["offset"], at["timestamp"])
+            value = await self.exchange.reader.value_at(at["topic"], place)
+        review = input_in(Answer("answered", value), at["digest"]) if value is not None else None
+        return None if review is None else json.loads(review)["parameters"]
 
     async def _opened(self, escalation_id: str) -> dict[str, Any] | None:
         """What opened it; None where it does not wait. A message may be there before our reader has the
@@ -235,6 +254,11 @@ class SlackRoutes:
         self, opened: Mapping[str, Any], answer: PersonsAnswer, request_id: str
     ) -> dict[str, Any]:
         try:
+            if answer.decision == "approve" and "last_approval" in opened:
+                approved = await self._approved(opened["last_approval"])
+                if approved is None:
+                    return notice_view("Not answered", "The parameters approved so far are gone.")
+                answer = replace(answer, parameters=approved)
             record = await self.people.give(opened, answer, request_id)
         except HttpError as error:
             if error.status == TIMED_OUT:

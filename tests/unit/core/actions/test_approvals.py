@@ -134,8 +134,14 @@ def test_an_approval_counts_only_while_its_approver_is_in_force() -> None:
     (ann,) = [one for one in APPROVERS if one["id"] == "ann"]
     revoked = {**ann, "revision": 2, "spec": {**ann["spec"], "active": False}}
     office.replay._point = office.point(revoked)  # noqa: SLF001 - the policy changes while it waits
-    assert refusal(office.answer(opened, "ben")) == "wrong_role"
+    counted = only(office.answer(opened, "ben"), "ApprovalCounted")
+    assert (counted["approvals"], counted["dropped"], counted["dropped_because"]) == (
+        1,
+        ["ann"],
+        "not_entitled",
+    )
     assert office.rows() == 0
+    assert only(office.answer(opened, "vera"), "ResolvedVerdict")["outcome"] == "ALLOW"
 
 
 def test_time_ends_it_by_a_timer_and_by_the_answer_that_comes_too_late() -> None:
