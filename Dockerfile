@@ -17,7 +17,7 @@ COPY topics topics
 COPY app app
 RUN pip install --no-deps --no-build-isolation . && useradd --system --uid 10001 sluice
 # Where `sluice init` keeps settings and keys; volumes that are mounted here take this owner.
-RUN install -d -o sluice -m 0700 /var/lib/sluice /var/lib/sluice/keys
+RUN install -d -o sluice -m 0700 /var/lib/sluice /var/lib/sluice/keys /var/lib/sluice/redis
 
 USER sluice
 ENTRYPOINT ["sluice"]

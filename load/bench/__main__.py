@@ -63,6 +63,7 @@ STREAM: dict[str, Callable[[stream.Bench], Coroutine[Any, Any, list[Measurement]
     "signed": stream.signed,
     "client": stream.clients,
     "gateway": stream.gateways,
+    "polled": stream.polled,
 }
 WIDE = 140
 """Columns where nobody watches."""

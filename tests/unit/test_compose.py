@@ -2,9 +2,24 @@
 
 from __future__ import annotations
 
+import socket
+import subprocess
+import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+import pytest
 import yaml
+from redis import Redis
+from redis.exceptions import AuthenticationError
+from redis.exceptions import ConnectionError as RedisConnectionError
+
+from sluice.redis_seal import with_password
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from load.sites.redis_server import RedisServer
 
 ROOT = Path(__file__).resolve().parents[2]
 COMPOSE = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
@@ -28,6 +43,78 @@ def test_the_worker_waits_for_init_reads_its_settings_and_has_no_private_key() -
     assert worker["environment"]["SLUICE_CONFIG"] == init["environment"]["SLUICE_CONFIG"]
     home = init["command"][init["command"].index("--home") + 1]
     assert worker["environment"]["SLUICE_CONFIG"] == f"{home}/sluice.toml"
-    assert mounts("init") == {"home": home, "keys": f"{home}/keys"}
+    assert mounts("init") == {"home": home, "keys": f"{home}/keys", "redis-secret": f"{home}/redis"}
     assert mounts("worker") == {"home": f"{home}:ro"}
-    assert f"install -d -o sluice -m 0700 {home} {home}/keys" in DOCKERFILE
+    assert f"install -d -o sluice -m 0700 {home} {home}/keys {home}/redis" in DOCKERFILE
+
+
+def test_no_container_may_gain_a_privilege_or_write_to_its_file_system() -> None:
+    """Mend 22.10: what breaks into one container finds as little as can be."""
+    for name, service in COMPOSE["services"].items():
+        assert service["cap_drop"] == ["ALL"], name
+        assert service["read_only"] is True, name
+        assert service["security_opt"] == ["no-new-privileges:true"], name
+        assert "privileged" not in service, name
+        assert "cap_add" not in service, name
+        written = [one.split(":")[0] for one in service["tmpfs"]]
+        assert "/tmp" in written, name  # noqa: S108 - in a container
+        for port in service.get("ports", []):
+            assert port.startswith("127.0.0.1:"), name
+
+
+def test_redis_wants_a_password_that_init_makes_and_the_repository_does_not_have() -> None:
+    """Mend 22.10: the password is in a volume of init, Redis and the gateway, and in no argument or line."""
+    services = COMPOSE["services"]
+    redis, gateway = services["redis"], services["gateway"]
+    file = services["init"]["environment"]["SLUICE_REDIS__PASSWORD_FILE"]
+    assert file == gateway["environment"]["SLUICE_REDIS__PASSWORD_FILE"]
+    assert mounts("init")["redis-secret"] == str(Path(file).parent)
+    assert mounts("gateway")["redis-secret"] == f"{Path(file).parent}:ro"
+    assert mounts("redis") == {"redis-secret": "/run/sluice-redis:ro"}
+    assert {name for name in services if "redis-secret" in mounts(name)} == {"init", "redis", "gateway"}
+    (*_, script) = redis["command"]
+    assert "requirepass" in script
+    assert '"$$(cat /run/sluice-redis/password)" > /tmp/redis.conf' in script
+    assert "--requirepass" not in script, "arguments are seen by every process"
+    assert "@" not in gateway["environment"]["SLUICE_GATEWAY__REDIS_URL"]
+    assert redis["depends_on"] == {"init": {"condition": "service_completed_successfully"}}
+    assert f"--uid {redis['user'].split(':')[0]} sluice" in DOCKERFILE, "who may read the file"
+
+
+def test_the_redis_of_the_compose_file_refuses_who_has_no_password(
+    real_redis: type[RedisServer], tmp_path: Path
+) -> None:
+    """Mend 22.10: the same line, with the paths of this test, in a real Redis."""
+    assert real_redis
+    (tmp_path / "password").write_text("a-secret\n")
+    (*_, script) = COMPOSE["services"]["redis"]["command"]
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    script = (
+        script.replace("$$", "$")
+        .replace("/run/sluice-redis", str(tmp_path))
+        .replace("/tmp/redis", f"{tmp_path}/redis")  # noqa: S108
+    )
+    server = subprocess.Popen(["sh", "-c", f"{script} --port {port} --dir {tmp_path}"])
+    try:
+        url = f"redis://127.0.0.1:{port}/0"
+        with Redis.from_url(with_password(url, tmp_path / "password")) as client:
+            retry(client.ping)
+        with Redis.from_url(url) as stranger, pytest.raises(AuthenticationError):
+            stranger.ping()
+    finally:
+        server.terminate()
+        server.wait(10)
+
+
+def retry(step: Callable[[], object]) -> None:
+    deadline = time.monotonic() + 30
+    while True:
+        try:
+            step()
+        except RedisConnectionError:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        else:
+            return

@@ -1,7 +1,4 @@
-"""What the ledger's newest records say: a session's totals, an agent's advisories, a tenant's decisions.
-
-Bounded.
-"""
+"""What the ledger's newest records say: a session's totals, a tenant's decisions. Bounded."""
 
 from __future__ import annotations
 
@@ -20,8 +17,6 @@ if TYPE_CHECKING:
 
 WINDOW = 5_000
 """Records that are read at once."""
-ADVISORY_WINDOW = 1_000
-"""Verdicts of each partition whose advisories are listed."""
 FOLLOWED = 5_000
 """Records after a decision that are looked through for what came of it."""
 POLL_MS = 500
@@ -89,20 +84,6 @@ class RecentRecords:
             await consumer.stop()
         return sorted(found, key=lambda one: int(one.get("sequence", 0)))
 
-    async def advisories(self, agent: str, partitions: int, caller: Caller) -> list[dict[str, Any]]:
-        """Those of the newest verdicts on the agent's actions, the newest first. Raises KafkaError."""
-        consumer = await self._connected()
-        try:
-            found = [
-                one
-                for part in await self._tails(consumer, VERDICTS, partitions, ADVISORY_WINDOW)
-                for record in part
-                for one in _advisories(record.value or b"null", agent, caller)
-            ]
-        finally:
-            await consumer.stop()
-        return sorted(found, key=lambda one: str(one["decided_at"]), reverse=True)
-
     async def _connected(self) -> AIOKafkaConsumer:
         from aiokafka import AIOKafkaConsumer  # noqa: PLC0415 - as in sluice/client
 
@@ -165,16 +146,6 @@ async def _between(consumer: AIOKafkaConsumer, part: TopicPartition, begin: int,
         batches = await consumer.getmany(part, timeout_ms=POLL_MS)
         found += [record for record in batches.get(part, ()) if record.offset < end]
     return found
-
-
-def _advisories(value: bytes, agent: str, caller: Caller) -> list[dict[str, Any]]:
-    if json.dumps(agent, ensure_ascii=False).encode() not in value:
-        return []
-    verdict = json.loads(value)
-    if verdict.get("agent_id") != agent or verdict.get("tenant_id") != caller.tenant:
-        return []
-    about = {name: verdict[name] for name in ("verdict_id", "request_id", "session_id", "decided_at")}
-    return [{**about, **one} for one in verdict["advisories"]]
 
 
 def _says_totals(record: Mapping[str, Any], caller: Caller) -> bool:

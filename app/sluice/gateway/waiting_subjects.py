@@ -57,6 +57,7 @@ class WaitingSubjects:
         self._topics = {prefix + base: base for base in ID_FIELDS}
         self._back_s = back_s
         self._open: dict[str, dict[str, dict[str, Any]]] = {base: {} for base in ID_FIELDS}
+        self._of_tenant: dict[tuple[str, str], dict[str, dict[str, Any]]] = defaultdict(dict)
         self._ending: dict[str, set[asyncio.Future[None]]] = defaultdict(set)
         self._task: asyncio.Task[None] | None = None
         self._caught_up = False
@@ -107,7 +108,8 @@ class WaitingSubjects:
     def of(self, base: str, caller: Caller) -> list[dict[str, Any]]:
         """The records that opened what waits now in a topic (base name) of the caller's agents, the oldest
         first; of an escalation with `approvals` so far, and the group whose turn it is."""
-        return [one for one in self._open[base].values() if is_callers(one, caller)]
+        found = self._of_tenant.get((base, caller.tenant), {})
+        return [one for one in found.values() if is_callers(one, caller)]
 
     def get(self, base: str, an_id: str) -> dict[str, Any] | None:
         """The record that opened it; None where it does not wait, or is not read yet."""
@@ -164,8 +166,10 @@ class WaitingSubjects:
         waiting = self._open[base]
         if schema in OPENS:
             waiting[an_id] = record
+            self._of_tenant[base, str(record.get("tenant_id"))][an_id] = record
         elif schema in ENDS:
-            waiting.pop(an_id, None)
+            opened = waiting.pop(an_id, {})
+            self._of_tenant[base, str(opened.get("tenant_id"))].pop(an_id, None)
             for ended in self._ending.get(an_id, ()):
                 if not ended.done():
                     ended.set_result(None)

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from sluice.gateway.http.rate_limits import RateLimit
     from sluice.gateway.input_requests import WaitLimits
     from sluice.gateway.pages.visitors import Visitors
+    from sluice.gateway.recent_advisories import RecentAdvisories
     from sluice.gateway.recent_records import RecentRecords
     from sluice.gateway.registry_view import RegistryView
     from sluice.gateway.routes.slack_routes import SlackApp
@@ -61,6 +62,7 @@ class GatewayParts:
     subjects: WaitingSubjects
     ledger: LedgerWork
     recent: RecentRecords
+    advised: RecentAdvisories
     people: DelegatedAnswers
     visitors: Visitors
     fail: Callable[[], None]
@@ -83,6 +85,7 @@ def build_app(parts: GatewayParts) -> Edge:
                 one.cancel()
             await asyncio.wait(tasks)
             await parts.subjects.close()
+            await parts.advised.close()
             await parts.exchange.close()
             await parts.registry.close()
             await parts.visitors.close()
@@ -104,7 +107,7 @@ def build_app(parts: GatewayParts) -> Edge:
         ),
     )
     standing = (parts.decisions, parts.exchange, parts.registry, parts.subjects, parts.ledger, parts.recent)
-    add_reading(app, ReadingRoutes(callers, *standing))
+    add_reading(app, ReadingRoutes(callers, *standing, parts.advised))
     add_reviewing(app, ReviewRoutes(callers, parts.decisions, parts.subjects, parts.wait))
     if parts.slack is not None:
         _add_slack(app, parts, parts.slack)

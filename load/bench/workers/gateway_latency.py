@@ -21,11 +21,11 @@ from load.bench.workers import latency
 from load.bench.workers.latency import SESSIONS, WARM_UP_S, Latency
 from load.bench.workers.throughput import bare_arguments
 from sluice.gateway.http.api_keys import ApiKeyFile, new_key, write_keys
-from sluice_topics.catalog import VERDICTS
+from sluice_topics.catalog import ACTIONS, VERDICTS
 
 if TYPE_CHECKING:
     import subprocess
-    from collections.abc import AsyncIterator, Sequence
+    from collections.abc import AsyncIterator, Iterator, Sequence
     from pathlib import Path
 
     from load.bench.given.bench_env import Round
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 RATE, SECONDS = 100, 24
 POLLS, POLL_S = 2_000, 25
+POLLERS, POLLED_VERDICTS, BESIDE_S = 40, 8_000, 10.0
 SETTLE_S = 10.0
 PATIENCE_S = 120.0
 GATEWAY = ["-c", "from sluice.cli.main import main; main()", "gateway"]
@@ -159,6 +160,47 @@ async def polling_kb(round_: Round, polls: int, seed: int) -> float:
     if refused:
         raise RuntimeError(f"{len(refused)} of {polls} polls were refused, the first with {refused[0]}")
     return float(resident)
+
+
+async def beside_pollers(round_: Round, verdicts: int, seed: int) -> tuple[Latency, Latency]:
+    """The others' requests, one after the other, without and with `POLLERS` connections that ask for
+    advisories all the time, where the ledger has so many verdicts."""
+    await round_.create_topics()
+    inputs = list(action_events.events(verdicts, SESSIONS, seed))
+    with bench_env.worker(round_) as worker:
+        await bench_env.until_ready(round_, worker)
+        await bench_env.publish(round_.bootstrap, round_.topic(ACTIONS), inputs)
+        await bench_env.until_written(round_.bootstrap, round_.topic(VERDICTS), verdicts)
+        async with gateway(round_) as (client, _):
+            bodies = iter(_bodies(seed + 1, 100_000))
+            alone = await _in_turn(client, bodies)
+            pollers = [asyncio.create_task(_poll(client)) for _ in range(POLLERS)]
+            try:
+                await asyncio.sleep(WARM_UP_S)
+                beside = await _in_turn(client, bodies)
+            finally:
+                for one in pollers:
+                    one.cancel()
+                ends = await asyncio.gather(*pollers, return_exceptions=True)
+    faults = [one for one in ends if not isinstance(one, asyncio.CancelledError)]
+    if faults:
+        raise RuntimeError(f"{len(faults)} pollers ended, the first with {faults[0]!r}")
+    return alone, beside
+
+
+async def _in_turn(client: httpx2.AsyncClient, bodies: Iterator[dict[str, Any]]) -> Latency:
+    times, until = [], time.perf_counter() + BESIDE_S
+    while (sent := time.perf_counter()) < until:
+        (await client.post("/v1/evaluate", json=next(bodies))).json()["verdict_id"]
+        times.append((sent, time.perf_counter()))
+    return latency.percentiles(times, 0)
+
+
+async def _poll(client: httpx2.AsyncClient) -> None:
+    while True:
+        answer = await client.get(f"/v1/agents/{action_events.AGENT}/advisories")
+        if not answer.json()["count"]:
+            raise RuntimeError("there is nothing to poll for")
 
 
 async def _escalations(client: httpx2.AsyncClient, seed: int) -> list[str]:

@@ -27,6 +27,7 @@ DURABLE = 0.5
 UNDISTURBED = 1.25
 """A p99 moves by as much between two runs of the same."""
 LARGE_SESSION_RATIO = 1.2
+POLLED = 1.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,4 +282,18 @@ async def gateways(bench: Bench) -> list[Measurement]:
         at_most(f"route p50, worker / loop {at}", p50s, 1.5),
         at_most(f"route p99, worker / loop {at}", p99s, 3),
         at_most(f"a gateway with {count} long polls", polling, 300, "MiB"),
+    ]
+
+
+async def polled(bench: Bench) -> list[Measurement]:
+    """Others' requests at a gateway beside connections that poll advisories without a pause."""
+    count = bench.extent.of(gateway_latency.POLLED_VERDICTS)
+    every = [
+        await gateway_latency.beside_pollers(bench.round("polled"), count, number) for number in bench.rounds
+    ]
+    who = f"beside {gateway_latency.POLLERS} pollers"
+    return [
+        reported("others' p50, alone", [one.p50 for one, _ in every], "ms", "yardstick"),
+        reported(f"others' p50, {who}", [one.p50 for _, one in every], "ms"),
+        at_most(f"others' p50, {who} / alone", [b.p50 / a.p50 for a, b in every], POLLED),
     ]

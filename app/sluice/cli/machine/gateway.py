@@ -123,6 +123,7 @@ def build_gateway(settings: Settings, fail: Callable[[], None]) -> Edge:
     from sluice.gateway.input_requests import WaitLimits  # noqa: PLC0415 - as above
     from sluice.gateway.pages.accounts import PeopleStore  # noqa: PLC0415 - an extra
     from sluice.gateway.pages.visitors import Visitors, Visits  # noqa: PLC0415 - as above
+    from sluice.gateway.recent_advisories import RecentAdvisories  # noqa: PLC0415 - as above
     from sluice.gateway.recent_records import RecentRecords  # noqa: PLC0415 - as above
     from sluice.gateway.registry_view import RegistryView  # noqa: PLC0415 - as above
     from sluice.gateway.routes.reading_routes import LedgerWork  # noqa: PLC0415 - as above
@@ -174,6 +175,7 @@ def build_gateway(settings: Settings, fail: Callable[[], None]) -> Edge:
                 lambda tenant: asyncio.to_thread(_quality_page, settings, tenant),
             ),
             RecentRecords(exchange.connection, kafka.topic_prefix, given.session_records),
+            RecentAdvisories(exchange.connection, kafka.topic_prefix),
             DelegatedAnswers(people_key, registry, decisions, given.wait_s),
             Visitors(people, visits, log_ins),
             fail,

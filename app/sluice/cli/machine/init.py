@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import secrets
 import shlex
 from pathlib import Path
@@ -15,7 +16,13 @@ from sluice.cli.machine.init_policy import APPROVERS, EXAMPLES, KEYS, REGISTRY_F
 from sluice.cli.machine.topics import create_topics_or_stop, differences_or_stop
 from sluice.cli.output import WRONG, console, print_json, shown, stop
 from sluice.cli.policy.control_topics import Publishing, print_refused
-from sluice.cli.policy.key_files import FOLDER_OF_OWNER, new_key_or_stop, private_keys_or_stop, work_tree_of
+from sluice.cli.policy.key_files import (
+    FOLDER_OF_OWNER,
+    OWNER_ONLY,
+    new_key_or_stop,
+    private_keys_or_stop,
+    work_tree_of,
+)
 from sluice.redis_seal import new_seal_key, write_seal_keys
 from sluice.settings import (
     CONFIG,
@@ -33,7 +40,7 @@ if TYPE_CHECKING:
 
     from sluice.core.registry.keys import SigningKey
 
-SEAL_KEYS = "redis.keys"
+SEAL_KEYS, PASSWORD_BYTES = "redis.keys", 32
 FIRST_ACTIONS = SHIPPED_FILES / "examples" / "actions.jsonl"
 _WRITTEN_BACK = {
     "kafka": ("bootstrap_servers", "topic_prefix", "partitions", "replication_factor"),
@@ -196,7 +203,7 @@ def _write_or_stop(folder: Path, settings: Settings, keys: Mapping[str, SigningK
         REGISTRY_FILE: EXAMPLES.read_bytes(),
         SETTINGS_NAME: _settings_text(settings, keys["root"].public.text, folder).encode(),
     }
-    written = _seal_keys_or_stop(folder)
+    written = _redis_secrets_or_stop(folder, settings.redis.password_file)
     for name, text in texts.items():
         try:
             with (folder / name).open("xb") as file:
@@ -209,16 +216,22 @@ def _write_or_stop(folder: Path, settings: Settings, keys: Mapping[str, SigningK
     return written
 
 
-def _seal_keys_or_stop(folder: Path) -> list[str]:
-    """The file of keys for entries in a Redis, if it was not there."""
-    path = folder / SEAL_KEYS
-    if path.exists():
-        return []
+def _redis_secrets_or_stop(folder: Path, password: Path | None) -> list[str]:
+    """The file of keys for entries in a Redis, and the file of its password if the settings name one, where
+    they were not there."""
+    written, keys = [], folder / SEAL_KEYS
     try:
-        write_seal_keys(path, (new_seal_key(),))
+        if not keys.exists():
+            write_seal_keys(keys, (new_seal_key(),))
+            written.append(SEAL_KEYS)
+        if password is not None and not password.exists():
+            password.parent.mkdir(parents=True, exist_ok=True, mode=FOLDER_OF_OWNER)
+            with os.fdopen(os.open(password, os.O_WRONLY | os.O_CREAT | os.O_EXCL, OWNER_ONLY), "w") as file:
+                file.write(f"{secrets.token_urlsafe(PASSWORD_BYTES)}\n")
+            written.append(str(password))
     except OSError as error:
-        stop(f"cannot write {path}: {error.strerror}")
-    return [SEAL_KEYS]
+        stop(f"cannot write {error.filename or keys}: {error.strerror}")
+    return written
 
 
 def _settings_text(settings: Settings, root_key: str, folder: Path) -> str:

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 ANSWER_S = 1.0
 """How long a request waits for the Redis."""
+MOST_KEPT = 10_000
+"""Keys of one gateway before those whose burst is whole are forgotten."""
 ASK_AGAIN_S = 5.0
 """After a Redis did not answer: so long each gateway limits alone, and no request waits for it."""
 TAKE = """
@@ -62,6 +64,8 @@ class OwnRate:
         wait = whole - now - self.burst * self.interval_s
         if wait > 1e-6:  # noqa: PLR2004 - what sums of floating-point numbers are off by
             return wait
+        if key_id not in self._whole_at and len(self._whole_at) >= MOST_KEPT:
+            self._whole_at = {one: at for one, at in self._whole_at.items() if at > now}
         self._whole_at[key_id] = whole
         return None
 

@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 MOST_REMEMBERED = 10_000
 ATTEMPTS, WITHIN_S = 10, 900.0
 ATTEMPTS_OF_AN_ADDRESS = 100
-"""Failed log-ins of one name, and of one address, within `WITHIN_S` seconds; further ones are refused."""
+"""Failed log-ins of one name from one address, and of one address, within `WITHIN_S` seconds. Before each
+further one passes twice the time, from a second on: who is guessed at from elsewhere is not held up."""
+MOST_STEPS = 16
 Said = tuple[str, str]
 """good or bad, and the text."""
 
@@ -83,8 +85,8 @@ class LogIns(Protocol):
         """Forget a session."""
 
     async def attempt(self, limits: Sequence[tuple[str, int]]) -> float | str:
-        """Count an attempt under each name, which has at most so many within `WITHIN_S`: how the attempt is
-        called, or the seconds until another may be made."""
+        """Count an attempt under each name, which has so many within `WITHIN_S` before it has to wait: how
+        the attempt is called, or the seconds until another may be made."""
 
     async def take_back(self, limits: Sequence[tuple[str, int]], attempt: str) -> None:
         """An attempt went well: it does not count."""
@@ -132,14 +134,14 @@ class OwnLogIns:
         for name, most in limits:
             recent = sorted(at for at in self._attempts.get(name, {}).values() if now - at < WITHIN_S)
             if len(recent) >= most:
-                waits.append(recent[-most] + WITHIN_S - now)
-        if waits:
+                waits.append(recent[-1] + min(WITHIN_S, 2.0 ** (len(recent) - most)) - now)
+        if waits and max(waits) > 0:
             return max(waits)
         called = secrets.token_hex(8)
         for name, most in limits:
             known = self._attempts.pop(name, {})
             kept = {one: at for one, at in known.items() if now - at < WITHIN_S}
-            self._attempts[name] = dict([*kept.items(), (called, now)][-most:])
+            self._attempts[name] = dict([*kept.items(), (called, now)][-most - MOST_STEPS :])
         while len(self._attempts) > MOST_REMEMBERED:
             self._attempts.popitem(last=False)
         return called

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, field
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, quote
@@ -31,7 +32,8 @@ if TYPE_CHECKING:
     Handler = Callable[[Visit], Awaitable[Response]]
 
 HEARTBEAT_S = 15.0
-MOST_STREAMS = 500
+MOST_STREAMS, MOST_STREAMS_OF_ONE = 500, 8
+"""Of all people, and of one person."""
 SHOWN_WITHIN_S = 5.0
 """How long the next page waits until the reader of what waits knows of an end."""
 _DECISIONS = {"approve": "approve", "deny": "deny", "reject": "reject"}
@@ -44,7 +46,7 @@ class PageRoutes:
     visitors: Visitors
     views: PageViews
     rate: RateLimit
-    streams: int = 0
+    streams: Counter[str] = field(default_factory=Counter)
 
     async def answer(self, visit: Visit) -> Response:
         """A person's answer: it is signed and published, and the next page says what became of it."""
@@ -83,7 +85,8 @@ class PageRoutes:
 
     async def live(self, visit: Visit) -> Response:
         """Server-sent events: `changed` whenever something of the tenant opens, changes or ends."""
-        if self.streams >= MOST_STREAMS:
+        of_one = self.streams[_person(visit.session)]
+        if of_one >= MOST_STREAMS_OF_ONE or self.streams.total() >= MOST_STREAMS:
             raise HttpError(503, "too_many_streams", "too many pages are open").after(30)
         return StreamingResponse(self._events(visit.session), media_type="text/event-stream")
 
@@ -138,14 +141,20 @@ class PageRoutes:
 
     async def _events(self, session: Session) -> AsyncIterator[str]:
         tenant, number = session.account.tenant_id, -1
-        self.streams += 1
+        person = _person(session)
+        self.streams[person] += 1
         try:
-            while await self.visitors.is_open(session):
+            while self.streams[person] <= MOST_STREAMS_OF_ONE and await self.visitors.is_open(session):
                 new = await self.views.subjects.waiting.changed(tenant, number, HEARTBEAT_S)
                 yield ": still here\n\n" if new == number or number < 0 else "event: changed\ndata: now\n\n"
                 number = new
         finally:
-            self.streams -= 1
+            self.streams[person] -= 1
+            self.streams += Counter()  # forget who has none
+
+
+def _person(session: Session) -> str:
+    return f"{session.account.tenant_id}/{session.account.name}"
 
 
 def _told(record: dict[str, Any]) -> tuple[str, str]:

@@ -68,9 +68,10 @@ for place, key in ipairs(KEYS) do
   local most = tonumber(ARGV[2 + place])
   redis.call('ZREMRANGEBYSCORE', key, now + 1, '+inf')
   redis.call('ZREMRANGEBYSCORE', key, '-inf', now - within)
-  if redis.call('ZCARD', key) >= most then
-    local first = redis.call('ZRANGE', key, -most, -most, 'WITHSCORES')
-    wait = math.max(wait, tonumber(first[2]) + within - now)
+  local count = redis.call('ZCARD', key)
+  if count >= most then
+    local last = redis.call('ZRANGE', key, -1, -1, 'WITHSCORES')
+    wait = math.max(wait, tonumber(last[2]) + math.min(within, 2 ^ (count - most)) - now)
   end
 end
 if wait == 0 then

@@ -104,7 +104,7 @@ class Visitors:
         self._check_form(request, form, known)
         name = form.get("name", "")[:256]
         address = "" if request.client is None else request.client.host
-        limits = ((f"name {name}", ATTEMPTS), (f"address {address}", ATTEMPTS_OF_AN_ADDRESS))
+        limits = ((f"name {name} from {address}", ATTEMPTS), (f"address {address}", ATTEMPTS_OF_AN_ADDRESS))
         attempt = await self._log_ins.attempt(limits)  # before it is verified: many at once get no more
         if not isinstance(attempt, str):
             raise HttpError(429, "too_many_attempts", "too many failed log-ins").after(round(attempt + 1))

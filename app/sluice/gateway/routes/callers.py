@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import time
+from collections import Counter
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import TYPE_CHECKING
 
 from sluice.gateway.http.api_keys import ApiKeyFileError, ApiKeyStore, Caller
 from sluice.gateway.http.edge import FACTS
 from sluice.gateway.http.http_errors import HttpError, unauthorized
+from sluice.gateway.http.rate_limits import OwnRate
 from sluice.gateway.idempotency import request_name
 from sluice.gateway.input_requests import RequestContext, header_text
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
     from starlette.requests import Request
 
     from sluice.gateway.http.rate_limits import RateLimit
@@ -19,12 +25,51 @@ if TYPE_CHECKING:
 
 MAX_KEYS_VERIFIED_AT_ONCE = 2
 """Each takes 19 MiB and some 20 ms of a core."""
+STRANGERS = (5.0, 50)
+"""Keys of one address that are verified in a second, and at once: those that count are verified once."""
+PAUSE_RATIO, LONGEST_PAUSE_S, MOST_WAITING = 3.0, 0.5, 256
 
 
 def facts_of(request: Request) -> ResponseFacts:
     """What the headers of the request's response will say."""
     facts: ResponseFacts = getattr(request.state, FACTS)
     return facts
+
+
+class TenantTurns:
+    """Lets a tenant's readings of many records go one after the other, each followed by a pause of
+    `pause_ratio` times its length: together they take the gateway a bounded share of its time, and others'
+    requests go between them."""
+
+    def __init__(self, pause_ratio: float = PAUSE_RATIO, most_waiting: int = MOST_WAITING) -> None:
+        self._pause_ratio = pause_ratio
+        self._most_waiting = most_waiting
+        self._free_at: dict[str, float] = {}
+        self._waiting: Counter[str] = Counter()
+        self._locks: dict[str, asyncio.Lock] = {}
+
+    @asynccontextmanager
+    async def turn(self, tenant: str) -> AsyncIterator[None]:
+        """Read within. Raises HttpError: 429 where too many wait already."""
+        if self._waiting[tenant] >= self._most_waiting:
+            told = "too many requests of this tenant wait for their turn; come again later"
+            raise HttpError(429, "too_many_requests", told).after(1)
+        lock = self._locks.setdefault(tenant, asyncio.Lock())
+        self._waiting[tenant] += 1
+        try:
+            async with lock:
+                began = time.monotonic()
+                await asyncio.sleep(max(0.0, self._free_at.get(tenant, 0.0) - began))
+                began = time.monotonic()
+                try:
+                    yield
+                finally:
+                    ended = time.monotonic()
+                    self._free_at[tenant] = ended + min(LONGEST_PAUSE_S, self._pause_ratio * (ended - began))
+        finally:
+            self._waiting[tenant] -= 1
+            if not self._waiting[tenant]:
+                del self._waiting[tenant], self._locks[tenant]
 
 
 class Callers:
@@ -34,6 +79,12 @@ class Callers:
         self._keys = keys
         self._rate = rate
         self._verifying = asyncio.Semaphore(MAX_KEYS_VERIFIED_AT_ONCE)
+        self._strangers = OwnRate(*STRANGERS)
+        self._turns = TenantTurns()
+
+    def turn(self, caller: Caller) -> AbstractAsyncContextManager[None]:
+        """A caller's turn to read many records. Raises HttpError inside: 429."""
+        return self._turns.turn(caller.tenant)
 
     async def context(self, request: Request) -> RequestContext:
         """Who asks, and for whom. Raises HttpError: 401 without a key that counts, 429 for one that asks too
@@ -51,6 +102,14 @@ class Callers:
         trace = request.headers.get("traceparent")
         return RequestContext(caller, facts.request_id, agent, session, name, trace)
 
+    async def _limit_strangers(self, request: Request) -> None:
+        """Raises HttpError: 429 where an address has shown too many keys that were not verified before."""
+        address = "" if request.client is None else request.client.host
+        wait_s = await self._strangers.take(address)
+        if wait_s is not None:
+            told = "this address has shown too many unknown API keys; come again later"
+            raise HttpError(429, "too_many_requests", told).after(max(1, round(wait_s + 0.5)))
+
     async def _caller(self, request: Request) -> Caller:
         given = request.headers.getlist("x-mnemom-api-key")
         if len(given) != 1:
@@ -58,6 +117,7 @@ class Callers:
         try:
             caller = self._keys.known(given[0])
             if caller is None:
+                await self._limit_strangers(request)
                 async with self._verifying:
                     caller = await asyncio.to_thread(self._keys.verify, given[0])
         except ApiKeyFileError as error:

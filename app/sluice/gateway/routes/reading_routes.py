@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from sluice.client.exchange import Exchange
     from sluice.gateway.decisions import Decisions
+    from sluice.gateway.recent_advisories import RecentAdvisories
     from sluice.gateway.recent_records import RecentRecords
     from sluice.gateway.registry_view import RegistryView
     from sluice.gateway.waiting_subjects import WaitingSubjects
@@ -75,6 +76,7 @@ class ReadingRoutes:
     subjects: WaitingSubjects
     ledger: LedgerWork
     recent: RecentRecords
+    advised: RecentAdvisories
     one_at_a_time: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(1))
 
     async def health(self) -> dict[str, str]:
@@ -95,7 +97,7 @@ class ReadingRoutes:
         """The totals of a session, as the ledger said them last."""
         context = await self.callers.context(request)
         facts = facts_of(request)
-        async with kafka_told():
+        async with kafka_told(), self.callers.turn(context.caller):
             home = self.exchange.home(session_id)
             found = await self.recent.of(session_id, home, context.caller)
         if found is None:
@@ -107,12 +109,12 @@ class ReadingRoutes:
         """The advisories of an agent's newest actions, all of them (seed 002, X-Mnemom-Advisory)."""
         context = await self.callers.context(request)
         agent = registered_agent(agent_id, context.caller, self.registry).id
-        async with kafka_told():
-            found = await self.recent.advisories(agent, self.exchange.partitions, context.caller)
         facts = facts_of(request)
         facts.agent = agent
-        body = {"agent_id": agent, "advisories": found[:limit], "count": len(found)}
-        return respond(rendered(200, body, ADVISORIES_SCHEMA), facts)
+        async with kafka_told(), self.callers.turn(context.caller):
+            found = await self.advised.of(context.caller.tenant, agent, self.exchange.partitions)
+            body = {"agent_id": agent, "advisories": found[:limit], "count": len(found)}
+            return respond(rendered(200, body, ADVISORIES_SCHEMA), facts)
 
     async def quality(self, request: Request, since: Day = None, until: Day = None) -> Response:
         """How the tenant's retrieved items were decided (seed 004)."""

@@ -78,9 +78,10 @@ class ReviewRoutes:
 
     async def _list(self, request: Request, topic: str) -> Response:
         context = await self.callers.context(request)
-        found = self.subjects.of(topic, context.caller)
-        body = {"waiting": [answer_fields(one) for one in found[:MOST_LISTED]], "count": len(found)}
-        return respond(rendered(200, body, WAITING_SCHEMA), facts_of(request))
+        async with self.callers.turn(context.caller):
+            found = self.subjects.of(topic, context.caller)
+            body = {"waiting": [answer_fields(one) for one in found[:MOST_LISTED]], "count": len(found)}
+            return respond(rendered(200, body, WAITING_SCHEMA), facts_of(request))
 
     async def _first_verdict(self, subject_id: str, caller: Caller) -> dict[str, Any]:
         at = _place_of(subject_id, ACTIONS)

@@ -1,0 +1,149 @@
+"""The advisories of agents' newest actions, kept by agent: a poll costs what its own answer costs.
+
+The verdicts' tails are read once for everybody, and only while somebody asks: a reading serves all requests
+that came before it began. Each agent has room of its own, so none pushes out another's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+from aiokafka.errors import KafkaError
+
+from sluice.client.input_kinds import VERDICTS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from aiokafka import AIOKafkaConsumer, TopicPartition
+
+WINDOW = 1_000
+"""Newest verdicts of each partition that are read, at the first question and after a pause."""
+MOST_OF_AN_AGENT = 1_000
+MOST = 100_000
+"""Advisories of all agents: beyond, the agent that has the most loses its older half."""
+POLL_MS = 500
+NONE = b'"advisories":[]'
+"""As the ledger's canonical form writes it."""
+ABOUT = ("verdict_id", "request_id", "session_id", "decided_at")
+Advisory = dict[str, Any]
+
+
+class AdvisoriesByAgent:
+    """The newest advisories of each agent of each tenant."""
+
+    def __init__(self, most_of_an_agent: int = MOST_OF_AN_AGENT, most: int = MOST) -> None:
+        self._most_of_an_agent = most_of_an_agent
+        self._most = most
+        self._kept: dict[tuple[str, str], deque[Advisory]] = {}
+        self._count = 0
+
+    def take(self, value: bytes) -> None:
+        """A verdict's, as its topic has it."""
+        if NONE in value:
+            return
+        verdict = json.loads(value)
+        about = {name: verdict[name] for name in ABOUT}
+        for one in verdict["advisories"]:
+            self._add((str(verdict["tenant_id"]), str(verdict["agent_id"])), {**about, **one})
+
+    def of(self, tenant: str, agent: str) -> list[Advisory]:
+        """An agent's, the newest first."""
+        found = self._kept.get((tenant, agent), ())
+        return sorted(found, key=lambda one: str(one["decided_at"]), reverse=True)
+
+    def __len__(self) -> int:
+        """How many are kept, of all agents."""
+        return self._count
+
+    def _add(self, whose: tuple[str, str], advisory: Advisory) -> None:
+        kept = self._kept.setdefault(whose, deque(maxlen=self._most_of_an_agent))
+        self._count += len(kept) < self._most_of_an_agent
+        kept.append(advisory)
+        if self._count > self._most:
+            largest = max(self._kept, key=lambda one: len(self._kept[one]))
+            crowd = self._kept[largest]
+            for _ in range((len(crowd) + 1) // 2):
+                crowd.popleft()
+                self._count -= 1
+            if not crowd:
+                del self._kept[largest]
+
+
+class RecentAdvisories:
+    """Reads them from gate.verdicts. On one event loop."""
+
+    def __init__(self, connection: Mapping[str, Any], prefix: str) -> None:
+        """`connection`: aiokafka's arguments."""
+        self._connection = connection
+        self._topic = prefix + VERDICTS
+        self._kept = AdvisoriesByAgent()
+        self._consumer: AIOKafkaConsumer | None = None
+        self._next_at: dict[TopicPartition, int] = {}
+        self._reading = asyncio.Lock()
+        self._next: asyncio.Task[None] | None = None
+
+    async def of(self, tenant: str, agent: str, partitions: int) -> list[Advisory]:
+        """An agent's, the newest first, with those of every verdict that is committed now. Raises
+        KafkaError."""
+        if self._next is None:
+            self._next = asyncio.create_task(self._read(partitions))
+        await asyncio.shield(self._next)
+        return self._kept.of(tenant, agent)
+
+    async def close(self) -> None:
+        """Disconnect."""
+        consumer, self._consumer = self._consumer, None
+        if consumer is not None:
+            await consumer.stop()
+
+    async def _read(self, partitions: int) -> None:
+        async with self._reading:
+            self._next = None  # who comes from now on needs a later reading
+            try:
+                await self._read_on(await self._connected(partitions))
+            except KafkaError:
+                await self.close()
+                raise
+
+    async def _read_on(self, consumer: AIOKafkaConsumer) -> None:
+        ends = await consumer.end_offsets(sorted(consumer.assignment()))
+        left = set()
+        for part, end in ends.items():
+            begin = max(self._next_at.get(part, 0), end - WINDOW, 0)
+            if begin < end:
+                consumer.seek(part, begin)
+                left.add(part)
+        read = tuple(left)
+        consumer.resume(*read)
+        while left:
+            for batch in (await consumer.getmany(*left, timeout_ms=POLL_MS)).values():
+                for record in batch:
+                    self._kept.take(record.value or b"")
+            for part in tuple(left):
+                self._next_at[part] = await consumer.position(part)
+                if self._next_at[part] >= ends[part]:
+                    left.discard(part)
+        consumer.pause(*read)
+
+    async def _connected(self, partitions: int) -> AIOKafkaConsumer:
+        if self._consumer is not None:
+            return self._consumer
+        from aiokafka import AIOKafkaConsumer, TopicPartition  # noqa: PLC0415 - as in sluice/client
+
+        consumer = AIOKafkaConsumer(
+            **self._connection,
+            isolation_level="read_committed",
+            enable_auto_commit=False,
+            auto_offset_reset="earliest",
+            max_poll_records=200,  # between two of which other requests get their turn
+        )
+        await consumer.start()
+        parts = [TopicPartition(self._topic, number) for number in range(partitions)]
+        consumer.assign(parts)
+        consumer.pause(*parts)
+        self._consumer = consumer
+        return consumer
