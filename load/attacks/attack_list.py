@@ -7,6 +7,7 @@ from load.attacks import (
     changed_calls,
     false_outcomes,
     forged_records,
+    hidden_commands,
     hostile_mcp,
     idle_partition,
     large_sessions,
@@ -94,6 +95,12 @@ ATTACKS: tuple[Attack, ...] = (
         "an answer, a log-in or a limit that an attacker wrote into the Redis of gateways and workers",
         planted_entries.run,
         needs_redis=True,
+    ),
+    Attack(
+        22,
+        "hidden_commands",
+        "a destructive command behind options, behind a redirection or in an expression",
+        hidden_commands.run,
     ),
     Attack(
         22,

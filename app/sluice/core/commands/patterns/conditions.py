@@ -109,7 +109,7 @@ class _Valued:
         own = flag.name
         if not self._letter:
             return own.lower() in self._names and self._matches(flag)
-        if self._letter not in own or own[1] == "-":
+        if self._letter not in flag.letters[1:]:
             return False
         rest = own[own.index(self._letter) + 1 :]
         return self._value.match(rest.lower()) if rest else self._matches(flag)

@@ -6,23 +6,57 @@ import posixpath
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from sluice.core.commands.shell.shell_reading import Command
 
 MOST_WORDS = 64
 """Words among which a pattern looks for subcommands: bounds the search in a line of thousands."""
 _OFF = frozenset({"false", "none", "no", "0", "off"})
+_GIT_BEFORE_COMMAND = ("-C", "-c", "--git-dir", "--work-tree", "--namespace")
+_GIT_VALUED = {
+    "am": "CpS", "apply": "Cp", "archive": "o", "blame": "LCM", "branch": "u", "checkout": "bB",
+    "cherry-pick": "mSX", "clean": "e", "clone": "bcjou", "commit": "CcFmtSu", "config": "f",
+    "diff": "GSULOlBCMX", "fetch": "jo", "format-patch": "onv", "grep": "ABCefmO", "init": "b",
+    "log": "GSULOlBCMn", "merge": "FmsSX", "notes": "CcFm", "pull": "josSX", "push": "o", "rebase": "CsSxX",
+    "remote": "mt", "restore": "s", "revert": "mSX", "stash": "m", "submodule": "bj", "switch": "cC",
+    "symbolic-ref": "m", "tag": "Fmnu", "update-ref": "m", "worktree": "bB",
+}  # fmt: skip
+_VALUED = {
+    "autossh": "BbcDEeFIiJLlMmOopQRSWw",
+    "curl": "AbcCdDeEFhHKmoPQrtTuUwxXyYz",
+    "killall": "osuyZ",
+    "kubectl": "n",
+    "mysqlimport": "chpPuS",
+    "oc": "n",
+    "pg_restore": "dfFhIjLnNpPStTU",
+    "pkill": "dFgGPstuU",
+    "shred": "ns",
+    "ssh": "BbcDEeFIiJLlmOopQRSWw",
+    "ssh-keygen": "abCDEFfIKmMNnOPrRstVwYZz",
+    "touch": "drt",
+    "truncate": "rs",
+    "useradd": "bcdefgGkKpPRsuZ",
+    "usermod": "cdefgGlpPRsuvVwWZ",
+}
+"""By program, and of git by command, the one-letter options that take a value. What stands after such a
+letter in its word is no option: `git switch -cfix` makes a branch "fix". Source: the manual pages."""
 
 
 class Flag:
-    """One flag of a command: `-rf`, `--force`, `--region=eu`; the word after it may be its value."""
+    """One flag of a command: `-rf`, `--force`, `--region=eu`; the word after it may be its value.
 
-    __slots__ = ("following", "name", "value")
+    `letters`: of `-rf` the options r and f; of `-cfix`, where c takes a value, c alone.
+    """
 
-    def __init__(self, token: str, following: str | None) -> None:
+    __slots__ = ("following", "letters", "name", "value")
+
+    def __init__(self, token: str, following: str | None, valued: str = "") -> None:
         name, equals, value = token.partition("=")
         self.name = name
         self.value = value if equals else None
         self.following = following
+        self.letters = "" if name[1:2] == "-" else _letters(name, valued)
 
     @property
     def off(self) -> bool:
@@ -37,7 +71,7 @@ class Flags:
 
     def __init__(self, each: list[Flag]) -> None:
         self.each = each
-        self.letters = set().union(*[one.name for one in each if one.name[1:2] != "-"])
+        self.letters = set().union(*[one.letters for one in each])
         self.names = {one.name.lower() for one in each}
 
 
@@ -61,7 +95,7 @@ class CommandWords:
     def flags(self) -> Flags:
         """All flags before `--`."""
         if self._flags is None:
-            self._flags = _flags(self.command.args)
+            self._flags = _flags(self.command)
         return self._flags
 
     @property
@@ -104,10 +138,35 @@ class CommandWords:
         return [_normal(one.target.lower()) for one in self.command.redirects if ">" in one.operator]
 
 
-def _flags(args: tuple[str, ...]) -> Flags:
+def _letters(name: str, valued: str) -> str:
+    """The name up to the first letter that takes a value."""
+    if not valued:
+        return name
+    end = min((place for place, letter in enumerate(name) if letter in valued), default=len(name))
+    return name[: end + 1]
+
+
+def _valued(command: Command) -> str:
+    if command.program != "git":
+        return _VALUED.get(command.program, "")
+    return _GIT_VALUED.get(next(_without_values(command.args), ""), "")
+
+
+def _without_values(args: tuple[str, ...]) -> Iterator[str]:
+    """The words of git's line that are neither options before its command nor their values."""
+    words = iter(args)
+    for word in words:
+        if word in _GIT_BEFORE_COMMAND:
+            next(words, None)
+        elif word[:1] != "-":
+            yield word
+
+
+def _flags(command: Command) -> Flags:
+    args, valued = command.args, _valued(command)
     end = args.index("--") if "--" in args else len(args)
     each = [
-        Flag(arg, args[place + 1] if place + 1 < len(args) else None)
+        Flag(arg, args[place + 1] if place + 1 < len(args) else None, valued)
         for place, arg in enumerate(args[:end])
         if arg[:1] == "-" and len(arg) > 1
     ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
+from sluice.core.commands.shell.each_input import found_by, found_commands, parallel_text, with_inputs
 from sluice.core.commands.shell.interpreters import (
     SHELLS,
     Interpreter,
@@ -18,7 +19,7 @@ from sluice.core.commands.shell.interpreters import (
 from sluice.core.commands.shell.outputs import known_output, note_written, script_of
 from sluice.core.commands.shell.shell_reading import Command, Nested, Redirect
 from sluice.core.commands.shell.shell_words import UNKNOWN_OUTPUT
-from sluice.core.commands.shell.wrappers import Inner, found_by, found_commands, unwrapped
+from sluice.core.commands.shell.wrappers import Inner, unwrapped
 
 if TYPE_CHECKING:
     from sluice.core.commands.shell.shell_reading import ShellScope
@@ -59,13 +60,15 @@ def _joined(items: str, program: str = "") -> str:
 
 
 class Around(NamedTuple):
-    """What surrounds a command: redirections, its standard input, who feeds it, variables set for it."""
+    """What surrounds a command: redirections, its standard input, who feeds it, variables set for it, and the
+    words of it that stand behind a redirection (`rm -rf 2>log /srv`)."""
 
     redirects: tuple[Redirect, ...] = ()
     reads_pipe: bool = False
     stdin: str | None = None
     fed_by: tuple[Command, ...] = ()
     assigned: tuple[tuple[str, str], ...] = ()
+    words: tuple[str, ...] = ()
 
 
 ALONE = Around()
@@ -149,7 +152,7 @@ def _inside(program: str, inner: Inner, scope: ShellScope, around: Around) -> st
         return scope.read_nested(inner.text, via)
     words = inner.words
     if program == "xargs" and around.stdin is not None:
-        words = (*words, *around.stdin.split())
+        words = with_inputs(words, inner.replaced, around.stdin)
     before, scope.via = scope.via, via
     try:
         with scope.deeper() as within:
@@ -219,6 +222,11 @@ def _find(program: str, args: tuple[str, ...], scope: ShellScope, _around: Aroun
     return "\n".join(found_by(args))
 
 
+def _parallel(program: str, args: tuple[str, ...], scope: ShellScope, around: Around) -> str | None:
+    text = parallel_text(args, around.stdin)
+    return None if text is None else scope.read_nested(text, (*scope.via, program))
+
+
 def _alias(_program: str, args: tuple[str, ...], scope: ShellScope, _around: Around) -> None:
     for arg in args:
         name, equals, text = arg.partition("=")
@@ -248,6 +256,8 @@ _SPECIAL = {
     "gfind": _find,
     "fd": _find,
     "fdfind": _find,
+    "parallel": _parallel,
+    "sem": _parallel,
     "alias": _alias,
     "cmd": _windows,
     "powershell": _windows,

@@ -22,6 +22,7 @@ _IN_QUOTES = re.compile(r"\\([$`\"\\\n])")
 _WINDOWS = re.compile(r"(?:[A-Za-z]:|%\w+%|HK[A-Z_]+:?|\\)\\|.*\\[A-Za-z]\w+\\", re.IGNORECASE)
 _BRACES = re.compile(r"\{([^{}\s]*,[^{}\s]*)\}")
 _LEADING = re.compile(r"(^|[;&|(\n]\s*)\{([^{}\s]*,[^{}\s]*)\}")
+_OPENED_BOTH_WAYS = re.compile(r"""'[^']*'|"(?:[^"\\]|\\.)*"|\\.|(<>)""", re.DOTALL)
 _LETTERS = {
     "n": "\n",
     "t": "\t",
@@ -65,9 +66,11 @@ def braces(word: str) -> list[str]:
     return ["".join(one) for one in islice(product(*choices), MOST_BRACE_WORDS)]
 
 
-def without_leading_braces(text: str) -> str:
-    """`{rm,-rf,/}` where a command begins, written out: the grammar takes such a brace for a group's."""
-    return _LEADING.sub(lambda match: match[1] + match[2].replace(",", " "), text)
+def in_known_grammar(text: str) -> str:
+    """The text in the words of the grammar: `{rm,-rf,/}` where a command begins, which it takes for a group's
+    brace, is written out, and `<>`, which it does not know, becomes `>>`: the file may be written."""
+    text = _LEADING.sub(lambda match: match[1] + match[2].replace(",", " "), text)
+    return _OPENED_BOTH_WAYS.sub(lambda match: ">>" if match[1] else match[0], text)
 
 
 def _character(escape: str) -> str:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from sluice.core.commands.shell.execution import execute
-from sluice.core.commands.shell.expansions import without_leading_braces
+from sluice.core.commands.shell.execution import Around, execute
+from sluice.core.commands.shell.expansions import in_known_grammar
 from sluice.core.commands.shell.grammar import MOST_WORK, parsed
-from sluice.core.commands.shell.shell_reading import ShellScope
+from sluice.core.commands.shell.shell_reading import Redirect, ShellScope
 from sluice.core.commands.shell.shell_statements import run
 
 if TYPE_CHECKING:
@@ -48,7 +48,9 @@ _KEYWORDS = frozenset(
     }
 )
 _TOKEN = re.compile(
-    r"""(?P<end>\|\||&&|[;|&\n(){}]+)|(?P<word>(?:[^\s;|&(){}"'\\]|\\.|"(?:[^"\\]|\\.)*"|'[^']*')+)""",
+    r"""(?P<redirect>(?:[0-9]+|&|\{[A-Za-z_]\w*\})?(?:>>|>\||>&|<>|<&|<<<|<<-?|>|<))|"""
+    r"""(?P<end>\|\||&&|[;|&\n(){}]+)|"""
+    r"""(?P<word>(?:[^\s;|&(){}<>"'\\]|\\.|"(?:[^"\\]|\\.)*"|'[^']*')+)""",
     re.DOTALL,
 )
 _QUOTED = re.compile(r"\"((?:[^\"\\]|\\.)*)\"|'([^']*)'", re.DOTALL)
@@ -64,17 +66,28 @@ def plain_words(text: str) -> tuple[str, ...] | None:
     return None if words[0] in _KEYWORDS else words
 
 
-def rough_commands(text: str) -> Iterator[tuple[str, ...]]:
-    """The words of each command by operators and quotes alone: for text with errors, such as PowerShell."""
+def rough_commands(text: str) -> Iterator[tuple[tuple[str, ...], tuple[Redirect, ...]]]:
+    """The words and redirections of each command by operators and quotes alone: for text with errors, such as
+    PowerShell."""
     words: list[str] = []
+    redirects: list[Redirect] = []
+    operator = ""
     for match in _TOKEN.finditer(text):
         if match["word"] is not None:
-            words.append(_QUOTED.sub(lambda quoted: quoted[1] or quoted[2] or "", match["word"]))
-        elif words:
-            yield tuple(words)
-            words = []
+            word = _QUOTED.sub(lambda quoted: quoted[1] or quoted[2] or "", match["word"])
+            if operator:
+                redirects.append(Redirect(operator, word))
+            else:
+                words.append(word)
+            operator = ""
+        elif match["redirect"] is not None:
+            operator = match["redirect"].lstrip("0123456789")
+        else:
+            if words:
+                yield tuple(words), tuple(redirects)
+            words, redirects, operator = [], [], ""
     if words:
-        yield tuple(words)
+        yield tuple(words), tuple(redirects)
 
 
 def read_shell(text: str, most_work: float = MOST_WORK) -> ShellReading:
@@ -95,10 +108,10 @@ def read_shell(text: str, most_work: float = MOST_WORK) -> ShellReading:
 
 def _read(text: str, scope: ShellScope) -> str | None:
     root = _parsed(text, scope)
-    if root is not None and root.has_error and "{" in text:
-        written_out = without_leading_braces(text)
-        if written_out != text:
-            text = written_out
+    if root is not None and root.has_error:
+        known = in_known_grammar(text)
+        if known != text:
+            text = known
             root = _parsed(text, scope)
     if root is None:
         _roughly(text, scope)
@@ -119,10 +132,10 @@ def _parsed(text: str, scope: ShellScope) -> Node | None:
 
 
 def _roughly(text: str, scope: ShellScope) -> None:
-    for words in rough_commands(text):
+    for words, redirects in rough_commands(text):
         if scope.full():
             break
-        execute(words, scope)
+        execute(words, scope, Around(redirects))
 
 
 def _uncalled(scope: ShellScope) -> None:

@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING
 from sluice.core.commands.shell.execution import ALONE, Around, execute
 from sluice.core.commands.shell.expansions import expanded
 from sluice.core.commands.shell.shell_reading import MOST_LEVELS, Command, Redirect
-from sluice.core.commands.shell.shell_words import assign, declared, looped, raw, text_of, unset, words_of
+from sluice.core.commands.shell.shell_words import (
+    assign,
+    declared,
+    looped,
+    raw,
+    run_inside,
+    text_of,
+    unset,
+    words_of,
+)
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -18,6 +27,7 @@ if TYPE_CHECKING:
 
 _BACKTICKS = re.compile(r"`([^`]+)`")
 _VARIABLE = re.compile(r"\$\{?[A-Za-z_]\w*\}?")
+_DESCRIPTOR = re.compile(r"[0-9]+|\{[A-Za-z_]\w*\}")
 _TABS = re.compile(r"^\t+", re.MULTILINE)
 
 
@@ -47,9 +57,7 @@ def here_text(node: Node, scope: ShellScope) -> str:
 
 
 def _run_substitutions(body: Node, text: str, scope: ShellScope) -> None:
-    for child in body.named_children:
-        if child.type == "command_substitution":
-            scope.run(child, scope)
+    run_inside(body, scope)
     for match in _BACKTICKS.finditer(text):
         scope.read_nested(match[1], scope.via)
 
@@ -72,6 +80,7 @@ _WORDS = frozenset(
         "number",
     }
 )
+_HOLDERS = frozenset({"command", "pipeline", "file_redirect"})
 _REDIRECTS = frozenset({"file_redirect", "heredoc_redirect", "herestring_redirect"})
 
 
@@ -128,8 +137,9 @@ def _command(node: Node, scope: ShellScope, around: Around) -> str | None:
             redirects.append(redirect_of(child, scope))
         elif kind == "subshell":
             run(child, scope)
-        else:
+        elif not _is_descriptor(child):
             words.extend(words_of(child, scope))
+    words.extend(around.words)
     fed = around.fed_by + tuple(scope.commands[before:])
     inner = Around(
         around.redirects + tuple(redirects), around.reads_pipe, stdin, _nearest(fed, scope), tuple(assigned)
@@ -137,11 +147,22 @@ def _command(node: Node, scope: ShellScope, around: Around) -> str | None:
     return execute(tuple(words), scope, inner) if words else None
 
 
+def _is_descriptor(word: Node) -> bool:
+    """Whether a word is the number or name of a redirection that begins where it ends: `0<a`, `{log}>b`."""
+    behind, around = word.next_sibling, word.parent
+    while behind is None and around is not None and around.type in _HOLDERS:
+        behind, around = around.next_sibling, around.parent
+    if behind is None or behind.type not in _REDIRECTS or behind.start_byte != word.end_byte:
+        return False
+    return _DESCRIPTOR.fullmatch(raw(word)) is not None
+
+
 def _pipeline(node: Node, scope: ShellScope, around: Around) -> str | None:
     return _piped(node.named_children, scope, around)
 
 
-def _piped(stages: list[Node], scope: ShellScope, around: Around) -> str | None:
+def _piped(stages: list[Node], scope: ShellScope, around: Around, last: Around = ALONE) -> str | None:
+    """`last`: what is redirected behind the pipeline, which is the last stage's."""
     output = around.stdin
     before = around.fed_by
     first = len(scope.commands)
@@ -149,6 +170,12 @@ def _piped(stages: list[Node], scope: ShellScope, around: Around) -> str | None:
         if place:
             fed = before + tuple(scope.commands[first:])
             around = Around(reads_pipe=True, stdin=output, fed_by=_nearest(fed, scope))
+        if place == len(stages) - 1:
+            around = around._replace(
+                redirects=around.redirects + last.redirects,
+                stdin=around.stdin if last.stdin is None else last.stdin,
+                words=last.words,
+            )
         output = run(stage, scope, around)
     return output
 
@@ -160,26 +187,45 @@ def _nearest(fed: tuple[Command, ...], scope: ShellScope) -> tuple[Command, ...]
 
 
 def _redirected(node: Node, scope: ShellScope, around: Around) -> str | None:
-    body, redirects, stdin, rest = None, [], around.stdin, None
+    body, stdin, rest = None, None, None
+    redirects: list[Redirect] = []
+    words: list[str] = []
     for child in node.children:
         if child.type not in _REDIRECTS:
             body = child if body is None and child.is_named else body
-        elif child.type == "file_redirect":
-            redirects.append(redirect_of(child, scope))
-        else:
+            continue
+        files = [child] if child.type == "file_redirect" else child.children
+        if child.type != "file_redirect":
             stdin = here_text(child, scope)
-            redirects.extend(redirect_of(one, scope) for one in child.children if one.type == "file_redirect")
             rest = child if child.type == "heredoc_redirect" else rest
-    inner = around._replace(redirects=around.redirects + tuple(redirects), stdin=stdin)
-    output = _body(body, scope, inner)
+        for one in files:
+            if one.type == "file_redirect":
+                redirects.append(redirect_of(one, scope))
+                words += _words_behind(one, scope)
+    own = Around(tuple(redirects), stdin=stdin, words=tuple(words))
+    output = _body(body, scope, around, own)
     return output if rest is None else _after_here_document(rest, scope, output)
 
 
-def _body(body: Node | None, scope: ShellScope, around: Around) -> str | None:
-    if body is None or body.type not in ("command", "pipeline"):
-        scope.add(Command("", redirects=around.redirects))
-        around = around._replace(redirects=())
-    return "" if body is None else run(body, scope, around)
+def _words_behind(redirect: Node, scope: ShellScope) -> list[str]:
+    """The words behind a redirection's file, which the grammar takes for further files."""
+    others = redirect.children_by_field_name("destination")[1:]
+    return [word for one in others if not _is_descriptor(one) for word in words_of(one, scope)]
+
+
+def _body(body: Node | None, scope: ShellScope, around: Around, own: Around) -> str | None:
+    """`own`: what is redirected behind the body."""
+    if body is not None and body.type == "pipeline":
+        return _piped(body.named_children, scope, around, own)
+    within = around._replace(
+        redirects=around.redirects + own.redirects,
+        stdin=around.stdin if own.stdin is None else own.stdin,
+        words=own.words,
+    )
+    if body is None or body.type != "command":
+        scope.add(Command("", redirects=within.redirects))
+        within = within._replace(redirects=(), words=())
+    return "" if body is None else run(body, scope, within)
 
 
 def _after_here_document(node: Node, scope: ShellScope, output: str | None) -> str | None:

@@ -26,6 +26,7 @@ UNKNOWN_OUTPUT = "$()"
 """Stands for the output of a command that only running it would tell."""
 
 _SPLIT = frozenset({"simple_expansion", "expansion", "command_substitution"})
+_RUN = frozenset({"command_substitution", "process_substitution"})
 _NOTHING_SET = frozenset({"$@", "$*", *(f"${digit}" for digit in range(1, 10))})
 
 
@@ -44,8 +45,24 @@ def words_of(node: Node, scope: ShellScope, *, names_program: bool = False) -> l
 
 def text_of(node: Node, scope: ShellScope) -> str:
     """A node's text as one string, unsplit."""
-    reader = _READERS.get(node.type)
-    return raw(node) if reader is None else reader(node, scope)
+    return _READERS.get(node.type, _run_and_raw)(node, scope)
+
+
+def run_inside(node: Node, scope: ShellScope) -> None:
+    """Run the substitutions of a node, however deep they are in it: `$(( $(x) + 1 ))`, `${a:-"$(x)"}`,
+    `a[$(x)]=1`. In an arithmetic expression also those in the values of its variables, which the shell
+    evaluates in turn (Bash manual, 6.5)."""
+    left = list(reversed(node.named_children))
+    while left:
+        one = left.pop()
+        if one.type in _RUN:
+            scope.run(one, scope)
+        elif one.type == "variable_name" and node.type == "arithmetic_expansion":
+            value = scope.variables.get(raw(one), "")
+            if "$(" in value or "`" in value:
+                scope.read_nested(value, scope.via)
+        else:
+            left.extend(reversed(one.named_children))
 
 
 def raw(node: Node) -> str:
@@ -88,7 +105,7 @@ def _string(node: Node, scope: ShellScope) -> str:
     children = node.children
     if len(children) <= 3:  # noqa: PLR2004 - quote, content, quote
         whole = raw(node)
-        if not any(child.type in _SPLIT for child in children):
+        if not any(child.is_named and child.type != "string_content" for child in children):
             return unescaped_in_quotes(whole[1:-1])
     parts = []
     for before, child in pairwise(children[:-1]):
@@ -103,11 +120,8 @@ def _translated(node: Node, scope: ShellScope) -> str:
 
 
 def _expansion(node: Node, scope: ShellScope) -> str:
-    text = raw(node)
-    for child in node.children:
-        if child.type in ("command_substitution", "process_substitution"):
-            scope.run(child, scope)
-    return expanded(text, scope)
+    run_inside(node, scope)
+    return expanded(raw(node), scope)
 
 
 def _substitution(node: Node, scope: ShellScope) -> str:
@@ -119,9 +133,8 @@ def _whole(node: Node, scope: ShellScope) -> str:
     return " ".join(words_of(node, scope))
 
 
-def _arithmetic(node: Node, scope: ShellScope) -> str:
-    for child in node.children:
-        text_of(child, scope)
+def _run_and_raw(node: Node, scope: ShellScope) -> str:
+    run_inside(node, scope)
     return raw(node)
 
 
@@ -139,7 +152,6 @@ _READERS = {
     "expansion": _expansion,
     "command_substitution": _substitution,
     "process_substitution": _substitution,
-    "arithmetic_expansion": _arithmetic,
     "concatenation": _whole,
     "command_name": _command_name,
 }
@@ -152,7 +164,7 @@ MOST_ROUNDS = 2
 def assign(node: Node, scope: ShellScope, *, keep: bool = True) -> tuple[str, str]:
     """Name and value of `NAME=value` or `NAME+=value`; kept for later words unless told otherwise."""
     name, value = node.child_by_field_name("name"), node.child_by_field_name("value")
-    key = "" if name is None else raw(name)
+    key = "" if name is None else text_of(name, scope)
     text = "" if value is None else _value(value, scope)
     if "+=" in (child.type for child in node.children):
         text = scope.variables.get(key, "") + text
@@ -176,7 +188,7 @@ def declared(node: Node, scope: ShellScope) -> Command:
 
 def unset(node: Node, scope: ShellScope) -> Command:
     """`unset NAME...` as a command."""
-    words = tuple(raw(child) for child in node.children)
+    words = tuple(text_of(child, scope) for child in node.children)
     for name in words[1:]:
         scope.variables.pop(name, None)
     return Command(words[0], words[1:], via=scope.via, path=words[0])

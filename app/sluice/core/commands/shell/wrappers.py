@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from itertools import pairwise
+import shlex
 from typing import NamedTuple
 
 ASSIGNMENT = re.compile(r"[A-Za-z_]\w*\+?=")
@@ -13,7 +13,7 @@ class Wrapper(NamedTuple):
     """How to find the inner command: which flags take a value, and what stands before it."""
 
     values: frozenset[str] = frozenset()
-    """Flags whose value is the next word."""
+    """Flags with a value: the rest of their word (`-n1`, `--max-args=1`) or, without one, the next word."""
     positionals: int = 0
     """Words before the command (a host, a container, a duration)."""
     text: bool = False
@@ -24,14 +24,25 @@ class Wrapper(NamedTuple):
     """Subcommands that must come first (docker exec)."""
     stops: frozenset[str] = frozenset()
     """Flags with which nothing is run (command -v)."""
+    attached: str = ""
+    """Letters whose value, if they have one, is the rest of their word (xargs -i)."""
+    shortens: bool = False
+    """A long flag with a value may be shortened (GNU getopt_long)."""
 
 
 class Inner(NamedTuple):
-    """The inner command: as words, or as shell text; and the variables set for it."""
+    """The inner command: as words, or as shell text; and the variables set for it.
+
+    `replaced`: the text in its words that stands for an input (xargs -I).
+    """
 
     words: tuple[str, ...] = ()
     text: str | None = None
     assigned: tuple[tuple[str, str], ...] = ()
+    replaced: str = ""
+
+
+_REPLACING = frozenset({"-I", "-i", "-J", "--replace"})
 
 
 def _wrapper(
@@ -40,6 +51,10 @@ def _wrapper(
     return Wrapper(
         frozenset(values.split()), positionals, text, frozenset(code.split()), (), frozenset(stops.split())
     )
+
+
+def _gnu(values: str = "", positionals: int = 0, *, attached: str = "", code: str = "") -> Wrapper:
+    return _wrapper(values, positionals, code=code)._replace(attached=attached, shortens=True)
 
 
 def _verbs(
@@ -71,7 +86,7 @@ WRAPPERS: dict[str, Wrapper] = {
     "run0": _wrapper("-u --user"),
     "gosu": _wrapper(positionals=1),
     "su-exec": _wrapper(positionals=1),
-    "env": _wrapper("-u --unset -C --chdir", code="-S --split-string"),
+    "env": _gnu("-u --unset -C --chdir -P -a --argv0 -L -U", code="-S --split-string"),
     "nohup": _wrapper(),
     "setsid": _wrapper(),
     "disown": _wrapper(),
@@ -79,19 +94,22 @@ WRAPPERS: dict[str, Wrapper] = {
     "command": _wrapper(stops="-v -V"),
     "builtin": _wrapper(),
     "exec": _wrapper("-a"),
-    "nice": _wrapper("-n --adjustment"),
-    "ionice": _wrapper("-c -n --class --classdata"),
+    "nice": _gnu("-n --adjustment"),
+    "ionice": _gnu("-c -n --class --classdata"),
     "chrt": _wrapper("-T -P -D", 1),
     "taskset": _wrapper("", 1),
-    "timeout": _wrapper("-s --signal -k --kill-after", 1),
-    "gtimeout": _wrapper("-s --signal -k --kill-after", 1),
-    "stdbuf": _wrapper("-i -o -e --input --output --error"),
+    "timeout": _gnu("-s --signal -k --kill-after", 1),
+    "gtimeout": _gnu("-s --signal -k --kill-after", 1),
+    "stdbuf": _gnu("-i -o -e --input --output --error"),
     "unbuffer": _wrapper(),
     "setarch": _wrapper("", 1),
     "linux64": _wrapper(),
     "watch": _wrapper("-n --interval", text=True),
-    "xargs": _wrapper("-I -n -P -L -s -d -a -E --max-args --max-procs --delimiter --replace --arg-file"),
-    "parallel": _wrapper("-j --jobs -a --arg-file -S --colsep --delay --timeout -N -n", text=True),
+    "xargs": _gnu(
+        "-I -n -P -L -s -d -a -E -J -R -S --max-args --max-procs --max-chars --delimiter --arg-file "
+        "--process-slot-var",
+        attached="iel",
+    ),
     "strace": _wrapper("-e -o -p -s -u -a -E -O -P -S -b"),
     "ltrace": _wrapper("-e -o -p -s -u -a -n"),
     "valgrind": _wrapper(),
@@ -116,7 +134,6 @@ WRAPPERS: dict[str, Wrapper] = {
     "fakeroot": _wrapper(),
     "dbus-run-session": _wrapper(),
     "xvfb-run": _wrapper("-n -s -e -f -w"),
-    "sem": _wrapper("-j --id", text=True),
     "ssh": _wrapper(_SSH, 1, text=True),
     "autossh": _wrapper(_SSH + " -M", 1, text=True),
     "sshpass": _wrapper("-p -f -e -d"),
@@ -152,20 +169,78 @@ WRAPPERS: dict[str, Wrapper] = {
 }
 
 
+MOST_SPLITS = 6
+"""Of `env -S` within its own text."""
+REPLACED = "{}"
+"""What xargs and parallel replace by an input, unless they are told another text."""
+
+
+class Option(NamedTuple):
+    """One word of options: the flag with a value that is in it, if there is one, the value, and the place
+    after both."""
+
+    flag: str
+    value: str | None
+    after: int
+
+
+def option_at(spec: Wrapper, args: tuple[str, ...], place: int) -> Option:
+    """The options in the word at a place, which begins with a dash (POSIX 12.2; GNU getopt_long)."""
+    word = args[place]
+    valued = spec.values | spec.code
+    name, equals, value = word.partition("=")
+    if name[:2] == "--" or name in valued:
+        name = _whole_name(spec, name)
+        if equals or name not in valued:
+            return Option(name, value if equals else None, place + 1)
+        return _with_next(name, args, place)
+    for at, letter in enumerate(word[1:], 2):
+        rest = word[at:]
+        if letter in spec.attached:
+            return Option("-" + letter, rest or None, place + 1)
+        if "-" + letter in valued:
+            return Option("-" + letter, rest, place + 1) if rest else _with_next("-" + letter, args, place)
+    return Option("", None, place + 1)
+
+
+def _with_next(name: str, args: tuple[str, ...], place: int) -> Option:
+    return Option(name, args[place + 1] if place + 1 < len(args) else None, place + 2)
+
+
+def _whole_name(spec: Wrapper, name: str) -> str:
+    if not spec.shortens or name in spec.values or name in spec.code:
+        return name
+    begun = [one for one in (*spec.values, *spec.code) if one.startswith(name) and one[:2] == "--"]
+    return begun[0] if len(begun) == 1 else name
+
+
 def unwrapped(program: str, args: tuple[str, ...]) -> Inner | None:
     """The inner command of a wrapper's words; None where there is none."""
     spec = WRAPPERS.get(program)
     if spec is None or (spec.stops and any(arg in spec.stops for arg in args[:2])):
         return None
     start = _after_verbs(spec, args)
-    return None if start is None else _inner(spec, args, start)
+    inner = None if start is None else _inner(spec, args, start)
+    for _ in range(MOST_SPLITS):
+        if program != "env" or inner is None or inner.text is None:
+            break
+        inner = _inner(spec, (*_split(inner.text), *inner.words), 0)
+    return inner
+
+
+def _split(text: str) -> list[str]:
+    """The words of `env -S`, which it reads as its own: options, assignments, the command."""
+    try:
+        return shlex.split(text.replace("\\_", " "))
+    except ValueError:
+        return text.split()
 
 
 def _after_verbs(spec: Wrapper, args: tuple[str, ...]) -> int | None:
     place = 0
     for verb in spec.verbs:
         while place < len(args) and args[place].startswith("-"):
-            place += 2 if args[place] in spec.values else 1
+            place = option_at(spec, args, place).after
         if place >= len(args) or args[place] not in verb:
             return None
         place += 1
@@ -176,107 +251,29 @@ def _after_verbs(spec: Wrapper, args: tuple[str, ...]) -> int | None:
 
 def _inner(spec: Wrapper, args: tuple[str, ...], place: int) -> Inner | None:
     assigned: list[tuple[str, str]] = []
-    skip = spec.positionals
+    skip, replaced = spec.positionals, ""
     while place < len(args):
         word = args[place]
         if word == "--":
             skip = 0 if spec.verbs else skip
-        elif word[:1] == "-" and len(word) > 1:
-            name, _, value = word.partition("=")
-            if name in spec.code or (name[:2] != "--" and "-" + name[-1] in spec.code):
-                return Inner(text=value or " ".join(args[place + 1 : place + 2]), assigned=tuple(assigned))
-            place += name in spec.values and "=" not in word
+        elif word[:1] == "-":
+            option = option_at(spec, args, place)
+            place = option.after
+            if option.flag in spec.code:
+                return Inner(args[place:], option.value or "", tuple(assigned))
+            if option.flag in _REPLACING:
+                replaced = option.value or REPLACED
+            continue
         elif not spec.text and ASSIGNMENT.match(word):
             key, _, value = word.partition("=")
             assigned.append((key, value))
         elif skip:
             skip -= 1
         else:
-            return _rest(spec, args[place:], tuple(assigned))
+            return _rest(spec, args[place:], tuple(assigned))._replace(replaced=replaced)
         place += 1
     return None
 
 
 def _rest(spec: Wrapper, words: tuple[str, ...], assigned: tuple[tuple[str, str], ...]) -> Inner:
     return Inner(text=" ".join(words), assigned=assigned) if spec.text else Inner(words, assigned=assigned)
-
-
-_ACTIONS = frozenset({"-exec", "-execdir", "-ok", "-okdir", "-x", "--exec", "-X", "--exec-batch"})
-_OTHERWISE = frozenset({"!", "-not", "-o", "-or", ",", "(", ")", "-prune,"})
-"""With one of these, what has another name may pass too."""
-_ENDS = frozenset({";", "+"})
-_NARROWING = frozenset(
-    {
-        "-name",
-        "-iname",
-        "-path",
-        "-ipath",
-        "-regex",
-        "-iregex",
-        "-type",
-        "-user",
-        "-group",
-        "-size",
-        "-mtime",
-        "-atime",
-        "-ctime",
-        "-mmin",
-        "-newer",
-        "-perm",
-        "-empty",
-        "-maxdepth",
-        "-nouser",
-        "-links",
-        "-inum",
-        "-samefile",
-        "-lname",
-        "-wholename",
-    }
-)
-
-
-def found_commands(args: tuple[str, ...]) -> list[tuple[str, ...]]:
-    """Each command as words, `{}` replaced by what is found: the place that is searched, or a file in it.
-
-    Source: find(1), -exec and -delete.
-    """
-    commands = []
-    place = 0
-    while place < len(args):
-        place += 1
-        if args[place - 1] in _ACTIONS:
-            end = next((at for at in range(place, len(args)) if args[at] in _ENDS), len(args))
-            commands.append(_filled(args[place:end], found_by(args[: place - 1])))
-            place = end
-    return [words for words in commands if words]
-
-
-def found_by(tests: tuple[str, ...]) -> list[str]:
-    """What passes the tests: `./__pycache__` where one name is asked for and nothing else may pass."""
-    roots = _roots(tests)
-    if not _NARROWING.intersection(tests):
-        return roots
-    names = [value for flag, value in pairwise(tests) if flag in ("-name", "-iname")]
-    sure = len(names) == 1 and _OTHERWISE.isdisjoint(tests)
-    return [root.rstrip("/") + "/" + (names[0] if sure else "{}") for root in roots]
-
-
-def _roots(args: tuple[str, ...]) -> list[str]:
-    roots: list[str] = []
-    for arg in args:
-        if arg[:1] in ("-", "(", "!"):
-            if roots or len(arg) > 2:  # noqa: PLR2004 - `find -L /etc`: one-letter options come before the places
-                break
-            continue
-        roots.append(arg)
-    return roots or ["."]
-
-
-def _filled(words: tuple[str, ...], found: list[str]) -> tuple[str, ...]:
-    filled: list[str] = []
-    for word in words:
-        if word == "{}":
-            filled.extend(found)
-        else:
-            filled.append(word.replace("{}", found[0]))
-    return tuple(filled)
