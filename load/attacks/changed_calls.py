@@ -16,6 +16,7 @@ import uuid
 from collections import OrderedDict
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
@@ -28,6 +29,7 @@ from load.sites.worker_process import WorkerProcess
 from sluice.broker import locate
 from sluice.cli.demo.throwaway_trust import publish_policy
 from sluice.client import AsyncGateClient, ClientError, ClientOptions
+from sluice.client.json_values import could_be_json
 from sluice.core.trust.signing import signed_review
 from sluice_topics.catalog import ACTIONS, ESCALATIONS, REVIEWS
 
@@ -45,13 +47,6 @@ ANN = "ann"
 Tool = TypeVar("Tool")
 
 
-class Ran(NamedTuple):
-    """What a tool ran with, by the names of its parameters."""
-
-    attempt: str
-    parameters: dict[str, Any]
-
-
 class Call(NamedTuple):
     """One try: a tool of the registry, and how it is guarded and called. `less`: the parameters that an
     approver gives."""
@@ -63,27 +58,23 @@ class Call(NamedTuple):
     harmless: bool = False
 
 
-class Framework:
-    """What a framework hands to a tool."""
-
-
 class Stage:
     """Where calls run: the client, and what ran."""
 
     def __init__(self, site: Site, gate: AsyncGateClient) -> None:
         self.site = site
         self.gate = gate
-        self.ran: list[Ran] = []
+        self.ran: list[tuple[str, dict[str, Any]]] = []
 
-    def guard(self, tried: str, tool: str, **more: Any) -> Callable[[Tool], Tool]:
+    def guard(self, tried: str, tool: str = neutral_policy.READ_TOOL, **more: Any) -> Callable[[Tool], Tool]:
         """The decorator of an attempt, whose name is its action's id."""
-        known = {"session_id": NAME, "action_id": tried, "approval_timeout_s": PATIENCE_S}
+        known = {"session_id": NAME, "action_id": tried, "approval_timeout_s": PATIENCE_S, "rows_before": 1}
         decorator: Any = self.gate.guard(tool, accept_narrowed=True, **{**known, **more})
         return cast("Callable[[Tool], Tool]", decorator)
 
     def run(self, tried: str, /, **parameters: Any) -> None:
         """A tool says what it runs with."""
-        self.ran.append(Ran(tried, parameters))
+        self.ran.append((tried, parameters))
 
 
 def run(extent: Extent) -> Iterator[Attempt]:
@@ -114,7 +105,7 @@ async def _attack(servers: str, folder: Path) -> list[Attempt]:
 
 def _compare(call: Call, error: str | None, stage: Stage, judged: dict[str, Any]) -> Attempt:
     """It holds if the tool ran once and with what was judged, or not at all; a control has to run."""
-    ran = [one.parameters for one in stage.ran if one.attempt == call.tried]
+    ran = [parameters for tried, parameters in stage.ran if tried == call.tried]
     exact = [repr(one) for one in ran] == [repr(judged.get(call.tried))]
     answer = f"ran with {ran}, judged {judged.get(call.tried)}" if ran else f"did not run: {error}"
     return Attempt(call.tried, exact or (not ran and not call.harmless), answer, call.harmless)
@@ -187,7 +178,7 @@ async def _deciding(servers: str, folder: Path) -> AsyncIterator[Site]:
 
 
 async def _plain(stage: Stage, tried: str) -> None:
-    @stage.guard(tried, neutral_policy.READ_TOOL, rows_before=1)
+    @stage.guard(tried)
     async def tool(table: str, limit: float = 1.5, where: Any = None) -> None:
         stage.run(tried, table=table, limit=limit, where=where)
 
@@ -198,7 +189,7 @@ def _refund(less: dict[str, Any] | None, tried: str, *, harmless: bool = False) 
     async def make(stage: Stage, tried: str) -> None:
         ids = [1]
 
-        @stage.guard(tried, approvers.REFUND, rows_before=1)
+        @stage.guard(tried, approvers.REFUND)
         async def tool(ids: list[int], force: bool = False, memo: str = "") -> None:
             stage.run(tried, ids=ids, force=force, memo=memo)
 
@@ -212,7 +203,7 @@ def _refund(less: dict[str, Any] | None, tried: str, *, harmless: bool = False) 
 
 def _hidden(name: str, value: Any) -> Call:
     async def make(stage: Stage, tried: str) -> None:
-        @stage.guard(tried, neutral_policy.READ_TOOL, rows_before=1)
+        @stage.guard(tried)
         async def tool(given: Any) -> None:
             stage.run(tried, given=given)
 
@@ -221,24 +212,16 @@ def _hidden(name: str, value: Any) -> Call:
     return Call(f"an argument is {name}", make)
 
 
-async def _named_self(stage: Stage, tried: str) -> None:
-    @stage.guard(tried, neutral_policy.READ_TOOL, rows_before=1)
-    async def tool(self: str, cls: str) -> None:
-        stage.run(tried, self=self, cls=cls)
+async def _named(stage: Stage, tried: str) -> None:
+    @stage.guard(tried)
+    async def tool(self: str, /, *more: str, cls: str = "", **rest: Any) -> None:
+        stage.run(tried, self=self, more=list(more), cls=cls, rest=rest)
 
-    await tool("orders", cls="everything")
-
-
-async def _variadic(stage: Stage, tried: str) -> None:
-    @stage.guard(tried, neutral_policy.READ_TOOL, rows_before=1)
-    async def tool(table: str, /, *more: str, **rest: Any) -> None:
-        stage.run(tried, table=table, more=list(more), rest=rest)
-
-    await tool("orders", "a", "b", table="another", force=True)
+    await tool("orders", "a", "b", cls="everything", self="another", force=True)
 
 
 async def _default(stage: Stage, tried: str) -> None:
-    @stage.guard(tried, neutral_policy.READ_TOOL, rows_before=1)
+    @stage.guard(tried)
     async def tool(table: str, columns: Any = ("id", "name")) -> None:
         stage.run(tried, table=table, columns=columns)
 
@@ -251,9 +234,9 @@ async def _kept_default(stage: Stage, tried: str) -> None:
         ids.append(7)
 
     for name in (f"{tried}, before", tried):
-        guarded = stage.guard(name, neutral_policy.READ_TOOL, rows_before=1)(tool)
+        guarded = stage.guard(name)(tool)
         await guarded("orders")
-    stage.ran.remove(next(one for one in stage.ran if one.attempt == tried))
+    stage.ran.remove(next(one for one in stage.ran if one[0] == tried))
 
 
 async def _counting(stage: Stage, tried: str) -> None:
@@ -261,7 +244,7 @@ async def _counting(stage: Stage, tried: str) -> None:
         ids.append(9)
         return len(ids)
 
-    @stage.guard(tried, neutral_policy.READ_TOOL, rows_before=count)
+    @stage.guard(tried, rows_before=count)
     async def tool(ids: list[int]) -> None:
         stage.run(tried, ids=ids)
 
@@ -270,9 +253,9 @@ async def _counting(stage: Stage, tried: str) -> None:
 
 def _context(name: str, *, harmless: bool = False, **sent: Any) -> Call:
     async def make(stage: Stage, tried: str) -> None:
-        @stage.guard(tried, neutral_policy.READ_TOOL, rows_before=1, context=["config"])
+        @stage.guard(tried, context=["config"])
         async def tool(table: str, config: Any = None) -> None:
-            stage.run(tried, table=table, **({} if isinstance(config, Framework) else {"config": config}))
+            stage.run(tried, table=table, **({"config": config} if could_be_json(config) else {}))
 
         await tool(**{"table": "orders", **sent})
 
@@ -280,15 +263,11 @@ def _context(name: str, *, harmless: bool = False, **sent: Any) -> Call:
 
 
 async def _late(stage: Stage, tried: str) -> None:
-    async def tool() -> AsyncIterator[int]:
-        stage.run(tried, late=True)
-        yield 1
+    @stage.guard(tried)
+    async def tool() -> Iterator[None]:
+        return (work() for work in [partial(stage.run, tried, late=True)])
 
-    @stage.guard(tried, neutral_policy.READ_TOOL, rows_before=1)
-    async def hidden() -> AsyncIterator[int]:
-        return tool()
-
-    async for _ in await hidden():
+    for _ in await tool():
         pass
 
 
@@ -298,8 +277,7 @@ CALLS = (
     _refund({"ids": [1], "force": False, "memo": "seen"}, "an approver names every parameter", harmless=True),
     _refund({"ids": [1]}, "an approver does not name force and memo, which the caller set"),
     _refund({"ids": [1], "force": False, "memo": "", "to": "me"}, "an approver names a parameter too many"),
-    Call("arguments are called self and cls", _named_self),
-    Call("arguments go through *args, ** and a positional-only name twice", _variadic),
+    Call("arguments are called self and cls, go through * and **, and have one name twice", _named),
     Call("a default is a tuple", _default),
     Call("a list of a default is changed by every call", _kept_default),
     Call("what computes the rows changes the arguments", _counting),
@@ -316,7 +294,7 @@ CALLS = (
             "bytes": b"orders",
         }.items()
     ),
-    _context("a framework fills what the context names", harmless=True, config=Framework()),
+    _context("a framework fills what the context names", harmless=True, config=object()),
     _context("a model fills what the context names", config={"user": "root"}),
     _context("a model fills what the context names with a text", config="root"),
 )

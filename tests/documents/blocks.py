@@ -10,13 +10,14 @@ ROOT = Path(__file__).resolve().parents[2]
 _FENCE = re.compile(
     r"^(?P<indent> *)```(?P<kind>[^\n]*)\n(?P<text>.*?)^(?P=indent)```$", re.DOTALL | re.MULTILINE
 )
-RUN, RECORD = "sh", "json"
+RUN, RECORD, PROGRAM = "sh", "json", "python"
+CLIENT = "from sluice.client"
+"""Begins the programs of agents, which run as the commands do."""
 
 NOT_RUN = {
     ("README.md", "make demo"): "sets an environment up and runs the tests; CI calls both",
     ("README.md", "make test ARGS"): "names what a developer calls; CI calls the most of it",
     ("README.md", "flowchart LR"): "a drawing",
-    ("README.md", "from sluice.client"): "an agent's program; tests/kafka/test_client.py runs it",
     (
         "docs/clients.md",
         "public ",
@@ -24,8 +25,7 @@ NOT_RUN = {
     (
         "docs/clients.md",
         "grant = ",
-    ): "two lines of two agents; tests/unit/core/actions/test_delegation.py signs so",
-    ("docs/clients.md", "from sluice.client"): "an agent's program; tests/kafka/test_client.py runs it",
+    ): "two lines of two agents; tests/unit/core/actions/test_delegation.py runs them",
     (
         "docs/clients.md",
         "(cd docs/",
@@ -78,6 +78,12 @@ class Block:
     line: int
     kind: str
     text: str
+
+    @property
+    def is_run(self) -> bool:
+        """Whether it runs in the order of its document: a command or an agent's program."""
+        is_program = self.kind == PROGRAM and self.text.startswith(CLIENT)
+        return is_program or (self.kind == RUN and self.why_not_run is None)
 
     @property
     def name(self) -> str:

@@ -10,7 +10,6 @@ import subprocess
 import sys
 import uuid
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -21,6 +20,7 @@ from sluice.client import (
     ActionInterrupted,
     ActionNotDecided,
     AsyncGateClient,
+    BrokerUnreachable,
     ClientError,
     ClientOptions,
     GateClient,
@@ -28,7 +28,7 @@ from sluice.client import (
     in_session,
 )
 from sluice_topics.catalog import OUTCOMES, SESSION_EVENTS
-from tests.documents.blocks import ROOT, blocks
+from tests.documents.blocks import ROOT
 from tests.kafka.installation import running, site_on, stored, until
 from tests.kafka.memories import write
 from tests.kafka.retrievals import item
@@ -221,23 +221,13 @@ async def _decided(call: Callable[[], Awaitable[None]]) -> None:
                 await call()
 
 
-@pytest.mark.parametrize("document", ["README.md", "docs/clients.md"])
-def test_the_programs_of_the_documents_run(
-    site: Site, worker: WorkerProcess, document: str, monkeypatch: pytest.MonkeyPatch, capsys: Any
-) -> None:
-    """Their tools are not registered here: their calls end with that reason."""
-    options = ClientOptions(topic_prefix=site.prefix, deadline_s=PATIENCE_S)
-    here = partial(GateClient, site.bootstrap_servers, neutral_policy.AGENT, options)
-    monkeypatch.setattr("sluice.client.GateClient", lambda *_, **__: here())
-    (program,) = (one.text for one in blocks(document) if one.text.startswith("from sluice.client"))
-    names: dict[str, Any] = {"Receipt": object, "payments": None}
-    with (
-        contextlib.suppress(ActionDenied)
-        if document == "docs/clients.md"
-        else pytest.raises(ActionDenied, match="unregistered_tool")
+async def test_a_broker_without_the_topics_is_named_with_what_makes_them(kafka: str) -> None:
+    """Mend 22.21: in time, not after aiokafka's 40 seconds."""
+    options = ClientOptions(topic_prefix="no-such-prefix.", connect_timeout_s=3)
+    with pytest.raises(
+        BrokerUnreachable, match=r"has no topic no-such-prefix\.gate\.actions\.proposed.*init"
     ):
-        exec(program, names)  # noqa: S102 - our own
-    assert ("unregistered_tool" in capsys.readouterr().out) == (document == "docs/clients.md")
+        await AsyncGateClient(kafka, "agent", options).start()
 
 
 PROGRAM = "tests.kafka.guarded_program"

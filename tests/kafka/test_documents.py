@@ -1,5 +1,7 @@
 """Mend 11: every command of README.md and docs/*.md runs as written, in its order, on a real broker.
 
+Mend 22.21: so does every program of an agent, with the test's broker and topics in place of the default ones.
+
 A document's blocks run in bash, in a scratch folder with the tree's folders beside, under a home of its own.
 README goes first, as a newcomer would, and the guides after it on what it has set up; docs/policy.md begins
 from nothing again.
@@ -9,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shlex
 import signal
 import subprocess
@@ -21,8 +24,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from sluice.setting_groups import KafkaSettings
 from tests.conftest import KEPT
-from tests.documents.blocks import ROOT, RUN, Block, blocks, documents
+from tests.documents.blocks import PROGRAM, ROOT, Block, blocks, documents
 from tests.documents.ready_process import write_client
 
 if TYPE_CHECKING:
@@ -39,6 +43,11 @@ SAYS_NO = {
 BESIDE = ("app", "config", "docs", "load")
 GOES_ON = ("sluice worker", "sluice gateway", "sluice watch gate.verdicts --verdict denied")
 """Commands that a person leaves running."""
+ON_THIS_SITE = """
+import functools, os, sluice.client
+options = sluice.client.ClientOptions(os.environ["SLUICE_KAFKA__TOPIC_PREFIX"], deadline_s=60)
+sluice.client.GateClient = functools.partial(sluice.client.GateClient, options=options)
+"""
 READY_S = 90.0
 START_S = 60.0
 
@@ -53,7 +62,10 @@ class Machine:
     left: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
     def run(self, block: Block) -> None:
-        """The block's lines as one script, after all that earlier blocks exported."""
+        """The block's lines as one script, after all that earlier blocks exported; or a program."""
+        if block.kind == PROGRAM:
+            self._python(block)
+            return
         for script, goes_on in _scripts(block.text):
             if goes_on:
                 self._leave(script)
@@ -75,6 +87,20 @@ class Machine:
         assert done.returncode == 0, told
         assert b"Traceback" not in done.stderr, told
         self._take_exports(exported)
+
+    def _python(self, block: Block) -> None:
+        """What it prints has to begin as the comment behind `print` says, to the "…"."""
+        here = self.environment["KAFKA_BOOTSTRAP_SERVERS"]
+        program = ON_THIS_SITE + block.text.replace(KafkaSettings().bootstrap_servers, here)
+        words = [sys.executable, "-c", program]
+        done = subprocess.run(
+            words, cwd=self.folder, env=self.environment, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, f"{block.name}\n{done.stdout}\n{done.stderr}"
+        said = re.findall(r"print\(.*\)  # (.*?)(?: …)?$", block.text, re.MULTILINE)
+        lines = done.stdout.splitlines()
+        assert len(lines) == len(said), done.stdout
+        assert all(line.startswith(one) for line, one in zip(lines, said, strict=True)), done.stdout
 
     def _take_exports(self, exported: Path) -> None:
         show = f"set -a; . {shlex.quote(str(exported))}; env -0"
@@ -174,9 +200,7 @@ def machines(
             machine.stop()
 
 
-COMMANDS = [
-    one for name in documents() for one in blocks(name) if one.kind == RUN and one.why_not_run is None
-]
+COMMANDS = [one for name in documents() for one in blocks(name) if one.is_run]
 
 
 @pytest.mark.parametrize("block", COMMANDS, ids=lambda one: one.name)

@@ -11,9 +11,11 @@ import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import yaml
 from pydantic import TypeAdapter
 from typer.testing import CliRunner
 
+from sluice.broker.locate import DEFAULT_PORT
 from sluice.cli.main import cli
 from sluice.core.actions.stages import BUNDLE_FORM, load_bundle
 from sluice.core.cases.cases import run_cases
@@ -23,9 +25,10 @@ from sluice.core.policy.pattern_library import KnownAction
 from sluice.core.quality_bundle.quality_models import ContentJudge
 from sluice.core.registry.registry_entries import RegistryFile
 from sluice.offline.policy_files import whole_bundle
+from sluice.setting_groups import KafkaSettings
 from sluice_topics.record_reading import Unreadable, read
 from sluice_topics.records import ProposedAction, ProposedMemoryWrite, ProposedRetrieval
-from tests.documents.blocks import NOT_RUN, RECORD, ROOT, RUN, Block, blocks, documents
+from tests.documents.blocks import NOT_RUN, PROGRAM, RECORD, ROOT, RUN, Block, blocks, documents
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -45,10 +48,23 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
 def test_every_block_runs_or_is_a_record_or_is_listed_with_its_reason() -> None:
-    left = [one.name for one in ALL if one.kind not in (RUN, RECORD) and one.why_not_run is None]
+    left = [one.name for one in ALL if not one.is_run and one.kind != RECORD and one.why_not_run is None]
     assert left == []
     for document, start in NOT_RUN:
         assert any(one.document == document and one.text.startswith(start) for one in ALL), (document, start)
+
+
+def test_the_programs_of_agents_use_the_broker_that_the_first_steps_start() -> None:
+    """Mend 22.21: `sluice broker start`, `docker compose up` and every setting's default give one address."""
+    address = KafkaSettings().bootstrap_servers
+    assert address == f"127.0.0.1:{DEFAULT_PORT}"
+    ports = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]["kafka"]["ports"]
+    assert ports == [f"127.0.0.1:{DEFAULT_PORT}:{DEFAULT_PORT}"]
+    programs = [one.text for one in ALL if one.is_run and one.kind == PROGRAM]
+    assert len(programs) == 2
+    assert all(f'GateClient("{address}", ' in one for one in programs)
+    others = [one.name for one in ALL if re.search(r"(localhost|127\.0\.0\.1):9092", one.text)]
+    assert others == []
 
 
 def test_what_looks_like_a_command_is_marked_as_one() -> None:

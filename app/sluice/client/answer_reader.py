@@ -281,7 +281,11 @@ class AnswerReader:
             auto_offset_reset="latest",
             fetch_max_wait_ms=FETCH_WAIT_MS,
         )
-        await consumer.start()
+        try:
+            await consumer.start()
+        except BaseException:
+            await consumer.stop()
+            raise
         return consumer
 
 

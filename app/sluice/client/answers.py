@@ -154,11 +154,12 @@ class ClientError(Exception):
 
 
 class BrokerUnreachable(ClientError, ConnectionError):
-    """The client could not connect; nothing was sent."""
+    """The client could not connect. Nothing was sent, and nothing is left open."""
 
-    def __init__(self, servers: str, waited_s: float, why: str) -> None:
+    def __init__(self, servers: str, waited_s: float, what: str, error: Exception) -> None:
+        detail = "" if isinstance(error, TimeoutError) else f" ({type(error).__name__})"
         super().__init__(
-            f"no connection to the broker at {servers} within {waited_s:g} s: {why}",
+            f"no connection to the broker at {servers} within {waited_s:g} s: {what}{detail}",
             "Start it, or give its address: `sluice broker status`",
         )
 

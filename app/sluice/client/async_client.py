@@ -48,8 +48,8 @@ class AsyncGateClient:
     once."""
 
     def __init__(self, bootstrap_servers: str, agent_id: str, options: ClientOptions | None = None) -> None:
-        """`agent_id` as in the registry. Raises sqlite3.Error if the journal cannot be opened or another
-        client has it open."""
+        """`agent_id` as in the registry. Raises ClientError for a key that cannot be used, and sqlite3.Error
+        if the journal cannot be opened or another client has it open."""
         self._options = options or ClientOptions()
         self._exchange = Exchange(bootstrap_servers, self._options.topic_prefix, self._options.connection)
         self._sender = Sender(self._exchange, agent_id, self._options)
@@ -71,8 +71,8 @@ class AsyncGateClient:
         await self.close()
 
     async def start(self) -> None:
-        """Connect, and report the outcomes that an earlier process did not report. Raises KafkaError."""
-        await self._exchange.start()
+        """Connect, and report the outcomes that an earlier process did not. Raises BrokerUnreachable."""
+        await self._exchange.start(self._options.connect_timeout_s)
         await report_unreported(self._exchange, self._sender, self._journal)
 
     async def close(self) -> None:

@@ -9,7 +9,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sluice.client.answer_reader import AnswerReader, CommittedAnswer
-from sluice.client.answers import ActionNotDecided, InputPlace, InputUnreadable
+from sluice.client.answers import ActionNotDecided, BrokerUnreachable, InputPlace, InputUnreadable
 from sluice.client.input_kinds import ACTIONS, ANSWERS, DEAD_LETTERS
 
 if TYPE_CHECKING:
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from aiokafka import AIOKafkaProducer
 
     from sluice.client.input_kinds import InputKind
+
+
+DEFAULT_CONNECT_S = 10.0
 
 
 class OutgoingInput(NamedTuple):
@@ -48,15 +51,29 @@ class Exchange:
         self.reader = AnswerReader(self.connection, topics, self.prefix)
         self._producer: AIOKafkaProducer | None = None
 
-    async def start(self) -> None:
-        """Connect. Raises KafkaError."""
+    async def start(self, within_s: float = DEFAULT_CONNECT_S) -> None:
+        """Connect. Raises BrokerUnreachable if that does not succeed in time; nothing is left open then."""
         from aiokafka import AIOKafkaProducer  # noqa: PLC0415 - importing the client loads no Kafka
+        from aiokafka.errors import KafkaError  # noqa: PLC0415 - as above
 
-        producer = AIOKafkaProducer(**self.connection, enable_idempotence=True, acks="all")
-        await producer.start()
-        self._producer = producer
-        self.partitions = len(await producer.partitions_for(self.prefix + ACTIONS))
-        await self.reader.start(self.partitions)
+        self._producer = AIOKafkaProducer(**self.connection, enable_idempotence=True, acks="all")
+        what = "it does not answer"
+        try:
+            async with asyncio.timeout(within_s):
+                await self._producer.start()
+                what = f"it has no topic {self.prefix}{ACTIONS}, which `sluice init` makes"
+                self.partitions = len(await self._producer.partitions_for(self.prefix + ACTIONS))
+                what = "its answers cannot be read"
+                await self.reader.start(self.partitions)
+        except (KafkaError, OSError) as error:
+            fault = BrokerUnreachable(self.connection["bootstrap_servers"], within_s, what, error)
+        except BaseException:
+            await self.close()
+            raise
+        else:
+            return
+        await self.close()
+        raise fault
 
     async def close(self) -> None:
         """Send what was taken, and disconnect. Who still waits gets a ConnectionError."""

@@ -10,15 +10,15 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import lru_cache
 from hashlib import sha256
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from sluice.client.answers import ClientError, InputPlace, Verdict
-from sluice.client.exchange import Exchange, OutgoingInput
+from sluice.client.answers import ClientError, InputPlace, Verdict, count_of
+from sluice.client.exchange import DEFAULT_CONNECT_S, Exchange, OutgoingInput
 from sluice_topics.audience import Audience, SignedInput, record_message
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from pathlib import Path
 
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
@@ -26,29 +26,34 @@ if TYPE_CHECKING:
 
 DEFAULT_DEADLINE_S = 10.0
 NONCE_BYTES = 12
+PEM_BEGIN = "-----BEGIN"
+KeyText = bytes | str | Path
+"""A private key: its PEM text, or where that lies."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClientOptions:
     """The settings of a client, apart from its broker and its agent.
 
-    `deadline_s`: how long a decision may take, unless a call says otherwise. `mode`: "standard" makes
-    verdicts advice. `journal`: a file in which the client remembers what it has begun, so that a restarted
-    process runs no tool twice; None keeps that in memory. `reported_by` and `signing_key` (PKCS#8 PEM of an
-    Ed25519 key): the enforcement point in whose name outcomes are signed; without them they are not.
-    `agent_key` (PKCS#8 PEM too): the agent's own key, if its registry entry has keys; every input is signed
-    with it, and the key's id follows from it. `installation`: the id of the installation, its setting
+    `deadline_s`: how long a decision may take, unless a call says otherwise; `connect_timeout_s`: how long a
+    start may take. `mode`: "standard" makes verdicts advice. `journal`: a file in which the client remembers
+    what it has begun, so that a restarted process runs no tool twice; None keeps that in memory.
+    `reported_by` and `signing_key`: the enforcement point in whose name outcomes are signed; without them
+    they are not. `agent_key`: the agent's own key, if its registry entry has keys; every input is signed with
+    it, and the key's id follows from it. A key is an Ed25519 key in PKCS#8 PEM: the text, or the path of its
+    file. A str with "-----BEGIN" in it is a text. `installation`: the id of the installation, its setting
     `policy.installation`; every signature is for that one and counts in no other.
     `connection`: further arguments of aiokafka's clients, such as `security_protocol`.
     """
 
     topic_prefix: str = ""
     deadline_s: float = DEFAULT_DEADLINE_S
+    connect_timeout_s: float = DEFAULT_CONNECT_S
     mode: str = "high_stakes"
     journal: Path | None = None
     reported_by: str | None = None
-    signing_key: bytes | None = field(default=None, repr=False)
-    agent_key: bytes | None = field(default=None, repr=False)
+    signing_key: KeyText | None = field(default=None, repr=False)
+    agent_key: KeyText | None = field(default=None, repr=False)
     installation: str = ""
     connection: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
@@ -64,8 +69,11 @@ class ClientOptions:
 
     @property
     def signer(self) -> InputSigner | None:
-        """With the agent's own key; None: its inputs are not signed. Raises ClientError as `audience`."""
-        return None if self.agent_key is None else InputSigner(self.agent_key, self.audience)
+        """With the agent's own key; None: its inputs are not signed. Raises ClientError as `audience`, and
+        for a key that cannot sign."""
+        if self.agent_key is None:
+            return None
+        return InputSigner(pem_of(self.agent_key, "agent_key"), self.audience)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,9 +103,14 @@ class Sender:
     """Publishes one agent's inputs, each to its session's partition."""
 
     def __init__(self, exchange: Exchange, agent_id: str, options: ClientOptions) -> None:
+        """Raises ClientError for a key that cannot sign, or that is for no installation."""
         self._exchange = exchange
         self._agent_id = agent_id
-        self._options = options
+        self._reported_by = options.reported_by or agent_id
+        self._signer = options.signer
+        self._outcomes: InputSigner | None = None
+        if options.signing_key is not None:
+            self._outcomes = InputSigner(pem_of(options.signing_key, "signing_key"), options.audience)
 
     async def publish(self, kind: InputKind, session: str, name: str, value: bytes) -> InputPlace:
         """Publish an input of a session, and return when the broker has it. `name` is the input's `ce_id`.
@@ -108,9 +121,7 @@ class Sender:
 
     def outgoing(self, kind: InputKind, session: str, name: str, value: bytes) -> OutgoingInput:
         """An input with its headers, signed where there is a key. `name`: the input's `ce_id`."""
-        headers = headers_of(
-            kind, Origin(f"/agents/{self._agent_id}"), session, name, value, self._options.signer
-        )
+        headers = headers_of(kind, Origin(f"/agents/{self._agent_id}"), session, name, value, self._signer)
         return OutgoingInput(kind, name, session, value, headers)
 
     def record(self, id_field: str, an_id: str | None, session: str, **fields: Any) -> dict[str, Any]:
@@ -123,19 +134,22 @@ class Sender:
         }
 
     def outcome(self, verdict: Verdict, rows: int, error: str | None) -> bytes:
-        """The outcome of an action, signed if the client has a key. `error` None: the tool did not raise."""
+        """The outcome of an action, signed if the client has a key. `error` None: the tool did not raise.
+
+        Raises ClientError for rows that are no count.
+        """
         record: dict[str, Any] = {
             "action_id": verdict.record["action_id"],
             "session_id": verdict.record["session_id"],
-            "rows_affected": rows,
-            "reported_by": self._options.reported_by or self._agent_id,
+            "rows_affected": count_of(rows, "rows_affected of the outcome"),
+            "reported_by": self._reported_by,
         }
         if error is not None:
             record["error"] = error
-        if self._options.signing_key is not None:
+        if self._outcomes is not None:
             bound = dict(verdict.record.get("action") or verdict.record["input"])
             record |= {"action_digest": bound["digest"], "input": bound}
-            record["signature"] = signature_of(record, self._options.signing_key, self._options.audience)
+            record["signature"] = signature_of(record, self._outcomes.key, self._outcomes.audience)
         return bytes_of(record)
 
 
@@ -210,12 +224,36 @@ def _key_id(key: Ed25519PrivateKey) -> str:
     return sha256(key.public_key().public_bytes_raw()).hexdigest()
 
 
+def pem_of(key: KeyText, name: str) -> bytes:
+    """The PEM text of a key that can sign. `name`: what it is called in errors, which never show a text that
+    may be a key. Raises ClientError."""
+    if isinstance(key, str) and PEM_BEGIN in key:
+        key = key.encode()
+    elif not isinstance(key, bytes):
+        where = f" at {key}" if isinstance(key, Path) else ", which is no PEM text"
+        try:
+            key = Path(key).expanduser().read_bytes()
+        except (OSError, ValueError) as error:
+            why = getattr(error, "strerror", None) or "no path"
+            raise ClientError(f"{name}: no file{where}: {why}", "Give the PEM text or its path") from None
+    try:
+        _private_key(key)
+    except (ValueError, TypeError) as error:
+        raise ClientError(f"{name}: {error}", "Make a key with `sluice keys new`") from None
+    return key
+
+
 @lru_cache(maxsize=8)
 def _private_key(pem: bytes) -> Ed25519PrivateKey:
+    """Raises ValueError for what is no Ed25519 key in PEM, or one under a password."""
+    from cryptography.exceptions import UnsupportedAlgorithm  # noqa: PLC0415 - importing the client loads none
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey  # noqa: PLC0415
     from cryptography.hazmat.primitives.serialization import load_pem_private_key  # noqa: PLC0415
 
-    key = load_pem_private_key(pem, password=None)
+    try:
+        key = load_pem_private_key(pem, password=None)
+    except (ValueError, TypeError, UnsupportedAlgorithm):
+        raise ValueError("no private key in PEM, or one under a password") from None
     if not isinstance(key, Ed25519PrivateKey):
-        raise ClientError("the signing key is no Ed25519 key", "Make one with `sluice keys create`")
+        raise ValueError("no Ed25519 key")  # noqa: TRY004 - the kind of key, not of object
     return key

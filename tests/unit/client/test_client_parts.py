@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+import socket
 import sqlite3
 import subprocess
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, generate_private_key
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    PublicFormat,
+)
 
+from sluice.client import AsyncGateClient, ClientError, ClientOptions, GateClient, delegation_grant
 from sluice.client.answers import InputPlace
 from sluice.client.journal import Journal
 from sluice.client.sender import signature_of
@@ -137,3 +148,95 @@ def test_the_worked_example_of_a_signature_is_what_a_worker_accepts() -> None:
     assert message.decode() == said["signed"]
     assert (read.signed_at_ms, read.nonce) == (int(said["time"]), said["nonce"])
     assert read.signature.hex() == said["ed25519"] == key.sign(message).hex()
+
+
+PEM = Ed25519PrivateKey.from_private_bytes(bytes(range(32))).private_bytes(
+    Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()
+)
+GRANTED = ("parent", "child"), "s", datetime(2027, 1, 1, tzinfo=UTC)
+
+
+def test_a_key_is_its_pem_text_or_the_path_of_its_file(tmp_path: Path) -> None:
+    """Mend 22.21: as bytes, as str, as a path and as the text of a path; all sign the same."""
+    file = tmp_path / "agent.pem"
+    file.write_bytes(PEM)
+    forms: list[Any] = [PEM, PEM.decode(), file, str(file)]
+    made = [ClientOptions(agent_key=one, signing_key=one, installation="here") for one in forms]
+    signers = [one.signer for one in made]
+    assert len({delegation_grant(one, *GRANTED)["signature"] for one in signers if one is not None}) == 1
+    assert None not in signers
+    for one in made:
+        AsyncGateClient("127.0.0.1:1", "agent", one)
+
+
+@pytest.mark.parametrize("field", ["agent_key", "signing_key"])
+def test_a_key_without_an_installation_is_found_in_the_constructor(field: str) -> None:
+    with pytest.raises(ClientError, match="none is named"):
+        AsyncGateClient("127.0.0.1:1", "agent", ClientOptions(**{field: PEM}))  # type: ignore[arg-type]
+
+
+def _unusable() -> dict[str, tuple[Any, str]]:
+    key = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
+    locked = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(b"word"))
+    other = generate_private_key(SECP256R1()).private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    public = key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+    return {
+        "no such file": (Path("/nowhere/agent.pem"), "no file at /nowhere/agent.pem: No such file"),
+        "a text that is neither": ("SECRET" * 8, "which is no PEM text: No such file"),
+        "a text with a NUL": ("SECRET\0", "which is no PEM text: no path"),
+        "bytes that are no PEM": (b"SECRET", "no private key in PEM"),
+        "under a password": (locked, "under a password"),
+        "of another kind": (other, "no Ed25519 key"),
+        "public": (public.decode(), "no private key in PEM"),
+    }
+
+
+@pytest.mark.parametrize("field", ["agent_key", "signing_key"])
+@pytest.mark.parametrize("name", _unusable())
+@pytest.mark.parametrize("client", [AsyncGateClient, GateClient])
+def test_a_key_that_cannot_sign_is_found_in_the_constructor(client: Any, name: str, field: str) -> None:
+    """Mend 22.21: the error names the option, and shows nothing that may be a key."""
+    given, said = _unusable()[name]
+    with pytest.raises(ClientError, match=f"{field}: ") as error:
+        client("127.0.0.1:1", "agent", ClientOptions(**{field: given}, installation="here"))
+    assert said in str(error.value)
+    assert "SECRET" not in str(error.value)
+
+
+NO_BROKER = """
+import asyncio, gc, sys
+from sluice.client import AsyncGateClient, BrokerUnreachable, ClientOptions, GateClient
+
+options = ClientOptions(connect_timeout_s=1)
+def plain():
+    with GateClient(sys.argv[1], "agent", options):
+        raise AssertionError("there is no broker")
+async def with_loop():
+    async with AsyncGateClient(sys.argv[1], "agent", options):
+        raise AssertionError("there is no broker")
+for connect in (plain, lambda: asyncio.run(with_loop())):
+    try:
+        connect()
+    except BrokerUnreachable as error:
+        print(error)
+        assert isinstance(error, ConnectionError) and error.__cause__ is None and error.__context__ is None
+gc.collect()
+"""
+
+
+@pytest.mark.parametrize("listens", [False, True], ids=["nobody listens", "who listens says nothing"])
+def test_without_a_broker_there_is_one_readable_error_in_time_and_nothing_is_left_open(listens: bool) -> None:
+    """Mend 22.21: no chain of aiokafka's errors, and no "Unclosed AIOKafkaProducer"."""
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        if listens:
+            server.listen()
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+        words = [sys.executable, "-X", "dev", "-c", NO_BROKER, address]
+        done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert all(one not in done.stderr for one in ("Unclosed", "Traceback", "never retrieved")), done.stderr
+    first, second = done.stdout.splitlines()
+    assert first == second
+    assert first.startswith(f"no connection to the broker at {address} within 1 s: it does not answer")
+    assert "`sluice broker status`" in first

@@ -134,11 +134,12 @@ def find_loosenings(before: Consequence, after: Consequence) -> Iterator[Looseni
 
 
 class ConsequenceDetail(Detail):
-    """The score, its parts and the thresholds in per mille, and the session's rows with this action's."""
+    """The score, its three parts and the thresholds in per mille, and the session's rows with this action's,
+    from which `rows_part` follows."""
 
     score_per_mille: int
     reversibility: int
-    rows: int
+    rows_part: int
     action_type: int
     aggregate_rows_affected: Annotated[LedgerCount, Field(alias="aggregateRowsAffected")]
     escalate_at: int
@@ -162,7 +163,7 @@ class ConsequenceScore(Gate):
         detail = {
             "score_per_mille": value,
             "reversibility": undone,
-            "rows": rows_part,
+            "rows_part": rows_part,
             "action_type": risk,
             "aggregateRowsAffected": wire_int(rows),
             "escalate_at": policy.escalate_at,

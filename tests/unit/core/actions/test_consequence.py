@@ -40,10 +40,11 @@ def test_a_step_begins_at_its_own_count() -> None:
 
 
 def test_the_score_counts_the_sessions_rows_and_this_actions() -> None:
+    """Mend 22.21: the part of the score has a name of its own beside the rows that it follows from."""
     session = Session()
     session.propose(rows_affected=60)
     detail = gate(session.verdict(action_id="act-2", rows_affected=40))["detail"]
-    assert (detail["aggregateRowsAffected"], detail["rows"]) == (100, 300)
+    assert (detail["aggregateRowsAffected"], detail["rows_part"]) == (100, 300)
 
 
 def test_harm_in_small_steps_is_escalated_in_the_end() -> None:

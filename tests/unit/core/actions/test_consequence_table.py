@@ -150,7 +150,7 @@ def test_the_record_holds_the_score_with_its_parts_and_thresholds() -> None:
     assert gate(verdict)["detail"] == {
         "score_per_mille": 545,
         "reversibility": 1000,
-        "rows": 300,
+        "rows_part": 300,
         "action_type": 300,
         "aggregateRowsAffected": 500,
         "escalate_at": 700,

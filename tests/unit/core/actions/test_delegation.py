@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -11,6 +12,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from sluice.client import InputSigner, delegation_grant
 from sluice_topics.audience import UNNAMED
 from sluice_topics.catalog import ACTIONS
+from tests.documents.blocks import blocks
 from tests.unit.core.scene import MINUTE, START
 from tests.unit.core.signing_scene import CHILD, NEXT, OWN, STRANGE, Signing, key_entry, key_id, signing_agent
 
@@ -117,3 +119,28 @@ def test_what_an_agent_without_keys_tells_is_its_word_as_before() -> None:
     found = case.verdict(case.made(ACTIONS, "operator", governanceContext={"chainDepth": 2}))
     assert found["verdict"] == "allowed"
     assert found["gateResults"][0]["gate"] == "controls"
+
+
+def test_the_lines_of_the_guide_make_a_chain_that_is_allowed() -> None:
+    """Mend 22.21: as written, but for the session, the tool and the installation of the cases here."""
+    (lines,) = [one.text for one in blocks("docs/clients.md") if one.text.startswith("grant = ")]
+    called: list[Any] = []
+    child = SimpleNamespace(propose=lambda *args, **kwargs: called.append((args, kwargs)))
+    pem = OWN.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    names = {
+        "Audience": lambda _: UNNAMED,
+        "InputSigner": InputSigner,
+        "delegation_grant": delegation_grant,
+        "parent_pem": pem,
+        "until": _at(START + MINUTE),
+    }
+    here = lines.replace("ticket-4711", "s-1").replace('"search"', '"find"')
+    exec(here, {**names, "child": child, "chain": []})  # noqa: S102 - our own
+    ((tool, parameters), fields) = called[0]
+    entries = (
+        signing_agent("planner", key_entry(OWN), delegates_to=["researcher"]),
+        signing_agent("researcher", key_entry(NEXT), callers=["planner"]),
+    )
+    case = Signing(entries=entries, now=START)
+    made = case.made(ACTIONS, "researcher", toolName=tool, parameters=parameters, **fields)
+    assert case.verdict(case.sign(made, NEXT))["verdict"] == "allowed"
