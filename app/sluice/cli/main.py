@@ -48,6 +48,14 @@ VERBS = {
     "mcp": Verb(
         _RUN, "sluice.cli.machine.mcp", "Stand before an MCP server: each call goes through the gate"
     ),
+    "freeze": Verb(
+        _POLICY, "sluice.cli.policy.freeze", "Freeze an agent, a session, a tenant, or everything"
+    ),
+    "thaw": Verb(
+        _POLICY,
+        "sluice.cli.policy.freeze",
+        "End every freeze of an agent, a session, a tenant, or of everything.",
+    ),
     "keys": Verb(_POLICY, "sluice.cli.policy.key_files", "Make Ed25519 keys."),
     "bundle": Verb(
         _POLICY,
@@ -85,7 +93,8 @@ VERBS = {
         "Measure the gates on labelled tool calls, memory writes and retrievals.",
     ),
 }
-"""Every verb, in the order of the help. In its module it is `cli`, or what `register` adds."""
+"""Every verb, in the order of the help. In its module it is `cli`, or what `register_VERB` or
+`register` adds."""
 
 
 class VerbGroup(TyperGroup):
@@ -108,7 +117,7 @@ def load_verb(name: str) -> Any:
     holder = getattr(module, "cli", None)
     if holder is None:
         holder = typer.Typer(add_completion=False)
-        module.register(holder)
+        (getattr(module, f"register_{name}", None) or module.register)(holder)
     command = get_command(holder)
     command.name = name
     return command

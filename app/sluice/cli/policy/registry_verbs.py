@@ -1,208 +1,32 @@
-"""`sluice registry`: write entries of the registry, sign and publish them, see what is in force.
-
-`new` writes an entry to start from, which is valid as it stands.
-"""
+"""`sluice registry`: write entries of the registry, sign and publish them, see what is in force."""
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_args
+from typing import TYPE_CHECKING, Annotated
 
-import orjson
 import typer
 
 from sluice.cli.output import IMPOSSIBLE, WRONG, console, print_json, shown, stop
-from sluice.cli.policy.control_topics import AsJson, publish_file
-from sluice.cli.policy.key_files import Keys, Signed, cosign, private_keys_or_stop, write_or_stop
+from sluice.cli.policy.control_topics import AsJson, publish_values
+from sluice.cli.policy.freeze import stop_for_unknown_subjects
+from sluice.cli.policy.key_files import (
+    Keys,
+    Signed,
+    cosign,
+    envelopes_or_stop,
+    private_keys_or_stop,
+    write_or_stop,
+)
+from sluice.cli.policy.registry_new import new
 from sluice.cli.policy.registry_propose import propose
 from sluice.cli.policy.registry_seen import list_entries, log, show
-from sluice.core.foundation.canonical import digest
-from sluice.core.foundation.clock import rfc3339
 from sluice.core.foundation.errors import RegistryError
-from sluice.core.registry.quality_entries import provenance_id
-from sluice.core.registry.registry_entries import Kind, SignedKind
 from sluice.core.trust.signing import checked_entries, signed_entries
 from sluice_topics.catalog import REGISTRY
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from sluice.core.registry.registry_entries import EntryFile
-
-_REASON = "Say here why, for those who read it later."
-KINDS: tuple[str, ...] = get_args(Kind)
-
-
-def new(
-    kind: Annotated[str, typer.Argument(help=f"One of {', '.join(KINDS)}.")],
-    name: Annotated[
-        str,
-        typer.Argument(
-            metavar="ID", help="The entry's id: for provenance the URI, for a freeze the id of its subject."
-        ),
-    ],
-    out: Annotated[Path, typer.Argument(metavar="OUT", help="A file that does not exist yet.")],
-    *,
-    tenant: Annotated[str, typer.Option(help="The entry's tenant, if its kind has one.")] = "example",
-    public_key: Annotated[
-        Path | None,
-        typer.Option(help="NAME.pub of `sluice keys new`: for an approver, an enforcement point, a source."),
-    ] = None,
-) -> None:
-    """Write a file with one entry to start from; `sluice registry check` passes it as it is.
-
-    Every field has a valid value. Check each one; the pages in
-    docs/reference say what it means. The next revision of an entry is the
-    same file with a higher revision.
-
-    Exit codes: 0 written, 2 could not (a file that is there stays).
-
-    Example: sluice registry new agent my-agent my-agent.json
-    """
-    if kind == "quality_override":
-        stop("an override is one person's word: `sluice quality override` writes, signs and publishes it")
-    if kind == "agent_grant":
-        stop("a grant is one person's word: `sluice escalations grant` writes, signs and publishes it")
-    if kind == "model_proof":
-        stop("a proof follows from a run of the golden set: `sluice grader prove` writes it")
-    if kind not in _SPECS:
-        stop(f"{kind} is no kind of entry; there are {', '.join(KINDS)}")
-    given = _Given(name, tenant, None if public_key is None else _public_key(public_key))
-    entry_id, spec = _SPECS[kind](given)
-    file = {"entries": [{"kind": kind, "id": entry_id, "revision": 1, "spec": spec}]}
-    raw = orjson.dumps(file, option=orjson.OPT_INDENT_2) + b"\n"
-    try:
-        checked_entries(raw)
-        with out.open("xb") as written:
-            written.write(raw)
-    except RegistryError as error:
-        stop(str(error))
-    except OSError as error:
-        stop(f"cannot write {out}: {error.strerror}")
-    key = "ROOT.pem" if kind == "approver" else "APPROVER.pem"
-    message = (
-        f"[green]written[/] {shown(out)}; next: sluice registry sign {shown(out)} --key {key} --out SIGNED"
-    )
-    console.print(message, soft_wrap=True, highlight=False)
-
-
-class _Given:
-    """What the person said; `key` ends the command where the kind needs one and none was given."""
-
-    def __init__(self, name: str, tenant: str, public_key: str | None) -> None:
-        self.name = name
-        self.tenant = tenant
-        self.public_key = public_key
-
-    @property
-    def key(self) -> str:
-        message = "this kind needs --public-key NAME.pub; `sluice keys new NAME --out FOLDER` makes a pair"
-        return self.public_key or stop(message)
-
-
-_Spec = tuple[str, dict[str, Any]]
-"""Id and spec."""
-
-
-def _agent(given: _Given) -> _Spec:
-    return given.name, {
-        "tenant_id": given.tenant,
-        "tier": "T2",
-        "tools": ["search_records"],
-        "policy_bundle_id": None,
-        "delegates_to": [],
-        "callers": [],
-        "autonomy_tier": "bounded",
-        "content_classes": None,
-    }
-
-
-def _tool(given: _Given) -> _Spec:
-    return given.name, {"tier": "T3", "action_type": "DATABASE_WRITE", "reversible": False}
-
-
-def _org(given: _Given) -> _Spec:
-    spec = {"enforcement": "enforce", "forbidden_targets": ["/etc/shadow"], "irreversible_row_threshold": 500}
-    return given.name, spec
-
-
-def _freeze(given: _Given) -> _Spec:
-    return f"agent-{given.name}", {
-        "subject": "agent",
-        "subject_id": given.name,
-        "reason": _REASON,
-        "active": True,
-    }
-
-
-def _enforcement_point(given: _Given) -> _Spec:
-    return given.name, {"tenant_id": given.tenant, "public_key": given.key}
-
-
-def _delegate(given: _Given) -> _Spec:
-    return given.name, {"tenants": [given.tenant], "keys": [{"public_key": given.key}]}
-
-
-def _fact(given: _Given) -> _Spec:
-    now = rfc3339(time.time_ns() // 1_000_000)
-    return given.name, {"value": {"limit": 100}, "valid_from": now, "tenant_id": given.tenant}
-
-
-def _source(given: _Given) -> _Spec:
-    key = {} if given.public_key is None else {"public_key": given.public_key}
-    spec = {"tenant_id": given.tenant, "source_id": given.name, "type": "external", **key}
-    return f"{given.tenant}/{given.name}", spec
-
-
-def _provenance(given: _Given) -> _Spec:
-    spec = {"tenant_id": given.tenant, "uri": given.name, "hash": digest("put the source's hash here")}
-    return provenance_id(given.tenant, given.name), spec
-
-
-def _known_bad(given: _Given) -> _Spec:
-    return given.name, {
-        "tenant_id": given.tenant,
-        "subject": "item",
-        "value": given.name,
-        "reason": _REASON,
-        "active": True,
-    }
-
-
-def _approver(given: _Given) -> _Spec:
-    signs = [kind for kind in get_args(SignedKind) if kind != "quality_override"]
-    return given.name, {
-        "public_key": given.key,
-        "signs": signs,
-        "roles": [],
-        "tenants": None,
-        "valid_until": None,
-        "active": True,
-    }
-
-
-_SPECS: dict[str, Callable[[_Given], _Spec]] = {
-    "agent": _agent,
-    "tool": _tool,
-    "org": _org,
-    "freeze": _freeze,
-    "enforcement_point": _enforcement_point,
-    "delegate": _delegate,
-    "fact": _fact,
-    "source": _source,
-    "provenance": _provenance,
-    "known_bad": _known_bad,
-    "approver": _approver,
-}
-
-
-def _public_key(file: Path) -> str:
-    try:
-        return file.read_text(encoding="utf-8").strip()
-    except (OSError, UnicodeDecodeError) as error:
-        stop(f"cannot read {file}: {error}")
-
 
 cli = typer.Typer(
     name="registry",
@@ -266,12 +90,25 @@ def sign(
 
 
 @cli.command()
-def publish(file: Signed, as_json: AsJson = False) -> None:
+def publish(
+    file: Signed,
+    *,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Publish a freeze even if nobody knows its subject.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
     """Publish signed entries if every worker will accept all of them; otherwise say why and write nothing.
+
+    A freeze of a subject that nobody knows is refused too: it would freeze
+    nothing. See `sluice freeze`.
 
     Exit codes: 0 they are in force, 1 some are refused, 2 could not do it.
     """
-    publish_file(file, REGISTRY, as_json=as_json)
+    values = envelopes_or_stop(file)
+    if not yes:
+        stop_for_unknown_subjects(values)
+    publish_values(values, REGISTRY, as_json=as_json)
 
 
 def _entries(file: Path, *, as_json: bool) -> list[EntryFile]:

@@ -174,7 +174,7 @@ def _entries(context: ActionContext) -> dict[str, str]:
 
 
 class FreezeFound(BaseModel):
-    """A freeze: its id in the registry, and what it freezes ("tenant", "agent" or "session")."""
+    """A freeze: its id in the registry, and what it freezes ("all", "tenant", "agent" or "session")."""
 
     id: str
     subject: str
@@ -187,7 +187,8 @@ class ControlsDetail(Detail):
 
 
 class Controls(Gate):
-    """Blocks when the registry holds an active freeze of the action's tenant, agent or session."""
+    """Blocks when the registry holds an active freeze of everything, or of the action's tenant, agent or
+    session."""
 
     name = "controls"
     detail = ControlsDetail

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from sluice.core.registry.quality_entries import found_bad
+from sluice.core.registry.registry_entries import ALL
 from sluice_topics.audience import UNNAMED, Audience
 
 if TYPE_CHECKING:
@@ -55,11 +56,11 @@ class Registry:
         self.approvers: dict[str, Approver] = {}
 
     def freezes_of(self, tenant: str, agent_id: str, session_id: str) -> tuple[Freeze, ...]:
-        """The active freezes of agent, tenant and session: the tenant's first, those of one subject by their
-        keys."""
+        """The active freezes of everything, tenant, agent and session, in this order; those of one subject by
+        their keys."""
         if not self.freezes:
             return ()
-        subjects = (("tenant", tenant), ("agent", agent_id), ("session", session_id))
+        subjects = ((ALL, ALL), ("tenant", tenant), ("agent", agent_id), ("session", session_id))
         return tuple(one for subject in subjects for one in self.freezes.get(subject, ()))
 
     def known_bad_of(

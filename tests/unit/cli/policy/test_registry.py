@@ -41,7 +41,7 @@ def test_a_new_entry_of_every_kind_is_well_as_it_is(tmp_path: Path) -> None:
             "registry",
             "new",
             kind,
-            "https://docs.example/a",
+            "agent/mine" if kind == "freeze" else "https://docs.example/a",
             out,
             "--public-key",
             tmp_path / "mine.pub",
@@ -58,6 +58,27 @@ def test_a_new_entry_of_every_kind_is_well_as_it_is(tmp_path: Path) -> None:
     refused = sluice("registry", "new", "approver", "ann", tmp_path / "ann.json")
     assert (refused.exit_code, "sluice keys new" in refused.stderr) == (2, True)
     assert sluice("registry", "new", "agnet", "ann", tmp_path / "ann.json").exit_code == 2
+
+
+@pytest.mark.parametrize("subject", ["agent/x", "session/s 1", "tenant/acme/eu", "all"])
+def test_a_freeze_is_called_after_its_subject(tmp_path: Path, subject: str) -> None:
+    """Mend 22.12."""
+    file = tmp_path / "freeze.json"
+    assert sluice("registry", "new", "freeze", subject, file).exit_code == 0
+    (entry,) = json.loads(file.read_bytes())["entries"]
+    kind, _, name = subject.partition("/")
+    assert (entry["id"], entry["spec"]["subject"], entry["spec"]["subject_id"]) == (
+        subject,
+        kind,
+        name or kind,
+    )
+
+
+@pytest.mark.parametrize("subject", ["x", "agent", "agent/", "gent/x", "all/x", ""])
+def test_a_freeze_of_no_subject_is_not_written(tmp_path: Path, subject: str) -> None:
+    """Mend 22.12."""
+    found = sluice("registry", "new", "freeze", subject, tmp_path / "freeze.json")
+    assert (found.exit_code, "agent/ID" in found.stderr) == (2, True)
 
 
 def test_good_entries_are_well(tmp_path: Path) -> None:

@@ -12,7 +12,8 @@ FREEZE: dict[str, Any] = {"reason": "incident 7"}
 
 
 @pytest.mark.parametrize(
-    ("subject", "subject_id"), [("tenant", "acme"), ("agent", "operator"), ("session", "s-1")]
+    ("subject", "subject_id"),
+    [("all", "all"), ("tenant", "acme"), ("agent", "operator"), ("session", "s-1")],
 )
 def test_a_frozen_subject_is_denied_with_the_reason(subject: str, subject_id: str) -> None:
     frozen = entry("freeze", "f", subject=subject, subject_id=subject_id, **FREEZE)

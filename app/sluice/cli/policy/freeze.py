@@ -1,0 +1,161 @@
+"""`sluice freeze` and `sluice thaw`: stop an agent, a session, a tenant or everything, at once."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, TypeVar
+
+import typer
+
+from sluice.adapters.kafka.kafka_control import AnotherPublisherError
+from sluice.adapters.kafka.kafka_freeze import FreezeOrder, FreezePlace, KafkaFreezing
+from sluice.adapters.kafka.kafka_read import KafkaUnreachable, UnknownTopics
+from sluice.cli.output import (
+    WRONG,
+    console,
+    errors,
+    print_json,
+    settings_or_stop,
+    shown,
+    stop,
+    stop_unknown_topics,
+)
+from sluice.cli.policy.control_topics import WRITER, AsJson, folded_or_stop, roots_or_stop
+from sluice.cli.policy.key_files import private_keys_or_stop
+from sluice.core.registry.registry_entries import ALL
+from sluice.core.trust.dsse import Envelope, read_envelope
+from sluice.core.trust.freezing import SUBJECTS, FreezeSubject, describe_unknown, freezes_in, read_subject
+from sluice.core.trust.signed_entries import Statement, statement
+from sluice.settings import real_names
+from sluice_topics.catalog import REGISTRY, SESSIONS_CHANGELOG
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine, Sequence
+    from typing import Any
+
+    from sluice.settings import Settings
+
+Answer = TypeVar("Answer")
+
+Kind = Annotated[str, typer.Argument(metavar="SUBJECT", help=f"One of {', '.join(SUBJECTS)}.")]
+Name = Annotated[str | None, typer.Argument(metavar="ID", help="Its id; nothing for `all`.")]
+Reason = Annotated[str, typer.Option(help="Why; every denial names it.")]
+Key = Annotated[
+    Path, typer.Option(metavar="PEM", help="Your private key: of an approver who may sign a freeze.")
+]
+Unknown = Annotated[bool, typer.Option("--yes", help="Freeze it even if nobody knows it.")]
+
+
+def freeze(
+    kind: Kind,
+    name: Name = None,
+    *,
+    reason: Reason,
+    key: Key,
+    yes: Unknown = False,
+    as_json: AsJson = False,
+) -> None:
+    """Freeze an agent, a session, a tenant, or everything: sign and publish it in one step.
+
+    Every worker denies what the subject proposes within a second, until a
+    thaw. `all` freezes the whole installation. A subject that nobody knows
+    is refused, because a misspelt id would freeze nothing: an agent or a
+    tenant without an entry, a session that has no state.
+
+    Exit codes: 0 it is in force, 1 it is refused, 2 could not do it.
+
+    Example: sluice freeze agent my-agent --reason "sent money twice"
+    --key ~/.sluice/keys/owner.pem
+    """
+    order = FreezeOrder(_subject_or_stop(kind, name), reason, active=True, unknown_too=yes)
+    _publish(order, key, as_json=as_json)
+
+
+def thaw(kind: Kind, name: Name = None, *, reason: Reason, key: Key, as_json: AsJson = False) -> None:
+    """End every freeze of an agent, a session, a tenant, or of everything.
+
+    The next revision of each entry that freezes exactly this subject is
+    signed and published. An agent whose tenant is frozen stays frozen.
+
+    Exit codes: 0 it is thawed, 1 it is not frozen or it is refused, 2 could
+    not do it.
+
+    Example: sluice thaw all --reason "the incident is over" --key owner.pem
+    """
+    order = FreezeOrder(_subject_or_stop(kind, name), reason, active=False)
+    _publish(order, key, as_json=as_json)
+
+
+def register_freeze(cli: typer.Typer) -> None:
+    """Add the verb."""
+    cli.command("freeze")(freeze)
+
+
+def register_thaw(cli: typer.Typer) -> None:
+    """Add the verb."""
+    cli.command("thaw")(thaw)
+
+
+def freezing(settings: Settings) -> KafkaFreezing:
+    """The service that freezes and thaws in the installation of these settings; without trust the command
+    ends."""
+    names, kafka = real_names(settings), settings.kafka
+    writer = f"{kafka.topic_prefix}{WRITER}"
+    place = FreezePlace(
+        kafka.bootstrap_servers, names[REGISTRY], names[SESSIONS_CHANGELOG], kafka.partitions, writer
+    )
+    return KafkaFreezing(place, roots_or_stop(settings), settings.audience())
+
+
+def stop_for_unknown_subjects(values: Sequence[bytes]) -> None:
+    """End the command if signed entries freeze what nobody knows, and what they do not bring either."""
+    read = [read_envelope(value) for value in values]
+    said = [statement(REGISTRY, one) for one in read if isinstance(one, Envelope)]
+    entries = [one.document for one in said if isinstance(one, Statement)]
+    brought = {("tenant" if one["kind"] == "org" else one["kind"], one["id"]) for one in entries}
+    asked = [one for one in freezes_in(entries) if (one.kind, one.id) not in brought]
+    if not asked:
+        return
+    service, registry = freezing(settings_or_stop()), folded_or_stop(REGISTRY).registry
+    sessions = {one.id for one in asked if one.kind == "session" and _answer(service.is_session(one.id))}
+    unknown = [told for one in asked if (told := describe_unknown(registry, one, sessions)) is not None]
+    if unknown:
+        stop("\n".join([*unknown, "nothing was written; --yes publishes it all the same"]), WRONG)
+
+
+def _subject_or_stop(kind: str, name: str | None) -> FreezeSubject:
+    subject = read_subject(kind if name is None else f"{kind}/{name}")
+    if subject is None or (kind == ALL and name is not None):
+        stop(f"say what: {', '.join(one if one == ALL else f'{one} ID' for one in SUBJECTS)}")
+    return subject
+
+
+def _publish(order: FreezeOrder, key: Path, *, as_json: bool) -> None:
+    (signer,) = private_keys_or_stop([key])
+    service = freezing(settings_or_stop())
+    outcome = _answer(service.order(order, signer, time.time_ns() // 1_000_000))
+    refused = list(outcome.refused)
+    if not outcome.written and not refused:
+        refused.append(f"{order.subject} is not frozen")
+    if as_json:
+        print_json({"written": outcome.written, "refused": refused})
+    for one in refused:
+        hint = "" if order.unknown_too or not order.active else " (--yes: nobody need know it)"
+        errors.print(f"[red]refused[/] {shown(one)}{hint}", soft_wrap=True, highlight=False)
+    done = "frozen" if order.active else "thawed"
+    for entry in () if as_json or refused else outcome.written:
+        told = f"[green]{done}[/] {shown(str(order.subject))}: {shown(entry)} is in force"
+        console.print(told, soft_wrap=True, highlight=False)
+    if refused:
+        raise typer.Exit(WRONG)
+
+
+def _answer(question: Coroutine[Any, Any, Answer]) -> Answer:
+    try:
+        return asyncio.run(question)
+    except UnknownTopics as error:
+        stop_unknown_topics(error)
+    except (KafkaUnreachable, AnotherPublisherError) as error:
+        stop(f"cannot publish: {error}")

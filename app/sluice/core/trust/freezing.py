@@ -1,0 +1,101 @@
+"""Freezes: whom one stops, the entries that freeze or thaw it, and whether anybody knows that subject.
+
+A freeze's entry is called after its subject: "agent/my-agent", "tenant/acme", "session/s-1", and "all" for
+the whole installation. Other ids count too: a thaw ends every freeze of its subject, whatever its id.
+"""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, get_args
+
+from sluice.core.registry.registry_entries import ALL, EntryFile, Kind, Subject
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator
+
+    from sluice.core.registry.registry import Registry
+    from sluice.core.trust.fold import Folded
+    from sluice.core.trust.revisions import Accepted
+
+FREEZE: Kind = "freeze"
+SUBJECTS: tuple[Subject, ...] = get_args(Subject)
+FORMS = "agent/ID, session/ID, tenant/ID, or all"
+_NEAR = 0.7
+
+
+@dataclass(frozen=True, slots=True)
+class FreezeSubject:
+    """What a freeze stops. `id` is "all" where it stops everything."""
+
+    kind: Subject
+    id: str
+
+    def __str__(self) -> str:
+        """The id of its freeze's entry."""
+        return ALL if self.kind == ALL else f"{self.kind}/{self.id}"
+
+
+def read_subject(text: str) -> FreezeSubject | None:
+    """The subject of an entry's id as FORMS has it; None for another text."""
+    if text == ALL:
+        return FreezeSubject(ALL, ALL)
+    kind, _, name = text.partition("/")
+    return next((FreezeSubject(one, name) for one in SUBJECTS if one == kind != ALL and name), None)
+
+
+def freezes_in(entries: Iterable[dict[str, Any]]) -> Iterator[FreezeSubject]:
+    """The subjects that entries (kind, id, revision, spec) freeze."""
+    for one in entries:
+        spec = one["spec"]
+        if one["kind"] == FREEZE and spec.get("active", True):
+            yield FreezeSubject(spec["subject"], spec["subject_id"])
+
+
+def describe_unknown(registry: Registry, subject: FreezeSubject, sessions: Collection[str]) -> str | None:
+    """Why nobody knows a subject, with names that are near it; None for a known one. `sessions`: those of
+    which it is known that they live."""
+    known: Collection[str]
+    if subject.kind == "agent":
+        known = registry.agents
+    elif subject.kind == "tenant":
+        known = registry.orgs.keys() | {one.tenant for one in registry.agents.values()}
+    else:
+        known = sessions
+    if subject.kind == ALL or subject.id in known:
+        return None
+    near = difflib.get_close_matches(subject.id, known, n=3, cutoff=_NEAR)
+    meant = f": did you mean {', '.join(near)}?" if near else ""
+    where = "has no live session" if subject.kind == "session" else f"knows no {subject.kind}"
+    return f"this installation {where} {subject.id}{meant}"
+
+
+def freeze_entry(folded: Folded, subject: FreezeSubject, reason: str) -> EntryFile:
+    """The entry, to be signed, that freezes a subject."""
+    newest = _newest(folded).get(str(subject))
+    revision = 1 if newest is None else newest.said.revision + 1
+    return _entry(str(subject), revision, subject, reason, active=True)
+
+
+def thaw_entries(folded: Folded, subject: FreezeSubject, reason: str) -> list[EntryFile]:
+    """The entries, to be signed, that end every freeze of a subject; empty where it is not frozen."""
+    return [
+        _entry(name, one.said.revision + 1, subject, reason, active=False)
+        for name, one in _newest(folded).items()
+        if [subject] == list(freezes_in([one.document]))
+    ]
+
+
+def _newest(folded: Folded) -> dict[str, Accepted]:
+    found: dict[str, Accepted] = {}
+    for one in folded.entries.values():
+        before = found.get(one.said.id)
+        if one.kind == FREEZE and (before is None or before.said.revision < one.said.revision):
+            found[one.said.id] = one
+    return found
+
+
+def _entry(name: str, revision: int, subject: FreezeSubject, reason: str, *, active: bool) -> EntryFile:
+    spec = {"subject": subject.kind, "subject_id": subject.id, "reason": reason, "active": active}
+    return EntryFile(kind=FREEZE, id=name, revision=revision, spec=spec)
