@@ -6,6 +6,7 @@ from load.attacks import (
     caller_words,
     changed_calls,
     false_outcomes,
+    forged_answers,
     forged_records,
     hidden_commands,
     hostile_mcp,
@@ -81,6 +82,13 @@ ATTACKS: tuple[Attack, ...] = (
         "idle_partition",
         "a worker that slept until its producer id expired writes what follows from an old state",
         idle_partition.run,
+        needs_broker=True,
+    ),
+    Attack(
+        22,
+        "forged_answers",
+        "a tool run, a memory kept or an item read by an answer that no worker wrote",
+        forged_answers.run,
         needs_broker=True,
     ),
     Attack(

@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 from load.recounts.input_answers import place_of
@@ -135,6 +136,8 @@ def wrong_served(account: AnswerAccount, found: Retrievals, served: Iterable[Sto
         one = account.inputs[place]
         if (record.key, record.partition) != (one.record.key, one.record.partition):
             yield f"{body['served_id']} was served to another session"
+        if body["input"] != _coordinates(place, one.record):
+            yield f"{body['served_id']} names another input"
         if (wrong := _wrong(one, found, body)) is not None:
             yield f"{body['served_id']}: {wrong}"
     yield from (f"{place} was not served" for place in due)
@@ -191,6 +194,12 @@ def _wrong(one: Answered, found: Retrievals, body: dict[str, Any]) -> str | None
 
 def _withheld(decision: dict[str, Any]) -> dict[str, Any]:
     return {name: decision[name] for name in ("item_id", "ledger_event_id", "reason_codes", "escalation_id")}
+
+
+def _coordinates(place: Place, record: StoredRecord) -> dict[str, Any]:
+    digest = "sha256:" + sha256(record.value or b"").hexdigest()
+    at = dict(zip(("topic", "partition", "offset"), place, strict=True))
+    return {**at, "timestamp": record.timestamp_ms, "digest": digest}
 
 
 def _place(served_id: str) -> Place:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 from aiokafka import AIOKafkaProducer
@@ -70,9 +71,10 @@ def memory(offset: int, partition: int = 0) -> str:
 
 def decision(offset: int, partition: int = 0, **more: Any) -> bytes:
     """The ledger's decision on that input, as far as lookups read it."""
+    digest = "sha256:" + sha256(f"input {offset}".encode()).hexdigest()
     fields = {
         "action": "allow",
-        "input": {"topic": MEMORY_WRITES, "partition": partition, "offset": offset},
+        "input": {"topic": MEMORY_WRITES, "partition": partition, "offset": offset, "digest": digest},
         "memory_id": memory(offset, partition),
         "tenant_id": TENANT,
         "trustScore": {"total": TRUST, "uncapped": TRUST, "caps": []},

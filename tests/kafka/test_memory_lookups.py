@@ -62,6 +62,23 @@ async def test_parents_are_found_by_their_ids_for_their_own_tenant(
     assert await lineage.ask(question(memory(2))) == found(o2=TRUST)
 
 
+async def test_a_decision_that_does_not_know_the_write_lends_a_parent_no_trust(
+    laid: Memories, lineage: KafkaLineage
+) -> None:
+    """Mend 22.3: a stranger's record under a memory's id, written before its write came."""
+    place = {"topic": MEMORY_WRITES, "partition": 0, "offset": 0}
+    forged = [
+        decision(0, input=place, trustScore={"total": 1.0}),
+        decision(0, input={**place, "digest": "sha256:" + "00" * 32}, trustScore={"total": 1.0}),
+        decision(0, input=None, trustScore={"total": 1.0}),
+    ]
+    await laid.lay(MEMORY_DECISIONS, forged)
+    await laid.inputs(1)
+    assert await lineage.ask(question(memory(0))) == found(o0=None)
+    await laid.lay(MEMORY_DECISIONS, [decision(0)])
+    assert await lineage.ask(question(memory(0))) == found(o0=TRUST)
+
+
 @pytest.mark.parametrize("others", [range(1, 31), [1] * 120])
 async def test_a_decision_that_can_no_longer_come_is_not_looked_for_again(
     laid: Memories, lineage: KafkaLineage, others: list[int]

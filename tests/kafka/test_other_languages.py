@@ -18,9 +18,10 @@ import pytest
 from load.sites import neutral_policy
 from sluice.cli.demo.throwaway_trust import publish_policy
 from sluice.cli.policy.key_files import new_private_key
-from sluice_topics.catalog import OUTCOMES, SESSION_EVENTS, VERDICTS
+from sluice.stream.engine.outbox import home_of
+from sluice_topics.catalog import ACTIONS, OUTCOMES, SESSION_EVENTS, VERDICTS
 from tests.documents.blocks import ROOT
-from tests.kafka.installation import awaited, records, running, site_on
+from tests.kafka.installation import awaited, publish, records, running, site_on, stored
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -114,6 +115,23 @@ def test_a_denied_tool_does_not_run(client: list[str], site: Site, worker: Worke
     assert told["refused"].startswith("denied: unregistered_tool")
     assert len(awaited(site, VERDICTS, session, 1, worker)) == 1
     assert records(site, OUTCOMES, session) == []
+
+
+def test_a_verdict_that_a_stranger_wrote_before_the_action_lets_no_tool_run(
+    client: list[str], site: Site, worker: WorkerProcess
+) -> None:
+    """Mend 22.3: under the id of the verdict to come."""
+    honest, session = f"{client[0][-4:]} honest", f"{client[0][-4:]} forged"
+    called(client, site, neutral_policy.READ_TOOL, [honest])
+    (allowed,) = awaited(site, VERDICTS, honest, 1, worker)
+    partition = home_of(session.encode(), site.partitions)
+    offset = sum(one.partition == partition for one in stored(site, ACTIONS))
+    an_id = f"verdict:{ACTIONS}:{partition}:{offset}"
+    value = json.dumps({**allowed, "verdict_id": an_id, "session_id": "of the forger"}).encode()
+    publish(site, [(session.encode(), value)], VERDICTS, [("ce_id", an_id.encode())])
+    (told,) = called(client, site, "unknown.tool", [session])
+    assert told["refused"].startswith("denied: unregistered_tool")
+    assert records(site, VERDICTS, session)[0]["verdict_id"] == an_id
 
 
 def test_an_agent_that_signs_is_believed_with_its_key_alone(

@@ -152,6 +152,13 @@ def served(**changed: Any) -> dict[str, Any]:
         "items": [item],
         "withheld": [_withheld()],
         "decided_at": MOMENT,
+        "input": {
+            "topic": "gate.memory.retrievals.proposed",
+            "partition": 3,
+            "offset": 12,
+            "timestamp": 1_795_255_200_000,
+            "digest": HASH,
+        },
         **changed,
     }
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 import asyncio
 import json
 from dataclasses import replace
-from datetime import datetime
-from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 from sluice.client.answers import ClientError, InputPlace, NeedsHuman, RetrievalAnswer, Verdict
+from sluice.client.binding import digest_of, end_of, end_of_digest, resolved_verdict
 from sluice.client.input_kinds import ESCALATIONS, REVIEWS, VERDICTS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from sluice.client.answer_reader import AnswerReader
+    from sluice.client.binding import Sought
 
 LONGEST_MS = 24 * 3600 * 1000
 """How far back to look for the end of an escalation that an earlier input opened."""
@@ -32,12 +32,12 @@ async def await_end(reader: AnswerReader, verdict: Verdict, timeout_s: float) ->
     since = _since(verdict, name)
     try:
         async with asyncio.timeout(timeout_s):
-            end = await _end_of(reader, name, since)
+            end = await _end(reader, end_of(verdict, since.timestamp_ms), since)
             resolved = end.get("resolved_verdict_id")
             if resolved is None:
                 return _denied(verdict, end)
             at = InputPlace(since.partition, 0, end["input"]["timestamp"])
-            answer = await reader.look_back([resolved], at, [VERDICTS])
+            answer = await reader.look_back(resolved_verdict(verdict, end), at, [VERDICTS])
     except TimeoutError:
         raise NeedsHuman(verdict, TO_DO) from None
     if answer is None:
@@ -53,21 +53,23 @@ async def are_items_approved(reader: AnswerReader, first: RetrievalAnswer, timeo
         return False
     (name,) = waiting
     partition, offset = map(int, name.split(":")[2:4])
-    came_ms = int(datetime.fromisoformat(first.record["decided_at"]).timestamp() * 1000)
+    request = first.record["input"]
+    since = InputPlace(partition, offset, request["timestamp"])
+    sought = end_of_digest(name, request["digest"], since.timestamp_ms)
     try:
         async with asyncio.timeout(timeout_s):
-            end = await _end_of(reader, name, InputPlace(partition, offset, came_ms))
+            end = await _end(reader, sought, since)
     except TimeoutError:
         return False
     return end.get("decision") == "approve"
 
 
-async def _end_of(reader: AnswerReader, escalation_id: str, since: InputPlace) -> Mapping[str, Any]:
+async def _end(reader: AnswerReader, sought: Sought, since: InputPlace) -> Mapping[str, Any]:
     """The record that ends an escalation. `since`: from where on it may be."""
     topics = (ESCALATIONS,)
     async with reader.heeding(since.partition, topics):
-        answering = reader.expect([escalation_id], since.partition, topics)
-        found = await reader.look_back([escalation_id], since, topics)
+        answering = reader.expect(sought, since.partition, topics)
+        found = await reader.look_back(sought, since, topics)
         if found is None:
             found = await asyncio.shield(answering)
         return found.record
@@ -83,7 +85,7 @@ async def narrowed_parameters(reader: AnswerReader, resolved: Verdict) -> Mappin
     place = resolved.input
     at = InputPlace(place["partition"], place["offset"], place["timestamp"])
     value = await reader.value_at(REVIEWS, at)
-    if value is None or "sha256:" + sha256(value).hexdigest() != place["digest"]:
+    if value is None or digest_of(value) != place["digest"]:
         raise ClientError("the review that narrowed the action is no longer there", "Propose it again")
     found: Mapping[str, Any] = json.loads(value)["parameters"]
     return found

@@ -23,7 +23,7 @@ from sluice.client.answers import (
     refusal_of,
 )
 from sluice.client.approval import are_items_approved, await_end, narrowed_parameters
-from sluice.client.exchange import Exchange
+from sluice.client.exchange import Exchange, OutgoingInput
 from sluice.client.guarded_calls import GuardedTool, GuardOptions, error_text, session_or_current, value_of
 from sluice.client.input_kinds import ACTION, OUTCOME, RETRIEVAL, WRITE, InputKind
 from sluice.client.journal import Journal
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Literal, Self
 
-    from sluice.client.answer_reader import CommittedAnswer
+    from sluice.client.binding import CommittedAnswer
     from sluice.client.guarded_calls import Context
 
 P = ParamSpec("P")
@@ -44,8 +44,7 @@ T = TypeVar("T")
 
 
 class AsyncGateClient:
-    """One agent's connection to the gate, as an async context manager. Any number of calls may run at
-    once."""
+    """One agent's connection to the gate, as an async context manager, for any number of calls at once."""
 
     def __init__(self, bootstrap_servers: str, agent_id: str, options: ClientOptions | None = None) -> None:
         """`agent_id` as in the registry. Raises ClientError for a key that cannot be used, and sqlite3.Error
@@ -183,7 +182,8 @@ class AsyncGateClient:
             if entry.place is None:
                 answer = await self._ask(ACTION, an_id, session_id, value, wait_s)
             else:
-                answer = await self._exchange.answer_at(ACTION, entry.place, an_id, wait_s)
+                sent = OutgoingInput(ACTION, an_id, session_id, value, ())
+                answer = await self._exchange.answer_at(sent, entry.place, wait_s)
             self._journal.decide(session_id, an_id, answer.record)
             verdict = Verdict.of(answer.record)
         elif entry.step == "decided" and entry.verdict is not None:

@@ -8,8 +8,9 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from sluice.client.answer_reader import AnswerReader, CommittedAnswer
+from sluice.client.answer_reader import AnswerReader
 from sluice.client.answers import ActionNotDecided, BrokerUnreachable, InputPlace, InputUnreadable
+from sluice.client.binding import answer_to
 from sluice.client.input_kinds import ACTIONS, ANSWERS, DEAD_LETTERS
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
     from aiokafka import AIOKafkaProducer
 
+    from sluice.client.binding import CommittedAnswer
     from sluice.client.input_kinds import InputKind
 
 
@@ -117,8 +119,8 @@ class Exchange:
             async with asyncio.timeout(wait_s), self.reader.heeding(partition, what.kind.answered_in):
                 with self.reader.placing(partition):
                     place = await self.publish(what)
-                    ids = [*what.kind.ids_at(place), *more_ids]
-                    answering = self.reader.expect(ids, partition, what.kind.answered_in)
+                    sought = answer_to(what.kind, place, what.value, more_ids)
+                    answering = self.reader.expect(sought, partition, what.kind.answered_in)
                 if placed is not None:
                     placed(place)
                 answer = await answering
@@ -126,18 +128,16 @@ class Exchange:
             raise ActionNotDecided(what.name, wait_s, place, may_still_come=True) from None
         return _readable(what.name, answer)
 
-    async def answer_at(
-        self, kind: InputKind, place: InputPlace, name: str, wait_s: float
-    ) -> CommittedAnswer:
+    async def answer_at(self, what: OutgoingInput, place: InputPlace, wait_s: float) -> CommittedAnswer:
         """The answer to an input that was published before. Raises as `ask`."""
-        ids, topics = kind.ids_at(place), kind.answered_in
+        sought, topics = answer_to(what.kind, place, what.value), what.kind.answered_in
         try:
             async with asyncio.timeout(wait_s), self.reader.heeding(place.partition, topics):
-                answering = self.reader.expect(ids, place.partition, topics)
-                found = await self.reader.look_back(ids, place, topics)
-                return _readable(name, found or await answering)
+                answering = self.reader.expect(sought, place.partition, topics)
+                found = await self.reader.look_back(sought, place, topics)
+                return _readable(what.name, found or await answering)
         except TimeoutError:
-            raise ActionNotDecided(name, wait_s, place, may_still_come=True) from None
+            raise ActionNotDecided(what.name, wait_s, place, may_still_come=True) from None
 
 
 def _readable(name: str, answer: CommittedAnswer) -> CommittedAnswer:

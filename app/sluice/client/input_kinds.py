@@ -25,13 +25,14 @@ ANSWERS = (VERDICTS, MEMORY_DECISIONS, SERVED, SESSION_EVENTS, ESCALATIONS, DEAD
 
 @dataclass(frozen=True, slots=True)
 class InputKind:
-    """A kind of input: its topic and record, the topic that answers it, the kinds of the answers' ids,
-    and further topics in which answers may be."""
+    """A kind of input: its topic and record, the topic that answers it, the kinds of the answers' ids, the
+    names that an answer repeats of its input, and further topics in which answers may be."""
 
     topic: str
     record: str
     answers: str
     ids: tuple[str, ...]
+    names: tuple[str, ...]
     also: tuple[str, ...] = ()
 
     def ids_at(self, place: InputPlace) -> list[str]:
@@ -45,10 +46,12 @@ class InputKind:
         return (self.answers, DEAD_LETTERS, *self.also)
 
 
-ACTION = InputKind(ACTIONS, "ProposedAction", VERDICTS, ("verdict",))
-WRITE = InputKind(MEMORY_WRITES, "ProposedMemoryWrite", MEMORY_DECISIONS, ("memory",))
-RETRIEVAL = InputKind(RETRIEVALS, "ProposedRetrieval", SERVED, ("served",))
+_WHERE = ("session_id",)
+_WHO = ("agent_id", *_WHERE)
+ACTION = InputKind(ACTIONS, "ProposedAction", VERDICTS, ("verdict",), ("action_id", *_WHO))
+WRITE = InputKind(MEMORY_WRITES, "ProposedMemoryWrite", MEMORY_DECISIONS, ("memory",), ("write_id", *_WHO))
+RETRIEVAL = InputKind(RETRIEVALS, "ProposedRetrieval", SERVED, ("served",), ("request_id", *_WHO))
 REVIEW = InputKind(
-    REVIEWS, "ReviewDecision", ESCALATIONS, ("approval", "refusal"), (QUARANTINE, SESSION_EVENTS)
+    REVIEWS, "ReviewDecision", ESCALATIONS, ("approval", "refusal"), _WHERE, (QUARANTINE, SESSION_EVENTS)
 )
-OUTCOME = InputKind(OUTCOMES, "ActionOutcome", SESSION_EVENTS, ("outcome", "refusal"))
+OUTCOME = InputKind(OUTCOMES, "ActionOutcome", SESSION_EVENTS, ("outcome", "refusal"), ("action_id", *_WHERE))

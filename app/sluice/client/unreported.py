@@ -5,9 +5,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sluice.client.answer_reader import AnswerReader
 from sluice.client.answers import InputPlace, Verdict
+from sluice.client.binding import same_bytes
 from sluice.client.input_kinds import OUTCOME, OUTCOMES
+from sluice.client.past_records import PastRecords
 from sluice.client.sender import Sender, outcome_name
 
 if TYPE_CHECKING:
@@ -25,13 +26,13 @@ async def report_unreported(exchange: Exchange, sender: Sender, journal: Journal
             verdict = Verdict.of(entry.verdict)
             value = sender.outcome(verdict, verdict.rows_reserved, "interrupted")
             journal.finish(session, action_id, value)
-        if value is not None and not await _is_published(exchange, entry.place, name):
+        if value is not None and not await _is_published(exchange, entry.place, name, value):
             await sender.publish(OUTCOME, session, name, value)
         journal.report(session, action_id)
 
 
-async def _is_published(exchange: Exchange, place: InputPlace | None, name: str) -> bool:
+async def _is_published(exchange: Exchange, place: InputPlace | None, name: str, value: bytes) -> bool:
     if place is None:
         return False
-    reader = AnswerReader(exchange.connection, {exchange.prefix + OUTCOMES: OUTCOMES})
-    return await reader.look_back([name], place, [OUTCOMES]) is not None
+    past = PastRecords(exchange.connection, {exchange.prefix + OUTCOMES: OUTCOMES})
+    return await past.look_back(same_bytes(name, value), place, [OUTCOMES]) is not None

@@ -20,19 +20,20 @@ from sluice.client.answers import (
     Verdict,
 )
 from sluice.client.approval import await_end, narrowed_parameters
+from sluice.client.binding import answer_to, end_of, end_of_input
 from sluice.client.exchange import OutgoingInput
 from sluice.client.input_kinds import (
     ACTION,
     ACTIONS,
     DEAD_LETTERS,
     ESCALATIONS,
-    MEMORY_DECISIONS,
     MEMORY_WRITES,
     OUTCOME,
     RETRIEVALS,
     REVIEW,
     REVIEWS,
     VERDICTS,
+    WRITE,
 )
 from sluice.client.sender import InputSigner, Origin, headers_of
 from sluice.core.foundation.arrival import coordinates_of, memory_id, resolved_id, verdict_id
@@ -55,6 +56,7 @@ REVIEW_SOURCE = "/gateway/approvers/"
 """ce_source of what the gateway publishes, before the agent's id or the approver's."""
 _ID_KINDS = {ACTIONS: verdict_id, REVIEWS: resolved_id, MEMORY_WRITES: memory_id}
 """Decisions by the topic of their input."""
+_KINDS = {one.topic: one for one in (ACTION, REVIEW, WRITE)}
 COME_AGAIN_S = 1
 NOT_THERE = 404
 MOST_OFFSET = 2**63
@@ -111,7 +113,7 @@ class Decisions:
         async with kafka_told(REVIEW):
             answer = await self._exchange.ask(what, prepared.wait_s, places.append, [subject_id])
             if not _answers(answer.record, places[0]):  # another answer, or time, was first
-                answer = await self._exchange.answer_at(REVIEW, places[0], prepared.name, prepared.wait_s)
+                answer = await self._exchange.answer_at(what, places[0], prepared.wait_s)
         return answer.record
 
     async def end_of(self, first: dict[str, Any]) -> Verdict | None:
@@ -120,7 +122,8 @@ class Decisions:
         at = first["input"]
         since = InputPlace(at["partition"], at["offset"], at["timestamp"])
         async with kafka_told(ACTION), self._readers:
-            found = await self._exchange.reader.look_back([str(verdict.escalation_id)], since, [ESCALATIONS])
+            sought = end_of(verdict, since.timestamp_ms)
+            found = await self._exchange.reader.look_back(sought, since, [ESCALATIONS])
             if found is None:
                 return None
             try:
@@ -141,7 +144,8 @@ class Decisions:
             if came is None:
                 raise not_found(an_id)
             since = InputPlace(partition, offset, came.timestamp_ms)
-            found = await self._exchange.reader.look_back([an_id], since, [ESCALATIONS])
+            sought = end_of_input(an_id, came.value, came.timestamp_ms)
+            found = await self._exchange.reader.look_back(sought, since, [ESCALATIONS])
         if found is None or not is_callers(found.record, caller):
             raise not_found(an_id)
         return found.record
@@ -187,9 +191,10 @@ class Decisions:
         if found is None:
             raise not_found(an_id)
         place = InputPlace(*at, found.timestamp_ms)
-        ids = [an_id, f"dead_letter:{topic}:{at[0]}:{at[1]}"]
-        answers = MEMORY_DECISIONS if topic == MEMORY_WRITES else VERDICTS
-        answer = await self._exchange.reader.look_back(ids, place, [answers, DEAD_LETTERS])
+        kind = _KINDS[topic]
+        sought = answer_to(kind, place, found.value, [an_id])
+        answers = VERDICTS if kind is REVIEW else kind.answers
+        answer = await self._exchange.reader.look_back(sought, place, [answers, DEAD_LETTERS])
         if answer is None:
             fields = parse(found.value)
             agent = fields.get("agent_id") if isinstance(fields, dict) else None

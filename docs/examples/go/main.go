@@ -42,9 +42,16 @@ type Gate struct {
 	client                      *kgo.Client
 
 	mutex   sync.Mutex
-	waiting map[string]chan *kgo.Record // by the ce_id of an answer
-	early   map[string]*kgo.Record      // answers that came before the coordinates of their input
+	waiting map[string]*waiter       // by the ce_id of an answer
+	early   map[string][]*kgo.Record // answers that came before the coordinates of their input
 	placing int
+}
+
+// Who waits for the answer to an input, which the broker has at a place.
+type waiter struct {
+	found         chan *kgo.Record
+	asked         map[string]any
+	place, digest string
 }
 
 // The fields of an answer that a caller needs.
@@ -71,7 +78,7 @@ func NewGate(servers, prefix, agent, installation string, key ed25519.PrivateKey
 	}
 	gate := &Gate{
 		prefix: prefix, agent: agent, installation: installation, key: key, client: client,
-		waiting: map[string]chan *kgo.Record{}, early: map[string]*kgo.Record{},
+		waiting: map[string]*waiter{}, early: map[string][]*kgo.Record{},
 	}
 	go gate.read()
 	return gate, nil
@@ -111,7 +118,8 @@ func (gate *Gate) decide(ctx context.Context, session string, action map[string]
 	}
 	at := fmt.Sprintf("%s:%d:%d", actions, placed.Partition, placed.Offset)
 	ids := []string{"verdict:" + at, "dead_letter:" + at}
-	found := gate.expect(ids)
+	digest := sha256.Sum256(placed.Value)
+	found := gate.expect(ids, action, at, "sha256:"+hex.EncodeToString(digest[:]))
 	gate.place(-1)
 	defer gate.forget(ids)
 	select {
@@ -207,15 +215,46 @@ func (gate *Gate) take(record *kgo.Record) {
 		if header.Key != "ce_id" {
 			continue
 		}
-		if waiting, ok := gate.waiting[string(header.Value)]; ok {
-			select {
-			case waiting <- record:
-			default: // the first answer counts
-			}
-		} else if gate.placing > 0 {
-			gate.early[string(header.Value)] = record
+		id := string(header.Value)
+		if waiting, ok := gate.waiting[id]; ok {
+			waiting.take(record)
+		}
+		if gate.placing > 0 {
+			gate.early[id] = append(gate.early[id], record)
 		}
 	}
+}
+
+// take takes the first record that answers; a stranger's, which does not, is passed over.
+func (waiting *waiter) take(record *kgo.Record) {
+	if len(waiting.found) == 0 && waiting.answers(record.Value) {
+		waiting.found <- record
+	}
+}
+
+// Whether a record is the answer to this very input. A dead letter cannot say what it could not read.
+func (waiting *waiter) answers(value []byte) bool {
+	var seen struct {
+		Input struct {
+			Topic             string
+			Partition, Offset int64
+			Digest            string
+		}
+		ActionID  *string `json:"action_id"`
+		AgentID   *string `json:"agent_id"`
+		SessionID *string `json:"session_id"`
+	}
+	if json.Unmarshal(value, &seen) != nil {
+		return false // no worker writes that
+	}
+	names := map[string]*string{"action_id": seen.ActionID, "agent_id": seen.AgentID, "session_id": seen.SessionID}
+	for name, said := range names {
+		if said != nil && *said != waiting.asked[name] {
+			return false
+		}
+	}
+	place := fmt.Sprintf("%s:%d:%d", seen.Input.Topic, seen.Input.Partition, seen.Input.Offset)
+	return place == waiting.place && seen.Input.Digest == waiting.digest
 }
 
 func (gate *Gate) place(change int) {
@@ -227,17 +266,17 @@ func (gate *Gate) place(change int) {
 	}
 }
 
-func (gate *Gate) expect(ids []string) <-chan *kgo.Record {
+func (gate *Gate) expect(ids []string, asked map[string]any, place, digest string) <-chan *kgo.Record {
 	gate.mutex.Lock()
 	defer gate.mutex.Unlock()
-	found := make(chan *kgo.Record, 1)
+	waiting := &waiter{make(chan *kgo.Record, 1), asked, place, digest}
 	for _, id := range ids {
-		gate.waiting[id] = found
-		if record, ok := gate.early[id]; ok && len(found) == 0 {
-			found <- record
+		gate.waiting[id] = waiting
+		for _, record := range gate.early[id] {
+			waiting.take(record)
 		}
 	}
-	return found
+	return waiting.found
 }
 
 func (gate *Gate) forget(ids []string) {

@@ -14,7 +14,7 @@ const DEADLINE_MS = 60_000;
 
 export class Gate {
   #waiting = new Map(); // ce_id of an answer: who waits for it
-  #early = new Map(); // answers that came before the coordinates of their input
+  #early = new Map(); // by ce_id, answers that came before the coordinates of their input
   #placing = 0;
 
   constructor(servers, prefix, agent, key, installation) {
@@ -88,10 +88,10 @@ export class Gate {
     let ids;
     let answer;
     try {
-      const { partition, baseOffset } = await this.#publish(ACTIONS, session, action);
+      const { partition, baseOffset, digest } = await this.#publish(ACTIONS, session, action);
       const place = `${ACTIONS}:${partition}:${baseOffset}`;
       ids = [`verdict:${place}`, `dead_letter:${place}`];
-      answer = this.#expect(ids);
+      answer = this.#expect(ids, (record) => answers(record, action, { place, digest }));
     } finally {
       this.#placing -= 1;
       if (this.#placing === 0) this.#early.clear();
@@ -118,21 +118,40 @@ export class Gate {
       : {};
     const messages = [{ key: session, value, headers }];
     const [place] = await this.producer.send({ topic: name, acks: -1, messages });
-    return place;
+    return { ...place, digest: `sha256:${createHash("sha256").update(value).digest("hex")}` };
   }
 
-  #expect(ids) {
-    for (const id of ids) if (this.#early.has(id)) return Promise.resolve(this.#early.get(id));
-    return new Promise((found) => ids.forEach((id) => this.#waiting.set(id, found)));
+  // The first record under one of the ids that answers; a stranger's, which does not, is passed over.
+  #expect(ids, isAnswer) {
+    return new Promise((found) => {
+      const take = (answer) => isAnswer(answer.record) && found(answer);
+      for (const id of ids) {
+        this.#waiting.set(id, take);
+        for (const answer of this.#early.get(id) ?? []) take(answer);
+      }
+    });
   }
 
   #take(topic, message) {
     const id = String(message.headers.ce_id);
-    const waiting = this.#waiting.get(id);
-    const answer = { topic, record: JSON.parse(message.value) };
-    if (waiting) waiting(answer);
-    else if (this.#placing > 0) this.#early.set(id, answer);
+    let record;
+    try {
+      record = JSON.parse(message.value);
+    } catch {
+      return; // no worker writes that
+    }
+    const answer = { topic, record };
+    this.#waiting.get(id)?.(answer);
+    if (this.#placing > 0) this.#early.set(id, [...(this.#early.get(id) ?? []), answer]);
   }
+}
+
+// Whether a record is the answer to this very input. A dead letter cannot say what it could not read.
+function answers(record, action, { place, digest }) {
+  const { topic, partition, offset, digest: seen } = record?.input ?? {};
+  const names = ["action_id", "agent_id", "session_id"];
+  const same = names.every((name) => (record[name] ?? action[name]) === action[name]);
+  return `${topic}:${partition}:${offset}` === place && seen === digest && same;
 }
 
 // What an agent that signs puts beside each input. `topic` is the whole name.

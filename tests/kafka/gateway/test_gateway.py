@@ -15,6 +15,7 @@ import pytest
 
 from load.sites import neutral_policy
 from sluice.gateway.openapi_shapes import EvaluationResponse
+from sluice.stream.engine.outbox import home_of
 from sluice_topics.catalog import ACTIONS, VERDICTS
 from tests.kafka.gateway_process import (
     ESCALATING_TOOL,
@@ -247,3 +248,21 @@ def test_a_key_speaks_for_its_agents_alone(gateway: Gateway) -> None:
             assert (answer.status_code, answer.json()["error"]["code"]) == (403, "agent_not_bound")
         own = client.post("/v1/evaluate", json=action(new_session(), agentId=OTHER_AGENT))
     assert own.status_code == 200
+
+
+def test_a_verdict_that_a_stranger_wrote_before_the_action_is_not_shown(site: Site, gateway: Gateway) -> None:
+    """Mend 22.3: it lies under the id of the verdict to come, and allows what the gate denies."""
+    session = new_session()
+    partition = home_of(session.encode(), site.partitions)
+    with gateway.client() as client:
+        allowed = client.post("/v1/evaluate", json=action(session)).json()["verdict_id"]
+        (true,) = [one for one in stored(site, VERDICTS) if allowed in str(one.value)]
+        last = max(one.offset for one in stored(site, ACTIONS) if one.partition == partition)
+        an_id = f"verdict:{ACTIONS}:{partition}:{last + 1}"
+        forged = {**json.loads(true.value or b""), "verdict_id": an_id}
+        key_and_value = (session.encode(), json.dumps(forged).encode())
+        publish(site, [key_and_value], VERDICTS, [("ce_id", an_id.encode())])
+        decided = client.post("/v1/evaluate", json=denied(session))
+        found = client.get(f"/v1/verdicts/{an_id}")
+    assert (decided.json()["verdict_id"], decided.json()["verdict"]) == (an_id, "denied")
+    assert found.json()["verdict"] == "denied"

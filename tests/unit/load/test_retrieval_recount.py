@@ -103,6 +103,12 @@ def test_items_in_another_order_a_body_too_many_or_a_flag_too_few_are_found() ->
         assert _found(replace(_honest(), served=served)) == {"wrong_served"}
 
 
+def test_a_retrieval_served_in_answer_to_other_bytes_is_found() -> None:
+    first, *rest = _honest().served
+    other = changed(first, input={**_body(first)["input"], "digest": "sha256:" + "00" * 32})
+    assert _found(replace(_honest(), served=[other, *rest])) == {"wrong_served"}
+
+
 def test_a_retrieval_served_to_another_session_is_found() -> None:
     first, *rest = _honest().served
     assert _found(replace(_honest(), served=[replace(first, key=b"another"), *rest])) == {"wrong_served"}

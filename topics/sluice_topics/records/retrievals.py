@@ -11,6 +11,7 @@ from sluice_topics.records.base import (
     Digest,
     Enforcement,
     Id,
+    InputCoordinates,
     LedgerCount,
     LedgerRecord,
     Moment,
@@ -223,6 +224,7 @@ class ServedRetrieval(Record):
     items: list[ServedItem]
     withheld: list[WithheldItem]
     decided_at: Moment
+    input: InputCoordinates
 
 
 class RetrievalReported(LedgerRecord):

@@ -6,6 +6,7 @@ import asyncio
 import math
 from collections import OrderedDict
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakValueDictionary
 
@@ -135,7 +136,8 @@ class KafkaLineage:
         if arrived is None:
             return UNKNOWN, 0.0
         since = max(0, arrived.timestamp - _CLOCKS_APART_MS)
-        decision = await self._first(consumer, MEMORY_DECISIONS, since, memory_id)
+        digest = "sha256:" + sha256(arrived.value or b"").hexdigest()
+        decision = await self._first(consumer, MEMORY_DECISIONS, since, memory_id, digest)
         if decision.fields is None:
             return UNKNOWN, self._until(decision)
         past = _decided(decision.fields)
@@ -149,21 +151,29 @@ class KafkaLineage:
     def _until(self, sought: Sought) -> float:
         return asyncio.get_running_loop().time() + self._bounds.unknown_s if sought.over else 0.0
 
-    async def _first(self, consumer: AIOKafkaConsumer, base: str, since_ms: int, memory_id: str) -> Sought:
-        """The decision on this memory, or what ended its quarantine."""
+    async def _first(
+        self, consumer: AIOKafkaConsumer, base: str, since_ms: int, memory_id: str, digest: str | None = None
+    ) -> Sought:
+        """The decision on this memory, whose write has this digest, or what ended its quarantine."""
         _, number, offset = coordinates_of(memory_id)
         part, read = TopicPartition(self._names[base], number), 0
         asking = await self._asking.consumer()
         async for batch in batches_since(consumer, asking, part, since_ms):
             for message in batch:
                 fields = about(memory_id, message.value or b"")
-                if fields is not None and (base == MEMORY_DECISIONS or fields.get("schema") in _ENDED):
+                if fields is not None and (fields.get("schema") in _ENDED or _decides(fields, digest)):
                     return Sought(fields, over=False)
             read += len(batch)
             inputs = [_input_of(one.value) for one in batch[-1:] if base == MEMORY_DECISIONS]
             if read >= self._bounds.scanned or any(one - offset > self._bounds.further for one in inputs):
                 return Sought(None, over=True)
         return Sought(None, over=False)
+
+
+def _decides(fields: dict[str, Any], digest: str | None) -> bool:
+    """Whether it decides the write with these bytes: a stranger's record under the id does not know them."""
+    source = fields.get("input")
+    return digest is not None and isinstance(source, dict) and source.get("digest") == digest
 
 
 def _decided(fields: dict[str, Any]) -> Past:

@@ -55,6 +55,7 @@ RELEASED: Mapping[type[Record], Mapping[str, Kept]] = {
         "withheld.item_id": "read",
         "withheld.ledger_event_id": "made",
         "withheld.escalation_id": "made",
+        "input.topic": "made",
     },
 }
 """By path: every field that can hold a text, those with a pattern or a list of values of their own aside."""

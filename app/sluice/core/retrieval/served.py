@@ -99,6 +99,7 @@ def _record(
         "items": items,
         "withheld": denied,
         "decided_at": rfc3339(arrival.timestamp_ms),
+        "input": arrival.coordinates(),
     }
     for field in unsafe:
         if body[field] is not None:

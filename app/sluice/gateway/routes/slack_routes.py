@@ -23,6 +23,7 @@ from slack_sdk.errors import SlackClientError
 from starlette.requests import Request  # noqa: TC002 - FastAPI reads the annotations
 
 from sluice.client.answers import InputPlace
+from sluice.client.binding import end_of_input
 from sluice.client.input_kinds import ACTIONS, ESCALATIONS, RETRIEVALS
 from sluice.core.foundation.arrival import coordinates_of
 from sluice.core.foundation.requests import Answer, input_in
@@ -221,7 +222,8 @@ class SlackRoutes:
             if came is None:
                 return True
             place = InputPlace(partition, offset, came.timestamp_ms)
-            return await self.exchange.reader.look_back([escalation_id], place, [ESCALATIONS]) is not None
+            sought = end_of_input(escalation_id, came.value, came.timestamp_ms)
+            return await self.exchange.reader.look_back(sought, place, [ESCALATIONS]) is not None
 
     async def _action(self, opened: Mapping[str, Any]) -> str | None:
         """What waits, as a reader sees it; None where it is no longer there, or is something else."""

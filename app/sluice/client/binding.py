@@ -1,0 +1,193 @@
+"""Whether a committed record is the gate's answer to an input, and not to another one or a stranger's.
+
+Whoever may write to an answering topic can write any record under any `ce_id`. So an answer must name the
+input as this client sent it: the place that the broker gave it, the digest of its bytes, its action, session
+and agent; and it cannot be older than the input. What does not fit is passed over, and the wait goes on.
+"""
+
+from __future__ import annotations
+
+import json
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from sluice.client.input_kinds import REVIEWS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from sluice.client.answers import InputPlace, Verdict
+    from sluice.client.input_kinds import InputKind
+
+CLOCKS_APART_MS = 1000
+"""How much older than its input an answer may seem: each has the time of its own broker."""
+WITHHELD = "withheld:sha256:"
+"""What the gate releases in place of an id that holds instructions, before the digest of the id."""
+ID_FIELDS = (
+    *("verdict_id", "memory_id", "served_id", "outcome_id", "refusal_id"),
+    *("approval_id", "grant_id", "escalation_id", "dead_letter_id"),
+)
+ENDINGS = frozenset(
+    f"sluice/{one}/v1"
+    for one in (
+        "escalation_resolved",
+        "escalation_expired",
+        "retrieval_escalation_resolved",
+        "retrieval_escalation_expired",
+    )
+)
+
+
+class CommittedAnswer(NamedTuple):
+    """A committed record that answers an input; `topic` is the base name, `timestamp_ms` the broker's."""
+
+    topic: str
+    record: dict[str, Any]
+    timestamp_ms: int
+
+
+Objection = str | None
+"""Why a record is not the answer that is sought; None: it is."""
+
+
+class Sought(NamedTuple):
+    """What a caller waits for: the ids that it may have, and what is to be said against a record that has one
+    of them."""
+
+    ids: tuple[str, ...]
+    objection: Callable[[CommittedAnswer], Objection]
+
+
+def digest_of(value: bytes) -> str:
+    """As records name the bytes of an input."""
+    return "sha256:" + sha256(value).hexdigest()
+
+
+def answer_to(kind: InputKind, place: InputPlace, value: bytes, more_ids: Sequence[str] = ()) -> Sought:
+    """The answer to an input that was sent: `place` is the broker's acknowledgement, `value` the bytes sent.
+    `more_ids` may be the answer's beside those of its kind."""
+    ids = (*kind.ids_at(place), *more_ids)
+    coordinates = {
+        "topic": kind.topic,
+        "partition": place.partition,
+        "offset": place.offset,
+        "timestamp": place.timestamp_ms,
+        "digest": digest_of(value),
+    }
+    names = _names_in(value, kind.names)
+
+    def objection(answer: CommittedAnswer) -> Objection:
+        record = answer.record
+        return (
+            _unlike("input", record.get("input"), coordinates)
+            or _other_names(record, names)
+            or _other_id(record, ids)
+            or _older(answer, place.timestamp_ms)
+        )
+
+    return Sought(ids, objection)
+
+
+def end_of(verdict: Verdict, since_ms: int) -> Sought:
+    """What ends the escalation of a verdict. `since_ms`: no earlier; the broker's time of the action."""
+    names = {
+        **{name: verdict.record.get(name) for name in ("action_id", "agent_id", "session_id", "tenant_id")},
+        "verdict_id": verdict.duplicate_of or verdict.verdict_id,
+        "action_digest": verdict.input["digest"],
+    }
+    return _ending(str(verdict.escalation_id), names, since_ms)
+
+
+def end_of_input(escalation_id: str, value: bytes, since_ms: int) -> Sought:
+    """What ends the escalation of an input with these bytes, an action or a retrieval."""
+    return end_of_digest(escalation_id, digest_of(value), since_ms)
+
+
+def end_of_digest(escalation_id: str, digest: str, since_ms: int) -> Sought:
+    """The same, where only the digest of the bytes is known."""
+    return _ending(escalation_id, {"digest": digest}, since_ms)
+
+
+def _ending(escalation_id: str, names: Mapping[str, Any], since_ms: int) -> Sought:
+    def objection(answer: CommittedAnswer) -> Objection:
+        record = answer.record
+        if record.get("schema") not in ENDINGS:
+            return f"it is a {record.get('schema')!r}, which ends nothing"
+        seen = {**record, "digest": record.get("action_digest") or record.get("request_hash")}
+        found = {name: seen.get(name) for name in names}
+        return (
+            _unlike("escalation", found, names)
+            or _other_id(record, (escalation_id,))
+            or _older(answer, since_ms)
+        )
+
+    return Sought((escalation_id,), objection)
+
+
+def resolved_verdict(verdict: Verdict, end: Mapping[str, Any]) -> Sought:
+    """The verdict to which the approval of an action led; `end` is the record that ended its escalation."""
+    an_id, review = str(end["resolved_verdict_id"]), end["input"]
+    names = {name: verdict.record.get(name) for name in ("action_id", "agent_id", "session_id", "tenant_id")}
+    names["resolves"] = verdict.duplicate_of or verdict.verdict_id
+    action = {"digest": verdict.input["digest"]} if verdict.duplicate_of else verdict.input
+
+    def objection(answer: CommittedAnswer) -> Objection:
+        record = answer.record
+        if an_id != f"resolved:{REVIEWS}:{review['partition']}:{review['offset']}":
+            return f"{an_id} does not follow from the review"
+        return (
+            _unlike("action", record.get("action"), action)
+            or _unlike("input", record.get("input"), review)
+            or _unlike("record", {name: record.get(name) for name in names}, names)
+            or _other_id(record, (an_id,))
+            or _older(answer, review["timestamp"])
+        )
+
+    return Sought((an_id,), objection)
+
+
+def same_bytes(name: str, value: bytes) -> Sought:
+    """An input with this `ce_id` that says what `value` says."""
+    said = json.loads(value)
+    return Sought((name,), lambda found: None if found.record == said else "it says something else")
+
+
+def _names_in(value: bytes, names: Sequence[str]) -> dict[str, str]:
+    """What an input calls its parts, as far as it can be read: a dead letter answers one that cannot."""
+    try:
+        said = json.loads(value)
+    except ValueError:
+        return {}
+    if not isinstance(said, dict):
+        return {}
+    return {name: said[name] for name in names if isinstance(said.get(name), str)}
+
+
+def _other_names(record: Mapping[str, Any], names: Mapping[str, str]) -> Objection:
+    """A record that could not read a name leaves it out, and one that must not repeat it has its digest."""
+    for name, mine in names.items():
+        digest = WITHHELD + sha256(mine.encode("utf-8", "surrogatepass")).hexdigest()
+        if record.get(name) not in (None, mine, digest):
+            return f"its {name} is {record[name]!r}, not {mine!r}"
+    return None
+
+
+def _unlike(what: str, found: object, mine: Mapping[str, Any]) -> Objection:
+    if not isinstance(found, dict):
+        return f"it names no {what}"
+    for name, value in mine.items():
+        if found.get(name) != value:
+            return f"its {what} has {name} {found.get(name)!r}, not {value!r}"
+    return None
+
+
+def _other_id(record: Mapping[str, Any], ids: Sequence[str]) -> Objection:
+    """The header `ce_id`, by which it was found, is not covered by the record's hash."""
+    found = [record.get(name) for name in ID_FIELDS]
+    return None if any(one in ids for one in found) else "it has another id than its header says"
+
+
+def _older(answer: CommittedAnswer, since_ms: int) -> Objection:
+    if answer.timestamp_ms >= since_ms - CLOCKS_APART_MS:
+        return None
+    return f"it is {(since_ms - answer.timestamp_ms) / 1000:g} s older than what it answers"

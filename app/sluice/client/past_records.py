@@ -1,0 +1,149 @@
+"""Committed records and inputs that lie on the broker already."""
+
+from __future__ import annotations
+
+import json
+import logging
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from sluice.client.binding import CommittedAnswer
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from aiokafka import AIOKafkaConsumer, TopicPartition
+
+    from sluice.client.answers import InputPlace
+    from sluice.client.binding import Sought
+
+log = logging.getLogger(__name__)
+
+ID_HEADER, TYPE_HEADER = "ce_id", "ce_type"
+OPENINGS = (b"sluice.gate.escalation_opened.v1", b"sluice.gate.retrieval_escalation_opened.v1")
+POLL_MS = 500
+CLOCKS_APART_MS = 60_000
+"""How far before an input's time the search for its answer begins: more than clocks of brokers differ."""
+FETCH_WAIT_MS = 100
+"""How long the broker holds a fetch that finds nothing. A partition that is resumed waits until the current
+fetch ends."""
+
+
+class PlacedInput(NamedTuple):
+    """An input as the broker has it; `timestamp_ms` is the broker's."""
+
+    value: bytes
+    timestamp_ms: int
+
+
+class PastRecords:
+    """Looks for single records; each look has a connection of its own."""
+
+    def __init__(self, connection: Mapping[str, Any], topics: Mapping[str, str], prefix: str = "") -> None:
+        """`connection`: aiokafka's arguments for a client. `topics`: real names to base names; `prefix`: of
+        every topic."""
+        self._connection = connection
+        self._prefix = prefix
+        self._topics = topics
+
+    async def look_back(
+        self, sought: Sought, place: InputPlace, topics: Collection[str]
+    ) -> CommittedAnswer | None:
+        """Look for the answer in the records committed since the input came; None if it is not there yet.
+
+        Reads the partition's topics once, from the input's time to their present ends.
+        """
+        from aiokafka import TopicPartition  # noqa: PLC0415 - importing the client loads no Kafka
+
+        consumer = await self._connected()
+        try:
+            parts = [
+                TopicPartition(real, place.partition) for real, base in self._topics.items() if base in topics
+            ]
+            return await self._look(consumer, parts, sought, place.timestamp_ms - CLOCKS_APART_MS)
+        finally:
+            await consumer.stop()
+
+    async def value_at(self, topic: str, place: InputPlace) -> bytes | None:
+        """The value of an input at its coordinates; None if it is no longer there."""
+        found = await self.input_at(topic, place.partition, place.offset)
+        return None if found is None else found.value
+
+    async def input_at(self, topic: str, partition: int, offset: int) -> PlacedInput | None:
+        """The input at a place of a topic (base name); None where none is there, or no longer."""
+        from aiokafka import TopicPartition  # noqa: PLC0415 - importing the client loads no Kafka
+
+        consumer = await self._connected()
+        try:
+            part = TopicPartition(self._prefix + topic, partition)
+            consumer.assign([part])
+            consumer.seek(part, offset)
+            while await consumer.position(part) <= offset < (await consumer.end_offsets([part]))[part]:
+                for record in (await consumer.getmany(part, timeout_ms=POLL_MS)).get(part, ()):
+                    if record.offset == offset:
+                        return PlacedInput(bytes(record.value or b""), record.timestamp)
+            return None
+        finally:
+            await consumer.stop()
+
+    def _accept(self, record: Any, sought: Sought) -> CommittedAnswer | None:
+        """The record, if it is what is sought. One that only has the id is passed over, with a warning."""
+        try:
+            said = json.loads(record.value or b"")
+        except ValueError:
+            said = None
+        if isinstance(said, dict):
+            answer = CommittedAnswer(self._topics[record.topic], said, record.timestamp)
+            objection = sought.objection(answer)
+        else:
+            answer, objection = None, "it is no JSON object"
+        if objection is None:
+            return answer
+        place = f"{record.topic}:{record.partition}:{record.offset}"
+        log.warning("%s is not the answer that its id says, and is passed over: %s", place, objection)
+        return None
+
+    async def _look(
+        self, consumer: AIOKafkaConsumer, parts: list[TopicPartition], sought: Sought, since_ms: int
+    ) -> CommittedAnswer | None:
+        consumer.assign(parts)
+        begins = await consumer.offsets_for_times(dict.fromkeys(parts, since_ms))
+        ends = await consumer.end_offsets(parts)
+        left = {part for part in parts if begins[part] is not None and begins[part].offset < ends[part]}
+        for part in parts:
+            if part in left:
+                consumer.seek(part, begins[part].offset)
+            else:
+                consumer.pause(part)
+        while left:
+            batches = await consumer.getmany(timeout_ms=POLL_MS)
+            for record in (one for batch in batches.values() for one in batch):
+                if id_of(record) in sought.ids and (found := self._accept(record, sought)) is not None:
+                    return found
+            left = {part for part in left if await consumer.position(part) < ends[part]}
+        return None
+
+    async def _connected(self) -> AIOKafkaConsumer:
+        from aiokafka import AIOKafkaConsumer  # noqa: PLC0415 - importing the client loads no Kafka
+
+        consumer = AIOKafkaConsumer(
+            **self._connection,
+            isolation_level="read_committed",
+            enable_auto_commit=False,
+            auto_offset_reset="latest",
+            fetch_max_wait_ms=FETCH_WAIT_MS,
+        )
+        try:
+            await consumer.start()
+        except BaseException:
+            await consumer.stop()
+            raise
+        return consumer
+
+
+def id_of(record: Any) -> str:
+    """The id of the answer that a record is. None for the opening of an escalation, which has the id of its
+    end."""
+    headers = dict(record.headers)
+    if headers.get(TYPE_HEADER) in OPENINGS:
+        return ""
+    return str(headers.get(ID_HEADER, b""), "utf-8", "replace")

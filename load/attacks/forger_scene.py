@@ -1,0 +1,187 @@
+"""Where answers are forged: a real worker that waits, a victim, and an attacker who writes to any topic."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import uuid
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+
+from load.sites import neutral_policy
+from load.sites.approvers import REFUND, entry
+from load.sites.site import SLOW_MARK, Site, prepare, records_of
+from load.sites.worker_process import WorkerProcess
+from sluice.cli.demo.throwaway_trust import publish_policy
+from sluice.client import AsyncGateClient, ClientError, ClientOptions
+from sluice.client.binding import digest_of
+from sluice.stream.engine.outbox import home_of
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Iterator
+    from pathlib import Path
+
+    from sluice.adapters.kafka.kafka_read import StoredRecord
+
+READ = neutral_policy.READ_TOOL
+PATIENCE_S = 60.0
+LOOK_S = 0.02
+RAN, HELD = "ran", "NeedsHuman"
+Fields = dict[str, Any]
+
+
+class Warnings(logging.Handler):
+    """Counts what the client passes over."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.lines: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Keep its text."""
+        self.lines.append(record.getMessage())
+
+
+@dataclass
+class Scene:
+    """A worker that waits where the attacker needs time, a victim, and the attacker's producer. `true`: an
+    honest verdict of another session, which the attacker has read."""
+
+    site: Site
+    worker: WorkerProcess
+    gate: AsyncGateClient
+    forger: AIOKafkaProducer
+    passed_over: Warnings
+    true: Fields = field(default_factory=dict)
+
+    def partition(self, session: str) -> int:
+        """Where a session's inputs and answers lie."""
+        return home_of(session.encode(), self.site.partitions)
+
+    async def next_place(self, topic: str, session: str) -> str:
+        """The coordinates that the session's next input will have."""
+        async with AIOKafkaConsumer(bootstrap_servers=self.site.bootstrap_servers) as consumer:
+            part = TopicPartition(self.site.real(topic), self.partition(session))
+            consumer.assign([part])
+            return f"{topic}:{part.partition}:{(await consumer.end_offsets([part]))[part]}"
+
+    async def write(self, topic: str, session: str, an_id: str, record: Fields | bytes) -> None:
+        """Write a record under an id, as anybody may."""
+        value = record if isinstance(record, bytes) else json.dumps(record).encode()
+        await self.forger.send_and_wait(
+            self.site.real(topic),
+            value,
+            key=session.encode(),
+            partition=self.partition(session),
+            headers=[("ce_id", an_id.encode()), ("ce_type", b"sluice.gate.forged.v1")],
+        )
+
+    async def seen(self, topic: str, session: str, number: int = 0) -> StoredRecord:
+        """One of the session's records in a topic, by its number from 0, once it is there."""
+        async with asyncio.timeout(PATIENCE_S):
+            while True:
+                of_session = [
+                    one for one in await records_of(self.site, topic) if one.key == session.encode()
+                ]
+                if len(of_session) > number:
+                    return of_session[number]
+                await asyncio.sleep(LOOK_S)
+
+    async def call(self, session: str, tool: str = REFUND, **more: Any) -> str:
+        """What comes of a call for which the gate wants a person: that it ran, or the error."""
+        given = {"parameters": {"order": "o-1", SLOW_MARK: True}, "rows_affected": 1, **more}
+        try:
+            async with self.gate.action(tool, session_id=session, **given):
+                return RAN
+        except ClientError as error:
+            return type(error).__name__
+
+    @asynccontextmanager
+    async def written_before(
+        self, topic: str, session: str, an_id: str, record: Fields
+    ) -> AsyncIterator[None]:
+        """Within the block, the record is written and not yet visible; what comes meanwhile is younger."""
+        name = f"{self.site.prefix}forger"
+        servers = self.site.bootstrap_servers
+        async with AIOKafkaProducer(bootstrap_servers=servers, transactional_id=name) as forger:
+            await forger.begin_transaction()
+            await replace(self, forger=forger).write(topic, session, an_id, record)
+            yield
+            await forger.commit_transaction()
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Within the block, the worker answers no slow action."""
+        self.worker.withhold()
+        try:
+            yield
+        finally:
+            self.worker.answer()
+
+    async def read(self, call: asyncio.Task[str], before: int) -> None:
+        """Return when the victim has met a forgery: it has passed it over, or has taken it. Call it while the
+        worker is held: so the victim has met nothing else."""
+        await until(lambda: call.done() or len(self.passed_over.lines) > before)
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    """Return once it holds. Raises TimeoutError."""
+    async with asyncio.timeout(PATIENCE_S):
+        while not holds():  # noqa: ASYNC110 - another process, and a log, bring it about
+            await asyncio.sleep(LOOK_S)
+
+
+@asynccontextmanager
+async def open_forgery(servers: str, folder: Path) -> AsyncIterator[Scene]:
+    """A site of its own on this broker, with a tool that needs a person."""
+    site = await prepare(servers, folder, f"forged-{uuid.uuid4().hex[:8]}")
+    tool = {"tier": "T3", "action_type": "PAYMENT", "reversible": False}
+    await publish_policy(servers, site.prefix, site.trust.entries([entry("tool", REFUND, **tool)]))
+    warnings, worker = Warnings(), WorkerProcess(site, "decides", 0.0)
+    logging.getLogger("sluice.client").addHandler(warnings)
+    try:
+        await until(lambda: bool(worker.partitions()))
+        options = ClientOptions(topic_prefix=site.prefix, deadline_s=PATIENCE_S)
+        async with (
+            AsyncGateClient(servers, neutral_policy.AGENT, options) as gate,
+            AIOKafkaProducer(bootstrap_servers=servers) as forger,
+        ):
+            true = await gate.propose(READ, {"table": "orders"}, session_id="another")
+            yield Scene(site, worker, gate, forger, warnings, dict(true.record))
+    finally:
+        logging.getLogger("sluice.client").removeHandler(warnings)
+        worker.end(PATIENCE_S)
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The victim's input as the attacker sees it on its topic."""
+
+    fields: Fields
+    place: Fields
+
+    @property
+    def verdict_id(self) -> str:
+        """Of the verdict that the victim waits for."""
+        return "verdict:{topic}:{partition}:{offset}".format_map(self.place)
+
+    def allowed(self, true: Fields, **changed: Any) -> Fields:
+        """A verdict that allows it, but for what is changed."""
+        names = {name: self.fields[name] for name in ("action_id", "agent_id", "session_id")}
+        return {**true, **names, "verdict_id": self.verdict_id, "input": self.place, **changed}
+
+
+def asked_in(record: StoredRecord, topic: str) -> Asked:
+    """The input that lies in a record of a topic (base name)."""
+    place = {
+        "topic": topic,
+        "partition": record.partition,
+        "offset": record.offset,
+        "timestamp": record.timestamp_ms,
+        "digest": digest_of(record.value or b""),
+    }
+    return Asked(json.loads(record.value or b"null"), place)
