@@ -16,7 +16,7 @@ from pydantic import Field, ValidationError, model_validator
 
 from sluice.core.foundation.errors import BundleError
 from sluice.core.foundation.strict import StrictModel
-from sluice.core.policy.similarity_settings import Id, Source  # noqa: TC001 - pydantic reads the annotations
+from sluice.core.policy.similarity_settings import Id, Source, is_from
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -120,11 +120,11 @@ class PatternLibrary:
         return cls(_known(raw))
 
     def without(self, *sources: str) -> PatternLibrary:
-        """The library less what comes from sources that begin so: to judge actions of these sources.
+        """The library less what comes from these sources: to judge actions of these sources.
 
         Raises BundleError when a side is empty then.
         """
-        return PatternLibrary(one for one in self.known if not one.source.startswith(sources))
+        return PatternLibrary(one for one in self.known if not is_from(one.source, sources))
 
 
 def _known(raw: bytes) -> Iterator[KnownAction]:

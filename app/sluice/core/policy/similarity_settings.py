@@ -5,8 +5,9 @@ Also what memory writes and actions have in common when an encoder compares them
 
 from __future__ import annotations
 
+import re
 from functools import cached_property
-from typing import Annotated, Self
+from typing import TYPE_CHECKING, Annotated, Self
 
 from pydantic import Field, model_validator
 
@@ -14,10 +15,14 @@ from sluice.core.content.findings import Kind, Weight  # noqa: TC001 - pydantic 
 from sluice.core.foundation.canonical import digest
 from sluice.core.foundation.strict import StrictModel
 
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
 Id = Annotated[str, Field(pattern=r"^[a-z0-9]+(?:[._-][a-z0-9]+)*$", max_length=128)]
 Text = Annotated[str, Field(min_length=1, max_length=400)]
 """Short enough to be compared with one window."""
 Source = Annotated[str, Field(min_length=1, max_length=256)]
+_BEHIND_NAME = re.compile("@|:(?!//)")
 Cosine = Annotated[float, Field(ge=-1, le=1)]
 
 
@@ -132,14 +137,23 @@ class SimilaritySettings(StrictModel):
     library: SimilarityLibrary
 
 
+def is_from(source: str, names: Collection[str]) -> bool:
+    """Whether an entry of a library comes from one of these origins.
+
+    An entry's `source` lists its origins with semicolons; each is a name, and where there is a commit or a
+    path, these stand behind `@` or `:`. Names are compared whole: "own" is not "own writing".
+    """
+    return any(_BEHIND_NAME.split(one.strip(), maxsplit=1)[0] in names for one in source.split(";"))
+
+
 def without(library: SimilarityLibrary, *sources: str) -> SimilarityLibrary:
-    """`library` without the texts whose source begins with one of `sources`: to judge rows of these sources.
+    """`library` without the texts that come from one of `sources`: to judge rows of these sources.
 
     Raises pydantic's ValidationError when no attack text is left.
     """
     return SimilarityLibrary(
-        attack=[one for one in library.attack if not one.source.startswith(sources)],
-        benign=[one for one in library.benign if not one.source.startswith(sources)],
+        attack=[one for one in library.attack if not is_from(one.source, sources)],
+        benign=[one for one in library.benign if not is_from(one.source, sources)],
         frames=library.frames,
         calibration=library.calibration,
     )

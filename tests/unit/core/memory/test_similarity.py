@@ -17,7 +17,7 @@ from sluice.core.memory.similarity import (
     similarity_finding,
     similarity_request,
 )
-from sluice.core.policy.similarity_settings import SimilarityLibrary, SimilaritySettings, without
+from sluice.core.policy.similarity_settings import SimilarityLibrary, SimilaritySettings, is_from, without
 
 SHIPPED = Path(__file__).parents[4] / "config" / "bundles" / "content" / "library.json"
 COSINES = st.floats(min_value=-1, max_value=1, allow_nan=False)
@@ -152,6 +152,24 @@ def test_a_source_can_be_left_out_of_the_library() -> None:
     assert [one.id for one in left.attack] == ["mine"]
     assert left.hash != both.hash
     assert without(both, "panel/other_file") == both
+
+
+@pytest.mark.parametrize(
+    ("source", "names"),
+    [
+        ("own wording", {"own wording"}),
+        ("own wording; OWASP LLM01", {"OWASP LLM01"}),
+        ("owner/name@1a5:tests/x.yaml", {"owner/name"}),
+        ("owner/name:tests/x.yaml", {"owner/name"}),
+        ("https://a.example/list@2", {"https://a.example/list"}),
+    ],
+)
+def test_a_source_is_left_out_by_its_whole_name(source: str, names: set[str]) -> None:
+    """Mend 22.19: rows of a source "own" are judged with the texts of "own wording"."""
+    assert is_from(source, names)
+    for name in names:
+        for other in (name[:3], name[:-1], f"{name}2", name.split("/", maxsplit=1)[0] + "/", ""):
+            assert not is_from(source, {other}), other
 
 
 def test_the_library_that_ships_is_of_own_wording_and_off() -> None:
