@@ -44,7 +44,8 @@ if TYPE_CHECKING:
 
 WIRE = "load.wire"
 PATIENT_AGENT = "patient-agent"
-"""Its held memories wait for an hour."""
+"""Its held memories wait for an hour, and a pattern finds `SUSPECT` in what it does."""
+SUSPECT = "wipe the archive"
 STAGES = ("controls", "fast_reject", "tier_auth")
 PASSWORD = "correct horse battery"  # noqa: S105 - of people who live as long as the test
 PEOPLE = {
@@ -89,7 +90,7 @@ class PageSite:
     def escalate(self, tool: str = ESCALATING_TOOL, **more: Any) -> dict[str, Any]:
         """An action that waits for an approver, as its escalation stands."""
         session = more.pop("session", f"s-{uuid.uuid4().hex[:8]}")
-        with self.client() as client:
+        with self.client(more.pop("agent", neutral_policy.AGENT)) as client:
             told = client.post("/v1/evaluate", json=action(session, toolName=tool, **more))
             assert told.status_code == 202, told.text
             an_id = told.json()["escalationId"]
@@ -232,6 +233,8 @@ def running_pages(kafka: str, folder: Path, name: str, **settings: Any) -> Itera
     binary = chromium()
     made = site_on(kafka, folder, name, STAGES, SLUICE_WORKER__TIMER_INTERVAL_S="0.2")
     patient = {**neutral_policy.bundle(stages=STAGES), "id": "load.patient"}
+    found = {"id": "load.suspect", "reason": "words of a test", "source": "tests/kafka/pages_site.py"}
+    patient["patterns"] = {"text": [{**found, "severity": "warn", "pattern": SUSPECT}]}
     patient["memory"] = {**patient["memory"], "quarantineReviewMs": 3_600_000}
     wire = {"tier": "T4", "action_type": "PAYMENT", "reversible": False, "trusts_row_claims": True}
     own = [

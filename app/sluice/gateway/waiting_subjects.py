@@ -14,6 +14,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
 from sluice.client.input_kinds import ESCALATIONS, QUARANTINE
+from sluice.gateway.waiting_contents import WaitingContents
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -59,6 +60,7 @@ class WaitingSubjects:
         self._open: dict[str, dict[str, dict[str, Any]]] = {base: {} for base in ID_FIELDS}
         self._of_tenant: dict[tuple[str, str], dict[str, dict[str, Any]]] = defaultdict(dict)
         self._ending: dict[str, set[asyncio.Future[None]]] = defaultdict(set)
+        self.contents = WaitingContents(connection, prefix)
         self._task: asyncio.Task[None] | None = None
         self._caught_up = False
         self._changes: dict[str, int] = defaultdict(int)
@@ -98,9 +100,11 @@ class WaitingSubjects:
         for part in parts:
             consumer.seek(part, ends[part] if begins[part] is None else begins[part].offset)
         self._task = asyncio.create_task(self._read(consumer, ends))
+        await self.contents.start(self._tell)
 
     async def close(self) -> None:
         """Disconnect."""
+        await self.contents.close()
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait([self._task])
@@ -148,7 +152,7 @@ class WaitingSubjects:
                 self._caught_up = not left
                 for batch in (await consumer.getmany(timeout_ms=POLL_MS)).values():
                     for record in batch:
-                        self._take(self._topics[record.topic], record.value or b"null")
+                        self._take(self._topics[record.topic], record.value or b"null", record.timestamp)
         except asyncio.CancelledError:
             raise
         except Exception:
@@ -156,7 +160,7 @@ class WaitingSubjects:
         finally:
             await consumer.stop()
 
-    def _take(self, base: str, value: bytes) -> None:
+    def _take(self, base: str, value: bytes, at_ms: int) -> None:
         try:
             record = json.loads(value)
         except ValueError:
@@ -167,15 +171,27 @@ class WaitingSubjects:
         if schema in OPENS:
             waiting[an_id] = record
             self._of_tenant[base, str(record.get("tenant_id"))][an_id] = record
+            if base == ESCALATIONS:
+                self.contents.ask(an_id, record, at_ms)
         elif schema in ENDS:
             opened = waiting.pop(an_id, {})
             self._of_tenant[base, str(opened.get("tenant_id"))].pop(an_id, None)
+            self.contents.forget(an_id)
             for ended in self._ending.get(an_id, ()):
                 if not ended.done():
                     ended.set_result(None)
         elif an_id in waiting:
             update_waiting(waiting[an_id], record)
-        self._changes[str(record.get("tenant_id"))] += 1
+        self._change(str(record.get("tenant_id")))
+
+    def _tell(self, an_id: str) -> None:
+        """The content of what waits is read."""
+        opened = self._open[ESCALATIONS].get(an_id)
+        if opened is not None:
+            self._change(str(opened.get("tenant_id")))
+
+    def _change(self, tenant: str) -> None:
+        self._changes[tenant] += 1
         self._stirred.set()
         self._stirred = asyncio.Event()
 

@@ -16,6 +16,7 @@ from starlette.exceptions import HTTPException
 from sluice.gateway.http.edge import ERROR_SCHEMA, Edge, EdgeRules, error_headers
 from sluice.gateway.http.http_errors import HttpError
 from sluice.gateway.idempotency import AnswerStore, IdempotentRequests
+from sluice.gateway.pages.answers import Answers
 from sluice.gateway.pages.page_routes import PageRoutes, add_pages
 from sluice.gateway.pages.page_views import PageViews
 from sluice.gateway.pages.subjects import Subjects
@@ -113,7 +114,7 @@ def build_app(parts: GatewayParts) -> Edge:
         _add_slack(app, parts, parts.slack)
     subjects = Subjects(parts.decisions, parts.exchange, parts.subjects, parts.recent)
     views = PageViews(subjects, parts.people, parts.ledger.quality_page)
-    add_pages(app, PageRoutes(parts.visitors, views, parts.rate))
+    add_pages(app, PageRoutes(parts.visitors, views, Answers(parts.visitors, views), parts.rate))
     return Edge(app, parts.edge)
 
 

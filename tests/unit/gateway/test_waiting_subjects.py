@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
+from sluice.gateway.pages.queue import SORTS, Query, list_rows, rows_of
 from sluice.gateway.pages.rendering import page
 from sluice.gateway.waiting_subjects import ENDS, ID_FIELDS, OPENS, is_narrowed, update_waiting
 from sluice_topics.catalog import BY_NAME, wire_schema
@@ -57,5 +58,7 @@ def test_the_page_says_what_exactly_the_approvals_so_far_are_for() -> None:
     assert "1 of 2, by ben, for\n<strong>other parameters</strong>" in text
     assert "with others, or none, the count starts again" in text
     assert '>{"amount": 1}</textarea>' in text
-    listed = bytes(page("escalations.html", waiting=[opened], said=(), counts={}, session=None).body).decode()
+    listing = list_rows(rows_of([opened], lambda _: None), Query())
+    about: dict[str, Any] = {"listing": listing, "query": listing.query, "sorts": SORTS, "now_ms": 0}
+    listed = bytes(page("escalations.html", said=(), counts={}, session=None, **about).body).decode()
     assert "1 of 2 for other parameters" in listed

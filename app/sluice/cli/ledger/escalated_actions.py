@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from sluice.cli.ledger.held_memories import left, through
-from sluice.cli.output import console, quoted, shown, span
+from sluice.cli.output import console, quoted, shown
 from sluice.core.foundation.arrival import coordinates_of
-from sluice.core.foundation.clock import milliseconds_of
+from sluice.core.foundation.clock import milliseconds_of, span
 from sluice.core.foundation.requests import Answer, input_in
 from sluice.ports import PortUnavailable
 from sluice_topics.catalog import CATALOG, ESCALATIONS, wire_schema

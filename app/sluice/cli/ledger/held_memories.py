@@ -17,13 +17,12 @@ from sluice.cli.output import (
     quoted,
     settings_or_stop,
     shown,
-    span,
     stop,
     stop_unknown_topics,
     visible,
 )
 from sluice.core.foundation.arrival import coordinates_of, memory_id
-from sluice.core.foundation.clock import milliseconds_of
+from sluice.core.foundation.clock import milliseconds_of, span
 from sluice.core.memory.memory_context import digest_of
 from sluice.core.reports.ledger_values import NotInLedgerError, Waiting, decision_in
 from sluice.ports import PortUnavailable

@@ -10,9 +10,9 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from sluice.cli.output import console, span, visible
+from sluice.cli.output import console, visible
 from sluice.core.decide.kinds import DECISIONS
-from sluice.core.foundation.clock import milliseconds_of
+from sluice.core.foundation.clock import milliseconds_of, span
 from sluice.offline.story import OWN_IDS, hash_holds
 
 if TYPE_CHECKING:

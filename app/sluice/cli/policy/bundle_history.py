@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import orjson
 import typer
 
-from sluice.cli.output import WELL, WRONG, console, errors, print_json, shown, span, stop
+from sluice.cli.output import WELL, WRONG, console, errors, print_json, shown, stop
 from sluice.cli.policy.bundle_file import document_or_stop, loaded_or_stop
 from sluice.cli.policy.control_topics import (
     AsJson,
     folded_or_stop,
 )
 from sluice.core.foundation.canonical import canonical
-from sluice.core.foundation.clock import rfc3339
+from sluice.core.foundation.clock import rfc3339, span
 from sluice.core.policy.document_changes import document_changes
 from sluice.core.quality_bundle.loosenings import BundleChange, changes, loosening_sentences
 from sluice.core.quality_bundle.quality_bundle import QualityBundle

@@ -26,3 +26,17 @@ def milliseconds_of(moment: str) -> int:
     if at.utcoffset() != timedelta(0):
         raise ValueError(f"{moment!r} is not in UTC")
     return (at - _EPOCH) // timedelta(milliseconds=1)
+
+
+_UNITS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1000, "s"))
+
+
+def span(ms: int) -> str:
+    """A duration in its largest unit and the next: "1 h 5 min"."""
+    for place, (size, unit) in enumerate(_UNITS):
+        if ms >= size:
+            rest = ms % size
+            smaller = _UNITS[place + 1 : place + 2]
+            more = f" {rest // smaller[0][0]} {smaller[0][1]}" if smaller and rest >= smaller[0][0] else ""
+            return f"{ms // size} {unit}{more}"
+    return "0 s"

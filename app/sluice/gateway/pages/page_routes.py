@@ -1,20 +1,20 @@
-"""The pages' routes under /review, and what people send: log-ins, answers to what waits."""
+"""The pages' routes under /review, and who may come in."""
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from dataclasses import dataclass, field
 from functools import wraps
-from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qsl, quote
+from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 from starlette.responses import StreamingResponse
 
-from sluice.client.input_kinds import ESCALATIONS, QUARANTINE
-from sluice.gateway.delegated_answers import PersonsAnswer
 from sluice.gateway.http.edge import EVENTS
 from sluice.gateway.http.http_errors import HttpError, not_found
-from sluice.gateway.pages import rendering, subjects
+from sluice.gateway.pages import rendering
+from sluice.gateway.pages.forms import read_form
 from sluice.gateway.pages.page_views import ROOT, PageViews, Visit
 from sluice.gateway.routes.callers import facts_of
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
     from sluice.gateway.http.rate_limits import RateLimit
+    from sluice.gateway.pages.answers import Answers
     from sluice.gateway.pages.log_ins import Session
     from sluice.gateway.pages.visitors import Visitors
 
@@ -34,9 +35,8 @@ if TYPE_CHECKING:
 HEARTBEAT_S = 15.0
 MOST_STREAMS, MOST_STREAMS_OF_ONE = 500, 8
 """Of all people, and of one person."""
-SHOWN_WITHIN_S = 5.0
-"""How long the next page waits until the reader of what waits knows of an end."""
-_DECISIONS = {"approve": "approve", "deny": "deny", "reject": "reject"}
+SETTLE_S = 0.5
+"""After an event: many changes at once are told once."""
 
 
 @dataclass(slots=True)
@@ -45,27 +45,9 @@ class PageRoutes:
 
     visitors: Visitors
     views: PageViews
+    answers: Answers
     rate: RateLimit
     streams: Counter[str] = field(default_factory=Counter)
-
-    async def answer(self, visit: Visit) -> Response:
-        """A person's answer: it is signed and published, and the next page says what became of it."""
-        form = await read_form(visit.request)
-        self.visitors.check(visit.request, form, visit.session)
-        an_id = visit.an_id
-        base = ESCALATIONS if visit.request.url.path.startswith(f"{ROOT}/escalations/") else QUARANTINE
-        opened = self.views.subjects.opened(base, an_id, visit.caller)
-        if opened is None:
-            await self.visitors.say(visit.session, ("bad", "It has ended already: your answer was not sent."))
-            return rendering.redirect(visit.request.url.path)
-        try:
-            told, is_over = await self._give(opened, form, visit.session, facts_of(visit.request).request_id)
-            if is_over:
-                await self.views.subjects.waiting.end(base, an_id, SHOWN_WITHIN_S)
-        except HttpError as error:
-            told = ("bad", f"{error.code}: {error.message}")
-        await self.visitors.say(visit.session, told)
-        return rendering.redirect(visit.request.url.path)
 
     async def people_page(self, visit: Visit) -> Response:
         """Who is logged in, for admins, who may end log-ins."""
@@ -119,26 +101,6 @@ class PageRoutes:
         self.visitors.set_login_cookie(response, token)
         return response
 
-    async def _give(
-        self, opened: dict[str, Any], form: dict[str, str], session: Session, request_id: str
-    ) -> tuple[tuple[str, str], bool]:
-        """What to say of an answer, and whether it ended what waited."""
-        decision = _DECISIONS.get(form.get("decision", ""))
-        against = session.account.object_to(str(opened.get("required_role", "reviewer")))
-        if against is not None:
-            return ("bad", f"Refused: {against}."), False
-        answer = PersonsAnswer(
-            session.account.approver_id,
-            "browser",
-            decision or "deny",  # type: ignore[arg-type]
-            form.get("justification", "").strip(),
-            subjects.narrowed(form.get("parameters", "")) if decision == "approve" else None,
-        )
-        if decision is None or not answer.justification:
-            raise HttpError(400, "missing_field", "say why, and choose an answer")
-        record = await self.views.people.give(opened, answer, request_id)
-        return _told(record), "refusal_id" not in record and "quorum" not in record
-
     async def _events(self, session: Session) -> AsyncIterator[str]:
         tenant, number = session.account.tenant_id, -1
         person = _person(session)
@@ -146,7 +108,11 @@ class PageRoutes:
         try:
             while self.streams[person] <= MOST_STREAMS_OF_ONE and await self.visitors.is_open(session):
                 new = await self.views.subjects.waiting.changed(tenant, number, HEARTBEAT_S)
-                yield ": still here\n\n" if new == number or number < 0 else "event: changed\ndata: now\n\n"
+                if new == number or number < 0:
+                    yield ": still here\n\n"
+                else:
+                    yield "event: changed\ndata: now\n\n"
+                    await asyncio.sleep(SETTLE_S)
                 number = new
         finally:
             self.streams[person] -= 1
@@ -155,29 +121,6 @@ class PageRoutes:
 
 def _person(session: Session) -> str:
     return f"{session.account.tenant_id}/{session.account.name}"
-
-
-def _told(record: dict[str, Any]) -> tuple[str, str]:
-    """What became of an answer, for the next page."""
-    if "refusal_id" in record:
-        return "bad", f"Refused: {record['reason']}: {record['message']}"
-    if "quorum" in record:
-        again = " The count started again." if record.get("dropped") else ""
-        return "good", f"Counted: approval {record['approvals']} of {record['quorum']}.{again}"
-    outcome = f" The action came to {record['outcome']}." if record.get("outcome") else ""
-    return "good", f"Your answer counted.{outcome}"
-
-
-async def read_form(request: Request) -> dict[str, str]:
-    """The fields of a form, the last of each name. Raises HttpError for another content type."""
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind != "application/x-www-form-urlencoded":
-        raise HttpError(415, "wrong_content_type", "send the page's form")
-    body = (await request.body()).decode("utf-8", "replace")
-    try:
-        return dict(parse_qsl(body, keep_blank_values=True, max_num_fields=32))
-    except ValueError:
-        raise HttpError(400, "invalid_value", "a form of these pages has fewer fields") from None
 
 
 def _for_people(routes: PageRoutes, handler: Handler) -> Callable[[Request], Awaitable[Response]]:
@@ -225,15 +168,16 @@ def add_pages(app: FastAPI, routes: PageRoutes) -> None:
             raise not_found("file")
         return found
 
-    views = routes.views
+    views, answers = routes.views, routes.answers
     pages: tuple[tuple[str, Handler, str], ...] = (
         ("escalations", views.escalations, "GET"),
         ("escalations/{an_id}", views.escalation, "GET"),
-        ("escalations/{an_id}", routes.answer, "POST"),
+        ("escalations", answers.answer_many, "POST"),
+        ("escalations/{an_id}", answers.answer, "POST"),
         ("escalations/{an_id}/standing", views.standing, "GET"),
         ("quarantine", views.quarantine, "GET"),
         ("quarantine/{an_id}", views.memory, "GET"),
-        ("quarantine/{an_id}", routes.answer, "POST"),
+        ("quarantine/{an_id}", answers.answer, "POST"),
         ("quarantine/{an_id}/standing", views.standing, "GET"),
         ("decisions", views.decisions, "GET"),
         ("decisions/{an_id}", views.decision, "GET"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote
@@ -11,6 +12,7 @@ from sluice.client.input_kinds import ESCALATIONS, MEMORY_DECISIONS, QUARANTINE,
 from sluice.gateway.http.http_errors import HttpError
 from sluice.gateway.pages import rendering, subjects
 from sluice.gateway.pages.posture import action_posture, memory_posture, sessions_of
+from sluice.gateway.pages.queue import SORTS, Query, list_rows, rows_of, walk_from
 from sluice.gateway.routes.reading_routes import LedgerUnreadable
 from sluice.gateway.waiting_subjects import is_narrowed
 
@@ -23,8 +25,11 @@ if TYPE_CHECKING:
     from sluice.gateway.delegated_answers import DelegatedAnswers
     from sluice.gateway.http.api_keys import Caller
     from sluice.gateway.pages.log_ins import Session
+    from sluice.gateway.pages.queue import Row, Walk
 
 ROOT = "/review"
+WALK = "in"
+"""The parameter of an address that says from which list an escalation's page was opened."""
 
 
 class Visit(NamedTuple):
@@ -63,13 +68,15 @@ class PageViews:
             "said": said,
             "counts": counts,
             "delegate": delegate,
+            "now_ms": time.time_ns() // 1_000_000,
         }
         return rendering.page(name, changes=subjects.changes, **about, **context)
 
     async def escalations(self, visit: Visit) -> Response:
         """What waits for an approver."""
-        waiting = self.subjects.of(ESCALATIONS, visit.caller)
-        return self.page(visit, "escalations.html", waiting=waiting)
+        query = Query.of(visit.request.query_params)
+        listing = list_rows(self._rows(visit), query)
+        return self.page(visit, "escalations.html", listing=listing, query=listing.query, sorts=SORTS)
 
     async def escalation(self, visit: Visit) -> Response:
         """One of them, with the action or the items, and the form; what has ended is a decision's story."""
@@ -81,7 +88,7 @@ class PageViews:
         about |= {"is_narrowed": is_narrowed(opened), "approved": await self.subjects.approved(opened)}
         if "verdict_id" in opened:
             about["verdict"] = await self.subjects.decision(opened["verdict_id"], visit.caller)
-        return self.page(visit, "escalation.html", one=opened, **about)
+        return self.page(visit, "escalation.html", one=opened, walk=self._walk(visit), **about)
 
     async def standing(self, visit: Visit) -> Response:
         """Whether a thing still waits: a part of its page, which asks when something changed."""
@@ -124,6 +131,7 @@ class PageViews:
             content=await self.subjects.content(record),
             followed=await self.subjects.followed(record, visit.caller),
             holds=subjects.hash_holds(record),
+            walk=self._walk(visit) if WALK in visit.request.query_params else None,
         )
 
     async def sessions(self, visit: Visit) -> Response:
@@ -153,10 +161,22 @@ class PageViews:
             except LedgerUnreadable as error:
                 raise HttpError(503, "unavailable", str(error)) from None
 
+    def _rows(self, visit: Visit) -> list[Row]:
+        waiting = self.subjects.of(ESCALATIONS, visit.caller)
+        return rows_of(waiting, self.subjects.waiting.contents.get)
+
+    def _walk(self, visit: Visit) -> Walk:
+        """The way through the list from which the page was opened."""
+        query = Query.written(visit.request.query_params.get(WALK, ""))
+        an_id = visit.an_id.replace("verdict:", "escalation:", 1)
+        return walk_from(self._rows(visit), query, an_id)
+
     async def _ended(self, an_id: str, visit: Visit) -> Response:
         decision = subjects.decision_of(an_id)
         if decision is not None:
             await self.subjects.decision(decision, visit.caller)
-            return rendering.redirect(f"{ROOT}/decisions/{quote(decision, safe=':')}")
+            query = visit.request.url.query
+            after = f"?{query}" if query else ""
+            return rendering.redirect(f"{ROOT}/decisions/{quote(decision, safe=':')}{after}")
         end = await self.subjects.decisions.retrieval_end(an_id, visit.caller)
         return self.page(visit, "ended.html", one=end)

@@ -13,6 +13,7 @@ from urllib.parse import quote
 from markupsafe import Markup, escape
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
+from sluice.core.foundation.clock import milliseconds_of, rfc3339, span
 from sluice.core.text.visible import is_seen
 
 if TYPE_CHECKING:
@@ -25,10 +26,12 @@ STATIC = {
     "pages.css": "text/css; charset=utf-8",
     "htmx.min.js": "text/javascript; charset=utf-8",
     "hx-sse.min.js": "text/javascript; charset=utf-8",
+    "keys.js": "text/javascript; charset=utf-8",
     "icon.svg": "image/svg+xml",
 }
 LONGEST = 20_000
 """Characters of one text on a page; the ledger has all."""
+_SECOND_MS = 1000
 _CSP = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; "
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
@@ -56,10 +59,26 @@ def seen(value: object) -> Markup:
     return Markup("".join(parts))  # noqa: S704 - each part is escaped above
 
 
+def plain(value: object) -> str:
+    """The same as `seen` where no markup can be: in an attribute or an option."""
+    return "".join(one if is_seen(one) else f"U+{ord(one):04X}" for one in str(value)[:LONGEST])
+
+
 def moment(at: object) -> Markup:
     """An RFC 3339 time, to the minute."""
     text = str(at)
     return Markup('<time datetime="{}">{}</time>').format(text, text[:16].replace("T", " "))
+
+
+def left(at_ms: int, now_ms: int) -> str:
+    """How long until a time, or since when it is over, in words."""
+    return f"in {span(at_ms - now_ms)}" if at_ms > now_ms else f"over since {span(now_ms - at_ms)}"
+
+
+def ago(at: object, now_ms: int) -> str:
+    """How long ago an RFC 3339 time was, in words."""
+    ms = now_ms - milliseconds_of(str(at))
+    return f"{span(ms)} ago" if ms >= _SECOND_MS else "now"
 
 
 def page(name: str, status: int = 200, **context: Any) -> Response:
@@ -117,6 +136,10 @@ def _environment() -> Environment:
     made.filters |= {
         "seen": seen_where_there,
         "moment": moment,
+        "plain": plain,
+        "left": left,
+        "ago": ago,
+        "rfc3339": rfc3339,
         "path": lambda text: quote(str(text), safe=":/"),
     }
     return made

@@ -10,8 +10,7 @@ import pytest
 from rich.console import Console
 
 from sluice.cli.ledger.held_memories import Life, left, place_or_stop, print_life
-from sluice.cli.output import span
-from sluice.core.foundation.clock import milliseconds_of
+from sluice.core.foundation.clock import milliseconds_of, span
 from sluice.core.reports.ledger_values import decision_in, event_in
 from tests.unit.records import MOMENT, ledger_records
 

@@ -1,0 +1,153 @@
+"""People's answers to what waits: each is signed and published by itself, and its own result is shown."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from sluice.client.input_kinds import ESCALATIONS, QUARANTINE
+from sluice.gateway.delegated_answers import PersonsAnswer
+from sluice.gateway.http.http_errors import HttpError
+from sluice.gateway.pages import rendering, subjects
+from sluice.gateway.pages.forms import read_fields, read_form
+from sluice.gateway.pages.page_views import ROOT, PageViews, Visit
+from sluice.gateway.routes.callers import facts_of
+from sluice.gateway.waiting_subjects import is_narrowed
+
+if TYPE_CHECKING:
+    from starlette.responses import Response
+
+    from sluice.gateway.pages.log_ins import Said, Session
+    from sluice.gateway.pages.visitors import Visitors
+
+SHOWN_WITHIN_S = 5.0
+"""How long the next page waits until the reader of what waits knows of an end."""
+MOST_AT_ONCE = 500
+"""Answers of one form."""
+FIELDS_BESIDE = 8
+SENT_TOGETHER = 16
+ONE_BY_ONE = "T4"
+_DECISIONS = {"approve": "approve", "deny": "deny", "reject": "reject"}
+
+
+class Given(NamedTuple):
+    """What became of one answer. `told`: "good" or "bad", and in words; `is_over`: it ended what waited."""
+
+    an_id: str
+    name: str
+    told: Said
+    is_over: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """What they stand on."""
+
+    visitors: Visitors
+    views: PageViews
+    together: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(SENT_TOGETHER))
+
+    async def answer(self, visit: Visit) -> Response:
+        """A person's answer: it is signed and published, and the next page says what became of it."""
+        form = await read_form(visit.request)
+        self.visitors.check(visit.request, form, visit.session)
+        base = ESCALATIONS if visit.request.url.path.startswith(f"{ROOT}/escalations/") else QUARANTINE
+        narrowed = form.get("parameters", "") if form.get("decision") == "approve" else ""
+        try:
+            given = await self._answer(visit, base, visit.an_id, (form, subjects.narrowed(narrowed)))
+            if given.is_over:
+                await self.views.subjects.waiting.end(base, visit.an_id, SHOWN_WITHIN_S)
+            told = given.told
+        except HttpError as error:
+            told = _failed(error)
+        await self.visitors.say(visit.session, told)
+        query = visit.request.url.query
+        return rendering.redirect(visit.request.url.path + (f"?{query}" if query else ""))
+
+    async def answer_many(self, visit: Visit) -> Response:
+        """One reason for many escalations: each gets a review of its own, and its own result. Raises
+        HttpError."""
+        fields = await read_fields(visit.request, MOST_AT_ONCE + FIELDS_BESIDE)
+        form = dict(fields)
+        self.visitors.check(visit.request, form, visit.session)
+        chosen = dict.fromkeys(an_id for name, text in fields if name == "subject" for an_id in text.split())
+        if len(chosen) > MOST_AT_ONCE:
+            raise HttpError(400, "too_many", f"answer at most {MOST_AT_ONCE} at once")
+        given = list(await asyncio.gather(*(self._one_of_many(visit, one, form) for one in chosen)))
+        await self._settle([one.an_id for one in given if one.is_over])
+        return self.views.page(visit, "answers.html", given=given, form=form, query=visit.request.url.query)
+
+    async def _one_of_many(self, visit: Visit, an_id: str, form: dict[str, str]) -> Given:
+        opened = self.views.subjects.opened(ESCALATIONS, an_id, visit.caller) or {}
+        approves = form.get("decision") == "approve"
+        if approves and (opened.get("tier") == ONE_BY_ONE or is_narrowed(opened)):
+            why = "with other parameters" if is_narrowed(opened) else f"of tier {ONE_BY_ONE}"
+            told = f"Not sent: an action {why} is approved on its own page."
+            return Given(an_id, _name_of(opened), ("bad", told), is_over=False)
+        async with self.together:
+            try:
+                return await self._answer(visit, ESCALATIONS, an_id, (form, None))
+            except HttpError as error:
+                return Given(an_id, _name_of(opened) or an_id, _failed(error), is_over=False)
+
+    async def _answer(
+        self, visit: Visit, base: str, an_id: str, said: tuple[dict[str, str], dict[str, Any] | None]
+    ) -> Given:
+        """Give one answer. `said`: the form, and parameters in place of the action's. Raises HttpError."""
+        opened = self.views.subjects.opened(base, an_id, visit.caller)
+        if opened is None:
+            told = ("bad", "It has ended already: your answer was not sent.")
+            return Given(an_id, an_id, told, is_over=False)
+        answer = _answer_in(*said, visit.session)
+        against = visit.session.account.object_to(str(opened.get("required_role", "reviewer")))
+        if against is not None:
+            return Given(an_id, _name_of(opened), ("bad", f"Refused: {against}."), is_over=False)
+        request_id = facts_of(visit.request).request_id
+        record = await self.views.people.give(opened, answer, request_id)
+        is_over = "refusal_id" not in record and "quorum" not in record
+        return Given(an_id, _name_of(opened), _told(record), is_over)
+
+    async def _settle(self, ids: list[str]) -> None:
+        """Wait a while until the reader of what waits knows of these ends."""
+        waiting = self.views.subjects.waiting
+        try:
+            async with asyncio.timeout(SHOWN_WITHIN_S):
+                for one in ids:
+                    await waiting.end(ESCALATIONS, one, SHOWN_WITHIN_S)
+        except TimeoutError:
+            return
+
+
+def _answer_in(form: dict[str, str], narrowed: dict[str, Any] | None, session: Session) -> PersonsAnswer:
+    """The answer that a form has. Raises HttpError where it has none."""
+    decision, why = _DECISIONS.get(form.get("decision", "")), form.get("justification", "").strip()
+    if decision is None or not why:
+        raise HttpError(400, "missing_field", "say why, and choose an answer")
+    return PersonsAnswer(
+        session.account.approver_id,
+        "browser",
+        decision,  # type: ignore[arg-type]
+        why,
+        narrowed,
+    )
+
+
+def _name_of(opened: dict[str, Any]) -> str:
+    names = (opened.get(one) for one in ("action_id", "request_id", "write_id"))
+    return str(next(filter(None, names), ""))
+
+
+def _failed(error: HttpError) -> Said:
+    return "bad", f"{error.code}: {error.message}"
+
+
+def _told(record: dict[str, Any]) -> Said:
+    """What became of an answer, for the next page."""
+    if "refusal_id" in record:
+        return "bad", f"Refused: {record['reason']}: {record['message']}"
+    if "quorum" in record:
+        again = " The count started again." if record.get("dropped") else ""
+        return "good", f"Counted: approval {record['approvals']} of {record['quorum']}.{again}"
+    outcome = f" The action came to {record['outcome']}." if record.get("outcome") else ""
+    return "good", f"Your answer counted.{outcome}"

@@ -1,0 +1,261 @@
+"""The list of what waits for an approver: filtered, searched, sorted, grouped, in pages. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import parse_qsl, urlencode
+
+from sluice.core.foundation.clock import milliseconds_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from sluice.gateway.waiting_contents import WaitingContent
+
+Record = dict[str, Any]
+PAGE_ROWS = 50
+LONGEST_QUERY = 200
+UNREAD = "(not read yet)"
+FILTERS = ("tool", "agent", "tier", "reason")
+SORTS = {
+    "oldest": "the oldest first",
+    "expires": "the least time left first",
+    "rows": "the most rows first",
+    "tool": "by tool",
+    "agent": "by agent",
+    "tier": "the highest tier first",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """What a person asked the list for; an empty text asks for nothing. `text`: is in any field of a line.
+    `by` "group": one line for all of the same agent, tool and reason. `page` counts from 1."""
+
+    tool: str = ""
+    agent: str = ""
+    tier: str = ""
+    reason: str = ""
+    text: str = ""
+    sort: str = "oldest"
+    by: str = ""
+    page: int = 1
+
+    @classmethod
+    def of(cls, given: Mapping[str, str]) -> Query:
+        """From a page's address; what it does not know counts for nothing."""
+        texts = {name: given.get(name, "").strip()[:LONGEST_QUERY] for name in (*FILTERS, "text")}
+        page = given.get("page", "1")
+        return cls(
+            **texts,
+            sort=given.get("sort", "") if given.get("sort") in SORTS else "oldest",
+            by="group" if given.get("by") == "group" else "",
+            page=int(page) if page.isascii() and page.isdigit() and len(page) < 6 else 1,  # noqa: PLR2004
+        )
+
+    @classmethod
+    def written(cls, text: str) -> Query:
+        """From the text that `address` gives."""
+        return cls.of(dict(parse_qsl(text[: LONGEST_QUERY * len(FILTERS) * 12])))
+
+    @property
+    def address(self) -> str:
+        """For the address of a page, without what it does not ask for."""
+        given = {name: getattr(self, name) for name in self.__slots__}
+        default = Query()
+        return urlencode({name: one for name, one in given.items() if one != getattr(default, name)})
+
+    @property
+    def narrows(self) -> bool:
+        """Whether some of what waits may not be in the list."""
+        return any(getattr(self, name) for name in (*FILTERS, "text"))
+
+    def turned(self, page: int) -> str:
+        """The address of another page of the same list."""
+        return replace(self, page=max(1, page)).address
+
+    def alone(self, row: Row) -> str:
+        """The address of the list of what is alike."""
+        return replace(
+            self, tool=row.tool, agent=row.agent, reason=row.code, tier="", text="", by="", page=1
+        ).address
+
+
+class Row(NamedTuple):
+    """A line. `name`: the caller's id of it; `code`: the word with which its reason begins; `alike`: how many
+    wait of the same agent, tool and reason, itself among them; `expires_ms` since 1970."""
+
+    id: str
+    name: str
+    opened: Record
+    content: WaitingContent | None
+    tool: str
+    agent: str
+    code: str
+    tier: str
+    expires_ms: int
+    alike: int = 1
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """What lines of one group have in common."""
+        return self.agent, self.tool, self.code
+
+    @property
+    def rows(self) -> int:
+        """That the caller says it changes; -1 where it says nothing."""
+        return -1 if self.content is None or self.content.rows is None else self.content.rows
+
+
+class Group(NamedTuple):
+    """Lines of the same agent, tool and reason, the first of the list first."""
+
+    rows: list[Row]
+
+    @property
+    def ids(self) -> str:
+        """Of all, with blanks between them."""
+        return " ".join(one.id for one in self.rows)
+
+    @property
+    def expires_ms(self) -> int:
+        """When the first of them expires."""
+        return min(one.expires_ms for one in self.rows)
+
+    @property
+    def rows_span(self) -> str:
+        """The fewest and the most rows that they change."""
+        said = sorted(one.rows for one in self.rows if one.rows >= 0)
+        if not said:
+            return ""
+        return str(said[0]) if said[0] == said[-1] else f"{said[0]} to {said[-1]}"
+
+
+class Listing(NamedTuple):
+    """A list as it is shown. `rows` and `groups`: of the page; `matched` and `waiting`: how many lines there
+    are on all pages, and without the filters; `choices`: what each filter may be set to."""
+
+    query: Query
+    rows: list[Row]
+    groups: list[Group]
+    matched: int
+    waiting: int
+    pages: int
+    choices: dict[str, list[str]]
+
+
+class Walk(NamedTuple):
+    """Where an escalation is in a list: its `place` from 1 of `total` (0: it is no longer in it), the ids
+    before and after it."""
+
+    query: Query
+    place: int
+    total: int
+    before: str | None
+    after: str | None
+
+
+def rows_of(waiting: Iterable[Record], content_of: Callable[[str], WaitingContent | None]) -> list[Row]:
+    """A line for each record that opened an escalation."""
+    rows = [_row(one, content_of(str(one["escalation_id"]))) for one in waiting]
+    alike = Counter(one.key for one in rows)
+    return [one._replace(alike=alike[one.key]) for one in rows]
+
+
+def list_rows(rows: Sequence[Row], query: Query) -> Listing:
+    """A page of the lines that a query asks for."""
+    found = select(rows, query)
+    groups = group_of(found) if query.by else []
+    count = len(groups) if query.by else len(found)
+    pages = max(1, -(-count // PAGE_ROWS))
+    page = min(query.page, pages)
+    cut = slice((page - 1) * PAGE_ROWS, page * PAGE_ROWS)
+    choices = {
+        "tool": _choices(one.tool for one in rows),
+        "agent": _choices(one.agent for one in rows),
+        "tier": _choices(one.tier for one in rows if one.tier),
+        "reason": _choices(one.code for one in rows),
+    }
+    query = replace(query, page=page)
+    return Listing(query, [] if query.by else found[cut], groups[cut], len(found), len(rows), pages, choices)
+
+
+def select(rows: Iterable[Row], query: Query) -> list[Row]:
+    """The lines that a query asks for, of all pages, in its order."""
+    text = query.text.casefold()
+    found = [
+        one
+        for one in rows
+        if query.tool in ("", one.tool)
+        and query.agent in ("", one.agent)
+        and query.tier in ("", one.tier)
+        and query.reason in ("", one.code)
+        and (not text or text in _searched(one))
+    ]
+    return sorted(found, key=_ORDERS[query.sort])
+
+
+def group_of(rows: Iterable[Row]) -> list[Group]:
+    """Lines of the same agent, tool and reason together, the largest group first."""
+    found: dict[tuple[str, str, str], list[Row]] = {}
+    for one in rows:
+        found.setdefault(one.key, []).append(one)
+    return [Group(one) for one in sorted(found.values(), key=len, reverse=True)]
+
+
+def walk_from(rows: Iterable[Row], query: Query, an_id: str) -> Walk:
+    """The way from one escalation through a query's list. From one that is no longer in it, to the first."""
+    ids = [one.id for one in select(rows, query)]
+    if an_id not in ids:
+        return Walk(query, 0, len(ids), None, ids[0] if ids else None)
+    at = ids.index(an_id)
+    before, after = ids[at - 1] if at else None, ids[at + 1] if at + 1 < len(ids) else None
+    return Walk(query, at + 1, len(ids), before, after)
+
+
+def _row(opened: Record, content: WaitingContent | None) -> Row:
+    an_id = str(opened["escalation_id"])
+    if "tool_category" in opened:
+        tool = f"retrieval for {opened['tool_category']}"
+    else:
+        tool = UNREAD if content is None else content.tool
+    return Row(
+        an_id,
+        str(opened.get("action_id") or opened.get("request_id") or an_id),
+        opened,
+        content,
+        tool,
+        str(opened["agent_id"]),
+        str(opened["reason"]).partition(":")[0],
+        str(opened.get("tier") or ""),
+        milliseconds_of(str(opened["expires_at"])),
+    )
+
+
+def _searched(row: Row) -> str:
+    opened = row.opened
+    texts = [row.id, row.name, row.tool, row.agent, row.tier, str(opened["reason"])]
+    texts += [str(opened.get(name) or "") for name in ("session_id", "group", "required_role")]
+    if row.content is not None:
+        texts.append(row.content.text)
+    return "\n".join(texts).casefold()
+
+
+def _choices(found: Iterable[str]) -> list[str]:
+    return sorted(set(found))
+
+
+def _opened_at(row: Row) -> str:
+    return str(row.opened["opened_at"])
+
+
+_ORDERS: dict[str, Callable[[Row], Any]] = {
+    "oldest": lambda one: (_opened_at(one), one.id),
+    "expires": lambda one: (one.expires_ms, one.id),
+    "rows": lambda one: (-one.rows, _opened_at(one), one.id),
+    "tool": lambda one: (one.tool, _opened_at(one), one.id),
+    "agent": lambda one: (one.agent, _opened_at(one), one.id),
+    "tier": lambda one: ([-ord(letter) for letter in one.tier] or [0], _opened_at(one), one.id),
+}

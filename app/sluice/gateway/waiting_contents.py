@@ -1,0 +1,294 @@
+"""What the actions that wait are, for lists of many: read once each, in the background.
+
+The ledger's record of an escalation has a digest of its action and no content. So a list that shows tools and
+parameters would read two records of two topics for each line, at every look. This reader follows what waits
+and keeps a summary of each, as long as it waits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections import defaultdict, deque
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from aiokafka.errors import KafkaError
+
+from sluice.client.input_kinds import ACTIONS, VERDICTS
+from sluice.client.past_records import id_of
+from sluice_topics.json_text import Unreadable, parse
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from aiokafka import AIOKafkaConsumer, TopicPartition
+
+log = logging.getLogger(__name__)
+POLL_MS = 500
+AGAIN_S = 1.0
+"""After a broker that did not answer."""
+READ_TOGETHER = 500
+FETCHED_BYTES = 65_536
+FETCH_WAIT_MS = 10
+"""How long the broker holds a fetch that finds nothing: the next place is read only after it."""
+APART_MS = 5_000
+"""So near to each other are the opening and the verdict of one transaction, whatever the clocks say."""
+SEARCHED = 2_000
+"""Records of a partition that are looked through for one of them."""
+SHOWN_PARAMETERS = 3
+LONGEST_VALUE = 60
+LONGEST_SEARCHED = 4_000
+PARAMETERS = "$.parameters"
+"""How findings name them in their paths: by `.name`, or by `[place]` where the name is no identifier."""
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingContent:
+    """An action in a line. `parameters`: names and values, cut short; those that decided if `decided`, else
+    the first ones; `more`: how many are not among them. `text`: what a search looks through."""
+
+    tool: str
+    rows: int | None = None
+    parameters: tuple[tuple[str, str], ...] = ()
+    decided: bool = False
+    more: int = 0
+    text: str = ""
+
+
+def summarize(content: Any, verdict: Mapping[str, Any] | None) -> WaitingContent | None:
+    """Of an action's input and the verdict that escalated it, None where that was not found. None for what is
+    no action."""
+    if not isinstance(content, dict):
+        return None
+    proposed = content.get("proposed_action") or {}
+    tool = content.get("toolName") or content.get("tool_name") or proposed.get("action")
+    given = content.get("parameters", proposed.get("value"))
+    if not isinstance(tool, str):
+        return None
+    parameters = given if isinstance(given, dict) else {} if given is None else {"value": given}
+    named = [one for one in parameters if one in _deciding(parameters, verdict)]
+    shown = (named or list(parameters))[:SHOWN_PARAMETERS]
+    rows = content.get("rows_affected", content.get("rowsAffected"))
+    return WaitingContent(
+        tool,
+        rows if isinstance(rows, int) else None,
+        tuple((_cut(one), _cut(_written(parameters[one]))) for one in shown),
+        bool(named),
+        len(parameters) - len(shown),
+        _written(parameters)[:LONGEST_SEARCHED],
+    )
+
+
+def _deciding(parameters: Mapping[str, Any], verdict: Mapping[str, Any] | None) -> set[str]:
+    """The parameters that a gate which did not pass names: by the path of a finding, or by a word of its
+    reason or of a rule's."""
+    if verdict is None:
+        return set()
+    failed = [one for one in verdict.get("gateResults", ()) if not one.get("passed")]
+    texts = list(_texts([one.get("detail") for one in failed]))
+    reasons = [str(one.get("failureReason")) for one in failed]
+    reasons += [str(one.get("reason")) for one in verdict.get("rule_results", ()) if not one.get("passed")]
+    words = {word.strip(".,:;()'\"`") for reason in reasons for word in reason.replace(".", " ").split()}
+    paths = {one.removeprefix(PARAMETERS) for one in texts if one.startswith(PARAMETERS)}
+    steps = {name: (f".{name}", f"[{place}]") for place, name in enumerate(parameters)}
+    return {name for name, own in steps.items() if name in words or _leads_below(paths, own)}
+
+
+def _leads_below(paths: set[str], steps: tuple[str, str]) -> bool:
+    """Whether a path begins with one of these steps, as a whole one."""
+    return any(path == step or path.startswith((f"{step}.", f"{step}[")) for path in paths for step in steps)
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for one in value.values():
+            yield from _texts(one)
+    elif isinstance(value, list):
+        for one in value:
+            yield from _texts(one)
+
+
+def _written(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= LONGEST_VALUE else f"{text[: LONGEST_VALUE - 1]}…"
+
+
+class _Asked(NamedTuple):
+    """An escalation whose action is to be read. `place`: of its input; `at_ms`: when it opened."""
+
+    an_id: str
+    place: Mapping[str, Any]
+    verdict_id: str
+    at_ms: int
+
+
+class WaitingContents:
+    """Reads them, for a process that is told of each opening. On one event loop."""
+
+    def __init__(self, connection: Mapping[str, Any], prefix: str) -> None:
+        """`connection`: aiokafka's arguments."""
+        self._connection = connection
+        self._prefix = prefix
+        self._known: dict[str, WaitingContent | None] = {}
+        self._asked: dict[str, _Asked] = {}
+        self._stirred = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    def get(self, an_id: str) -> WaitingContent | None:
+        """The content of a waiting action; None while it is not read, or where it cannot be."""
+        return self._known.get(an_id)
+
+    def ask(self, an_id: str, opened: Mapping[str, Any], at_ms: int) -> None:
+        """Read it soon. `at_ms`: the broker's time of the record that opened it."""
+        place, verdict_id = opened.get("input") or {}, str(opened.get("verdict_id"))
+        self._asked[an_id] = _Asked(an_id, place, verdict_id, at_ms)
+        self._stirred.set()
+
+    def forget(self, an_id: str) -> None:
+        """It waits no more."""
+        self._asked.pop(an_id, None)
+        self._known.pop(an_id, None)
+
+    async def start(self, told: Callable[[str], None]) -> None:
+        """Connect, and read from now on what is asked for; `told` is called with each id that was read.
+        Raises KafkaError."""
+        from aiokafka import AIOKafkaConsumer  # noqa: PLC0415 - as in sluice/client
+
+        consumer = AIOKafkaConsumer(
+            **self._connection,
+            isolation_level="read_committed",
+            enable_auto_commit=False,
+            auto_offset_reset="earliest",
+            max_partition_fetch_bytes=FETCHED_BYTES,
+            fetch_max_wait_ms=FETCH_WAIT_MS,
+        )
+        await consumer.start()
+        self._task = asyncio.create_task(self._follow(consumer, told))
+
+    async def close(self) -> None:
+        """Disconnect."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+
+    async def _follow(self, consumer: AIOKafkaConsumer, told: Callable[[str], None]) -> None:
+        try:
+            while True:
+                await self._stirred.wait()
+                self._stirred.clear()
+                try:
+                    await self._read_all(consumer, told)
+                except (KafkaError, ConnectionError) as error:
+                    log.warning("what waits cannot be read: %s", error)
+                    await asyncio.sleep(AGAIN_S)
+                    self._stirred.set()
+        finally:
+            await consumer.stop()
+
+    async def _read_all(self, consumer: AIOKafkaConsumer, told: Callable[[str], None]) -> None:
+        while self._asked:
+            asked = list(self._asked.values())[:READ_TOGETHER]
+            found = await self._read(consumer, asked)
+            for one in asked:
+                if self._asked.pop(one.an_id, None) is not None:
+                    self._known[one.an_id] = found.get(one.an_id)
+                    told(one.an_id)
+
+    async def _read(
+        self, consumer: AIOKafkaConsumer, asked: Sequence[_Asked]
+    ) -> dict[str, WaitingContent | None]:
+        """What was asked for, of all partitions at once."""
+        actions = {one.an_id: one for one in asked if one.place.get("topic") == ACTIONS}
+        inputs = await _find(
+            consumer,
+            [
+                self._wanted(one, ACTIONS, one.place["offset"], one.place["offset"])
+                for one in actions.values()
+            ],
+            lambda record: record.offset,
+        )
+        begins = []
+        for one in actions.values():
+            part = self._part(VERDICTS, one.place["partition"])
+            begin = (await consumer.offsets_for_times({part: one.at_ms - APART_MS}))[part]
+            if begin is not None:
+                begins.append(self._wanted(one, VERDICTS, one.verdict_id, begin.offset))
+        verdicts = await _find(consumer, begins, id_of)
+        return {
+            an_id: _content_of(value, actions[an_id].place.get("digest"), verdicts.get(an_id))
+            for an_id, value in inputs.items()
+        }
+
+    def _wanted(self, one: _Asked, topic: str, key: object, offset: int) -> _Wanted:
+        return _Wanted(one.an_id, self._part(topic, one.place["partition"]), key, offset)
+
+    def _part(self, topic: str, number: int) -> TopicPartition:
+        from aiokafka import TopicPartition  # noqa: PLC0415 - as above
+
+        return TopicPartition(self._prefix + topic, number)
+
+
+class _Wanted(NamedTuple):
+    """A record of a partition that has this key, at `offset` or soon after it."""
+
+    an_id: str
+    part: TopicPartition
+    key: object
+    offset: int
+
+
+async def _find(
+    consumer: AIOKafkaConsumer, wanted: Sequence[_Wanted], key_of: Callable[[Any], object]
+) -> dict[str, bytes]:
+    """The values of the wanted records by id, without those that are not there within `SEARCHED` records."""
+    found: dict[str, bytes] = {}
+    keys = {(one.part, one.key): one.an_id for one in wanted}
+    left: dict[TopicPartition, deque[_Wanted]] = defaultdict(deque)
+    for one in sorted(wanted, key=lambda one: one.offset):
+        left[one.part].append(one)
+    if not left:
+        return found
+    consumer.assign(list(left))
+    ends = await consumer.end_offsets(list(left))
+    for part, wants in left.items():
+        consumer.seek(part, wants[0].offset)
+    while left:
+        for part, records in (await consumer.getmany(timeout_ms=POLL_MS)).items():
+            values = {(part, key_of(one)): bytes(one.value or b"") for one in records}
+            found |= {keys[one]: values[one] for one in values.keys() & keys.keys()}
+        for part, wants in list(left.items()):
+            at = await consumer.position(part)
+            while wants and (wants[0].an_id in found or at >= min(ends[part], wants[0].offset + SEARCHED)):
+                wants.popleft()
+            _go_on(consumer, left, part, at)
+    return found
+
+
+def _go_on(
+    consumer: AIOKafkaConsumer, left: dict[TopicPartition, deque[_Wanted]], part: TopicPartition, at: int
+) -> None:
+    """Leave a partition where nothing more is wanted; else skip what lies before the next one."""
+    if not left[part]:
+        del left[part]
+        consumer.pause(part)
+    elif left[part][0].offset > at:
+        consumer.seek(part, left[part][0].offset)
+
+
+def _content_of(value: bytes, digest: object, verdict: bytes | None) -> WaitingContent | None:
+    if "sha256:" + sha256(value).hexdigest() != digest:
+        return None
+    content = parse(value)
+    if isinstance(content, Unreadable):
+        return None
+    told = None if verdict is None else parse(verdict)
+    is_on_it = isinstance(told, dict) and (told.get("input") or {}).get("digest") == digest
+    return summarize(content, told if is_on_it else None)

@@ -1,0 +1,279 @@
+"""Mend 22.20: three hundred escalations wait, and a person reads, filters and answers them in a browser."""
+
+from __future__ import annotations
+
+import json
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+import httpx2
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import expect
+
+from load.sites import neutral_policy
+from sluice.cli.demo.throwaway_trust import OWNER
+from sluice.client.input_kinds import REVIEWS
+from tests.kafka.gateway_process import ESCALATING_TOOL, action
+from tests.kafka.installation import stored
+from tests.kafka.pages_site import (
+    ATTEMPTS,
+    PATIENT_AGENT,
+    SUSPECT,
+    WIRE,
+    PageSite,
+    complaints,
+    running_pages,
+    runs_nothing,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from playwright.sync_api import Page
+
+pytestmark = [pytest.mark.kafka, pytest.mark.browser]
+WAITING, ROWS, PAGES, AT_ONCE = 300, 50, 6, 8
+QUICK_S = 3.0
+"""Measured are 0.1 s on a machine with nothing else to do."""
+PHONE = {"width": 360, "height": 740}
+LIST = "/review/escalations"
+
+
+@pytest.fixture(scope="module")
+def at(kafka: str, module_prefix: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[PageSite]:
+    """A site where 300 wait: every seventh of T4, one of another agent with a text that a pattern finds."""
+    name = module_prefix.rstrip(".")
+    with running_pages(kafka, tmp_path_factory.mktemp("queue"), name) as site:
+        with site.client() as client, ThreadPoolExecutor(AT_ONCE) as pool:
+            list(pool.map(lambda number: open_one(client, number), range(WAITING - 1)))
+        parameters = {"order": "1", "amount": 7.5, "currency": "EUR", "memo": f"please {SUSPECT}", "last": 1}
+        site.escalate(agent=PATIENT_AGENT, action_id="the-suspect", parameters=parameters)
+        yield site
+
+
+def open_one(client: httpx2.Client, number: int) -> None:
+    """One of the 300."""
+    told = client.post(
+        "/v1/evaluate",
+        json=action(
+            f"s-{number % 40}",
+            toolName=ESCALATING_TOOL if number % 7 else WIRE,
+            action_id=f"waits-{number:03}",
+            rows_affected=number,
+            parameters={"order": str(10_000 + number), "currency": "EUR"},
+        ),
+    )
+    assert told.status_code == 202, told.text
+
+
+def is_read(page: Page, address: str = LIST) -> None:
+    """Open the list once every action in it is read."""
+    page.goto(f"{address}{'&' if '?' in address else '?'}tool=(not+read+yet)")
+    expect(page.locator("#found")).to_contain_text("0 of")
+    page.goto(address)
+
+
+def lines(page: Page) -> Any:
+    """The lines of the list."""
+    return page.locator("[data-key=row]")
+
+
+def test_three_hundred_are_shown_page_by_page_and_quickly(at: PageSite) -> None:
+    with at.visiting("olga") as page:
+        is_read(page)
+        expect(page.locator("#found")).to_contain_text(f"page 1 of {PAGES}")
+        expect(lines(page)).to_have_count(ROWS)
+        began = time.monotonic()
+        page.goto(f"{LIST}?page={PAGES}")
+        expect(lines(page)).to_have_count(ROWS)
+        assert time.monotonic() - began < QUICK_S
+        last = lines(page).last
+        expect(last).to_contain_text("the-suspect")
+        expect(last).to_contain_text("in 59 min")
+        expect(last).to_contain_text("UTC")
+
+
+def test_a_line_shows_the_parameters_that_decided(at: PageSite) -> None:
+    """`memo` is the fourth parameter: it is shown because the finding is in it."""
+    with at.visiting("olga") as page:
+        is_read(page, f"{LIST}?reason=suspicious_pattern")
+        expect(lines(page)).to_have_count(1)
+        expect(lines(page)).to_contain_text(f"memo please {SUSPECT}")
+        expect(lines(page)).to_contain_text("These decided.")
+        expect(lines(page)).not_to_contain_text("currency")
+        page.goto(f"{LIST}?text=waits-001")
+        expect(lines(page)).to_contain_text("order 10001")
+        expect(lines(page)).not_to_contain_text("These decided.")
+
+
+def test_the_list_is_filtered_searched_sorted_and_grouped(at: PageSite) -> None:
+    with at.visiting("olga") as page:
+        is_read(page)
+        page.get_by_label("Tool").select_option(WIRE)
+        page.get_by_label("Order").select_option("rows")
+        page.get_by_role("button", name="Show").click()
+        expect(lines(page).first).to_contain_text("waits-294")
+        page.get_by_label("Search").fill("waits-01")
+        page.get_by_role("button", name="Show").click()
+        expect(page.locator("#found")).to_contain_text(f"1 of {WAITING}")
+        page.goto(f"{LIST}?by=group&agent={neutral_policy.AGENT}")
+        expect(lines(page)).to_have_count(2)
+        expect(lines(page).first).to_contain_text("1 to 298")
+        lines(page).first.get_by_role("link").click()
+        expect(page.locator("#found")).to_contain_text("256 of 300")
+
+
+def test_next_and_previous_stay_within_the_filtered_list(at: PageSite) -> None:
+    with at.visiting("olga") as page:
+        is_read(page, f"{LIST}?tool={WIRE}&text=waits-1")
+        lines(page).nth(1).get_by_role("link").first.click()
+        walk = page.get_by_role("navigation", name="The list")
+        expect(walk).to_contain_text("2 of 14 that fit the filter")
+        expect(page.get_by_role("main")).to_contain_text("waits-112")
+        walk.get_by_role("link", name="Next").click()
+        expect(page.get_by_role("main")).to_contain_text("waits-119")
+        page.keyboard.press("p")
+        expect(page.get_by_role("main")).to_contain_text("waits-112")
+        page.keyboard.press("u")
+        expect(page.locator("#found")).to_contain_text(f"14 of {WAITING}")
+
+
+def test_one_reason_answers_many_and_each_shows_its_own_result(at: PageSite) -> None:
+    with at.visiting("olga") as page:
+        is_read(page, f"{LIST}?text=waits-02")
+        for one in ("waits-020", "waits-021", "waits-022"):
+            page.get_by_label(f"Select {one}").check()
+        expect(page.locator("#many")).to_contain_text("3")
+        page.locator("#answers").get_by_label("Why").fill("the parcels came back")
+        page.get_by_role("button", name="Approve selected").click()
+        page.get_by_role("heading", name="Your answers").wait_for()
+        shown = page.get_by_role("main")
+        expect(shown).to_contain_text("2 of 3 answers counted")
+        expect(page.get_by_role("row", name="waits-021")).to_contain_text("approved on its own page")
+        expect(page.get_by_role("row", name="waits-020")).to_contain_text("The action came to ALLOW.")
+    with ThreadPoolExecutor(1) as pool:  # this thread has the browser's event loop
+        reviews = [json.loads(one.value or b"") for one in pool.submit(stored, at.site, REVIEWS).result()]
+    own = [one for one in reviews if one["justification"] == "the parcels came back"]
+    assert (len(own), len({one["signature"] for one in own})) == (2, 2)
+    assert {one["approver_id"] for one in own} == {OWNER}
+
+
+def test_a_group_is_answered_at_once(at: PageSite) -> None:
+    with at.visiting("rita") as page:
+        is_read(page, f"{LIST}?by=group&text=waits-03&tool={ESCALATING_TOOL}")
+        page.get_by_label(f"Select all 9 of {ESCALATING_TOOL}").check()
+        page.locator("#answers").get_by_label("Why").fill("nobody asked for these")
+        page.get_by_role("button", name="Deny selected").click()
+        expect(page.get_by_role("main")).to_contain_text("9 of 9 answers counted")
+        page.get_by_role("link", name="Back to the list").click()
+        expect(page.get_by_role("main")).to_contain_text("Nothing that waits fits this filter.")
+
+
+def test_the_list_is_worked_through_with_keys_alone(at: PageSite) -> None:
+    with at.visiting("olga") as page:
+        is_read(page)
+        page.keyboard.press("/")
+        page.keyboard.type("waits-04")
+        page.keyboard.press("Enter")
+        expect(page.locator("#found")).to_contain_text(f"10 of {WAITING - 11}")
+        page.get_by_role("heading", name="Escalations").click()
+        for key in "jjjk":
+            page.keyboard.press(key)
+        second = lines(page).nth(1).get_by_role("link").first
+        expect(second).to_be_focused()
+        name = (second.text_content() or "").split()[-1]
+        page.keyboard.press("d")
+        confirm = page.get_by_role("dialog", name="Deny selected: 1")
+        expect(confirm.get_by_label("Your reason")).to_be_focused()
+        page.keyboard.press("Escape")
+        expect(confirm).to_have_count(0)
+        expect(page.get_by_label(f"Select {name}")).to_be_checked()
+        page.keyboard.press("d")
+        page.keyboard.type("with the keys")
+        page.keyboard.press("Tab")
+        page.keyboard.press("Enter")
+        expect(page.get_by_role("main")).to_contain_text("1 of 1 answers counted")
+        page.keyboard.press("u")
+        expect(page.get_by_role("link", name=name)).to_have_count(0)
+        page.keyboard.press("j")
+        page.keyboard.press("Enter")
+        page.get_by_role("heading", name="What waits").wait_for()
+        page.keyboard.press("a")
+        confirm = page.get_by_role("dialog", name="Approve this one?")
+        confirm.get_by_label("Your reason").fill("seen")
+        confirm.get_by_role("button", name="Approve").click()
+        expect(page.get_by_role("status")).to_contain_text("Your answer counted")
+        page.keyboard.press("?")
+        page.get_by_label("Single keys are on").uncheck()
+        page.keyboard.press("Escape")
+        page.keyboard.press("u")
+        expect(page.get_by_role("heading", name="A decision")).to_be_visible()
+
+
+def test_what_was_selected_and_written_stays_when_the_list_changes(at: PageSite) -> None:
+    with at.visiting("olga") as page:
+        with page.expect_response("**/review/live"):
+            is_read(page, f"{LIST}?text=waits-05")
+        page.get_by_label("Select waits-052").check()
+        page.locator("#answers").get_by_label("Why").fill("half a reason")
+        at.escalate(action_id="waits-05-more")
+        expect(page.get_by_role("link", name="waits-05-more")).to_be_visible()
+        expect(page.get_by_label("Select waits-052")).to_be_checked()
+        expect(page.locator("#answers").get_by_label("Why")).to_have_value("half a reason")
+
+
+def test_nothing_written_in_an_address_or_by_an_agent_runs(at: PageSite) -> None:
+    waits = at.escalate(action_id=f"x {ATTEMPTS[1]}", parameters={one: one for one in ATTEMPTS})
+    written = httpx2.QueryParams({"text": ATTEMPTS[0], "agent": ATTEMPTS[1], "reason": ATTEMPTS[5]})
+    paths = (
+        f"{LIST}?{written}",
+        f"{LIST}?{written}&by=group",
+        f"{LIST}?text=window.pwned",
+        f"{LIST}?text=window.pwned&by=group",
+        f"{LIST}/{waits['escalation_id']}?{httpx2.QueryParams({'in': str(written)})}",
+        f"{LIST}/{waits['escalation_id']}?{httpx2.QueryParams({'in': ATTEMPTS[1]})}",
+    )
+    with at.visiting("olga") as page:
+        found = complaints(page.context)
+        is_read(page)
+        for path in paths:
+            page.goto(path)
+            runs_nothing(page, path)
+        page.goto(f"{LIST}?text=window.pwned")
+        page.get_by_label("Select x").check()
+        page.locator("#answers").get_by_label("Why").fill(" ".join(ATTEMPTS))
+        page.get_by_role("button", name="Deny selected").click()
+        page.get_by_role("heading", name="Your answers").wait_for()
+        runs_nothing(page, "the results")
+        assert found == []
+
+
+def test_many_answers_need_the_token_of_the_session(at: PageSite) -> None:
+    with at.visiting("olga") as page:
+        page.goto(LIST)
+        page.evaluate("document.querySelector('#answers [name=csrf_token]').value = 'guessed'")
+        page.locator("[name=subject]").first.check()
+        page.locator("#answers").get_by_label("Why").fill("forged")
+        page.get_by_role("button", name="Deny selected").click()
+        expect(page.get_by_role("alert")).to_contain_text("no longer of your session")
+
+
+def test_axe_finds_nothing_in_the_list_and_a_phone_shows_cards(at: PageSite) -> None:
+    with at.visiting("olga", viewport=PHONE) as page:
+        is_read(page)
+        for path in (LIST, f"{LIST}?by=group", f"{LIST}?text=nothing+like+it"):
+            page.goto(path)
+            for scheme in ("light", "dark"):
+                page.emulate_media(color_scheme=scheme)
+                results = Axe().run(page, options={"resultTypes": ["violations"]})
+                assert results.violations_count == 0, f"{path}, {scheme}: {results.generate_report()}"
+            assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"], path
+        page.goto(LIST)
+        card = lines(page).first.bounding_box()
+        assert card is not None
+        assert card["height"] > 2 * card["width"] / 3, "a card, not a line"
+        page.keyboard.press("?")
+        results = Axe().run(page)
+        assert results.violations_count == 0, results.generate_report()
