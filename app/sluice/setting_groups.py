@@ -47,6 +47,7 @@ class KafkaSettings(SettingGroup):
     topic_prefix: Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]*$", max_length=100)] = ""
     partitions: Annotated[int, Field(ge=1, le=1024)] = 8
     replication_factor: Annotated[int, Field(ge=1, le=32767)] = 1
+    input_retention_days: Annotated[int, Field(ge=1, le=36_500)] = 30
 
 
 class WorkerSettings(SettingGroup):

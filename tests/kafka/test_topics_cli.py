@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.kafka
 
 
-def sluice_topics(broker: str, prefix: str, *words: str) -> Result:
-    settings = {
+def sluice_topics(broker: str, prefix: str, *words: str, **more: str) -> Result:
+    settings = more | {
         "SLUICE_KAFKA__BOOTSTRAP_SERVERS": broker,
         "SLUICE_KAFKA__TOPIC_PREFIX": prefix,
         "SLUICE_WORKER__APP_ID": f"{prefix}app",
@@ -36,6 +36,16 @@ def test_check_fails_with_the_mending_command_until_create_has_run(kafka: str, p
     assert sluice_topics(kafka, prefix, "create").exit_code == 0
     after = sluice_topics(kafka, prefix, "check")
     assert (after.exit_code, after.stdout) == (0, "Every topic is as the catalog says.\n")
+
+
+def test_a_broker_that_keeps_inputs_for_longer_than_the_settings_ask_is_no_difference(
+    kafka: str, prefix: str
+) -> None:
+    """Mend 22.18: on a real broker, with topics made for 90 days; for fewer days it is one."""
+    days = "SLUICE_KAFKA__INPUT_RETENTION_DAYS"
+    assert sluice_topics(kafka, prefix, "create", **{days: "90"}).exit_code == 0
+    assert sluice_topics(kafka, prefix, "check").exit_code == 0
+    assert sluice_topics(kafka, prefix, "check", **{days: "91"}).exit_code == 1
 
 
 def test_a_program_reads_what_was_created_and_what_differs(kafka: str, prefix: str) -> None:

@@ -22,6 +22,7 @@ from sluice_topics.records import DsseEnvelope, ProposedAction, Verdict
 
 LAYOUT = TopicLayout(prefix="dev.", app_id="sluice-1", partitions=8)
 BROKER = "127.0.0.1:9092"
+DAY_MS = 24 * 3600 * 1000
 
 
 def as_wanted() -> dict[str, FoundTopic]:
@@ -122,3 +123,24 @@ def test_another_configuration_is_named_with_the_command_that_sets_it(key: str, 
     difference = only_difference(found)
     assert (difference.what, difference.expected, difference.actual) == (key, wanted[key], actual)
     assert f"--entity-name dev.gate.verdicts --add-config {key}={wanted[key]}" in difference.mend
+
+
+@pytest.mark.parametrize(("actual", "is_fine"), [("-1", True), (str(365 * DAY_MS), True), ("1000", False)])
+def test_inputs_may_be_kept_for_longer_than_is_asked_for_and_never_for_less(
+    actual: str, is_fine: bool
+) -> None:
+    """Mend 22.18: a longer retention on the broker loses nothing; every process refused it."""
+    found = as_wanted()
+    name = "dev.gate.actions.proposed"
+    found[name] = FoundTopic(8, {**found[name].config, "retention.ms": actual})
+    assert (differences(LAYOUT, found, BROKER) == []) is is_fine
+
+
+def test_how_long_inputs_are_kept_is_a_setting_and_of_nothing_else() -> None:
+    """Mend 22.18: it was 30 days, whoever asked."""
+    layout = TopicLayout("dev.", "sluice-1", 8, 90 * DAY_MS)
+    kept = {one.name: one.retention_ms for one in layout.topics().values()}
+    assert {kept[one.name] for one in CATALOG if one.direction == "in"} == {90 * DAY_MS}
+    assert all(kept[one.name] == one.retention_ms for one in CATALOG if one.direction != "in")
+    (shorter, *_) = differences(layout, as_wanted(), BROKER)
+    assert (shorter.what, shorter.expected) == ("retention.ms", str(90 * DAY_MS))

@@ -78,6 +78,7 @@ DEFAULT_PARTITIONS = 8
 KEEP = -1
 """retention.ms of a topic that is never emptied."""
 INPUT_RETENTION_MS = 30 * 24 * 3600 * 1000
+"""Of inputs unless the settings say otherwise, and of what is released."""
 MAX_INPUT_VALUE_BYTES = 1024 * 1024
 """A larger value is a dead letter, whatever the broker lets through."""
 MAX_INPUT_MESSAGE_BYTES = MAX_INPUT_VALUE_BYTES + 64 * 1024

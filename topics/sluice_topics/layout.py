@@ -2,28 +2,36 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from sluice_topics.catalog import CATALOG
+from sluice_topics.catalog import CATALOG, INPUT_RETENTION_MS, KEEP
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from sluice_topics.catalog import Topic
 
+RETENTION = "retention.ms"
+
 
 @dataclass(frozen=True, slots=True)
 class TopicLayout:
-    """What the settings add to the catalog. `partitions`: of every topic but the single ones."""
+    """What the settings add to the catalog. `partitions`: of every topic but the single ones;
+    `input_retention_ms`: how long inputs are kept, -1 for ever."""
 
     prefix: str
     app_id: str
     partitions: int
+    input_retention_ms: int = INPUT_RETENTION_MS
 
     def topics(self) -> dict[str, Topic]:
-        """Each topic of the catalog by its real name."""
-        return {topic.real_name(self.prefix, self.app_id): topic for topic in CATALOG}
+        """Each topic by its real name."""
+        return {topic.real_name(self.prefix, self.app_id): self._kept(topic) for topic in CATALOG}
+
+    def _kept(self, topic: Topic) -> Topic:
+        is_input = topic.direction == "in"
+        return replace(topic, retention_ms=self.input_retention_ms) if is_input else topic
 
     def partitions_of(self, topic: Topic) -> int:
         """How many partitions a topic has here."""
@@ -78,9 +86,14 @@ def _of_topic(
         )
     for key, value in topic.config().items():
         actual = found.config.get(key, "")
-        if actual != value:
+        if actual != value and not (key == RETENTION and _is_longer(actual, topic.retention_ms)):
             mend = _mend_config(name, key, value, bootstrap_servers)
             yield TopicDifference(name, key, value, actual, mend)
+
+
+def _is_longer(actual: str, retention_ms: int) -> bool:
+    """Whether the broker keeps a topic for longer than is asked for: that loses nothing."""
+    return retention_ms != KEEP and actual.lstrip("-").isdigit() and not 0 <= int(actual) < retention_ms
 
 
 def _mend_partitions(actual: int) -> str:

@@ -25,6 +25,10 @@ from sluice_topics.records.base import (
     tightens,
 )
 
+BY_MODELS = (
+    "rules that cite it read it, and the gates that ask a hosted model show it to the model as data, "
+    "the agent's own account"
+)
 Base64 = Annotated[str, Field(pattern=r"^[A-Za-z0-9+/]*={0,2}$")]
 
 
@@ -157,7 +161,7 @@ class ProposedAction(Record):
             "an action decided after it is never allowed: it is denied, in standard mode it needs a person"
         ),
     ] = None
-    tool_description: Annotated[str | None, counts(BY_RULES)] = None
+    tool_description: Annotated[str | None, counts(BY_MODELS)] = None
     action_type: Annotated[
         ActionType | None,
         Field(description="read in addition to the registered type, else to that of the tool's name"),
@@ -178,7 +182,7 @@ class ProposedAction(Record):
             "(trusts_row_claims); even then 0 does not count for a call that reads as a delete or a write"
         ),
     ] = None
-    reasoning: Annotated[str | None, counts(BY_RULES)] = None
+    reasoning: Annotated[str | None, counts(BY_MODELS)] = None
     delegate_to: Annotated[
         Id | None,
         counts("passes only if both agents' registered lists allow it and it widens no authority"),

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from sluice_topics.layout import FoundTopic, TopicDifference
 
 T = TypeVar("T")
+DAY_MS = 24 * 3600 * 1000
 
 cli = typer.Typer(
     name="topics",
@@ -67,7 +68,10 @@ def list_topics(as_json: AsJson = False) -> None:
 
 @cli.command()
 def check(as_json: AsJson = False) -> None:
-    """Compare the broker's topics with the catalog. Exit codes: 0 alike, 1 differences and their remedies."""
+    """Compare the broker's topics with the catalog. Exit codes: 0 alike, 1 differences and their remedies.
+
+    A topic that the broker keeps for longer than is asked for is no difference.
+    """
     settings = settings_or_stop()
     differing = differences_or_stop(settings)
     if as_json:
@@ -92,7 +96,9 @@ def export(out: Out = Path("docs")) -> None:
 
 def layout_of(settings: Settings) -> TopicLayout:
     """The layout that the settings ask for."""
-    return TopicLayout(settings.kafka.topic_prefix, settings.worker.app_id, settings.kafka.partitions)
+    kafka = settings.kafka
+    kept_ms = kafka.input_retention_days * DAY_MS
+    return TopicLayout(kafka.topic_prefix, settings.worker.app_id, kafka.partitions, kept_ms)
 
 
 def create_topics_or_stop(settings: Settings) -> dict[str, bool]:

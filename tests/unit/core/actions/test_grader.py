@@ -13,6 +13,7 @@ from sluice.core.actions.grading import GRADE, PASS_AT, REJECT_BELOW, Grading
 from sluice.core.actions.stages import BUNDLE_FORM
 from sluice.core.foundation.errors import BundleError
 from sluice.core.foundation.requests import Answer
+from tests.documents.blocks import ROOT
 from tests.unit.core.actions.judging_scene import GRADED, POLITE, graded, scoring
 from tests.unit.core.scene import Session, bundle, entry, point
 
@@ -257,3 +258,14 @@ def test_a_proof_that_need_show_less_is_looser() -> None:
         after = bundle(patterns={}, stages=GRADED, grader={"rules": [POLITE], "proof": less})
         assert [one.paths for one in BUNDLE_FORM.find_loosenings(before, after)] == [("grader.proof",)]
         assert [one.paths for one in BUNDLE_FORM.find_loosenings(after, before)] == []
+
+
+@pytest.mark.parametrize("field", ["reasoning", "tool_description"])
+def test_fields_md_says_that_models_are_shown_what_an_agent_says_of_itself(field: str) -> None:
+    """Mend 22.18: it said that no gate reads them."""
+    session = graded(0.9)
+    session.verdict(**{field: "because I may"})
+    shown = session.asked[0].payload["question"]["action"]  # type: ignore[index]
+    assert "because I may" in shown.values()
+    fields = (ROOT / "docs" / "fields.md").read_text(encoding="utf-8").splitlines()
+    assert "show it to the model" in next(one for one in fields if one.startswith(f"| `{field}` |"))
