@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import ipaddress
 from pathlib import Path  # noqa: TC003 - pydantic reads the annotations
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, model_validator
+
+if TYPE_CHECKING:
+    from sluice.notify.told_subject import Shown
 
 Positive = Annotated[int, Field(gt=0)]
 Seconds = Annotated[float, Field(gt=0)]
@@ -69,17 +72,27 @@ class NotifySettings(SettingGroup):
 
 
 class ChannelSettings(SettingGroup):
-    """Where escalations, or `memories` that wait for a reviewer, are shown; a field that is None matches
-    everything."""
+    """Where escalations, `memories` that wait for a reviewer, or `alarms` are shown; a field that is None
+    matches everything. `group`: of alarms the recipient whom the bundle names; `tenant` "": alarms that are
+    the installation's."""
 
     channel: Annotated[str, Field(pattern=r"^[A-Z0-9]{2,64}$")]
     tenant: str | None = None
     group: str | None = None
     memories: bool = False
+    alarms: bool = False
 
-    def matches(self, tenant: str, group: str | None, is_memory: bool) -> bool:
-        """Whether it is for this tenant's escalations whose turn this group has, or for its memories."""
-        return self.memories == is_memory and self.tenant in (None, tenant) and self.group in (None, group)
+    @model_validator(mode="after")
+    def _is_of_one_kind(self) -> ChannelSettings:
+        if self.memories and self.alarms:
+            raise ValueError("a line is for memories or for alarms")
+        return self
+
+    def matches(self, tenant: str, group: str | None, what: Shown) -> bool:
+        """Whether it is for this tenant's escalations whose turn this group has, its memories, or its alarms
+        to this recipient."""
+        shows = "memory" if self.memories else "alarm" if self.alarms else "escalation"
+        return shows == what and self.tenant in (None, tenant) and self.group in (None, group)
 
 
 class SlackSettings(SettingGroup):
@@ -99,9 +112,9 @@ class SlackSettings(SettingGroup):
             raise ValueError("channels and a signing_secret need a bot_token")
         return self
 
-    def channel_of(self, tenant: str, group: str | None, is_memory: bool = False) -> str | None:
+    def channel_of(self, tenant: str, group: str | None, what: Shown = "escalation") -> str | None:
         """The channel of the first line that matches."""
-        found = (one.channel for one in self.channels if one.matches(tenant, group, is_memory))
+        found = (one.channel for one in self.channels if one.matches(tenant, group, what))
         return next(found, None)
 
 

@@ -1,4 +1,4 @@
-"""What waits as messages in Slack channels: posted when it opens, updated until it ends.
+"""What waits as messages in Slack channels: posted when it opens, updated until it ends; alarms, posted once.
 
 Slack is a view: what is shown is kept in `KafkaNotified`, and what cannot be shown now is shown later. A
 message that may have been posted without our knowing (an answer that never came, a process killed in between)
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
     from sluice.notify.backlog import LedgerRecord, Part, Pending
     from sluice.notify.notifier import Notified
+    from sluice.notify.told_subject import Shown
 
 log = logging.getLogger(__name__)
 OF_THE_MESSAGE = frozenset({"message_not_found", "cant_update_message", "edit_window_closed"})
@@ -52,6 +53,7 @@ HTTP_OK, TOO_MANY = 200, 429
 AS_WRITTEN = {"parse": "none", "unfurl_links": False, "unfurl_media": False}
 HISTORY_PAGE, HISTORY_PAGES = 200, 10
 CLOCKS_APART_S = 60
+ID_FIELDS = ("escalation_id", "memory_id", "alarm_id")
 Action = tuple[str, str]
 """A tool's name and its parameters, as they are shown."""
 
@@ -62,12 +64,13 @@ class RefusedError(TryLaterError):
 
 @dataclass(frozen=True, slots=True)
 class SlackPlaces:
-    """`channel_of` a tenant and the group whose turn it is, and whether for a memory; None: not shown.
+    """`channel_of` a tenant and the group whose turn it is, or an alarm's recipient, and of what: an
+    escalation, a memory or an alarm; None: not shown.
     `page_of` it: its address on the review pages; None where there are none. `action_of` it: what waits; None
     where it cannot be read, or should not be shown; `approved_of` it: the parameters of the approvals so far.
     `close` gives up what `action_of` holds."""
 
-    channel_of: Callable[[str, str | None, bool], str | None]
+    channel_of: Callable[[str, str | None, Shown], str | None]
     page_of: Callable[[ToldSubject], str | None]
     action_of: Callable[[ToldSubject], Awaitable[Action | None]]
     approved_of: Callable[[ToldSubject], Awaitable[str | None]]
@@ -94,17 +97,19 @@ class SlackMessages:
         self._posted: dict[str, tuple[float, dict[str, str]]] = {}
 
     def subject_of(self, record: LedgerRecord) -> str | None:
-        """The escalation or the held memory; None for grants."""
+        """The escalation, the held memory or the alarm; None for grants."""
         fields = record.fields
-        return next((str(fields[name]) for name in ("escalation_id", "memory_id") if name in fields), None)
+        return next((str(fields[name]) for name in ID_FIELDS if name in fields), None)
 
     def scope_of(self, pending: Pending) -> str | None:
         """The channel of whose turn it is."""
         fields = pending.records[0].fields if pending.records else {}
         known = self._told.get(pending.subject)
         group = fields.get("group") if known is None else (known.told.get("groups") or [None])[-1]
-        is_memory = "memory_id" in fields
-        return self._places.channel_of(str(fields.get("tenant_id")), group, is_memory)
+        if "alarm_id" in fields:
+            return self._places.channel_of(fields.get("tenant_id", ""), fields["recipient"], "alarm")
+        what: Shown = "memory" if "memory_id" in fields else "escalation"
+        return self._places.channel_of(str(fields.get("tenant_id")), group, what)
 
     async def assign(self, parts: Iterable[Part]) -> None:
         """Read what was told of what waits in these partitions."""
@@ -153,7 +158,10 @@ class SlackMessages:
         return list(dict.fromkeys(one for one in found if one is not None))
 
     def _channel(self, told: ToldSubject, group: str | None) -> str | None:
-        return self._places.channel_of(told.tenant, group, told.kind == "memory")
+        what: Shown = "escalation" if told.kind in {"action", "retrieval"} else "memory"
+        if told.kind == "alarm":
+            what = "alarm"
+        return self._places.channel_of(told.tenant, group, what)
 
     async def _with_action(self, told: ToldSubject) -> ToldSubject:
         action = await self._places.action_of(told)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from sluice.notify.backlog import LedgerRecord, Part, Pending
 
-SUBJECT_FIELDS = ("escalation_id", "memory_id", "grant_id")
+SUBJECT_FIELDS = ("escalation_id", "memory_id", "grant_id", "alarm_id")
 """By which the records of one thing are told apart from those of others; the first that a record has."""
 TOO_MANY = 429
 MEND_ALONE = range(400, 500)
@@ -48,7 +48,7 @@ class Webhook:
         self._client = httpx2.AsyncClient(timeout=timeout_s, follow_redirects=False)
 
     def subject_of(self, record: LedgerRecord) -> str | None:
-        """The escalation, the held memory or the grant; None for other tenants' records."""
+        """The escalation, the held memory, the grant or the alarm; None for other tenants' records."""
         fields = record.fields
         if self._tenant is not None and fields.get("tenant_id") != self._tenant:
             return None

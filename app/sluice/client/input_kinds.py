@@ -20,6 +20,7 @@ REVIEWS = "gate.reviews"
 SESSION_EVENTS = "gate.session.events"
 QUARANTINE = "gate.quarantine"
 DEAD_LETTERS = "gate.dead_letters"
+ALARMS = "gate.alarms"
 ANSWERS = (VERDICTS, MEMORY_DECISIONS, SERVED, SESSION_EVENTS, ESCALATIONS, DEAD_LETTERS)
 
 

@@ -1,4 +1,4 @@
-"""An escalation or a held memory as Slack shows it: a message, and the form for an answer. Pure.
+"""An escalation, a held memory or an alarm as Slack shows it: a message, and the form for an answer. Pure.
 
 What agents and other people wrote stands in `plain_text` objects and in preformatted rich text, in which
 Slack reads no markup, mentions or links; the line for notifications, which has no such form, is escaped as
@@ -51,6 +51,8 @@ def cut(text: str, most: int) -> str:
 
 def headline(told: ToldSubject) -> str:
     """One line: how it stands, and with whom."""
+    if told.kind == "alarm":
+        return f"Alarm ({told.tier}) for {told.role}: {told.name}"
     what = told.tool or _KINDS[told.kind]
     if told.status == "waiting":
         who = told.group or (f"a {told.role}" if told.kind == "memory" else f"an approver ({told.role})")
@@ -66,19 +68,20 @@ def message_of(told: ToldSubject, page: str | None = None) -> dict[str, Any]:
     blocks: list[Block] = [
         {"type": "header", "text": _plain(headline(told), HEADER_CHARS)},
         {"type": "section", "fields": [_plain(f"{name}: {value}") for name, value in _facts(told)]},
-        _section(f"Why it waits: {told.reason}"),
+        _section(told.reason if told.kind == "alarm" else f"Why it waits: {told.reason}"),
     ]
     if told.parameters is not None:
         blocks.append(_preformatted(cut(told.parameters, MESSAGE_CHARS)))
     blocks += _approved(told, told.narrowed and cut(told.narrowed, MESSAGE_CHARS))
-    if told.status != "waiting":
+    if told.status not in {"waiting", "raised"}:
         blocks.append(_section(_end(told)))
     elif told.own_key or told.kind == "memory":
         blocks.append(_section(OWN_KEY if told.own_key else REVIEW))
     buttons = _buttons(told, page) if told.status == "waiting" else []
     if buttons:
         blocks.append({"type": "actions", "elements": buttons})
-    blocks.append({"type": "context", "elements": [_plain(f"{told.subject_id} · {told.digest}")]})
+    names = " · ".join(filter(None, (told.subject_id, told.digest)))
+    blocks.append({"type": "context", "elements": [_plain(names)]})
     return {"text": escape(headline(told), SECTION_CHARS), "blocks": blocks}
 
 
@@ -95,6 +98,8 @@ def reminder_of(told: ToldSubject) -> str:
 def plain_message_of(told: ToldSubject) -> dict[str, Any]:
     """The text alone, where Slack refuses the blocks: the escalation is answered elsewhere."""
     told_where = "answer it with `sluice escalations` or on the review pages"
+    if told.kind == "alarm":
+        told_where = cut(told.reason, FIELD_CHARS)
     return {"text": f"{escape(headline(told), SECTION_CHARS)} ({escape(told.subject_id)}): {told_where}"}
 
 
@@ -156,6 +161,10 @@ def notice_view(title: str, text: str) -> dict[str, Any]:
 
 
 def _facts(told: ToldSubject) -> list[tuple[str, str]]:
+    if told.kind == "alarm":
+        given = {"Tenant": told.tenant, "Session": told.session, "Reported by": told.agent}
+        about = [("For", told.role), ("Subject", told.name), ("Raised", told.expires_at)]
+        return [*about, *((name, value) for name, value in given.items() if value)]
     facts = [
         ("Agent", told.agent),
         ("Tenant", told.tenant),

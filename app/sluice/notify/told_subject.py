@@ -1,4 +1,4 @@
-"""What waits for a person as people are told of it: an escalation or a held memory, folded from its records.
+"""What people are told of: an escalation or a held memory that waits, folded from its records, or an alarm.
 
 Folding a record twice changes nothing, so what comes again after a restart does no harm.
 """
@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any, Literal
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-Status = Literal["waiting", "approved", "denied", "rejected", "expired", "evicted"]
-Kind = Literal["action", "retrieval", "memory"]
+Status = Literal["waiting", "approved", "denied", "rejected", "expired", "evicted", "raised"]
+Kind = Literal["action", "retrieval", "memory", "alarm"]
+Shown = Literal["escalation", "memory", "alarm"]
+"""What a line of `slack.channels` is for."""
 MOST_TEXT = 1000
 """Characters of a text of a record that are kept."""
 OPENS: dict[str, Kind] = {
@@ -20,6 +22,7 @@ OPENS: dict[str, Kind] = {
     "sluice/retrieval_escalation_opened/v1": "retrieval",
     "sluice/quarantine_entered/v1": "memory",
 }
+ALARMS = frozenset(("sluice/alarm/v1", "sluice/outcome_alarm/v1"))
 _RESOLVED = ("sluice/escalation_resolved/v1", "sluice/retrieval_escalation_resolved/v1")
 _EXPIRED = ("sluice/escalation_expired/v1", "sluice/retrieval_escalation_expired/v1")
 _LEFT: dict[str, Status] = {
@@ -46,6 +49,10 @@ class ToldSubject:
     `proposed`, `approved`: digests of the action's parameters and of those that the approvals so far are for,
     which `approved_by` gave; `approval`: the place of the newest of these, whose record has the sequence
     `counted`; `narrowed`: its parameters as they are shown, where they are others.
+
+    Of an alarm: `name` is its subject, `tier` its severity, `role` and the one of `groups` the recipient whom
+    the bundle names, `reason` its message, `ended_at` when it was raised; `tenant` is "" where the alarm is
+    the installation's.
     """
 
     kind: Kind
@@ -107,6 +114,8 @@ class ToldSubject:
 def fold(told: ToldSubject | None, record: Mapping[str, Any]) -> ToldSubject | None:
     """With one record more; None as long as its opening was not read."""
     schema = record.get("schema")
+    if schema in ALARMS:
+        return _raised(record)
     if schema in OPENS:
         return _opened(record) if told is None else told
     if told is None:
@@ -173,6 +182,27 @@ def _opened(record: Mapping[str, Any]) -> ToldSubject:
         next_group=record.get("next_group"),
         next_at=record.get("next_at"),
         proposed=record.get("parameters_digest"),
+    )
+
+
+def _raised(record: Mapping[str, Any]) -> ToldSubject:
+    recipient, raised_at = record["recipient"], record["raised_at"]
+    return ToldSubject(
+        "alarm",
+        record["alarm_id"],
+        record.get("tenant_id", ""),
+        record.get("reported_by", ""),
+        record.get("session_id", ""),
+        record["subject"],
+        record.get("quality_bundle_hash", ""),
+        record["severity"],
+        record["message"][:MOST_TEXT],
+        recipient,
+        None,
+        raised_at,
+        groups=(recipient,),
+        status="raised",
+        ended_at=raised_at,
     )
 
 

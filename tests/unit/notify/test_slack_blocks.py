@@ -14,9 +14,11 @@ from sluice.notify.slack_blocks import FORM_CHARS, cut, escape, form_of, message
 from sluice.notify.told_subject import ToldSubject, fold
 from tests.unit import memory_records
 from tests.unit.escalation_records import ledger_records
+from tests.unit.records import ledger_records as every_record
 
 RECORDS = ledger_records(lambda schema, **fields: {"schema": schema, **fields})
 OPENED = RECORDS["EscalationOpened"]
+LEDGER = every_record()
 COUNTED = {**RECORDS["ApprovalCounted"], "sequence": 7, "input": {"topic": "gate.reviews", "partition": 3}}
 STORY = [OPENED, RECORDS["EscalationReminded"], RECORDS["EscalationRerouted"], COUNTED]
 
@@ -48,6 +50,19 @@ def test_the_story_of_an_escalation_is_told_and_telling_it_twice_changes_nothing
     assert whole.approvals == 1
     assert whole.status == ("approved" if end == "EscalationResolved" else "expired")
     assert not [one for one in message_of(whole)["blocks"] if one["type"] == "actions"]
+
+
+def test_an_alarm_is_told_as_it_is_and_telling_it_twice_changes_nothing() -> None:
+    """Mend 22.15: both kinds of alarms, to the recipient whom the bundle names."""
+    for kind in ("Alarm", "OutcomeAlarm"):
+        record = LEDGER[kind]
+        alarm = told(record)
+        assert told(record, record) == alarm
+        assert ToldSubject.of(json.loads(json.dumps(alarm.fields()))) == alarm
+        assert (alarm.kind, alarm.groups, alarm.status) == ("alarm", (record["recipient"],), "raised")
+        written = json.dumps(message_of(alarm))
+        assert record["message"] in written
+        assert "waits" not in written
 
 
 def test_where_the_own_key_is_demanded_there_are_no_buttons_but_words() -> None:

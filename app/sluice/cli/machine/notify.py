@@ -1,4 +1,4 @@
-"""`sluice notify`: what waits for a person, told in Slack and to webhooks, until stopped."""
+"""`sluice notify`: what waits for a person, and alarms, told in Slack and to webhooks, until stopped."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from urllib.parse import quote
 from sluice.cli.machine.worker import log_to_stderr, stop_unless_topics_fit
 from sluice.cli.output import settings_or_stop, stop
 from sluice.settings import real_names
-from sluice_topics.catalog import ESCALATIONS, NOTIFICATIONS, QUARANTINE
+from sluice_topics.catalog import ALARMS, ESCALATIONS, NOTIFICATIONS, QUARANTINE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 EXIT_FAULT = 3
+TOLD = (ESCALATIONS, QUARANTINE, ALARMS)
 MISSING = "install the extra `gateway`: slack-sdk (in a checkout: make setup)"
 
 
@@ -36,7 +37,7 @@ def register(cli: typer.Typer) -> None:
 
 
 def notify() -> None:
-    """Tell people and programs what waits for a person: Slack channels, signed webhooks, until stopped.
+    """Tell people and programs what waits for a person, and alarms: Slack, signed webhooks, until stopped.
 
     The settings slack and notify say where. Nothing is lost while a
     destination is away: it is told later. Run one; a second one takes
@@ -48,7 +49,7 @@ def notify() -> None:
     from aiokafka.errors import KafkaError  # noqa: PLC0415 - a while to import
 
     settings = settings_or_stop()
-    log_to_stderr(settings.logging.level)
+    log_to_stderr(settings)
     if not settings.slack.channels and not settings.notify.webhooks:
         stop("nothing to notify: set slack.channels or notify.webhooks (config/sluice.toml has examples)")
     stop_unless_topics_fit(settings)
@@ -80,11 +81,11 @@ def build_notifiers(settings: Settings) -> list[Notifier]:
     given = settings.notify
     found = []
     if settings.slack.channels:
-        found.append(_notifier(settings, "slack", [ESCALATIONS, QUARANTINE], _slack(settings)))
+        found.append(_notifier(settings, "slack", TOLD, _slack(settings)))
     for one in given.webhooks:
         endpoint = one.url, one.secret.get_secret_value().encode()
         webhook = Webhook(one.name, endpoint, one.tenant, given.timeout_s, time.time)
-        found.append(_notifier(settings, f"webhook-{one.name}", [ESCALATIONS, QUARANTINE], webhook))
+        found.append(_notifier(settings, f"webhook-{one.name}", TOLD, webhook))
     return found
 
 
@@ -123,7 +124,8 @@ def _slack(settings: Settings) -> Destination:
     inputs = KafkaHeldInput(servers, names)
 
     async def action_of(told: ToldSubject) -> tuple[str, str] | None:
-        return await _shown_action(inputs, told) if given.show_parameters else None
+        is_shown = given.show_parameters and told.kind != "alarm"
+        return await _shown_action(inputs, told) if is_shown else None
 
     def page_of(told: ToldSubject) -> str | None:
         pages, part = settings.gateway.pages_url, "quarantine" if told.kind == "memory" else "escalations"

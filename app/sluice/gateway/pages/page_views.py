@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote
 
-from sluice.client.input_kinds import ESCALATIONS, MEMORY_DECISIONS, QUARANTINE, VERDICTS
+from sluice.client.input_kinds import ALARMS, ESCALATIONS, MEMORY_DECISIONS, QUARANTINE, VERDICTS
 from sluice.gateway.http.http_errors import HttpError
 from sluice.gateway.pages import rendering, subjects
 from sluice.gateway.pages.posture import action_posture, memory_posture, sessions_of
@@ -145,13 +145,15 @@ class PageViews:
         return self.page(visit, "session.html", totals=totals, found=own)
 
     async def posture(self, visit: Visit) -> Response:
-        """Counts of the newest decisions on actions and memories."""
+        """Counts of the newest decisions on actions and memories, and the newest alarms of the tenant."""
         caller = visit.caller
         verdicts = await self.subjects.newest(VERDICTS, caller)
         memories = await self.subjects.newest(MEMORY_DECISIONS, caller)
         waiting, held = (self.subjects.of(base, caller) for base in (ESCALATIONS, QUARANTINE))
+        alarms = await self.subjects.newest(ALARMS, caller)
         actions, memory = action_posture(verdicts, waiting), memory_posture(memories, held)
-        return self.page(visit, "posture.html", actions=actions, memory=memory, window=subjects.NEWEST)
+        found: dict[str, Any] = {"actions": actions, "memory": memory, "alarms": alarms}
+        return self.page(visit, "posture.html", window=subjects.NEWEST, **found)
 
     async def quality_report(self, visit: Visit) -> Response:
         """The posture of retrievals, as `sluice quality page` writes it."""

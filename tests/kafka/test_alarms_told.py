@@ -1,0 +1,108 @@
+"""Mend 22.15: alarms reach the people whom the bundle names, once each, also over a notifier's restart."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import uuid
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from load.sites import approvers
+from load.sites.slack_api import SlackApi, slack_api, slack_settings
+from sluice.cli.demo.throwaway_trust import publish_policy
+from sluice_topics.catalog import ALARMS, OUTCOMES, VERDICTS
+from tests.kafka.installation import action, awaited, publish, running, site_on, stored, until
+from tests.kafka.notifier_process import Endpoint, NotifierProcess, buttons, endpoint, running_notifier, shown
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from load.sites.site import Site
+    from load.sites.worker_process import WorkerProcess
+
+pytestmark = pytest.mark.kafka
+
+OPERATORS, OWNERS, OTHERS = "C0OPERATORS", "C0OWNERS", "C0OTHERS"
+CHANNELS: list[dict[str, Any]] = [
+    {"alarms": True, "group": "somebody else", "channel": OTHERS},
+    {"alarms": True, "group": "operator", "channel": OPERATORS},
+    {"alarms": True, "tenant": "", "channel": OWNERS},
+    {"channel": OTHERS},
+]
+WEBHOOK_SECRET = "of-the-webhook-in-the-tests"  # noqa: S105 - of nothing else
+
+
+@pytest.fixture(scope="module")
+def site(kafka: str, module_prefix: str, tmp_path_factory: pytest.TempPathFactory) -> Site:
+    made = site_on(kafka, tmp_path_factory.mktemp("alarms"), module_prefix.rstrip("."))
+    asyncio.run(publish_policy(kafka, made.prefix, approvers.records(made.trust)))
+    return made
+
+
+@pytest.fixture(scope="module")
+def worker(site: Site) -> Iterator[WorkerProcess]:
+    yield from running(site)
+
+
+def dispute(site: Site, worker: WorkerProcess) -> dict[str, Any]:
+    """What a worker raises when an outcome that nobody signed claims far more rows than were reserved."""
+    session = f"s-{uuid.uuid4().hex}"
+    publish(site, [action(session, "a-1")])
+    awaited(site, VERDICTS, session, 1, worker)
+    claim = {"action_id": "a-1", "session_id": session, "rows_affected": 10**9, "reported_by": "nobody"}
+    publish(site, [claim], OUTCOMES)
+    found: list[dict[str, Any]] = []
+
+    def raised() -> bool:
+        found[:] = [one for one in alarms(site) if one.get("session_id") == session]
+        return bool(found)
+
+    until(raised, worker)
+    return found[0]
+
+
+def alarms(site: Site) -> list[dict[str, Any]]:
+    """All of the ledger so far."""
+    return [json.loads(one.value or b"null") for one in stored(site, ALARMS)]
+
+
+def told_of(hook: Endpoint, alarm: dict[str, Any]) -> list[str]:
+    """The webhook ids under which an alarm came."""
+    found = [(headers, json.loads(body)["record"]) for headers, body in hook.taken]
+    return [headers["webhook-id"] for headers, one in found if one.get("alarm_id") == alarm["alarm_id"]]
+
+
+def test_an_alarm_reaches_its_recipient_once_in_slack_and_by_webhook_over_restarts(
+    site: Site, worker: WorkerProcess
+) -> None:
+    with slack_api() as api, endpoint() as hook:
+        webhook = {"name": "pager", "url": hook.url, "secret": WEBHOOK_SECRET}
+        settings = slack_settings(api, CHANNELS) | {"SLUICE_NOTIFY__WEBHOOKS": json.dumps([webhook])}
+        before = dispute(site, worker)
+        assert before["recipient"] == "operator"
+        with running_notifier(site, settings) as notifier:
+            _expect(notifier, api, hook, before)
+            assert notifier.end() == 0
+            meanwhile = dispute(site, worker)
+            notifier.start()
+            _expect(notifier, api, hook, meanwhile)
+            after = dispute(site, worker)
+            _expect(notifier, api, hook, after)
+            overdue = next(one for one in alarms(site) if one["kind"] == "flag_only_overdue")
+            _expect(notifier, api, hook, overdue, OWNERS)
+        for alarm in (before, meanwhile, after, overdue):
+            assert len(api.of(alarm["alarm_id"])) == 1
+            assert len(told_of(hook, alarm)) == 1
+
+
+def _expect(
+    notifier: NotifierProcess, api: SlackApi, hook: Endpoint, alarm: dict[str, Any], channel: str = OPERATORS
+) -> None:
+    notifier.until(lambda: bool(api.of(alarm["alarm_id"])) and bool(told_of(hook, alarm)))
+    (message,) = api.of(alarm["alarm_id"])
+    assert message["channel"] == channel
+    assert alarm["message"] in shown(message)
+    assert f"for {alarm['recipient']}: {alarm['subject']}" in shown(message)
+    assert not buttons(message)
