@@ -12,6 +12,7 @@ from sluice.client.answer_reader import AnswerReader
 from sluice.client.answers import ActionNotDecided, BrokerUnreachable, InputPlace, InputUnreadable
 from sluice.client.binding import answer_to
 from sluice.client.input_kinds import ACTIONS, ANSWERS, DEAD_LETTERS
+from sluice.client.kafka_lines import thin_out_kafka_lines
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -46,12 +47,18 @@ class Exchange:
         answers: Sequence[str] = ANSWERS,
     ) -> None:
         """`connection`: further arguments of aiokafka's clients; `answers`: the topics that are read."""
+        self._servers, self._lines = bootstrap_servers, thin_out_kafka_lines(bootstrap_servers)
         self.connection = {"bootstrap_servers": bootstrap_servers, **(connection or {})}
         self.prefix = topic_prefix
         self.partitions = 0
         topics = {self.prefix + one: one for one in answers}
         self.reader = AnswerReader(self.connection, topics, self.prefix)
         self._producer: AIOKafkaProducer | None = None
+
+    @property
+    def is_broker_away(self) -> bool:
+        """Whether the broker cannot be reached, as the log says too."""
+        return self._lines.is_away(self._servers)
 
     async def start(self, within_s: float = DEFAULT_CONNECT_S) -> None:
         """Connect. Raises BrokerUnreachable if that does not succeed in time; nothing is left open then."""

@@ -26,6 +26,7 @@ from sluice.cli.demo.run_place import RunPlace, start_worker
 from sluice.cli.demo.talk import Talk
 from sluice.cli.demo.throwaway_trust import publish_policy
 from sluice.cli.ledger.quarantine import count_gate
+from sluice.client.kafka_lines import thin_out_kafka_lines
 from sluice.core.reports.ledger_values import ALARM, DECISION, REPORTED, LedgerValues
 from sluice.core.reports.report import quality_report
 from sluice.core.reports.report_tally import QualityTally
@@ -125,6 +126,7 @@ def perform(wish: RunOptions, material: Material, narrator: Narrator) -> Result:
 def _performed(wish: RunOptions, folder: Path, material: Material, narrator: Narrator) -> Result:
     with ExitStack() as started:
         broker = _broker(wish, folder, narrator, started)
+        thin_out_kafka_lines(broker.bootstrap_servers)
         keys = Path(tempfile.mkdtemp(prefix=f"{wish.run}-keys-"))
         started.callback(shutil.rmtree, keys)
         place = RunPlace(

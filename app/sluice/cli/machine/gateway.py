@@ -61,7 +61,7 @@ def gateway() -> None:
     wrong, 3 after a broker fault: start it again, nothing is lost.
     """
     settings = settings_or_stop()
-    log_to_stderr(settings.logging.level)
+    log_to_stderr(settings)
     if problem := missing_trust(settings):
         stop(problem)
     try:

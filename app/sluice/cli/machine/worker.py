@@ -16,6 +16,7 @@ from sluice.adapters.kafka import kafka_topics
 from sluice.adapters.kafka.kafka_read import KafkaUnreachable
 from sluice.cli.machine.topics import layout_of
 from sluice.cli.output import settings_or_stop, stop
+from sluice.client.kafka_lines import thin_out_kafka_lines
 from sluice.core.trust.in_force import PolicyError
 from sluice.settings import missing_trust
 from sluice.stream.process import EXIT_FAULT
@@ -57,7 +58,7 @@ def run(settings: Settings, additions: Additions | None = None) -> None:
     from sluice.bootstrap import build_worker, control_reader  # noqa: PLC0415 - importing Faust takes a second
     from sluice.stream.engine import reclaim  # noqa: PLC0415 - so does aiokafka
 
-    log_to_stderr(settings.logging.level)
+    log_to_stderr(settings)
     logging.getLogger("aiokafka.producer.sender").addFilter(reclaim.is_news)
     if problem := missing_trust(settings):
         stop(problem)
@@ -70,7 +71,9 @@ def run(settings: Settings, additions: Additions | None = None) -> None:
         stop(f"policy: {refused}")
     _collect_garbage_rarely()
     try:
-        app.Worker(override_logging=False, redirect_stdouts=False, quiet=True).execute_from_commandline()
+        process = app.Worker(override_logging=False, redirect_stdouts=False, quiet=True)
+        process.spinner = None  # it writes escape codes, to what is no terminal too
+        process.execute_from_commandline()
     except SystemExit as ended:
         if ended.code:
             away = "the broker went away while the worker started, or refused it"
@@ -123,7 +126,8 @@ def _differences_once_there(settings: Settings) -> list[TopicDifference]:
             time.sleep(ASK_AGAIN_S)
 
 
-def log_to_stderr(level: str) -> None:
-    """Log ours from this level on, and warnings of all."""
+def log_to_stderr(settings: Settings) -> None:
+    """Log ours from the settings' level on, and warnings of all, those of Kafka's client thinned out."""
     logging.basicConfig(stream=sys.stderr, format=LOG_FORMAT, level=logging.WARNING)
-    logging.getLogger("sluice").setLevel(level)
+    logging.getLogger("sluice").setLevel(settings.logging.level)
+    thin_out_kafka_lines(settings.kafka.bootstrap_servers)

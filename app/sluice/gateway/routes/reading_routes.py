@@ -84,7 +84,9 @@ class ReadingRoutes:
         return {"status": "ok"}
 
     async def ready(self) -> dict[str, str]:
-        """Whether it reads answers and the registry."""
+        """Whether the broker is there, and it reads answers and the registry."""
+        if self.exchange.is_broker_away:
+            raise HttpError(503, "not_ready", "the broker is away")
         if not self.exchange.reader.is_reading:
             raise HttpError(503, "not_ready", "the reader of answers has ended")
         if not self.registry.is_fresh:
