@@ -83,7 +83,9 @@ class RecordedSite:
         """A lax bundle, an hour later a strict one, another hour later a freeze of one agent."""
         lax = self.trust.bundle(bundle(1, lax=True, more=self.tables))
         self._publish(self.trust.approver(), *self.trust.entries(_entries()), lax)
-        self._publish(self.trust.quality_bundle(json.dumps({**QUALITY, "cases": []}).encode()))
+        self._publish(
+            self.trust.quality_bundle(json.dumps({**QUALITY, "cases": QUALITY["cases"][:1]}).encode())
+        )
         self._publish(*self.more(self.trust))
         self.now += HOUR
         self._publish(self.trust.bundle(bundle(2, lax=False, more=self.tables)))

@@ -136,9 +136,10 @@ def _judged(
 
 
 def _failing(tier: str, label: Label, dimension: int) -> str:
+    outcome = FAILING[tier][label.kind][dimension]
     if dimension == len(FLAGS) and label.reference == "ftp":
-        return ELSEWHERE[tier]
-    return FAILING[tier][label.kind][dimension]
+        return max(outcome, ELSEWHERE[tier], key=MILD.index)
+    return outcome
 
 
 def _flag(dimension: int, label: Label) -> str:

@@ -21,6 +21,7 @@ from sluice.core.reports.report import (
     OVERRIDDEN,
     PROVENANCE,
     STALE,
+    UNRESOLVED,
 )
 
 if TYPE_CHECKING:
@@ -148,6 +149,7 @@ def _tiles(report: QualityReport) -> Iterator[Tile]:
     state = ("bad" if missed else "good") if failed.whole else ""
     sign = ("▲ drift or tampering" if missed else "✓ on target") if failed.whole else "nothing decided"
     yield Tile(PROVENANCE.title, percent(failed), "target 0%", sign, state)
+    yield _rate(report, UNRESOLVED, "first reads")
     yield _rate(report, STALE, "leading indicator")
     yield _rate(report, CONFIDENCE, "leading indicator")
     yield _rate(report, FALSE_DENY, "under flag-only")

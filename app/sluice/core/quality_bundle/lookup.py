@@ -24,9 +24,10 @@ FALLBACK: dict[str, QualityOutcome] = {"high_privilege": "deny"}
 """The outcome of a failed dimension if neither the matrix nor the class's default has one."""
 FALLBACK_ELSEWHERE: QualityOutcome = "flag"
 UNREGISTERED: dict[str, QualityOutcome] = {"high_privilege": "deny"}
-"""The outcome of a reference with an unregistered scheme, whatever the matrix says (product.md,
-"Retrievals")."""
+"""The mildest outcome of a reference with an unregistered scheme. The matrix's outcome of provenance counts
+if it is severer (product.md, "Retrievals")."""
 UNREGISTERED_ELSEWHERE: QualityOutcome = "flag"
+_severest = partial(max, key=SEVERITY.__getitem__)
 
 
 class Tables(NamedTuple):
@@ -129,17 +130,17 @@ class Lookup:
         """The cell of a class that no table names: per dimension the severest outcome of all named classes,
         or the fallback if no class is named (product.md, "Retrievals")."""
         named = [self.cells[(tier, name)] for name in self.classes] or [self._cell(tier, "")]
-        severest = partial(max, key=SEVERITY.__getitem__)
         return self._cell(tier, "")._replace(
-            freshness=severest([one.freshness for one in named]),
-            confidence=severest([one.confidence for one in named]),
-            provenance=severest([*(one.provenance for one in named), *(one.unregistered for one in named)]),
+            freshness=_severest([one.freshness for one in named]),
+            confidence=_severest([one.confidence for one in named]),
+            provenance=_severest([one.unregistered for one in named]),
         )
 
     def _cell(self, tier: str, name: str) -> Cell:
         tables = self.tables
         limit = _limit(tables.ttl_by_class[name], name) if name in tables.ttl_by_class else None
         minimum = tables.min_confidence_by_class.get(name)
+        provenance = tables.outcome(tier, name, "provenance")
         return Cell(
             name in self.classes,
             limit,
@@ -148,8 +149,8 @@ class Lookup:
             tables.provenance_required_by_class.get(name, False),
             tables.outcome(tier, name, "freshness"),
             tables.outcome(tier, name, "confidence"),
-            tables.outcome(tier, name, "provenance"),
-            UNREGISTERED.get(tier, UNREGISTERED_ELSEWHERE),
+            provenance,
+            _severest([UNREGISTERED.get(tier, UNREGISTERED_ELSEWHERE), provenance]),
         )
 
 

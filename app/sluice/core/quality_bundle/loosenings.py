@@ -42,7 +42,7 @@ def find_class_loosenings(before: QualityBundle, after: QualityBundle) -> Iterat
     old, new = before.lookup.classes, after.lookup.classes
     for name in sorted(old | new):
         if name not in new:
-            sentence = f"{name} is no longer a class: outside high_privilege its items are only flagged"
+            sentence = f"{name} is no longer a class: its items get the severest outcome of those left"
             yield Loosening(sentence, _everywhere(name))
         elif name not in old:
             yield Loosening(f"{name} is a new class: its items failed before", _everywhere(name))
@@ -158,15 +158,6 @@ def _recipient(before: QualityBundleFile, after: QualityBundleFile) -> Iterator[
 def _schemes(before: QualityBundle, after: QualityBundle) -> Iterator[Loosening]:
     for scheme in sorted(after.schemes - before.schemes):
         yield Loosening(f"references may have the scheme {scheme}", ("provenance_schemes",))
-    dropped = sorted(before.schemes - after.schemes)
-    if dropped and _flags_less_than_the_matrix(before):
-        sentence = f"references with the scheme {', '.join(dropped)} are only flagged outside high_privilege"
-        yield Loosening(sentence, ("provenance_schemes",))
-
-
-def _flags_less_than_the_matrix(bundle: QualityBundle) -> bool:
-    """Whether an unverified reference can have a severer outcome than one with an unregistered scheme."""
-    return any(milder(cell.unregistered, cell.provenance) for cell in bundle.lookup.cells.values())
 
 
 def _resolutions(before: QualityBundleFile, after: QualityBundleFile) -> Iterator[Loosening]:

@@ -225,7 +225,7 @@ class QualityBundleFile(StrictModel):
     provenance_max_age_s: WholeSeconds | None = None
     provenance_refresh_s: WholeSeconds = 86_400
     provenance_retry_s: WholeSeconds = 900
-    cases: Annotated[list[QualityCase], Field(max_length=MAX_CASES)] = Field(default_factory=list)
+    cases: Annotated[list[QualityCase], Field(min_length=1, max_length=MAX_CASES)]
 
     @model_validator(mode="after")
     def _whole(self) -> Self:

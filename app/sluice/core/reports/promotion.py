@@ -96,9 +96,7 @@ def denying_tiers(bundle: QualityBundle, content_class: str) -> frozenset[str]:
     reference of an unregistered scheme."""
     cells = {tier: bundle.lookup.cell(tier, content_class) for tier in TIERS}
     return frozenset(
-        tier
-        for tier, one in cells.items()
-        if _DENY in (one.freshness, one.confidence, one.provenance, one.unregistered)
+        tier for tier, one in cells.items() if _DENY in (one.freshness, one.confidence, one.unregistered)
     )
 
 

@@ -92,8 +92,16 @@ PROVENANCE = Figure(
     "provenance_failure",
     "Provenance failures",
     "items whose provenance reference did not resolve or whose hash did not verify, of all decided items; "
-    "one of an unknown class whose hash verified is none",
-    lambda one: "provenance_unverified" in one.flags and not one.verified,
+    "one of an unknown class whose hash verified is none, nor one whose reference is not resolved yet",
+    lambda one: "provenance_unverified" in one.flags and not (one.verified or one.unresolved),
+    _every,
+)
+UNRESOLVED = Figure(
+    "not_resolved_yet",
+    "Not resolved yet",
+    "items whose provenance reference nobody had looked at when they were read, of all decided items: the "
+    "first reads of a reference, and all reads where no resolver may look at it",
+    lambda one: one.unresolved,
     _every,
 )
 CONFIDENCE = Figure(
@@ -119,7 +127,7 @@ OVERRIDDEN = Figure(
     lambda one: one.overridden,
     _every,
 )
-FIGURES = (STALE, UNDATED, PROVENANCE, CONFIDENCE, FALSE_DENY, OVERRIDDEN)
+FIGURES = (STALE, UNDATED, PROVENANCE, UNRESOLVED, CONFIDENCE, FALSE_DENY, OVERRIDDEN)
 
 
 @dataclass(frozen=True, slots=True)

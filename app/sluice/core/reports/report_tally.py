@@ -13,6 +13,7 @@ from datetime import date
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 from sluice.core.retrieval.dimensions import UNKNOWN_CLASS
+from sluice.core.retrieval.provenance_check import NOT_RESOLVED_YET
 from sluice_topics.records.retrievals import QualityOutcome
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ class Situation(NamedTuple):
 
     `day` is the UTC day of the request. `judged` is False where the item was denied before its freshness,
     confidence and provenance were looked at. `stale_for` is None where freshness did not fail; `verified`:
-    whether the hash of the provenance verified.
+    whether the hash of the provenance verified; `unresolved`: nobody had looked at the reference so far.
     """
 
     day: str
@@ -59,6 +60,7 @@ class Situation(NamedTuple):
     flags: tuple[str, ...]
     stale_for: StaleFor | None
     verified: bool
+    unresolved: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +121,7 @@ class QualityTally:
                 tuple(flags),
                 _stale_for(event) if "stale" in flags else None,
                 event["provenance_hash_verified"] is True,
+                "provenance_unverified" in flags and _details(event).get("provenance") == NOT_RESOLVED_YET,
             )
             if key in self._decisions:
                 self._decisions[key] += 1
@@ -166,10 +169,14 @@ class QualityTally:
         return self._names[given]
 
 
+def _details(event: Mapping[str, Any]) -> dict[str, str]:
+    """What was recorded of each dimension."""
+    return {one["dimension"]: one["detail"] for one in event["dimensions"]}
+
+
 def _stale_for(event: Mapping[str, Any]) -> StaleFor:
     """Of an item flagged stale, from the freshness dimension's detail and the age that was recorded."""
-    details = {one["dimension"]: one["detail"] for one in event["dimensions"]}
-    if details["freshness"] == UNKNOWN_CLASS:
+    if _details(event)["freshness"] == UNKNOWN_CLASS:
         return "unknown_class"
     age = event.get("freshness_age_seconds")
     return "ttl_exceeded" if age is not None and age >= 0 else "no_usable_time"

@@ -89,6 +89,8 @@ def _verified(raw_key: bytes, message: bytes, signature: str) -> bool:
 GATE_FEED = "gate-feed"
 _HASH = re.compile(r"sha256:[0-9a-f]{64}")
 _MS = 1000
+NOT_RESOLVED_YET = "not resolved yet"
+"""The detail of a reference that nobody has looked at so far: the next read finds what the resolver saw."""
 UNSIGNED = "no signed source identity stands behind this assertion"
 
 
@@ -207,9 +209,7 @@ def _of_record(
         return ProvenanceCheck(unverified(f"nothing resolves {reference.scheme}"))
     seen = recorded.get((reference.tenant, reference.name))
     if seen is None:
-        return ProvenanceCheck(
-            unverified("not resolved yet"), wanted=len(reference.name) <= MAX_URI_CHARACTERS
-        )
+        return ProvenanceCheck(unverified(NOT_RESOLVED_YET), wanted=len(reference.name) <= MAX_URI_CHARACTERS)
     old = bundle.wants_again(seen, now_ms)
     if seen.status != "resolved":
         return ProvenanceCheck(unverified(f"unresolvable: {seen.detail}"), False, seen, wanted=old)

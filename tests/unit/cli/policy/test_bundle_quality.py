@@ -69,6 +69,19 @@ def test_one_that_does_not_validate_is_named_with_the_place(tmp_path: Path) -> N
     assert "$.rationale" in found.stderr
 
 
+def test_one_without_a_case_of_its_own_does_not_pass_its_check(tmp_path: Path) -> None:
+    """Mend 22.14: nobody would notice what a revision of it changes. Signing, which publishing needs, and
+    every worker refuse it likewise."""
+    file = written(tmp_path / "q.json", quality_document(cases=[]))
+    made(tmp_path, "alice")
+    key, out = tmp_path / "alice.pem", tmp_path / "out.json"
+    for words in (("check", file), ("test", file), ("sign", file, "--key", key, "--out", out)):
+        found = sluice("bundle", *words)
+        assert found.exit_code != 0
+        assert "$.cases" in found.stderr
+    assert not out.exists()
+
+
 def test_it_is_signed_as_what_it_is_by_several_at_once(tmp_path: Path) -> None:
     envelope = envelope_in(signed(tmp_path, quality_document(), "alice", "bob"))
     assert envelope.payload_type == QUALITY_BUNDLE_TYPE

@@ -96,7 +96,7 @@ LOOSENED: list[tuple[dict[str, Any], dict[str, Any], str, str]] = [
     (
         MEMO,
         {},
-        "memo is no longer a class: outside high_privilege its items are only flagged",
+        "memo is no longer a class: its items get the severest outcome of those left",
         "rollout.memo.mode",
     ),
     (
@@ -176,12 +176,6 @@ LOOSENED: list[tuple[dict[str, Any], dict[str, Any], str, str]] = [
         {},
         {"provenance_schemes": ["http", "https", "gate-source", "gate-feed", "s3"]},
         "references may have the scheme s3",
-        "provenance_schemes",
-    ),
-    (
-        {"action_matrix": matrix("bounded", "provenance", "deny")},
-        {"action_matrix": matrix("bounded", "provenance", "deny"), "provenance_schemes": ["https"]},
-        "references with the scheme gate-feed, gate-source, http are only flagged outside high_privilege",
         "provenance_schemes",
     ),
     (

@@ -160,6 +160,7 @@ def test_what_the_matrix_does_not_say_counts_as_it_comes_out() -> None:
         ),
         ({"content_judge": {"definite_below": 0.8}}, "$.content_judge"),
         ({"provenance_schemes": ["HTTP"]}, "$.provenance_schemes[0]"),
+        ({"cases": []}, "$.cases"),
         ({"cases": [{"name": "x", "item": {}, "tier": "bounded"}]}, "$.cases[0].expect"),
     ],
 )

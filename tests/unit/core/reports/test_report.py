@@ -19,6 +19,7 @@ from sluice.core.reports.report_tally import (
     ReportScope,
 )
 from sluice.core.retrieval.dimensions import UNKNOWN_CLASS
+from sluice.core.retrieval.provenance_check import NOT_RESOLVED_YET
 from tests.quality_ledger import alarm, decision, flag_only, reported
 from tests.unit.core.retrieval.scene import OLD, Scene, item
 
@@ -52,6 +53,7 @@ def test_every_rate_is_of_what_its_definition_says() -> None:
         "stale_retrieval": Rate(2, 5),
         "no_usable_time": Rate(0, 5),
         "provenance_failure": Rate(1, 5),
+        "not_resolved_yet": Rate(0, 5),
         "confidence_failure": Rate(1, 5),
         "false_deny": Rate(0, 0),
         "overridden": Rate(1, 5),
@@ -85,6 +87,19 @@ def test_a_hash_that_verified_is_no_provenance_failure_whatever_the_class() -> N
     assert rates["provenance_failure"] == Rate(1, 2)
 
 
+def test_a_reference_that_nobody_has_looked_at_is_no_provenance_failure() -> None:
+    """Mend 22.14: the report tells first reads of a reference from references that fail."""
+    scene = Scene()
+    web = {"provenance_uri": "https://new.example/terms", "provenance_hash": "sha256:" + "0" * 64}
+    scene.read(item(**web))
+    scene.read(item(provenance_uri="ftp://new.example/terms"))
+    scene.read(item(provenance_hash="sha256:" + "0" * 64))
+    details = [one["dimensions"][2]["detail"] for one in scene.events]
+    assert details[0] == NOT_RESOLVED_YET
+    rates = told_of(*scene.events)
+    assert (rates["not_resolved_yet"], rates["provenance_failure"]) == (Rate(1, 3), Rate(2, 3))
+
+
 def test_the_gates_own_records_are_told_as_the_definitions_say() -> None:
     scene = Scene()
     scene.read(item(content_class="nobody_knows"))
@@ -95,6 +110,7 @@ def test_the_gates_own_records_are_told_as_the_definitions_say() -> None:
         "stale_retrieval": 1,
         "no_usable_time": 3,
         "provenance_failure": 0,
+        "not_resolved_yet": 0,
         "confidence_failure": 1,
         "false_deny": 0,
         "overridden": 0,

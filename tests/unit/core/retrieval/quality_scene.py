@@ -16,6 +16,8 @@ MATRIX = {
     "bounded": {NOTE: {"freshness": "deny", "confidence": "downgrade", "provenance": "flag"}},
     "high_privilege": {NOTE: {"freshness": "deny", "confidence": "deny", "provenance": "deny"}},
 }
+_SOUND = {"content_class": NOTE, "freshness_age_seconds": 1, "confidence_score": 1, "provenance": "verified"}
+CASE = {"name": "a sound note", "item": _SOUND, "tier": "bounded", "expect": {"outcome": "pass"}}
 
 
 def quality_document(revision: int = 1, **changed: Any) -> dict[str, Any]:
@@ -32,6 +34,7 @@ def quality_document(revision: int = 1, **changed: Any) -> dict[str, Any]:
         "rollout": {NOTE: {"mode": "enforce", "since": SINCE}},
         "alarm_recipient": "data@operator.example",
         "escalation_ttl_ms": 1000,
+        "cases": [CASE],
     }
     return {**document, **changed}
 

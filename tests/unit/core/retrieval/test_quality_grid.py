@@ -54,13 +54,13 @@ COMES_TO = """
 sandbox         day              flag       flag       flag       flag
 sandbox         blink            pass       pass       pass       flag
 sandbox         ages             flag       flag       flag       flag
-sandbox         untimed_default  downgrade  downgrade  downgrade  flag
+sandbox         untimed_default  downgrade  downgrade  downgrade  downgrade
 sandbox         half             flag       flag       flag       flag
 sandbox         gossip           downgrade  downgrade  downgrade  downgrade
 bounded         day              deny       downgrade  flag       flag
-bounded         blink            downgrade  pass       deny       flag
+bounded         blink            downgrade  pass       deny       deny
 bounded         ages             flag       flag       flag       flag
-bounded         untimed_default  downgrade  downgrade  downgrade  flag
+bounded         untimed_default  downgrade  downgrade  downgrade  downgrade
 bounded         half             deny       flag       flag       flag
 bounded         gossip           deny       downgrade  deny       deny
 high_privilege  day              deny       deny       deny       deny

@@ -16,6 +16,8 @@ from sluice.core.retrieval.dimensions import facts_of
 from sluice.core.retrieval.provenance_check import ProvenanceCheck, provenance_of, signed_assertion
 from sluice_topics.records.retrieval_inputs import RetrievedItem
 from tests.unit.core.retrieval.quality_scene import quality_bundle
+from tests.unit.core.retrieval.scene import SHIPPED, Scene, quality
+from tests.unit.core.retrieval.scene import item as scene_item
 from tests.unit.core.scene import entry
 
 if TYPE_CHECKING:
@@ -115,6 +117,33 @@ def test_a_scheme_that_nobody_registered_is_that_whatever_its_hash(uri: str) -> 
     for digest in (HASH, None):
         check = checked(item(uri, digest))
         assert (check.state.status, check.wanted) == ("unregistered_scheme", False)
+
+
+@pytest.mark.parametrize(
+    ("written", "outcomes"),
+    [
+        ("deny", ["deny", "deny", "deny"]),
+        ("downgrade", ["downgrade", "downgrade", "deny"]),
+        ("flag", ["flag", "flag", "deny"]),
+        ("pass", ["flag", "flag", "deny"]),
+    ],
+)
+def test_a_scheme_that_nobody_registered_is_never_better_than_a_wrong_hash(
+    written: str, outcomes: list[str]
+) -> None:
+    """Mend 22.14: the severer of flag and the matrix's outcome counts, and at high_privilege deny; an item
+    that every cell denies was served with its body."""
+    failing = {"freshness": "deny", "confidence": "deny", "provenance": written}
+    matrix = {tier: {"legal_text": failing} for tier in ("sandbox", "bounded")}
+    matrix["high_privilege"] = {"legal_text": dict.fromkeys(failing, "deny")}
+    scene = Scene(quality=quality(action_matrix={**SHIPPED["action_matrix"], **matrix}))
+    read = [
+        scene.read(scene_item(provenance_uri="ftp://files.example/x"), agent_id=agent)
+        for agent in ("sandbox", "bounded", "high_privilege")
+    ]
+    assert [one.event["outcome"] for one in read] == outcomes
+    bodies = [item["body"] is not None for one in read for item in one.served["items"]]
+    assert bodies == [outcome == "flag" for outcome in outcomes if outcome != "deny"]
 
 
 def test_the_bundle_says_which_schemes_are_registered() -> None:

@@ -25,9 +25,15 @@ DAY_S = 86_400
 def quality_document(
     revision: int = 1, *, ttl: float = DAY_S, name: str = "q", **changes: Any
 ) -> dict[str, Any]:
-    """The shipped quality bundle without its cases; `ttl` is that of product_pricing, in seconds."""
+    """The shipped quality bundle with its first case; `ttl` is that of product_pricing, in seconds."""
     ttls = {**SHIPPED["ttl_by_class"], "product_pricing": ttl}
-    return {**SHIPPED, "id": name, "revision": revision, "ttl_by_class": ttls, "cases": [], **changes}
+    return {
+        **SHIPPED,
+        "id": name,
+        "revision": revision,
+        "ttl_by_class": ttls,
+        "cases": SHIPPED["cases"][:1],
+    } | changes
 
 
 def quality_value(document: dict[str, Any], *signers: SigningKey) -> bytes:
