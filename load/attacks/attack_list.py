@@ -13,6 +13,7 @@ from load.attacks import (
     idle_partition,
     large_sessions,
     other_installation,
+    own_hurry,
     planted_entries,
     released_text,
     self_running_files,
@@ -125,5 +126,11 @@ ATTACKS: tuple[Attack, ...] = (
         changed_calls.run,
         needs_broker=True,
         run_on=changed_calls.run_on,
+    ),
+    Attack(
+        22,
+        "own_hurry",
+        "an action that a model denies let go for want of time or of room, which its agent took away itself",
+        own_hurry.run,
     ),
 )

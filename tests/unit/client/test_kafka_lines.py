@@ -110,12 +110,12 @@ def test_a_broker_that_goes_and_comes_is_told_in_two_lines_and_one_that_is_there
     said: list[str],
 ) -> None:
     lines = KafkaLines(look_s=0.05)
-    with listening() as port, listening() as other:
-        servers, there = f"127.0.0.1:{port}", f"127.0.0.1:{other}"
-        lines.watch(servers)
-        lines.watch(there)
-        lines.handle(line("a heartbeat failed", level=logging.WARNING))
-    with listening(other):
+    with listening() as other:
+        with listening() as port:
+            servers, there = f"127.0.0.1:{port}", f"127.0.0.1:{other}"
+            lines.watch(servers)
+            lines.watch(there)
+            lines.handle(line("a heartbeat failed", level=logging.WARNING))
         deadline = time.monotonic() + 30
         while not lines.is_away(servers):
             assert time.monotonic() < deadline
