@@ -30,8 +30,8 @@ from sluice.core.commands.python.python_values import UNKNOWN
 from sluice.core.commands.shell import ShellReading
 from sluice.core.commands.sql.sql_reading import SqlReading
 from sluice.offline.action_evaluation import judged
+from sluice.offline.bundle_source import whole_bundle
 from sluice.offline.panels import load_panel
-from sluice.offline.policy_files import whole_bundle
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -20,7 +20,7 @@ from sluice.core.decide.replay import Replay
 from sluice.core.foundation.arrival import Arrival
 from sluice.core.policy.policy import Policy
 from sluice.core.registry.loading import load_registry
-from sluice.offline.policy_files import whole_bundle
+from sluice.offline.bundle_source import whole_bundle
 from sluice.settings import Settings
 from sluice.shipped import SHIPPED_FILES
 from sluice_topics.catalog import ACTIONS

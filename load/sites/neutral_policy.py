@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, get_args
 from load.sites import quality_policy
 from sluice.core.actions.causal import JUDGE
 from sluice.core.actions.grading import GRADE
-from sluice.offline.policy_files import SHIPPED, whole_bundle
+from sluice.offline.bundle_source import SHIPPED, whole_bundle
 from sluice_topics.records.inputs import ActionType
 
 if TYPE_CHECKING:

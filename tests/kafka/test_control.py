@@ -170,4 +170,18 @@ def test_publishing_again_writes_nothing_and_is_well(installation: Installation)
     first = installation.publish("bundle", bundle_document(), "alice", "--json")
     again = installation.publish("bundle", bundle_document(), "alice", "--json")
     assert (first.exit_code, again.exit_code) == (0, 0)
-    assert json.loads(again.stdout) == {"written": [], "already_there": ["small@1"], "refused": []}
+    nothing: dict[str, list[str]] = {"written": [], "refused": [], "looser": []}
+    assert json.loads(again.stdout) == {**nothing, "already_there": ["small@1"]}
+
+
+def test_publishing_says_what_is_gone_since_the_revision_in_force(installation: Installation) -> None:
+    """Mend 22.11."""
+    installation.publish("registry", {"entries": [approver("alice", installation.alice)]}, "root")
+    rule = {"id": "no_drop", "type": "forbidden", "reason": "no", "condition": "action.tool == 'drop'"}
+    stages = ["controls", "rules", "tier_auth"]
+    installation.publish("bundle", bundle_document(stages=stages, rules=[rule]), "alice")
+    told = installation.publish("bundle", bundle_document(2, stages=stages, rules=[]), "alice", "--json")
+    assert told.exit_code == 0
+    (looser,) = json.loads(told.stdout)["looser"]
+    assert "small@1" in looser
+    assert "no_drop" in looser

@@ -81,7 +81,10 @@ def test_a_looser_bundle_waits_for_the_second_approver_and_the_log_knows_all_of_
     assert owners.publish("bundle", file) == [("q@2", "second_approver_missing")]
     bob = ("--key", owners.folder / "bob.pem")
     assert sluice("bundle", "cosign", file, *bob).exit_code == 0
-    assert owners.publish("bundle", file) == []
+    told = json.loads(sluice("bundle", "publish", file, "--json", **owners.settings).stdout)
+    assert (told["refused"], len(told["looser"])) == ([], 1)
+    assert "than q@1: " in told["looser"][0]
+    assert "product_pricing" in told["looser"][0]
     first, second = owners.told("log", "q")
     assert (first["name"], first["state"], first["approvers"]) == ("q@1", "replaced", ["alice"])
     assert (second["name"], second["state"], second["approvers"]) == ("q@2", "in force", ["alice", "bob"])

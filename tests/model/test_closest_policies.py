@@ -10,7 +10,7 @@ import pytest_asyncio
 
 from sluice.adapters.sentence_encoder import ClosestTexts, SentenceEncoder
 from sluice.core.text.closest import NamedTexts, ask_for_closest, read_closest
-from sluice.offline.policy_files import SHIPPED
+from sluice.offline.bundle_source import SHIPPED
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -19,7 +19,7 @@ from sluice.adapters.sentence_encoder import SentenceEncoder
 from sluice.core.actions.action_similarity import PatternAnswer, SimilarityPolicy, similarity_question
 from sluice.core.foundation.requests import Answer
 from sluice.core.policy.pattern_library import CLOSEST, PatternLibrary, render_call
-from sluice.offline.policy_files import whole_bundle
+from sluice.offline.bundle_source import whole_bundle
 from sluice.ports import PortUnavailable
 from tests.unit.core.actions.judging_scene import compared
 from tests.unit.core.scene import ROOT

@@ -11,7 +11,7 @@ from jsonschema import Draft202012Validator
 
 from sluice.core.actions.stages import BUNDLE_FORM
 from sluice.core.quality_bundle.quality_models import QualityBundleFile
-from sluice.offline.policy_files import whole_bundle
+from sluice.offline.bundle_source import whole_bundle
 from sluice.offline.reference import FOLDER, SPECS, gate_shapes, reference_documents
 from sluice.stream.engine.outbox import home_of
 from sluice_topics import records

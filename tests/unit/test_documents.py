@@ -24,7 +24,7 @@ from sluice.core.policy.bundle_cases import Case
 from sluice.core.policy.pattern_library import KnownAction
 from sluice.core.quality_bundle.quality_models import ContentJudge
 from sluice.core.registry.registry_entries import RegistryFile
-from sluice.offline.policy_files import whole_bundle
+from sluice.offline.bundle_source import whole_bundle
 from sluice.setting_groups import KafkaSettings
 from sluice_topics.record_reading import Unreadable, read
 from sluice_topics.records import ProposedAction, ProposedMemoryWrite, ProposedRetrieval

@@ -23,7 +23,7 @@ from sluice.core.foundation.strict import json_object
 from sluice.core.policy.policy import PointParts, Policy, standings
 from sluice.core.quality_bundle.quality_bundle import load_quality_bundle
 from sluice.core.registry.loading import load_registry
-from sluice.offline.policy_files import whole_bundle
+from sluice.offline.bundle_source import whole_bundle
 from sluice.settings import Settings
 from sluice.shipped import SHIPPED_FILES
 

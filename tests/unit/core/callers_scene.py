@@ -12,7 +12,7 @@ from sluice.core.foundation.arrival import Arrival
 from sluice.core.policy.policy import Policy
 from sluice.core.registry.loading import load_registry
 from sluice.core.state.session import Account, SessionState, session_key
-from sluice.offline.policy_files import whole_bundle
+from sluice.offline.bundle_source import whole_bundle
 from sluice_topics.catalog import ACTIONS
 from tests.unit.core.scene import LIMITS, ROOT, START, bundle, entry, verdict_of
 

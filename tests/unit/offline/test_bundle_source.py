@@ -1,4 +1,7 @@
-"""Mend 10: what a bundle extends and includes lies beside it or below it, or is the bundle that ships."""
+"""Mend 10: what a bundle extends and includes lies beside it or below it, or is the bundle that ships.
+
+Mend 22.11: what it says is merged with what it extends, and only what it names is removed.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ import pytest
 from load import ROOT
 from sluice.core.actions.stages import BUNDLE_FORM, load_bundle
 from sluice.core.foundation.errors import BundleError
-from sluice.offline.policy_files import whole_bundle
+from sluice.offline.bundle_source import whole_bundle
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -151,3 +154,91 @@ def test_a_profile_that_is_not_made_of_objects_is_refused(folder: Path, wrong: o
     (folder / "p.json").write_text(json.dumps({"budgets": wrong}))
     with pytest.raises(BundleError, match=r"p\.json: \$\.budgets.*: not an object"):
         whole(folder, causal={"enabled": True}, include=["p.json"])
+
+
+BASE = {
+    "stages": ["controls", "rules", "tier_auth"],
+    "rules": [{"id": "first", "when": "a"}, {"id": "second", "when": "b"}],
+    "grader": {"rules": [{"id": "polite"}], "budget_ms": 5},
+    "cases": [{"name": "reads pass"}, {"name": "writes wait"}],
+    "ttl_by_class": {"legal_text": 1, "pricing": 2},
+    "row_steps": [{"from_rows": 0}],
+}
+
+
+def extended(folder: Path, **own: Any) -> dict[str, Any]:
+    (folder / "base.json").write_text(json.dumps(BASE))
+    return whole(folder, extends="base.json", **own)
+
+
+def test_lists_with_ids_are_merged_by_id_and_objects_by_field(folder: Path) -> None:
+    """Mend 22.11: an own rule or case removed all of those that it did not name."""
+    own = {
+        "rules": [{"id": "third"}, {"id": "first", "when": "c"}],
+        "grader": {"rules": [{"id": "short"}]},
+        "cases": [{"name": "mine"}],
+        "ttl_by_class": {"pricing": None},
+    }
+    assert extended(folder, **own) == {
+        **BASE,
+        "id": "b",
+        "rules": [{"id": "first", "when": "c"}, {"id": "second", "when": "b"}, {"id": "third"}],
+        "grader": {"rules": [{"id": "polite"}, {"id": "short"}], "budget_ms": 5},
+        "cases": [*BASE["cases"], {"name": "mine"}],  # type: ignore[misc]
+        "ttl_by_class": {"legal_text": 1, "pricing": None},
+    }
+    assert extended(folder, rules=[], cases=[])["rules"] == BASE["rules"], "an empty list removes nothing"
+
+
+def test_a_list_without_ids_is_replaced(folder: Path) -> None:
+    found = extended(folder, stages=["controls", "tier_auth"], row_steps=[{"from_rows": 9}])
+    assert (found["stages"], found["row_steps"]) == (["controls", "tier_auth"], [{"from_rows": 9}])
+
+
+def test_only_what_is_named_is_removed(folder: Path) -> None:
+    removed = {
+        "rules": ["second"],
+        "cases": ["reads pass"],
+        "grader.rules": ["polite"],
+        "ttl_by_class": ["pricing"],
+    }
+    found = extended(folder, remove=removed, rules=[{"id": "third"}])
+    assert [one["id"] for one in found["rules"]] == ["first", "third"]
+    assert (found["cases"], found["grader"]["rules"]) == ([{"name": "writes wait"}], [])
+    assert found["ttl_by_class"] == {"legal_text": 1}
+    assert "remove" not in found
+
+
+@pytest.mark.parametrize(
+    ("removed", "told"),
+    [
+        ({"rules": ["secnod"]}, r"\$\.remove\.rules: there is no secnod"),
+        ({"ruels": ["second"]}, r"\$\.remove\.ruels: there is no second"),
+        ({"row_steps": ["0"]}, r"\$\.remove\.row_steps: there is no 0"),
+        ({"rules": "second"}, "not a list of names"),
+        (["rules"], "not an object"),
+    ],
+)
+def test_a_removal_that_removes_nothing_is_refused(folder: Path, removed: Any, told: str) -> None:
+    with pytest.raises(BundleError, match=told):
+        extended(folder, remove=removed)
+
+
+def test_an_id_that_is_said_twice_and_a_removal_from_nothing_are_refused(folder: Path) -> None:
+    with pytest.raises(BundleError, match="third is said twice"):
+        extended(folder, rules=[{"id": "third"}, {"id": "third"}])
+    with pytest.raises(BundleError, match="extends no bundle"):
+        whole(folder, remove={"rules": ["first"]})
+
+
+def test_the_example_keeps_the_rules_and_the_cases_that_ship(folder: Path) -> None:
+    """Mend 22.11."""
+    bundles = ROOT / "config" / "bundles"
+    shipped, example = (
+        json.loads(whole_bundle(bundles / f"{one}.json")) for one in ("default", "finance.recon.v0")
+    )
+    assert "outside_after_untrusted" in [one["id"] for one in example["rules"]]
+    assert [one["name"] for one in shipped["cases"]] == [
+        one["name"] for one in example["cases"][: len(shipped["cases"])]
+    ]
+    assert len(example["rules"]) == len(shipped["rules"]) + 3

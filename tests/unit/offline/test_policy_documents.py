@@ -13,8 +13,8 @@ from typer.testing import CliRunner
 
 from sluice.cli.main import cli
 from sluice.core.actions.stages import load_bundle
+from sluice.offline.bundle_source import SHIPPED, whole_bundle
 from sluice.offline.policy_documents import DocumentError, propose_policies, read_document
-from sluice.offline.policy_files import SHIPPED, whole_bundle
 
 if TYPE_CHECKING:
     from pathlib import Path

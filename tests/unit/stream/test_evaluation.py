@@ -17,7 +17,7 @@ from sluice.core.policy.policy import Policy
 from sluice.core.registry.loading import load_registry
 from sluice.core.state.decision import Decision, Shared
 from sluice.core.state.session import SessionState
-from sluice.offline.policy_files import whole_bundle
+from sluice.offline.bundle_source import whole_bundle
 from sluice.settings import Settings
 from sluice.stream.engine.evaluation import InputInProgress, Lanes, Ports, receive, unread
 from sluice.stream.engine.outbox import Outbox

@@ -36,8 +36,8 @@ from sluice.core.quality_bundle.quality_bundle import load_quality_bundle
 from sluice.core.registry.loading import neutral_entries
 from sluice.core.registry.quality_entries import provenance_id
 from sluice.core.retrieval.retrieval_kinds import RETRIEVAL
+from sluice.offline.bundle_source import whole_bundle
 from sluice.offline.panels import load_panel
-from sluice.offline.policy_files import whole_bundle
 from sluice_topics.catalog import MAX_INPUT_VALUE_BYTES
 from sluice_topics.headers import input_headers
 

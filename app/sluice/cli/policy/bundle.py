@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import partial
 from pathlib import Path  # noqa: TC003 - Typer reads the annotations
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,10 +11,23 @@ import orjson
 import typer
 
 from sluice.cli.output import WRONG, console, errors, print_json, shown, stop
-from sluice.cli.policy.bundle_file import BundlePath, cases_command, document_or_stop, loaded_or_stop
-from sluice.cli.policy.bundle_history import diff, log
-from sluice.cli.policy.control_topics import AsJson, publish_file
-from sluice.cli.policy.key_files import Keys, Signed, cosign, private_keys_or_stop, write_or_stop
+from sluice.cli.policy.bundle_file import (
+    BundlePath,
+    cases_command,
+    document_or_stop,
+    extended_or_stop,
+    loaded_or_stop,
+)
+from sluice.cli.policy.bundle_history import diff, find_looser, log, looser_than_in_force, print_looser
+from sluice.cli.policy.control_topics import AsJson, publish_values
+from sluice.cli.policy.key_files import (
+    Keys,
+    Signed,
+    cosign,
+    envelopes_or_stop,
+    private_keys_or_stop,
+    write_or_stop,
+)
 from sluice.cli.quality_read import (
     From,
     read_or_stop,
@@ -23,7 +37,7 @@ from sluice.core.cases.cases import case_count, is_quality, run_own_cases
 from sluice.core.quality_bundle.quality_bundle import QualityBundle
 from sluice.core.reports.ledger_values import DECISION
 from sluice.core.trust.signing import signed_bundle, signed_quality_bundle
-from sluice.offline.policy_files import SHIPPED_MARK, whole_bundle
+from sluice.offline.bundle_source import SHIPPED_MARK, whole_bundle
 from sluice.shipped import SHIPPED_FILES
 from sluice_topics.catalog import BUNDLES, BY_NAME, QUALITY_DECISIONS
 
@@ -51,9 +65,10 @@ def new(
 ) -> None:
     """Write a bundle to start from; `sluice bundle check` passes it as it is.
 
-    A policy bundle extends the one that ships, and your fields replace the
-    shipped ones. A quality bundle is a whole copy of the one that ships,
-    with every table, and with a rationale for you to write.
+    A policy bundle extends the one that ships: what you write is added, or
+    replaces what has the same id; `remove` names what is to go. A quality
+    bundle is a whole copy of the one that ships, with every table, and with
+    a rationale for you to write.
 
     Exit codes: 0 written, 2 could not (a file that is there stays).
     """
@@ -135,21 +150,27 @@ cli.command(name="cosign")(cosign)
 def check(file: BundlePath, ledger: Ledger = False, from_: From = None, as_json: AsJson = False) -> None:
     """Check a bundle as loading does: each field, the fields together, and the bundle's own cases.
 
+    It says what is looser than in the bundle that this one extends, such as
+    a rule or a case that is gone.
+
     With --ledger (or --from, for an export) the command warns of content
     classes in the ledger that a quality bundle does not name. A warning
     does not change the exit code.
 
     Exit codes: 0 it is valid, 1 it is not, 2 the file cannot be read.
     """
-    bundle = loaded_or_stop(document_or_stop(file, as_json=as_json), as_json=as_json)
+    document = document_or_stop(file, as_json=as_json)
+    bundle = loaded_or_stop(document, as_json=as_json)
+    looser = _looser_than_base(file, document)
     differing = run_own_cases(bundle)
     failures = [str(failure) for failure in differing]
     name, cases = f"{bundle.id}@{bundle.revision}", case_count(bundle)
     unnamed = unnamed_or_stop(bundle, ledger=ledger, exported=from_)
     if as_json:
-        found = {"bundle": name, "hash": bundle.hash, "cases": cases, "failures": failures}
+        found = {"bundle": name, "hash": bundle.hash, "cases": cases, "failures": failures, "looser": looser}
         print_json(found | ({"unnamed_classes": unnamed} if ledger or from_ else {}))
     else:
+        print_looser(looser)
         for seen, count in unnamed.items():
             message = f"content class {shown(seen)}: seen in {count} decisions, not named by the bundle"
             errors.print(f"[yellow]warning[/] {message}", soft_wrap=True, highlight=False)
@@ -169,13 +190,15 @@ def sign(
 ) -> None:
     """Sign the whole bundle, with everything that it includes, and write the envelope.
 
-    With several keys each signs; `cosign` adds a signature later.
+    With several keys each signs; `cosign` adds a signature later. It says
+    what is looser than in the bundle that this one extends.
 
     Exit codes: 0 signed, 1 the bundle is not valid, 2 could not do it.
     """
     keys = private_keys_or_stop(key)
     document = document_or_stop(file)
     bundle = loaded_or_stop(document)
+    print_looser(_looser_than_base(file, document))
     signed = signed_quality_bundle if is_quality(document) else signed_bundle
     value = signed(document, keys, is_loaded=True)
     if len(value) > BY_NAME[BUNDLES].max_message_bytes:
@@ -192,8 +215,16 @@ def publish(file: Signed, as_json: AsJson = False) -> None:
     The command checks the bundle against the topics as they are now:
     signatures and signers, revision, fields, rules, cases, and a second
     approver if a quality bundle, or the approvals of a policy bundle,
-    got looser.
+    got looser. It says what is looser than in the revision in force.
 
     Exit codes: 0 it is in force, 1 it is refused, 2 could not do it.
     """
-    publish_file(file, BUNDLES, as_json=as_json)
+    values = envelopes_or_stop(file)
+    looser = partial(looser_than_in_force, values=values)
+    publish_values(values, BUNDLES, compare=looser, as_json=as_json)
+
+
+def _looser_than_base(file: Path, document: bytes) -> list[str]:
+    """Where a bundle is looser than the one that it extends, in sentences."""
+    base = extended_or_stop(file)
+    return [] if base is None else [f"than what it extends: {one}" for one in find_looser(base, document)]

@@ -15,7 +15,8 @@ from sluice.cli.output import IMPOSSIBLE, WELL, WRONG, console, print_json, show
 from sluice.core.cases.case_failure import count_cases
 from sluice.core.cases.cases import case_count, load_any_bundle, run_own_cases
 from sluice.core.foundation.errors import BundleError, CoreError
-from sluice.offline.policy_files import PolicyFileError, unsigned_any_bundle, whole_bundle
+from sluice.offline.bundle_source import extended_bundle, whole_bundle
+from sluice.offline.policy_files import PolicyFileError, unsigned_any_bundle
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,6 +42,16 @@ def document_or_stop(file: Path, *, as_json: bool = False) -> bytes:
         stop(f"cannot read {error.filename or file}: {error.strerror}", IMPOSSIBLE)
     except BundleError as error:
         _not_valid(error, as_json=as_json)
+
+
+def extended_or_stop(file: Path) -> bytes | None:
+    """The whole document of the bundle that a file extends; None if it extends none."""
+    try:
+        return extended_bundle(file)
+    except OSError as error:
+        stop(f"cannot read {error.filename or file}: {error.strerror}", IMPOSSIBLE)
+    except BundleError as error:
+        _not_valid(error, as_json=False)
 
 
 def loaded_or_stop(document: bytes, *, as_json: bool = False) -> Bundle | QualityBundle:

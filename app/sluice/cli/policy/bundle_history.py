@@ -1,7 +1,7 @@
 """`sluice bundle diff`: what one revision of a bundle changes of another, and what of it got looser.
 
-Of a policy bundle the gates, their own parts and the terms for approvals are compared; what gates share
-(action types, patterns, the memory gate) is listed as it changed.
+Of a policy bundle the gates, their own parts and the terms for approvals are compared, and whatever is gone
+counts as looser; other values that gates share (action types, patterns) are listed as they changed.
 
 `sluice bundle log`: every revision that ever counted or was refused, with who signed it and why.
 """
@@ -30,7 +30,8 @@ from sluice.core.quality_bundle.loosenings import BundleChange, changes, looseni
 from sluice.core.quality_bundle.quality_bundle import QualityBundle
 from sluice.core.trust.change_log import change_log
 from sluice.core.trust.dsse import Envelope, read_envelope
-from sluice.core.trust.signed_entries import APPROVER, BUNDLE, QUALITY_BUNDLE
+from sluice.core.trust.signed_entries import APPROVER, BUNDLE, QUALITY_BUNDLE, Statement, statement
+from sluice_topics.catalog import BUNDLES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -155,7 +156,8 @@ def diff(
     """Show what B changes in A, and what is looser.
 
     In a policy bundle, looser means that a gate is less strict in its own
-    part of the bundle, or that it no longer runs; that the memory gate may
+    part of the bundle, or that it no longer runs; that a rule, a pattern, a
+    case or anything else with a name is gone; that the memory gate may
     hold less; that fewer people must approve, or others may; or that an
     escalation waits for longer. A quality bundle that is looser than the
     one in force, and a policy bundle that is looser in its approvals, counts
@@ -192,11 +194,41 @@ def _compared(old: NamedBundle, new: NamedBundle) -> tuple[Sequence[BundleChange
 
     loosenings = list(BUNDLE_FORM.find_loosenings(old.bundle, new.bundle))
     paths = tuple(f"$.{path}" for one in loosenings for path in one.paths)
-    changed = [
-        BundleChange(one.path, one.before, one.after, looser=_is_part_of(one.path, paths))
-        for one in document_changes(old.document, new.document)
-    ]
-    return changed, [one.sentence for one in loosenings]
+    changed = [(one, _is_part_of(one.path, paths)) for one in document_changes(old.document, new.document)]
+    removed = [f"{one.path} is gone" for one, is_told in changed if one.is_removal and not is_told]
+    marked = [BundleChange(*one, looser=is_told or one.is_removal) for one, is_told in changed]
+    return marked, [*(one.sentence for one in loosenings), *removed]
+
+
+def find_looser(before: bytes | dict[str, Any], after: bytes) -> list[str]:
+    """Where the second of two whole documents is looser than the first, in sentences; empty where one is a
+    bundle of policy and the other of quality."""
+    raw = before if isinstance(before, bytes) else canonical(before)
+    old, new = (NamedBundle(loaded_or_stop(one), orjson.loads(one)) for one in (raw, after))
+    if isinstance(old.bundle, QualityBundle) != isinstance(new.bundle, QualityBundle):
+        return []
+    return list(_compared(old, new)[1])
+
+
+def looser_than_in_force(folded: Folded, values: Iterable[bytes]) -> list[str]:
+    """Where signed bundles are looser than what is in force under their ids, in sentences."""
+    found = []
+    in_force = {one.hash for one in folded.bundles.values()} | {one.hash for one in folded.quality.values()}
+    documents = {(one.kind, one.said.id): one for one in folded.entries.values() if one.hash in in_force}
+    for value in values:
+        envelope = read_envelope(value)
+        said = statement(BUNDLES, envelope) if isinstance(envelope, Envelope) else None
+        before = documents.get((said.kind, said.id)) if isinstance(said, Statement) else None
+        if before is not None and isinstance(envelope, Envelope):
+            looser = find_looser(before.document, envelope.payload)
+            found += [f"than {before.key}: {one}" for one in looser]
+    return found
+
+
+def print_looser(sentences: Iterable[str]) -> None:
+    """A line for each, on standard error."""
+    for one in sentences:
+        errors.print(f"[yellow]looser[/] {shown(one)}", soft_wrap=True, highlight=False)
 
 
 def _is_part_of(path: str, looser: Iterable[str]) -> bool:
@@ -229,7 +261,7 @@ def _show(
             console.print("[green]nothing got looser[/]")
     elif not sentences:
         console.print(
-            "[green]no gate got looser[/]; what the gates of actions share is for people to compare"
+            "[green]no gate got looser, nothing is gone[/]; people compare what else the gates share"
         )
 
 

@@ -22,7 +22,6 @@ from sluice.cli.output import (
     stop,
     stop_unknown_topics,
 )
-from sluice.cli.policy.key_files import envelopes_or_stop
 from sluice.core.cases.cases import run_cases
 from sluice.core.foundation.clock import rfc3339
 from sluice.core.foundation.errors import CoreError
@@ -35,7 +34,6 @@ from sluice_topics.headers import input_headers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
-    from pathlib import Path
 
     from sluice.core.foundation.arrival import Arrival
     from sluice.core.registry.keys import Roots
@@ -51,17 +49,25 @@ WRITER = "sluice-control"
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON value on standard output.")]
 
 
-def publish_file(file: Path, topic: str, *, as_json: bool) -> None:
-    """Publish a file's envelopes, all or none, and end the command with what became of them."""
-    publish_values(envelopes_or_stop(file), topic, as_json=as_json)
-
-
-def publish_values(values: Sequence[bytes], topic: str, *, as_json: bool) -> None:
-    """Publish envelopes, all or none, and end the command with what became of them."""
+def publish_values(
+    values: Sequence[bytes],
+    topic: str,
+    *,
+    compare: Callable[[Folded], list[str]] = lambda _: [],
+    as_json: bool,
+) -> None:
+    """Publish envelopes, all or none, and end the command with what became of them. `compare`: where they are
+    looser than what is in force, in sentences."""
     only = (REGISTRY,) if topic == REGISTRY else ()
-    publishing = Publishing(settings_or_stop(), lambda _: [(topic, value) for value in values], only)
+    looser: list[str] = []
+
+    def choose(folded: Folded) -> list[tuple[str, bytes]]:
+        looser[:] = compare(folded)
+        return [(topic, value) for value in values]
+
+    publishing = Publishing(settings_or_stop(), choose, only)
     publishing.run()
-    _print_published(publishing, as_json=as_json)
+    _print_published(publishing, looser, as_json=as_json)
     raise typer.Exit(WRONG if publishing.refused else WELL)
 
 
@@ -156,15 +162,18 @@ def _outgoing(write: Arrival, now_ms: int) -> Outgoing:
     )
 
 
-def _print_published(publishing: Publishing, *, as_json: bool) -> None:
+def _print_published(publishing: Publishing, looser: Sequence[str], *, as_json: bool) -> None:
     if as_json:
         print_json(
             {
                 "written": [_place(one) for one in publishing.written],
                 "already_there": [(one.key or b"").decode() for one in publishing.repeats],
                 "refused": [_refusal(one) for one in publishing.refused],
+                "looser": list(looser),
             }
         )
+    for one in looser:
+        errors.print(f"[yellow]looser[/] {shown(one)}", soft_wrap=True, highlight=False)
     print_refused(publishing.refused)
     if not as_json:
         _summary(publishing)

@@ -213,8 +213,7 @@ class BundleForm:
             if part.key in before.stages and part.key in after.stages:
                 pair = before.written[part.key], after.written[part.key]
                 for one in part.find_loosenings(*pair):
-                    paths = (f"{part.key}.{path}" if path else part.key for path in one.paths)
-                    yield Loosening(one.sentence, tuple(paths))
+                    yield Loosening(one.sentence, tuple(_below(part.key, path) for path in one.paths))
         for one in find_memory_loosenings(before.memory, after.memory):
             yield Loosening(one.sentence, tuple(f"memory.{path}" for path in one.paths))
         yield from find_approval_loosenings(before.approvals, after.approvals)
@@ -222,6 +221,11 @@ class BundleForm:
         if waits_ms[0] < waits_ms[1]:
             sentence = f"an escalation can be answered for {waits_ms[1]} ms, not for {waits_ms[0]} ms"
             yield Loosening(sentence, ("escalation_ttl_ms",))
+
+
+def _below(key: str, path: str) -> str:
+    """A path in a gate's part, as one in the bundle: elements of the part itself begin with a bracket."""
+    return f"{key}{path}" if path.startswith("[") or not path else f"{key}.{path}"
 
 
 Written = TypeVar("Written")

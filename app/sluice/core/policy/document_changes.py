@@ -18,6 +18,11 @@ class DocumentChange(NamedTuple):
     before: Any
     after: Any
 
+    @property
+    def is_removal(self) -> bool:
+        """Whether a named element of a list, or a whole object or list, is no longer there."""
+        return self.after is None and (self.path.endswith("]") or isinstance(self.before, dict | list))
+
 
 def document_changes(before: Any, after: Any) -> tuple[DocumentChange, ...]:
     """The differences, in the order of the paths; a value that only one document has is one change."""
@@ -46,10 +51,18 @@ def _inner(value: Any, path: str) -> dict[str, Any] | None:
     if isinstance(value, dict):
         return {f"{path}.{name}": one for name, one in value.items()}
     if isinstance(value, list):
-        names = [_name(one) for one in value]
-        told_apart = None not in names and len(set(names)) == len(names)
-        return {f"{path}[{names[at] if told_apart else at}]": one for at, one in enumerate(value)}
+        names = names_in(value)
+        told_apart = names if names is not None and len(set(names)) == len(names) else range(len(value))
+        return {f"{path}[{name}]": one for name, one in zip(told_apart, value, strict=True)}
     return None
+
+
+def names_in(value: Any) -> list[str] | None:
+    """What identifies each element of a list; None for what is no list, or has an element without a name."""
+    if not isinstance(value, list):
+        return None
+    names = [name for one in value if (name := _name(one)) is not None]
+    return names if len(names) == len(value) else None
 
 
 def _name(value: Any) -> str | None:

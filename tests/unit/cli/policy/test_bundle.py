@@ -120,3 +120,33 @@ def test_without_root_keys_nothing_can_be_published(tmp_path: Path) -> None:
     found = sluice("bundle", "publish", written(tmp_path / "b.signed", signed))
     assert found.exit_code == 2
     assert "root_keys" in found.stderr
+
+
+RULE = {
+    "id": "no_drop",
+    "type": "forbidden",
+    "reason": "nothing is dropped",
+    "condition": "action.tool == 'drop'",
+}
+
+
+def test_what_an_extending_bundle_removes_is_said_when_it_is_checked_and_signed(tmp_path: Path) -> None:
+    """Mend 22.11: a rule and a case were gone, and nobody said so."""
+    made(tmp_path, "alice")
+    base = bundle_document(rules=[RULE], cases=[PASSING], stages=["controls", "rules", "tier_auth"])
+    written(tmp_path / "base.json", base)
+    removed = {"rules": ["no_drop"], "cases": ["reads pass"]}
+    own = {"extends": "base.json", "id": "own", "revision": 1, "cases": [{**PASSING, "name": "mine"}]}
+    file = written(tmp_path / "own.json", {**own, "remove": removed})
+    found = sluice("bundle", "check", file, "--json")
+    told = json.loads(found.stdout)["looser"]
+    assert found.exit_code == 0
+    assert any("no_drop" in one for one in told)
+    assert "than what it extends: $.cases[reads pass] is gone" in told
+    out = tmp_path / "own.signed"
+    found = sluice("bundle", "sign", file, "--key", tmp_path / "alice.pem", "--out", out)
+    assert (found.exit_code, "no_drop" in found.stderr, "reads pass" in found.stderr) == (0, True, True)
+    kept = written(tmp_path / "kept.json", own)
+    assert json.loads(sluice("bundle", "check", kept, "--json").stdout)["looser"] == []
+    found = sluice("bundle", "diff", tmp_path / "base.json", file)
+    assert (found.exit_code, "$.cases[reads pass] is gone" in found.stdout) == (1, True)

@@ -22,7 +22,7 @@ from sluice.core.actions.stages import load_bundle
 from sluice.core.policy.similarity_settings import EMBEDDING
 from sluice.core.state.remembered import Remembered
 from sluice.core.state.session import Account
-from sluice.offline.policy_files import whole_bundle
+from sluice.offline.bundle_source import whole_bundle
 from tests.unit.core.actions.judging_scene import judgement, scoring
 from tests.unit.core.actions.seed_rows import (
     BOUND,

@@ -17,7 +17,7 @@ from sluice.core.policy.memory_loosenings import (
     find_memory_loosenings,
 )
 from sluice.core.policy.memory_policy import MemoryPolicy
-from sluice.offline.policy_files import SHIPPED, whole_bundle
+from sluice.offline.bundle_source import SHIPPED, whole_bundle
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
