@@ -180,7 +180,7 @@ class ActionDenied(ActionRefused):
     def advice(self) -> str:  # type: ignore[override]
         """No other arguments help against a freeze, or against what the operator must change."""
         code = _code(self.verdict)
-        if code == "deadline_elapsed":
+        if code in _LATE:
             return "The gate was late. You may call it once more, or tell the user"
         if self.verdict.gate == "controls" or code in _TO_DO:
             return "Do not repeat the call: no other arguments will help. You may tell the user"
@@ -267,9 +267,12 @@ _TO_DO = {
     "action_id_conflict": "Use a new action_id for each action; the same one is for the same bytes",
     "session_capacity": "Go on in a new session",
     "deadline_elapsed": "Propose it again with a longer deadline",
+    "port_busy": "Propose it again later: more of the agent's questions wait than the model has room for",
     "chain_too_deep": "Shorten the chain of delegations",
     "internal_error": "Tell the operator: `sluice show` has the record",
 }
+_LATE = frozenset(("deadline_elapsed", "port_busy"))
+"""Nobody objected: there was no time, or no room, to ask."""
 _OTHERWISE = "Change what the gate objects to, or leave it; `sluice show` explains the decision"
 _WAITS = "A person must agree first"
 _ADVICE = (

@@ -22,7 +22,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from sluice.client import AsyncGateClient, ClientError, ClientOptions, GateClient, delegation_grant
-from sluice.client.answers import InputPlace
+from sluice.client.answers import InputPlace, Verdict, refusal_of
 from sluice.client.journal import Journal
 from sluice.client.sender import signature_of
 from sluice.core.registry.keys import signed_by
@@ -240,3 +240,12 @@ def test_without_a_broker_there_is_one_readable_error_in_time_and_nothing_is_lef
     assert first == second
     assert first.startswith(f"no connection to the broker at {address} within 1 s: it does not answer")
     assert "`sluice broker status`" in first
+
+
+@pytest.mark.parametrize("code", ["deadline_elapsed", "port_busy"])
+def test_a_denial_to_which_nobody_objected_is_told_as_one(code: str) -> None:
+    """Mend 22.9: there was no time or no room to ask, so the model may call again."""
+    reason = f"{code}: grader got no answer"
+    refused = refusal_of(Verdict("denied", "v", "grader", reason, "T1", None, None, (), 0, {}, {}))
+    assert "once more" in refused.advice
+    assert str(refused).startswith("denied by grader")
