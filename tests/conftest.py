@@ -102,6 +102,7 @@ SECONDS = {
     f"{FAULTS}_outages": 45,
     "tests/kafka/test_attacks.py::test_nothing_gets_through[idle_partition]": 75,
     "tests/kafka/test_attacks.py::test_nothing_gets_through[hostile_mcp]": 30,
+    "tests/kafka/test_attacks.py::test_nothing_gets_through[interrupted_calls]": 12,
     "tests/kafka/gateway": 90,
     "tests/kafka/test_mcp.py": 65,
     "tests/kafka/test_worker.py": 45,

@@ -11,6 +11,7 @@ from load.attacks import (
     hidden_commands,
     hostile_mcp,
     idle_partition,
+    interrupted_calls,
     large_sessions,
     other_installation,
     own_hurry,
@@ -132,5 +133,13 @@ ATTACKS: tuple[Attack, ...] = (
         "own_hurry",
         "an action that a model denies let go for want of time or of room, which its agent took away itself",
         own_hurry.run,
+    ),
+    Attack(
+        22,
+        "interrupted_calls",
+        "a call judged in another's session, or a tool that runs, or is not reported, after it was cancelled",
+        interrupted_calls.run,
+        needs_broker=True,
+        run_on=interrupted_calls.run_on,
     ),
 )

@@ -1,5 +1,7 @@
 """Mend 22.7: what a hostile MCP server sends is judged or dropped, and it gets no secret (`hostile_mcp`).
 
+Mend 22: sessions of tasks and threads stay apart, and no cancelled call runs its tool (`interrupted_calls`).
+
 Each attack that needs a broker, in its short form: nothing gets through, and honest input passes.
 """
 

@@ -279,7 +279,7 @@ class AsyncGateClient:
         except BaseException as error:
             await asyncio.shield(self.finish(permit, error=error_text(error)))
             raise
-        await self.finish(permit)
+        await asyncio.shield(self.finish(permit))
 
     def _wait_s(self, deadline_s: float | None) -> float:
         return self._options.deadline_s if deadline_s is None else deadline_s

@@ -1,0 +1,231 @@
+"""Attack: calls of guarded tools that end up in another's session, or run although they were cancelled.
+
+One client is used by tasks, threads and executors at once, each with sessions of its own, and calls are
+cancelled at many moments between being proposed and being reported. The worker and the broker are real; what
+ran is compared with what the ledger has.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import tempfile
+import uuid
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+from threading import Thread
+from typing import TYPE_CHECKING, Any
+
+from load.attacks.attempt import Attempt
+from load.sites import neutral_policy
+from load.sites.site import prepare, records_of
+from load.sites.worker_process import WorkerProcess
+from sluice.broker import locate
+from sluice.client import AsyncGateClient, ClientError, ClientOptions, GateClient, in_session
+from sluice_topics.catalog import OUTCOMES, VERDICTS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from load.attacks.attempt import Extent
+    from load.sites.site import Site
+
+SIZES: Mapping[Extent, int] = {"short": 24, "full": 160}
+"""Sessions at once, and cancelled calls."""
+PATIENCE_S, END_S = 60.0, 60.0
+TOOL = neutral_policy.READ_TOOL
+
+
+def run(extent: Extent) -> Iterator[Attempt]:
+    """Takes the broker's start, and as long as `run_on`."""
+    with (
+        tempfile.TemporaryDirectory(prefix="sluice-calls-") as folder,
+        locate.broker(None, Path(folder)) as broker,
+    ):
+        yield from run_on(extent, broker.bootstrap_servers)
+
+
+def run_on(extent: Extent, bootstrap_servers: str) -> Iterator[Attempt]:
+    """Takes some seconds."""
+    with tempfile.TemporaryDirectory(prefix="sluice-calls-") as folder:
+        site = asyncio.run(prepare(bootstrap_servers, Path(folder), f"calls-{uuid.uuid4().hex[:8]}"))
+        worker = WorkerProcess(site, "worker", slow_s=0.0)
+        try:
+            yield from asyncio.run(_in_tasks(site, SIZES[extent]))
+            yield from _in_threads(site, SIZES[extent])
+            yield from asyncio.run(_cancelled(site, SIZES[extent]))
+        finally:
+            worker.end(END_S)
+
+
+def _options(site: Site) -> ClientOptions:
+    return ClientOptions(topic_prefix=site.prefix, deadline_s=PATIENCE_S)
+
+
+async def _told(site: Site, topic: str, prefix: str) -> list[dict[str, Any]]:
+    """The topic's records of sessions that begin so."""
+    every = [json.loads(one.value or b"null") for one in await records_of(site, topic)]
+    return [one for one in every if one["session_id"].startswith(prefix)]
+
+
+async def _sessions(site: Site, prefix: str) -> dict[str, list[str]]:
+    """By session, the words that its actions carried: each is the name of the session that it is of."""
+    found: dict[str, list[str]] = {}
+    for one in await _told(site, VERDICTS, prefix):
+        found.setdefault(one["session_id"], []).append(one["action_id"])
+    return found
+
+
+def _apart(tried: str, ran: list[tuple[str, str]], wanted: int, *, harmless: bool = False) -> Attempt:
+    """Whether each call was judged in the session that it was made in."""
+    strays = [one for one in ran if one[0] != one[1]]
+    return Attempt(
+        tried, not strays and len(ran) == wanted, f"{len(ran)} of {wanted} ran, strays {strays[:3]}", harmless
+    )
+
+
+async def _in_tasks(site: Site, size: int) -> list[Attempt]:
+    """Sessions of concurrent tasks, one within another, and of what they start."""
+    ran: list[tuple[str, str]] = []
+    async with AsyncGateClient(site.bootstrap_servers, neutral_policy.AGENT, _options(site)) as gate:
+
+        async def call(own: str, **more: Any) -> None:
+            async with gate.action(TOOL, {"own": own}, rows_affected=1, **more) as permit:
+                ran.append((own, permit.session_id))
+
+        async def nested(number: int) -> None:
+            outer, inner = f"tasks-{number}-outer", f"tasks-{number}-inner"
+            with in_session(outer):
+                child = asyncio.create_task(call(outer))
+                with in_session(inner):
+                    await asyncio.gather(call(inner), call(inner))
+                    with suppress(ZeroDivisionError), in_session(f"tasks-{number}-broken"):
+                        raise ZeroDivisionError
+                    await call(inner)
+                await asyncio.gather(child, call(outer))
+
+        await asyncio.gather(*map(nested, range(size)))
+        apart = _apart("tasks with nested sessions, at once", ran, 5 * size)
+        lone = await _without_session(lambda: call("nobody"))
+    ledger = await _sessions(site, "tasks-")
+    counts = Counter(map(len, ledger.values()))
+    return [
+        apart,
+        lone,
+        Attempt("the ledger has them so", counts == {2: size, 3: size}, str(counts), harmless=True),
+    ]
+
+
+async def _without_session(call: Any) -> Attempt:
+    try:
+        await call()
+    except ClientError as error:
+        return Attempt("a call after the blocks, in no session", held=True, answer=str(error))
+    return Attempt("a call after the blocks, in no session", held=False, answer="it ran")
+
+
+def _in_threads(site: Site, size: int) -> Iterator[Attempt]:
+    """Jobs of few threads, which are used again; threads started within a session have none."""
+    ran: list[tuple[str, str]] = []
+    lost: list[str] = []
+    with GateClient(site.bootstrap_servers, neutral_policy.AGENT, _options(site)) as gate:
+
+        def call(own: str) -> None:
+            with gate.action(TOOL, {"own": own}, rows_affected=1) as permit:
+                ran.append((own, permit.session_id))
+
+        def job(number: int) -> None:
+            with in_session(f"threads-{number}"):
+                call(f"threads-{number}")
+
+        def bare(number: int) -> None:
+            try:
+                call(f"bare-{number}")
+            except ClientError:
+                lost.append(f"bare-{number}")
+
+        with ThreadPoolExecutor(4) as pool, in_session("threads-around"):
+            jobs = [pool.submit(job if number % 2 else bare, number) for number in range(size)]
+            call("threads-around")
+            for one in jobs:
+                one.result()
+            started = Thread(target=bare, args=(size,))
+            started.start()
+            started.join()
+    yield _apart("jobs in threads that are used again", ran, size // 2 + 1)
+    yield Attempt(
+        "threads without a session of their own", len(lost) == size // 2 + 1, f"{len(lost)} had none"
+    )
+
+
+async def _cancelled(site: Site, size: int) -> list[Attempt]:
+    """Calls that are cancelled after so many steps of the loop, or so many milliseconds."""
+    async with AsyncGateClient(site.bootstrap_servers, neutral_policy.AGENT, _options(site)) as gate:
+        before, within, after = await _cancelled_at(gate, size)
+        await gate.propose(TOOL, {}, session_id="cancelled-last")
+    late = [one for one in (*before, *within, *after) if one.ran_late]
+    told = {one["action_id"] for one in await _told(site, OUTCOMES, "cancelled-")}
+    silent = [one.action_id for one in (*within, *after) if one.action_id not in told]
+    false = [one.action_id for one in before if one.action_id in told]
+    moments = f"{len(before)} before they ran, {len(within)} while, {len(after)} after"
+    return [
+        Attempt("a tool that runs although its call was cancelled", not late, f"{len(late)}: {moments}"),
+        Attempt(
+            "a tool that ran, and whose outcome is not reported", not silent, f"{len(silent)}: {moments}"
+        ),
+        Attempt("an outcome of a tool that did not run", not false, f"{len(false)}: {moments}"),
+        Attempt(
+            "calls are cancelled at every stage", bool(before and within and after), moments, harmless=True
+        ),
+    ]
+
+
+class _Call:
+    """One guarded call, and when it was cancelled."""
+
+    def __init__(self, number: int) -> None:
+        self.action_id = f"call-{number}"
+        self.began, self.ended = asyncio.Event(), asyncio.Event()
+        self.gone = self.ran_late = False
+
+    async def work(self) -> None:
+        """What the tool does; it takes some steps."""
+        self.began.set()
+        self.ran_late = self.gone
+        for _ in range(5):
+            await asyncio.sleep(0.002)
+        self.ended.set()
+
+
+async def _cancelled_at(gate: AsyncGateClient, size: int) -> tuple[list[_Call], list[_Call], list[_Call]]:
+    before: list[_Call] = []
+    within: list[_Call] = []
+    after: list[_Call] = []
+    for number in range(size):
+        one = _Call(number)
+        guarded = gate.guard(TOOL, session_id=f"cancelled-{number}", rows_affected=3, action_id=one.action_id)
+        running = asyncio.ensure_future(guarded(one.work)())
+        await _until_stage(one, number, running)
+        stage = after if one.ended.is_set() else within if one.began.is_set() else before
+        if running.cancel():
+            one.gone = True
+            stage.append(one)
+        if number % 2:  # whoever cancels once may cancel again, while the outcome is reported
+            await asyncio.sleep(0)
+            running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+    return before, within, after
+
+
+async def _until_stage(one: _Call, number: int, running: asyncio.Future[Any]) -> None:
+    """Return at a moment before the tool runs, while it runs, or after it, while the outcome is reported."""
+    stages = (None, one.began, one.ended)
+    stage = stages[number % len(stages)]
+    if stage is None:
+        await asyncio.wait([running], timeout=0.0005 * (number % 25))
+        return
+    reached = asyncio.ensure_future(stage.wait())
+    await asyncio.wait([running, reached], return_when=asyncio.FIRST_COMPLETED)
+    reached.cancel()
