@@ -133,7 +133,7 @@ def test_an_approver_may_narrow_the_action(site: Site, client: httpx2.Client) ->
         ({"signature": "AAAA"}, 422, "wrong_signature"),
         ({"approver_id": "nobody"}, 422, "not_an_approver"),
         ({"decision": "perhaps"}, 400, "invalid_value"),
-        ({"subject_id": "escalation:gate.actions.proposed:0:0"}, 400, "ambiguous_field"),
+        ({"subject_id": "escalation:gate.actions.proposed:0:999999"}, 400, "ambiguous_field"),
         ({"session_id": "another"}, 400, "ambiguous_field"),
     ],
 )
