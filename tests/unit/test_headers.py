@@ -10,7 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sluice.gateway.routes.answer_rendering import render_memory
 from sluice_topics.headers import input_headers, output_headers, traceparent_for
+from tests.unit.core.scene import Session
 from tests.unit.records import ledger_records
 
 LEDGER = ledger_records()
@@ -127,3 +129,57 @@ def test_an_input_gets_the_headers_that_a_producer_owes() -> None:
     }
     assert headers["ce_type"] == b"sluice.gate.proposed_action.v1"
     assert W3C.fullmatch(headers["traceparent"].decode())
+
+
+@pytest.mark.parametrize("kind", LEDGER)
+def test_every_output_names_its_request_and_its_checkpoints(kind: str) -> None:
+    """Mend 22.16: seed 002's set is on all outputs, not on verdicts alone."""
+    headers = headers_of(kind)
+    states = r"(pass|observed|nudged|enforced)"
+    line = rf"front={states}; autonomy={states}; integrity={states}; back={states}"
+    assert re.fullmatch(line, headers["X-Mnemom-Verdict"])
+    assert headers["X-Mnemom-Request-Id"] == LEDGER[kind].get("request_id") or headers["ce_id"]
+    judged = kind in {"Verdict", "ResolvedVerdict"}
+    assert ("X-AIP-Verdict" in headers) is judged
+    decides = {"Verdict", "ResolvedVerdict", "MemoryDecision", "QualityDecision", "ServedRetrieval"}
+    if kind not in decides:
+        assert set(re.findall(r"=(\w+)", headers["X-Mnemom-Verdict"])) == {"observed"}
+
+
+def test_a_held_memory_names_where_it_waits() -> None:
+    """Mend 22.16: the advisory's id is the id under which a reviewer finds the memory."""
+    memory = LEDGER["MemoryDecision"]
+    held = headers_of("MemoryDecision", action="quarantine", expires_at="2026-11-24T10:00:00.000Z")
+    assert held["X-Mnemom-Verdict"].startswith("front=enforced; ")
+    (advisory, *_) = json.loads(held["X-Mnemom-Advisory"])
+    assert (advisory["id"], advisory["source"]) == (memory["memory_id"], "sluice.quarantine")
+    answer = render_memory(memory | {"action": "quarantine", "expires_at": None})
+    assert json.loads(answer.body)["quarantine_id"] == memory["memory_id"]
+    assert answer.facts["advisories"][0]["id"] == memory["memory_id"]
+    allowed = memory | {"action": "allow", "shadowAction": None, "analysis": {"status": "off"}}
+    assert "quarantine_id" not in json.loads(render_memory(allowed).body)
+    assert "X-Mnemom-Advisory" not in headers_of("MemoryDecision", **allowed)
+
+
+def test_a_judgement_of_reasoning_names_its_checkpoint_on_kafka_too() -> None:
+    """Mend 22.16: X-AIP-* as the gateway gives them."""
+    plain = headers_of("Verdict", stages=["controls", "tier_auth"])
+    assert (plain["X-AIP-Verdict"], "X-AIP-Checkpoint-Id" in plain) == ("disabled", False)
+    gate = {"gate": "grader", "passed": True, "failureReason": None, "durationMs": 1, "detail": {}}
+    judged = headers_of(
+        "Verdict",
+        stages=["grader"],
+        gateResults=[gate],
+        model_outputs=[{"gate": "grader", "status": "answered"}],
+    )
+    assert judged["X-AIP-Verdict"] == "clear"
+    assert judged["X-AIP-Checkpoint-Id"] == f"checkpoint:{LEDGER['Verdict']['verdict_id']}"
+
+
+def test_every_advisory_of_a_verdict_has_an_id_of_its_own() -> None:
+    """Mend 22.16: an advisory in a header is found again in the listing and in the record."""
+    verdict = Session().verdict(mode=None)
+    ids = [one["id"] for one in verdict["advisories"]]
+    place = verdict["verdict_id"].removeprefix("verdict:")
+    assert ids == [f"advisory:{place}:{number}" for number in range(len(ids))]
+    assert len(ids) > 1

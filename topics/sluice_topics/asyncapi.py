@@ -40,13 +40,17 @@ _SUBJECT = {
     "X-Mnemom-Agent": "the agent's id, percent-encoded",
     "X-Mnemom-Session": "the session's id, percent-encoded",
 }
-_VERDICT = {
-    "X-Mnemom-Request-Id": "the caller's request id, else the verdict's id, percent-encoded",
-    "X-Mnemom-Verdict": "front=…; autonomy=…; integrity=…; back=…, each pass, observed, nudged or enforced",
+_DECISION = {
+    "X-Mnemom-Request-Id": "the caller's request id, else the record's id, percent-encoded",
+    "X-Mnemom-Verdict": "front=…; autonomy=…; integrity=…; back=…, each pass, observed, nudged or enforced; "
+    "four times observed of a record that is no decision",
 }
 _ADVISORY = {
-    "X-Mnemom-Advisory": "JSON array of at most five {source, text, severity?, id?}; absent when empty"
+    "X-Mnemom-Advisory": "JSON array of at most five {source, text, severity?, id?}, each text cut at 200 "
+    "characters; absent when empty"
 }
+_AIP = {"X-AIP-Verdict": "what a model made of the agent's reasoning, or why none did"}
+_AIP_STORED = {"X-AIP-Checkpoint-Id": "where the analysis can be fetched; absent where there is none"}
 
 
 def _schema(always: dict[str, str], sometimes: dict[str, str]) -> dict[str, Any]:
@@ -61,8 +65,8 @@ def _schema(always: dict[str, str], sometimes: dict[str, str]) -> dict[str, Any]
 
 INPUT_HEADERS = _schema({}, _CLOUD_EVENTS)
 """An input needs none of them; `traceparent` is continued where it is there."""
-OUTPUT_HEADERS = _schema(_CLOUD_EVENTS | _SHAPE, _SUBJECT)
-VERDICT_HEADERS = _schema(_CLOUD_EVENTS | _SHAPE | _VERDICT, _SUBJECT | _ADVISORY)
+OUTPUT_HEADERS = _schema(_CLOUD_EVENTS | _SHAPE | _DECISION, _SUBJECT | _ADVISORY)
+VERDICT_HEADERS = _schema(_CLOUD_EVENTS | _SHAPE | _DECISION | _AIP, _SUBJECT | _ADVISORY | _AIP_STORED)
 
 
 Json = dict[str, Any]

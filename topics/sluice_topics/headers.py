@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from sluice_topics.catalog import CATALOG, wire_schema
+from sluice_topics.checkpoints import CHECKPOINT_ID, STORED, advisories_of, aip_verdict, checkpoints_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -103,15 +104,21 @@ _FIXED: dict[str, Headers] = {
 
 
 def output_headers(body: dict[str, Any], kind: str, source: str, traceparent: str | None) -> Headers:
-    """The headers of a ledger record. `body` by wire names; `traceparent` as the input carried it.
+    """The headers of an output record. `body` by wire names; `traceparent` as the input carried it.
 
-    A verdict's `X-Mnemom-Request-Id` is always there: the caller's id, else the verdict's own, since nothing
-    random is made here.
+    `X-Mnemom-Request-Id` and `X-Mnemom-Verdict` are always there: the caller's id, else the record's own,
+    since nothing random is made here; four times `observed` of a record that is no decision.
     """
     record_id = _record_id(body, kind)
     headers = _common(record_id, kind, source, body["decided_at"], traceparent)
+    headers += [
+        ("X-Mnemom-Request-Id", plain(body.get("request_id") or record_id)),
+        ("X-Mnemom-Verdict", checkpoint_line(checkpoints_of(body))),
+    ]
+    if advisories := advisories_of(body):
+        headers.append(("X-Mnemom-Advisory", advisory_line(advisories)))
     if kind in ("Verdict", "ResolvedVerdict"):
-        headers += _verdict_headers(body)
+        headers += _aip_headers(body)
     if agent := body.get("agent_id"):
         headers.append(("X-Mnemom-Agent", _often(agent)))
     if session := body.get("session_id"):
@@ -142,13 +149,12 @@ def _record_id(body: dict[str, Any], kind: str) -> str:
     return body[field] if field else f"{body['session_id']}:{body['decided_at']}"
 
 
-def _verdict_headers(body: dict[str, Any]) -> Headers:
-    headers = [
-        ("X-Mnemom-Request-Id", plain(body.get("request_id") or body["verdict_id"])),
-        ("X-Mnemom-Verdict", checkpoint_line(body["checkpoints"])),
-    ]
-    if body["advisories"]:
-        headers.append(("X-Mnemom-Advisory", advisory_line(body["advisories"])))
+def _aip_headers(body: dict[str, Any]) -> Headers:
+    """Of a verdict: what a model made of the agent's reasoning, and where the analysis can be fetched."""
+    judged = aip_verdict(body)
+    headers = [("X-AIP-Verdict", judged.encode())]
+    if judged in STORED:
+        headers.append(("X-AIP-Checkpoint-Id", plain(CHECKPOINT_ID + body["verdict_id"])))
     return headers
 
 

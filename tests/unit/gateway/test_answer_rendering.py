@@ -11,14 +11,12 @@ from sluice.core.actions.stages import GATES
 from sluice.core.foundation.requests import Answer
 from sluice.gateway.http.response_headers import ResponseFacts
 from sluice.gateway.routes.answer_rendering import (
-    ANALYSING,
     ATTESTED,
-    UNDECIDED,
-    aip_verdict,
     checkpoint_of,
     render_memory,
     render_retrieval,
 )
+from sluice_topics.checkpoints import ANALYSING, UNDECIDED, aip_verdict
 from tests.unit.core.rerun.reruns import Case, document
 from tests.unit.core.retrieval.scene import Scene, item, quality
 from tests.unit.gateway.test_response_headers import AIP_VERDICTS, CHECKPOINTS, headers_of

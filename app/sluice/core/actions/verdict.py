@@ -210,6 +210,10 @@ def verdict_record(
     }
     if evaluation.integrity is not None or not CONTENT.keys().isdisjoint(about.get("stages", ())):
         _add_checkpoints(body, evaluation, ruling)
+    body["advisories"] = [
+        {"id": f"advisory:{arrival.decision_id}:{number}", **one}
+        for number, one in enumerate(body["advisories"])
+    ]
     values = (_VALUES if "waited_ms" in body else _VALUES_WITHOUT_DEADLINE)(body)
     if arrival.signature is not None and (signature := arrival.signature.recorded()) is not None:
         body["signature"] = signature

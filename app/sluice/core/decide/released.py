@@ -62,6 +62,8 @@ RELEASED: Mapping[type[Record], Mapping[str, Kept]] = {
 HEADERS: Mapping[str, str] = {
     "ce_id": "memory_id, served_id",
     "ce_time": "decided_at",
+    "X-Mnemom-Request-Id": "request_id, memory_id",
+    "X-Mnemom-Verdict": "four words of a fixed list",
     "X-Mnemom-Agent": "agent_id",
     "X-Mnemom-Session": "session_id",
     "ce_source": "the worker's own setting",
@@ -72,4 +74,5 @@ HEADERS: Mapping[str, str] = {
     "X-Mnemom-Schema": "one word",
     "X-Mnemom-Version": "one word",
 }
-"""What each header of these records is made of. The message's key is the session_id as it is released."""
+"""What each header of these records is made of; of bodies that no model judged X-Mnemom-Advisory says why, in
+the words of `unjudged`. The message's key is the session_id as it is released."""

@@ -10,6 +10,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from sluice_topics.checkpoints import OBSERVED
 from sluice_topics.headers import API_VERSION, MAX_ADVISORIES, advisory_line, checkpoint_line, plain
 
 if TYPE_CHECKING:
@@ -48,8 +49,8 @@ NOT_RUN = {
     "source": "sluice.gateway",
     "text": "no checkpoint ran: this response is not a decision",
     "severity": "info",
+    "id": "gateway:no_decision",
 }
-_OBSERVED = dict.fromkeys(("front", "autonomy", "integrity", "back"), "observed")
 _RESERVED = re.compile(rb"x[^a-z0-9]*(?:mnemom|aip|smoltbot|safe[^a-z0-9]*house)(?![a-z0-9])")
 
 
@@ -88,7 +89,7 @@ def response_headers(facts: ResponseFacts) -> RawHeaders:
     """The headers of every response: seed 002's set and `Cache-Control`."""
     headers = [
         (b"x-mnemom-request-id", facts.request_id.encode()),
-        (b"x-mnemom-verdict", checkpoint_line(facts.checkpoints or _OBSERVED)),
+        (b"x-mnemom-verdict", checkpoint_line(facts.checkpoints or OBSERVED)),
         (b"x-mnemom-version", API_VERSION.encode()),
         (b"cache-control", b"no-store"),
     ]

@@ -14,41 +14,25 @@ from sluice.gateway.openapi_shapes import (
     PENDING_SCHEMA,
     EvaluationResponse,
     answer_fields,
+    answer_schema,
 )
+from sluice_topics.checkpoints import (
+    ANALYSING,
+    CHECKPOINT_ID,
+    STORED,
+    advisories_of,
+    aip_verdict,
+    checkpoints_of,
+)
+from sluice_topics.records import MemoryDecision
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-ANALYSING = frozenset(("causal", "grader"))
-"""The gates whose model judges reasoning. Their own module would bring every parser into the gateway."""
-UNDECIDED = ("inconclusive", "budget_exceeded", "deadline_elapsed", "port_busy")
-"""How a gate's reason begins that came to no judgement."""
-CHECKPOINT_ID = "checkpoint:"
-"""Before the id of the verdict that holds the analysis."""
-_UNANSWERED = {"overrun": "skipped", "deadline": "skipped", "busy": "skipped", "unavailable": "error"}
-
-
-def aip_verdict(record: Mapping[str, Any]) -> str:
-    """Seed 002's X-AIP-Verdict of a verdict: what the gates whose model judges reasoning made of it."""
-    if not ANALYSING & set(record["stages"]):
-        return "disabled"
-    results = [one for one in record["gateResults"] if one["gate"] in ANALYSING]
-    asked = [one["status"] for one in record["model_outputs"] if one["gate"] in ANALYSING]
-    if not results or not asked:
-        return "skipped"
-    found = [(one["passed"], one["failureReason"], one["detail"].get("objection")) for one in results]
-    broken = [reason or objection or "" for passed, reason, objection in found if objection or not passed]
-    if any(not one.startswith(UNDECIDED) for one in broken):
-        return "boundary_violation"
-    unanswered = [_UNANSWERED[one] for one in asked if one in _UNANSWERED]
-    if unanswered:
-        return max(unanswered, key=("skipped", "error").index)
-    return "ambiguous" if broken else "clear"
+    from collections.abc import Mapping
 
 
 def checkpoint_of(record: Mapping[str, Any]) -> dict[str, Any] | None:
     """The integrity checkpoint that a verdict holds: the analysis, and what attests it. None: none ran."""
-    if aip_verdict(record) not in {"clear", "ambiguous", "boundary_violation"}:
+    if aip_verdict(record) not in STORED:
         return None
     asked = [one for one in record["model_outputs"] if one["gate"] in ANALYSING]
     gates = {one["gate"] for one in asked}
@@ -79,6 +63,7 @@ FRONT_ONLY = {
     "source": "sluice.gateway",
     "text": "autonomy, integrity and back are observed only: content came in, and nothing is done or said",
     "severity": "info",
+    "id": "gateway:content_came_in",
 }
 
 
@@ -133,27 +118,24 @@ def render_evaluation(record: Mapping[str, Any], status: int | None = None) -> S
     )
 
 
+def memory_answer_schema() -> dict[str, Any]:
+    """The answer to POST /v1/memory/evaluate: MemoryDecision, and where the memory waits."""
+    schema = answer_schema(MemoryDecision)
+    told = "the id under which a held memory waits at /v1/quarantine; absent of others"
+    schema["properties"]["quarantine_id"] = {"type": "string", "description": told}
+    return schema
+
+
 def render_memory(record: Mapping[str, Any]) -> StoredAnswer:
     """The answer about a record of gate.memory.decisions: 200 whatever was decided; `action` says it."""
-    held, analysis = record["action"] != "allow", record.get("analysis") or {}
-    front = "enforced" if held else "observed" if record.get("shadowAction") else "pass"
-    unjudged = [analysis["detail"]] if analysis.get("status") == "ignored" else []
-    facts = {
-        **_content_facts(record, front, unjudged),
-        "log": {"memory_id": record["memory_id"], "action": record["action"]},
-    }
-    return StoredAnswer(200, written(answer_fields(record)), facts)
+    facts = _content_facts(record) | {"log": {"memory_id": record["memory_id"], "action": record["action"]}}
+    held = {"quarantine_id": record["memory_id"]} if record["action"] == "quarantine" else {}
+    return StoredAnswer(200, written(answer_fields(record) | held), facts)
 
 
 def render_retrieval(record: Mapping[str, Any]) -> StoredAnswer:
     """The answer about a record of gate.memory.retrievals.served."""
-    outcomes = {one["outcome"] for one in record["items"]}
-    if record["withheld"] or "downgrade" in outcomes:
-        front = "enforced"
-    else:
-        front = "nudged" if "flag" in outcomes else "pass"
-    unjudged = [one["unjudged"] for one in record["items"] if one.get("unjudged")]
-    facts = {**_content_facts(record, front, unjudged), "log": {"served_id": record["served_id"]}}
+    facts = _content_facts(record) | {"log": {"served_id": record["served_id"]}}
     return StoredAnswer(200, written(answer_fields(record)), facts)
 
 
@@ -185,19 +167,12 @@ def rendered(status: int, body: Mapping[str, Any], schema: str) -> StoredAnswer:
     return StoredAnswer(status, written(body), {"schema": schema})
 
 
-def _content_facts(record: Mapping[str, Any], front: str, unjudged: Sequence[str]) -> dict[str, Any]:
-    """Of content that came in: the checkpoint `front` is what judged it. `unjudged`: why it did not judge
-    all of it, where that counts as nothing."""
-    shown = "observed" if unjudged and front == "pass" else front
-    checkpoints = {"front": shown, "autonomy": "observed", "integrity": "observed", "back": "observed"}
-    missing = [
-        {"source": "sluice.front", "text": f"front was not judged to its end: {why}", "severity": "warn"}
-        for why in dict.fromkeys(unjudged)
-    ]
+def _content_facts(record: Mapping[str, Any]) -> dict[str, Any]:
+    """Of content that came in: the checkpoint `front` is what judged it."""
     return {
         "schema": record["schema"],
-        "checkpoints": checkpoints,
-        "advisories": [*missing, FRONT_ONLY],
+        "checkpoints": checkpoints_of(record),
+        "advisories": [*advisories_of(record), FRONT_ONLY],
         "agent": record["agent_id"],
         "session": record["session_id"],
     }

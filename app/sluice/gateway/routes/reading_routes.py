@@ -17,7 +17,6 @@ from sluice.gateway.idempotency import StoredAnswer
 from sluice.gateway.input_requests import registered_agent
 from sluice.gateway.openapi_shapes import PENDING_SCHEMA, PendingResponse
 from sluice.gateway.routes.answer_rendering import (
-    CHECKPOINT_ID,
     checkpoint_of,
     render_evaluation,
     rendered,
@@ -25,6 +24,7 @@ from sluice.gateway.routes.answer_rendering import (
 )
 from sluice.gateway.routes.callers import Callers, facts_of
 from sluice.gateway.routes.deciding_routes import respond
+from sluice_topics.checkpoints import CHECKPOINT_ID
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

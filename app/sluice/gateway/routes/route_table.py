@@ -26,7 +26,8 @@ from sluice.gateway.openapi_shapes import (
     review_schema,
     write_schema,
 )
-from sluice_topics.records import MemoryDecision, ReservationSettled, ServedRetrieval
+from sluice.gateway.routes.answer_rendering import memory_answer_schema
+from sluice_topics.records import ReservationSettled, ServedRetrieval
 
 if TYPE_CHECKING:
     from sluice.gateway.routes.deciding_routes import DecidingRoutes
@@ -73,7 +74,7 @@ def add_deciding(app: FastAPI, routes: DecidingRoutes) -> None:
             routes.memory,
             "Decide whether a memory may be kept",
             write_schema(),
-            answer_schema(MemoryDecision),
+            memory_answer_schema(),
         ),
         (
             "/v1/retrievals/evaluate",

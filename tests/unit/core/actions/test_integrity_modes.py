@@ -11,7 +11,7 @@ from sluice.core.actions.causal import find_loosenings as find_causal
 from sluice.core.actions.grader import GraderPolicy
 from sluice.core.actions.grader import find_loosenings as find_grader
 from sluice.core.foundation.requests import Answer
-from sluice.gateway.routes.answer_rendering import aip_verdict
+from sluice_topics.checkpoints import aip_verdict
 from tests.unit.core.actions.judging_scene import (
     LISTED,
     POLITE,
