@@ -5,6 +5,8 @@ from __future__ import annotations
 import gc
 import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -45,6 +47,16 @@ def real_redis() -> type[RedisServer]:
     if shutil.which("redis-server") is None:
         pytest.fail(missing) if os.environ.get("CI") else pytest.skip(missing)
     return RedisServer
+
+
+@pytest.fixture(scope="session")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel of the tree."""
+    folder = tmp_path_factory.mktemp("wheel")
+    build = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(folder)]
+    subprocess.run(build, cwd=KEPT.parents[1], check=True, capture_output=True)
+    (built,) = folder.glob("*.whl")
+    return built
 
 
 def pytest_collection(session: pytest.Session) -> None:

@@ -3,23 +3,11 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from pathlib import Path
 from zipfile import ZipFile
 
-import pytest
-
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = {"app/sluice": "sluice", "topics/sluice_topics": "sluice_topics", "config": "sluice/config"}
-
-
-@pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("wheel")
-    build = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(folder)]
-    subprocess.run(build, cwd=ROOT, check=True, capture_output=True)
-    (built,) = folder.glob("*.whl")
-    return built
 
 
 def test_the_wheel_has_every_file_of_the_packages_and_of_config(wheel: Path) -> None:

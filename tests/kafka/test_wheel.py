@@ -1,0 +1,163 @@
+"""Mend 22.0: a wheel in an empty environment, far from any checkout, brings a worker that decides.
+
+The environment has what requirements.lock names, held against its hashes, and the wheel; another one has the
+packages of the extra `client` alone.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass
+from email import message_from_bytes
+from typing import TYPE_CHECKING
+from zipfile import ZipFile
+
+import pytest
+
+from tests.conftest import KEPT
+from tests.documents.blocks import ROOT
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+pytestmark = pytest.mark.kafka
+
+UV = ROOT / "build" / "uv" / "bin" / "uv"
+"""`make` puts it there, with a Python that has pip."""
+LOCK = ROOT / "requirements.lock"
+ANSWERS = {"a-1": "allowed", "a-2": "allowed", "a-3": "needs_human", "a-4": "denied", "a-5": "denied"}
+READY_S = 120.0
+END_S = 60.0
+ASK = """
+import sys
+from sluice.client import ClientOptions, GateClient
+with GateClient(sys.argv[1], "example-operator", ClientOptions(sys.argv[2], deadline_s=60)) as gate:
+    print(gate.propose("search_records", {"table": "orders"}, session_id="s-client", rows_affected=1).verdict)
+"""
+WHERE = "import sluice, sys; print(sluice.__file__, *[one for one in sys.path if one])"
+EXAMPLE = "from sluice.shipped import SHIPPED_FILES; print(SHIPPED_FILES / 'examples' / 'actions.jsonl')"
+
+
+@dataclass(frozen=True)
+class Place:
+    """A virtual environment, and a folder and home in which its programs run."""
+
+    environment: Path
+    folder: Path
+    settings: dict[str, str]
+
+    def words(self, program: str, *words: str) -> list[str]:
+        """A command of the environment."""
+        return [str(self.environment / "bin" / program), *words]
+
+    def run(self, program: str, *words: str) -> str:
+        """What the command prints; it has to end well."""
+        done = subprocess.run(
+            self.words(program, *words),
+            cwd=self.folder,
+            env=self.settings,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, f"{program} {' '.join(words)}\n{done.stdout}\n{done.stderr}"
+        return done.stdout
+
+
+def _place(folder: Path, **settings: str) -> Place:
+    """An empty environment; nothing of the tests' own environment is known in it."""
+    environment, home = folder / "environment", folder / "home"
+    home.mkdir(parents=True)
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", environment], check=True)
+    own = {"PATH": os.defpath, "HOME": str(home), "LANG": "C.UTF-8"}
+    return Place(environment, home, {**own, **settings})
+
+
+def _install(place: Place, *words: str) -> None:
+    """By uv from its cache, or else by uv, or by pip where uv reaches no index, as `make setup` does."""
+    python = str(place.environment / "bin" / "python")
+    by_uv = [str(UV), "pip", "install", "--quiet", "--python", python, "--only-binary", ":all:"]
+    by_pip = [str(UV.parent / "python"), "-m", "pip", "--python", python, "install", "--only-binary", ":all:"]
+    for command in ([*by_uv, "--offline"], by_uv, by_pip):
+        done = subprocess.run([*command, *words], capture_output=True, text=True, check=False)
+        if done.returncode == 0:
+            return
+    pytest.fail(f"{' '.join(words)}: {done.stderr}")
+
+
+@pytest.fixture(scope="module")
+def installed(kafka: str, module_prefix: str, wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Place:
+    """The locked packages and the wheel, with a policy that `sluice init` has published."""
+    settings = {
+        "SLUICE_KAFKA__BOOTSTRAP_SERVERS": kafka,
+        "SLUICE_KAFKA__TOPIC_PREFIX": module_prefix,
+        "SLUICE_KAFKA__PARTITIONS": "1",
+        "SLUICE_WORKER__APP_ID": f"{module_prefix}worker",
+        "SLUICE_CACHE__FOLDER": str(KEPT),
+    }
+    folder = tmp_path_factory.mktemp("installed")
+    place = _place(folder, **settings, SLUICE_CONFIG=str(folder / "home" / ".sluice" / "sluice.toml"))
+    _install(place, "--require-hashes", "--requirement", str(LOCK))
+    _install(place, "--no-deps", str(wheel))
+    return place
+
+
+@contextmanager
+def _deciding(place: Place) -> Iterator[None]:
+    """While the environment's worker decides; it has to end well."""
+    ready, log = place.folder / "ready", place.folder / "worker.log"
+    environment = {**place.settings, "SLUICE_WORKER__READY_FILE": str(ready)}
+    with log.open("wb") as written:
+        words = place.words("sluice", "worker")
+        worker = subprocess.Popen(words, cwd=place.folder, env=environment, stdout=written, stderr=written)
+    try:
+        deadline = time.monotonic() + READY_S
+        while not ready.exists():
+            assert worker.poll() is None, log.read_text()
+            assert time.monotonic() < deadline, log.read_text()
+            time.sleep(0.1)
+        yield
+    finally:
+        worker.send_signal(signal.SIGTERM)
+        status = worker.wait(END_S)
+    assert status == 0, log.read_text()
+
+
+def test_the_wheel_s_commands_bring_a_worker_that_decides_the_published_examples(
+    installed: Place, wheel: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    told = installed.run("python", "-c", WHERE).split()
+    assert all(str(ROOT) not in one for one in told), told
+    assert told[0].startswith(str(installed.environment))
+    assert "Usage: sluice" in installed.run("sluice", "--help")
+    fresh = {name: value for name, value in installed.settings.items() if name != "SLUICE_CONFIG"}
+    Place(installed.environment, installed.folder, fresh).run("sluice", "init")
+    with _deciding(installed):
+        installed.run("sluice", "publish", installed.run("python", "-c", EXAMPLE).strip())
+        watch = ("watch", "gate.verdicts", "--from-beginning", "--max", str(len(ANSWERS)), "--json")
+        seen = [json.loads(line)["value"] for line in installed.run("sluice", *watch).splitlines()]
+        assert {one["action_id"]: one["verdict"] for one in seen} == ANSWERS
+        assert _asked_by_the_client_alone(installed, wheel, tmp_path_factory.mktemp("client")) == "allowed"
+
+
+def _asked_by_the_client_alone(installed: Place, wheel: Path, folder: Path) -> str:
+    """What the client is answered in an environment that has only what the extra `client` names."""
+    place = _place(folder)
+    extra = [one.split(";")[0].strip() for one in _requirements(wheel) if one.endswith("extra == 'client'")]
+    _install(place, "--constraint", str(LOCK), *extra)
+    _install(place, "--no-deps", str(wheel))
+    servers = installed.settings["SLUICE_KAFKA__BOOTSTRAP_SERVERS"]
+    return place.run("python", "-c", ASK, servers, installed.settings["SLUICE_KAFKA__TOPIC_PREFIX"]).strip()
+
+
+def _requirements(wheel: Path) -> list[str]:
+    with ZipFile(wheel) as packed:
+        (name,) = [one for one in packed.namelist() if one.endswith(".dist-info/METADATA")]
+        return message_from_bytes(packed.read(name)).get_all("Requires-Dist", [])
