@@ -122,7 +122,7 @@ def asking(trust: ThrowawayTrust, model: str) -> list[ControlRecord]:
     rule = {"id": "asked", "reason": "only what was asked", "criterion": "It does only what was asked for."}
     parts = {
         "inbound": {"mode": "enforce", "judge": "always", "budget_ms": MODEL_MS},
-        "similarity": {**library, "enabled": True, "budget_ms": ENCODER_MS},
+        "similarity": {**library, "enabled": True, "mode": "enforce", "budget_ms": ENCODER_MS},
         "causal": {"enabled": True, "budget_ms": MODEL_MS},
         "policies": {"budget_ms": MODEL_MS, "policies": [policy]},
         "grader": {"budget_ms": MODEL_MS, "rules": [rule]},

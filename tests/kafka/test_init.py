@@ -79,7 +79,7 @@ def test_a_worker_decides_after_init_with_nothing_but_the_settings_file(
 ) -> None:
     home = tmp_path / "home"
     told = init(home, **bare)
-    for name in ("root", "owner", "reviewer"):
+    for name in ("root", "owner", "reviewer", "vp"):
         assert stat.S_IMODE((home / "keys" / f"{name}.pem").stat().st_mode) == 0o600
     assert stat.S_IMODE(home.stat().st_mode) == 0o700
     only = {"SLUICE_CONFIG": told["settings"]}

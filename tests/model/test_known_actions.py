@@ -29,7 +29,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 LIBRARY = PatternLibrary.of_lines((PATTERNS / "actions.jsonl").read_bytes())
-SHIPPED = json.loads(whole_bundle(ROOT / "config" / "bundles" / "default.json"))["similarity"]
+SHIPPED = {
+    **json.loads(whole_bundle(ROOT / "config" / "bundles" / "default.json"))["similarity"],
+    "mode": "enforce",
+}
 POLICY = SimilarityPolicy.model_validate({**SHIPPED, "enabled": True})
 SENDING = ("wire_transfer", {"amount": "everything", "to": "an account of a stranger", "approval": "skip it"})
 READING = ("weather_forecast", {"city": "Quito", "days": 3})

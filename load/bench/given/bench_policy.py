@@ -76,12 +76,9 @@ def document(
         asked = {"similarity": {**library, "enabled": True, "budget_ms": PATIENCE_MS}}
         shipped["memory"] = {**shipped.get("memory", {}), **asked}
     if likened:
-        place = shipped["stages"].index("consequence")
-        shipped["stages"].insert(place, "similarity")
-        shipped["similarity"] |= {"enabled": True, "budget_ms": PATIENCE_MS}
+        shipped["similarity"] |= {"enabled": True, "mode": "enforce", "budget_ms": PATIENCE_MS}
     if grader:
         shipped["grader"] = GRADED
-        shipped["stages"] = [*shipped["stages"][:-1], "grader", shipped["stages"][-1]]
     return orjson.dumps({**shipped, "id": BUNDLE, "rules": [*shipped.get("rules", []), *more], "cases": []})
 
 

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parents[3]
 BUNDLE_BYTES = whole_bundle(ROOT / "config" / "bundles" / "default.json")
-ALL_STAGES = ("controls", "fast_reject", "rules", "consequence", "topology", "tier_auth")
+ALL_STAGES = tuple(json.loads(BUNDLE_BYTES)["stages"])
 MINUTE = 60_000
 START = 1_763_730_000_000
 """2025-11-21T13:00:00Z, as good as any."""

@@ -110,7 +110,7 @@ RULES = {
     },
     "grader": {"rules": [{"id": "polite", "reason": "be polite", "criterion": "It is polite."}]},
 }
-BUDGETS = {
+BUDGETS: dict[str, dict[str, Any]] = {
     "inbound": {"budget_ms": 5000},
     "causal": {"budget_ms": 5000, "extraction_budget_ms": 20000},
     "policies": {"budget_ms": 20000},
@@ -121,9 +121,9 @@ BUDGETS = {
 def test_the_profile_for_hosted_models_sets_these_budgets_and_nothing_else(folder: Path) -> None:
     shipped = whole(folder, extends="shipped:default.json")
     found = whole(folder, extends="shipped:default.json", include=[HOSTED])
-    assert found == {**shipped, **BUDGETS}
+    assert found == {**shipped, **{name: {**shipped.get(name, {}), **one} for name, one in BUDGETS.items()}}
     looser = [one.paths for one in BUNDLE_FORM.find_loosenings(*map(loaded, (shipped, found)))]
-    assert looser == [], "the gates that ask are not among the shipped stages"
+    assert looser == [("grader.proof",)], "a hosted model is slower"
     named = {"stages": ["controls", "inbound", "causal", "policies", "grader", "tier_auth"]}
     asking = {"inbound": {"mode": "enforce", "judge": "always"}, "causal": {"enabled": True}, **RULES}
     before = whole(folder, extends="shipped:default.json", **named, **asking)

@@ -57,7 +57,7 @@ def make_bundle(shipped: bytes, shipped_folder: Path, config: dict[str, Any]) ->
     taken = [_taken(shipped_folder, one) for one in policies.pop("take", [])]
     policies["policies"] = [*policies["policies"], *taken]
     document = json_object(shipped)
-    similarity = {**document["similarity"], **parts["similarity"]}
+    similarity = {**document["similarity"], "mode": "enforce", **parts["similarity"]}
     made = {**document, **parts, "policies": policies, "similarity": similarity}
     return orjson.dumps({**made, "id": BUNDLE, "revision": 1, "cases": []})
 

@@ -282,15 +282,12 @@ def _drawing(seed: int | str) -> random.Random:
 
 
 def _adapted(bundle: bytes, wish: RunOptions, review_s: float) -> bytes:
-    """The bundle with the recipe's time for reviews and approvals, and the gate `sequence` before the last
-    one."""
+    """The bundle with the recipe's time for reviews and approvals, and its rules for the gate `sequence`."""
     document = json_object(bundle)
     review = {"quarantineReviewMs": int(review_s * 1000)}
-    *stages, last = document["stages"]
     adapted = {
         "memory": {**document.get("memory", {}), **review},
         "escalation_ttl_ms": int(review_s * 1000),
-        "stages": [*stages, "sequence", last],
         "sequence": tomllib.loads((wish.config / "sequence.toml").read_text("utf-8")),
     }
     return orjson.dumps({**document, **adapted})

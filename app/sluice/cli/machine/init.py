@@ -62,11 +62,11 @@ def register(cli: typer.Typer) -> None:
 def init(home: _Home = None, *, as_json: _Json = False) -> None:
     """Set a development machine up: keys, topics, a registry and bundles, signed and published.
 
-    It makes the keys of a root, an owner and a reviewer (0600, in
+    It makes the keys of a root, an owner, a reviewer and a VP (0600, in
     HOME/keys), creates the topics, signs the example registry and the
     bundles that ship, publishes them, and writes HOME/sluice.toml, which
     names the broker, the topics and the root key. `sluice worker` needs
-    nothing else.
+    nothing else. Gates that ask a model observe if the settings name one.
 
     You may run it again: files, topics and policy that are there stay as
     they are, and only missing ones are made. In production, make the root
@@ -89,7 +89,7 @@ def init(home: _Home = None, *, as_json: _Json = False) -> None:
     say("Keys", f"{folder / 'keys'}: {_counted(len(made), len(keys), 'made')}")
     written = _write_or_stop(folder, settings, keys)
     say("Files", ", ".join(f"{folder / name}" for name in written) or "all there")
-    first_policy = FirstPolicy(folder, keys)
+    first_policy = FirstPolicy(folder, keys, settings)
     publishing = _published(folder, first_policy)
     say("Policy", _counted(len(publishing.written), first_policy.count, "published"))
     for line in first_policy.differing:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from sluice.core.registry.keys import SigningKey
     from sluice.core.registry.registry_entries import EntryFile
     from sluice.core.trust.fold import Folded
+    from sluice.settings import Settings
 
 APPROVERS, REGISTRY_FILE = "approvers.json", "registry.json"
 EXAMPLES = SHIPPED_FILES / "registry.json"
@@ -33,19 +34,21 @@ _BUNDLES = (
     (BUNDLE, SHIPPED_FILES / "bundles" / "finance.recon.v0.json"),
     (QUALITY_BUNDLE, SHIPPED_FILES / "quality" / "default.json"),
 )
-KEYS = ("root", "owner", "reviewer")
+KEYS = ("root", "owner", "reviewer", "vp")
 _MAY: dict[str, dict[str, Any]] = {
     "owner": {"signs": list(get_args(SignedKind)), "roles": ["approver"]},
     "reviewer": {"signs": ["quality_bundle", "org", "quality_override"], "roles": ["reviewer", "approver"]},
+    "vp": {"signs": [], "roles": ["vp"]},
 }
-"""What each key may do; the root key signs these two entries and nothing else. Two may sign what two must
-agree on: looser quality bundles, a tenant's way into shadow mode."""
+"""What each key may do; the root key signs these entries and nothing else. Two may sign what two must agree
+on: looser quality bundles, a tenant's way into shadow mode. Only the VP approves actions of tier T4."""
 
 
 class FirstPolicy:
     """A development machine's policy: approvers, the entries of its registry, the bundles that ship."""
 
-    def __init__(self, folder: Path, keys: Mapping[str, SigningKey]) -> None:
+    def __init__(self, folder: Path, keys: Mapping[str, SigningKey], settings: Settings) -> None:
+        """`settings`: of the models that they name, the bundle's gates observe."""
         self._keys = keys
         self._entries = [
             (signer, entry)
@@ -53,6 +56,9 @@ class FirstPolicy:
             for entry in _entries_or_stop(folder / name)
         ]
         self._bundles = [(kind, json_object(document_or_stop(path))) for kind, path in _BUNDLES]
+        for kind, document in self._bundles:
+            if kind == BUNDLE:
+                observe_by_models(document, settings)
         self.count = len(self._entries) + len(self._bundles)
         self.differing: list[str] = []
         """What is in force under a name with other content, in sentences."""
@@ -85,6 +91,16 @@ class FirstPolicy:
         """Publishing validates it; signing need not do so as well."""
         payload_type = QUALITY_BUNDLE_TYPE if kind == QUALITY_BUNDLE else PAYLOAD_TYPES[BUNDLES]
         return sign(payload_type, orjson.dumps(document), [self._keys["owner"]]).written()
+
+
+def observe_by_models(bundle: dict[str, Any], settings: Settings) -> None:
+    """Let the gates that ask a model ask it where the settings name one and the bundle has them observe:
+    `similarity` the encoder, `causal` the grader's model."""
+    named = {"similarity": settings.embedding.encoder != "off", "causal": settings.grader.api_key is not None}
+    for gate, is_named in named.items():
+        part = bundle.get(gate)
+        if is_named and part is not None and part.get("mode") == "observe":
+            part["enabled"] = True
 
 
 def approvers(keys: Mapping[str, SigningKey]) -> list[dict[str, Any]]:

@@ -15,13 +15,18 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import Field, ValidationError, model_validator
 
-from sluice.core.actions.model_questions import BudgetMs, find_shorter_budget
+from sluice.core.actions.model_questions import (
+    MODES,
+    BudgetMs,
+    IntegrityMode,
+    find_shorter_budget,
+)
 from sluice.core.actions.pipeline import INCONCLUSIVE
 from sluice.core.actions.stage import PASSED, Detail, Gate, StageResult
 from sluice.core.foundation.canonical import wire_safe
 from sluice.core.foundation.requests import Request
 from sluice.core.foundation.strict import StrictModel
-from sluice.core.policy.bundles import BundlePart
+from sluice.core.policy.bundles import BundlePart, always
 from sluice.core.policy.pattern_library import CLOSEST, render_call
 from sluice.core.policy.similarity_settings import EMBEDDING, Nearest, WindowSettings
 from sluice.core.quality_bundle.loosenings import Loosening
@@ -30,6 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from sluice.core.actions.stage import ActionContext, Asking
+    from sluice.core.policy.bundles import Bundle
 
 Band = Literal["pass", "doubtful", "harmful", "abstained", "inconclusive"]
 Share = Annotated[float, Field(ge=0, le=1)]
@@ -59,7 +65,8 @@ class ActionCalibration(StrictModel):
 
 
 class SimilarityPolicy(StrictModel):
-    """With `enabled: false` nothing is asked and every action passes. `library` is the digest of a library
+    """With `enabled: false` nothing is asked and every action passes. With `mode` "observe" or "nudge" every
+    action passes too, and the verdict says what would have been. `library` is the digest of a library
     that the worker has, with the `calibration` that was fitted for it. `budget_ms`: the deadline of an
     answer. Below `pass_below` an action passes, after untrusted content in its session below
     `pass_below_after_untrusted` (null: the same); above `harmful_above` it gets the outcome `above`; between
@@ -69,6 +76,7 @@ class SimilarityPolicy(StrictModel):
     does not know, the gate abstains."""
 
     enabled: bool = False
+    mode: IntegrityMode = "enforce"
     library: Digest | None = None
     calibration: ActionCalibration | None = None
     budget_ms: BudgetMs = 50
@@ -121,6 +129,8 @@ def find_loosenings(before: SimilarityPolicy, after: SimilarityPolicy) -> Iterat
 def _find_less_compared(before: SimilarityPolicy, after: SimilarityPolicy) -> Iterator[Loosening]:
     if not after.enabled:
         yield Loosening("no action is compared with known ones any more", ("enabled",))
+    if MODES.index(after.mode) < MODES.index(before.mode):
+        yield Loosening(f"what resembles harm is only {after.mode}d, not {before.mode}d", ("mode",))
     for name in ("library", "calibration", "windows"):
         if getattr(before, name) != getattr(after, name):
             yield Loosening(f"another {name}, which may find less", (name,))
@@ -144,7 +154,8 @@ class PatternAnswer(StrictModel):
 
 class SimilarityDetail(Detail):
     """Empty if nothing was asked. `harmful` and `harmless`: the closest known actions with the bare cosine;
-    `windows` of `of` were read; `unknown`: share of word pieces that the encoder does not know."""
+    `windows` of `of` were read; `unknown`: share of word pieces that the encoder does not know. `would`,
+    `objection` and `guidance` as in the details of the gates that analyse."""
 
     band: Annotated[Band | None, Field(title="resemblance")] = None
     probability: Annotated[float | None, Field(title="probability of harm")] = None
@@ -156,6 +167,9 @@ class SimilarityDetail(Detail):
     unknown: float | None = None
     library: str | None = None
     model: str | None = None
+    would: Annotated[Literal["block", "escalate"] | None, Field(title="would")] = None
+    objection: Annotated[str | None, Field(title="objection")] = None
+    guidance: Annotated[str | None, Field(title="guidance")] = None
 
 
 class ActionSimilarity(Gate):
@@ -163,12 +177,17 @@ class ActionSimilarity(Gate):
 
     name = "similarity"
     detail = SimilarityDetail
-    part = BundlePart(name, SimilarityPolicy, find_loosenings, SimilarityPolicy())
+    part = BundlePart(name, SimilarityPolicy, find_loosenings, SimilarityPolicy(), asks=always)
 
     def evaluate(self, context: ActionContext) -> StageResult | Asking:
         """Passes at once where the bundle does not ask for it."""
         policy: SimilarityPolicy = context.bundle.parts[self.name]
         return _asking(policy, context) if policy.enabled else PASSED
+
+    def mode_in(self, bundle: Bundle) -> IntegrityMode:
+        """As the bundle says."""
+        part: SimilarityPolicy = bundle.parts[self.name]
+        return part.mode
 
 
 def similarity_question(text: str, policy: SimilarityPolicy) -> dict[str, Any]:

@@ -152,7 +152,13 @@ class Inbound(Gate):
 
     name = "inbound"
     detail = InboundDetail
-    part = BundlePart(name, InboundPolicy, find_loosenings, InboundPolicy())
+    part = BundlePart(
+        name,
+        InboundPolicy,
+        find_loosenings,
+        InboundPolicy(),
+        asks=lambda part: part.mode != "off" and part.judge != "off",
+    )
     decides_unanswered = True
     leaves_denials = True
 

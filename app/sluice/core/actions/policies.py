@@ -29,7 +29,7 @@ from sluice.core.actions.stage import PASSED, Decided, Detail, RememberingGate, 
 from sluice.core.foundation.canonical import canonical
 from sluice.core.foundation.errors import BundleError
 from sluice.core.foundation.strict import Name, StrictModel
-from sluice.core.policy.bundles import BundlePart
+from sluice.core.policy.bundles import BundlePart, always
 from sluice.core.quality_bundle.loosenings import Loosening
 from sluice.core.rules.rule import Rule, Source
 from sluice.core.rules.rule_set import RuleSet
@@ -195,7 +195,7 @@ class Policies(RememberingGate):
     detail = PoliciesDetail
     memory = GraderMemory
     decides_unanswered = True
-    part = BundlePart(name, PolicyShelf, find_loosenings, PolicyShelf(), compile_shelf)
+    part = BundlePart(name, PolicyShelf, find_loosenings, PolicyShelf(), compile_shelf, asks=always)
 
     def evaluate(self, context: ActionContext) -> StageResult | Asking:
         """The explicit ones first: what they block, no model is asked about."""

@@ -45,6 +45,8 @@ escalation."""
 ORDER_OF_OLD = (FIRST_STAGE, "fast_reject", "rules", "consequence", "topology", LAST_STAGE)
 """The order of a bundle that names none, for ever: it was signed before bundles named an order."""
 
+NO_MODEL_BEFORE = "fast_reject"
+"""A gate that asks a model runs behind this one: what Gate 1 denies at once waits for no model."""
 PER_MILLE = 1000
 PerMille = Annotated[int, Field(ge=0, le=PER_MILLE)]
 Rows = Annotated[int, Field(ge=0, le=2**53 - 1)]
@@ -197,11 +199,23 @@ class BundleForm:
         """The bundle in a file's bytes. Raises BundleError with the path and the reason."""
         try:
             document: dict[str, Any] = json_object(raw)
-            return Bundle(self.model.model_validate(document), digest(document), self.parts)
+            file = self.model.model_validate(document)
+            self._check_models_come_late(file)
+            return Bundle(file, digest(document), self.parts)
         except ValidationError as error:
             raise BundleError(first_error(error)) from None
         except ValueError as error:
             raise BundleError(str(error)) from None
+
+    def _check_models_come_late(self, file: BundleFrame) -> None:
+        """Raises BundleError for a gate that asks a model and comes before `fast_reject`."""
+        if NO_MODEL_BEFORE not in file.stages:
+            return
+        early = file.stages[: file.stages.index(NO_MODEL_BEFORE)]
+        for part in self.parts:
+            if part.key in early and part.asks(getattr(file, part.key)):
+                told = f"$.stages: {part.key} asks a model and must come after {NO_MODEL_BEFORE}"
+                raise BundleError(told)
 
     def find_loosenings(self, before: Bundle, after: Bundle) -> Iterator[Loosening]:
         """Where the second bundle's gates, the memory gate among them, or its terms for approvals are less
@@ -236,6 +250,18 @@ def as_written(part: Any) -> Any:
     return part
 
 
+def never(part: Any) -> bool:
+    """Of a gate that asks no model."""
+    del part
+    return False
+
+
+def always(part: Any) -> bool:
+    """Of a gate that is there to ask one."""
+    del part
+    return True
+
+
 @dataclass(frozen=True, slots=True)
 class BundlePart(Generic[Written]):
     """`key`: the field of the bundle, the gate's name. `written`: the field's type, a pydantic model or a
@@ -244,7 +270,7 @@ class BundlePart(Generic[Written]):
     `find_loosenings` yields where a newer part (second) is less strict than an older one (first): each time a
     sentence for people, and the paths below the key that may cause it ("" for the whole part). If two
     parts cannot be compared, the change counts as less strict. `compile` returns the form that the gate uses;
-    it raises BundleError, with the path in the bundle.
+    it raises BundleError, with the path in the bundle. `asks`: whether the gate may ask a model.
     """
 
     key: str
@@ -252,3 +278,4 @@ class BundlePart(Generic[Written]):
     find_loosenings: Callable[[Written, Written], Iterable[Loosening]]
     default: Any = ...
     compile: Callable[[Written], Any] = as_written
+    asks: Callable[[Written], bool] = never

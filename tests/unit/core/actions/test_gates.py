@@ -92,6 +92,7 @@ def verdicts() -> Iterator[dict[str, Any]]:
     yield incoming("enforce", STRONG, opinion(0.5), judge="always", most_characters=256)
     yield incoming("enforce", UNREADABLE, LATE, judge="always")
     yield compared(resembling()).verdict()
+    yield compared(resembling((0.99,), (0.1,), lean=1.0), mode="nudge").verdict()
 
 
 def broken_sequences() -> Iterator[dict[str, Any]]:
@@ -164,8 +165,9 @@ ONE_LOWER = {"reversible": 0, "irreversible": 999, "unknown": 700}
     [
         ({}, []),
         ({"escalation_ttl_ms": 5}, []),
-        ({"stages": ["controls", "rules", "tier_auth"]}, ["the gate fast_reject no longer runs",
-          "the gate consequence no longer runs", "the gate topology no longer runs"]),
+        ({"stages": ["controls", "rules", "tier_auth"]}, [f"the gate {one} no longer runs" for one in (
+            "inbound", "outbound", "fast_reject", "similarity", "consequence", "causal", "topology",
+            "sequence", "policies", "grader")]),
         ({"topology": {"max_chain_depth": 2}}, []),
         ({"topology": {"max_chain_depth": 4}}, ["a chain may hold 4 delegations, not 3"]),
         ({"consequence": CONSEQUENCE | {"block_at": 870}}, []),

@@ -10,16 +10,60 @@ import pytest
 from sluice.core.actions.stages import load_bundle, shipped_stages
 from sluice.core.cases.cases import run_cases
 from sluice.core.foundation.errors import BundleError, UnknownStageError
+from sluice.core.foundation.requests import Answer
 from sluice.core.policy.bundles import ORDER_OF_OLD
 from tests.unit.core.rerun.reruns import Case, document
-from tests.unit.core.scene import BUNDLE_BYTES
+from tests.unit.core.scene import BUNDLE_BYTES, Session, bundle, entry, point
 
 SHIPPED = json.loads(BUNDLE_BYTES)
 WIPE = {"toolName": "run", "parameters": {"c": "rm -rf /"}}
 
 
-def test_the_shipped_bundle_names_the_order_that_a_bundle_without_one_means() -> None:
-    assert tuple(SHIPPED["stages"]) == ORDER_OF_OLD
+def test_the_shipped_bundle_names_every_gate_and_observes_with_what_was_not_there_before() -> None:
+    """Mend 22.17: every gate of the seeds runs; those that read content or ask a model hold nothing up."""
+    assert set(SHIPPED["stages"]) == {one.name for one in shipped_stages()}
+    assert tuple(one for one in SHIPPED["stages"] if one in ORDER_OF_OLD) == ORDER_OF_OLD
+    for gate in ("inbound", "outbound", "similarity", "causal", "grader"):
+        assert SHIPPED[gate]["mode"] == "observe", gate
+    assert SHIPPED["inbound"].get("judge", "off") == "off", "rules only"
+
+
+@pytest.mark.parametrize("early", ["similarity", "causal", "policies", "grader", "inbound"])
+def test_a_gate_that_asks_a_model_before_fast_reject_is_refused(early: str) -> None:
+    """Mend 22.17: at checking and at loading alike, which read a bundle by one function."""
+    stages = ["controls", early, "fast_reject", "tier_auth"]
+    judged = {"inbound": {"mode": "observe", "judge": "in_doubt"}}
+    with pytest.raises(BundleError, match=rf"\$\.stages: {early} asks a model"):
+        load_bundle(document(stages=stages, **judged))
+    late = ["controls", "fast_reject", early, "tier_auth"]
+    assert load_bundle(document(stages=late, **judged)).stages == tuple(late)
+
+
+@pytest.mark.parametrize("gate", ["similarity", "causal", "grader"])
+def test_where_no_model_answers_a_gate_that_observes_holds_nothing_up(gate: str) -> None:
+    """Mend 22.17: not even where a bundle asks and no setting names a model."""
+    asking: dict[str, Any] = {
+        "similarity": {"similarity": {**SHIPPED["similarity"], "enabled": True}},
+        "causal": {"causal": {"enabled": True, "mode": "observe"}},
+        "grader": {
+            "grader": {
+                "mode": "observe",
+                "rules": [{"id": "kind", "reason": "be kind", "criterion": "It is kind."}],
+            }
+        },
+    }
+    prompted: dict[str, Any] = {"tenant_id": "acme", "tier": "T3", "system_prompt": "Never refund."}
+    clerk = entry("agent", "clerk", **prompted)
+    unanswered = Answer("unavailable", detail="no port")
+    nothing: dict[str, Any] = {}
+    for fields in (asking[gate], nothing):
+        session = Session(point(clerk, policy=bundle(**fields)), answers=[unanswered] * 3)
+        verdict = session.verdict(agent_id="clerk")
+        assert (verdict["outcome"], verdict["blockReason"]) == ("ALLOW", None)
+        assert bool(verdict["model_outputs"]) == bool(fields)
+
+
+def test_a_bundle_without_an_order_means_the_one_of_old() -> None:
     assert set(ORDER_OF_OLD) <= {one.name for one in shipped_stages()}
     old = {name: value for name, value in json.loads(document()).items() if name != "stages"}
     assert load_bundle(json.dumps(old).encode()).stages == ORDER_OF_OLD

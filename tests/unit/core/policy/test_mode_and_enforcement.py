@@ -13,7 +13,7 @@ from sluice.core.policy.policy import Policy
 from tests.unit.core.scene import LIMITS, Session, bundle, entry, kinds, registry, verdict_of
 
 NEVER = {"id": "never", "type": "invariant", "reason": "not at all", "condition": "false"}
-CHECKPOINTS_NOT_RUN = {"front": "observed", "integrity": "observed", "back": "observed"}
+CHECKPOINTS_NOT_RUN = {"integrity": "observed", "back": "observed"}
 
 
 @pytest.mark.parametrize(
@@ -33,8 +33,9 @@ def test_a_finding_holds_up_only_where_mode_and_enforcement_say_so(
     fields: dict[str, Any], outcome: str, shadow: str | None, autonomy: str, counted: int
 ) -> None:
     verdict = Session().verdict(**fields)
+    front = "observed" if "parameters" in fields else "pass"
     assert (verdict["outcome"], verdict["shadowOutcome"]) == (outcome, shadow)
-    assert verdict["checkpoints"] == {"autonomy": autonomy, **CHECKPOINTS_NOT_RUN}
+    assert verdict["checkpoints"] == {"front": front, "autonomy": autonomy, **CHECKPOINTS_NOT_RUN}
     assert verdict["session"]["after"]["aggregateActionCount"] == counted
     assert verdict["rows_reserved"] == counted
 
