@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from fastapi import Query
 from starlette.requests import Request  # noqa: TC002 - FastAPI reads the annotations
-from starlette.responses import Response  # noqa: TC002 - as above
+from starlette.responses import Response
 
 from sluice.gateway.decisions import kafka_told
 from sluice.gateway.http.http_errors import HttpError, not_found
@@ -43,6 +43,8 @@ Day = Annotated[
     str | None,
     Query(pattern=r"^\d{4}-\d\d-\d\d$", description="a day in UTC: 2026-01-31"),
 ]
+INDEX_SCHEMA = "sluice/index/v1"
+INDEX = {"pages": "/review", "openapi": "/openapi.json", "health": "/healthz", "ready": "/readyz"}
 CHECKPOINT_SCHEMA = "sluice/integrity_checkpoint/v1"
 VERDICT_IDS = ("verdict:", "resolved:")
 COME_AGAIN_S = 5
@@ -78,6 +80,12 @@ class ReadingRoutes:
     recent: RecentRecords
     advised: RecentAdvisories
     one_at_a_time: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(1))
+
+    async def index(self, request: Request) -> Response:
+        """The way in: people get to the pages, programs get the addresses of what there is."""
+        if "application/json" in request.headers.get("accept", ""):
+            return respond(rendered(200, INDEX, INDEX_SCHEMA), facts_of(request))
+        return Response(status_code=303, headers={"Location": INDEX["pages"]})
 
     async def health(self) -> dict[str, str]:
         """The process answers."""

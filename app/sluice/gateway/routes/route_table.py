@@ -168,6 +168,7 @@ def add_reading(app: FastAPI, routes: ReadingRoutes) -> None:
         responses={**_ERRORS, 200: {"model": dict[str, Any]}},
         **_KEYED,
     )
+    app.add_api_route("/", routes.index, methods=["GET"], include_in_schema=False)
     app.add_api_route("/healthz", routes.health, methods=["GET"], summary="The process answers")
     app.add_api_route(
         "/readyz",

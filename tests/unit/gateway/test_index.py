@@ -1,0 +1,48 @@
+"""Mend 22.24b: the address of a gateway leads somewhere: people to the pages, programs to an index."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from fastapi import FastAPI
+
+from sluice.gateway.http.edge import Edge, EdgeRules
+from sluice.gateway.routes.reading_routes import ReadingRoutes
+from sluice.gateway.routes.route_table import add_reading
+
+
+async def get(path: str, **headers: str) -> tuple[int, dict[str, str], bytes]:
+    """What the application answers; nothing behind its routes is asked."""
+    nothing: Any = None
+    app = FastAPI(docs_url=None, redoc_url=None)
+    add_reading(app, ReadingRoutes(*[nothing] * 8))
+    raw = [(name.encode(), value.encode()) for name, value in headers.items()]
+    scope = {"type": "http", "method": "GET", "path": path, "raw_path": path.encode(), "query_string": b""}
+    sent: list[dict[str, Any]] = []
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    await Edge(app, EdgeRules(1024, 10.0))({**scope, "headers": raw, "scheme": "http"}, receive, send)
+    told = {name.decode(): value.decode() for name, value in sent[0]["headers"]}
+    return sent[0]["status"], told, b"".join(one["body"] for one in sent[1:])
+
+
+@pytest.mark.parametrize("accept", ["text/html,application/xhtml+xml", "*/*", ""])
+async def test_people_get_to_the_pages(accept: str) -> None:
+    status, headers, _ = await get("/", accept=accept)
+    assert (status, headers["location"]) == (303, "/review")
+
+
+async def test_programs_get_an_index_whose_addresses_are_there() -> None:
+    status, headers, body = await get("/", accept="application/json")
+    assert (status, headers["x-mnemom-schema"]) == (200, "sluice/index/v1")
+    index = json.loads(body)
+    assert index["pages"] == "/review"
+    for name in ("openapi", "health"):
+        assert (await get(index[name]))[0] == 200, name
