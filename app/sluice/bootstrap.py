@@ -17,12 +17,15 @@ from sluice.adapters.kafka.kafka_control import KafkaControlReader
 from sluice.adapters.kafka.kafka_inputs import KafkaHeldInput
 from sluice.adapters.kafka.kafka_lineage import KafkaLineage
 from sluice.adapters.kafka.kafka_provenance import KafkaProvenance
+from sluice.client.answers import ClientError
+from sluice.client.record_proofs import RecordProofs
 from sluice.core.actions.stages import shipped_stages
 from sluice.core.decide.decision_point import DecisionPoint
 from sluice.core.decide.kinds import BY_TOPIC
 from sluice.core.foundation.errors import CoreError
 from sluice.core.foundation.requests import HELD_INPUT
 from sluice.core.memory import lineage
+from sluice.core.registry.keys import SigningKey, UnusableKeyError
 from sluice.core.rerun.policy_then import Installation
 from sluice.core.trust.in_force import PolicyError, PolicyInForce
 from sluice.decider_version import decider_version
@@ -32,6 +35,7 @@ from sluice.stream.application import ApplicationSettings, build_application
 from sluice.stream.engine.engine import Engine, Feeds
 from sluice.stream.engine.engine_settings import EngineSettings
 from sluice.stream.engine.evaluation import Ports
+from sluice.stream.engine.record_signer import RecordSigner
 from sluice.stream.engine.transaction import BeforeCommit, TransactionSettings, Transactor
 from sluice.stream.feeds.policy_feed import PolicyFeed
 from sluice.stream.feeds.provenance_resolver import ProvenanceResolver, ResolverSettings
@@ -161,7 +165,9 @@ def build_ports(settings: Settings, policy: Policy | None = None) -> dict[str, P
     names, partitions = real_names(settings), settings.kafka.partitions
     return {
         HELD_INPUT: KafkaHeldInput(settings.kafka.bootstrap_servers, names),
-        lineage.PORT: KafkaLineage(settings.kafka.bootstrap_servers, names, partitions),
+        lineage.PORT: KafkaLineage(
+            settings.kafka.bootstrap_servers, names, partitions, proofs=_proofs(settings)
+        ),
         **analysis_ports(settings),
         **grader_ports(settings),
         **encoder_ports(settings, policy),
@@ -225,7 +231,25 @@ def _engine_settings(settings: Settings) -> EngineSettings:
         close_timeout_s=worker.close_timeout_s,
         halt_on_offset_gap=worker.halt_on_offset_gap,
         decider_version=decider_version(),
+        signer=_signer(settings),
     )
+
+
+def _signer(settings: Settings) -> RecordSigner | None:
+    """With the workers' key; None: they have none. Raises PolicyError."""
+    try:
+        pem = settings.verdicts.pem()
+        return None if pem is None else RecordSigner(SigningKey.from_pem(pem), settings.audience())
+    except (OSError, UnusableKeyError) as error:
+        raise PolicyError(f"verdicts.signing_key: {error}") from error
+
+
+def _proofs(settings: Settings) -> RecordProofs:
+    """Which keys must have signed what a worker looks up. Raises PolicyError."""
+    try:
+        return RecordProofs(settings.verdicts.public_keys, settings.audience())
+    except ClientError as error:
+        raise PolicyError(f"verdicts.public_keys: {error}") from error
 
 
 def _transaction_settings(settings: Settings) -> TransactionSettings:

@@ -3,14 +3,14 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path  # noqa: TC003 - pydantic reads the annotations
 from typing import TYPE_CHECKING, Annotated, Literal, Self
 
-from pydantic import AfterValidator, AwareDatetime, Field, SecretStr, model_validator
+from pydantic import AwareDatetime, Field, SecretStr, model_validator
 
 from sluice.core.foundation.limits import SessionLimits
 from sluice.core.policy.policy import DEFAULT_QUALITY
+from sluice.key_settings import PublicKey, VerdictSettings
 from sluice.notification_settings import (
     NotifySettings,
     Positive,
@@ -25,15 +25,6 @@ if TYPE_CHECKING:
     from sluice.core.registry.keys import Roots
 
 
-def _public_key(text: str) -> str:
-    told = "is no public key: 44 characters of base64, as `sluice keys public PEM` prints them"
-    if not re.fullmatch(r"[A-Za-z0-9+/]{43}=", text):
-        raise ValueError(f"{text!r} {told}")
-    return text
-
-
-PublicKey = Annotated[str, AfterValidator(_public_key)]
-"""The 32 raw bytes of an Ed25519 key, base64."""
 HostPattern = Annotated[
     str, Field(pattern=r"^(\*\.)?[a-z0-9]([a-z0-9._-]{0,251}[a-z0-9])?$|^[0-9a-f:]{2,45}$")
 ]
@@ -300,6 +291,7 @@ class Settings(SettingGroup):
     provenance: ProvenanceSettings = ProvenanceSettings()
     gateway: GatewaySettings = GatewaySettings()
     redis: RedisSettings = RedisSettings()
+    verdicts: VerdictSettings = VerdictSettings()
     notify: NotifySettings = NotifySettings()
     slack: SlackSettings = SlackSettings()
     logging: LoggingSettings = LoggingSettings()

@@ -18,7 +18,11 @@ from chat_server import serving
 from sluice.client import ClientOptions, GateClient
 
 SERVERS = os.environ.get("KAFKA_BOOTSTRAP_SERVERS", "127.0.0.1:29092")
-OPTIONS = ClientOptions(topic_prefix=os.environ.get("SLUICE_KAFKA__TOPIC_PREFIX", ""))
+OPTIONS = ClientOptions(
+    topic_prefix=os.environ.get("SLUICE_KAFKA__TOPIC_PREFIX", ""),
+    installation=os.environ.get("SLUICE_POLICY__INSTALLATION", ""),
+    verdict_keys=json.loads(os.environ.get("SLUICE_VERDICTS__PUBLIC_KEYS", "[]")),
+)
 ORDERS = {"o-1": "open", "o-2": "closed", "o-3": "closed"}
 MOST_ROUNDS = 8
 STATUS = {"type": "object", "properties": {"status": {"type": "string"}}, "required": ["status"]}

@@ -6,6 +6,7 @@ function says which tools to call, so that the example needs no account anywhere
 
 from __future__ import annotations
 
+import json
 import os
 import uuid
 from typing import Any
@@ -18,7 +19,11 @@ from langgraph.prebuilt import ToolNode
 from sluice.client import ClientOptions, GateClient, in_session
 
 SERVERS = os.environ.get("KAFKA_BOOTSTRAP_SERVERS", "127.0.0.1:29092")
-OPTIONS = ClientOptions(topic_prefix=os.environ.get("SLUICE_KAFKA__TOPIC_PREFIX", ""))
+OPTIONS = ClientOptions(
+    topic_prefix=os.environ.get("SLUICE_KAFKA__TOPIC_PREFIX", ""),
+    installation=os.environ.get("SLUICE_POLICY__INSTALLATION", ""),
+    verdict_keys=json.loads(os.environ.get("SLUICE_VERDICTS__PUBLIC_KEYS", "[]")),
+)
 ORDERS = {"o-1": "open", "o-2": "closed", "o-3": "closed"}
 
 

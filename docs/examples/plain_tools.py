@@ -5,13 +5,18 @@
 
 from __future__ import annotations
 
+import json
 import os
 import uuid
 
 from sluice.client import ActionRefused, ClientOptions, GateClient, in_session
 
 SERVERS = os.environ.get("KAFKA_BOOTSTRAP_SERVERS", "127.0.0.1:29092")
-OPTIONS = ClientOptions(topic_prefix=os.environ.get("SLUICE_KAFKA__TOPIC_PREFIX", ""))
+OPTIONS = ClientOptions(
+    topic_prefix=os.environ.get("SLUICE_KAFKA__TOPIC_PREFIX", ""),
+    installation=os.environ.get("SLUICE_POLICY__INSTALLATION", ""),
+    verdict_keys=json.loads(os.environ.get("SLUICE_VERDICTS__PUBLIC_KEYS", "[]")),
+)
 ORDERS = {"o-1": "open", "o-2": "closed", "o-3": "closed"}
 
 

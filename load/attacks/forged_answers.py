@@ -14,6 +14,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from load.attacks import forged_proofs
 from load.attacks.attempt import Attempt
 from load.attacks.forger_scene import HELD, RAN, READ, Asked, Fields, Scene, asked_in, open_forgery
 from load.sites import neutral_policy
@@ -67,6 +68,7 @@ async def attempts(servers: str, folder: Path) -> list[Attempt]:
             await _items(scene),
             await _approval(scene),
             await _honest(scene),
+            *await forged_proofs.attempts(scene),
         ]
 
 

@@ -11,15 +11,20 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from load.sites import neutral_policy
 from load.sites.approvers import REFUND, entry
 from load.sites.site import SLOW_MARK, Site, prepare, records_of
 from load.sites.worker_process import WorkerProcess
 from sluice.cli.demo.throwaway_trust import publish_policy
+from sluice.cli.policy.key_files import new_private_key
 from sluice.client import AsyncGateClient, ClientError, ClientOptions
 from sluice.client.binding import digest_of
-from sluice.stream.engine.outbox import home_of
+from sluice.core.registry.keys import SigningKey
+from sluice.stream.engine.outbox import Output, home_of
+from sluice.stream.engine.record_signer import RecordSigner
+from sluice_topics.catalog import VERDICTS
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
@@ -48,13 +53,18 @@ class Warnings(logging.Handler):
 
 @dataclass
 class Scene:
-    """A worker that waits where the attacker needs time, a victim, and the attacker's producer. `true`: an
-    honest verdict of another session, which the attacker has read."""
+    """A worker that waits where the attacker needs time, a victim, and the attacker's producer. `wary`: a
+    victim that was told the worker's key. `signer` signs with that key, as a worker that was fenced can;
+    `retired` with the key before it. `true`: an honest verdict of another session, which the attacker has
+    read."""
 
     site: Site
     worker: WorkerProcess
     gate: AsyncGateClient
     forger: AIOKafkaProducer
+    wary: AsyncGateClient
+    signer: RecordSigner
+    retired: RecordSigner
     passed_over: Warnings
     true: Fields = field(default_factory=dict)
 
@@ -69,16 +79,24 @@ class Scene:
             consumer.assign([part])
             return f"{topic}:{part.partition}:{(await consumer.end_offsets([part]))[part]}"
 
-    async def write(self, topic: str, session: str, an_id: str, record: Fields | bytes) -> None:
-        """Write a record under an id, as anybody may."""
+    async def write(
+        self, topic: str, session: str, an_id: str, record: Fields | bytes, *proof: tuple[str, bytes]
+    ) -> None:
+        """Write a record under an id, as anybody may, with the header `proof` if one is given."""
         value = record if isinstance(record, bytes) else json.dumps(record).encode()
         await self.forger.send_and_wait(
             self.site.real(topic),
             value,
             key=session.encode(),
             partition=self.partition(session),
-            headers=[("ce_id", an_id.encode()), ("ce_type", b"sluice.gate.forged.v1")],
+            headers=[("ce_id", an_id.encode()), ("ce_type", b"sluice.gate.forged.v1"), *proof],
         )
+
+    def signed(self, signer: RecordSigner, session: str, record: Fields) -> tuple[str, bytes]:
+        """The proof of a verdict by a key."""
+        output = Output(VERDICTS, session.encode(), json.dumps(record).encode(), [])
+        signer.sign(self.partition(session), [output])
+        return output.headers[-1]
 
     async def seen(self, topic: str, session: str, number: int = 0) -> StoredRecord:
         """One of the session's records in a topic, by its number from 0, once it is there."""
@@ -91,11 +109,13 @@ class Scene:
                     return of_session[number]
                 await asyncio.sleep(LOOK_S)
 
-    async def call(self, session: str, tool: str = REFUND, **more: Any) -> str:
+    async def call(
+        self, session: str, tool: str = REFUND, *, gate: AsyncGateClient | None = None, **more: Any
+    ) -> str:
         """What comes of a call for which the gate wants a person: that it ran, or the error."""
         given = {"parameters": {"order": "o-1", SLOW_MARK: True}, "rows_affected": 1, **more}
         try:
-            async with self.gate.action(tool, session_id=session, **given):
+            async with (gate or self.gate).action(tool, session_id=session, **given):
                 return RAN
         except ClientError as error:
             return type(error).__name__
@@ -141,17 +161,25 @@ async def open_forgery(servers: str, folder: Path) -> AsyncIterator[Scene]:
     site = await prepare(servers, folder, f"forged-{uuid.uuid4().hex[:8]}")
     tool = {"tier": "T3", "action_type": "PAYMENT", "reversible": False}
     await publish_policy(servers, site.prefix, site.trust.entries([entry("tool", REFUND, **tool)]))
+    key = new_private_key(folder / "verdicts.pem")
+    site.settings["SLUICE_VERDICTS__SIGNING_KEY"] = str(folder / "verdicts.pem")
     warnings, worker = Warnings(), WorkerProcess(site, "decides", 0.0)
     logging.getLogger("sluice.client").addHandler(warnings)
     try:
         await until(lambda: bool(worker.partitions()))
         options = ClientOptions(topic_prefix=site.prefix, deadline_s=PATIENCE_S)
+        told = replace(options, verdict_keys=[key.public.text], installation=site.trust.installation)
         async with (
             AsyncGateClient(servers, neutral_policy.AGENT, options) as gate,
+            AsyncGateClient(servers, neutral_policy.AGENT, told) as wary,
             AIOKafkaProducer(bootstrap_servers=servers) as forger,
         ):
             true = await gate.propose(READ, {"table": "orders"}, session_id="another")
-            yield Scene(site, worker, gate, forger, warnings, dict(true.record))
+            audience = site.trust.audience(site.prefix)
+            signer, retired = (
+                RecordSigner(one, audience) for one in (key, SigningKey(Ed25519PrivateKey.generate()))
+            )
+            yield Scene(site, worker, gate, forger, wary, signer, retired, warnings, dict(true.record))
     finally:
         logging.getLogger("sluice.client").removeHandler(warnings)
         worker.end(PATIENCE_S)

@@ -29,6 +29,7 @@ COMMENTED = {
     "gateway.idempotency_file",
     "gateway.redis_url",
     "redis.key_file",
+    "verdicts.signing_key",
     "redis.password_file",
     "slack.bot_token",
     "slack.signing_secret",

@@ -29,7 +29,7 @@ UNNAMED = Audience()
 def record_message(audience: Audience, canonical: bytes) -> bytes:
     """The bytes that are signed of a review, an outcome or a grant. `canonical`: the RFC 8785 form of the
     record without `signature`."""
-    return _encode(RECORD_DOMAIN, audience.installation.encode(), audience.topic_prefix.encode(), canonical)
+    return encode(RECORD_DOMAIN, audience.installation.encode(), audience.topic_prefix.encode(), canonical)
 
 
 class SignedInput(NamedTuple):
@@ -45,7 +45,7 @@ class SignedInput(NamedTuple):
 
     def message(self, audience: Audience) -> bytes:
         """The bytes that are signed: installation, the topic's whole name, and the other fields."""
-        return _encode(
+        return encode(
             INPUT_DOMAIN,
             audience.installation.encode(),
             (audience.topic_prefix + self.topic).encode(),
@@ -57,5 +57,6 @@ class SignedInput(NamedTuple):
         )
 
 
-def _encode(domain: bytes, *parts: bytes) -> bytes:
+def encode(domain: bytes, *parts: bytes) -> bytes:
+    """A message, as above."""
     return domain + b"".join([b" %d %b" % (len(part), part) for part in parts])

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from sluice.adapters.kafka.kafka_read import UnknownTopics
+    from sluice.client.record_proofs import RecordProofs
     from sluice.core.reports.report import Rate
     from sluice_topics.audience import Audience
 
@@ -87,6 +88,17 @@ def audience_or_stop() -> Audience:
     if not settings.policy.installation:
         stop("policy.installation is empty, and a signature is for one: `sluice init` makes its id")
     return settings.audience()
+
+
+def record_proofs_or_stop(settings: Settings, more_keys: Iterable[str] = ()) -> RecordProofs:
+    """Which keys must have signed the workers' records; one that cannot be used ends the command."""
+    from sluice.client.answers import ClientError  # noqa: PLC0415 - few commands read answers
+    from sluice.client.record_proofs import RecordProofs  # noqa: PLC0415 - as above
+
+    try:
+        return RecordProofs((*settings.verdicts.public_keys, *more_keys), settings.audience())
+    except ClientError as error:
+        stop(f"verdicts.public_keys: {error}")
 
 
 MARGIN = "  │ "

@@ -15,6 +15,7 @@ from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from sluice.client.past_records import POLL_MS, PastRecords, id_of
+from sluice.client.record_proofs import NO_PROOFS
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Collection, Iterator, Mapping
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from aiokafka import AIOKafkaConsumer, TopicPartition
 
     from sluice.client.binding import CommittedAnswer, Sought
+    from sluice.client.record_proofs import RecordProofs
 
 log = logging.getLogger(__name__)
 
@@ -33,9 +35,15 @@ it."""
 class AnswerReader(PastRecords):
     """Reads the answers of some topics, those to come and those that are there. On one event loop."""
 
-    def __init__(self, connection: Mapping[str, Any], topics: Mapping[str, str], prefix: str = "") -> None:
+    def __init__(
+        self,
+        connection: Mapping[str, Any],
+        topics: Mapping[str, str],
+        prefix: str = "",
+        proofs: RecordProofs = NO_PROOFS,
+    ) -> None:
         """As PastRecords."""
-        super().__init__(connection, topics, prefix)
+        super().__init__(connection, topics, prefix, proofs)
         self._waiting: dict[tuple[str, str], dict[asyncio.Future[CommittedAnswer], Sought]] = {}
         self._placing: Counter[int] = Counter()
         self._early: dict[int, dict[tuple[str, str], list[Any]]] = {}

@@ -23,12 +23,12 @@ from sluice.client.answers import (
     refusal_of,
 )
 from sluice.client.approval import are_items_approved, await_end, narrowed_parameters
-from sluice.client.exchange import Exchange, OutgoingInput
+from sluice.client.exchange import OutgoingInput
 from sluice.client.guarded_calls import GuardedTool, GuardOptions, error_text, session_or_current, value_of
 from sluice.client.input_kinds import ACTION, OUTCOME, RETRIEVAL, WRITE, InputKind
 from sluice.client.journal import Journal
 from sluice.client.json_values import faithful
-from sluice.client.sender import ClientOptions, Sender, bytes_of, outcome_name
+from sluice.client.sender import ClientOptions, Sender, bytes_of, exchange_of, outcome_name
 from sluice.client.unreported import report_unreported
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class AsyncGateClient:
         """`agent_id` as in the registry. Raises ClientError for a key that cannot be used, and sqlite3.Error
         if the journal cannot be opened or another client has it open."""
         self._options = options or ClientOptions()
-        self._exchange = Exchange(bootstrap_servers, self._options.topic_prefix, self._options.connection)
+        self._exchange = exchange_of(bootstrap_servers, self._options)
         self._sender = Sender(self._exchange, agent_id, self._options)
         self._journal = Journal(self._options.journal)
 

@@ -13,6 +13,7 @@ from sluice.client.answers import ActionNotDecided, BrokerUnreachable, InputPlac
 from sluice.client.binding import answer_to
 from sluice.client.input_kinds import ACTIONS, ANSWERS, DEAD_LETTERS
 from sluice.client.kafka_lines import thin_out_kafka_lines
+from sluice.client.record_proofs import NO_PROOFS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
     from sluice.client.binding import CommittedAnswer
     from sluice.client.input_kinds import InputKind
+    from sluice.client.record_proofs import RecordProofs
 
 
 DEFAULT_CONNECT_S = 10.0
@@ -45,14 +47,16 @@ class Exchange:
         topic_prefix: str = "",
         connection: Mapping[str, Any] | None = None,
         answers: Sequence[str] = ANSWERS,
+        proofs: RecordProofs = NO_PROOFS,
     ) -> None:
-        """`connection`: further arguments of aiokafka's clients; `answers`: the topics that are read."""
+        """`connection`: further arguments of aiokafka's clients; `answers`: the topics that are read;
+        `proofs`: which keys must have signed the answers."""
         self._servers, self._lines = bootstrap_servers, thin_out_kafka_lines(bootstrap_servers)
         self.connection = {"bootstrap_servers": bootstrap_servers, **(connection or {})}
         self.prefix = topic_prefix
         self.partitions = 0
         topics = {self.prefix + one: one for one in answers}
-        self.reader = AnswerReader(self.connection, topics, self.prefix)
+        self.reader = AnswerReader(self.connection, topics, self.prefix, proofs)
         self._producer: AIOKafkaProducer | None = None
 
     @property

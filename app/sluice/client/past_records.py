@@ -7,6 +7,7 @@ import logging
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sluice.client.binding import CommittedAnswer
+from sluice.client.record_proofs import NO_PROOFS
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
     from sluice.client.answers import InputPlace
     from sluice.client.binding import Sought
+    from sluice.client.record_proofs import RecordProofs
 
 log = logging.getLogger(__name__)
 
@@ -38,10 +40,17 @@ class PlacedInput(NamedTuple):
 class PastRecords:
     """Looks for single records; each look has a connection of its own."""
 
-    def __init__(self, connection: Mapping[str, Any], topics: Mapping[str, str], prefix: str = "") -> None:
+    def __init__(
+        self,
+        connection: Mapping[str, Any],
+        topics: Mapping[str, str],
+        prefix: str = "",
+        proofs: RecordProofs = NO_PROOFS,
+    ) -> None:
         """`connection`: aiokafka's arguments for a client. `topics`: real names to base names; `prefix`: of
-        every topic."""
+        every topic; `proofs`: which keys must have signed the records of these topics."""
         self._connection = connection
+        self._proofs = proofs
         self._prefix = prefix
         self._topics = topics
 
@@ -87,15 +96,14 @@ class PastRecords:
 
     def _accept(self, record: Any, sought: Sought) -> CommittedAnswer | None:
         """The record, if it is what is sought. One that only has the id is passed over, with a warning."""
-        try:
-            said = json.loads(record.value or b"")
-        except ValueError:
-            said = None
-        if isinstance(said, dict):
-            answer = CommittedAnswer(self._topics[record.topic], said, record.timestamp)
+        base, answer = self._topics[record.topic], None
+        objection = self._proofs.objection((base, record.partition), record.key, record.value, record.headers)
+        said = _object_in(record.value)
+        if objection is None and said is not None:
+            answer = CommittedAnswer(base, said, record.timestamp)
             objection = sought.objection(answer)
-        else:
-            answer, objection = None, "it is no JSON object"
+        elif objection is None:
+            objection = "it is no JSON object"
         if objection is None:
             return answer
         place = f"{record.topic}:{record.partition}:{record.offset}"
@@ -138,6 +146,14 @@ class PastRecords:
             await consumer.stop()
             raise
         return consumer
+
+
+def _object_in(value: bytes | None) -> dict[str, Any] | None:
+    try:
+        said = json.loads(value or b"")
+    except ValueError:
+        return None
+    return said if isinstance(said, dict) else None
 
 
 def id_of(record: Any) -> str:

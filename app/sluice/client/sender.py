@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sluice.client.answers import ClientError, InputPlace, Verdict, count_of
 from sluice.client.exchange import DEFAULT_CONNECT_S, Exchange, OutgoingInput
+from sluice.client.record_proofs import RecordProofs
 from sluice_topics.audience import Audience, SignedInput, record_message
 
 if TYPE_CHECKING:
@@ -42,7 +43,9 @@ class ClientOptions:
     they are not. `agent_key`: the agent's own key, if its registry entry has keys; every input is signed with
     it, and the key's id follows from it. A key is an Ed25519 key in PKCS#8 PEM: the text, or the path of its
     file. A str with "-----BEGIN" in it is a text. `installation`: the id of the installation, its setting
-    `policy.installation`; every signature is for that one and counts in no other.
+    `policy.installation`; every signature is for that one and counts in no other. `verdict_keys`: the public
+    keys, base64, with which the gate's workers sign; an answer counts only with a proof by one of them. Give
+    two while a key is replaced. Without any, proofs are not checked.
     `connection`: further arguments of aiokafka's clients, such as `security_protocol`.
     """
 
@@ -55,6 +58,7 @@ class ClientOptions:
     signing_key: KeyText | None = field(default=None, repr=False)
     agent_key: KeyText | None = field(default=None, repr=False)
     installation: str = ""
+    verdict_keys: Sequence[str] = ()
     connection: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
     @property
@@ -66,6 +70,11 @@ class ClientOptions:
                 "Give its setting policy.installation: ClientOptions(installation=...)",
             )
         return Audience(self.installation, self.topic_prefix)
+
+    @property
+    def proofs(self) -> RecordProofs:
+        """Which keys must have signed an answer. Raises ClientError for a key that is none."""
+        return RecordProofs(self.verdict_keys, Audience(self.installation, self.topic_prefix))
 
     @property
     def signer(self) -> InputSigner | None:
@@ -91,6 +100,12 @@ class InputSigner:
         signed = SignedInput(topic, session.encode(), _key_id(key), at_ms, nonce, value)
         signature = key.sign(signed.message(self.audience))
         return HEADER, AgentSignature(signed.key_id, at_ms, nonce, signature).header()
+
+
+def exchange_of(bootstrap_servers: str, options: ClientOptions) -> Exchange:
+    """A client's, not connected. Raises ClientError as `ClientOptions.proofs`."""
+    prefix, connection = options.topic_prefix, options.connection
+    return Exchange(bootstrap_servers, prefix, connection, proofs=options.proofs)
 
 
 def outcome_name(session: str, action_id: str) -> str:

@@ -14,11 +14,14 @@ from typing import TYPE_CHECKING, Any
 from aiokafka.errors import KafkaError
 
 from sluice.client.input_kinds import VERDICTS
+from sluice.client.record_proofs import NO_PROOFS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from aiokafka import AIOKafkaConsumer, TopicPartition
+
+    from sluice.client.record_proofs import RecordProofs
 
 WINDOW = 1_000
 """Newest verdicts of each partition that are read, at the first question and after a pause."""
@@ -76,9 +79,10 @@ class AdvisoriesByAgent:
 class RecentAdvisories:
     """Reads them from gate.verdicts. On one event loop."""
 
-    def __init__(self, connection: Mapping[str, Any], prefix: str) -> None:
-        """`connection`: aiokafka's arguments."""
+    def __init__(self, connection: Mapping[str, Any], prefix: str, proofs: RecordProofs = NO_PROOFS) -> None:
+        """`connection`: aiokafka's arguments; `proofs`: which keys must have signed the verdicts."""
         self._connection = connection
+        self._proofs = proofs
         self._topic = prefix + VERDICTS
         self._kept = AdvisoriesByAgent()
         self._consumer: AIOKafkaConsumer | None = None
@@ -122,12 +126,17 @@ class RecentAdvisories:
         while left:
             for batch in (await consumer.getmany(*left, timeout_ms=POLL_MS)).values():
                 for record in batch:
-                    self._kept.take(record.value or b"")
+                    if NONE not in (record.value or NONE) and self._is_signed(record):
+                        self._kept.take(record.value)
             for part in tuple(left):
                 self._next_at[part] = await consumer.position(part)
                 if self._next_at[part] >= ends[part]:
                     left.discard(part)
         consumer.pause(*read)
+
+    def _is_signed(self, record: Any) -> bool:
+        where = VERDICTS, record.partition
+        return self._proofs.objection(where, record.key, record.value, record.headers) is None
 
     async def _connected(self, partitions: int) -> AIOKafkaConsumer:
         if self._consumer is not None:

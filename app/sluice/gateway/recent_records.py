@@ -7,12 +7,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sluice.client.input_kinds import SESSION_EVENTS, VERDICTS
+from sluice.client.record_proofs import NO_PROOFS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from aiokafka import AIOKafkaConsumer, TopicPartition
 
+    from sluice.client.record_proofs import RecordProofs
     from sluice.gateway.http.api_keys import Caller
 
 WINDOW = 5_000
@@ -24,11 +26,13 @@ POLL_MS = 500
 
 @dataclass(frozen=True, slots=True)
 class RecentRecords:
-    """Reads them. `most`: newest records of a partition that are looked through for a session."""
+    """Reads them. `most`: newest records of a partition that are looked through for a session; `proofs`:
+    which keys must have signed them."""
 
     connection: Mapping[str, Any]
     prefix: str
     most: int
+    proofs: RecordProofs = NO_PROOFS
 
     async def of(self, session: str, partition: int, caller: Caller) -> dict[str, Any] | None:
         """What the ledger says last of the session in the caller's tenant; None where it says nothing so far
@@ -47,10 +51,11 @@ class RecentRecords:
         consumer = await self._connected()
         try:
             found = [
-                json.loads(record.value)
+                fields
                 for part in await self._tails(consumer, topic, partitions, most)
                 for record in part
                 if caller.tenant.encode() in (record.value or b"")
+                and (fields := self._fields(topic, record)) is not None
             ]
         finally:
             await consumer.stop()
@@ -76,13 +81,22 @@ class RecentRecords:
                     continue
                 end = min((await consumer.end_offsets([part]))[part], begin.offset + FOLLOWED)
                 found += [
-                    json.loads(record.value)
+                    fields
                     for record in await _between(consumer, part, begin.offset, end)
                     if any(one in (record.value or b"") for one in written)
+                    and (fields := self._fields(topic, record)) is not None
                 ]
         finally:
             await consumer.stop()
         return sorted(found, key=lambda one: int(one.get("sequence", 0)))
+
+    def _fields(self, topic: str, record: Any) -> dict[str, Any] | None:
+        """What a record says; None for one that no known key signed."""
+        where = topic, record.partition
+        if self.proofs.objection(where, record.key, record.value, record.headers) is not None:
+            return None
+        fields: dict[str, Any] = json.loads(record.value)
+        return fields
 
     async def _connected(self) -> AIOKafkaConsumer:
         from aiokafka import AIOKafkaConsumer  # noqa: PLC0415 - as in sluice/client
@@ -132,8 +146,8 @@ class RecentRecords:
                 if record.key == session.encode() and caller.tenant.encode() in (record.value or b"")
             ]
             for record in reversed(found):
-                fields: dict[str, Any] = json.loads(record.value)
-                if _says_totals(fields, caller):
+                fields = self._fields(topic, record)
+                if fields is not None and _says_totals(fields, caller):
                     return fields
             end = begin
         return None

@@ -14,6 +14,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
 from sluice.client.input_kinds import ESCALATIONS, QUARANTINE
+from sluice.client.record_proofs import NO_PROOFS
 from sluice.gateway.waiting_contents import WaitingContents
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
     from aiokafka import AIOKafkaConsumer, TopicPartition
 
+    from sluice.client.record_proofs import RecordProofs
     from sluice.gateway.http.api_keys import Caller
 
 log = logging.getLogger(__name__)
@@ -52,8 +54,12 @@ CHANGING = (
 class WaitingSubjects:
     """Follows gate.escalations and gate.quarantine. On one event loop."""
 
-    def __init__(self, connection: Mapping[str, Any], prefix: str, back_s: float) -> None:
-        """`connection`: aiokafka's arguments; `back_s`: longer than anything waits."""
+    def __init__(
+        self, connection: Mapping[str, Any], prefix: str, back_s: float, proofs: RecordProofs = NO_PROOFS
+    ) -> None:
+        """`connection`: aiokafka's arguments; `back_s`: longer than anything waits; `proofs`: which keys must
+        have signed the records."""
+        self._proofs = proofs
         self._connection = connection
         self._topics = {prefix + base: base for base in ID_FIELDS}
         self._back_s = back_s
@@ -152,7 +158,7 @@ class WaitingSubjects:
                 self._caught_up = not left
                 for batch in (await consumer.getmany(timeout_ms=POLL_MS)).values():
                     for record in batch:
-                        self._take(self._topics[record.topic], record.value or b"null", record.timestamp)
+                        self._take(self._topics[record.topic], record)
         except asyncio.CancelledError:
             raise
         except Exception:
@@ -160,9 +166,14 @@ class WaitingSubjects:
         finally:
             await consumer.stop()
 
-    def _take(self, base: str, value: bytes, at_ms: int) -> None:
+    def _take(self, base: str, stored: Any) -> None:
+        where = base, stored.partition
+        objection = self._proofs.objection(where, stored.key, stored.value, stored.headers)
+        if objection is not None:
+            log.warning("%s:%d:%d is passed over: %s", *where, stored.offset, objection)
+            return
         try:
-            record = json.loads(value)
+            record = json.loads(stored.value or b"null")
         except ValueError:
             log.warning("a record of %s is not JSON; `sluice ledger verify` says where", base)
             return
@@ -172,7 +183,7 @@ class WaitingSubjects:
             waiting[an_id] = record
             self._of_tenant[base, str(record.get("tenant_id"))][an_id] = record
             if base == ESCALATIONS:
-                self.contents.ask(an_id, record, at_ms)
+                self.contents.ask(an_id, record, stored.timestamp)
         elif schema in ENDS:
             opened = waiting.pop(an_id, {})
             self._of_tenant[base, str(opened.get("tenant_id"))].pop(an_id, None)

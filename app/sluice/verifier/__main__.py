@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from .export import NotAnExport, from_lines
+from .proof_check import SignedBy, UnusableKey
 from .verify import verify
 
 if TYPE_CHECKING:
@@ -25,8 +26,8 @@ def main(words: Sequence[str] | None = None) -> int:
     given = _arguments().parse_args(words)
     try:
         with Path(given.export).open("rb") as lines:
-            report = verify(from_lines(lines))
-    except (OSError, NotAnExport) as error:
+            report = verify(from_lines(lines), _signed_by(given))
+    except (OSError, NotAnExport, UnusableKey, ImportError) as error:
         print(f"cannot read {given.export}: {error}", file=sys.stderr)
         return UNREADABLE
     print(json_line(_fields(report)) if given.json else "\n".join(_lines(report)))
@@ -42,8 +43,21 @@ def _arguments() -> argparse.ArgumentParser:
         epilog="Exit codes: 0 intact, 1 something is wrong, 2 the file cannot be read.",
     )
     parser.add_argument("export", help="the file")
+    parser.add_argument(
+        "--verdict-key",
+        action="append",
+        default=[],
+        metavar="KEY",
+        help="a public key (base64) that may have signed: each record must have a proof by one. Needs the "
+        "package cryptography",
+    )
+    parser.add_argument("--installation", default="", help="the id of the installation; for --verdict-key")
     parser.add_argument("--json", action="store_true", help="one JSON object with every finding")
     return parser
+
+
+def _signed_by(given: argparse.Namespace) -> SignedBy | None:
+    return SignedBy(given.verdict_key, given.installation) if given.verdict_key else None
 
 
 def _fields(report: Report) -> dict[str, object]:

@@ -2,6 +2,7 @@
 
 `{"topic", "partition", "offset", "timestamp", "key", "value"}`: timestamp is the broker's, in ms; key is
 base64 or null; value is the record's text, or null with its bytes in `value_base64` where they are not UTF-8.
+`proof_base64` is the header `sluice-proof`, where the record has it.
 
 `Located` is one record with its place on the broker, as the verifier is given it. The paged memories over
 whole numbers make a page when a number in it comes, so that a forged number near 2^53 costs one page and not
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, slots=True)
 class Located:
     """A Kafka record's coordinates, key and raw value. `value` is None for a tombstone; `timestamp_ms`, the
-    broker's time, None where it is not known."""
+    broker's time, None where it is not known; `proof` is its header `sluice-proof`."""
 
     topic: str
     partition: int
@@ -32,6 +33,7 @@ class Located:
     key: bytes | None
     value: bytes | None
     timestamp_ms: int | None = None
+    proof: bytes | None = None
 
 
 _PAGE = 1024
@@ -109,6 +111,8 @@ def to_line(located: Located, timestamp_ms: int) -> str:
         "key": None if located.key is None else base64.b64encode(located.key).decode(),
         **_value(located.value),
     }
+    if located.proof is not None:
+        fields["proof_base64"] = base64.b64encode(located.proof).decode()
     return json.dumps(fields, ensure_ascii=False)
 
 
@@ -140,7 +144,8 @@ def _located(fields: dict[str, Any]) -> Located:
     if type(timestamp_ms) is not int:
         raise TypeError("timestamp has the wrong type")
     decoded = None if key is None else base64.b64decode(key)
-    return Located(topic, partition, offset, decoded, _raw(fields), timestamp_ms)
+    proof = base64.b64decode(fields["proof_base64"]) if "proof_base64" in fields else None
+    return Located(topic, partition, offset, decoded, _raw(fields), timestamp_ms, proof)
 
 
 def _raw(fields: dict[str, Any]) -> bytes | None:

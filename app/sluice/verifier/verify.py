@@ -12,11 +12,13 @@ from .chain_check import PartitionChain
 from .ledger_findings import LedgerFinding, Report
 from .ledger_record import NotStrict, Opened, open_record
 from .placement import Placement, is_moved
+from .proof_check import ProofCheck
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from .export import Located
+    from .proof_check import SignedBy
 
 _STRANGERS = frozenset({"inserted", "duplicate_sequence"})
 _IMPLIED = frozenset({"out_of_order", "duplicate_id"})
@@ -25,7 +27,9 @@ _IMPLIED = frozenset({"out_of_order", "duplicate_id"})
 class Verifier:
     """Feed it with `add`, then `report` once."""
 
-    def __init__(self) -> None:
+    def __init__(self, signed_by: SignedBy | None = None) -> None:
+        """`signed_by` None: proofs are not checked. Raises UnusableKey, and ImportError (proof_check.py)."""
+        self._proofs = None if signed_by is None else ProofCheck(signed_by)
         self._chains: dict[int, PartitionChain] = {}
         self._placement = Placement()
         self._last: dict[tuple[str, int], tuple[int, int]] = {}
@@ -35,6 +39,7 @@ class Verifier:
     def add(self, located: Located) -> None:
         """Take one record. Nothing is raised for what it holds: that becomes a finding."""
         self._records += 1
+        self._check_proof(located)
         chain = self._chains.setdefault(located.partition, PartitionChain(located.partition))
         try:
             opened = open_record(located)
@@ -56,6 +61,12 @@ class Verifier:
             self._findings += findings
         return Report(partitions, _in_order(self._findings), self._records)
 
+    def _check_proof(self, located: Located) -> None:
+        objection = None if self._proofs is None else self._proofs.objection(located)
+        if objection is not None:
+            place = (located.partition, None, located.topic, located.offset)
+            self._findings.append(LedgerFinding("unsigned", *place, objection))
+
     def _check_hash(self, opened: Opened, located: Located) -> None:
         entry = opened.entry
         if entry.hash != opened.computed_hash:
@@ -73,9 +84,10 @@ class Verifier:
             self._findings.append(LedgerFinding("out_of_order", *place, message))
 
 
-def verify(records: Iterable[Located]) -> Report:
-    """Verify the whole ledger: every record of every ledger topic, each topic-partition in offset order."""
-    verifier = Verifier()
+def verify(records: Iterable[Located], signed_by: SignedBy | None = None) -> Report:
+    """Verify the whole ledger: every record of every ledger topic, each topic-partition in offset order.
+    `signed_by`: as Verifier, and what it raises."""
+    verifier = Verifier(signed_by)
     for located in records:
         verifier.add(located)
     return verifier.report()

@@ -9,12 +9,14 @@ from sluice.core.reports.report_tally import NotADecisionError
 from sluice.verifier.export import Located
 from sluice.verifier.verify import Verifier
 from sluice_topics.catalog import CATALOG
+from sluice_topics.record_proof import HEADER as PROOF
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from sluice.adapters.kafka.kafka_read import Start
     from sluice.verifier.ledger_findings import Report
+    from sluice.verifier.proof_check import SignedBy
 
 
 async def read_ledger(bootstrap_servers: str, prefix: str, take: Callable[[StoredRecord], None]) -> int:
@@ -32,9 +34,9 @@ async def read_ledger(bootstrap_servers: str, prefix: str, take: Callable[[Store
     return count
 
 
-async def verify_ledger(bootstrap_servers: str, prefix: str) -> Report:
-    """The verifier's report on the ledger of one installation. Raises as `read_ledger`."""
-    verifier = Verifier()
+async def verify_ledger(bootstrap_servers: str, prefix: str, signed_by: SignedBy | None = None) -> Report:
+    """The verifier's report on the ledger of one installation. Raises as `read_ledger` and as Verifier."""
+    verifier = Verifier(signed_by)
     await read_ledger(bootstrap_servers, prefix, lambda record: verifier.add(located(record)))
     return verifier.report()
 
@@ -42,7 +44,8 @@ async def verify_ledger(bootstrap_servers: str, prefix: str) -> Report:
 def located(record: StoredRecord) -> Located:
     """A stored record as the verifier takes it."""
     place = record.topic, record.partition, record.offset
-    return Located(*place, record.key, record.value, record.timestamp_ms)
+    proof = next((value for name, value in record.headers if name == PROOF), None)
+    return Located(*place, record.key, record.value, record.timestamp_ms, proof)
 
 
 async def read_values(

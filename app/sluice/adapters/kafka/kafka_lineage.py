@@ -17,6 +17,7 @@ from aiokafka.errors import KafkaError
 from sluice.adapters.kafka.kafka_consumers import Connection, Pool, batches_since
 from sluice.adapters.kafka.kafka_inputs import KafkaInputs
 from sluice.adapters.kafka.kafka_quarantine import about
+from sluice.client.record_proofs import NO_PROOFS
 from sluice.core.foundation.arrival import coordinates_of
 from sluice.ports import PortUnavailable
 from sluice_topics.catalog import MEMORY_DECISIONS, QUARANTINE
@@ -24,7 +25,9 @@ from sluice_topics.catalog import MEMORY_DECISIONS, QUARANTINE
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from aiokafka import AIOKafkaConsumer
+    from aiokafka import AIOKafkaConsumer, ConsumerRecord
+
+    from sluice.client.record_proofs import RecordProofs
 
 _CLOCKS_APART_MS = 1000
 """A decision is written after its input; brokers' clocks differ by less than this."""
@@ -80,8 +83,10 @@ class KafkaLineage:
         real_names: Mapping[str, str],
         partitions: int,
         bounds: LineageBounds = LineageBounds(),
+        proofs: RecordProofs = NO_PROOFS,
     ) -> None:
-        """`real_names`: topic on the broker by base name."""
+        """`real_names`: topic on the broker by base name; `proofs`: which keys must have signed decisions."""
+        self._proofs = proofs
         self._names = real_names
         self._partitions = partitions
         self._bounds = bounds
@@ -161,13 +166,19 @@ class KafkaLineage:
         async for batch in batches_since(consumer, asking, part, since_ms):
             for message in batch:
                 fields = about(memory_id, message.value or b"")
-                if fields is not None and (fields.get("schema") in _ENDED or _decides(fields, digest)):
+                if fields is None or not self._is_signed(base, message):
+                    continue
+                if fields.get("schema") in _ENDED or _decides(fields, digest):
                     return Sought(fields, over=False)
             read += len(batch)
             inputs = [_input_of(one.value) for one in batch[-1:] if base == MEMORY_DECISIONS]
             if read >= self._bounds.scanned or any(one - offset > self._bounds.further for one in inputs):
                 return Sought(None, over=True)
         return Sought(None, over=False)
+
+    def _is_signed(self, base: str, message: ConsumerRecord) -> bool:
+        where = base, message.partition
+        return self._proofs.objection(where, message.key, message.value, message.headers) is None
 
 
 def _decides(fields: dict[str, Any], digest: str | None) -> bool:

@@ -24,6 +24,7 @@ from sluice.cli.output import (
     stop_unknown_topics,
 )
 from sluice.verifier.export import NotAnExport, from_lines, to_line
+from sluice.verifier.proof_check import SignedBy, UnusableKey
 from sluice.verifier.verify import verify
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from sluice.adapters.kafka.kafka_read import StoredRecord
+    from sluice.settings import Settings
     from sluice.verifier.ledger_findings import LedgerFinding, Report
 
 SHOWN = 50
@@ -96,6 +98,10 @@ def verify_command(
         Path | None, typer.Option("--from", metavar="FILE", help="An export instead of the broker.")
     ] = None,
     *,
+    verdict_key: Annotated[
+        list[str] | None,
+        typer.Option(metavar="KEY", help="Public key, base64, that may have signed; beside the settings'."),
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="One JSON object instead of tables.")] = False,
 ) -> None:
     """Check every ledger record: hashes, links, numbers, places, ids.
@@ -106,13 +112,22 @@ def verify_command(
     Exit codes: 0 intact, 1 something is wrong (each finding says what and
     where), 2 could not be read.
 
-    A chain alone does not show a cut-off tail, or a chain that someone with
-    write access computed again as a whole. Compare the printed heads with
-    heads that you noted earlier.
+    With a key, from --verdict-key or verdicts.public_keys, each record must
+    have a proof that one of them signed it.
+
+    A chain alone does not show a cut-off tail, or, without keys, a chain
+    that someone with write access computed again as a whole. Compare the
+    printed heads with heads that you noted earlier.
 
     Example: sluice ledger verify --json | jq .findings
     """
-    report = _of_broker() if from_ is None else _of_file(from_)
+    settings = settings_or_stop()
+    keys = (*settings.verdicts.public_keys, *(verdict_key or ()))
+    signed_by = SignedBy(keys, settings.policy.installation) if keys else None
+    try:
+        report = _of_broker(settings, signed_by) if from_ is None else _of_file(from_, signed_by)
+    except UnusableKey as error:
+        stop(str(error))
     if json:
         print_json(report_fields(report))
     else:
@@ -147,17 +162,17 @@ def _write(write: Callable[[str], int], record: StoredRecord) -> None:
     write(to_line(located(record), record.timestamp_ms) + "\n")
 
 
-def _of_file(file: Path) -> Report:
+def _of_file(file: Path, signed_by: SignedBy | None) -> Report:
     try:
         with file.open("rb") as lines:
-            return verify(from_lines(lines))
+            return verify(from_lines(lines), signed_by)
     except (OSError, NotAnExport) as error:
         stop(f"cannot read {file}: {error}")
 
 
-def _of_broker() -> Report:
-    kafka = settings_or_stop().kafka
-    return _or_stop(verify_ledger(kafka.bootstrap_servers, kafka.topic_prefix))
+def _of_broker(settings: Settings, signed_by: SignedBy | None) -> Report:
+    kafka = settings.kafka
+    return _or_stop(verify_ledger(kafka.bootstrap_servers, kafka.topic_prefix, signed_by))
 
 
 def _or_stop(reading: Coroutine[None, None, T]) -> T:

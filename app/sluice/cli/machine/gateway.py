@@ -14,7 +14,7 @@ import typer
 
 from sluice.adapters.kafka.kafka_control import KafkaControlReader
 from sluice.cli.machine.worker import log_to_stderr, stop_unless_topics_fit
-from sluice.cli.output import settings_or_stop, stop
+from sluice.cli.output import record_proofs_or_stop, settings_or_stop, stop
 from sluice.cli.policy.key_files import private_keys_or_stop
 from sluice.client.sender import InputSigner
 from sluice.core.foundation.errors import CoreError
@@ -152,7 +152,9 @@ def build_gateway(settings: Settings, fail: Callable[[], None]) -> Edge:
         log_ins = _log_ins(settings, people)
     except (ValueError, SealKeysError, sqlite3.Error) as error:
         stop(f"gateway.redis_url or gateway.idempotency_file: {error}")
-    exchange = Exchange(kafka.bootstrap_servers, kafka.topic_prefix, answers=(*ANSWERS, QUARANTINE))
+    proofs = record_proofs_or_stop(settings)
+    topics = (*ANSWERS, QUARANTINE)
+    exchange = Exchange(kafka.bootstrap_servers, kafka.topic_prefix, answers=topics, proofs=proofs)
     reader = KafkaControlReader(kafka.bootstrap_servers, {real_names(settings)[REGISTRY]: REGISTRY})
     registry = RegistryView(
         reader, roots, settings.policy.refresh_s, settings.policy.max_lag_s, settings.audience()
@@ -168,14 +170,14 @@ def build_gateway(settings: Settings, fail: Callable[[], None]) -> Edge:
             WaitLimits(given.wait_s, given.longest_wait_s),
             EdgeRules(given.max_body_bytes, given.request_timeout_s, given.allowed_origins),
             answers,
-            WaitingSubjects(exchange.connection, kafka.topic_prefix, given.waiting_s),
+            WaitingSubjects(exchange.connection, kafka.topic_prefix, given.waiting_s, proofs),
             LedgerWork(
                 lambda an_id: asyncio.to_thread(_rerun, settings, an_id),
                 lambda *asked: asyncio.to_thread(_quality, settings, *asked),
                 lambda tenant: asyncio.to_thread(_quality_page, settings, tenant),
             ),
-            RecentRecords(exchange.connection, kafka.topic_prefix, given.session_records),
-            RecentAdvisories(exchange.connection, kafka.topic_prefix),
+            RecentRecords(exchange.connection, kafka.topic_prefix, given.session_records, proofs),
+            RecentAdvisories(exchange.connection, kafka.topic_prefix, proofs),
             DelegatedAnswers(people_key, registry, decisions, given.wait_s),
             Visitors(people, visits, log_ins),
             fail,

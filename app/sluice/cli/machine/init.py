@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
     from sluice.core.registry.keys import SigningKey
 
+VERDICTS = "verdicts"
 SEAL_KEYS, PASSWORD_BYTES = "redis.keys", 32
 FIRST_ACTIONS = SHIPPED_FILES / "examples" / "actions.jsonl"
 _WRITTEN_BACK = {
@@ -63,10 +64,11 @@ def init(home: _Home = None, *, as_json: _Json = False) -> None:
     """Set a development machine up: keys, topics, a registry and bundles, signed and published.
 
     It makes the keys of a root, an owner, a reviewer and a VP (0600, in
-    HOME/keys), creates the topics, signs the example registry and the
-    bundles that ship, publishes them, and writes HOME/sluice.toml, which
-    names the broker, the topics and the root key. `sluice worker` needs
-    nothing else. Gates that ask a model observe if the settings name one.
+    HOME/keys) and the key with which workers sign (HOME/verdicts.pem),
+    creates the topics, signs the example registry and the bundles that
+    ship, publishes them, and writes HOME/sluice.toml, which names the
+    broker, the topics and the root key. `sluice worker` needs nothing else.
+    Gates that ask a model observe if the settings name one.
 
     You may run it again: files, topics and policy that are there stay as
     they are, and only missing ones are made. In production, make the root
@@ -198,10 +200,11 @@ def _keys_or_stop(folder: Path) -> tuple[dict[str, SigningKey], list[str]]:
 
 def _write_or_stop(folder: Path, settings: Settings, keys: Mapping[str, SigningKey]) -> list[str]:
     """The files that were not there, by name; the settings come last, when all that they rest on is there."""
+    verdict_key = _verdict_key_or_stop(folder)
     texts = {
         APPROVERS: orjson.dumps({"entries": approvers(keys)}, option=orjson.OPT_INDENT_2) + b"\n",
         REGISTRY_FILE: EXAMPLES.read_bytes(),
-        SETTINGS_NAME: _settings_text(settings, keys["root"].public.text, folder).encode(),
+        SETTINGS_NAME: _settings_text(settings, keys["root"].public.text, verdict_key, folder).encode(),
     }
     written = _redis_secrets_or_stop(folder, settings.redis.password_file)
     for name, text in texts.items():
@@ -234,9 +237,16 @@ def _redis_secrets_or_stop(folder: Path, password: Path | None) -> list[str]:
     return written
 
 
-def _settings_text(settings: Settings, root_key: str, folder: Path) -> str:
-    """What differs from the defaults, the root key, the installation's id and the file of seal keys, as
-    TOML."""
+def _verdict_key_or_stop(folder: Path) -> str:
+    """The public half of the workers' key, which lies beside the settings: workers have no other key."""
+    if not (folder / f"{VERDICTS}.pem").exists():
+        return new_key_or_stop(folder, VERDICTS).public.text
+    return private_keys_or_stop([folder / f"{VERDICTS}.pem"])[0].public.text
+
+
+def _settings_text(settings: Settings, root_key: str, verdict_key: str, folder: Path) -> str:
+    """What differs from the defaults, the root key, the installation's id, the files of seal keys and of the
+    workers' key, as TOML."""
     installation = settings.policy.installation or secrets.token_hex(16)
     lines = ["# Written by `sluice init`. Every setting and its default: config/sluice.toml."]
     for group, names in _WRITTEN_BACK.items():
@@ -245,6 +255,8 @@ def _settings_text(settings: Settings, root_key: str, folder: Path) -> str:
         if own:
             lines += ["", f"[{group}]", *(f"{name} = {json.dumps(getattr(given, name))}" for name in own)]
     lines += ["", "[redis]", f"key_file = {json.dumps(str(folder / SEAL_KEYS))}"]
+    lines += ["", "[verdicts]", f"signing_key = {json.dumps(str(folder / f'{VERDICTS}.pem'))}"]
+    lines += [f'public_keys = ["{verdict_key}"]']
     return "\n".join(
         [*lines, "", "[policy]", f'root_keys = ["{root_key}"]', f'installation = "{installation}"', ""]
     )

@@ -27,7 +27,7 @@ from sluice.adapters.mcp.proxy_file import (
     read_proxy_file,
 )
 from sluice.cli.output import WRONG, console, print_json, settings_or_stop, shown, stop, visible
-from sluice.client import AsyncGateClient, ClientOptions
+from sluice.client import AsyncGateClient, ClientError, ClientOptions
 from sluice.core.registry.keys import PublicKey, UnusableKeyError
 
 if TYPE_CHECKING:
@@ -88,6 +88,10 @@ def run(  # noqa: PLR0913 - the command's options
         Path | None,
         typer.Option(help="PEM: pins are signed with it. NAME.pub: only what it signed is shown."),
     ] = None,
+    verdict_key: Annotated[
+        list[str] | None,
+        typer.Option(help="Public key, base64, that must have signed verdicts; beside verdicts.public_keys."),
+    ] = None,
     approval_s: Annotated[
         float | None, typer.Option(min=0.1, help="Seconds that a call waits for a person's agreement.")
     ] = None,
@@ -141,6 +145,7 @@ def run(  # noqa: PLR0913 - the command's options
         deadline_s=told.deadline_s,
         agent_key=_pem(agent_key or _file(told.agent_key)),
         installation=settings.policy.installation,
+        verdict_keys=(*settings.verdicts.public_keys, *(verdict_key or ())),
         journal=_file(told.journal),
     )
     target: Any = url
@@ -154,7 +159,9 @@ def run(  # noqa: PLR0913 - the command's options
         asyncio.run(serve(gate, target, accepted, options))
     except (Exception, BaseExceptionGroup) as error:
         cause = _first(error)
-        if isinstance(cause, (KafkaError, PinsError, MCPError, HTTPError, OSError, sqlite3.Error)):
+        if isinstance(
+            cause, (KafkaError, PinsError, ClientError, MCPError, HTTPError, OSError, sqlite3.Error)
+        ):
             stop(f"{type(cause).__name__}: {cause}")
         raise
 

@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from sluice.stream.engine.record_signer import RecordSigner
+
 
 @dataclass(frozen=True, slots=True)
 class EngineSettings:
     """Bounds and times of the engine. `real_names`: topic name on the broker by base name. `decider_version`:
-    what the ledger's records say of the code that decided."""
+    what the ledger's records say of the code that decided. `signer`: signs each transaction's records; None:
+    they are not signed."""
 
     input_topics: tuple[str, ...]
     real_names: Mapping[str, str]
@@ -27,6 +30,7 @@ class EngineSettings:
     close_timeout_s: float
     halt_on_offset_gap: bool
     decider_version: str | None = None
+    signer: RecordSigner | None = None
     crash_window: int = 8192
     max_hot_sessions: int = 256
     crash_group: int = 64

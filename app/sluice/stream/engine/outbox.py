@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterable, Iterable, Mapping
 
     from sluice.core.foundation.chain import Chain, OutRecord
+    from sluice.stream.engine.record_signer import RecordSigner
 
 
 def home_of(key: bytes, partitions: int) -> int:
@@ -51,12 +52,15 @@ class Output:
 
 class Outbox:
     """`source` is the CloudEvents source of all records of this worker; `partitions` is the number of each
-    topic's."""
+    topic's. Without a `signer` records have no proofs."""
 
-    def __init__(self, chain: Chain, source: str, partitions: int) -> None:
+    def __init__(
+        self, chain: Chain, source: str, partitions: int, signer: RecordSigner | None = None
+    ) -> None:
         self._chain = chain
         self._source = source
         self._partitions = partitions
+        self._signer = signer
         self._staged: list[tuple[OutRecord, str | None]] = []
 
     def add(self, records: Iterable[OutRecord], traceparent: str | None) -> None:
@@ -69,13 +73,16 @@ class Outbox:
         return {record.topic for record, _ in self._staged} - _INTERNAL
 
     def take(self) -> list[Output]:
-        """Link what is staged. Raises CanonicalError."""
+        """Link what is staged, and sign it as one transaction. Raises CanonicalError."""
         staged, self._staged = self._staged, []
         values = [self._value(record) for record, _ in staged]
-        return [
+        outputs = [
             self._output(record, value, traceparent)
             for (record, traceparent), value in zip(staged, values, strict=True)
         ]
+        if self._signer is not None:
+            self._signer.sign(self._chain.partition, outputs)
+        return outputs
 
     def _value(self, record: OutRecord) -> bytes:
         if record.topic in _LEDGER:

@@ -98,7 +98,7 @@ class Partition:
         self._reviews_at_takeover = ends.get(REVIEWS, 0)
         self._reviews = Backlog(int(settings.review_patience_s * 1000))
         self.lanes = Lanes(around.ports, self._begin, self._finish, fail)
-        self._outbox = Outbox(self.chain, settings.source, settings.partitions)
+        self._outbox = Outbox(self.chain, settings.source, settings.partitions, settings.signer)
         self._wanted = ReferenceRequests()
         self.staged = 0
         self.work = asyncio.Event()

@@ -1,0 +1,39 @@
+"""Settings that hold keys: public ones as texts, private ones by their files or as hidden texts."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import AfterValidator, SecretStr
+
+from sluice.notification_settings import SettingGroup
+
+PEM_BEGIN = "-----BEGIN"
+
+
+def _public_key(text: str) -> str:
+    told = "is no public key: 44 characters of base64, as `sluice keys public PEM` prints them"
+    if not re.fullmatch(r"[A-Za-z0-9+/]{43}=", text):
+        raise ValueError(f"{text!r} {told}")
+    return text
+
+
+PublicKey = Annotated[str, AfterValidator(_public_key)]
+"""The 32 raw bytes of an Ed25519 key, base64."""
+
+
+class VerdictSettings(SettingGroup):
+    """The key with which workers sign what they write, as PEM text or as the path of its file, and the public
+    keys that readers believe. Without the one nothing is signed, without the others nothing is checked."""
+
+    signing_key: SecretStr | None = None
+    public_keys: tuple[PublicKey, ...] = ()
+
+    def pem(self) -> bytes | None:
+        """The signing key; None: there is none. Raises OSError."""
+        if self.signing_key is None:
+            return None
+        given = self.signing_key.get_secret_value()
+        return given.encode() if PEM_BEGIN in given else Path(given).expanduser().read_bytes()

@@ -1,0 +1,124 @@
+"""Forged proofs: the attacker knows everything of the victim's input, and answers it before the worker does.
+
+All that such a record lacks is a proof by the worker's key: the victim is told the key. Without it (the
+attempt that is a known limit) only the right to write to the answering topics protects a client.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import TYPE_CHECKING
+
+from aiokafka import AIOKafkaProducer
+
+from load.attacks.attempt import Attempt
+from load.attacks.forger_scene import HELD, PATIENCE_S, RAN, READ, asked_in
+from load.sites.site import records_of
+from sluice_topics.catalog import ACTIONS, VERDICTS
+from sluice_topics.record_proof import HEADER, proof_in
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from load.attacks.forger_scene import Fields, Scene
+
+Proof = tuple[str, bytes]
+
+
+async def attempts(scene: Scene) -> list[Attempt]:
+    """Each with a verdict that allows the very input."""
+    others = await _proof_of_another(scene)
+    proofs: dict[str, Callable[[str, Fields], list[Proof]]] = {
+        "unsigned": lambda _session, _forged: [],
+        "with the proof of another record": lambda _session, _forged: [others],
+        "with a proof by a retired key": lambda session, forged: [
+            scene.signed(scene.retired, session, forged)
+        ],
+        "with a proof of the same record in another partition": lambda session, forged: [
+            scene.signed(scene.signer, _elsewhere(scene, session), forged)
+        ],
+        "with a proof of the record before it was changed": lambda session, forged: [
+            scene.signed(scene.signer, session, {**forged, "verdict": "denied"})
+        ],
+        "with a proof that cannot be read": lambda _session, _forged: [(HEADER, b"v1 trust me")],
+    }
+    return [
+        *[await _known(scene, f"{tried}, all else right", proof) for tried, proof in proofs.items()],
+        await _untold(scene),
+        await _fenced(scene),
+        await _true_answer(scene),
+    ]
+
+
+async def _proof_of_another(scene: Scene) -> Proof:
+    """The true proof of the true verdict on another session's action."""
+    (record,) = [one for one in await records_of(scene.site, VERDICTS) if one.key == b"another"]
+    return HEADER, proof_in(record.headers) or b""
+
+
+def _elsewhere(scene: Scene, session: str) -> str:
+    names = (f"{session} {number}" for number in range(1000))
+    return next(one for one in names if scene.partition(one) != scene.partition(session))
+
+
+async def _known(scene: Scene, tried: str, proof: Callable[[str, Fields], list[Proof]]) -> Attempt:
+    ended = await _answered(scene, tried, proof, told=True)
+    return Attempt(tried, ended == HELD, ended)
+
+
+async def _untold(scene: Scene) -> Attempt:
+    """Who was told no key cannot tell such a record from the worker's."""
+    ended = await _answered(scene, "no key told", lambda _session, _forged: [], told=False)
+    return Attempt(
+        "unsigned, all else right, to a client that was told no key", ended == HELD, ended, known_limit=True
+    )
+
+
+async def _answered(
+    scene: Scene, session: str, proof: Callable[[str, Fields], list[Proof]], *, told: bool
+) -> str:
+    before = len(scene.passed_over.lines)
+    with scene.held():
+        call = asyncio.create_task(scene.call(session, gate=scene.wary if told else scene.gate))
+        asked = asked_in(await scene.seen(ACTIONS, session), ACTIONS)
+        forged = asked.allowed(scene.true)
+        await scene.write(VERDICTS, session, asked.verdict_id, forged, *proof(session, forged))
+        await scene.read(call, before)
+    return await call
+
+
+async def _fenced(scene: Scene) -> Attempt:
+    """A worker that was fenced signs with the right key, and its transaction is aborted: nobody reads it."""
+    session, name = "fenced", f"{scene.site.prefix}zombie"
+    servers = scene.site.bootstrap_servers
+    async with (
+        AIOKafkaProducer(bootstrap_servers=servers, transactional_id=name) as zombie,
+        asyncio.timeout(PATIENCE_S),
+    ):
+        with scene.held():
+            call = asyncio.create_task(scene.call(session, gate=scene.wary))
+            asked = asked_in(await scene.seen(ACTIONS, session), ACTIONS)
+            forged = asked.allowed(scene.true)
+            await zombie.begin_transaction()
+            await zombie.send_and_wait(
+                scene.site.real(VERDICTS),
+                json.dumps(forged).encode(),
+                key=session.encode(),
+                partition=scene.partition(session),
+                headers=[("ce_id", asked.verdict_id.encode()), scene.signed(scene.signer, session, forged)],
+            )
+            await zombie.abort_transaction()
+        ended = await call
+    return Attempt("signed by a fenced worker, and aborted", ended == HELD, ended)
+
+
+async def _true_answer(scene: Scene) -> Attempt:
+    """The control: what the worker signed counts for the client that was told its key."""
+    ended = await scene.call("signed", READ, gate=scene.wary)
+    return Attempt(
+        "an action that the gate allows, for a client that was told the key",
+        ended == RAN,
+        ended,
+        harmless=True,
+    )
