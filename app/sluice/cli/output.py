@@ -16,7 +16,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import typer
-from rich.console import Console
+from rich.console import Console, ConsoleDimensions
 from rich.markup import escape
 from rich.text import Text
 
@@ -37,7 +37,27 @@ WELL = 0
 WRONG = 1
 IMPOSSIBLE = 2
 
-console = Console()
+PIPED_WIDTH = 1000
+"""Columns of what is no terminal, unless the environment names another number."""
+
+
+class WholeConsole(Console):
+    """A console that cuts and folds nothing at 80 columns where a file or another program reads it."""
+
+    @property
+    def size(self) -> ConsoleDimensions:
+        """Of the terminal; without one, wide enough for every line."""
+        found = super().size
+        if self.is_terminal or "COLUMNS" in self._environ:
+            return found
+        return ConsoleDimensions(PIPED_WIDTH, found.height)
+
+    @size.setter
+    def size(self, new_size: tuple[int, int]) -> None:
+        self._width, self._height = new_size
+
+
+console = WholeConsole()
 errors = Console(stderr=True)
 
 

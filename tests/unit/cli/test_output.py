@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
+from rich.table import Table
 
-from sluice.cli.output import MARGIN, quoted, visible
+from sluice.cli.output import MARGIN, WholeConsole, quoted, visible
 
 
 def printed(text: str, most: int = 10**6) -> str:
@@ -56,3 +57,17 @@ def test_a_long_content_is_cut_with_how_much_is_left() -> None:
 @given(st.text(max_size=60))
 def test_nothing_unprintable_ever_reaches_the_terminal(text: str) -> None:
     assert all(line.isprintable() for line in quoted(text, 100).plain.split("\n"))
+
+
+def test_what_another_program_reads_is_not_cut_at_the_width_of_no_terminal() -> None:
+    """Mend 22.24: a table in a pipe has its cells whole; a terminal and COLUMNS still count."""
+    table = Table("id", "reason")
+    table.add_row("verdict:gate.actions.proposed:3:17", "x" * 120)
+
+    def piped(environment: dict[str, str]) -> str:
+        out = io.StringIO()
+        WholeConsole(file=out, _environ=environment).print(table)
+        return out.getvalue()
+
+    assert "x" * 120 in piped({})
+    assert "x" * 120 not in piped({"COLUMNS": "60"})
