@@ -18,6 +18,7 @@ from load.attacks import (
     planted_entries,
     released_text,
     self_running_files,
+    slow_requests,
     strangers,
     structured_calls,
     unknown_classes,
@@ -105,6 +106,12 @@ ATTACKS: tuple[Attack, ...] = (
         "an answer, a log-in or a limit that an attacker wrote into the Redis of gateways and workers",
         planted_entries.run,
         needs_redis=True,
+    ),
+    Attack(
+        22,
+        "slow_requests",
+        "connections and memory of a gateway held by requests that never end or never fit",
+        slow_requests.run,
     ),
     Attack(
         22,

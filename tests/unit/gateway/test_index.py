@@ -46,3 +46,11 @@ async def test_programs_get_an_index_whose_addresses_are_there() -> None:
     assert index["pages"] == "/review"
     for name in ("openapi", "health"):
         assert (await get(index[name]))[0] == 200, name
+
+
+async def test_a_request_has_a_bounded_number_of_headers() -> None:
+    """Mend 22 (attacks that nobody had tried): 80 KB of headers in one piece passed the protocol's bound."""
+    assert (await get("/", **{f"x-{number}": "a" for number in range(100)}))[0] == 303
+    status, headers, _ = await get("/", **{f"x-{number}": "a" for number in range(101)})
+    assert (status, headers["connection"]) == (431, "close")
+    assert (await get("/", **{"x-a": "a" * 33_000}))[0] == 431

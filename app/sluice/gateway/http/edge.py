@@ -38,6 +38,8 @@ AsgiApp = Callable[[Scope, Receive, Send], Awaitable[None]]
 log = logging.getLogger(__name__)
 FACTS = "facts"
 """In the scope's state: the ResponseFacts of the request."""
+MOST_HEADERS, LONGEST_HEADERS = 100, 32 * 1024
+"""Of a request; more are refused. The protocol bounds only what has not come whole yet."""
 ERROR_SCHEMA = "sluice/error/v1"
 EVENTS = "/review/live"
 """The stream of events that open pages follow; it lasts until its page is left."""
@@ -97,6 +99,7 @@ class Edge:
             )
 
     async def _handle(self, scope: Scope, receive: Receive, writer: _Writer, facts: ResponseFacts) -> None:
+        _check_headers(scope["headers"])
         headers = dict(scope["headers"])
         if scope["method"] == "OPTIONS" and b"access-control-request-method" in headers:
             await writer.empty(204, PREFLIGHT)
@@ -165,14 +168,21 @@ class _Writer:
 
 
 def error_headers(error: HttpError) -> RawHeaders:
-    """The headers that go with an error: when to come again; after 408 and 413 the connection ends, since the
-    rest of the body is not read."""
+    """The headers that go with an error: when to come again; after 408, 413 and 431 the connection ends,
+    since the rest of the request is not read."""
     headers: RawHeaders = []
     if error.retry_after_s is not None:
         headers.append((b"retry-after", str(error.retry_after_s).encode()))
-    if error.status in (408, 413):
+    if error.status in (408, 413, 431):
         headers.append((b"connection", b"close"))
     return headers
+
+
+def _check_headers(headers: RawHeaders) -> None:
+    size = sum(len(name) + len(value) for name, value in headers)
+    if len(headers) > MOST_HEADERS or size > LONGEST_HEADERS:
+        told = f"a request has at most {MOST_HEADERS} headers of {LONGEST_HEADERS} bytes together"
+        raise HttpError(431, "headers_too_large", told)
 
 
 def _check_version(headers: RawHeaders) -> None:
