@@ -277,3 +277,31 @@ def test_axe_finds_nothing_in_the_list_and_a_phone_shows_cards(at: PageSite) -> 
         page.keyboard.press("?")
         results = Axe().run(page)
         assert results.violations_count == 0, results.generate_report()
+
+
+def test_an_escalations_page_says_what_follows_and_a_denial_is_called_denied(at: PageSite) -> None:
+    """Mend 22.20, the page of one: what approval does, the totals, what was answered to the like."""
+    first = at.escalate(agent=PATIENT_AGENT, action_id="to-be-denied")
+    second = at.escalate(agent=PATIENT_AGENT, action_id="like-it")
+    with at.visiting("rita") as page:
+        is_read(page)
+        page.goto(f"{LIST}/{first['escalation_id']}")
+        shown = page.get_by_role("main")
+        expect(shown).to_contain_text("Every gate judges the action again")
+        expect(shown).to_contain_text("The session's totals when it was asked")
+        page.get_by_label("Why").fill(f"no order of ours {ATTEMPTS[0]}")
+        page.get_by_role("button", name="Deny").click()
+        expect(page.get_by_role("status")).to_contain_text("Your answer counted")
+        expect(page.locator(".headline")).to_contain_text("denied")
+        expect(page.locator(".headline")).not_to_contain_text("needs_human")
+        page.goto("/review/decisions")
+        line = page.get_by_role("row", name="to-be-denied")
+        expect(line.locator(".word")).to_have_text("denied")
+        page.goto(f"{LIST}/{second['escalation_id']}")
+        past = page.get_by_role("region", name="What was answered to the like")
+        expect(past.get_by_role("row", name="to-be-denied")).to_contain_text("no order of ours")
+        runs_nothing(page, "what was answered before")
+        page.get_by_role("link", name="The session as it is now").click()
+        page.get_by_role("heading", name="A session").wait_for()
+        results = Axe().run(page)
+        assert results.violations_count == 0, results.generate_report()

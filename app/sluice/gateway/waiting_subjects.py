@@ -11,7 +11,7 @@ import json
 import logging
 import time
 from collections import defaultdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sluice.client.input_kinds import ESCALATIONS, QUARANTINE
 from sluice.client.record_proofs import NO_PROOFS
@@ -24,9 +24,12 @@ if TYPE_CHECKING:
 
     from sluice.client.record_proofs import RecordProofs
     from sluice.gateway.http.api_keys import Caller
+    from sluice.gateway.waiting_contents import WaitingContent
 
 log = logging.getLogger(__name__)
 POLL_MS = 500
+MOST_ENDED = 5_000
+"""Ends that are remembered, of all tenants."""
 ID_FIELDS = {ESCALATIONS: "escalation_id", QUARANTINE: "memory_id"}
 OPENS = frozenset(
     f"sluice/{one}/v1" for one in ("escalation_opened", "retrieval_escalation_opened", "quarantine_entered")
@@ -51,6 +54,22 @@ CHANGING = (
 """What a record in between says anew of an escalation."""
 
 
+class EndedSubject(NamedTuple):
+    """What waited and has ended: the records that opened and ended it, and the action as it was in lists."""
+
+    opened: Mapping[str, Any]
+    end: Mapping[str, Any]
+    content: WaitingContent | None
+
+    @property
+    def word(self) -> str:
+        """How it ended, as a verdict says it: an approval that a gate blocked is denied."""
+        if "decision" not in self.end:
+            return "expired"
+        is_allowed = self.end["decision"] == "approve" and self.end.get("outcome", "ALLOW") == "ALLOW"
+        return "allowed" if is_allowed else "denied"
+
+
 class WaitingSubjects:
     """Follows gate.escalations and gate.quarantine. On one event loop."""
 
@@ -65,6 +84,7 @@ class WaitingSubjects:
         self._back_s = back_s
         self._open: dict[str, dict[str, dict[str, Any]]] = {base: {} for base in ID_FIELDS}
         self._of_tenant: dict[tuple[str, str], dict[str, dict[str, Any]]] = defaultdict(dict)
+        self._ended: dict[str, EndedSubject] = {}
         self._ending: dict[str, set[asyncio.Future[None]]] = defaultdict(set)
         self.contents = WaitingContents(connection, prefix)
         self._task: asyncio.Task[None] | None = None
@@ -124,6 +144,27 @@ class WaitingSubjects:
     def get(self, base: str, an_id: str) -> dict[str, Any] | None:
         """The record that opened it; None where it does not wait, or is not read yet."""
         return self._open[base].get(an_id)
+
+    def how_ended(self, an_id: str) -> str | None:
+        """A word for how it ended; None where it waits, or ended too long ago."""
+        ended = self._ended.get(an_id)
+        return None if ended is None else ended.word
+
+    def ended_alike(self, opened: Mapping[str, Any], most: int) -> list[EndedSubject]:
+        """What was answered of the same tenant, agent, tool and reason, the newest first: of the newest
+        `MOST_ENDED` ends those that waited while this process ran."""
+        content = self.contents.get(str(opened.get("escalation_id")))
+        if content is None:
+            return []
+        same = [
+            one
+            for one in self._ended.values()
+            if one.content is not None
+            and one.content.tool == content.tool
+            and all(one.opened.get(name) == opened.get(name) for name in ("tenant_id", "agent_id"))
+            and _code_of(one.opened) == _code_of(opened)
+        ]
+        return same[: -most - 1 : -1]
 
     async def changed(self, tenant: str, since: int, wait_s: float) -> int:
         """Wait until something of a tenant opens, changes or ends. The number of its changes so far, which is
@@ -187,6 +228,9 @@ class WaitingSubjects:
         elif schema in ENDS:
             opened = waiting.pop(an_id, {})
             self._of_tenant[base, str(opened.get("tenant_id"))].pop(an_id, None)
+            self._ended[an_id] = EndedSubject(opened, record, self.contents.get(an_id))
+            if len(self._ended) > MOST_ENDED:
+                del self._ended[next(iter(self._ended))]
             self.contents.forget(an_id)
             for ended in self._ending.get(an_id, ()):
                 if not ended.done():
@@ -215,6 +259,10 @@ def update_waiting(opened: dict[str, Any], record: Mapping[str, Any]) -> None:
         gone = record.get("dropped") or ()
         still = [one for one in opened.get("approved_by", ()) if one not in gone]
         opened |= {"approved_by": [*still, record["approver_id"]], "last_approval": record["input"]}
+
+
+def _code_of(opened: Mapping[str, Any]) -> str:
+    return str(opened.get("reason")).partition(":")[0]
 
 
 def is_narrowed(opened: Mapping[str, Any]) -> bool:

@@ -42,7 +42,7 @@ def shown(opened: dict[str, Any], approved: dict[str, Any] | None) -> str:
         "delegate": SimpleNamespace(id="gateway"),
     }
     about: dict[str, Any] = {"content": {"toolName": "pay", "parameters": {"amount": 500}}, "verdict": None}
-    about |= {"approved": approved, "is_narrowed": is_narrowed(opened)}
+    about |= {"approved": approved, "is_narrowed": is_narrowed(opened), "now_ms": 0}
     return bytes(page("escalation.html", one=opened, **context, **about).body).decode()
 
 

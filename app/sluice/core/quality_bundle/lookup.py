@@ -9,6 +9,7 @@ from decimal import Decimal
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
+from sluice.core.foundation.clock import span
 from sluice.core.quality_bundle.severity import SEVERITY, TIERS
 
 if TYPE_CHECKING:
@@ -165,4 +166,5 @@ def milliseconds(seconds: float) -> Milliseconds:
 def _limit(ttl: float | None, of: str) -> Limit:
     if ttl is None:
         return Limit(None, None, f"{of} has no limit")
-    return Limit(milliseconds(ttl), ttl, f"{of} may be {ttl:.15g} s old")
+    ms = milliseconds(ttl)
+    return Limit(ms, ttl, f"{of} may be {span(int(ms))} old ({ttl:.15g} s)")

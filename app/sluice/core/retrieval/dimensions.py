@@ -12,6 +12,7 @@ from math import isfinite
 from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
 from sluice.core.foundation.canonical import MAX_SAFE_INTEGER
+from sluice.core.foundation.clock import span
 from sluice.core.metadata.moments import time_of
 from sluice.core.quality_bundle.severity import SEVERITY, milder
 
@@ -163,7 +164,7 @@ def _fresh(cell: Cell, limit: Limit | None, facts: ItemFacts) -> JudgedDimension
     age_ms = facts.age_ms
     if facts.age_problem is not None or age_ms is None:
         return _fails("freshness", cell.freshness, facts.age_problem or "missing")
-    detail = f"{age_ms / _MS:.3f} s old; {limit.text}"
+    detail = f"{span(age_ms)} old ({age_ms / _MS:.3f} s); {limit.text}"
     if limit.ms is None or age_ms <= limit.ms:
         return _passes("freshness", detail)
     return _fails("freshness", cell.freshness, detail)

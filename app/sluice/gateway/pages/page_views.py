@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from sluice.gateway.pages.queue import Row, Walk
 
 ROOT = "/review"
+MOST_ALIKE = 5
 WALK = "in"
 """The parameter of an address that says from which list an escalation's page was opened."""
 
@@ -70,6 +71,7 @@ class PageViews:
             "delegate": delegate,
             "now_ms": time.time_ns() // 1_000_000,
         }
+        about["how_ended"] = self.subjects.waiting.how_ended
         return rendering.page(name, changes=subjects.changes, **about, **context)
 
     async def escalations(self, visit: Visit) -> Response:
@@ -88,6 +90,7 @@ class PageViews:
         about |= {"is_narrowed": is_narrowed(opened), "approved": await self.subjects.approved(opened)}
         if "verdict_id" in opened:
             about["verdict"] = await self.subjects.decision(opened["verdict_id"], visit.caller)
+        about["alike"] = self.subjects.waiting.ended_alike(opened, MOST_ALIKE)
         return self.page(visit, "escalation.html", one=opened, walk=self._walk(visit), **about)
 
     async def standing(self, visit: Visit) -> Response:
@@ -124,13 +127,15 @@ class PageViews:
         """One decision's whole story."""
         an_id = visit.an_id
         record = await self.subjects.decision(an_id, visit.caller)
+        followed = await self.subjects.followed(record, visit.caller)
         return self.page(
             visit,
             "decision.html",
             one=record,
             content=await self.subjects.content(record),
-            followed=await self.subjects.followed(record, visit.caller),
+            followed=followed,
             holds=subjects.hash_holds(record),
+            ending=subjects.ending_of(followed),
             walk=self._walk(visit) if WALK in visit.request.query_params else None,
         )
 

@@ -139,6 +139,7 @@ def _environment() -> Environment:
         "plain": plain,
         "left": left,
         "ago": ago,
+        "due_in": lambda at, now_ms: left(milliseconds_of(str(at)), now_ms),
         "rfc3339": rfc3339,
         "path": lambda text: quote(str(text), safe=":/"),
     }

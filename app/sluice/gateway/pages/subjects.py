@@ -14,7 +14,7 @@ from sluice.core.foundation.canonical import digest
 from sluice.core.foundation.errors import CanonicalError
 from sluice.gateway.decisions import kafka_told
 from sluice.gateway.http.http_errors import HttpError, not_found
-from sluice.gateway.waiting_subjects import is_callers, is_narrowed
+from sluice.gateway.waiting_subjects import ENDS, EndedSubject, is_callers, is_narrowed
 from sluice_topics.json_text import Unreadable, parse
 
 if TYPE_CHECKING:
@@ -109,6 +109,12 @@ def decision_of(subject_id: str) -> str | None:
     if subject_id.startswith("memory:"):
         return subject_id
     return f"verdict:{topic}:{partition}:{offset}" if topic.startswith("gate.actions") else None
+
+
+def ending_of(followed: list[Record]) -> EndedSubject | None:
+    """How an escalated decision ended, from what came of it; None where it waits, or was not escalated."""
+    ends = [one for one in followed if one.get("schema") in ENDS and "escalation_id" in one]
+    return EndedSubject({}, ends[-1], None) if ends else None
 
 
 def hash_holds(record: Record) -> bool:

@@ -124,6 +124,6 @@ def test_the_tool_and_where_the_reference_leads_are_handed_on() -> None:
 def test_a_decision_says_what_was_compared_and_the_gravest_first() -> None:
     facts = item_facts(age_ms=3_600_001, confidence=0.4)
     found = judge_item(quality_bundle(), "bounded", facts)
-    assert found.reason == "freshness: 3600.001 s old; note may be 3600 s old"
+    assert found.reason == "freshness: 1 h old (3600.001 s); note may be 1 h old (3600 s)"
     assert [one["detail"] for one in found.dimensions][1:] == ["0.4 is below 0.5", "its hash verifies"]
     assert judge_item(quality_bundle(), "bounded", item_facts()).reason is None
