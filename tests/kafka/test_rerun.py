@@ -113,6 +113,17 @@ def test_decisions_are_found_by_the_id_that_the_caller_gave(shared_site: Site, w
     assert (told["identical"], told["unknown"]) == (3, {})
 
 
+def test_an_action_whose_ids_lie_around_it_comes_out_identical(
+    shared_site: Site, worker: WorkerProcess
+) -> None:
+    """Mend 22.17: of seed 000's payload, from the key, the place and the header on the topic."""
+    value = json.dumps({"proposed_action": {"action": neutral_policy.READ_TOOL, "value": {}}}).encode()
+    publish(shared_site, [(b"w", value)], headers=[("X-Mnemom-Agent", neutral_policy.AGENT.encode())])
+    (verdict,) = awaited(shared_site, VERDICTS, "w", 1, worker)
+    told = json.loads(rerun(shared_site, verdict["verdict_id"]).stdout)
+    assert (verdict["verdict"], told["identical"], told["unknown"]) == ("allowed", 1, {})
+
+
 def test_a_forged_second_verdict_is_found_by_rerun_and_by_verify(
     shared_site: Site, worker: WorkerProcess
 ) -> None:

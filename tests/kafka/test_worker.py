@@ -18,6 +18,7 @@ from sluice.stream.process import EXIT_FAULT
 from sluice.verifier.export import Located
 from sluice.verifier.verify import verify
 from sluice_topics.catalog import (
+    ACTIONS,
     ALARMS,
     CATALOG,
     DEAD_LETTERS,
@@ -111,6 +112,35 @@ def test_an_unreadable_input_is_a_dead_letter_with_the_place_and_its_neighbours_
     assert [v["action_id"] for v in decided] == ["a-1", "a-3"]
     (letter,) = letters(site, worker, 1, session)
     assert (letter["code"], letter["path"]) == ("not_finite", "$.parameters.rows[1]")
+
+
+SEED_000 = b"""{
+  "proposed_action": { "action": "...", "value": {} },
+  "policy_bundle_id": "finance.recon.v0",
+  "mode": "high_stakes"
+}"""
+
+
+def test_seed_000s_payload_is_decided_as_it_is_printed(site: Site, worker: WorkerProcess) -> None:
+    """Mend 22.17: the session is the message's key, the agent is in the header that HTTP has too, and the
+    place names the action."""
+    session, agent = "as-printed", [("X-Mnemom-Agent", neutral_policy.AGENT.encode())]
+    known = {"proposed_action": {"action": neutral_policy.READ_TOOL, "value": {}}, "mode": "high_stakes"}
+    both = [(session.encode(), SEED_000), (session.encode(), json.dumps(known).encode())]
+    sent = publish(site, both, headers=agent)
+    printed, allowed = awaited(site, VERDICTS, session, 2, worker)
+    for place, verdict in zip(sent, (printed, allowed), strict=True):
+        assert verdict["action_id"] == f"{ACTIONS}:{place.partition}:{place.offset}"
+        assert (verdict["agent_id"], verdict["session_id"]) == (neutral_policy.AGENT, session)
+    assert (printed["verdict"], printed["mode"]) == ("denied", "high_stakes"), "no such tool, no such bundle"
+    assert allowed["verdict"] == "allowed"
+
+
+def test_seed_000s_payload_without_an_agent_is_a_dead_letter(site: Site, worker: WorkerProcess) -> None:
+    """Mend 22.17: as HTTP refuses it."""
+    publish(site, [(b"nobody", SEED_000)])
+    (letter,) = letters(site, worker, 1, "nobody")
+    assert (letter["code"], letter["path"]) == ("missing_field", "$.agent_id")
 
 
 def test_headers_without_a_value_do_no_harm(site: Site, worker: WorkerProcess) -> None:

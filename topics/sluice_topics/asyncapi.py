@@ -119,7 +119,11 @@ _ABOUT = (
 _BOTH_SPELLINGS = (
     "Fields are also accepted in snake_case, not in both spellings at once; null stands for absent."
 )
-_SEED_FORM = " `proposed_action: {action, value}` is accepted in place of `toolName` and `parameters`."
+_SEED_FORM = (
+    " `proposed_action: {action, value}` is accepted in place of `toolName` and `parameters`; the ids may be "
+    "absent then: the session is the message's key, the agent is in the header X-Mnemom-Agent, and the "
+    "action is named TOPIC:PARTITION:OFFSET."
+)
 
 
 def public_topics() -> tuple[Topic, ...]:

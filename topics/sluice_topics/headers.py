@@ -12,13 +12,13 @@ from functools import lru_cache
 from hashlib import sha256
 from json.encoder import encode_basestring_ascii as _quoted
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 from sluice_topics.catalog import CATALOG, wire_schema
 from sluice_topics.checkpoints import CHECKPOINT_ID, STORED, advisories_of, aip_verdict, checkpoints_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
 _TRACEPARENT = re.compile(
     r"(?!ff)([0-9a-f]{2})-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-([0-9a-f]{2})(-.*)?"
@@ -101,6 +101,14 @@ _FIXED: dict[str, Headers] = {
     for topic in CATALOG
     for record in topic.records
 }
+
+
+def agent_in(headers: Iterable[tuple[str, bytes | None]]) -> str | None:
+    """The agent's id in an input's first `X-Mnemom-Agent`, which seed 000's form has no field for."""
+    for name, value in headers:
+        if name == "X-Mnemom-Agent" and value:
+            return unquote(value.decode("utf-8", "replace"), errors="replace")
+    return None
 
 
 def output_headers(body: dict[str, Any], kind: str, source: str, traceparent: str | None) -> Headers:

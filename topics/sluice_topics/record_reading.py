@@ -1,12 +1,13 @@
 """Bytes to a record, strictly: what is not exactly a record comes back as Unreadable, never as a guess.
 
 Both spellings of a field are accepted (`toolName`, `tool_name`), not both at once; null stands for an absent
-optional field; seed 000's `proposed_action: {action, value}` stands for `toolName` and `parameters`.
+optional field; seed 000's `proposed_action: {action, value}` stands for `toolName` and `parameters`, and the
+ids that it lacks may come from around the value.
 """
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import ValidationError
 
@@ -14,6 +15,9 @@ from sluice_topics.catalog import MAX_INPUT_VALUE_BYTES
 from sluice_topics.json_text import Code, Step, Unreadable, json_path, parse
 from sluice_topics.records.base import Record
 from sluice_topics.records.inputs import ProposedAction, SeedAction
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 __all__ = ["Unreadable", "read"]
 
@@ -24,21 +28,24 @@ _SEED_RIVALS = ("toolName", "tool_name", "parameters")
 _MESSAGES = {"model_type": "Input should be an object", "dict_type": "Input should be an object"}
 
 
-def read(model: type[R], raw: bytes | None) -> R | Unreadable:
-    """The record in a message's value, or why there is none. Never raises, whatever the bytes."""
+def read(model: type[R], raw: bytes | None, ids: Mapping[str, str] | None = None) -> R | Unreadable:
+    """The record in a message's value, or why there is none. Never raises, whatever the bytes.
+
+    `ids`: those that seed 000's form takes where it has none of its own.
+    """
     if not raw:
         return Unreadable("empty", "$", "no value")
     if len(raw) > MAX_INPUT_VALUE_BYTES:
         return Unreadable("too_large", "$", f"{len(raw)} bytes, at most {MAX_INPUT_VALUE_BYTES} are read")
     document = parse(raw)
     if model is ProposedAction and isinstance(document, dict) and _SEED_FORM in document:
-        document = _without_seed_form(document)
+        document = _without_seed_form(document, ids or {})
     if isinstance(document, Unreadable):
         return document
     return _validated(model, document, ())
 
 
-def _without_seed_form(document: dict[str, Any]) -> dict[str, Any] | Unreadable:
+def _without_seed_form(document: dict[str, Any], ids: Mapping[str, str]) -> dict[str, Any] | Unreadable:
     rest = {key: value for key, value in document.items() if key != _SEED_FORM}
     if document[_SEED_FORM] is None:
         return rest
@@ -48,7 +55,7 @@ def _without_seed_form(document: dict[str, Any]) -> dict[str, Any] | Unreadable:
     seed = _validated(SeedAction, document[_SEED_FORM], (_SEED_FORM,))
     if isinstance(seed, Unreadable):
         return seed
-    return {**rest, "toolName": seed.action, "parameters": seed.value}
+    return {**ids, **rest, "toolName": seed.action, "parameters": seed.value}
 
 
 def _validated(model: type[R], document: Any, above: tuple[Step, ...]) -> R | Unreadable:

@@ -18,6 +18,7 @@ from mode import Service
 from sluice.core.foundation.arrival import Arrival
 from sluice.stream.process import Explained, service_log
 from sluice_topics.agent_signature import header_in
+from sluice_topics.headers import agent_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -190,6 +191,7 @@ def arrivals(topic: str, records: Sequence[Any]) -> Iterator[Arrival]:
             record.value,
             _traceparent(record.headers),
             signature_header=header_in(record.headers),
+            agent_header=agent_in(record.headers),
         )
 
 

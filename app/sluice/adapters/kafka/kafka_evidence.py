@@ -20,6 +20,7 @@ from sluice.core.foundation.arrival import Arrival
 from sluice.core.rerun.walk import DECIDED, FIRST_OF_TOPIC, Place, WrittenRecord, entry_of
 from sluice_topics.agent_signature import header_in
 from sluice_topics.catalog import ACTIONS, BUNDLES, CATALOG, REGISTRY
+from sluice_topics.headers import agent_in
 from sluice_topics.json_text import parse
 
 if TYPE_CHECKING:
@@ -141,7 +142,13 @@ class InputFetcher:
 def input_at(topic: str, message: Any) -> Arrival:
     """A Kafka message as an input of the topic with this base name."""
     place = (topic, message.partition, message.offset, message.timestamp)
-    return Arrival(*place, message.key, message.value, signature_header=header_in(message.headers))
+    return Arrival(
+        *place,
+        message.key,
+        message.value,
+        signature_header=header_in(message.headers),
+        agent_header=agent_in(message.headers),
+    )
 
 
 def written_as(topic: str, message: Any, written_ms: int) -> WrittenRecord:

@@ -118,7 +118,12 @@ def recorded_escalation(recorded: Mapping[str, Any]) -> Escalation:
 def escalated_action(answer: Answer, escalation: Escalation) -> ProposedAction | None:
     """The action that waits, from the bytes at its coordinates; None if they have changed."""
     value = input_in(answer, escalation.digest)
-    action = None if value is None else read(ProposedAction, value)
+    ids = {
+        "action_id": escalation.subject_id,
+        "agent_id": escalation.agent_id,
+        "session_id": escalation.session_id,
+    }
+    action = None if value is None else read(ProposedAction, value, ids)
     return None if isinstance(action, Unreadable) else action
 
 

@@ -165,6 +165,7 @@ class Arrival:
     that names a deadline has it: the decision records it, and a rerun takes it from there.
     `signature_header`: that of sluice_topics/agent_signature.py as it came; `signature`: what its check came
     to, None until it was checked and for an agent that does not sign.
+    `agent_header`: the agent's id in X-Mnemom-Agent, for an action in seed 000's form that names none.
     """
 
     topic: str
@@ -177,6 +178,7 @@ class Arrival:
     waited_ms: int = 0
     signature_header: bytes | None = None
     signature: InputSignature | None = None
+    agent_header: str | None = None
     _digest: str = field(init=False, default="", repr=False, compare=False)
 
     def checked(self, signature: InputSignature) -> Arrival:
@@ -192,6 +194,7 @@ class Arrival:
             self.waited_ms,
             self.signature_header,
             signature,
+            self.agent_header,
         )
 
     @property
