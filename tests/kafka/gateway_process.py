@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from load.sites.site import Site
+    from sluice.gateway.http.api_keys import KeyRole
 
 SLUICE = [sys.executable, "-c", "from sluice.cli.main import main; main()"]
 OTHER_TENANT, OTHER_AGENT = "other", "other-agent"
@@ -55,9 +56,14 @@ class Gateway:
     process: subprocess.Popen[bytes]
     log: Path
 
-    def key(self, tenant: str = neutral_policy.TENANT, agents: list[str] | None = None) -> str:
+    def key(
+        self,
+        tenant: str = neutral_policy.TENANT,
+        agents: list[str] | None = None,
+        role: KeyRole | None = None,
+    ) -> str:
         """A new API key."""
-        key, words = new_key(tenant, agents, "", "2026-11-23T00:00:00.000Z")
+        key, words = new_key(tenant, agents, "", "2026-11-23T00:00:00.000Z", role)
         write_keys(self.keys, ApiKeyFile(keys=[*read_keys(self.keys).keys, key]))
         return words
 

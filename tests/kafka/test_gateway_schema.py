@@ -53,6 +53,8 @@ OPERATIONS = [
     ("GET", "/v1/escalations/{subject_id}"),
     ("POST", "/v1/escalations/{subject_id}/decision"),
     ("GET", "/v1/quarantine"),
+    ("GET", "/v1/quarantine/stats"),
+    ("GET", "/v1/quarantine/{subject_id}"),
     ("POST", "/v1/quarantine/{subject_id}/review"),
     ("GET", "/v1/integrity-checkpoints/{checkpoint_id}"),
     ("GET", "/v1/sessions/{session_id}"),

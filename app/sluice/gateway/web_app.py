@@ -19,12 +19,19 @@ from sluice.gateway.idempotency import AnswerStore, IdempotentRequests
 from sluice.gateway.pages.answers import Answers
 from sluice.gateway.pages.page_routes import PageRoutes, add_pages
 from sluice.gateway.pages.page_views import PageViews
-from sluice.gateway.pages.subjects import Subjects
 from sluice.gateway.routes.callers import Callers, facts_of
 from sluice.gateway.routes.deciding_routes import DecidingRoutes
+from sluice.gateway.routes.quarantine_routes import QuarantineRoutes
 from sluice.gateway.routes.reading_routes import LedgerWork, ReadingRoutes
 from sluice.gateway.routes.review_routes import ReviewRoutes
-from sluice.gateway.routes.route_table import add_deciding, add_reading, add_reviewing, add_slack
+from sluice.gateway.routes.route_table import (
+    add_deciding,
+    add_quarantine,
+    add_reading,
+    add_reviewing,
+    add_slack,
+)
+from sluice.gateway.subjects import Subjects
 from sluice_topics.headers import API_VERSION
 
 if TYPE_CHECKING:
@@ -113,6 +120,7 @@ def build_app(parts: GatewayParts) -> Edge:
     if parts.slack is not None:
         _add_slack(app, parts, parts.slack)
     subjects = Subjects(parts.decisions, parts.exchange, parts.subjects, parts.recent)
+    add_quarantine(app, QuarantineRoutes(callers, subjects, parts.ledger))
     views = PageViews(subjects, parts.people, parts.ledger.quality_page)
     add_pages(app, PageRoutes(parts.visitors, views, Answers(parts.visitors, views), parts.rate))
     return Edge(app, parts.edge)

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import signal
 import sqlite3
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
 from sluice.adapters.kafka.kafka_control import KafkaControlReader
+from sluice.cli.machine.gateway_ledger import ledger_work
 from sluice.cli.machine.worker import log_to_stderr, stop_unless_topics_fit
 from sluice.cli.output import record_proofs_or_stop, settings_or_stop, stop
 from sluice.cli.policy.key_files import private_keys_or_stop
@@ -20,12 +19,11 @@ from sluice.client.sender import InputSigner
 from sluice.core.foundation.errors import CoreError
 from sluice.redis_seal import Seal, SealKeysError, seal_keys, with_password
 from sluice.settings import missing_trust, real_names
-from sluice_topics.catalog import QUALITY_DECISIONS, REGISTRY, SESSION_EVENTS
+from sluice_topics.catalog import REGISTRY
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from sluice.core.reports.report import QualityReport
     from sluice.gateway.http.edge import Edge
     from sluice.gateway.http.rate_limits import RateLimit
     from sluice.gateway.idempotency import AnswerStore
@@ -36,8 +34,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 EXIT_FAULT = 3
-OF_THE_INSTALLATION = ("alarms", "basis", "ledger")
-"""What a quality report says that is no tenant's."""
 STOP_S = 20
 """How long requests that wait may take after the gateway was asked to stop."""
 SLACK_S = 2
@@ -126,7 +122,6 @@ def build_gateway(settings: Settings, fail: Callable[[], None]) -> Edge:
     from sluice.gateway.recent_advisories import RecentAdvisories  # noqa: PLC0415 - as above
     from sluice.gateway.recent_records import RecentRecords  # noqa: PLC0415 - as above
     from sluice.gateway.registry_view import RegistryView  # noqa: PLC0415 - as above
-    from sluice.gateway.routes.reading_routes import LedgerWork  # noqa: PLC0415 - as above
     from sluice.gateway.waiting_subjects import WaitingSubjects  # noqa: PLC0415 - as above
     from sluice.gateway.web_app import GatewayParts, build_app  # noqa: PLC0415 - as above
 
@@ -171,11 +166,7 @@ def build_gateway(settings: Settings, fail: Callable[[], None]) -> Edge:
             EdgeRules(given.max_body_bytes, given.request_timeout_s, given.allowed_origins),
             answers,
             WaitingSubjects(exchange.connection, kafka.topic_prefix, given.waiting_s, proofs),
-            LedgerWork(
-                lambda an_id: asyncio.to_thread(_rerun, settings, an_id),
-                lambda *asked: asyncio.to_thread(_quality, settings, *asked),
-                lambda tenant: asyncio.to_thread(_quality_page, settings, tenant),
-            ),
+            ledger_work(settings),
             RecentRecords(exchange.connection, kafka.topic_prefix, given.session_records, proofs),
             RecentAdvisories(exchange.connection, kafka.topic_prefix, proofs),
             DelegatedAnswers(people_key, registry, decisions, given.wait_s),
@@ -240,66 +231,3 @@ def _rate_limit(settings: Settings) -> RateLimit:
     given, url = settings.gateway, _redis_url(settings)
     alone = OwnRate(given.requests_per_s, given.burst)
     return alone if url is None else SharedRate(url, settings.kafka.topic_prefix, alone)
-
-
-def _rerun(settings: Settings, an_id: str) -> dict[str, Any]:
-    """The decision of an id executed again, by what `sluice rerun` does. Raises LedgerUnreadable."""
-    from sluice.adapters.kafka.kafka_evidence import KafkaEvidence  # noqa: PLC0415 - a second to import
-    from sluice.adapters.kafka.kafka_read import KafkaUnreachable, UnknownTopics  # noqa: PLC0415 - as above
-    from sluice.adapters.kafka.kafka_rerun import rerun_ids  # noqa: PLC0415 - as above
-    from sluice.bootstrap import build_installation  # noqa: PLC0415 - as above
-    from sluice.core.trust.in_force import PolicyError  # noqa: PLC0415 - as above
-    from sluice.gateway.routes.reading_routes import LedgerUnreadable  # noqa: PLC0415 - as above
-
-    source = KafkaEvidence(settings.kafka.bootstrap_servers, settings.kafka.topic_prefix)
-    try:
-        (first, *_) = asyncio.run(rerun_ids(source, build_installation(settings, {}), [an_id]))
-    except (PolicyError, KafkaUnreachable, UnknownTopics) as error:
-        raise LedgerUnreadable(str(error)) from error
-    return {
-        "status": first.status,
-        "differences": [asdict(one) for one in first.differences],
-        "missing": list(first.missing),
-        "decided_by": first.decided_by,
-        "executed_by": first.executed_by,
-        "not_checked": list(first.not_checked),
-    }
-
-
-def _quality(settings: Settings, tenant: str, since: str | None, until: str | None) -> dict[str, Any]:
-    """The report of `sluice quality report` on one tenant, without what is of the whole installation.
-
-    Raises LedgerUnreadable.
-    """
-    fields: dict[str, Any] = _report(settings, tenant, since, until).fields()
-    return {name: value for name, value in fields.items() if name not in OF_THE_INSTALLATION}
-
-
-def _quality_page(settings: Settings, tenant: str) -> str:
-    """The same as a page. Raises LedgerUnreadable."""
-    from sluice.cli.policy.api_key_verbs import now  # noqa: PLC0415 - as above
-    from sluice.cli.quality.page import page  # noqa: PLC0415 - as above
-
-    return page(_report(settings, tenant, None, None), now())
-
-
-def _report(settings: Settings, tenant: str, since: str | None, until: str | None) -> QualityReport:
-    from sluice.adapters.kafka.kafka_ledger import read_values  # noqa: PLC0415 - as above
-    from sluice.adapters.kafka.kafka_read import KafkaUnreachable, UnknownTopics  # noqa: PLC0415 - as above
-    from sluice.core.reports.ledger_values import DECISION, REPORTED, LedgerValues  # noqa: PLC0415 - as above
-    from sluice.core.reports.report import quality_report  # noqa: PLC0415 - as above
-    from sluice.core.reports.report_tally import (  # noqa: PLC0415 - as above
-        NotADecisionError,
-        QualityTally,
-        ReportScope,
-    )
-    from sluice.gateway.routes.reading_routes import LedgerUnreadable  # noqa: PLC0415 - as above
-
-    tally, names = QualityTally(ReportScope(since, until, tenant)), real_names(settings)
-    values = LedgerValues({DECISION: tally.decision, REPORTED: tally.report})
-    topics = [names[one] for one in (QUALITY_DECISIONS, SESSION_EVENTS)]
-    try:
-        asyncio.run(read_values(settings.kafka.bootstrap_servers, topics, values.take))
-    except (KafkaUnreachable, UnknownTopics, NotADecisionError) as error:
-        raise LedgerUnreadable(str(error)) from error
-    return quality_report(tally)

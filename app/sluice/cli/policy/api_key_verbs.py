@@ -39,6 +39,9 @@ def new(
     agent: Annotated[
         list[str] | None, typer.Option(help="An agent of the tenant; may be given several times; none: all.")
     ] = None,
+    reviewer: Annotated[
+        bool, typer.Option("--reviewer", help="It reads the content and the counts of the quarantine.")
+    ] = False,
     note: Annotated[str, typer.Option(help="Who has it, for `list`.")] = "",
     file: File = None,
     as_json: AsJson = False,
@@ -52,7 +55,7 @@ def new(
     from sluice.gateway.http.api_keys import ApiKeyFile, new_key  # noqa: PLC0415 - an extra
 
     with _writing(file) as (keys, write):
-        key, words = new_key(tenant, agent or None, note, now())
+        key, words = new_key(tenant, agent or None, note, now(), "reviewer" if reviewer else None)
         write(ApiKeyFile(keys=[*keys.keys, key]))
     if as_json:
         print_json({"id": key.id, "key": words})
@@ -71,10 +74,18 @@ def list_keys(file: File = None, as_json: AsJson = False) -> None:
     if as_json:
         print_json([one.model_dump(exclude={"hash"}) for one in keys])
         return
-    table = Table("id", "tenant", "agents", "made", "revoked", "note", box=None, pad_edge=False)
+    table = Table("id", "tenant", "agents", "role", "made", "revoked", "note", box=None, pad_edge=False)
     for one in keys:
         agents = "all" if one.agents is None else ", ".join(one.agents)
-        row = (one.id, one.tenant_id, agents, one.created_at, one.revoked_at or "", one.note)
+        row = (
+            one.id,
+            one.tenant_id,
+            agents,
+            one.role or "agent",
+            one.created_at,
+            one.revoked_at or "",
+            one.note,
+        )
         table.add_row(*map(shown, row))
     console.print(table)
 

@@ -13,7 +13,7 @@ import re
 import secrets
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
@@ -30,10 +30,13 @@ ID_BYTES = 6
 MOST_REMEMBERED = 10_000
 OWNER_ONLY = 0o600
 Name = Annotated[str, Field(min_length=1, max_length=256)]
+KeyRole = Literal["reviewer"]
+"""A reviewer's key reads what held memories say, which no agent may."""
 
 
 class ApiKey(BaseModel):
-    """A key as the file has it. `agents` None: every agent of the tenant. Times are RFC 3339."""
+    """A key as the file has it. `agents` None: every agent of the tenant; `role` None: an agent's key. Times
+    are RFC 3339."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -41,6 +44,7 @@ class ApiKey(BaseModel):
     hash: str
     tenant_id: Name
     agents: Annotated[list[Name] | None, Field(min_length=1)] = None
+    role: KeyRole | None = None
     note: str = ""
     created_at: str
     revoked_at: str | None = None
@@ -60,11 +64,12 @@ class ApiKeyFileError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who makes a request: a key, its tenant, and the agents for which it speaks (None: all of these)."""
+    """Who makes a request: a key, its tenant, the agents for which it speaks (None: all), its role."""
 
     key_id: str
     tenant: str
     agents: frozenset[str] | None
+    role: KeyRole | None = None
 
     def speaks_for(self, agent: str) -> bool:
         """Whether the key is bound to this agent. Whether the agent is the tenant's, the registry says."""
@@ -142,18 +147,27 @@ def write_keys(path: Path, keys: BaseModel) -> None:
     beside.rename(path)
 
 
-def new_key(tenant: str, agents: list[str] | None, note: str, now: str) -> tuple[ApiKey, str]:
+def new_key(
+    tenant: str, agents: list[str] | None, note: str, now: str, role: KeyRole | None = None
+) -> tuple[ApiKey, str]:
     """A key for the file, and the words that its caller presents, which are not kept anywhere."""
     key_id = secrets.token_hex(ID_BYTES)
     words = f"sluice_{key_id}_{secrets.token_urlsafe(SECRET_BYTES)}"
     key = ApiKey(
-        id=key_id, hash=_HASHER.hash(words), tenant_id=tenant, agents=agents, note=note, created_at=now
+        id=key_id,
+        hash=_HASHER.hash(words),
+        tenant_id=tenant,
+        agents=agents,
+        role=role,
+        note=note,
+        created_at=now,
     )
     return key, words
 
 
 def _caller(key: ApiKey) -> Caller:
-    return Caller(key.id, key.tenant_id, None if key.agents is None else frozenset(key.agents))
+    agents = None if key.agents is None else frozenset(key.agents)
+    return Caller(key.id, key.tenant_id, agents, key.role)
 
 
 def _fingerprint(presented: str) -> bytes:

@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sluice.client.input_kinds import ESCALATIONS, QUARANTINE
+from sluice.gateway import subjects
 from sluice.gateway.delegated_answers import PersonsAnswer
 from sluice.gateway.http.http_errors import HttpError
-from sluice.gateway.pages import rendering, subjects
+from sluice.gateway.pages import rendering
 from sluice.gateway.pages.forms import read_fields, read_form
 from sluice.gateway.pages.page_views import ROOT, PageViews, Visit
 from sluice.gateway.routes.callers import facts_of

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote
 
 from sluice.client.input_kinds import ALARMS, ESCALATIONS, MEMORY_DECISIONS, QUARANTINE, VERDICTS
+from sluice.gateway import subjects
 from sluice.gateway.http.http_errors import HttpError
-from sluice.gateway.pages import rendering, subjects
+from sluice.gateway.pages import rendering
 from sluice.gateway.pages.posture import action_posture, memory_posture, sessions_of
 from sluice.gateway.pages.queue import SORTS, Query, list_rows, rows_of, walk_from
 from sluice.gateway.routes.reading_routes import LedgerUnreadable

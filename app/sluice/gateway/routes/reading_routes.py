@@ -59,12 +59,13 @@ class LedgerWork(NamedTuple):
 
     `rerun` executes the decision of an id again: its status, and what differs or is gone. `quality`: the
     report of a tenant's retrievals between two days, None for no bound. `quality_page`: that report of all
-    days, as an HTML document.
+    days, as an HTML document. `memory_counts`: how many writes of each agent of a tenant were decided how.
     """
 
     rerun: Callable[[str], Awaitable[dict[str, Any]]]
     quality: Callable[[str, str | None, str | None], Awaitable[dict[str, Any]]]
     quality_page: Callable[[str], Awaitable[str]]
+    memory_counts: Callable[[str], Awaitable[list[dict[str, Any]]]]
 
 
 @dataclass(frozen=True, slots=True)

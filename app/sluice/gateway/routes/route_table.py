@@ -27,10 +27,12 @@ from sluice.gateway.openapi_shapes import (
     write_schema,
 )
 from sluice.gateway.routes.answer_rendering import memory_answer_schema
+from sluice.gateway.routes.quarantine_routes import HeldMemoryResponse, MemoryCountsResponse
 from sluice_topics.records import ReservationSettled, ServedRetrieval
 
 if TYPE_CHECKING:
     from sluice.gateway.routes.deciding_routes import DecidingRoutes
+    from sluice.gateway.routes.quarantine_routes import QuarantineRoutes
     from sluice.gateway.routes.reading_routes import ReadingRoutes
     from sluice.gateway.routes.review_routes import ReviewRoutes
     from sluice.gateway.routes.slack_routes import SlackRoutes
@@ -218,6 +220,30 @@ def add_reviewing(app: FastAPI, routes: ReviewRoutes) -> None:
         app.add_api_route(
             path, answer, methods=["POST"], summary=summary, responses=answered, openapi_extra=asked, **_KEYED
         )
+
+
+def add_quarantine(app: FastAPI, routes: QuarantineRoutes) -> None:
+    """The routes that reviewers read held memories by."""
+    gone: dict[int | str, dict[str, Any]] = {
+        404: {"model": ErrorResponse},
+        409: {"model": ErrorResponse, "description": "not decided yet"},
+    }
+    app.add_api_route(
+        "/v1/quarantine/stats",
+        routes.stats,
+        methods=["GET"],
+        summary="How many memories were decided how",
+        responses={**_ERRORS, 200: {"model": MemoryCountsResponse}},
+        **_KEYED,
+    )
+    app.add_api_route(
+        "/v1/quarantine/{subject_id}",
+        routes.show,
+        methods=["GET"],
+        summary="A memory with its content, for its reviewers",
+        responses={**_ERRORS, **gone, 200: {"model": HeldMemoryResponse}},
+        **_KEYED,
+    )
 
 
 def add_slack(app: FastAPI, routes: SlackRoutes) -> None:

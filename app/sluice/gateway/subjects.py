@@ -1,4 +1,4 @@
-"""What a page says of one thing: what waits with its content, a decision with its story."""
+"""What is said of one thing, on a page or as JSON: what waits with its content, a decision with its story."""
 
 from __future__ import annotations
 

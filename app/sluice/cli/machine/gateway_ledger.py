@@ -1,0 +1,113 @@
+"""What `sluice gateway` reads much of the ledger for, by what the commands of the same names do."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from sluice.settings import real_names
+from sluice_topics.catalog import QUALITY_DECISIONS, SESSION_EVENTS
+
+if TYPE_CHECKING:
+    from sluice.core.reports.report import QualityReport
+    from sluice.gateway.routes.reading_routes import LedgerWork
+    from sluice.settings import Settings
+
+OF_THE_INSTALLATION = ("alarms", "basis", "ledger")
+"""What a quality report says that is no tenant's."""
+
+
+def ledger_work(settings: Settings) -> LedgerWork:
+    """Each reading in a thread of its own."""
+    from sluice.gateway.routes.reading_routes import LedgerWork  # noqa: PLC0415 - an extra
+
+    return LedgerWork(
+        lambda an_id: asyncio.to_thread(_rerun, settings, an_id),
+        lambda *asked: asyncio.to_thread(_quality, settings, *asked),
+        lambda tenant: asyncio.to_thread(_quality_page, settings, tenant),
+        lambda tenant: asyncio.to_thread(_memory_counts, settings, tenant),
+    )
+
+
+def _rerun(settings: Settings, an_id: str) -> dict[str, Any]:
+    """The decision of an id executed again, by what `sluice rerun` does. Raises LedgerUnreadable."""
+    from sluice.adapters.kafka.kafka_evidence import KafkaEvidence  # noqa: PLC0415 - a second to import
+    from sluice.adapters.kafka.kafka_read import KafkaUnreachable, UnknownTopics  # noqa: PLC0415 - as above
+    from sluice.adapters.kafka.kafka_rerun import rerun_ids  # noqa: PLC0415 - as above
+    from sluice.bootstrap import build_installation  # noqa: PLC0415 - as above
+    from sluice.core.trust.in_force import PolicyError  # noqa: PLC0415 - as above
+    from sluice.gateway.routes.reading_routes import LedgerUnreadable  # noqa: PLC0415 - as above
+
+    source = KafkaEvidence(settings.kafka.bootstrap_servers, settings.kafka.topic_prefix)
+    try:
+        (first, *_) = asyncio.run(rerun_ids(source, build_installation(settings, {}), [an_id]))
+    except (PolicyError, KafkaUnreachable, UnknownTopics) as error:
+        raise LedgerUnreadable(str(error)) from error
+    return {
+        "status": first.status,
+        "differences": [asdict(one) for one in first.differences],
+        "missing": list(first.missing),
+        "decided_by": first.decided_by,
+        "executed_by": first.executed_by,
+        "not_checked": list(first.not_checked),
+    }
+
+
+def _quality(settings: Settings, tenant: str, since: str | None, until: str | None) -> dict[str, Any]:
+    """The report of `sluice quality report` on one tenant, without what is of the whole installation.
+
+    Raises LedgerUnreadable.
+    """
+    fields: dict[str, Any] = _report(settings, tenant, since, until).fields()
+    return {name: value for name, value in fields.items() if name not in OF_THE_INSTALLATION}
+
+
+def _quality_page(settings: Settings, tenant: str) -> str:
+    """The same as a page. Raises LedgerUnreadable."""
+    from sluice.cli.policy.api_key_verbs import now  # noqa: PLC0415 - as above
+    from sluice.cli.quality.page import page  # noqa: PLC0415 - as above
+
+    return page(_report(settings, tenant, None, None), now())
+
+
+def _report(settings: Settings, tenant: str, since: str | None, until: str | None) -> QualityReport:
+    from sluice.adapters.kafka.kafka_ledger import read_values  # noqa: PLC0415 - as above
+    from sluice.adapters.kafka.kafka_read import KafkaUnreachable, UnknownTopics  # noqa: PLC0415 - as above
+    from sluice.core.reports.ledger_values import DECISION, REPORTED, LedgerValues  # noqa: PLC0415 - as above
+    from sluice.core.reports.report import quality_report  # noqa: PLC0415 - as above
+    from sluice.core.reports.report_tally import (  # noqa: PLC0415 - as above
+        NotADecisionError,
+        QualityTally,
+        ReportScope,
+    )
+    from sluice.gateway.routes.reading_routes import LedgerUnreadable  # noqa: PLC0415 - as above
+
+    tally, names = QualityTally(ReportScope(since, until, tenant)), real_names(settings)
+    values = LedgerValues({DECISION: tally.decision, REPORTED: tally.report})
+    topics = [names[one] for one in (QUALITY_DECISIONS, SESSION_EVENTS)]
+    try:
+        asyncio.run(read_values(settings.kafka.bootstrap_servers, topics, values.take))
+    except (KafkaUnreachable, UnknownTopics, NotADecisionError) as error:
+        raise LedgerUnreadable(str(error)) from error
+    return quality_report(tally)
+
+
+def _memory_counts(settings: Settings, tenant: str) -> list[dict[str, Any]]:
+    """What `sluice quarantine stats --by agent` shows of one tenant. Raises LedgerUnreadable."""
+    from sluice.adapters.kafka.kafka_quarantine import KafkaQuarantine  # noqa: PLC0415 - as above
+    from sluice.adapters.kafka.kafka_read import KafkaUnreachable, UnknownTopics  # noqa: PLC0415 - as above
+    from sluice.cli.ledger.quarantine import By, count_gate, counted_fields  # noqa: PLC0415 - as above
+    from sluice.gateway.routes.reading_routes import LedgerUnreadable  # noqa: PLC0415 - as above
+
+    kafka = KafkaQuarantine(settings.kafka.bootstrap_servers, real_names(settings))
+    try:
+        counted = asyncio.run(count_gate(kafka, recount=False))
+    except (KafkaUnreachable, UnknownTopics) as error:
+        raise LedgerUnreadable(str(error)) from error
+    rows = counted_fields(counted, By.agent)["rows"]
+    return [
+        {name: value for name, value in one.items() if name != "tenant"}
+        for one in rows
+        if one["tenant"] == tenant
+    ]
