@@ -276,3 +276,25 @@ def test_only_what_slack_signed_just_now_and_for_the_first_time_is_taken(
         assert client.post(PATH, content=body, headers=headers).status_code == 401, "a replay"
     assert not {TOKEN, SECRET} & set(gateway.said().split())
     assert TOKEN not in gateway.said()
+
+
+def test_a_copy_for_another_gateway_and_another_workspaces_namesake_answer_nothing(
+    site: Site, worker: WorkerProcess, gateway: Gateway, api: SlackApi
+) -> None:
+    """Attack: T4 needs two people, and the attacker has one signed request, or the id of the other."""
+    waits = escalate(site, worker, approvers.WIRE)
+    view = form(gateway, api, waits, "approve", "U0VERA")
+    body, headers = signed_request(sent(view, "U0VERA"))
+    with running_gateway(site, "second", reviewers_key=str(site.folder / "people.pem")) as second:
+        told = [
+            httpx2.post(f"{one.url}{PATH}", content=body, headers=headers, timeout=DEADLINE_S)
+            for one in (gateway, second, gateway, second)
+        ]
+    assert [one.status_code for one in told] == [200, 200, 401, 401]
+    first, copy = (one.json()["view"]["blocks"][0]["text"]["text"] for one in told[:2])
+    assert first == "1 of 2 approvals."
+    assert copy.startswith("already_counted")
+    foreign = sent(view, "U0VIC") | {"team": {"id": "T0OTHER"}}
+    for stranger in (foreign, foreign | {"team": None}):
+        assert post(gateway, stranger).json()["view"]["title"]["text"] == "Not answered"
+    assert answered(gateway, view, "U0VIC")[0] == "Approved", "it had waited for the second person"
