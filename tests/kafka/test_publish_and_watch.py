@@ -7,6 +7,7 @@ import json
 import os
 import signal
 import sys
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import pytest
@@ -54,6 +55,40 @@ async def test_raw_bytes_are_published_as_they_are(ledger: Ledger, tmp_path: Pat
     watch = ("watch", "gate.actions.proposed", "--from-beginning", "--max", "2", "--json")
     _, out = await asyncio.to_thread(ledger.sluice, *watch)
     assert {json.loads(line)["value"] for line in out.splitlines()} == {'{"session_id":"s1"', "\ufffd\ufffd"}
+
+
+async def test_watch_and_show_read_only_the_time_that_is_asked_for(ledger: Ledger, tmp_path: Path) -> None:
+    """Mend 22.24: from the offsets for a time, and an end when every partition has passed it."""
+    await ledger.lay(genuine())
+    file = tmp_path / "lines"
+    for one in "ab":
+        file.write_text(f'{{"action_id":"{one}","session_id":"{one}"}}\n')
+        await asyncio.to_thread(ledger.sluice, "publish", str(file), "--raw")
+        await asyncio.sleep(0.01)  # broker times have whole milliseconds
+
+    async def watched(*words: str) -> list[str]:
+        watch = ("watch", "gate.actions.proposed", *words, "--whole", "--json")
+        code, out = await asyncio.to_thread(ledger.sluice, *watch)
+        assert code == WELL
+        return sorted(json.loads(line)["value"]["action_id"] for line in out.splitlines())
+
+    every = ("watch", "gate.actions.proposed", "--from-beginning", "--max", "2", "--json")
+    _, out = await asyncio.to_thread(ledger.sluice, *every)
+    second_ms = max(json.loads(line)["timestamp"] for line in out.splitlines())
+    second = datetime.fromtimestamp(second_ms / 1000, UTC).isoformat()
+    assert await watched("--from-beginning", "--until", second) == ["a"]
+    assert await watched("--since", second, "--max", "1") == ["b"]
+    soon = (datetime.now(UTC) + timedelta(seconds=1)).isoformat()
+    assert await watched("--since", "1h", "--until", soon) == ["a", "b"], "it waits for that time"
+    assert await watched("--since", "2d", "--until", "1d") == []
+    assert (await asyncio.to_thread(ledger.sluice, "watch", VERDICTS, "--since", "then"))[0] == IMPOSSIBLE
+    decided = next(json.loads(one.value or b"") for one in genuine() if one.topic == VERDICTS)
+    show = ("show", decided["verdict_id"], "--json")
+    told = [await asyncio.to_thread(ledger.sluice, *show, *span) for span in ((), ("--since", "1d"))]
+    assert told[0] == told[1]
+    assert (told[0][0], len(json.loads(told[0][1])["stories"])) == (WELL, 1)
+    for span in (("--until", "1d"), ("--since", soon)):
+        assert (await asyncio.to_thread(ledger.sluice, *show, *span))[0] == FOUND, span
 
 
 def test_an_unknown_topic_is_refused_with_the_list(ledger: Ledger) -> None:

@@ -12,8 +12,10 @@ from __future__ import annotations
 
 import json
 import re
+import time
+from datetime import UTC, datetime
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 from rich.console import Console, ConsoleDimensions
@@ -152,6 +154,29 @@ def span_ms(text: str) -> int | None:
     """Milliseconds of a number and a unit; None for what is none."""
     read = _SPAN.fullmatch(text)
     return None if read is None else int(read[1]) * _MS[read[2]]
+
+
+def moment_ms(text: str | None, option: str) -> int | None:
+    """Milliseconds since 1970 of an ISO 8601 time (UTC, unless it names its offset) or of a span back from
+    now; what is neither ends the command with the option's name."""
+    if text is None:
+        return None
+    if (back := span_ms(text)) is not None:
+        return time.time_ns() // 1_000_000 - back
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError:
+        stop(f"{option}: {text!r} is no time such as 2026-01-31T12:00:00Z, and no span such as 30m, 2h, 7d")
+    return int((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1000)
+
+
+Since = Annotated[
+    str | None,
+    typer.Option(
+        metavar="TIME", help="From then on: an ISO time (UTC) or a span back from now: 30m, 2h, 7d."
+    ),
+]
+Until = Annotated[str | None, typer.Option(metavar="TIME", help="Only what is older: as for --since.")]
 
 
 NOTHING = "-"

@@ -19,15 +19,22 @@ if TYPE_CHECKING:
     from sluice.verifier.proof_check import SignedBy
 
 
-async def read_ledger(bootstrap_servers: str, prefix: str, take: Callable[[StoredRecord], None]) -> int:
+async def read_ledger(
+    bootstrap_servers: str,
+    prefix: str,
+    take: Callable[[StoredRecord], None],
+    start: Start | int = "beginning",
+    until_ms: int | None = None,
+) -> int:
     """Hand every committed record to `take`, each partition of a topic in order; how many they were.
+    `start`: see `open_reader`; `until_ms`: only what was written before it, see `TopicReader.to_time`.
 
     Raises KafkaUnreachable and UnknownTopics.
     """
     names = [f"{prefix}{topic.name}" for topic in CATALOG if topic.ledger]
     count = 0
-    async with open_reader(bootstrap_servers, names, "beginning") as reader:
-        async for batch in reader.to_end():
+    async with open_reader(bootstrap_servers, names, start) as reader:
+        async for batch in reader.to_end() if until_ms is None else reader.to_time(until_ms):
             for record in batch:
                 take(record)
             count += len(batch)

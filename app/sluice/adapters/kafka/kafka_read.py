@@ -8,6 +8,8 @@ already. A transaction that is open at the start is waited for, at most its time
 
 from __future__ import annotations
 
+import asyncio
+import time
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
@@ -53,8 +55,11 @@ class StoredRecord:
 class TopicReader:
     """Assigned to every partition of some topics. Made by `open_reader`."""
 
-    def __init__(self, consumer: AIOKafkaConsumer, ends: dict[TopicPartition, int]) -> None:
+    def __init__(
+        self, consumer: AIOKafkaConsumer, ends: dict[TopicPartition, int], bootstrap_servers: str
+    ) -> None:
         self._consumer = consumer
+        self._bootstrap_servers = bootstrap_servers
         self._ends = ends
 
     @property
@@ -67,6 +72,20 @@ class TopicReader:
         left = set(self._ends)
         while left := {part for part in left if await self._consumer.position(part) < self._ends[part]}:
             yield [record for record in await self._poll(_POLL_MS) if _before(record, self._ends)]
+
+    async def to_time(self, until_ms: int) -> AsyncIterator[list[StoredRecord]]:
+        """Batches of what was written before this time, until every partition has passed it; one that is to
+        come is waited for."""
+        ends: dict[TopicPartition, int] | None = None
+        while ends is None or await self._is_before(ends):
+            if ends is None and time.time_ns() // 1_000_000 >= until_ms:
+                async with _consumer(self._bootstrap_servers, "read_uncommitted") as asking:
+                    ends = await _starts(asking, await ends_of(asking, list(self._ends)), until_ms)
+            else:
+                yield [record for record in await self._poll(_POLL_MS) if record.timestamp_ms < until_ms]
+
+    async def _is_before(self, ends: dict[TopicPartition, int]) -> bool:
+        return bool([part for part, end in ends.items() if await self._consumer.position(part) < end])
 
     async def follow(self, idle_ms: int | None) -> AsyncIterator[list[StoredRecord]]:
         """Batches as they come, until none came for `idle_ms` (None: for ever)."""
@@ -97,13 +116,15 @@ async def open_reader(
             starts = await _starts(asking, ends, start) if isinstance(start, int) else {}
         async with _consumer(bootstrap_servers, "read_committed") as consumer:
             consumer.assign(partitions)
+            # One whose own tasks have never run when it is closed, because nothing was to be read, fails.
+            await asyncio.sleep(0)
             if isinstance(start, str):
                 await (consumer.seek_to_beginning if start == "beginning" else consumer.seek_to_end)(
                     *partitions
                 )
             for part, offset in starts.items():
                 consumer.seek(part, offset)
-            yield TopicReader(consumer, ends)
+            yield TopicReader(consumer, ends, bootstrap_servers)
     except KafkaError as error:
         raise KafkaUnreachable(f"{bootstrap_servers}: {error}") from error
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from pathlib import Path  # noqa: TC003 - Typer reads the annotations
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
@@ -13,7 +14,18 @@ from sluice.adapters.kafka.kafka_evidence import KafkaEvidence
 from sluice.adapters.kafka.kafka_ledger import located, read_ledger
 from sluice.adapters.kafka.kafka_read import KafkaUnreachable, UnknownTopics
 from sluice.cli.ledger.show_story import print_story
-from sluice.cli.output import WRONG, errors, print_json, settings_or_stop, shown, stop, stop_unknown_topics
+from sluice.cli.output import (
+    WRONG,
+    Since,
+    Until,
+    errors,
+    moment_ms,
+    print_json,
+    settings_or_stop,
+    shown,
+    stop,
+    stop_unknown_topics,
+)
 from sluice.offline.story import Followed, NamedRecords, hash_holds
 from sluice.verifier.export import NotAnExport, from_lines
 from sluice_topics.json_text import Unreadable, parse
@@ -21,6 +33,7 @@ from sluice_topics.json_text import Unreadable, parse
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
+    from sluice.adapters.kafka.kafka_read import Start
     from sluice.core.rerun.walk import Place
     from sluice.offline.story import Story, StoryEvent
     from sluice.verifier.export import Located
@@ -49,6 +62,8 @@ def show_command(
     from_: Annotated[
         Path | None, typer.Option("--from", metavar="FILE", help="An export instead of the broker.")
     ] = None,
+    since: Since = None,
+    until: Until = None,
     json: Annotated[bool, typer.Option("--json", help="One JSON object with every record whole.")] = False,
 ) -> None:
     """Show one decision's whole story, the reason first.
@@ -56,7 +71,8 @@ def show_command(
     It shows the decision and the reason, each gate with its evidence, the
     session's totals before and after, what followed (escalation,
     settlement, quarantine), the policy used, and the place in the ledger.
-    It reads the ledger from its beginning. With an export it does not show
+    It reads the ledger from its beginning, or what --since and --until
+    bound. With an export it does not show
     the input.
 
     Exit codes: 0 shown, 1 no record of the ledger names the id, 2 could
@@ -64,7 +80,8 @@ def show_command(
 
     Example: sluice show a-17
     """
-    read = _of_broker if from_ is None else _of_file(from_)
+    span = moment_ms(since, "--since"), moment_ms(until, "--until")
+    read = _of_broker(*span) if from_ is None else _of_file(from_, *span)
     named = NamedRecords(an_id)
     read(named.take)
     if not named.found:
@@ -128,17 +145,26 @@ async def _fetch(kafka: KafkaEvidence, stories: list[Story]) -> dict[Place, Any]
     return {place: None if isinstance(one, Unreadable) else one for place, one in read.items()}
 
 
-def _of_broker(take: Callable[[Located], None]) -> None:
+def _of_broker(since_ms: int | None, until_ms: int | None) -> Read:
     kafka = settings_or_stop().kafka
-    _or_stop(read_ledger(kafka.bootstrap_servers, kafka.topic_prefix, lambda record: take(located(record))))
+    begin: Start | int = "beginning" if since_ms is None else since_ms
+    end = None if until_ms is None else min(until_ms, time.time_ns() // 1_000_000)
+
+    def read(take: Callable[[Located], None]) -> None:
+        servers, prefix = kafka.bootstrap_servers, kafka.topic_prefix
+        _or_stop(read_ledger(servers, prefix, lambda record: take(located(record)), begin, end))
+
+    return read
 
 
-def _of_file(file: Path) -> Read:
+def _of_file(file: Path, since_ms: int | None, until_ms: int | None) -> Read:
     def read(take: Callable[[Located], None]) -> None:
         try:
             with file.open("rb") as lines:
                 for one in from_lines(lines):
-                    take(one)
+                    at_ms = one.timestamp_ms
+                    if at_ms is None or (since_ms or 0) <= at_ms < (until_ms or math.inf):
+                        take(one)
         except (OSError, NotAnExport) as error:
             stop(f"cannot read {shown(file)}: {error}")
 

@@ -9,7 +9,17 @@ import typer
 
 from sluice.adapters.kafka.kafka_read import KafkaUnreachable, UnknownTopics, open_reader
 from sluice.cli.ledger.record_line import as_columns, as_json, as_line, fields_of, heading, line_of
-from sluice.cli.output import console, errors, print_json, settings_or_stop, stop, stop_unknown_topics
+from sluice.cli.output import (
+    Since,
+    Until,
+    console,
+    errors,
+    moment_ms,
+    print_json,
+    settings_or_stop,
+    stop,
+    stop_unknown_topics,
+)
 from sluice_topics.catalog import CATALOG
 
 if TYPE_CHECKING:
@@ -31,6 +41,8 @@ def watch_command(  # noqa: PLR0913 - an option each
         bool,
         typer.Option("--from-beginning", help="Begin with the oldest record instead of the next new one."),
     ] = False,
+    since: Since = None,
+    until: Until = None,
     max_: Annotated[
         int | None, typer.Option("--max", min=1, metavar="N", help="Stop after N records.")
     ] = None,
@@ -53,7 +65,8 @@ def watch_command(  # noqa: PLR0913 - an option each
     served record the counts, never a body. On a terminal the lines are in
     columns and may be cut; `sluice show ID` has the whole. Records of
     rolled-back transactions are never shown. Times are the broker's, in
-    UTC. Ctrl-C stops.
+    UTC. Ctrl-C stops; with --until it ends when all partitions have
+    passed that time.
 
     Exit codes: 0 stopped as asked, 2 could not read, or no such topic.
 
@@ -63,13 +76,13 @@ def watch_command(  # noqa: PLR0913 - an option each
         stop(f"no such topic: {', '.join(unknown)}; there are {', '.join(WATCHABLE)}")
     kafka = settings_or_stop().kafka
     idle_ms = None if timeout is None else int(timeout * 1000)
-    start: Start = "beginning" if from_beginning else "end"
+    start, until_ms = _span_or_stop(since, until, from_beginning=from_beginning, idle=timeout is not None)
     record_filter = RecordFilter(agent, session, verdict)
     shower = _Shower(
         kafka.topic_prefix, max_, record_filter, "whole" if json and whole else "json" if json else "lines"
     )
     try:
-        asyncio.run(_watch(kafka, topics, start, shower, idle_ms))
+        asyncio.run(_watch(kafka, topics, start, shower, idle_ms, until_ms))
     except KeyboardInterrupt:
         return
     except UnknownTopics as error:
@@ -142,13 +155,31 @@ class _Shower:
             console.print(as_line(record, topic), soft_wrap=True, highlight=False)
 
 
+def _span_or_stop(
+    since: str | None, until: str | None, *, from_beginning: bool, idle: bool
+) -> tuple[Start | int, int | None]:
+    """Where to start, and the time before which to end."""
+    if since is not None and from_beginning:
+        stop("--since and --from-beginning both say where to begin: give one of them")
+    if until is not None and idle:
+        stop("--until and --timeout both say when to stop: give one of them")
+    since_ms = moment_ms(since, "--since")
+    start: Start | int = "beginning" if from_beginning else "end" if since_ms is None else since_ms
+    return start, moment_ms(until, "--until")
+
+
 async def _watch(
-    kafka: KafkaSettings, topics: list[str], start: Start, shower: _Shower, idle_ms: int | None
+    kafka: KafkaSettings,
+    topics: list[str],
+    start: Start | int,
+    shower: _Shower,
+    idle_ms: int | None,
+    until_ms: int | None,
 ) -> None:
     names = [f"{kafka.topic_prefix}{name}" for name in topics]
     async with open_reader(kafka.bootstrap_servers, names, start) as reader:
         errors.print(f"[dim]watching {', '.join(topics)}; Ctrl-C stops[/]", soft_wrap=True)
         shower.begin()
-        async for batch in reader.follow(idle_ms):
+        async for batch in reader.follow(idle_ms) if until_ms is None else reader.to_time(until_ms):
             if not shower.show(batch):
                 return
