@@ -179,6 +179,11 @@ Since = Annotated[
 Until = Annotated[str | None, typer.Option(metavar="TIME", help="Only what is older: as for --since.")]
 
 
+def counted(number: int, one: str, many: str | None = None) -> str:
+    """ "1 record", "2 records", "0 records"; `many` where the plural is not one with an s."""
+    return f"{number} {one if number == 1 else many or one + 's'}"
+
+
 NOTHING = "-"
 _LEAST, _MOST = 0.0001, 0.9999
 

@@ -9,8 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 from rich.table import Table
+from typer.testing import CliRunner
 
-from sluice.cli.output import MARGIN, WholeConsole, quoted, visible
+from sluice.cli.main import cli
+from sluice.cli.output import MARGIN, WholeConsole, counted, quoted, visible
 
 
 def printed(text: str, most: int = 10**6) -> str:
@@ -71,3 +73,15 @@ def test_what_another_program_reads_is_not_cut_at_the_width_of_no_terminal() -> 
 
     assert "x" * 120 in piped({})
     assert "x" * 120 not in piped({"COLUMNS": "60"})
+
+
+@pytest.mark.parametrize("verb", ["mcp", "grader", "policy", "keys"])
+def test_help_says_when_one_uses_the_verb(verb: str) -> None:
+    """Mend 22.24."""
+    assert "Use it " in CliRunner().invoke(cli, [verb, "--help"]).stdout
+
+
+def test_one_of_a_thing_is_singular() -> None:
+    """Mend 22.24."""
+    assert [counted(n, "entry", "entries") for n in (0, 1, 2)] == ["0 entries", "1 entry", "2 entries"]
+    assert counted(1, "record") == "1 record"

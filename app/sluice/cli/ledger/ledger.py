@@ -15,6 +15,7 @@ from sluice.adapters.kafka.kafka_read import KafkaUnreachable, UnknownTopics
 from sluice.cli.output import (
     WELL,
     WRONG,
+    counted,
     errors,
     print_json,
     print_parts,
@@ -155,7 +156,7 @@ def export_command(
             count = _or_stop(reading)
     except OSError as error:
         stop(f"cannot write {file}: {error.strerror}")
-    errors.print(f"{count} records written to {file}", soft_wrap=True)
+    errors.print(f"{counted(count, 'record')} written to {file}", soft_wrap=True)
 
 
 def _write(write: Callable[[str], int], record: StoredRecord) -> None:

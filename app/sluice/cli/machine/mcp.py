@@ -57,6 +57,9 @@ cli = typer.Typer(
     no_args_is_help=True,
     help="""Stand before an MCP server: each call goes through the gate.
 
+    Use it when an agent calls tools over MCP and its host cannot call the
+    gate itself.
+
     sluice mcp [OPTIONS] -- COMMAND… starts the server; with --url it is
     reached by streamable HTTP. Put this command where an agent's host has
     the server's own: nothing else changes. `sluice mcp run --help` lists

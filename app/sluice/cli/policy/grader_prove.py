@@ -35,7 +35,11 @@ SHOWN_CASES = 20
 
 @cli.callback()
 def grader() -> None:
-    """Prove the model that judges actions."""
+    """Prove the model that judges actions.
+
+    Use it before a hosted model judges for the first time, and again when
+    its name or its prompt changes.
+    """
 
 
 @cli.command()

@@ -19,7 +19,7 @@ import typer
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
-from sluice.cli.output import WRONG, console, print_json, shown, stop
+from sluice.cli.output import WRONG, console, counted, print_json, shown, stop
 from sluice.cli.policy.api_key_verbs import cli as api_keys_cli
 from sluice.cli.policy.people_verbs import cli as people_cli
 from sluice.core.foundation.errors import EnvelopeError
@@ -176,7 +176,8 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 cli = typer.Typer(
     name="keys",
     no_args_is_help=True,
-    help="Make Ed25519 keys. A root key's public half goes into the setting policy.root_keys; root keys sign "
+    help="Make Ed25519 keys. Use it when somebody new signs: an operator, an approver, an agent. "
+    "A root key's public half goes into the setting policy.root_keys; root keys sign "
     "approvers' entries, approvers' keys sign bundles and all other entries; an agent's key "
     "signs its inputs (docs/clients.md).",
 )
@@ -255,7 +256,7 @@ def seal(
         stop(str(error))
     except OSError as error:
         stop(f"cannot write {error.filename or file}: {error.strerror}")
-    console.print(f"{shown(file)}: {len(keys)} keys", soft_wrap=True, highlight=False)
+    console.print(f"{shown(file)}: {counted(len(keys), 'key')}", soft_wrap=True, highlight=False)
 
 
 def _say(text: str, keyid: str, *, as_json: bool) -> None:

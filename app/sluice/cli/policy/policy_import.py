@@ -17,7 +17,11 @@ cli = typer.Typer(no_args_is_help=True, add_completion=False)
 
 @cli.callback()
 def policy() -> None:
-    """Make policies of a document."""
+    """Make policies of a document.
+
+    Use it when the rules for agents stand in a written policy, and a first
+    draft for a bundle is wanted.
+    """
 
 
 @cli.command("import")
