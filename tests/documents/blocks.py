@@ -62,6 +62,10 @@ NOT_RUN = {
         "docs/policy.md",
         "INFO sluice.stream",
     ): "a worker's log; tests/unit/stream/test_policy_log.py holds the lines",
+    (
+        "docs/policy.md",
+        "sluice freeze",
+    ): "needs the owner's key and would stop the examples; tests/kafka/test_freeze.py freezes so",
     ("docs/adding-a-gate.md", "# app/"): "the tree's own code; tests/unit/test_adding_a_gate.py compares it",
     ("docs/adding-a-gate.md", "{"): "a part of a bundle; tests/unit/test_adding_a_gate.py decides under it",
     ("docs/rules.md", "{"): "each example is loaded and decided by tests/unit/core/rules/test_rules_guide.py",

@@ -197,7 +197,10 @@ def test_the_list_is_worked_through_with_keys_alone(at: PageSite) -> None:
         expect(page.get_by_role("main")).to_contain_text("1 of 1 answers counted")
         page.keyboard.press("u")
         expect(page.get_by_role("link", name=name)).to_have_count(0)
+        first = lines(page).nth(0).get_by_role("link").first
+        expect(first).to_be_visible()
         page.keyboard.press("j")
+        expect(first).to_be_focused()
         page.keyboard.press("Enter")
         page.get_by_role("heading", name="What waits").wait_for()
         page.keyboard.press("a")

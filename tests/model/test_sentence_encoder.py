@@ -22,7 +22,7 @@ from sluice.core.memory.similarity import (
     similarity_request,
 )
 from sluice.core.policy.similarity_settings import SimilaritySettings
-from sluice.ports import PortUnavailable
+from sluice.ports import PortBusy, PortUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -163,7 +163,7 @@ async def test_too_many_waiting_texts_are_refused_at_once() -> None:
     narrow = SentenceEncoder(EncoderSettings(waiting=1))
     first = asyncio.create_task(narrow.ask(question("one")))
     await asyncio.wait([first], timeout=0)
-    with pytest.raises(PortUnavailable, match="wait"):
+    with pytest.raises(PortBusy, match="wait"):
         await narrow.ask(question("two"))
     await narrow.close()
     with pytest.raises(PortUnavailable, match="closed"):

@@ -217,4 +217,5 @@ def test_a_word_that_escalates_hides_no_denial_of_a_later_gate() -> None:
     assert operator(**call)["blockReason"].startswith("unknown_agent")
     claimed = operator(**call, reversible=False, rows_affected=500, so_far=9_000)
     assert claimed["outcome"] == "BLOCK"
-    assert [gate["gate"] for gate in claimed["gateResults"]][-2:] == ["consequence", "topology"]
+    judged = [gate["gate"] for gate in claimed["gateResults"]]
+    assert ("consequence" in judged, judged[-1]) == (True, "topology")

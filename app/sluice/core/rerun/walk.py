@@ -18,6 +18,7 @@ from sluice.core.rerun.rerun_result import EVENT, Difference, Rerun
 from sluice_topics.catalog import CATALOG, wire_schema
 from sluice_topics.headers import output_headers
 from sluice_topics.json_text import Unreadable, parse
+from sluice_topics.record_proof import HEADER as PROOF
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -64,8 +65,9 @@ DECIDED: Mapping[str, DecisionKind[Any]] = {
 }
 """What decides on an input, by its topic; every input of these is answered by a decision or a dead letter."""
 NO_RECOUNT = "the session's state before: no root keys are set, so the policy of its inputs is not known"
-FROM_THE_INPUT = frozenset({"ce_source", "traceparent"})
-"""Headers that do not follow from the record: the installation's name, and what the input carried."""
+FROM_ELSEWHERE = frozenset({"ce_source", "traceparent", PROOF})
+"""Headers that do not follow from the record: the installation's name, what the input carried, and the proof
+of the whole transaction, which `sluice ledger verify --verdict-key` checks."""
 _KINDS = {
     schema: record.__name__
     for topic in CATALOG
@@ -149,7 +151,7 @@ def outside(written: WrittenRecord, fields: dict[str, Any]) -> tuple[Difference,
     if source is not None and source["partition"] != written.partition:
         found.append(Difference("input.partition", source["partition"], written.partition))
     due, there = _due_headers(fields), dict(written.headers)
-    names = sorted((due.keys() | there.keys()) - FROM_THE_INPUT)
+    names = sorted((due.keys() | there.keys()) - FROM_ELSEWHERE)
     differing = [name for name in names if due.get(name) != there.get(name)]
     headers = [
         Difference(f"headers.{name}", _text(there.get(name)), _text(due.get(name))) for name in differing

@@ -170,7 +170,7 @@ def list_rows(rows: Sequence[Row], query: Query) -> Listing:
     groups = group_of(found) if query.by else []
     count = len(groups) if query.by else len(found)
     pages = max(1, -(-count // PAGE_ROWS))
-    page = min(query.page, pages)
+    page = min(max(query.page, 1), pages)
     cut = slice((page - 1) * PAGE_ROWS, page * PAGE_ROWS)
     choices = {
         "tool": _choices(one.tool for one in rows),

@@ -94,7 +94,12 @@ def serving() -> Iterator[MessagesApi]:
 
 
 def evaluate(api: MessagesApi | None, file: Path, *words: str, **parts: Any) -> Result:
-    fixed = {"patterns": SMALL["patterns"], "memory": {"content": CONTENT}, "grader": {"rules": RULES}}
+    fixed = {
+        "patterns": SMALL["patterns"],
+        "memory": {"content": CONTENT},
+        "causal": {},
+        "grader": {"rules": RULES},
+    }
     document = bundle_document(1, **{**fixed, **parts})
     bundle = written(file.parent / "bundle.json", document)
     environment: dict[str, str | None] = {"ANTHROPIC_API_KEY": None}

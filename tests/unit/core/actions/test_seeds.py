@@ -165,7 +165,9 @@ def hosted(tmp_path_factory: pytest.TempPathFactory) -> Bundle:
     """The table's bundle with the profile for hosted models."""
     path = tmp_path_factory.mktemp("hosted") / "b.json"
     include = {"extends": "shipped:default.json", "include": ["shipped:budgets/hosted.json"]}
-    path.write_text(json.dumps({**include, **PARTS}))
+    # What extends the shipped bundle inherits that its models observe, until it says otherwise.
+    enforced = {name: {**PARTS[name], "mode": "enforce"} for name in ("causal", "grader")}
+    path.write_text(json.dumps({**include, **PARTS, **enforced}))
     return load_bundle(whole_bundle(path))
 
 
