@@ -260,9 +260,7 @@ def _show(
         else:
             console.print("[green]nothing got looser[/]")
     elif not sentences:
-        console.print(
-            "[green]no gate got looser, nothing is gone[/]; people compare what else the gates share"
-        )
+        console.print("[green]nothing got looser, nothing is gone[/]; people compare patterns that changed")
 
 
 def _value(value: Any) -> str:

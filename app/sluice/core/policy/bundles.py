@@ -29,6 +29,7 @@ from sluice.core.foundation.strict import (
 )
 from sluice.core.policy.approval_policy import ApprovalPolicy, find_approval_loosenings
 from sluice.core.policy.bundle_cases import Case  # noqa: TC001 - pydantic reads the annotations
+from sluice.core.policy.frame_loosenings import find_frame_loosenings
 from sluice.core.policy.memory_loosenings import find_memory_loosenings
 from sluice.core.policy.memory_policy import MemoryPolicy
 from sluice.core.quality_bundle.loosenings import Loosening
@@ -218,8 +219,8 @@ class BundleForm:
                 raise BundleError(told)
 
     def find_loosenings(self, before: Bundle, after: Bundle) -> Iterator[Loosening]:
-        """Where the second bundle's gates, the memory gate among them, or its terms for approvals are less
-        strict than the first's."""
+        """Where the second bundle's gates, the memory gate among them, what they share, or its terms for
+        approvals are less strict than the first's."""
         for name in before.stages:
             if name not in after.stages:
                 yield Loosening(f"the gate {name} no longer runs", ("stages", name))
@@ -228,6 +229,7 @@ class BundleForm:
                 pair = before.written[part.key], after.written[part.key]
                 for one in part.find_loosenings(*pair):
                     yield Loosening(one.sentence, tuple(_below(part.key, path) for path in one.paths))
+        yield from find_frame_loosenings(before, after)
         for one in find_memory_loosenings(before.memory, after.memory):
             yield Loosening(one.sentence, tuple(f"memory.{path}" for path in one.paths))
         yield from find_approval_loosenings(before.approvals, after.approvals)
