@@ -1,4 +1,4 @@
-"""The gates that the shipped bundle leaves off, each with an action that is meant for it.
+"""The gates that only observe in the shipped bundle, here in force, each with an action that is meant for it.
 
 config/demo/judged.toml has the actions. Some gates ask a hosted model. Where the worker has no key for one,
 they say that they could not decide, and that a person has to: nothing is made up.
@@ -152,7 +152,7 @@ def make_table(found: Sequence[JudgedAction]) -> Table:
         Column("proposed action", no_wrap=True, overflow="ellipsis", max_width=34),
         Column("verdict", no_wrap=True),
         Column("what the gate said", overflow="fold"),
-        title="Gates that the shipped bundle leaves off, each with an action for it",
+        title="Gates that the shipped bundle lets observe, here in force, each with an action for it",
         title_justify="left",
         title_style="bold",
         caption=f"{helped}; the encoder ran on this machine; the worker kept answers itself, without a Redis",
