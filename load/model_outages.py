@@ -51,7 +51,8 @@ if TYPE_CHECKING:
     from load.sites.site import Evidence, Scale, Site
 
 OPEN_S = 1.0
-IMPATIENT = (("MAX_RETRIES", "0"), ("OPEN_S", str(OPEN_S)), ("MAX_KEPT", "16"))
+IMPATIENT = (("MAX_RETRIES", "0"), ("OPEN_S", str(OPEN_S)), ("MAX_KEPT", "16"), ("MAX_CONNECTIONS", "64"))
+"""An agent that is alone gets half of the connections: with few, it waits for itself on a slow machine."""
 TAKES_MS = 20
 LEAST, TEXTS, LOOK_S, FAULT_S = 120, 40, 0.1, 1.5
 DECISIONS = (VERDICTS, MEMORY_DECISIONS, QUALITY_DECISIONS)

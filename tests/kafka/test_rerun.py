@@ -118,8 +118,8 @@ def test_an_action_whose_ids_lie_around_it_comes_out_identical(
 ) -> None:
     """Mend 22.17: of seed 000's payload, from the key, the place and the header on the topic."""
     value = json.dumps({"proposed_action": {"action": neutral_policy.READ_TOOL, "value": {}}}).encode()
-    publish(shared_site, [(b"w", value)], headers=[("X-Mnemom-Agent", neutral_policy.AGENT.encode())])
-    (verdict,) = awaited(shared_site, VERDICTS, "w", 1, worker)
+    publish(shared_site, [(b"around", value)], headers=[("X-Mnemom-Agent", neutral_policy.AGENT.encode())])
+    (verdict,) = awaited(shared_site, VERDICTS, "around", 1, worker)
     told = json.loads(rerun(shared_site, verdict["verdict_id"]).stdout)
     assert (verdict["verdict"], told["identical"], told["unknown"]) == ("allowed", 1, {})
 

@@ -44,7 +44,7 @@ _MODELS = {
     for topic in CATALOG
     if topic.name == ESCALATIONS
     for model in topic.records
-    if issubclass(model, Event)
+    if issubclass(model, Event | GrantGiven)
 }
 _TURN = ("group", "remind_at", "next_group", "next_at")
 OTHER_INPUT = "what lies there is not what was decided on: its digest is another"
@@ -125,7 +125,7 @@ async def escalations(kafka: KafkaQuarantine) -> dict[str, Escalated]:
     found: dict[str, Escalated] = {}
     async for record in kafka.escalations():
         event = _event_in(record.value)
-        if event is None:
+        if event is None or isinstance(event, GrantGiven):
             continue
         known = found.get(event.escalation_id)
         if isinstance(event, Opened):
