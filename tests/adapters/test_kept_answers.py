@@ -188,7 +188,7 @@ async def test_an_entry_that_is_not_ours_is_no_answer(redis: RedisServer, empty:
         empty.set(b, entry)
     else:
         forged = {
-            "garbled": entry[:-1] + b"!",
+            "garbled": entry[:-1] + bytes([entry[-1] ^ 1]),
             "forged": entry[:40] + bytes([entry[40] ^ 1]) + entry[41:],
             "unsealed": json.dumps({"trust": 1.0}).encode(),
             "long": entry + b" " * 70_000,

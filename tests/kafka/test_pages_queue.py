@@ -70,7 +70,11 @@ def open_one(client: httpx2.Client, number: int) -> None:
 
 def is_read(page: Page, address: str = LIST) -> None:
     """Open the list once every action in it is read."""
-    page.goto(f"{address}{'&' if '?' in address else '?'}tool=(not+read+yet)")
+    for _ in range(120):
+        page.goto(f"{address}{'&' if '?' in address else '?'}tool=(not+read+yet)")
+        if "0 of" in (page.locator("#found").text_content() or ""):
+            break
+        page.wait_for_timeout(500)
     expect(page.locator("#found")).to_contain_text("0 of")
     page.goto(address)
 

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sluice.core.quality_bundle.loosenings import Loosening
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from sluice.core.policy.bundles import ActionTypePolicy, Bundle
-
 REVERSIBILITIES = ("reversible", "irreversible", "unknown")
 
 
-def find_frame_loosenings(before: Bundle, after: Bundle) -> Iterator[Loosening]:
-    """Higher bounds, and lower tiers and risks of action types and of the words that name them."""
+def find_frame_loosenings(before: Any, after: Any) -> Iterator[Loosening]:
+    """Of two loaded bundles: higher bounds, and lower tiers and risks of action types and of the words that
+    name them."""
     old, new = before.irreversible_row_threshold, after.irreversible_row_threshold
     if new > old:
         sentence = f"what cannot be undone is denied above {new} rows, not above {old}"
@@ -34,9 +33,7 @@ def find_frame_loosenings(before: Bundle, after: Bundle) -> Iterator[Loosening]:
     yield from _find_word_loosenings(before, after)
 
 
-def _find_type_loosenings(
-    name: str, before: ActionTypePolicy, after: ActionTypePolicy
-) -> Iterator[Loosening]:
+def _find_type_loosenings(name: str, before: Any, after: Any) -> Iterator[Loosening]:
     path = f"action_types.{name}"
     for reversibility in REVERSIBILITIES:
         old, new = getattr(before.tier, reversibility), getattr(after.tier, reversibility)
@@ -59,7 +56,7 @@ def _strictness(reversible: bool | None) -> int:
     return {True: 0, None: 1, False: 2}[reversible]
 
 
-def _find_word_loosenings(before: Bundle, after: Bundle) -> Iterator[Loosening]:
+def _find_word_loosenings(before: Any, after: Any) -> Iterator[Loosening]:
     for name, policy in before.action_types.items():
         for word in policy.words:
             old, new = before.classified(word), after.classified(word)
