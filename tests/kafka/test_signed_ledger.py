@@ -1,29 +1,43 @@
-"""Mend 22.3: workers sign what they write, and `sluice ledger verify` finds what they did not."""
+"""Mend 22.3: workers sign what they write; readers that are told the key pass over what they did not, and
+`sluice ledger verify` finds it."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from aiokafka import AIOKafkaProducer
 from typer.testing import CliRunner
 
 from load.sites.neutral_policy import EXEMPT_SOURCE
+from sluice.adapters.kafka.kafka_ledger_group import KafkaLedgerGroup
+from sluice.adapters.kafka.kafka_topics import create
 from sluice.cli.main import cli
 from sluice.cli.policy.key_files import new_private_key
 from sluice.client.record_proofs import RecordProofs
 from sluice.core.foundation.chain import Chain
+from sluice.stream.engine.outbox import Output
+from sluice.stream.engine.record_signer import RecordSigner
+from sluice_topics.audience import Audience
 from sluice_topics.catalog import (
     ACTIONS,
     ADMITTED,
     CATALOG,
+    ESCALATIONS,
     MEMORY_WRITES,
+    QUALITY_DECISIONS,
+    QUARANTINE,
     RETRIEVALS,
     SERVED,
     SESSION_EVENTS,
     VERDICTS,
 )
+from sluice_topics.layout import TopicLayout
 from tests.kafka.installation import action, publish, publish_to, running, site_on, stored, until
+from tests.quality_ledger import decision
+from tests.unit.records import ledger_records
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -50,7 +64,7 @@ def test_a_worker_signs_every_record_and_a_record_that_continues_the_chain_unsig
     proofs = RecordProofs([key], site.trust.audience(site.prefix))
     for topic in [one.name for one in CATALOG if one.ledger] + [ADMITTED, SERVED]:
         for one in stored(site, topic):
-            assert proofs.objection((topic, one.partition), one.key, one.value, one.headers) is None
+            assert proofs.objection(topic, one) is None
     assert _verified(site.settings) == (0, set())
     assert _verified(site.settings, "--verdict-key", key) == (0, set())
     export = tmp_path / "ledger.jsonl"
@@ -99,3 +113,81 @@ def _continue_the_chain(site: Any) -> None:
     }
     value = Chain(partition, last["sequence"], last["event_hash"]).link(body)
     publish_to(site, partition, json.loads(value), SESSION_EVENTS)
+
+
+LISTED = {ESCALATIONS: ("EscalationOpened", "escalation_id"), QUARANTINE: ("QuarantineEntered", "memory_id")}
+
+
+async def test_what_no_worker_signed_is_in_no_list_no_report_and_no_notification(
+    kafka: str, prefix: str, tmp_path: Path
+) -> None:
+    """Without the key the same records stand in the lists and end the report, so nothing else keeps them
+    out."""
+    key, here = new_private_key(tmp_path / "verdicts.pem"), Audience("installation-1", prefix)
+    signed, forged = (_of_gate(one) for one in ("signed", "forged"))
+    RecordSigner(key, here).sign(0, signed)
+    garbage = [Output(one.topic, b"s-1", b"x", []) for one in signed]
+    await _lay(kafka, prefix, [*signed, *forged, *garbage])
+    environment = {
+        "SLUICE_KAFKA__BOOTSTRAP_SERVERS": kafka,
+        "SLUICE_KAFKA__TOPIC_PREFIX": prefix,
+        "SLUICE_POLICY__INSTALLATION": here.installation,
+    }
+    told = {**environment, "SLUICE_VERDICTS__PUBLIC_KEYS": json.dumps([key.public.text])}
+    for words, field in (("escalations", "escalation_id"), ("quarantine", "memory_id")):
+        ids = [await _listed(env, words, field) for env in (told, environment)]
+        assert ids == [["signed"], ["forged", "signed"]]
+    code, report = await _sluice(told, "quality", "report", "--json")
+    assert (code, json.loads(report)["overall"]["decisions"]) == (0, 1)
+    assert (await _sluice(environment, "quality", "report", "--json"))[0] == 2
+    proofs = RecordProofs([key.public.text], here)
+    assert await _told(KafkaLedgerGroup(kafka, f"{prefix}told", _names(prefix), 3600, proofs)) == {"signed"}
+    assert await _told(KafkaLedgerGroup(kafka, f"{prefix}untold", _names(prefix), 3600)) == {
+        "forged",
+        "signed",
+    }
+
+
+def _of_gate(name: str) -> list[Output]:
+    """An opened escalation, a held memory and a decision on an item."""
+    bodies = {topic: {**ledger_records()[kind], field: name} for topic, (kind, field) in LISTED.items()}
+    bodies[QUALITY_DECISIONS] = decision()
+    return [Output(topic, b"s-1", json.dumps(body).encode(), []) for topic, body in bodies.items()]
+
+
+async def _lay(kafka: str, prefix: str, outputs: list[Output]) -> None:
+    await create(kafka, TopicLayout(prefix, prefix, 1), 1)
+    async with AIOKafkaProducer(bootstrap_servers=kafka, acks="all") as producer:
+        for one in outputs:
+            await producer.send_and_wait(prefix + one.topic, one.value, one.key, 0, headers=one.headers)
+
+
+async def _sluice(environment: dict[str, str], *words: str) -> tuple[int, str]:
+    result = await asyncio.to_thread(CliRunner().invoke, cli, words, env=environment)
+    return result.exit_code, result.stdout
+
+
+async def _listed(environment: dict[str, str], verbs: str, field: str) -> list[str]:
+    code, out = await _sluice(environment, verbs, "list", "--json")
+    assert code == 0
+    return sorted(one[field] for one in json.loads(out))
+
+
+def _names(prefix: str) -> dict[str, str]:
+    return {prefix + topic: topic for topic in LISTED}
+
+
+async def _told(group: KafkaLedgerGroup) -> set[str]:
+    """The ids of what a notifier gets to tell."""
+    await group.connect()
+    found: set[str] = set()
+    try:
+        read: dict[Any, int] = {}
+        async with asyncio.timeout(60):
+            while set(read.values()) != {3} or len(read) < len(LISTED):
+                await group.changes()
+                records, read = await group.some(0.2, paused=False)
+                found |= {str(one.fields[LISTED[one.part[0]][1]]) for one in records}
+    finally:
+        await group.close()
+    return found

@@ -11,6 +11,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sluice.adapters.kafka.kafka_read import StoredRecord
 from sluice.client.answers import ClientError
 from sluice.client.record_proofs import NO_PROOFS, RecordProofs
 from sluice.core.registry.keys import SigningKey
@@ -44,7 +45,11 @@ def objection(
     one: Output, keys: Sequence[SigningKey] = (NEW,), partition: int = PARTITION, audience: Audience = HERE
 ) -> str | None:
     proofs = RecordProofs([key.public.text for key in keys], audience)
-    return proofs.objection((one.topic, partition), one.key, one.value, one.headers)
+    return proofs.objection(one.topic, committed(one, partition))
+
+
+def committed(one: Output, partition: int = PARTITION) -> StoredRecord:
+    return StoredRecord(one.topic, partition, 0, 0, one.key, one.value, tuple(one.headers))
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 4, 5, 7, 8, 9, 33, 1000])
@@ -77,7 +82,21 @@ def test_a_changed_record_has_no_proof() -> None:
 def test_an_unsigned_record_counts_only_for_a_reader_that_knows_no_key() -> None:
     (one,) = outputs(1)
     assert "not signed" in str(objection(one))
-    assert NO_PROOFS.objection((one.topic, PARTITION), one.key, one.value, one.headers) is None
+    assert NO_PROOFS.objection(one.topic, committed(one)) is None
+
+
+@pytest.mark.parametrize("value", [b"x", b"", b"[]", b"null", b"\xff", b"[" * 100_000])
+def test_what_is_no_record_counts_for_no_reader_and_ends_none(value: bytes) -> None:
+    one = replace(outputs(1)[0], value=value)
+    assert NO_PROOFS.fields(one.topic, committed(one)) is None
+    RecordSigner(NEW, HERE).sign(PARTITION, [one])
+    assert RecordProofs([NEW.public.text], HERE).fields(one.topic, committed(one)) is None
+
+
+def test_a_record_that_counts_is_read() -> None:
+    (one,) = signed(1)
+    assert RecordProofs([NEW.public.text], HERE).fields(one.topic, committed(one)) == {"n": 0}
+    assert RecordProofs([OLD.public.text], HERE).fields(one.topic, committed(one)) is None
 
 
 def test_while_a_key_is_replaced_both_count_and_afterwards_the_new_one_alone() -> None:

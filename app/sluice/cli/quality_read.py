@@ -11,7 +11,7 @@ import typer
 
 from sluice.adapters.kafka.kafka_ledger import read_values
 from sluice.adapters.kafka.kafka_read import KafkaUnreachable, UnknownTopics
-from sluice.cli.output import settings_or_stop, stop, stop_unknown_topics
+from sluice.cli.output import record_proofs_or_stop, settings_or_stop, stop, stop_unknown_topics
 from sluice.core.reports.ledger_values import LedgerValues
 from sluice.core.reports.report_tally import NotADecisionError
 from sluice.offline.record_files import read_export
@@ -57,8 +57,9 @@ def of_broker(
     Returns where they are from.
     """
     settings = settings_or_stop()
-    names = real_names(settings)
-    reading = read_values(settings.kafka.bootstrap_servers, [names[base] for base in topics], take, start)
+    names, proofs = real_names(settings), record_proofs_or_stop(settings)
+    known = {names[base]: base for base in topics}
+    reading = read_values(settings.kafka.bootstrap_servers, known, take, start, proofs)
     try:
         asyncio.run(reading)
     except UnknownTopics as error:

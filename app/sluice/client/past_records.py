@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -96,14 +95,12 @@ class PastRecords:
 
     def _accept(self, record: Any, sought: Sought) -> CommittedAnswer | None:
         """The record, if it is what is sought. One that only has the id is passed over, with a warning."""
-        base, answer = self._topics[record.topic], None
-        objection = self._proofs.objection((base, record.partition), record.key, record.value, record.headers)
-        said = _object_in(record.value)
-        if objection is None and said is not None:
-            answer = CommittedAnswer(base, said, record.timestamp)
-            objection = sought.objection(answer)
-        elif objection is None:
-            objection = "it is no JSON object"
+        base = self._topics[record.topic]
+        said = self._proofs.fields(base, record)
+        if said is None:
+            return None
+        answer = CommittedAnswer(base, said, record.timestamp)
+        objection = sought.objection(answer)
         if objection is None:
             return answer
         place = f"{record.topic}:{record.partition}:{record.offset}"
@@ -146,14 +143,6 @@ class PastRecords:
             await consumer.stop()
             raise
         return consumer
-
-
-def _object_in(value: bytes | None) -> dict[str, Any] | None:
-    try:
-        said = json.loads(value or b"")
-    except ValueError:
-        return None
-    return said if isinstance(said, dict) else None
 
 
 def id_of(record: Any) -> str:

@@ -1,10 +1,15 @@
-"""Whether a worker's key signed a record: what a reader asks that was told the public keys."""
+"""Which committed records count: what a reader asks that was told the workers' public keys.
+
+Whoever may write to a topic can write anything there. It is passed over, and ends no reader.
+"""
 
 from __future__ import annotations
 
 import base64
+import json
+import logging
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
 from sluice.client.answers import ClientError
 from sluice_topics.audience import Audience
@@ -15,8 +20,24 @@ if TYPE_CHECKING:
 
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
+log = logging.getLogger(__name__)
 ROOTS_KEPT = 1024
 """Roots of transactions whose signature was found valid: their other records cost hashes alone."""
+
+
+class CommittedRecord(Protocol):
+    """A record as Kafka's client gives it."""
+
+    @property
+    def partition(self) -> int: ...
+    @property
+    def offset(self) -> int: ...
+    @property
+    def key(self) -> bytes | None: ...
+    @property
+    def value(self) -> bytes | None: ...
+    @property
+    def headers(self) -> Iterable[tuple[str, bytes | None]]: ...
 
 
 class RecordProofs:
@@ -35,30 +56,42 @@ class RecordProofs:
                 "Give its setting policy.installation: ClientOptions(installation=...)",
             )
 
-    def objection(
-        self,
-        where: tuple[str, int],
-        key: bytes | None,
-        value: bytes | None,
-        headers: Iterable[tuple[str, bytes | None]],
-    ) -> str | None:
-        """Why no known key signed a record of a topic (base name) and partition; None: one did, or no key is
-        known."""
+    def fields(self, topic: str, record: CommittedRecord) -> dict[str, Any] | None:
+        """What a record of a topic (base name) says; None, and a line in the log, for one that does not
+        count: no known key signed it, or it is no JSON object."""
+        objection, said = self.objection(topic, record), None
+        if objection is None and (said := _object_in(record.value)) is None:
+            objection = "it is no JSON object"
+        if objection is not None:
+            log.warning("%s:%d:%d is passed over: %s", topic, record.partition, record.offset, objection)
+        return said
+
+    def objection(self, topic: str, record: CommittedRecord) -> str | None:
+        """Why no known key signed a record of a topic (base name); None: one did, or no key is known."""
         if not self._keys:
             return None
-        written = proof_in(headers)
+        written = proof_in(record.headers)
         proof = None if written is None else read_proof(written)
         if proof is None:
             return "it is not signed" if written is None else "its proof is not written as proofs are"
         raw = self._keys.get(proof.key_id)
         if raw is None:
             return f"the key {proof.key_id} signed it, which is none of those that count"
-        root = proof.root(leaf_of(self._audience, *where, key or b"", value or b""))
+        where = topic, record.partition
+        root = proof.root(leaf_of(self._audience, *where, record.key or b"", record.value or b""))
         if root is None or not _is_signed(
             raw, proof.signature, root_message(self._audience, proof.leaves, root)
         ):
             return "its proof is of another record"
         return None
+
+
+def _object_in(value: bytes | None) -> dict[str, Any] | None:
+    try:
+        said = json.loads(value or b"")
+    except (ValueError, RecursionError):
+        return None
+    return said if isinstance(said, dict) else None
 
 
 def _raw(text: str) -> bytes:

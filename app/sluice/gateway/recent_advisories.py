@@ -7,7 +7,6 @@ that came before it began. Each agent has room of its own, so none pushes out an
 from __future__ import annotations
 
 import asyncio
-import json
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
@@ -44,11 +43,8 @@ class AdvisoriesByAgent:
         self._kept: dict[tuple[str, str], deque[Advisory]] = {}
         self._count = 0
 
-    def take(self, value: bytes) -> None:
-        """A verdict's, as its topic has it."""
-        if NONE in value:
-            return
-        verdict = json.loads(value)
+    def take(self, verdict: Mapping[str, Any]) -> None:
+        """A verdict's."""
         about = {name: verdict[name] for name in ABOUT}
         for one in verdict["advisories"]:
             self._add((str(verdict["tenant_id"]), str(verdict["agent_id"])), {**about, **one})
@@ -126,17 +122,18 @@ class RecentAdvisories:
         while left:
             for batch in (await consumer.getmany(*left, timeout_ms=POLL_MS)).values():
                 for record in batch:
-                    if NONE not in (record.value or NONE) and self._is_signed(record):
-                        self._kept.take(record.value)
+                    if NONE not in (record.value or NONE):
+                        self._take(record)
             for part in tuple(left):
                 self._next_at[part] = await consumer.position(part)
                 if self._next_at[part] >= ends[part]:
                     left.discard(part)
         consumer.pause(*read)
 
-    def _is_signed(self, record: Any) -> bool:
-        where = VERDICTS, record.partition
-        return self._proofs.objection(where, record.key, record.value, record.headers) is None
+    def _take(self, record: Any) -> None:
+        verdict = self._proofs.fields(VERDICTS, record)
+        if verdict is not None:
+            self._kept.take(verdict)
 
     async def _connected(self, partitions: int) -> AIOKafkaConsumer:
         if self._consumer is not None:

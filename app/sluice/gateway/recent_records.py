@@ -55,7 +55,7 @@ class RecentRecords:
                 for part in await self._tails(consumer, topic, partitions, most)
                 for record in part
                 if caller.tenant.encode() in (record.value or b"")
-                and (fields := self._fields(topic, record)) is not None
+                and (fields := self.proofs.fields(topic, record)) is not None
             ]
         finally:
             await consumer.stop()
@@ -84,19 +84,11 @@ class RecentRecords:
                     fields
                     for record in await _between(consumer, part, begin.offset, end)
                     if any(one in (record.value or b"") for one in written)
-                    and (fields := self._fields(topic, record)) is not None
+                    and (fields := self.proofs.fields(topic, record)) is not None
                 ]
         finally:
             await consumer.stop()
         return sorted(found, key=lambda one: int(one.get("sequence", 0)))
-
-    def _fields(self, topic: str, record: Any) -> dict[str, Any] | None:
-        """What a record says; None for one that no known key signed."""
-        where = topic, record.partition
-        if self.proofs.objection(where, record.key, record.value, record.headers) is not None:
-            return None
-        fields: dict[str, Any] = json.loads(record.value)
-        return fields
 
     async def _connected(self) -> AIOKafkaConsumer:
         from aiokafka import AIOKafkaConsumer  # noqa: PLC0415 - as in sluice/client
@@ -146,7 +138,7 @@ class RecentRecords:
                 if record.key == session.encode() and caller.tenant.encode() in (record.value or b"")
             ]
             for record in reversed(found):
-                fields = self._fields(topic, record)
+                fields = self.proofs.fields(topic, record)
                 if fields is not None and _says_totals(fields, caller):
                     return fields
             end = begin

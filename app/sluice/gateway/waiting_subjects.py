@@ -7,7 +7,6 @@ waits; a request that waits for an end costs no connection.
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import time
 from collections import defaultdict
@@ -208,15 +207,8 @@ class WaitingSubjects:
             await consumer.stop()
 
     def _take(self, base: str, stored: Any) -> None:
-        where = base, stored.partition
-        objection = self._proofs.objection(where, stored.key, stored.value, stored.headers)
-        if objection is not None:
-            log.warning("%s:%d:%d is passed over: %s", *where, stored.offset, objection)
-            return
-        try:
-            record = json.loads(stored.value or b"null")
-        except ValueError:
-            log.warning("a record of %s is not JSON; `sluice ledger verify` says where", base)
+        record = self._proofs.fields(base, stored)
+        if record is None:
             return
         an_id, schema = str(record.get(ID_FIELDS[base])), record.get("schema")
         waiting = self._open[base]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import time
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -82,8 +81,8 @@ async def test_a_rate_of_many_names_forgets_those_that_are_whole_again() -> None
     assert await rate.take(str(3 * MOST_KEPT - 1)) is not None
 
 
-def verdict(agent: str, number: int, advisories: int, tenant: str = "acme") -> bytes:
-    fields: dict[str, Any] = {
+def verdict(agent: str, number: int, advisories: int, tenant: str = "acme") -> dict[str, Any]:
+    return {
         "advisories": [{"source": "s", "text": str(one)} for one in range(advisories)],
         "agent_id": agent,
         "decided_at": f"2026-11-24T00:00:{number:09d}Z",
@@ -92,7 +91,6 @@ def verdict(agent: str, number: int, advisories: int, tenant: str = "acme") -> b
         "tenant_id": tenant,
         "verdict_id": f"v{number}",
     }
-    return json.dumps(fields, separators=(",", ":")).encode()
 
 
 def test_an_agent_with_many_advisories_pushes_out_none_of_anothers() -> None:

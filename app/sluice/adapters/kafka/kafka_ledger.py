@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING
 
 from sluice.adapters.kafka.kafka_read import StoredRecord, open_reader
+from sluice.client.record_proofs import NO_PROOFS
 from sluice.core.reports.report_tally import NotADecisionError
 from sluice.verifier.export import Located
 from sluice.verifier.verify import Verifier
@@ -12,11 +14,14 @@ from sluice_topics.catalog import CATALOG
 from sluice_topics.record_proof import HEADER as PROOF
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import AsyncIterator, Callable, Mapping
 
     from sluice.adapters.kafka.kafka_read import Start
+    from sluice.client.record_proofs import RecordProofs
     from sluice.verifier.ledger_findings import Report
     from sluice.verifier.proof_check import SignedBy
+
+log = logging.getLogger(__name__)
 
 
 async def read_ledger(
@@ -57,19 +62,37 @@ def located(record: StoredRecord) -> Located:
 
 async def read_values(
     bootstrap_servers: str,
-    topics: Sequence[str],
+    topics: Mapping[str, str],
     take: Callable[[bytes | None], None],
     start: Start | int = "beginning",
+    proofs: RecordProofs = NO_PROOFS,
 ) -> None:
-    """Hand every committed value of the topics, by their names on the broker, to `take`, a batch at a time.
-    `start`: see `open_reader`.
+    """Hand every committed value of the topics (base name by real name) to `take`, a batch at a time.
+    `start`: see `open_reader`; `proofs`: which keys must have signed the records.
 
     Raises KafkaUnreachable, UnknownTopics, and NotADecisionError with the record's place.
     """
-    async with open_reader(bootstrap_servers, topics, start) as reader:
+    async for _, record in read_signed(bootstrap_servers, topics, start, proofs):
+        _taken(record, take)
+
+
+async def read_signed(
+    bootstrap_servers: str, topics: Mapping[str, str], start: Start | int, proofs: RecordProofs
+) -> AsyncIterator[tuple[str, StoredRecord]]:
+    """Base topic and record of every committed record that one of the keys signed, up to the present ends;
+    the log says how many none did. `topics`: base name by real name. Raises KafkaUnreachable and
+    UnknownTopics."""
+    passed_over = 0
+    async with open_reader(bootstrap_servers, list(topics), start) as reader:
         async for batch in reader.to_end():
             for record in batch:
-                _taken(record, take)
+                base = topics[record.topic]
+                if proofs.objection(base, record) is None:
+                    yield base, record
+                else:
+                    passed_over += 1
+    if passed_over:
+        log.warning("records of %s that no known key signed: %d", ", ".join(topics.values()), passed_over)
 
 
 def _taken(record: StoredRecord, take: Callable[[bytes | None], None]) -> None:

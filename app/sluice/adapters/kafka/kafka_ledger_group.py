@@ -12,12 +12,15 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRebalanceListen
 from aiokafka.errors import CommitFailedError, IllegalStateError
 
 from sluice.adapters.kafka.kafka_consumers import POLL_MS, is_behind
+from sluice.client.record_proofs import NO_PROOFS
 from sluice.notify.backlog import AssignedPart, LedgerRecord, Part
 from sluice_topics.record_reading import read
 from sluice_topics.records import NotifiedSubject
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+
+    from sluice.client.record_proofs import RecordProofs
 
 log = logging.getLogger(__name__)
 _TAKEN_AT_ONCE = 500
@@ -29,9 +32,16 @@ class KafkaLedgerGroup:
     """A member of `group_id` that reads topics as committed. Raises KafkaError from each call."""
 
     def __init__(
-        self, bootstrap_servers: str, group_id: str, topics: Mapping[str, str], look_back_s: float
+        self,
+        bootstrap_servers: str,
+        group_id: str,
+        topics: Mapping[str, str],
+        look_back_s: float,
+        proofs: RecordProofs = NO_PROOFS,
     ) -> None:
-        """`topics`: base name by real name. A group without a position begins `look_back_s` ago."""
+        """`topics`: base name by real name. A group without a position begins `look_back_s` ago. `proofs`:
+        which keys must have signed the records."""
+        self._proofs = proofs
         self._servers = bootstrap_servers
         self._group_id = group_id
         self._topics = topics
@@ -130,12 +140,8 @@ class KafkaLedgerGroup:
         return AssignedPart(self._named(part), committed, old_until)
 
     def _record(self, part: TopicPartition, message: Any) -> LedgerRecord | None:
-        try:
-            fields = orjson.loads(message.value or b"null")
-        except orjson.JSONDecodeError:
-            fields = None
-        if not isinstance(fields, dict):
-            log.warning("%s:%d:%d is no record; `sluice ledger verify` says more", *part, message.offset)
+        fields = self._proofs.fields(self._topics[part.topic], message)
+        if fields is None:
             return None
         return LedgerRecord(self._named(part), message.offset, message.timestamp, fields)
 

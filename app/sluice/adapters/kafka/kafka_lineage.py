@@ -25,7 +25,7 @@ from sluice_topics.catalog import MEMORY_DECISIONS, QUARANTINE
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from aiokafka import AIOKafkaConsumer, ConsumerRecord
+    from aiokafka import AIOKafkaConsumer
 
     from sluice.client.record_proofs import RecordProofs
 
@@ -166,7 +166,7 @@ class KafkaLineage:
         async for batch in batches_since(consumer, asking, part, since_ms):
             for message in batch:
                 fields = about(memory_id, message.value or b"")
-                if fields is None or not self._is_signed(base, message):
+                if fields is None or self._proofs.objection(base, message) is not None:
                     continue
                 if fields.get("schema") in _ENDED or _decides(fields, digest):
                     return Sought(fields, over=False)
@@ -175,10 +175,6 @@ class KafkaLineage:
             if read >= self._bounds.scanned or any(one - offset > self._bounds.further for one in inputs):
                 return Sought(None, over=True)
         return Sought(None, over=False)
-
-    def _is_signed(self, base: str, message: ConsumerRecord) -> bool:
-        where = base, message.partition
-        return self._proofs.objection(where, message.key, message.value, message.headers) is None
 
 
 def _decides(fields: dict[str, Any], digest: str | None) -> bool:

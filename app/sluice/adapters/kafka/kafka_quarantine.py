@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from aiokafka import TopicPartition
@@ -12,8 +13,10 @@ from aiokafka.errors import KafkaError
 
 from sluice.adapters.kafka.kafka_consumers import Connection, batches_since
 from sluice.adapters.kafka.kafka_inputs import KafkaHeldInput
+from sluice.adapters.kafka.kafka_ledger import read_signed
 from sluice.adapters.kafka.kafka_publish import publish
 from sluice.adapters.kafka.kafka_read import KafkaUnreachable, open_reader, partitions_of
+from sluice.client.record_proofs import NO_PROOFS
 from sluice.core.reports.ledger_values import NotInLedgerError, decision_in, event_in
 from sluice.core.reports.memory_recount import StatisticsRecount
 from sluice_topics.catalog import (
@@ -37,6 +40,7 @@ if TYPE_CHECKING:
     from sluice.adapters.kafka.kafka_consumers import Isolation
     from sluice.adapters.kafka.kafka_publish import Outgoing, PublishedAt
     from sluice.adapters.kafka.kafka_read import StoredRecord, TopicReader
+    from sluice.client.record_proofs import RecordProofs
     from sluice.core.reports.ledger_values import Event
     from sluice_topics.records import MemoryDecision
 
@@ -67,6 +71,13 @@ def decision_of(record: StoredRecord) -> MemoryDecision:
     return _placed(decision_in, record, "decision on a memory")
 
 
+def _event_or_none(record: StoredRecord) -> Event | None:
+    try:
+        return event_in(record.value)
+    except NotInLedgerError:
+        return None
+
+
 def _placed(read: Callable[[bytes | None], T], record: StoredRecord, what: str) -> T:
     try:
         return read(record.value)
@@ -95,16 +106,22 @@ class Reviewed(Generic[T]):
 class KafkaQuarantine:
     """Reads one installation's topics. Its methods raise UnknownTopics and KafkaUnreachable."""
 
-    def __init__(self, bootstrap_servers: str, real_names: Mapping[str, str]) -> None:
-        """`real_names`: topic on the broker by base name."""
+    def __init__(
+        self, bootstrap_servers: str, real_names: Mapping[str, str], proofs: RecordProofs = NO_PROOFS
+    ) -> None:
+        """`real_names`: topic on the broker by base name; `proofs`: which keys must have signed what is read
+        of the ledger."""
+        self._proofs = proofs
         self._servers = bootstrap_servers
         self._names = real_names
         self._bases = {real: base for base, real in real_names.items()}
 
-    async def events(self) -> AsyncIterator[StoredRecord]:
-        """Every committed event of gate.quarantine, each partition in order."""
+    async def events(self, name: str = "") -> AsyncIterator[Event]:
+        """Every committed event of gate.quarantine that has this text in it, each partition in order. What no
+        worker wrote is passed over (`sluice ledger verify` names it)."""
         async for _, record in self._all(QUARANTINE):
-            yield record
+            if name.encode() in (record.value or b"") and (event := _event_or_none(record)) is not None:
+                yield event
 
     async def escalations(self) -> AsyncIterator[StoredRecord]:
         """Every committed event of gate.escalations, each partition in order."""
@@ -113,7 +130,8 @@ class KafkaQuarantine:
 
     async def changelog(self) -> AsyncIterator[StoredRecord]:
         """Every committed entry of the workers' table, as far as the log is not compacted."""
-        async for _, record in self._all(SESSIONS_CHANGELOG):
+        topics = {self._names[SESSIONS_CHANGELOG]: SESSIONS_CHANGELOG}
+        async for _, record in read_signed(self._servers, topics, "beginning", NO_PROOFS):
             yield record
 
     async def recount(self, until: Mapping[int, int]) -> StatisticsRecount:
@@ -128,10 +146,9 @@ class KafkaQuarantine:
         return anew
 
     async def _all(self, *bases: str) -> AsyncIterator[tuple[str, StoredRecord]]:
-        async with open_reader(self._servers, [self._names[base] for base in bases], "beginning") as reader:
-            async for batch in reader.to_end():
-                for record in batch:
-                    yield self._bases[record.topic], record
+        topics = {self._names[base]: base for base in bases}
+        async for found in read_signed(self._servers, topics, "beginning", self._proofs):
+            yield found
 
     async def content(self, place: Place) -> bytes:
         """The value of the input at this place. Raises PortUnavailable where it is no longer to be had."""
@@ -166,7 +183,7 @@ class KafkaQuarantine:
         async with self._consumer("read_uncommitted") as asking, self._consumer("read_committed") as consumer:
             async for batch in batches_since(consumer, asking, part, since):
                 for message in batch:
-                    if holds(message.value or b""):
+                    if holds(message.value or b"") and self._proofs.objection(base, message) is None:
                         return bytes(message.value)
         return None
 
@@ -183,9 +200,17 @@ class KafkaQuarantine:
             (placed,) = await publish(self._servers, self._names[REVIEWS], [review], max_request_bytes=most)
             try:
                 async with asyncio.timeout(patience_s):
-                    return Reviewed(placed, await _first(reader, lambda record: read_outcome(placed, record)))
+                    return Reviewed(placed, await self._first(reader, partial(read_outcome, placed)))
             except TimeoutError:
                 return Reviewed(placed, None)
+
+    async def _first(self, reader: TopicReader, read_outcome: Callable[[StoredRecord], T | None]) -> T | None:
+        async for batch in reader.follow(None):
+            for record in batch:
+                outcome = read_outcome(record)
+                if outcome is not None and self._proofs.objection(self._bases[record.topic], record) is None:
+                    return outcome
+        return None
 
     @asynccontextmanager
     async def _consumer(self, isolation: Isolation) -> AsyncIterator[AIOKafkaConsumer]:
@@ -196,12 +221,3 @@ class KafkaQuarantine:
             raise KafkaUnreachable(f"{self._servers}: {error}") from error
         finally:
             await connection.close()
-
-
-async def _first(reader: TopicReader, read_outcome: Callable[[StoredRecord], T | None]) -> T | None:
-    async for batch in reader.follow(None):
-        for record in batch:
-            outcome = read_outcome(record)
-            if outcome is not None:
-                return outcome
-    return None

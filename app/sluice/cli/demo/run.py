@@ -228,7 +228,7 @@ async def _quality(place: RunPlace) -> QualityReport:
     """Of all tenants and days, from the ledger alone."""
     tally = QualityTally()
     values = LedgerValues({DECISION: tally.decision, REPORTED: tally.report, ALARM: tally.alarm})
-    topics = [f"{place.prefix}{name}" for name in (QUALITY_DECISIONS, SESSION_EVENTS, ALARMS)]
+    topics = {f"{place.prefix}{name}": name for name in (QUALITY_DECISIONS, SESSION_EVENTS, ALARMS)}
     await read_values(place.bootstrap_servers, topics, values.take)
     source = f"the topics {place.prefix}gate.* at {place.bootstrap_servers}"
     return quality_report(tally, values.basis(source))

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from rich.text import Text
 
 from sluice.adapters.kafka.kafka_named import meanings
-from sluice.adapters.kafka.kafka_quarantine import KafkaQuarantine, event_of
+from sluice.adapters.kafka.kafka_quarantine import KafkaQuarantine
 from sluice.adapters.kafka.kafka_read import KafkaUnreachable, UnknownTopics
 from sluice.cli.output import (
     WRONG,
     console,
     quoted,
+    record_proofs_or_stop,
     settings_or_stop,
     shown,
     stop,
@@ -86,7 +87,8 @@ class Life:
 def connected() -> KafkaQuarantine:
     """To the installation of the settings."""
     settings = settings_or_stop()
-    return KafkaQuarantine(settings.kafka.bootstrap_servers, real_names(settings))
+    proofs = record_proofs_or_stop(settings)
+    return KafkaQuarantine(settings.kafka.bootstrap_servers, real_names(settings), proofs)
 
 
 def asked(question: Coroutine[Any, Any, T]) -> T:
@@ -104,8 +106,8 @@ def asked(question: Coroutine[Any, Any, T]) -> T:
 async def waiting(kafka: KafkaQuarantine) -> list[QuarantineEntered]:
     """What is held now, the oldest first."""
     held = Waiting()
-    async for record in kafka.events():
-        held.take(event_of(record))
+    async for event in kafka.events():
+        held.take(event)
     return list(held)
 
 
@@ -136,7 +138,7 @@ def _place_of_write_or_stop(name: str) -> Place:
 async def life(kafka: KafkaQuarantine, place: Place) -> Life:
     """All that topics hold of the memory whose input lies there."""
     name = memory_id(":".join(map(str, place)))
-    events = tuple([event async for event in _events(kafka, name)])
+    events = tuple([event async for event in kafka.events(name) if event.memory_id == name])
     since_ms = milliseconds_of(events[0].entered_at) if events else 0
     raw = await kafka.decision(name, place[1], since_ms)
     decision = None if raw is None else decision_in(raw)
@@ -145,14 +147,6 @@ async def life(kafka: KafkaQuarantine, place: Place) -> Life:
     digest = decision.content_digest if decision else events[0].content_digest
     content, no_content = await _content(kafka, place, digest)
     return Life(name, decision, events, content, no_content)
-
-
-async def _events(kafka: KafkaQuarantine, name: str) -> Any:
-    async for record in kafka.events():
-        if name.encode() in (record.value or b""):
-            event = event_of(record)
-            if event.memory_id == name:
-                yield event
 
 
 async def _content(kafka: KafkaQuarantine, place: Place, digest: str | None) -> tuple[str | None, str]:

@@ -166,7 +166,7 @@ def build_gateway(settings: Settings, fail: Callable[[], None]) -> Edge:
             EdgeRules(given.max_body_bytes, given.request_timeout_s, given.allowed_origins),
             answers,
             WaitingSubjects(exchange.connection, kafka.topic_prefix, given.waiting_s, proofs),
-            ledger_work(settings),
+            ledger_work(settings, proofs),
             RecentRecords(exchange.connection, kafka.topic_prefix, given.session_records, proofs),
             RecentAdvisories(exchange.connection, kafka.topic_prefix, proofs),
             DelegatedAnswers(people_key, registry, decisions, given.wait_s),

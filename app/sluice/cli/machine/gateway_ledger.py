@@ -10,6 +10,7 @@ from sluice.settings import real_names
 from sluice_topics.catalog import QUALITY_DECISIONS, SESSION_EVENTS
 
 if TYPE_CHECKING:
+    from sluice.client.record_proofs import RecordProofs
     from sluice.core.reports.report import QualityReport
     from sluice.gateway.routes.reading_routes import LedgerWork
     from sluice.settings import Settings
@@ -18,14 +19,14 @@ OF_THE_INSTALLATION = ("alarms", "basis", "ledger")
 """What a quality report says that is no tenant's."""
 
 
-def ledger_work(settings: Settings) -> LedgerWork:
-    """Each reading in a thread of its own."""
+def ledger_work(settings: Settings, proofs: RecordProofs) -> LedgerWork:
+    """Each reading in a thread of its own. `proofs`: which keys must have signed what reports count."""
     from sluice.gateway.routes.reading_routes import LedgerWork  # noqa: PLC0415 - an extra
 
     return LedgerWork(
         lambda an_id: asyncio.to_thread(_rerun, settings, an_id),
-        lambda *asked: asyncio.to_thread(_quality, settings, *asked),
-        lambda tenant: asyncio.to_thread(_quality_page, settings, tenant),
+        lambda *asked: asyncio.to_thread(_quality, settings, proofs, *asked),
+        lambda tenant: asyncio.to_thread(_quality_page, settings, proofs, tenant),
         lambda tenant: asyncio.to_thread(_memory_counts, settings, tenant),
     )
 
@@ -54,24 +55,30 @@ def _rerun(settings: Settings, an_id: str) -> dict[str, Any]:
     }
 
 
-def _quality(settings: Settings, tenant: str, since: str | None, until: str | None) -> dict[str, Any]:
+def _quality(settings: Settings, proofs: RecordProofs, *asked: str | None) -> dict[str, Any]:
     """The report of `sluice quality report` on one tenant, without what is of the whole installation.
 
     Raises LedgerUnreadable.
     """
-    fields: dict[str, Any] = _report(settings, tenant, since, until).fields()
+    fields: dict[str, Any] = _report(settings, proofs, *asked).fields()
     return {name: value for name, value in fields.items() if name not in OF_THE_INSTALLATION}
 
 
-def _quality_page(settings: Settings, tenant: str) -> str:
+def _quality_page(settings: Settings, proofs: RecordProofs, tenant: str) -> str:
     """The same as a page. Raises LedgerUnreadable."""
     from sluice.cli.policy.api_key_verbs import now  # noqa: PLC0415 - as above
     from sluice.cli.quality.page import page  # noqa: PLC0415 - as above
 
-    return page(_report(settings, tenant, None, None), now())
+    return page(_report(settings, proofs, tenant), now())
 
 
-def _report(settings: Settings, tenant: str, since: str | None, until: str | None) -> QualityReport:
+def _report(
+    settings: Settings,
+    proofs: RecordProofs,
+    tenant: str | None,
+    since: str | None = None,
+    until: str | None = None,
+) -> QualityReport:
     from sluice.adapters.kafka.kafka_ledger import read_values  # noqa: PLC0415 - as above
     from sluice.adapters.kafka.kafka_read import KafkaUnreachable, UnknownTopics  # noqa: PLC0415 - as above
     from sluice.core.reports.ledger_values import DECISION, REPORTED, LedgerValues  # noqa: PLC0415 - as above
@@ -85,9 +92,10 @@ def _report(settings: Settings, tenant: str, since: str | None, until: str | Non
 
     tally, names = QualityTally(ReportScope(since, until, tenant)), real_names(settings)
     values = LedgerValues({DECISION: tally.decision, REPORTED: tally.report})
-    topics = [names[one] for one in (QUALITY_DECISIONS, SESSION_EVENTS)]
+    topics = {names[one]: one for one in (QUALITY_DECISIONS, SESSION_EVENTS)}
+    servers = settings.kafka.bootstrap_servers
     try:
-        asyncio.run(read_values(settings.kafka.bootstrap_servers, topics, values.take))
+        asyncio.run(read_values(servers, topics, values.take, proofs=proofs))
     except (KafkaUnreachable, UnknownTopics, NotADecisionError) as error:
         raise LedgerUnreadable(str(error)) from error
     return quality_report(tally)

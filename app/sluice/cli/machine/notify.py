@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from sluice.cli.machine.worker import log_to_stderr, stop_unless_topics_fit
-from sluice.cli.output import settings_or_stop, stop
+from sluice.cli.output import record_proofs_or_stop, settings_or_stop, stop
 from sluice.settings import real_names
 from sluice_topics.catalog import ALARMS, ESCALATIONS, NOTIFICATIONS, QUARANTINE
 
@@ -99,6 +99,7 @@ def _notifier(settings: Settings, name: str, topics: Sequence[str], destination:
         f"{settings.worker.app_id}-notify-{name}",
         {names[topic]: topic for topic in topics},
         given.look_back_s,
+        record_proofs_or_stop(settings),
     )
     patience = Patience(given.first_retry_s, given.longest_retry_s)
     return Notifier(group, destination, patience, given.max_waiting)
