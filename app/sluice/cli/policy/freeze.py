@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
-from sluice.adapters.kafka.kafka_control import AnotherPublisherError
-from sluice.adapters.kafka.kafka_freeze import FreezeOrder, FreezePlace, KafkaFreezing
-from sluice.adapters.kafka.kafka_read import KafkaUnreachable, UnknownTopics
+from sluice.adapters.kafka.kafka_read import KafkaUnreachable
+from sluice.adapters.kafka.kafka_sessions import has_state
 from sluice.cli.output import (
     WRONG,
     console,
@@ -20,24 +18,30 @@ from sluice.cli.output import (
     settings_or_stop,
     shown,
     stop,
-    stop_unknown_topics,
 )
-from sluice.cli.policy.control_topics import WRITER, AsJson, folded_or_stop, roots_or_stop
+from sluice.cli.policy.control_topics import AsJson, Publishing, folded_or_stop, roots_or_stop
 from sluice.cli.policy.key_files import private_keys_or_stop
 from sluice.core.registry.registry_entries import ALL
 from sluice.core.trust.dsse import Envelope, read_envelope
-from sluice.core.trust.freezing import SUBJECTS, FreezeSubject, describe_unknown, freezes_in, read_subject
+from sluice.core.trust.freezing import (
+    SUBJECTS,
+    FreezeSubject,
+    describe_unknown,
+    freeze_entry,
+    freezes_in,
+    read_subject,
+    thaw_entries,
+)
 from sluice.core.trust.signed_entries import Statement, statement
+from sluice.core.trust.signing import signed_entries
 from sluice.settings import real_names
 from sluice_topics.catalog import REGISTRY, SESSIONS_CHANGELOG
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Sequence
-    from typing import Any
+    from collections.abc import Sequence
 
+    from sluice.core.trust.fold import Folded
     from sluice.settings import Settings
-
-Answer = TypeVar("Answer")
 
 Kind = Annotated[str, typer.Argument(metavar="SUBJECT", help=f"One of {', '.join(SUBJECTS)}.")]
 Name = Annotated[str | None, typer.Argument(metavar="ID", help="Its id; nothing for `all`.")]
@@ -46,6 +50,15 @@ Key = Annotated[
     Path, typer.Option(metavar="PEM", help="Your private key: of an approver who may sign a freeze.")
 ]
 Unknown = Annotated[bool, typer.Option("--yes", help="Freeze it even if nobody knows it.")]
+
+
+class FreezeOrder(NamedTuple):
+    """What somebody wants. `active` False: thaw it. `unknown_too`: freeze it also if nobody knows it."""
+
+    subject: FreezeSubject
+    reason: str
+    active: bool = True
+    unknown_too: bool = False
 
 
 def freeze(
@@ -98,17 +111,6 @@ def register_thaw(cli: typer.Typer) -> None:
     cli.command("thaw")(thaw)
 
 
-def freezing(settings: Settings) -> KafkaFreezing:
-    """The service that freezes and thaws in the installation of these settings; without trust the command
-    ends."""
-    names, kafka = real_names(settings), settings.kafka
-    writer = f"{kafka.topic_prefix}{WRITER}"
-    place = FreezePlace(
-        kafka.bootstrap_servers, names[REGISTRY], names[SESSIONS_CHANGELOG], kafka.partitions, writer
-    )
-    return KafkaFreezing(place, roots_or_stop(settings), settings.audience())
-
-
 def stop_for_unknown_subjects(values: Sequence[bytes]) -> None:
     """End the command if signed entries freeze what nobody knows, and what they do not bring either."""
     read = [read_envelope(value) for value in values]
@@ -118,8 +120,8 @@ def stop_for_unknown_subjects(values: Sequence[bytes]) -> None:
     asked = [one for one in freezes_in(entries) if (one.kind, one.id) not in brought]
     if not asked:
         return
-    service, registry = freezing(settings_or_stop()), folded_or_stop(REGISTRY).registry
-    sessions = {one.id for one in asked if one.kind == "session" and _answer(service.is_session(one.id))}
+    settings, registry = settings_or_stop(), folded_or_stop(REGISTRY).registry
+    sessions = {one.id for one in asked if one.kind == "session" and _is_session(settings, one.id)}
     unknown = [told for one in asked if (told := describe_unknown(registry, one, sessions)) is not None]
     if unknown:
         stop("\n".join([*unknown, "nothing was written; --yes publishes it all the same"]), WRONG)
@@ -134,28 +136,48 @@ def _subject_or_stop(kind: str, name: str | None) -> FreezeSubject:
 
 def _publish(order: FreezeOrder, key: Path, *, as_json: bool) -> None:
     (signer,) = private_keys_or_stop([key])
-    service = freezing(settings_or_stop())
-    outcome = _answer(service.order(order, signer, time.time_ns() // 1_000_000))
-    refused = list(outcome.refused)
-    if not outcome.written and not refused:
-        refused.append(f"{order.subject} is not frozen")
-    if as_json:
-        print_json({"written": outcome.written, "refused": refused})
-    for one in refused:
-        hint = "" if order.unknown_too or not order.active else " (--yes: nobody need know it)"
-        errors.print(f"[red]refused[/] {shown(one)}{hint}", soft_wrap=True, highlight=False)
-    done = "frozen" if order.active else "thawed"
-    for entry in () if as_json or refused else outcome.written:
-        told = f"[green]{done}[/] {shown(str(order.subject))}: {shown(entry)} is in force"
-        console.print(told, soft_wrap=True, highlight=False)
+    settings, subject, refused = settings_or_stop(), order.subject, []
+    roots_or_stop(settings)
+    must_be_known = order.active and not order.unknown_too
+    is_looked_for = must_be_known and subject.kind == "session"
+    sessions = {subject.id} if is_looked_for and _is_session(settings, subject.id) else set()
+
+    def choose(folded: Folded) -> list[tuple[str, bytes]]:
+        unknown = describe_unknown(folded.registry, subject, sessions) if must_be_known else None
+        if unknown is not None:
+            refused.append(unknown)
+            return []
+        if order.active:
+            entries = [freeze_entry(folded, subject, order.reason)]
+        else:
+            entries = thaw_entries(folded, subject, order.reason)
+        return [(REGISTRY, value) for value in signed_entries(entries, [signer], separately=True)]
+
+    publishing = Publishing(settings, choose, (REGISTRY,))
+    publishing.run()
+    refused += map(str, publishing.refused)
+    if not publishing.written and not refused:
+        refused.append(f"{subject} is not frozen")
+    _print(order, [(one.key or b"").decode() for one in publishing.written], refused, as_json=as_json)
     if refused:
         raise typer.Exit(WRONG)
 
 
-def _answer(question: Coroutine[Any, Any, Answer]) -> Answer:
+def _print(order: FreezeOrder, written: list[str], refused: list[str], *, as_json: bool) -> None:
+    if as_json:
+        print_json({"written": written, "refused": refused})
+    for one in refused:
+        hint = "" if order.unknown_too or not order.active else " (--yes: nobody need know it)"
+        errors.print(f"[red]refused[/] {shown(one)}{hint}", soft_wrap=True, highlight=False)
+    done = "frozen" if order.active else "thawed"
+    for entry in () if as_json or refused else written:
+        told = f"[green]{done}[/] {shown(str(order.subject))}: {shown(entry)} is in force"
+        console.print(told, soft_wrap=True, highlight=False)
+
+
+def _is_session(settings: Settings, session_id: str) -> bool:
+    changelog, kafka = real_names(settings)[SESSIONS_CHANGELOG], settings.kafka
     try:
-        return asyncio.run(question)
-    except UnknownTopics as error:
-        stop_unknown_topics(error)
-    except (KafkaUnreachable, AnotherPublisherError) as error:
+        return asyncio.run(has_state(kafka.bootstrap_servers, changelog, kafka.partitions, session_id))
+    except KafkaUnreachable as error:
         stop(f"cannot publish: {error}")
