@@ -14,7 +14,7 @@ from collections import Counter
 from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Any
 
-from sluice.client.past_records import POLL_MS, PastRecords, id_of
+from sluice.client.past_records import LATEST, POLL_MS, PastRecords, connect, id_of
 from sluice.client.record_proofs import NO_PROOFS
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class AnswerReader(PastRecords):
         """Connect. Raises KafkaError if the broker is not there. `partitions`: the number in each topic."""
         from aiokafka import TopicPartition  # noqa: PLC0415 - importing the client loads no Kafka
 
-        self._consumer = await self._connected()
+        self._consumer = await connect(self._connection, **LATEST)
         parts = [TopicPartition(real, number) for real in self._topics for number in range(partitions)]
         self._consumer.assign(parts)
         self._consumer.pause(*parts)

@@ -24,9 +24,9 @@ OPENINGS = (b"sluice.gate.escalation_opened.v1", b"sluice.gate.retrieval_escalat
 POLL_MS = 500
 CLOCKS_APART_MS = 60_000
 """How far before an input's time the search for its answer begins: more than clocks of brokers differ."""
-FETCH_WAIT_MS = 100
-"""How long the broker holds a fetch that finds nothing. A partition that is resumed waits until the current
-fetch ends."""
+LATEST = {"auto_offset_reset": "latest", "fetch_max_wait_ms": 100}
+"""The broker holds a fetch that finds nothing for so long: a partition that is resumed waits until it
+ends."""
 
 
 class PlacedInput(NamedTuple):
@@ -62,7 +62,7 @@ class PastRecords:
         """
         from aiokafka import TopicPartition  # noqa: PLC0415 - importing the client loads no Kafka
 
-        consumer = await self._connected()
+        consumer = await connect(self._connection, **LATEST)
         try:
             parts = [
                 TopicPartition(real, place.partition) for real, base in self._topics.items() if base in topics
@@ -80,7 +80,7 @@ class PastRecords:
         """The input at a place of a topic (base name); None where none is there, or no longer."""
         from aiokafka import TopicPartition  # noqa: PLC0415 - importing the client loads no Kafka
 
-        consumer = await self._connected()
+        consumer = await connect(self._connection, **LATEST)
         try:
             part = TopicPartition(self._prefix + topic, partition)
             consumer.assign([part])
@@ -127,22 +127,20 @@ class PastRecords:
             left = {part for part in left if await consumer.position(part) < ends[part]}
         return None
 
-    async def _connected(self) -> AIOKafkaConsumer:
-        from aiokafka import AIOKafkaConsumer  # noqa: PLC0415 - importing the client loads no Kafka
 
-        consumer = AIOKafkaConsumer(
-            **self._connection,
-            isolation_level="read_committed",
-            enable_auto_commit=False,
-            auto_offset_reset="latest",
-            fetch_max_wait_ms=FETCH_WAIT_MS,
-        )
-        try:
-            await consumer.start()
-        except BaseException:
-            await consumer.stop()
-            raise
-        return consumer
+async def connect(connection: Mapping[str, Any], **more: Any) -> AIOKafkaConsumer:
+    """A consumer of no group, which reads what is committed and, where it is not told, from the beginning.
+    `connection`, `more`: aiokafka's arguments. Raises KafkaError, and leaves nothing open then."""
+    from aiokafka import AIOKafkaConsumer  # noqa: PLC0415 - importing the client loads no Kafka
+
+    how = {"isolation_level": "read_committed", "enable_auto_commit": False, "auto_offset_reset": "earliest"}
+    consumer = AIOKafkaConsumer(**connection, **(how | more))
+    try:
+        await consumer.start()
+    except BaseException:
+        await consumer.stop()
+        raise
+    return consumer
 
 
 def id_of(record: Any) -> str:

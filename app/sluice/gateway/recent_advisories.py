@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from aiokafka.errors import KafkaError
 
 from sluice.client.input_kinds import VERDICTS
+from sluice.client.past_records import POLL_MS, connect
 from sluice.client.record_proofs import NO_PROOFS
 
 if TYPE_CHECKING:
@@ -27,7 +28,8 @@ WINDOW = 1_000
 MOST_OF_AN_AGENT = 1_000
 MOST = 100_000
 """Advisories of all agents: beyond, the agent that has the most loses its older half."""
-POLL_MS = 500
+AT_ONCE = 200
+"""Verdicts, between two of which other requests get their turn."""
 NONE = b'"advisories":[]'
 """As the ledger's canonical form writes it."""
 ABOUT = ("verdict_id", "request_id", "session_id", "decided_at")
@@ -138,16 +140,9 @@ class RecentAdvisories:
     async def _connected(self, partitions: int) -> AIOKafkaConsumer:
         if self._consumer is not None:
             return self._consumer
-        from aiokafka import AIOKafkaConsumer, TopicPartition  # noqa: PLC0415 - as in sluice/client
+        from aiokafka import TopicPartition  # noqa: PLC0415 - as in sluice/client
 
-        consumer = AIOKafkaConsumer(
-            **self._connection,
-            isolation_level="read_committed",
-            enable_auto_commit=False,
-            auto_offset_reset="earliest",
-            max_poll_records=200,  # between two of which other requests get their turn
-        )
-        await consumer.start()
+        consumer = await connect(self._connection, max_poll_records=AT_ONCE)
         parts = [TopicPartition(self._topic, number) for number in range(partitions)]
         consumer.assign(parts)
         consumer.pause(*parts)

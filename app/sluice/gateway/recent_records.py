@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sluice.client.input_kinds import SESSION_EVENTS, VERDICTS
+from sluice.client.past_records import POLL_MS, connect
 from sluice.client.record_proofs import NO_PROOFS
 
 if TYPE_CHECKING:
@@ -21,7 +22,6 @@ WINDOW = 5_000
 """Records that are read at once."""
 FOLLOWED = 5_000
 """Records after a decision that are looked through for what came of it."""
-POLL_MS = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class RecentRecords:
     async def of(self, session: str, partition: int, caller: Caller) -> dict[str, Any] | None:
         """What the ledger says last of the session in the caller's tenant; None where it says nothing so far
         back. Raises KafkaError."""
-        consumer = await self._connected()
+        consumer = await connect(self.connection)
         try:
             verdict = await self._newest(consumer, VERDICTS, (partition, session), caller)
             event = await self._newest(consumer, SESSION_EVENTS, (partition, session), caller)
@@ -48,7 +48,7 @@ class RecentRecords:
     async def newest(self, topic: str, partitions: int, most: int, caller: Caller) -> list[dict[str, Any]]:
         """The caller's among the newest `most` records of each partition of a topic (base name), the newest
         first. Raises KafkaError."""
-        consumer = await self._connected()
+        consumer = await connect(self.connection)
         try:
             found = [
                 fields
@@ -70,7 +70,7 @@ class RecentRecords:
         from aiokafka import TopicPartition  # noqa: PLC0415 - as below
 
         written = [json.dumps(one, ensure_ascii=False).encode() for one in names]
-        consumer = await self._connected()
+        consumer = await connect(self.connection)
         found: list[dict[str, Any]] = []
         try:
             for topic in topics:
@@ -89,18 +89,6 @@ class RecentRecords:
         finally:
             await consumer.stop()
         return sorted(found, key=lambda one: int(one.get("sequence", 0)))
-
-    async def _connected(self) -> AIOKafkaConsumer:
-        from aiokafka import AIOKafkaConsumer  # noqa: PLC0415 - as in sluice/client
-
-        consumer = AIOKafkaConsumer(
-            **self.connection,
-            isolation_level="read_committed",
-            enable_auto_commit=False,
-            auto_offset_reset="earliest",
-        )
-        await consumer.start()
-        return consumer
 
     async def _tails(
         self, consumer: AIOKafkaConsumer, topic: str, partitions: int, most: int

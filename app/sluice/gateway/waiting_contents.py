@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from aiokafka.errors import KafkaError
 
 from sluice.client.input_kinds import ACTIONS, VERDICTS
-from sluice.client.past_records import id_of
+from sluice.client.past_records import POLL_MS, connect, id_of
 from sluice_topics.json_text import Unreadable, parse
 
 if TYPE_CHECKING:
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from aiokafka import AIOKafkaConsumer, TopicPartition
 
 log = logging.getLogger(__name__)
-POLL_MS = 500
 AGAIN_S = 1.0
 """After a broker that did not answer."""
 READ_TOGETHER = 500
@@ -160,17 +159,8 @@ class WaitingContents:
     async def start(self, told: Callable[[str], None]) -> None:
         """Connect, and read from now on what is asked for; `told` is called with each id that was read.
         Raises KafkaError."""
-        from aiokafka import AIOKafkaConsumer  # noqa: PLC0415 - as in sluice/client
-
-        consumer = AIOKafkaConsumer(
-            **self._connection,
-            isolation_level="read_committed",
-            enable_auto_commit=False,
-            auto_offset_reset="earliest",
-            max_partition_fetch_bytes=FETCHED_BYTES,
-            fetch_max_wait_ms=FETCH_WAIT_MS,
-        )
-        await consumer.start()
+        how = {"max_partition_fetch_bytes": FETCHED_BYTES, "fetch_max_wait_ms": FETCH_WAIT_MS}
+        consumer = await connect(self._connection, **how)
         self._task = asyncio.create_task(self._follow(consumer, told))
 
     async def close(self) -> None:

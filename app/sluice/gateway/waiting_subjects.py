@@ -13,6 +13,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sluice.client.input_kinds import ESCALATIONS, QUARANTINE
+from sluice.client.past_records import POLL_MS, connect
 from sluice.client.record_proofs import NO_PROOFS
 from sluice.gateway.waiting_contents import WaitingContents
 
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from sluice.gateway.waiting_contents import WaitingContent
 
 log = logging.getLogger(__name__)
-POLL_MS = 500
 MOST_ENDED = 5_000
 """Ends that are remembered, of all tenants."""
 ID_FIELDS = {ESCALATIONS: "escalation_id", QUARANTINE: "memory_id"}
@@ -108,15 +108,9 @@ class WaitingSubjects:
 
     async def start(self, partitions: int) -> None:
         """Connect. Raises KafkaError."""
-        from aiokafka import AIOKafkaConsumer, TopicPartition  # noqa: PLC0415 - as in sluice/client
+        from aiokafka import TopicPartition  # noqa: PLC0415 - as in sluice/client
 
-        consumer = AIOKafkaConsumer(
-            **self._connection,
-            isolation_level="read_committed",
-            enable_auto_commit=False,
-            auto_offset_reset="earliest",
-        )
-        await consumer.start()
+        consumer = await connect(self._connection)
         parts = [TopicPartition(real, number) for real in self._topics for number in range(partitions)]
         consumer.assign(parts)
         since = int(1000 * (time.time() - self._back_s))

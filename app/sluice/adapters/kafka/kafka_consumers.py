@@ -24,6 +24,20 @@ _PATIENCE_S = 1.0
 """A connection is made in some 50 ms, where the broker is there."""
 
 
+def new_consumer(
+    bootstrap_servers: str, isolation: Isolation, fetch_max_wait_ms: int = 200, **more: Any
+) -> AIOKafkaConsumer:
+    """A consumer of no group, not connected, which reads from the beginning where it is not told."""
+    return AIOKafkaConsumer(
+        bootstrap_servers=bootstrap_servers,
+        isolation_level=isolation,
+        enable_auto_commit=False,
+        auto_offset_reset="earliest",
+        fetch_max_wait_ms=fetch_max_wait_ms,
+        **more,
+    )
+
+
 class Connection:
     """One consumer. It connects with the first question, in a task of its own: a question that is cancelled
     meanwhile leaves the connection to the next one, and half of one to nobody."""
@@ -61,14 +75,8 @@ class Connection:
             await asyncio.wait([self._stopping])
 
     async def _started(self) -> AIOKafkaConsumer:
-        consumer = AIOKafkaConsumer(
-            bootstrap_servers=self._servers,
-            isolation_level=self._isolation,
-            enable_auto_commit=False,
-            auto_offset_reset="earliest",
-            fetch_max_wait_ms=POLL_MS,
-            max_partition_fetch_bytes=self._fetch_bytes,
-        )
+        how = {"fetch_max_wait_ms": POLL_MS, "max_partition_fetch_bytes": self._fetch_bytes}
+        consumer = new_consumer(self._servers, self._isolation, **how)
         ready = False
         try:
             await consumer.start()

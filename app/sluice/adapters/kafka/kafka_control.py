@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from aiokafka import AIOKafkaProducer, TopicPartition
 from aiokafka.errors import KafkaError, ProducerFenced
 
-from sluice.adapters.kafka.kafka_consumers import is_behind
+from sluice.adapters.kafka.kafka_consumers import is_behind, new_consumer
 from sluice.adapters.kafka.kafka_read import KafkaUnreachable, partitions_of
 from sluice.core.foundation.arrival import Arrival
 from sluice_topics.catalog import MAX_CONTROL_MESSAGE_BYTES
@@ -15,6 +15,9 @@ from sluice_topics.catalog import MAX_CONTROL_MESSAGE_BYTES
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from aiokafka import AIOKafkaConsumer
+
+    from sluice.adapters.kafka.kafka_consumers import Isolation
     from sluice.adapters.kafka.kafka_publish import Outgoing
 
 _POLL_MS = 200
@@ -75,14 +78,8 @@ class KafkaControlReader:
             await self._consumer.seek_to_beginning(*self._parts())
         return self._consumer, self._asking
 
-    async def _started(self, isolation: str) -> AIOKafkaConsumer:
-        consumer = AIOKafkaConsumer(
-            bootstrap_servers=self._servers,
-            isolation_level=isolation,
-            enable_auto_commit=False,
-            auto_offset_reset="earliest",
-            fetch_max_wait_ms=_POLL_MS,
-        )
+    async def _started(self, isolation: Isolation) -> AIOKafkaConsumer:
+        consumer = new_consumer(self._servers, isolation)
         try:
             await consumer.start()
         except KafkaError:

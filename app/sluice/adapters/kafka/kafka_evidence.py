@@ -10,10 +10,11 @@ from collections import deque
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
-from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka import TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import KafkaError
 
+from sluice.adapters.kafka.kafka_consumers import batches_since, new_consumer
 from sluice.adapters.kafka.kafka_read import KafkaUnreachable, ends_of, open_reader, partitions_of
 from sluice.core.decide.kinds import DECIDING, DECISIONS, KINDS
 from sluice.core.foundation.arrival import Arrival
@@ -25,6 +26,8 @@ from sluice_topics.json_text import parse
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Mapping
+
+    from aiokafka import AIOKafkaConsumer
 
     from sluice.core.rerun.walk import LedgerEntry
 
@@ -63,13 +66,7 @@ class KafkaEvidence:
         """A reader of single records."""
         bases = [*(kind.topic for kind in KINDS if kind.session), *_topics()]
         parts = await partitions_of(self.bootstrap_servers, [f"{self.prefix}{base}" for base in bases])
-        consumer = AIOKafkaConsumer(
-            bootstrap_servers=self.bootstrap_servers,
-            isolation_level="read_committed",
-            enable_auto_commit=False,
-            auto_offset_reset="earliest",
-            fetch_max_wait_ms=_POLL_MS,
-        )
+        consumer = new_consumer(self.bootstrap_servers, "read_committed")
         try:
             await consumer.start()
             yield InputFetcher(consumer, self.prefix, frozenset(parts))
@@ -108,17 +105,10 @@ class InputFetcher:
         deciding = DECIDING.get(place[0])
         if deciding is None or (part := self._part(deciding.topic, place[1])) not in self._parts:
             return found
-        self._consumer.assign([part])
-        start = (await self._consumer.offsets_for_times({part: since_ms}))[part]
-        end = (await self._consumer.end_offsets([part]))[part]
-        if start is None:
-            return found
-        self._consumer.seek(part, start.offset)
-        while await self._consumer.position(part) < end:
-            fetched = (await self._consumer.getmany(part, timeout_ms=_POLL_MS)).get(part, ())
+        async for batch in batches_since(self._consumer, self._consumer, part, since_ms):
             found += [
                 written_as(deciding.topic, one, one.timestamp)
-                for one in fetched
+                for one in batch
                 if _is_on(deciding.id_field, sought, one.value or b"")
             ]
         return found
@@ -189,7 +179,6 @@ def _runs(offsets: list[int]) -> list[list[int]]:
     return runs
 
 
-_POLL_MS = 200
 BATCH = 500
 
 
@@ -264,7 +253,8 @@ class KafkaPartitions:
         self, parts: list[TopicPartition]
     ) -> AsyncIterator[tuple[AIOKafkaConsumer, dict[TopicPartition, int]]]:
         """Ends are high watermarks, as sluice/adapters/kafka/kafka_read.py says."""
-        asking, consumer = (self._consumer(one) for one in ("read_uncommitted", "read_committed"))
+        asking = new_consumer(self._servers, "read_uncommitted")
+        consumer = new_consumer(self._servers, "read_committed")
         try:
             await asking.start()
             await consumer.start()
@@ -277,15 +267,6 @@ class KafkaPartitions:
         finally:
             await asking.stop()
             await consumer.stop()
-
-    def _consumer(self, isolation: str) -> AIOKafkaConsumer:
-        return AIOKafkaConsumer(
-            bootstrap_servers=self._servers,
-            isolation_level=isolation,
-            enable_auto_commit=False,
-            auto_offset_reset="earliest",
-            fetch_max_wait_ms=_POLL_MS,
-        )
 
 
 INPUTS = tuple(DECIDED)

@@ -11,7 +11,7 @@ import orjson
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRebalanceListener, TopicPartition
 from aiokafka.errors import CommitFailedError, IllegalStateError
 
-from sluice.adapters.kafka.kafka_consumers import POLL_MS, is_behind
+from sluice.adapters.kafka.kafka_consumers import POLL_MS, is_behind, new_consumer
 from sluice.client.record_proofs import NO_PROOFS
 from sluice.notify.backlog import AssignedPart, LedgerRecord, Part
 from sluice_topics.record_reading import read
@@ -170,13 +170,7 @@ class KafkaNotified:
         """The newest record of each subject of these partitions, up to the topic's end as of now."""
         parts = [TopicPartition(self._topic, number) for number in partitions]
         found: dict[str, NotifiedSubject] = {}
-        consumer = AIOKafkaConsumer(
-            bootstrap_servers=self._servers,
-            isolation_level="read_uncommitted",
-            enable_auto_commit=False,
-            auto_offset_reset="earliest",
-            fetch_max_wait_ms=POLL_MS,
-        )
+        consumer = new_consumer(self._servers, "read_uncommitted", POLL_MS)
         try:
             await consumer.start()
             consumer.assign(parts)

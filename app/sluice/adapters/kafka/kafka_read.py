@@ -14,12 +14,16 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka import TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import KafkaError
 
+from sluice.adapters.kafka.kafka_consumers import is_behind, new_consumer
+
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Sequence
+
+    from aiokafka import AIOKafkaConsumer
 
 Start = Literal["beginning", "end"]
 
@@ -77,15 +81,12 @@ class TopicReader:
         """Batches of what was written before this time, until every partition has passed it; one that is to
         come is waited for."""
         ends: dict[TopicPartition, int] | None = None
-        while ends is None or await self._is_before(ends):
+        while ends is None or await is_behind(self._consumer, ends):
             if ends is None and time.time_ns() // 1_000_000 >= until_ms:
-                async with _consumer(self._bootstrap_servers, "read_uncommitted") as asking:
+                async with new_consumer(self._bootstrap_servers, "read_uncommitted") as asking:
                     ends = await _starts(asking, await ends_of(asking, list(self._ends)), until_ms)
             else:
                 yield [record for record in await self._poll(_POLL_MS) if record.timestamp_ms < until_ms]
-
-    async def _is_before(self, ends: dict[TopicPartition, int]) -> bool:
-        return bool([part for part, end in ends.items() if await self._consumer.position(part) < end])
 
     async def follow(self, idle_ms: int | None) -> AsyncIterator[list[StoredRecord]]:
         """Batches as they come, until none came for `idle_ms` (None: for ever)."""
@@ -111,10 +112,10 @@ async def open_reader(
     """
     partitions = await partitions_of(bootstrap_servers, topics)
     try:
-        async with _consumer(bootstrap_servers, "read_uncommitted") as asking:
+        async with new_consumer(bootstrap_servers, "read_uncommitted") as asking:
             ends = await ends_of(asking, partitions)
             starts = await _starts(asking, ends, start) if isinstance(start, int) else {}
-        async with _consumer(bootstrap_servers, "read_committed") as consumer:
+        async with new_consumer(bootstrap_servers, "read_committed") as consumer:
             consumer.assign(partitions)
             # One whose own tasks have never run when it is closed, because nothing was to be read, fails.
             await asyncio.sleep(0)
@@ -149,16 +150,6 @@ async def _starts(
     """Where each partition has its first record of that time or later; its end if there is none."""
     found = await asking.offsets_for_times(dict.fromkeys(ends, since_ms))
     return {part: end if found[part] is None else found[part].offset for part, end in ends.items()}
-
-
-def _consumer(bootstrap_servers: str, isolation: str) -> AIOKafkaConsumer:
-    return AIOKafkaConsumer(
-        bootstrap_servers=bootstrap_servers,
-        isolation_level=isolation,
-        enable_auto_commit=False,
-        auto_offset_reset="earliest",
-        fetch_max_wait_ms=_POLL_MS,
-    )
 
 
 async def partitions_of(bootstrap_servers: str, topics: Sequence[str]) -> list[TopicPartition]:
