@@ -133,11 +133,20 @@ class Decisions:
 
     async def retrieval_end(self, an_id: str, caller: Caller) -> dict[str, Any]:
         """The record that ended the escalation of a retrieval. Raises HttpError: 404 where there is none."""
+        found = await self.escalation_end(an_id)
+        if found is None or not is_callers(found, caller):
+            raise not_found(an_id)
+        return found
+
+    async def escalation_end(self, an_id: str) -> dict[str, Any] | None:
+        """The record that ended the escalation of an action or a retrieval; None: it waits. Raises HttpError:
+        404 where the ledger has nothing of it."""
         try:
             topic, partition, offset = coordinates_of(an_id)
         except ValueError:
             raise not_found(an_id) from None
-        if topic != RETRIEVALS or partition >= self._exchange.partitions or offset >= MOST_OFFSET:
+        is_there = topic in (ACTIONS, RETRIEVALS) and partition < self._exchange.partitions
+        if not is_there or offset >= MOST_OFFSET:
             raise not_found(an_id)
         async with kafka_told(), self._readers:
             came = await self._exchange.reader.input_at(topic, partition, offset)
@@ -146,9 +155,7 @@ class Decisions:
             since = InputPlace(partition, offset, came.timestamp_ms)
             sought = end_of_input(an_id, came.value, came.timestamp_ms)
             found = await self._exchange.reader.look_back(sought, since, [ESCALATIONS])
-        if found is None or not is_callers(found.record, caller):
-            raise not_found(an_id)
-        return found.record
+        return None if found is None else found.record
 
     async def narrowed(self, end: Verdict) -> dict[str, Any] | None:
         """The parameters with which an approver let the action run, if other ones. Raises HttpError."""

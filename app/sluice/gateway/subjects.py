@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 from sluice.client.answers import InputPlace
+from sluice.client.binding import digest_of
 from sluice.client.input_kinds import ESCALATIONS, MEMORY_DECISIONS, QUARANTINE, SESSION_EVENTS, VERDICTS
 from sluice.core.foundation.arrival import coordinates_of
 from sluice.core.foundation.canonical import digest
@@ -59,16 +59,18 @@ class Subjects:
         async with kafka_told():
             at = InputPlace(place["partition"], place["offset"], place["timestamp"])
             value = await self.exchange.reader.value_at(place["topic"], at)
-        if value is None or "sha256:" + sha256(value).hexdigest() != place["digest"]:
+        if value is None or digest_of(value) != place["digest"]:
             return None
         found = parse(value)
         return None if isinstance(found, Unreadable) else found
 
     async def approved(self, opened: Record) -> Any:
         """The parameters by which the approvals so far replace those of the action; None: they stay."""
-        if not is_narrowed(opened):
-            return None
-        review = await self.content({"input": opened["last_approval"]})
+        return await self.parameters(opened["last_approval"]) if is_narrowed(opened) else None
+
+    async def parameters(self, place: Record) -> Any:
+        """The parameters in the review at a place; None where it is no longer there."""
+        review = await self.content({"input": place})
         return None if review is None else review["parameters"]
 
     async def decision(self, an_id: str, caller: Caller) -> Record:

@@ -12,11 +12,11 @@ import json
 import logging
 from collections import defaultdict, deque
 from dataclasses import dataclass
-from hashlib import sha256
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from aiokafka.errors import KafkaError
 
+from sluice.client.binding import digest_of
 from sluice.client.input_kinds import ACTIONS, VERDICTS
 from sluice.client.past_records import POLL_MS, connect, id_of
 from sluice_topics.json_text import Unreadable, parse
@@ -274,7 +274,7 @@ def _go_on(
 
 
 def _content_of(value: bytes, digest: object, verdict: bytes | None) -> WaitingContent | None:
-    if "sha256:" + sha256(value).hexdigest() != digest:
+    if digest_of(value) != digest:
         return None
     content = parse(value)
     if isinstance(content, Unreadable):

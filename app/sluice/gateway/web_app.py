@@ -117,19 +117,19 @@ def build_app(parts: GatewayParts) -> Edge:
     standing = (parts.decisions, parts.exchange, parts.registry, parts.subjects, parts.ledger, parts.recent)
     add_reading(app, ReadingRoutes(callers, *standing, parts.advised))
     add_reviewing(app, ReviewRoutes(callers, parts.decisions, parts.subjects, parts.wait))
-    if parts.slack is not None:
-        _add_slack(app, parts, parts.slack)
     subjects = Subjects(parts.decisions, parts.exchange, parts.subjects, parts.recent)
+    if parts.slack is not None:
+        _add_slack(app, parts.slack, parts, subjects)
     add_quarantine(app, QuarantineRoutes(callers, subjects, parts.ledger))
     views = PageViews(subjects, parts.people, parts.ledger.quality_page)
     add_pages(app, PageRoutes(parts.visitors, views, Answers(parts.visitors, views), parts.rate))
     return Edge(app, parts.edge)
 
 
-def _add_slack(app: FastAPI, parts: GatewayParts, slack: SlackApp) -> None:
+def _add_slack(app: FastAPI, slack: SlackApp, parts: GatewayParts, subjects: Subjects) -> None:
     from sluice.gateway.routes.slack_routes import SlackRoutes  # noqa: PLC0415 - only where it is configured
 
-    add_slack(app, SlackRoutes(slack, parts.exchange, parts.registry, parts.subjects, parts.people))
+    add_slack(app, SlackRoutes(slack, parts.registry, subjects, parts.people))
 
 
 async def _watch(parts: GatewayParts) -> None:

@@ -6,7 +6,6 @@ import asyncio
 import math
 from collections import OrderedDict
 from dataclasses import dataclass
-from hashlib import sha256
 from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakValueDictionary
 
@@ -17,6 +16,7 @@ from aiokafka.errors import KafkaError
 from sluice.adapters.kafka.kafka_consumers import Connection, Pool, batches_since
 from sluice.adapters.kafka.kafka_inputs import KafkaInputs
 from sluice.adapters.kafka.kafka_quarantine import about
+from sluice.client.binding import digest_of
 from sluice.client.record_proofs import NO_PROOFS
 from sluice.core.foundation.arrival import coordinates_of
 from sluice.ports import PortUnavailable
@@ -141,7 +141,7 @@ class KafkaLineage:
         if arrived is None:
             return UNKNOWN, 0.0
         since = max(0, arrived.timestamp - _CLOCKS_APART_MS)
-        digest = "sha256:" + sha256(arrived.value or b"").hexdigest()
+        digest = digest_of(arrived.value or b"")
         decision = await self._first(consumer, MEMORY_DECISIONS, since, memory_id, digest)
         if decision.fields is None:
             return UNKNOWN, self._until(decision)

@@ -22,13 +22,9 @@ from fastapi.responses import Response
 from slack_sdk.errors import SlackClientError
 from starlette.requests import Request  # noqa: TC002 - FastAPI reads the annotations
 
-from sluice.client.answers import InputPlace
-from sluice.client.binding import end_of_input
-from sluice.client.input_kinds import ACTIONS, ESCALATIONS, RETRIEVALS
-from sluice.core.foundation.arrival import coordinates_of
-from sluice.core.foundation.requests import Answer, input_in
+from sluice.client.input_kinds import ESCALATIONS
 from sluice.core.text.visible import visible_text
-from sluice.gateway.decisions import kafka_told
+from sluice.gateway.decisions import NOT_THERE
 from sluice.gateway.delegated_answers import PersonsAnswer
 from sluice.gateway.http.http_errors import HttpError, unauthorized
 from sluice.gateway.routes.callers import facts_of
@@ -48,10 +44,9 @@ if TYPE_CHECKING:
     from slack_sdk import WebClient
     from slack_sdk.signature import SignatureVerifier
 
-    from sluice.client.exchange import Exchange
     from sluice.gateway.delegated_answers import DelegatedAnswers
     from sluice.gateway.registry_view import RegistryView
-    from sluice.gateway.waiting_subjects import WaitingSubjects
+    from sluice.gateway.subjects import Subjects
 
 log = logging.getLogger(__name__)
 TIMED_OUT = 504
@@ -91,9 +86,8 @@ class SlackRoutes:
     """What the route stands on. `seen`: signatures of the last minutes and when they came."""
 
     app: SlackApp
-    exchange: Exchange
     registry: RegistryView
-    subjects: WaitingSubjects
+    subjects: Subjects
     people: DelegatedAnswers
     seen: dict[str, float] = field(default_factory=dict)
     giving: set[asyncio.Task[Any]] = field(default_factory=set)
@@ -163,7 +157,7 @@ class SlackRoutes:
             raise NotShownError(f"The policy demands the approver's own key. Answer in a terminal: {how}")
         if self.people.delegate(tenant) is None:
             raise NotShownError("This gateway signs for nobody of this tenant. Answer in a terminal.")
-        shown = await self._action(opened)
+        shown = _shown(await self.subjects.content(opened))
         if decision == "approve" and (shown is None or len(shown) > FORM_CHARS):
             why = "can no longer be read" if shown is None else "is too long to be shown in Slack"
             told_why = f"What waits {why}, and nobody approves what nobody sees."
@@ -184,26 +178,17 @@ class SlackRoutes:
 
     async def _shown_approval(self, opened: Mapping[str, Any], decision: str, chars: int) -> str | None:
         """The parameters of the approvals so far, which an approval in the form is for too."""
-        found = await self._approved(opened["last_approval"])
-        shown = None if found is None else visible_text(json.dumps(found, indent=2, ensure_ascii=False))
+        shown = _shown(await self.subjects.parameters(opened["last_approval"]))
         if decision == "approve" and (shown is None or chars + len(shown) > FORM_CHARS):
             why = "can no longer be read" if shown is None else "are too long to be shown in Slack"
             raise NotShownError(f"The parameters approved so far {why}: answer elsewhere.")
         return shown
 
-    async def _approved(self, at: Mapping[str, Any]) -> dict[str, Any] | None:
-        """The parameters of the approval at a place."""
-        async with kafka_told():
-            place = InputPlace(at["partition"], at["offset"], at["timestamp"])
-            value = await self.exchange.reader.value_at(at["topic"], place)
-        review = input_in(Answer("answered", value), at["digest"]) if value is not None else None
-        return None if review is None else json.loads(review)["parameters"]
-
     async def _opened(self, escalation_id: str) -> dict[str, Any] | None:
         """What opened it; None where it does not wait. A message may be there before our reader has the
         escalation."""
         for _ in range(LOOKS):
-            opened = self.subjects.get(ESCALATIONS, escalation_id)
+            opened = self.subjects.waiting.get(ESCALATIONS, escalation_id)
             if opened is not None:
                 return opened
             await asyncio.sleep(LOOK_S)
@@ -212,28 +197,11 @@ class SlackRoutes:
     async def _has_ended(self, escalation_id: str) -> bool:
         """Whether the ledger has its end, or nothing of it any more."""
         try:
-            topic, partition, offset = coordinates_of(escalation_id)
-        except ValueError:
-            return True
-        if topic not in (ACTIONS, RETRIEVALS) or partition >= self.exchange.partitions:
-            return True
-        async with kafka_told():
-            came = await self.exchange.reader.input_at(topic, partition, offset)
-            if came is None:
+            return await self.subjects.decisions.escalation_end(escalation_id) is not None
+        except HttpError as error:
+            if error.status == NOT_THERE:
                 return True
-            place = InputPlace(partition, offset, came.timestamp_ms)
-            sought = end_of_input(escalation_id, came.value, came.timestamp_ms)
-            return await self.exchange.reader.look_back(sought, place, [ESCALATIONS]) is not None
-
-    async def _action(self, opened: Mapping[str, Any]) -> str | None:
-        """What waits, as a reader sees it; None where it is no longer there, or is something else."""
-        async with kafka_told():
-            found = await self.exchange.reader.input_at(*coordinates_of(str(opened["escalation_id"])))
-        digest = str(opened.get("action_digest") or opened.get("request_hash"))
-        value = None if found is None else input_in(Answer("answered", found.value), digest)
-        if value is None:
-            return None
-        return visible_text(json.dumps(json.loads(value), indent=2, ensure_ascii=False))
+            raise
 
     async def _answer(
         self, payload: Mapping[str, Any], person: str | None, request_id: str
@@ -257,7 +225,7 @@ class SlackRoutes:
     ) -> dict[str, Any]:
         try:
             if answer.decision == "approve" and "last_approval" in opened:
-                approved = await self._approved(opened["last_approval"])
+                approved = await self.subjects.parameters(opened["last_approval"])
                 if approved is None:
                     return notice_view("Not answered", "The parameters approved so far are gone.")
                 answer = replace(answer, parameters=approved)
@@ -286,6 +254,11 @@ class SlackRoutes:
             await asyncio.to_thread(self.app.client.chat_postEphemeral, **how)
         except (SlackClientError, OSError, HTTPException) as error:
             log.warning("slack: %s is not told to its user: %s", text, error)
+
+
+def _shown(content: Any) -> str | None:
+    """As a reader sees it; None for what is no longer there."""
+    return None if content is None else visible_text(json.dumps(content, indent=2, ensure_ascii=False))
 
 
 def _told(view: dict[str, Any]) -> Response:
