@@ -14,7 +14,8 @@ from sluice.core.foundation.canonical import digest
 from sluice.core.foundation.errors import CanonicalError
 from sluice.gateway.decisions import kafka_told
 from sluice.gateway.http.http_errors import HttpError, not_found
-from sluice.gateway.waiting_subjects import ENDS, EndedSubject, is_callers, is_narrowed
+from sluice.gateway.waiting_subjects import EndedSubject, is_callers, is_narrowed
+from sluice.notify.told_subject import ENDS
 from sluice_topics.json_text import Unreadable, parse
 
 if TYPE_CHECKING:

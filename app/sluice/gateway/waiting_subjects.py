@@ -16,6 +16,7 @@ from sluice.client.input_kinds import ESCALATIONS, QUARANTINE
 from sluice.client.past_records import POLL_MS, connect
 from sluice.client.record_proofs import NO_PROOFS
 from sluice.gateway.waiting_contents import WaitingContents
+from sluice.notify.told_subject import ENDS, OPENS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -30,22 +31,6 @@ log = logging.getLogger(__name__)
 MOST_ENDED = 5_000
 """Ends that are remembered, of all tenants."""
 ID_FIELDS = {ESCALATIONS: "escalation_id", QUARANTINE: "memory_id"}
-OPENS = frozenset(
-    f"sluice/{one}/v1" for one in ("escalation_opened", "retrieval_escalation_opened", "quarantine_entered")
-)
-ENDS = frozenset(
-    f"sluice/{one}/v1"
-    for one in (
-        "escalation_resolved",
-        "escalation_expired",
-        "retrieval_escalation_resolved",
-        "retrieval_escalation_expired",
-        "quarantine_approved",
-        "quarantine_rejected",
-        "quarantine_expired",
-        "quarantine_evicted",
-    )
-)
 CHANGING = (
     *("approvals", "quorum", "approved_parameters", "tier", "required_role", "own_key"),
     *("group", "remind_at", "next_group", "next_at"),
