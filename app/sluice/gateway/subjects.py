@@ -10,8 +10,6 @@ from sluice.client.answers import InputPlace
 from sluice.client.binding import digest_of
 from sluice.client.input_kinds import ESCALATIONS, MEMORY_DECISIONS, QUARANTINE, SESSION_EVENTS, VERDICTS
 from sluice.core.foundation.arrival import coordinates_of
-from sluice.core.foundation.canonical import digest
-from sluice.core.foundation.errors import CanonicalError
 from sluice.gateway.decisions import kafka_told
 from sluice.gateway.http.http_errors import HttpError, not_found
 from sluice.gateway.waiting_subjects import EndedSubject, is_callers, is_narrowed
@@ -118,15 +116,6 @@ def ending_of(followed: list[Record]) -> EndedSubject | None:
     """How an escalated decision ended, from what came of it; None where it waits, or was not escalated."""
     ends = [one for one in followed if one.get("schema") in ENDS and "escalation_id" in one]
     return EndedSubject({}, ends[-1], None) if ends else None
-
-
-def hash_holds(record: Record) -> bool:
-    """Whether a record's hash is that of its content."""
-    try:
-        content = {name: value for name, value in record.items() if name != "event_hash"}
-        return digest(content) == record.get("event_hash")
-    except CanonicalError:
-        return False
 
 
 def changes(record: Record) -> dict[str, Any]:

@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import orjson
 
 from sluice.core.decide.kinds import DECISIONS
-from sluice.core.foundation.canonical import digest
-from sluice.core.foundation.errors import CanonicalError
 from sluice.core.foundation.refusals import DEAD_LETTER as UNREAD
 from sluice.core.retrieval.quality_record import SCHEMA as ITEM
 from sluice_topics.catalog import BY_NAME
@@ -110,15 +108,6 @@ class Followed:
             Story(decision, tuple(sorted(kept, key=_sequence)))
             for decision, kept in zip(self._decisions, self._found, strict=True)
         ]
-
-
-def hash_holds(fields: dict[str, Any]) -> bool:
-    """Whether a record's `event_hash` is the hash of the rest of it."""
-    rest = {name: value for name, value in fields.items() if name != "event_hash"}
-    try:
-        return digest(rest) == fields.get("event_hash")
-    except CanonicalError:
-        return False
 
 
 def _ids_of(decision: StoryEvent) -> frozenset[str]:

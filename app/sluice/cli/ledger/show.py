@@ -26,7 +26,8 @@ from sluice.cli.output import (
     stop,
     stop_unknown_topics,
 )
-from sluice.offline.story import Followed, NamedRecords, hash_holds
+from sluice.core.foundation.chain import hash_holds
+from sluice.offline.story import Followed, NamedRecords
 from sluice.verifier.export import NotAnExport, from_lines
 from sluice_topics.json_text import Unreadable, parse
 

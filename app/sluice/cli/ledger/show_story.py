@@ -12,8 +12,9 @@ from rich.text import Text
 
 from sluice.cli.output import console, visible
 from sluice.core.decide.kinds import DECISIONS
+from sluice.core.foundation.chain import hash_holds
 from sluice.core.foundation.clock import milliseconds_of, span
-from sluice.offline.story import OWN_IDS, hash_holds
+from sluice.offline.story import OWN_IDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

@@ -18,8 +18,8 @@ from sluice.cli.policy.bundle_file import (
     extended_or_stop,
     loaded_or_stop,
 )
-from sluice.cli.policy.bundle_history import diff, find_looser, log, looser_than_in_force, print_looser
-from sluice.cli.policy.control_topics import AsJson, publish_values
+from sluice.cli.policy.bundle_history import diff, find_looser, log, looser_than_in_force
+from sluice.cli.policy.control_topics import AsJson, print_looser, publish_values
 from sluice.cli.policy.key_files import (
     Keys,
     Signed,

@@ -225,12 +225,6 @@ def looser_than_in_force(folded: Folded, values: Iterable[bytes]) -> list[str]:
     return found
 
 
-def print_looser(sentences: Iterable[str]) -> None:
-    """A line for each, on standard error."""
-    for one in sentences:
-        errors.print(f"[yellow]looser[/] {shown(one)}", soft_wrap=True, highlight=False)
-
-
 def _is_part_of(path: str, looser: Iterable[str]) -> bool:
     """Whether a changed field is one of those, lies in one or holds one."""
     return any(_holds(one, path) or _holds(path, one) for one in looser)

@@ -172,11 +172,16 @@ def _print_published(publishing: Publishing, looser: Sequence[str], *, as_json: 
                 "looser": list(looser),
             }
         )
-    for one in looser:
-        errors.print(f"[yellow]looser[/] {shown(one)}", soft_wrap=True, highlight=False)
+    print_looser(looser)
     print_refused(publishing.refused)
     if not as_json:
         _summary(publishing)
+
+
+def print_looser(sentences: Iterable[str]) -> None:
+    """A line for each on standard error."""
+    for one in sentences:
+        errors.print(f"[yellow]looser[/] {shown(one)}", soft_wrap=True, highlight=False)
 
 
 def print_refused(refused: Iterable[Refused]) -> None:

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
 
-from sluice.core.foundation.canonical import canonical, canonical_alike, in_order
+from sluice.core.foundation.canonical import canonical, canonical_alike, digest, in_order
+from sluice.core.foundation.errors import CanonicalError
 
 GENESIS = "GENESIS"
 PLACE: tuple[str, ...] = ("decider_version", "partition", "prev_hash", "sequence")
@@ -53,6 +54,15 @@ class Chain:
         self.sequence += 1
         self.head = event_hash
         return b'%b,"event_hash":"%b"}' % (written[:-1], event_hash.encode())
+
+
+def hash_holds(record: dict[str, Any]) -> bool:
+    """Whether a record's `event_hash` is the hash of the rest of it."""
+    rest = {name: value for name, value in record.items() if name != "event_hash"}
+    try:
+        return digest(rest) == record.get("event_hash")
+    except CanonicalError:
+        return False
 
 
 @dataclass(slots=True)

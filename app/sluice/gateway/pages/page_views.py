@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote
 
 from sluice.client.input_kinds import ALARMS, ESCALATIONS, MEMORY_DECISIONS, QUARANTINE, VERDICTS
+from sluice.core.foundation.chain import hash_holds
 from sluice.gateway import subjects
 from sluice.gateway.http.http_errors import HttpError
 from sluice.gateway.pages import rendering
@@ -135,7 +136,7 @@ class PageViews:
             one=record,
             content=await self.subjects.content(record),
             followed=followed,
-            holds=subjects.hash_holds(record),
+            holds=hash_holds(record),
             ending=subjects.ending_of(followed),
             walk=self._walk(visit) if WALK in visit.request.query_params else None,
         )
