@@ -27,7 +27,7 @@ from sluice.core.foundation.requests import HELD_INPUT
 from sluice.core.memory import lineage
 from sluice.core.registry.keys import SigningKey, UnusableKeyError
 from sluice.core.rerun.policy_then import Installation
-from sluice.core.trust.in_force import PolicyError, PolicyInForce
+from sluice.core.trust.in_force import PolicyError, PolicyFold
 from sluice.decider_version import decider_version
 from sluice.model_ports import analysis_ports, encoder_ports, grader_ports
 from sluice.settings import missing_trust, real_names
@@ -106,7 +106,7 @@ def build_worker(
     return build_application(given, engine, fail_stop, readiness.changed, stop_bound)
 
 
-def policy_in_force(settings: Settings, stages: Mapping[str, Stage]) -> PolicyInForce:
+def policy_in_force(settings: Settings, stages: Mapping[str, Stage]) -> PolicyFold:
     """From control records to decision points; `stages` adds gates to those that ship. Raises PolicyError."""
     if problem := missing_trust(settings):
         raise PolicyError(problem)
@@ -114,7 +114,7 @@ def policy_in_force(settings: Settings, stages: Mapping[str, Stage]) -> PolicyIn
     new_point = partial(_decision_point, settings, stages=known)
     ids = (named.default_bundle, new_point, named.default_quality_bundle)
     try:
-        return PolicyInForce(named.roots(), *ids, known, settings.audience())
+        return PolicyFold(named.roots(), *ids, known, settings.audience())
     except CoreError as wrong:
         raise PolicyError(f"policy.root_keys: {wrong}") from wrong
 

@@ -24,7 +24,7 @@ from sluice.core.rerun.recount import Recount
 from sluice.core.rerun.rerunner import Rerunner
 from sluice.core.rerun.walk import DECIDED, PartitionWalk, WrittenRecord, entry_of, together
 from sluice.core.state.session import KEY_PREFIX, SessionState
-from sluice.core.trust.in_force import PolicyInForce
+from sluice.core.trust.in_force import PolicyFold
 from sluice.setting_groups import Settings
 from sluice.shipped import SHIPPED_FILES
 from sluice.verifier.export import Located
@@ -95,7 +95,7 @@ class RecordedSite:
         self.now += HOUR
         self._roots = Roots([self.trust.root_key])
         self._chain = Chain(PARTITION, decider_version=VERSION)
-        point = PolicyInForce(self._roots, "sluice.default", _point).first(self.control)
+        point = PolicyFold(self._roots, "sluice.default", _point).first(self.control)
         self._replay = Replay(point, self._answer)
 
     def take(self, topic: str, record: dict[str, Any]) -> None:
@@ -186,7 +186,7 @@ def decided_under(
 ) -> dict[str, Any]:
     """The first decision of a kind on an input as the core would have given it under other control records:
     on the session that the inputs before it made, or `alone` on none, or `unread`."""
-    point = PolicyInForce(Roots([site.trust.root_key]), "sluice.default", _point).first(control)
+    point = PolicyFold(Roots([site.trust.root_key]), "sluice.default", _point).first(control)
     if how == "unread":
         decision = point.unread(arrival)
     else:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from load.sites.approvers import is_of_people
 from load.sites.site import KIND_HEADER, MALFORMED
-from sluice_topics.catalog import ALARMS, BUNDLES, DEAD_LETTERS, QUARANTINE, REGISTRY
+from sluice_topics.catalog import ALARMS, BUNDLES, DEAD_LETTERS, POLICY_EVENTS, QUARANTINE, REGISTRY
 
 if TYPE_CHECKING:
     from load.sites.site import Evidence
@@ -29,7 +29,7 @@ COMPANIONS = frozenset(
 )
 """What an input does beside its own answer: to memories (time alone may do the last), and the alarm that it
 raises."""
-OF_TIME = frozenset({ALARMS, QUARANTINE})
+OF_TIME = frozenset({ALARMS, POLICY_EVENTS, QUARANTINE})
 """Topics of records that no input causes."""
 
 
@@ -87,13 +87,14 @@ class Answered:
 class AnswerAccount:
     """Every input by its place, every ledger record in chain order, and how many belong to no input.
 
-    `refused`: the dead letters about control records.
+    `refused`: the dead letters about control records. `policies`: how often the ledger says what is in force.
     """
 
     inputs: dict[Place, Answered]
     ledger: list[dict[str, Any]]
     foreign: int
     refused: list[dict[str, Any]]
+    policies: int
 
     def count(self, what: str) -> int:
         """How many inputs are `lost`, `doubled`, `contradicted`, `unread` or `faulted`."""
@@ -112,7 +113,8 @@ def account(evidence: Evidence) -> AnswerAccount:
         body for topic, body in bodies if topic == DEAD_LETTERS and body["topic"] in (REGISTRY, BUNDLES)
     ]
     foreign = sum(not _attach(inputs, topic, body) for topic, body in bodies) - len(refused)
-    return AnswerAccount(inputs, [body for _, body in bodies], foreign, refused)
+    policies = sum(topic == POLICY_EVENTS for topic, _ in bodies)
+    return AnswerAccount(inputs, [body for _, body in bodies], foreign, refused, policies)
 
 
 def place_of(body: dict[str, Any]) -> Place | None:

@@ -175,6 +175,7 @@ def integrity(
     return [
         figures.some("inputs", len(evidence.inputs), "records"),
         figures.some("outputs", len(evidence.ledger), "records"),
+        figures.some("policies_recorded", found.policies, "records"),
         figures.none("lost", found.count("lost"), "inputs"),
         figures.none("duplicated", found.count("doubled"), "inputs"),
         figures.none("conflicting", found.count("contradicted"), "inputs"),

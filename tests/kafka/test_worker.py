@@ -227,7 +227,7 @@ def test_a_restarted_worker_goes_on_where_the_last_one_stopped(
             written(site, VERDICTS, 2 + life, process)
     verdicts = [json.loads(record.value or b"") for record in stored(site, VERDICTS)]
     assert [v["action_id"] for v in verdicts] == ["a-1", "a-2", "a-3"]
-    assert [v["sequence"] for v in verdicts] == [1, 2, 3]
+    assert [v["sequence"] for v in verdicts] == [2, 3, 5]  # each life begins with the policy in force
     assert verdicts[2]["session"]["before"]["aggregateRowsAffected"] == 20
     assert verdicts[2]["blockReason"].startswith("forbidden_sequence: read-then-purge")
     ((_, first, _),) = verdicts[2]["session"]["remembered"]["sequence"]["firsts"]["read-then-purge"]

@@ -164,6 +164,7 @@ def ledger_records() -> dict[str, dict[str, Any]]:
         "ResolvedVerdict": _resolved_verdict(),
         **escalation_records.ledger_records(_linked),
         **_session_events(),
+        "PolicyInForce": _policy_in_force(),
         "OutcomeAlarm": _outcome_alarm(),
         "DeadLetter": _dead_letter(),
         **memory_records.ledger_records(_linked),
@@ -242,6 +243,24 @@ def _session_events() -> dict[str, dict[str, Any]]:
             message="no such action",
         ),
     }
+
+
+def _policy_in_force() -> dict[str, Any]:
+    nothing = {"total": 0, "named": []}
+    return _linked(
+        "sluice/policy_in_force/v1",
+        input=None,
+        policy_event_id="policy:3:0123456789abcdef:1763719200000",
+        trigger="change",
+        digest=HASH,
+        previous=HASH,
+        entries=9,
+        kinds={"bundle": 1, "tool": 8},
+        added=nothing,
+        replaced={"total": 1, "named": [{"entry": "tool/wipe", "before": 1, "now": 2}]},
+        lowered=nothing,
+        gone=nothing,
+    )
 
 
 def _outcome_alarm() -> dict[str, Any]:

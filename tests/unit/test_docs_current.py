@@ -30,6 +30,7 @@ WITHOUT_SESSION = {
     "MemoryDecision",
     "InputRefused",
     "DeadLetter",
+    "PolicyInForce",
     "DsseEnvelope",
     "SourceFeedback",
     "SourceHistory",

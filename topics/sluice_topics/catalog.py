@@ -18,6 +18,7 @@ from sluice_topics.records import (
     MemoryDecision,
     NotifiedSubject,
     OutcomeAlarm,
+    PolicyInForce,
     ProposedAction,
     ProposedMemoryWrite,
     ProposedRetrieval,
@@ -63,6 +64,7 @@ QUALITY_DECISIONS = "gate.memory.quality_decision"
 SERVED = "gate.memory.retrievals.served"
 ALARMS = "gate.alarms"
 SESSION_EVENTS = "gate.session.events"
+POLICY_EVENTS = "gate.policy.events"
 DEAD_LETTERS = "gate.dead_letters"
 SESSIONS_CHANGELOG = "sessions-changelog"
 SOURCE_FEEDBACK = "source-feedback"
@@ -221,6 +223,11 @@ CATALOG: tuple[Topic, ...] = (
         (SessionFolded, ReservationSettled, InputRefused, RetrievalReported),
         "What changed a session's totals outside a verdict, inputs refused for an unknown subject, and how "
         "far reported retrievals are covered by decisions.",
+    ),
+    _ledger(
+        POLICY_EVENTS,
+        (PolicyInForce,),
+        "Which policy was in force in each partition, from each start of its worker and each change on.",
     ),
     _ledger(DEAD_LETTERS, (DeadLetter,), "Inputs that could not be read, with the place of the error."),
     _ledger(MEMORY_DECISIONS, (MemoryDecision,), "One decision per proposed memory write."),

@@ -71,6 +71,7 @@ _ID_FIELD = {
     "ReservationSettled": "outcome_id",
     "InputRefused": "refusal_id",
     "DeadLetter": "dead_letter_id",
+    "PolicyInForce": "policy_event_id",
     "MemoryDecision": "memory_id",
     "QuarantineEntered": "memory_id",
     "QuarantineApproved": "memory_id",

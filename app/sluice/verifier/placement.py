@@ -82,6 +82,7 @@ KINDS: dict[str, RecordKind] = {
     "sluice/retrieval_reported/v1": RecordKind("gate.session.events", "report_event_id", "report"),
     "sluice/alarm/v1": RecordKind("gate.alarms", "alarm_id"),
     "sluice/outcome_alarm/v1": RecordKind("gate.alarms", "alarm_id"),
+    "sluice/policy_in_force/v1": RecordKind("gate.policy.events", "policy_event_id"),
     "sluice/dead_letter/v1": RecordKind("gate.dead_letters", "dead_letter_id", "dead_letter"),
 }
 

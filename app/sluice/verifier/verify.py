@@ -12,6 +12,7 @@ from .chain_check import PartitionChain
 from .ledger_findings import LedgerFinding, Report
 from .ledger_record import NotStrict, Opened, open_record
 from .placement import Placement, is_moved
+from .policy_check import PolicyCheck
 from .proof_check import ProofCheck
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ class Verifier:
         self._proofs = None if signed_by is None else ProofCheck(signed_by)
         self._chains: dict[int, PartitionChain] = {}
         self._placement = Placement()
+        self._policy = PolicyCheck()
         self._last: dict[tuple[str, int], tuple[int, int]] = {}
         self._findings: list[LedgerFinding] = []
         self._records = 0
@@ -49,6 +51,7 @@ class Verifier:
         self._findings += self._placement.check(opened, located)
         if is_moved(opened, located):
             return
+        self._findings += self._policy.check(opened, located)
         self._check_hash(opened, located)
         self._check_order(opened, located)
         chain.add(opened.entry)

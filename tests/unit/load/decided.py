@@ -28,7 +28,7 @@ from sluice.core.registry.keys import Roots
 from sluice.core.state.book import Book, HistoryFolded
 from sluice.core.state.decision import Shared
 from sluice.core.state.session import KEY_PREFIX, SessionState
-from sluice.core.trust.in_force import PolicyInForce
+from sluice.core.trust.in_force import PolicyFold
 from sluice_topics.catalog import ADMITTED, PROVENANCE_WANTED, SERVED, SOURCE_FEEDBACK, SOURCE_HISTORIES
 from sluice_topics.record_reading import Unreadable
 
@@ -189,7 +189,7 @@ def _point() -> DecisionPoint:
         records.append(Arrival(topic, 0, ends[topic], BEGAN_MS, key, value))
         ends[topic] += 1
     named = neutral_policy.BUNDLE, _new_point, quality_policy.BUNDLE
-    in_force = PolicyInForce(Roots([TRUST.root_key]), *named, STAGES)
+    in_force = PolicyFold(Roots([TRUST.root_key]), *named, STAGES)
     return in_force.first(records)
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from sluice.core.foundation.arrival import Arrival
+from sluice.core.trust.policy_contents import NOTHING
 from sluice.stream.feeds.policy_feed import PolicyFeed
 from sluice_topics.catalog import BUNDLES
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from sluice.core.decide.decision_point import DecisionPoint
+    from sluice.core.trust.policy_contents import PolicyContents
     from sluice.core.trust.refused import Refused
     from sluice.core.trust.revisions import Accepted
 
@@ -39,6 +41,10 @@ class Ruling:
     def entries(self) -> tuple[Accepted, ...]:
         return ()
 
+    @property
+    def contents(self) -> PolicyContents:
+        return NOTHING
+
 
 class Topics:
     """Control topics that hold one more record at each reading, up to `records`."""
@@ -56,8 +62,9 @@ class Topics:
 class Used(list[Any]):
     """Every point that was put in force."""
 
-    def __call__(self, point: DecisionPoint, refused: Sequence[Refused]) -> None:
+    def __call__(self, point: DecisionPoint, refused: Sequence[Refused], contents: PolicyContents) -> None:
         assert not refused
+        assert contents == NOTHING
         self.append(point)
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from sluice.core.trust.in_force import PolicyInForce
+from sluice.core.trust.in_force import PolicyFold
 from sluice.stream.feeds.policy_feed import (
     MOST_LINES,
     PolicyFeed,
@@ -54,7 +54,7 @@ class Told:
     """What a feed over these topics logs at each reading."""
 
     def __init__(self, topics: Topics, caplog: pytest.LogCaptureFixture) -> None:
-        fold = PolicyInForce(ROOTS, "small", lambda policy: cast("Any", policy))
+        fold = PolicyFold(ROOTS, "small", lambda policy: cast("Any", policy))
         self._feed = PolicyFeed(cast("DecisionPoint", None), Reader(topics), fold, 0.0)
         self._caplog = caplog
         caplog.set_level(logging.INFO)

@@ -28,6 +28,7 @@ from sluice_topics.records.memory_events import (
     SourceFeedback,
     SourceHistory,
 )
+from sluice_topics.records.policy_events import PolicyInForce
 from sluice_topics.records.retrieval_inputs import ProposedRetrieval, RetrievalReport
 from sluice_topics.records.retrievals import (
     Alarm,
@@ -59,6 +60,7 @@ __all__ = [
     "MemoryDecision",
     "NotifiedSubject",
     "OutcomeAlarm",
+    "PolicyInForce",
     "ProposedAction",
     "ProposedMemoryWrite",
     "ProposedRetrieval",

@@ -43,6 +43,10 @@ _REASONS = (
     "content",
 )
 _DECISION = "sluice/memory_decision/v1"
+_POLICY = "sluice/policy_in_force/v1"
+_SHORT_DIGEST = 19
+MOST_NAMED = 3
+"""Entries of one kind of change that a line about the policy names."""
 LONGEST = 80
 """Characters of a memory's content in its line."""
 
@@ -159,6 +163,8 @@ def line_of(record: StoredRecord, topic: str) -> RecordLine:
     session = str(fields.get("session_id") or "-")
     subject = str(_first(fields, _SUBJECTS) or "-")
     word, reason = retrieval_line.describe_record(fields) or (_kind(fields), _reason(fields))
+    if fields.get("schema") == _POLICY:
+        reason = _policy(fields)
     again = " (again)" if fields.get("duplicate_of") else ""
     return RecordLine(time, place, short, session, subject, word, again, reason)
 
@@ -186,6 +192,24 @@ def _reason(fields: dict[str, Any]) -> str:
     if reason is fields.get("content") and len(said) > LONGEST:
         said = said[:LONGEST] + "…"
     return _trust(fields) + ": ".join(str(part) for part in [*before, said] if part)
+
+
+def _policy(fields: dict[str, Any]) -> str:
+    """What is in force, in numbers, and the first entries of what is lost or new."""
+    words = {"gone": "gone", "lowered": "older", "replaced": "replaced", "added": "new"}
+    changed = [_changed(fields.get(name), word) for name, word in words.items()]
+    digest = str(fields.get("digest"))[:_SHORT_DIGEST]
+    said = "; ".join(filter(None, changed)) or "unchanged"
+    return f"{fields.get('trigger')}: {fields.get('entries')} entries, {digest}: {said}"
+
+
+def _changed(changes: Any, word: str) -> str:
+    if not isinstance(changes, dict) or not changes.get("total"):
+        return ""
+    named = changes.get("named")
+    first = [one for one in named if isinstance(one, dict)][:MOST_NAMED] if isinstance(named, list) else []
+    texts = [f"{one.get('entry')} {one.get('before') or ''}→{one.get('now') or ''}" for one in first]
+    return f"{changes['total']} {word} ({', '.join(texts)}{', …' if changes['total'] != len(texts) else ''})"
 
 
 def _trust(fields: dict[str, Any]) -> str:

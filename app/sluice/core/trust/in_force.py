@@ -17,6 +17,7 @@ from sluice.core.trust.change_log import entries_in_force
 from sluice.core.trust.compile_cache import Compiled
 from sluice.core.trust.dsse import Envelope, read_envelope
 from sluice.core.trust.fold import Folded, fold
+from sluice.core.trust.policy_contents import NOTHING, contents_of
 from sluice.core.trust.refused import Reason
 from sluice.core.trust.signed_entries import statement
 from sluice_topics.audience import UNNAMED, Audience
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from sluice.core.actions.stage import Stage
     from sluice.core.decide.decision_point import DecisionPoint
     from sluice.core.registry.keys import Roots
+    from sluice.core.trust.policy_contents import PolicyContents
     from sluice.core.trust.refused import Refused
     from sluice.core.trust.revisions import Accepted
 
@@ -39,14 +41,16 @@ class PolicyError(Exception):
 @dataclass(frozen=True, slots=True)
 class InForce:
     """`point` is None while the default bundle is not in force; `refused`: the records that do not count;
-    `entries`: the bundles and registry entries that do, each topic's in its order."""
+    `entries`: the bundles and registry entries that do, each topic's in its order, and `contents` what they
+    are together."""
 
     point: DecisionPoint | None
     refused: tuple[Refused, ...]
     entries: tuple[Accepted, ...] = ()
+    contents: PolicyContents = NOTHING
 
 
-class PolicyInForce:
+class PolicyFold:
     """The policy in force; call it with all control records so far. It remembers what it verified and
     compiled, so a change costs only its new parts."""
 
@@ -75,7 +79,7 @@ class PolicyInForce:
         policy = Policy(
             folded.bundles, folded.registry, self._default_bundle, folded.quality, self._default_quality
         )
-        return InForce(self._new_point(policy), folded.refused, entries)
+        return InForce(self._new_point(policy), folded.refused, entries, contents_of(entries))
 
     def first(self, records: Sequence[Arrival]) -> DecisionPoint:
         """The point to start with. Raises PolicyError with everything that was refused."""

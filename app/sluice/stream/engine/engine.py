@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from sluice.core.decide.decision_point import DecisionPoint
     from sluice.core.foundation.arrival import Arrival
+    from sluice.core.trust.policy_contents import PolicyContents
     from sluice.core.trust.refused import Refused
     from sluice.stream.engine.engine_settings import EngineSettings
     from sluice.stream.engine.evaluation import Ports
@@ -105,6 +106,7 @@ class Engine:
         )
         self._feeds = feeds
         self._refused: Sequence[Refused] = ()
+        self._contents: PolicyContents | None = None
         self._new_transactor = new_transactor
         self._clock = clock
         self._fail = fail
@@ -158,6 +160,8 @@ class Engine:
                 self._fail,
             )
             _refuse_if_behind(partition, recovered.committed.get(number, {}))
+            if self._contents is not None:
+                partition.record_policy(self._contents, starts=True)
             self._owned[number] = Owned(
                 partition, transactor, self.settings, self._linger, self._fail, self._alone
             )
@@ -179,13 +183,15 @@ class Engine:
         yield self._feeds.sources.follow()
         yield self._feeds.provenance.follow()
 
-    def use(self, point: DecisionPoint, refused: Sequence[Refused]) -> None:
+    def use(self, point: DecisionPoint, refused: Sequence[Refused], contents: PolicyContents) -> None:
         """Decide with this point from here on; decisions that have begun keep their point.
 
-        `refused`: every control record that does not count, for the ledger.
+        For the ledger: `refused`, every control record that does not count, and `contents`, what is in force.
         """
         self._around.point = point
-        self._refused = refused
+        self._refused, self._contents = refused, contents
+        for owned in self._owned.values():
+            owned.record_policy(contents)
         self._note_refused()
 
     def _note_refused(self) -> None:

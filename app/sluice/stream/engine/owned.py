@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from aiokafka import TopicPartition
 
     from sluice.core.foundation.arrival import Arrival
+    from sluice.core.trust.policy_contents import PolicyContents
     from sluice.core.trust.refused import Refused
     from sluice.stream.engine.engine_settings import EngineSettings
     from sluice.stream.engine.partition import Partition
@@ -106,6 +107,10 @@ class Owned:
     def note(self, refused: Iterable[Refused]) -> None:
         """Enter refused control records into the ledger."""
         self._partition.note(refused)
+
+    def record_policy(self, contents: PolicyContents) -> None:
+        """Enter into the ledger what is in force from now on."""
+        self._partition.record_policy(contents, starts=False)
 
     async def close(self) -> None:
         """Drop waiting inputs, commit, mark the partition closed, stop the producer."""

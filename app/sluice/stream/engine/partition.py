@@ -17,6 +17,7 @@ from sluice.stream.engine.crash_guard import CrashGuard
 from sluice.stream.engine.evaluation import Inbound, InputInProgress, Lanes, guarded, receive, unread
 from sluice.stream.engine.intake import Backlog, Intake
 from sluice.stream.engine.outbox import RESERVED_KEY, Outbox, PartitionRecord, home_of
+from sluice.stream.engine.policy_recorder import RecordedPolicy
 from sluice.stream.engine.sessions import Sessions
 from sluice.stream.feeds.provenance_work import ReferenceRequests
 from sluice_topics.catalog import REVIEWS, SOURCE_FEEDBACK
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from sluice.core.state.decision import Decision
     from sluice.core.state.history import History, SourceName
     from sluice.core.state.session import SessionState
+    from sluice.core.trust.policy_contents import PolicyContents
     from sluice.core.trust.refused import Refused
     from sluice.stream.engine.engine_settings import EngineSettings
     from sluice.stream.engine.evaluation import Ports
@@ -94,6 +96,7 @@ class Partition:
         )
         self.sessions = Sessions(table, settings.max_hot_sessions)
         self.book = Book(table)
+        self._policy = RecordedPolicy(number, table)
         self._shared = Shared(self.book, around.histories, around.provenance)
         self._reviews_at_takeover = ends.get(REVIEWS, 0)
         self._reviews = Backlog(int(settings.review_patience_s * 1000))
@@ -179,11 +182,18 @@ class Partition:
         )
         self._note_some()
 
+    def record_policy(self, contents: PolicyContents, *, starts: bool) -> None:
+        """Enter into the ledger what is in force: always when a worker `starts` here, else if it changed."""
+        record = self._policy.record(contents, self._around.wall_ms(), starts=starts)
+        if record is not None:
+            self._outbox.add([record], None)
+            self._count_staged()
+
     def take(self, *, open_: bool) -> tuple[list[tuple[bytes, bytes | None]], list[Output]]:
         """The staged batch: changelog entries (the partition's own record last) and outputs."""
         outputs = self._outbox.take()
         entries = self.sessions.flush()
-        for key, value in self.book.flush().items():
+        for key, value in (*self.book.flush().items(), *self._policy.flush()):
             _put(self._table, key, value)
             entries.append((key, value))
         record = PartitionRecord(

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Protocol
 from aiokafka.errors import KafkaError
 
 from sluice.core.actions.grading import judges_unproved
-from sluice.core.registry.loading import FACT
+from sluice.core.trust.policy_contents import name_of
 from sluice.core.trust.signed_entries import BUNDLE, QUALITY_BUNDLE
 from sluice.stream.process import one_line
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from sluice.core.decide.decision_point import DecisionPoint
     from sluice.core.foundation.arrival import Arrival
+    from sluice.core.trust.policy_contents import PolicyContents
     from sluice.core.trust.refused import Refused
     from sluice.core.trust.revisions import Accepted
 
@@ -55,10 +56,10 @@ def describe_changes(before: Sequence[Accepted], now: Sequence[Accepted]) -> Ite
 
     For a bundle also where it is looser.
     """
-    replaced = {_name(one): one for one in before}
+    replaced = {name_of(one): one for one in before}
     known = {one.hash for one in before}
     return _bounded(
-        (_change(one, replaced.get(_name(one))) for one in now if one.hash not in known), "changes"
+        (_change(one, replaced.get(name_of(one))) for one in now if one.hash not in known), "changes"
     )
 
 
@@ -66,12 +67,6 @@ def describe_refused(refused: Iterable[Refused]) -> Iterator[str]:
     """A line for each control record that does not count: its coordinates, the reason, and the place in
     it."""
     return _bounded(map(str, refused), "records")
-
-
-def _name(one: Accepted) -> str:
-    """The name by which a revision replaces another. Every revision of a fact counts for its time and
-    replaces none."""
-    return one.key if one.kind == FACT else f"{one.kind}/{one.said.id}"
 
 
 def _revision(one: Accepted) -> str:
@@ -121,8 +116,12 @@ class FoldResult(Protocol):
     def entries(self) -> Sequence[Accepted]:
         """The bundles and registry entries in force."""
 
+    @property
+    def contents(self) -> PolicyContents:
+        """What they are together."""
 
-Use = Callable[["DecisionPoint", "Sequence[Refused]"], None]
+
+Use = Callable[["DecisionPoint", "Sequence[Refused]", "PolicyContents"], None]
 """A function that gets every new policy with a decision point; otherwise the last one stays."""
 
 
@@ -181,7 +180,7 @@ class PolicyFeed:
         else:
             self._tell_in_force(found.entries)
             self._tell_unproved(found.entries)
-            use(found.point, found.refused)
+            use(found.point, found.refused, found.contents)
 
     def _tell_refused(self, refused: Sequence[Refused]) -> None:
         """Log each refusal once, and again whenever it changes (a change that is not complete yet)."""

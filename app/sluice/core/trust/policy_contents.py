@@ -1,0 +1,162 @@
+"""The contents of the policy in force, and what one set of contents has less than another.
+
+The ledger says with each start of a partition, and with each change, which contents are in force; the state
+of the partition keeps them. So a worker that starts on control topics that lost records knows what is gone
+(docs/decisions/0016).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import orjson
+
+from sluice.core.foundation.canonical import digest
+from sluice.core.foundation.chain import OutRecord
+from sluice.core.foundation.clock import rfc3339
+from sluice.core.registry.loading import FACT
+from sluice_topics.catalog import POLICY_EVENTS
+from sluice_topics.records.policy_events import MOST_NAMED
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from sluice.core.trust.revisions import Accepted
+
+SCHEMA = "sluice/policy_in_force/v1"
+SUBJECT = "policy"
+"""The Kafka key: the policy is of no session."""
+_ID_DIGITS = slice(7, 23)
+_HASH_DIGITS = slice(7, 39)
+"""The half of a hash that a partition keeps: 128 bits, after "sha256:"."""
+
+
+class Edition(NamedTuple):
+    """A revision, and the first 32 hex digits of the hash of its content."""
+
+    revision: int
+    hash: str
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyContents:
+    """What is in force, by "kind/id" (of a fact, whose revisions all count, "kind/id@revision"), sorted.
+
+    `digest`: SHA-256 over the RFC 8785 form of {name: [revision, hash]}, with whole hashes.
+    """
+
+    editions: Mapping[str, Edition]
+    digest: str
+
+    def encode(self) -> bytes:
+        """As a partition keeps it."""
+        return orjson.dumps(
+            {"digest": self.digest, "editions": {n: [*one] for n, one in self.editions.items()}}
+        )
+
+    @classmethod
+    def decode(cls, value: bytes) -> PolicyContents:
+        """As it was encoded."""
+        tree = orjson.loads(value)
+        return cls({name: Edition(*one) for name, one in tree["editions"].items()}, tree["digest"])
+
+
+def contents_of(entries: Iterable[Accepted]) -> PolicyContents:
+    """The contents that the entries in force make."""
+    named = sorted(((name_of(one), one.said.revision, one.hash) for one in entries), key=lambda one: one[0])
+    whole = digest({name: [revision, one] for name, revision, one in named})
+    return PolicyContents({name: Edition(at, one[_HASH_DIGITS]) for name, at, one in named}, whole)
+
+
+NOTHING = contents_of(())
+
+
+class Difference(NamedTuple):
+    """One entry in two sets of contents; None where a set lacks it."""
+
+    name: str
+    before: Edition | None
+    now: Edition | None
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyDifferences:
+    """By name. `replaced`: by a higher revision; `lowered`: by a lower one, or by other content under the
+    same revision. What is `lowered` or `gone` is a loss: no publisher can do that."""
+
+    added: tuple[Difference, ...]
+    replaced: tuple[Difference, ...]
+    lowered: tuple[Difference, ...]
+    gone: tuple[Difference, ...]
+
+    @property
+    def lost(self) -> tuple[Difference, ...]:
+        """What the newer set has less, by name."""
+        return tuple(sorted((*self.lowered, *self.gone)))
+
+
+def differences(before: PolicyContents | None, now: PolicyContents) -> PolicyDifferences:
+    """The way from `before` (None: nothing was ever in force) to `now`."""
+    was = {} if before is None else before.editions
+    changed = [
+        Difference(name, was.get(name), edition)
+        for name, edition in now.editions.items()
+        if was.get(name) != edition
+    ]
+    return PolicyDifferences(
+        tuple(one for one in changed if one.before is None),
+        tuple(one for one in changed if _is_newer(one)),
+        tuple(one for one in changed if one.before is not None and not _is_newer(one)),
+        tuple(Difference(name, edition, None) for name, edition in was.items() if name not in now.editions),
+    )
+
+
+def _is_newer(one: Difference) -> bool:
+    return one.before is not None and one.now is not None and one.now.revision > one.before.revision
+
+
+def name_of(one: Accepted) -> str:
+    """The name by which a revision replaces another. Every revision of a fact counts for its time and
+    replaces none."""
+    name = f"{one.kind}/{one.said.id}"
+    return f"{name}@{one.said.revision}" if one.kind == FACT else name
+
+
+def policy_record(
+    partition: int, before: PolicyContents | None, now: PolicyContents, now_ms: int, *, starts: bool
+) -> OutRecord:
+    """The PolicyInForce of a partition that recorded `before` last. `starts`: a worker took it over.
+
+    `now_ms`: this machine's clock, ms since 1970.
+    """
+    changed = differences(before, now)
+    body: dict[str, Any] = {
+        "schema": SCHEMA,
+        "policy_event_id": f"policy:{partition}:{now.digest[_ID_DIGITS]}:{now_ms}",
+        "trigger": "start" if starts else "change",
+        "digest": now.digest,
+        "previous": None if before is None else before.digest,
+        "entries": len(now.editions),
+        "kinds": dict(Counter(name.partition("/")[0] for name in now.editions)),
+        "added": _listed(changed.added),
+        "replaced": _listed(changed.replaced),
+        "lowered": _listed(changed.lowered),
+        "gone": _listed(changed.gone),
+        "decided_at": rfc3339(now_ms),
+        "input": None,
+    }
+    return OutRecord(POLICY_EVENTS, "PolicyInForce", body, SUBJECT)
+
+
+def _listed(changed: tuple[Difference, ...]) -> dict[str, Any]:
+    named = [
+        {"entry": one.name, "before": _revision(one.before), "now": _revision(one.now)}
+        for one in changed[:MOST_NAMED]
+    ]
+    return {"total": len(changed), "named": named}
+
+
+def _revision(edition: Edition | None) -> int | None:
+    return None if edition is None else edition.revision
