@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import shutil
+import threading
 import uuid
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -11,11 +14,15 @@ import httpx2
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect
+from typer.testing import CliRunner
 
 from load.sites import neutral_policy, quality_policy
 from load.sites.redis_server import RedisServer
 from sluice.cli.demo.throwaway_trust import OWNER, REVIEWER
-from tests.kafka.gateway_process import running_gateway
+from sluice.cli.main import cli
+from sluice_topics.catalog import REGISTRY, VERDICTS
+from tests.kafka.gateway_process import action, running_gateway
+from tests.kafka.installation import records, stored
 from tests.kafka.pages_site import (
     ATTEMPTS,
     PATIENT_AGENT,
@@ -31,8 +38,9 @@ from tests.kafka.pages_site import (
 from tests.kafka.retrievals import item
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
+    from playwright.sync_api import Page
 
 pytestmark = [pytest.mark.kafka, pytest.mark.browser]
 PHONE = {"width": 360, "height": 740}
@@ -242,6 +250,7 @@ def test_axe_finds_nothing_by_day_and_by_night_and_a_phone_shows_everything(at: 
         f"decisions/{held['memory_id']}",
         "sessions",
         f"sessions?id={waits['session_id']}",
+        f"agents?id={PATIENT_AGENT}",
         "posture",
         "people",
         "decisions/verdict:gate.actions.proposed:0:99999",
@@ -265,6 +274,7 @@ def test_other_tenants_people_see_nothing_of_it(at: PageSite) -> None:
             f"quarantine/{held['memory_id']}",
             f"decisions/{waits['verdict_id']}",
             f"sessions?id={waits['session_id']}",
+            f"agents?id={neutral_policy.AGENT}",
         ):
             opened = page.goto(f"/review/{path}")
             assert opened is not None
@@ -296,3 +306,105 @@ def test_an_admin_ends_a_log_in(at: PageSite) -> None:
         said(admin).to_contain_text("ended a log-in of vic")
         victim.goto("/review/escalations")
         assert "/review/login" in victim.url
+
+
+def press_freeze(page: Page, path: str, kind: str, why: str) -> None:
+    """Freeze what a page shows."""
+    page.goto(path)
+    page.get_by_label("Why").fill(why)
+    page.get_by_label("Freeze it.").check()
+    page.get_by_role("button", name=f"Freeze this {kind}").click()
+
+
+def test_a_freeze_from_a_page_stops_the_agent_within_a_second(at: PageSite) -> None:
+    """Mend 22.20: actions come meanwhile; a busy machine delays the freeze by no more than it delays them."""
+    session, path, over = f"s-{uuid.uuid4().hex[:8]}", f"/review/agents?id={PATIENT_AGENT}", threading.Event()
+    reason = f"frozen_agent: {ATTEMPTS[0]} twice"
+
+    def propose() -> None:
+        with at.client(PATIENT_AGENT) as client:
+            while not over.is_set():
+                client.post("/v1/evaluate", json=action(session, mode="standard"))
+
+    proposing = threading.Thread(target=propose)
+    with at.visiting("rita") as page:
+        proposing.start()
+        try:
+            while not in_thread(records, at.site, VERDICTS, session):
+                pass
+            found = complaints(page.context)
+            press_freeze(page, path, "agent", f"{ATTEMPTS[0]} twice")
+            said(page).to_contain_text(f"Frozen: agent/{PATIENT_AGENT}.")
+            expect(page.get_by_role("region", name="Frozen")).to_contain_text(f"by {REVIEWER}: {ATTEMPTS[0]}")
+            expect(page.get_by_role("region", name="Frozen")).to_contain_text("sluice thaw agent")
+            runs_nothing(page, path)
+            while in_thread(records, at.site, VERDICTS, session)[-1]["blockReason"] != reason:
+                pass
+        finally:
+            over.set()
+            proposing.join()
+        press_freeze(page, path, "agent", "once more")
+        said(page).to_contain_text("is in force: only an approver's own key changes it")
+        assert found == []
+    key = f"freeze/agent/{PATIENT_AGENT}@1".encode()
+    frozen_ms = next(one.timestamp_ms for one in in_thread(stored, at.site, REGISTRY) if one.key == key)
+    written = [
+        (json.loads(one.value or b""), one.timestamp_ms) for one in in_thread(stored, at.site, VERDICTS)
+    ]
+    ours = [(one, at_ms) for one, at_ms in written if one["session_id"] == session]
+    took = [ms - one["input"]["timestamp"] for one, ms in ours if one["input"]["timestamp"] < frozen_ms]
+    passed = [one["input"]["timestamp"] for one, _ in ours if one["blockReason"] != reason]
+    assert max(passed) - frozen_ms <= 1000 + max(took)
+    thaw(at, "agent", PATIENT_AGENT)
+
+
+def thaw(at: PageSite, *subject: str) -> None:
+    """With the owner's own key, as the page says."""
+    key = at.site.folder / "owner.pem"
+    key.touch(mode=0o600)
+    key.write_bytes(at.site.trust.pem(OWNER))
+    words = ["thaw", subject[0], "--reason", "WHY", "--key", str(key), "--", subject[1]]
+    ran = in_thread(CliRunner().invoke, cli, words, env=at.site.settings)
+    assert ran.exit_code == 0, ran.output
+
+
+def test_a_session_is_frozen_on_its_page_and_only_by_who_may(at: PageSite) -> None:
+    """Mend 22.20: with a reason, confirmed, from a page of this session; who only reads has no form."""
+    with at.client() as client:
+        client.post("/v1/evaluate", json=action(session := f"-s {uuid.uuid4().hex[:8]}"))
+        path = f"/review/sessions?{httpx2.QueryParams({'id': session})}"
+        with at.visiting("ada") as page:
+            page.goto(path)
+            expect(page.get_by_role("button", name="Freeze this session")).to_have_count(0)
+            form: dict[str, str | float | bool] = {
+                "csrf_token": _token(page),
+                "kind": "session",
+                "id": session,
+                "reason": "x",
+                "confirmed": "yes",
+            }
+            assert "your log-in only reads" in page.request.post("/review/freezes", form=form).text()
+        with at.visiting("rita") as page:
+            page.goto(path)
+            form["csrf_token"] = "guessed"  # noqa: S105 - it is not the session's
+            assert page.request.post("/review/freezes", form=form).status == 403
+            form |= {"csrf_token": _token(page), "confirmed": ""}
+            assert "Not sent: say why" in page.request.post("/review/freezes", form=form).text()
+            press_freeze(page, path, "session", "odd")
+            said(page).to_contain_text("Frozen: session/")
+            results = Axe().run(page, options={"resultTypes": ["violations"]})
+            assert results.violations_count == 0, results.generate_report()
+        told = action(session)
+        while client.post("/v1/evaluate", json=told).json()["blockReason"] != "frozen_session: odd":
+            pass
+    thaw(at, "session", session)
+
+
+def in_thread(ask: Callable[..., Any], *given: Any, **named: Any) -> Any:
+    """What a function gives that runs an event loop of its own: the browser has one in this thread."""
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(ask, *given, **named).result()
+
+
+def _token(page: Page) -> str:
+    return page.locator("[name=csrf_token]").first.get_attribute("value") or ""

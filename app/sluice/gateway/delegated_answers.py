@@ -7,6 +7,7 @@ module decides nothing. Who the person is, the caller must know: from a session,
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Literal
@@ -14,15 +15,19 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import ValidationError
 
 from sluice.core.foundation.canonical import canonical
+from sluice.core.registry.freezes import FreezeBy
+from sluice.core.registry.keys import SigningKey
+from sluice.core.trust.freezing import FreezeFor, FreezeSubject
 from sluice.core.trust.signing import signed_review
-from sluice.gateway.http.http_errors import HttpError
+from sluice.gateway.http.http_errors import HttpError, not_found
 from sluice.gateway.input_requests import PreparedInput
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from sluice.core.registry.agent_keys import Delegate
-    from sluice.core.registry.keys import SigningKey
+    from sluice.core.registry.freezes import Freeze
+    from sluice.core.registry.registry_entries import Agent
     from sluice.gateway.decisions import Decisions
     from sluice.gateway.registry_view import RegistryView
     from sluice_topics.records.base import Channel
@@ -30,6 +35,12 @@ if TYPE_CHECKING:
 DIGESTS = ("action_digest", "request_hash", "content_digest")
 """Of what waits, by the kinds of records that opened it."""
 SUBJECTS = ("escalation_id", "memory_id")
+SHOWN_WITHIN_S = 5.0
+"""How long a freeze that is published waits until this gateway has read it."""
+_NO_DELEGATE = "this gateway is no registered delegate for people of this tenant"
+Freezer = Callable[[FreezeSubject, str, FreezeFor, SigningKey], Awaitable[list[str]]]
+"""Signs and publishes a freeze with this reason for a person: why it is refused, in sentences. Raises
+HttpError."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +59,16 @@ class DelegatedAnswers:
     """Signs and publishes answers as this gateway's delegate."""
 
     def __init__(
-        self, key: SigningKey | None, registry: RegistryView, decisions: Decisions, wait_s: float
+        self,
+        key: SigningKey | None,
+        registry: RegistryView,
+        decisions: Decisions,
+        wait_s: float,
+        freezer: Freezer | None = None,
     ) -> None:
         """`key`: the one that the delegate's entry names; None: this gateway signs for nobody. An answer
         waits `wait_s` seconds for the worker."""
+        self._freezer = freezer
         self._key = key
         self._registry = registry
         self._decisions = decisions
@@ -66,6 +83,32 @@ class DelegatedAnswers:
                 return one
         return None
 
+    async def freeze(self, subject: FreezeSubject, reason: str, person: str, tenant: str) -> list[str]:
+        """Sign and publish a freeze for a person, an approver's id: why it is refused, in sentences; empty:
+        it is in force. Raises HttpError: 503 where this gateway signs for nobody of the tenant, or the broker
+        does not answer."""
+        delegate = self.delegate(tenant)
+        if delegate is None or self._key is None or self._freezer is None:
+            raise HttpError(503, "no_delegate", f"{_NO_DELEGATE}: freeze it in a terminal")
+        by = FreezeBy(approver_id=person, delegate_id=delegate.id)
+        refused = await self._freezer(subject, reason, FreezeFor(by, tenant), self._key)
+        if refused:
+            return refused
+        await self._registry.until(lambda one: (subject.kind, subject.id) in one.freezes, SHOWN_WITHIN_S)
+        return []
+
+    def frozen(self, tenant: str, agent: str, session: str) -> tuple[Freeze, ...]:
+        """The freezes in force on an agent or a session of a tenant, as far as this gateway has read; "" for
+        none."""
+        return self._registry.registry.freezes_of(tenant, agent, session)
+
+    def agent(self, name: str, tenant: str) -> Agent:
+        """A tenant's agent. Raises HttpError: 404."""
+        found = self._registry.agent(name, tenant)
+        if found is None:
+            raise not_found("agent")
+        return found
+
     async def give(self, opened: Mapping[str, Any], answer: PersonsAnswer, request_id: str) -> dict[str, Any]:
         """Publish a person's answer to what a record opened, and wait for the record that says what became of
         it: it counted, or InputRefused says why not.
@@ -75,8 +118,7 @@ class DelegatedAnswers:
         """
         delegate = self.delegate(str(opened["tenant_id"]))
         if delegate is None or self._key is None:
-            told = "this gateway is no registered delegate for people of this tenant: answer in a terminal"
-            raise HttpError(503, "no_delegate", told)
+            raise HttpError(503, "no_delegate", f"{_NO_DELEGATE}: answer in a terminal")
         subject = str(next(opened[name] for name in SUBJECTS if name in opened))
         fields = {
             "subject_id": subject,

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Protocol
 
 from sluice.core.trust.compile_cache import Compiled
@@ -16,6 +17,8 @@ from sluice.core.trust.fold import fold
 from sluice_topics.audience import UNNAMED, Audience
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from sluice.core.foundation.arrival import Arrival
     from sluice.core.registry.keys import Roots
     from sluice.core.registry.registry import Registry
@@ -55,6 +58,7 @@ class RegistryView:
         self._compiled = Compiled(lambda _: (), audience)
         self._registry: Registry | None = None
         self._looked_at = 0.0
+        self._looked = asyncio.Condition()
 
     @property
     def registry(self) -> Registry:
@@ -92,6 +96,14 @@ class RegistryView:
             folded = await asyncio.to_thread(fold, self._records, self._roots, self._compiled)
             self._registry = folded.registry
         self._looked_at = at
+        async with self._looked:
+            self._looked.notify_all()
+
+    async def until(self, holds: Callable[[Registry], bool], within_s: float) -> None:
+        """Wait until this holds of the entries in force, for so many seconds at most."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(within_s), self._looked:
+                await self._looked.wait_for(lambda: holds(self.registry))
 
     async def follow(self) -> None:
         """Look again and again, until cancelled. A broker that is away is asked again."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import signal
 import sqlite3
@@ -10,10 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from sluice.adapters.kafka.kafka_control import KafkaControlReader
+from sluice.adapters.kafka.kafka_control import AnotherPublisherError, KafkaControlReader
+from sluice.adapters.kafka.kafka_read import KafkaUnreachable, UnknownTopics
 from sluice.cli.machine.gateway_ledger import ledger_work
 from sluice.cli.machine.worker import log_to_stderr, stop_unless_topics_fit
 from sluice.cli.output import record_proofs_or_stop, settings_or_stop, stop
+from sluice.cli.policy.freeze import FreezeOrder, carry_out
 from sluice.cli.policy.key_files import private_keys_or_stop
 from sluice.client.sender import InputSigner
 from sluice.core.foundation.errors import CoreError
@@ -24,6 +27,9 @@ from sluice_topics.catalog import REGISTRY
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from sluice.core.registry.keys import SigningKey
+    from sluice.core.trust.freezing import FreezeFor, FreezeSubject
+    from sluice.gateway.delegated_answers import Freezer
     from sluice.gateway.http.edge import Edge
     from sluice.gateway.http.rate_limits import RateLimit
     from sluice.gateway.idempotency import AnswerStore
@@ -169,12 +175,27 @@ def build_gateway(settings: Settings, fail: Callable[[], None]) -> Edge:
             ledger_work(settings, proofs),
             RecentRecords(exchange.connection, kafka.topic_prefix, given.session_records, proofs),
             RecentAdvisories(exchange.connection, kafka.topic_prefix, proofs),
-            DelegatedAnswers(people_key, registry, decisions, given.wait_s),
+            DelegatedAnswers(people_key, registry, decisions, given.wait_s, _freezer(settings)),
             Visitors(people, visits, log_ins),
             fail,
             _slack_app(settings),
         )
     )
+
+
+def _freezer(settings: Settings) -> Freezer:
+    """Publishes freezes that this gateway signs for people."""
+    from sluice.gateway.http.http_errors import HttpError  # noqa: PLC0415 - an extra
+
+    async def freeze(subject: FreezeSubject, reason: str, person: FreezeFor, key: SigningKey) -> list[str]:
+        order = FreezeOrder(subject, reason, person=person)
+        try:
+            # In a thread: every signature of the registry is verified meanwhile.
+            return (await asyncio.to_thread(asyncio.run, carry_out(settings, order, key))).refused
+        except (KafkaUnreachable, UnknownTopics, AnotherPublisherError) as error:
+            raise HttpError(503, "unavailable", f"the freeze is not published: {error}") from None
+
+    return freeze
 
 
 def _log_ins(settings: Settings, people: PeopleStore) -> LogIns | None:

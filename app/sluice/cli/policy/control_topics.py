@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
@@ -33,7 +33,7 @@ from sluice_topics.catalog import BUNDLES, BY_NAME, REGISTRY
 from sluice_topics.headers import input_headers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Coroutine, Iterable, Sequence
 
     from sluice.core.foundation.arrival import Arrival
     from sluice.core.registry.keys import Roots
@@ -46,6 +46,7 @@ SOURCE = "/sluice/publish"
 WRITER = "sluice-control"
 """Transactional id, after the prefix: one publisher at a time for an installation."""
 
+Answer = TypeVar("Answer")
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON value on standard output.")]
 
 
@@ -100,15 +101,14 @@ class Publishing:
 
     def run(self) -> None:
         """Do it; what cannot be done ends the command."""
+        run_or_stop(self.publish())
+
+    async def publish(self) -> None:
+        """Do it. Raises UnknownTopics, KafkaUnreachable and AnotherPublisherError."""
         kafka = self._settings.kafka
         topics = control_topics(self._settings, self._only)
         writer = f"{kafka.topic_prefix}{WRITER}"
-        try:
-            records = asyncio.run(publish_control(kafka.bootstrap_servers, topics, writer, self._writes))
-        except UnknownTopics as error:
-            stop_unknown_topics(error)
-        except (KafkaUnreachable, AnotherPublisherError) as error:
-            stop(f"cannot publish: {error}")
+        records = await publish_control(kafka.bootstrap_servers, topics, writer, self._writes)
         if not self.refused:
             self._confirm(records)
 
@@ -131,6 +131,16 @@ class Publishing:
             one for one in records if one.offset >= due.get((one.topic, one.key, one.value), one.offset + 1)
         ]
         self.refused = refused_of(fold(records, self._roots, self._compiled), self.written)
+
+
+def run_or_stop(publishing: Coroutine[Any, Any, Answer]) -> Answer:
+    """What a publishing gives; a broker with which it cannot be done ends the command."""
+    try:
+        return asyncio.run(publishing)
+    except UnknownTopics as error:
+        stop_unknown_topics(error)
+    except (KafkaUnreachable, AnotherPublisherError) as error:
+        stop(f"cannot publish: {error}")
 
 
 def control_topics(settings: Settings, only: Sequence[str] = ()) -> dict[str, str]:

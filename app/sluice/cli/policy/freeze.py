@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
-from sluice.adapters.kafka.kafka_read import KafkaUnreachable
 from sluice.adapters.kafka.kafka_sessions import has_state
 from sluice.cli.output import (
     WRONG,
@@ -19,9 +17,9 @@ from sluice.cli.output import (
     shown,
     stop,
 )
-from sluice.cli.policy.control_topics import AsJson, Publishing, folded_or_stop, roots_or_stop
+from sluice.cli.policy.control_topics import AsJson, Publishing, folded_or_stop, roots_or_stop, run_or_stop
 from sluice.cli.policy.key_files import private_keys_or_stop
-from sluice.core.registry.registry_entries import ALL
+from sluice.core.registry.freezes import ALL
 from sluice.core.trust.dsse import Envelope, read_envelope
 from sluice.core.trust.freezing import (
     SUBJECTS,
@@ -40,7 +38,9 @@ from sluice_topics.catalog import REGISTRY, SESSIONS_CHANGELOG
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from sluice.core.registry.keys import SigningKey
     from sluice.core.trust.fold import Folded
+    from sluice.core.trust.freezing import FreezeFor
     from sluice.settings import Settings
 
 Kind = Annotated[str, typer.Argument(metavar="SUBJECT", help=f"One of {', '.join(SUBJECTS)}.")]
@@ -53,12 +53,22 @@ Unknown = Annotated[bool, typer.Option("--yes", help="Freeze it even if nobody k
 
 
 class FreezeOrder(NamedTuple):
-    """What somebody wants. `active` False: thaw it. `unknown_too`: freeze it also if nobody knows it."""
+    """What somebody wants. `active` False: thaw it. `unknown_too`: freeze it also if nobody knows it.
+    `person`: for whom a gateway signs it."""
 
     subject: FreezeSubject
     reason: str
     active: bool = True
     unknown_too: bool = False
+    person: FreezeFor | None = None
+
+
+class FreezeOutcome(NamedTuple):
+    """What became of it. `written`: keys of the entries in force now, "freeze/id@revision"; `refused`: why it
+    is not, in sentences. Both empty: a thaw of what is not frozen."""
+
+    written: list[str]
+    refused: list[str]
 
 
 def freeze(
@@ -121,7 +131,9 @@ def stop_for_unknown_subjects(values: Sequence[bytes]) -> None:
     if not asked:
         return
     settings, registry = settings_or_stop(), folded_or_stop(REGISTRY).registry
-    sessions = {one.id for one in asked if one.kind == "session" and _is_session(settings, one.id)}
+    sessions = {
+        one.id for one in asked if one.kind == "session" and run_or_stop(_is_session(settings, one.id))
+    }
     unknown = [told for one in asked if (told := describe_unknown(registry, one, sessions)) is not None]
     if unknown:
         stop("\n".join([*unknown, "nothing was written; --yes publishes it all the same"]), WRONG)
@@ -136,31 +148,39 @@ def _subject_or_stop(kind: str, name: str | None) -> FreezeSubject:
 
 def _publish(order: FreezeOrder, key: Path, *, as_json: bool) -> None:
     (signer,) = private_keys_or_stop([key])
-    settings, subject, refused = settings_or_stop(), order.subject, []
+    settings = settings_or_stop()
     roots_or_stop(settings)
+    written, refused = run_or_stop(carry_out(settings, order, signer))
+    if not written and not refused:
+        refused.append(f"{order.subject} is not frozen")
+    _print(order, written, refused, as_json=as_json)
+    if refused:
+        raise typer.Exit(WRONG)
+
+
+async def carry_out(settings: Settings, order: FreezeOrder, signer: SigningKey) -> FreezeOutcome:
+    """Sign and publish what an order needs. Raises UnknownTopics, KafkaUnreachable and
+    AnotherPublisherError."""
+    subject, unknown_to_all = order.subject, list[str]()
     must_be_known = order.active and not order.unknown_too
     is_looked_for = must_be_known and subject.kind == "session"
-    sessions = {subject.id} if is_looked_for and _is_session(settings, subject.id) else set()
+    sessions = {subject.id} if is_looked_for and await _is_session(settings, subject.id) else set()
 
     def choose(folded: Folded) -> list[tuple[str, bytes]]:
         unknown = describe_unknown(folded.registry, subject, sessions) if must_be_known else None
         if unknown is not None:
-            refused.append(unknown)
+            unknown_to_all.append(unknown)
             return []
         if order.active:
-            entries = [freeze_entry(folded, subject, order.reason)]
+            entries = [freeze_entry(folded, subject, order.reason, order.person)]
         else:
             entries = thaw_entries(folded, subject, order.reason)
         return [(REGISTRY, value) for value in signed_entries(entries, [signer], separately=True)]
 
     publishing = Publishing(settings, choose, (REGISTRY,))
-    publishing.run()
-    refused += map(str, publishing.refused)
-    if not publishing.written and not refused:
-        refused.append(f"{subject} is not frozen")
-    _print(order, [(one.key or b"").decode() for one in publishing.written], refused, as_json=as_json)
-    if refused:
-        raise typer.Exit(WRONG)
+    await publishing.publish()
+    written = [(one.key or b"").decode() for one in publishing.written]
+    return FreezeOutcome(written, [*unknown_to_all, *map(str, publishing.refused)])
 
 
 def _print(order: FreezeOrder, written: list[str], refused: list[str], *, as_json: bool) -> None:
@@ -175,9 +195,6 @@ def _print(order: FreezeOrder, written: list[str], refused: list[str], *, as_jso
         console.print(told, soft_wrap=True, highlight=False)
 
 
-def _is_session(settings: Settings, session_id: str) -> bool:
+async def _is_session(settings: Settings, session_id: str) -> bool:
     changelog, kafka = real_names(settings)[SESSIONS_CHANGELOG], settings.kafka
-    try:
-        return asyncio.run(has_state(kafka.bootstrap_servers, changelog, kafka.partitions, session_id))
-    except KafkaUnreachable as error:
-        stop(f"cannot publish: {error}")
+    return await has_state(kafka.bootstrap_servers, changelog, kafka.partitions, session_id)

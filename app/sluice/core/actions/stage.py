@@ -26,8 +26,9 @@ if TYPE_CHECKING:
     from sluice.core.commands.inspection import Inspection
     from sluice.core.foundation.requests import Answer, Request
     from sluice.core.policy.bundles import Bundle, BundlePart
+    from sluice.core.registry.freezes import Freeze
     from sluice.core.registry.registry import Registry
-    from sluice.core.registry.registry_entries import Agent, Freeze, Org, Tool
+    from sluice.core.registry.registry_entries import Agent, Org, Tool
     from sluice.core.state.recent_retrieval import ReadSoFar
     from sluice.core.state.remembered import GateMemory
     from sluice_topics.records import ProposedAction

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from sluice.core.policy.bundles import Bundle
     from sluice.core.policy.policy import PointParts, Principal
     from sluice.core.quality_bundle.quality_bundle import QualityBundle
-    from sluice.core.registry.registry_entries import Agent, Freeze, Org, Source
+    from sluice.core.registry.freezes import Freeze
+    from sluice.core.registry.registry_entries import Agent, Org, Source
     from sluice_topics.records import ProposedMemoryWrite
 
 

@@ -21,8 +21,9 @@ if TYPE_CHECKING:
     from sluice.core.foundation.limits import SessionLimits
     from sluice.core.policy.bundles import Bundle
     from sluice.core.quality_bundle.quality_bundle import QualityBundle
+    from sluice.core.registry.freezes import Freeze
     from sluice.core.registry.registry import Registry
-    from sluice.core.registry.registry_entries import Agent, Freeze, Org, Tool
+    from sluice.core.registry.registry_entries import Agent, Org, Tool
     from sluice.core.state.session import Who
     from sluice_topics.records.retrievals import AutonomyTier
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from sluice.core.registry.freezes import ALL
 from sluice.core.registry.quality_entries import found_bad
-from sluice.core.registry.registry_entries import ALL
 from sluice_topics.audience import UNNAMED, Audience
 
 if TYPE_CHECKING:
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from sluice.core.registry.agent_keys import Delegate
     from sluice.core.registry.approvers import Approver
     from sluice.core.registry.facts import Fact
+    from sluice.core.registry.freezes import Freeze
     from sluice.core.registry.model_proofs import ModelProof
     from sluice.core.registry.quality_entries import Known, KnownBad, Provenance, QualityOverrideEntry
     from sluice.core.registry.registry_entries import (
         Agent,
         EnforcementPoint,
-        Freeze,
         Org,
         Source,
         Tool,
@@ -61,7 +61,8 @@ class Registry:
         if not self.freezes:
             return ()
         subjects = ((ALL, ALL), ("tenant", tenant), ("agent", agent_id), ("session", session_id))
-        return tuple(one for subject in subjects for one in self.freezes.get(subject, ()))
+        found = (one for subject in subjects for one in self.freezes.get(subject, ()))
+        return tuple(one for one in found if one.tenant in (None, tenant))
 
     def known_bad_of(
         self, tenant: str, item_id: str | None, provenance_uri: Any, body_digest: str | None

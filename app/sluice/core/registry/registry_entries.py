@@ -33,9 +33,6 @@ PublishedKind = Literal[
 """Entries that an approver may sign; only a root key signs approvers' entries."""
 SignedKind = Literal["bundle", "quality_bundle", PublishedKind]
 Kind = Literal[PublishedKind, "approver"]
-Subject = Literal["all", "tenant", "agent", "session"]
-ALL: Subject = "all"
-"""The subject of a freeze of the whole installation, and its id."""
 MAX_STARS, SHORTEST_REASON = 2, 10
 MAX_TARGETS = 512
 """Forbidden targets of one tenant: as many as one automaton takes, and 3 s to compile."""
@@ -152,23 +149,6 @@ class OrgSpec(StrictModel):
         return value
 
 
-class FreezeSpec(StrictModel):
-    """A freeze is lifted by a newer revision with `active` false. `subject` "all" with `subject_id` "all"
-    freezes the whole installation. The entry's id is by custom the subject: "agent/my-agent", "tenant/acme",
-    "session/s-1", "all"."""
-
-    subject: Subject
-    subject_id: Name
-    reason: Name
-    active: bool = True
-
-    @model_validator(mode="after")
-    def _all_of_it(self) -> Self:
-        if self.subject == ALL != self.subject_id:
-            raise ValueError('a freeze of "all" has the subject_id "all"')
-        return self
-
-
 class EnforcementPointSpec(OfTenant):
     """`public_key`: the 32 raw bytes of an Ed25519 key, base64."""
 
@@ -256,15 +236,6 @@ class Org(Entry):
     forbidden: PatternSet[str]
     irreversible_row_threshold: int | None
     quality_bundle_id: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Freeze(Entry):
-    """An active freeze."""
-
-    subject: Subject
-    subject_id: str
-    reason: str
 
 
 @dataclass(frozen=True, slots=True)

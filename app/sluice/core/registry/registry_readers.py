@@ -15,6 +15,7 @@ from sluice.core.registry.agent_grants import AgentGrant, AgentGrantSpec
 from sluice.core.registry.agent_keys import AgentKey, Delegate, DelegateSpec
 from sluice.core.registry.approvers import Approver, ApproverSpec
 from sluice.core.registry.facts import Fact, FactSpec
+from sluice.core.registry.freezes import Freeze, FreezeSpec
 from sluice.core.registry.keys import PublicKey
 from sluice.core.registry.model_proofs import ModelProof, ModelProofSpec
 from sluice.core.registry.quality_entries import (
@@ -33,8 +34,6 @@ from sluice.core.registry.registry_entries import (
     EnforcementPoint,
     EnforcementPointSpec,
     Entry,
-    Freeze,
-    FreezeSpec,
     Org,
     OrgSpec,
     Source,
@@ -110,7 +109,8 @@ def _org(registry: Registry, base: Base, org: OrgSpec) -> None:
 
 def _freeze(registry: Registry, base: Base, freeze: FreezeSpec) -> None:
     if freeze.active:
-        entry = Freeze(*base, freeze.subject, freeze.subject_id, freeze.reason)
+        by = None if freeze.by is None else freeze.by.approver_id
+        entry = Freeze(*base, freeze.subject, freeze.subject_id, freeze.reason, freeze.tenant_id, by)
         put_together(registry.freezes, (freeze.subject, freeze.subject_id), [entry])
 
 

@@ -23,8 +23,9 @@ if TYPE_CHECKING:
     from sluice.core.quality_bundle.lookup import Cell, Limit
     from sluice.core.quality_bundle.quality_bundle import QualityBundle
     from sluice.core.quality_bundle.quality_models import RolloutMode
+    from sluice.core.registry.freezes import Freeze
     from sluice.core.registry.registry import Registry
-    from sluice.core.registry.registry_entries import Agent, Freeze, Org, Tool
+    from sluice.core.registry.registry_entries import Agent, Org, Tool
     from sluice.core.retrieval.bodies import Body
     from sluice.core.retrieval.names import RequestNames
     from sluice.core.retrieval.seen import Resolutions

@@ -5,14 +5,15 @@ in the order of their offsets. Between the topics the broker's time decides; in 
 comes before bundles, so a revoked key is revoked for a bundle of the same instant. The rules, in their
 order:
 
-1. an envelope of its topic's type, with a valid signature of a root key or of a present or former approver's
-key; 2. a payload that states what it is, under the Kafka key that belongs to it; 3. a signer who may sign
-this kind at the broker's time of the record; root keys sign approvers' entries only; and, where the payload
-names the installations that it is for, this one among them; 4. a revision newer
-than the one in force; an equal one is a repeat and changes nothing; 5. content that validates: an entry by
-its kind, a bundle by compiling and passing its own cases, and at the broker's time of the record; 6. the
-approvers that this content needs, by approvals.py, where any one is not enough; 7. with a change, every
-record of it, and for each 3, 4 and 6 once more when the last one is there.
+1. an envelope of its topic's type, with a valid signature of a root key, of a present or former approver's
+key, or of a delegate that signs for people; 2. a payload that states what it is, under the Kafka key that
+belongs to it; 3. a signer who may sign this kind at the broker's time of the record; root keys sign
+approvers' entries only, delegates freezes only; and, where the payload names the installations that it is
+for, this one among them; 4. a revision newer than the one in force; an equal one is a repeat and changes
+nothing; 5. content that validates: an entry by its kind, a bundle by compiling and passing its own cases, and
+at the broker's time of the record; 6. the approvers that this content needs, by approvals.py, where any one
+is not enough; 7. with a change, every record of it, and for each 3, 4 and 6 once more when the last one is
+there.
 
 A record that breaks a rule is refused with the reason, and the earlier policy stays in force. Until rule 1
 holds, only the envelope is read.
@@ -229,6 +230,7 @@ class _Folding:
         if isinstance(entry, Reason):
             return entry
         if said.kind != APPROVER:
+            member = replace(member, delegate=entry.delegates.get(said.id))
             return entry_refusal(member, self._revisions.newest, member.approvers) or member
         approver = entry.approvers[said.id]
         unusable = self._authority.unusable(approver)
@@ -263,6 +265,8 @@ class _Folding:
         self._revisions.put(replace(accepted, since_ms=at_ms))
         if accepted.approver is not None:
             self._authority.admit(accepted.approver)
+        if accepted.delegate is not None:
+            self._authority.admit_delegate(accepted.delegate)
 
     def _refuse(self, arrival: Arrival, reason: Reason, approvers: Iterable[str] = ()) -> None:
         self._refused.append(Refused(arrival, reason, self._reached, frozenset(approvers)))

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import difflib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
-from sluice.core.registry.registry_entries import ALL, EntryFile, Kind, Subject
+from sluice.core.registry.freezes import ALL, SESSION, FreezeBy, Subject
+from sluice.core.registry.registry_entries import EntryFile, Kind
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
@@ -35,6 +36,13 @@ class FreezeSubject:
     def __str__(self) -> str:
         """The id of its freeze's entry."""
         return ALL if self.kind == ALL else f"{self.kind}/{self.id}"
+
+
+class FreezeFor(NamedTuple):
+    """The person for whom a gateway signs a freeze, and the tenant whose agent or session it freezes."""
+
+    by: FreezeBy
+    tenant: str
 
 
 def read_subject(text: str) -> FreezeSubject | None:
@@ -71,11 +79,19 @@ def describe_unknown(registry: Registry, subject: FreezeSubject, sessions: Colle
     return f"this installation {where} {subject.id}{meant}"
 
 
-def freeze_entry(folded: Folded, subject: FreezeSubject, reason: str) -> EntryFile:
-    """The entry, to be signed, that freezes a subject."""
-    newest = _newest(folded).get(str(subject))
+def freeze_entry(
+    folded: Folded, subject: FreezeSubject, reason: str, person: FreezeFor | None = None
+) -> EntryFile:
+    """The entry, to be signed, that freezes a subject. `person`: for whom a gateway signs it; a session is
+    then frozen for one tenant, under an id of its own."""
+    name, more = str(subject), dict[str, Any]()
+    if person is not None:
+        more["by"] = person.by.model_dump()
+    if person is not None and subject.kind == SESSION:
+        name, more = f"{name} of {person.tenant}", {**more, "tenant_id": person.tenant}
+    newest = _newest(folded).get(name)
     revision = 1 if newest is None else newest.said.revision + 1
-    return _entry(str(subject), revision, subject, reason, active=True)
+    return _entry(name, revision, subject, reason, active=True, **more)
 
 
 def thaw_entries(folded: Folded, subject: FreezeSubject, reason: str) -> list[EntryFile]:
@@ -96,6 +112,8 @@ def _newest(folded: Folded) -> dict[str, Accepted]:
     return found
 
 
-def _entry(name: str, revision: int, subject: FreezeSubject, reason: str, *, active: bool) -> EntryFile:
-    spec = {"subject": subject.kind, "subject_id": subject.id, "reason": reason, "active": active}
+def _entry(
+    name: str, revision: int, subject: FreezeSubject, reason: str, *, active: bool, **more: Any
+) -> EntryFile:
+    spec = {"subject": subject.kind, "subject_id": subject.id, "reason": reason, "active": active, **more}
     return EntryFile(kind=FREEZE, id=name, revision=revision, spec=spec)

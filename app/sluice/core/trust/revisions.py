@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from sluice.core.foundation.arrival import Arrival
     from sluice.core.policy.bundles import Bundle
     from sluice.core.quality_bundle.quality_bundle import QualityBundle
+    from sluice.core.registry.agent_keys import Delegate
     from sluice.core.registry.approvers import Approver
     from sluice.core.trust.signed_entries import Statement
 
@@ -24,8 +25,8 @@ class Accepted:
     `signers`: ids of the keys that signed it; `approvers`: by id, the signers who were allowed to sign it
     then.
 
-    `bundle`, `quality` and `approver` are set for records with one; `looser`: where a bundle is looser than
-    the revision before it, in sentences: a policy bundle in its terms for approvals.
+    `bundle`, `quality`, `approver` and `delegate` are set for records with one; `looser`: where a bundle is
+    looser than the revision before it, in sentences: a policy bundle in its terms for approvals.
     """
 
     said: Statement
@@ -35,6 +36,7 @@ class Accepted:
     approvers: Mapping[str, Approver]
     bundle: Bundle | None = None
     approver: Approver | None = None
+    delegate: Delegate | None = None
     quality: QualityBundle | None = None
     looser: tuple[str, ...] = ()
     since_ms: int = 0

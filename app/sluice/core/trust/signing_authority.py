@@ -16,11 +16,13 @@ controls, so for some changes one allowed signature is not enough.
   its key stands for the keys of all who log in to it.
 - An override is the decision of one named person. It needs the signature of that approver, who must have a
   role that decides on escalations and the right to decide for the tenant; and its time is limited.
+- A delegate that signs answers of people may sign a freeze for one of them (delegated_freezes.py), and
+  nothing else of the control topics.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any
 
 from sluice.core.foundation.clock import milliseconds_of, rfc3339
 from sluice.core.registry.agent_grants import LONGEST_GRANT_MS, AgentGrantSpec
@@ -28,13 +30,14 @@ from sluice.core.registry.agent_keys import DelegateSpec
 from sluice.core.registry.keys import PublicKey, UnusableKeyError
 from sluice.core.registry.quality_entries import LONGEST_OVERRIDE_MS, QualityOverrideSpec
 from sluice.core.registry.registry_entries import OrgSpec
+from sluice.core.trust.delegated_freezes import DECIDES, DELEGATE, FREEZE, delegated_freeze_refusal
 from sluice.core.trust.refused import Reason
 from sluice.core.trust.signed_entries import APPROVER
-from sluice_topics.records.base import Role
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
+    from sluice.core.registry.agent_keys import Delegate
     from sluice.core.registry.approvers import Approver
     from sluice.core.registry.keys import Roots
     from sluice.core.trust.revisions import Accepted
@@ -53,11 +56,12 @@ class Authority:
         self._approvers: dict[str, Approver] = {}
         self._keys: dict[str, PublicKey] = dict(roots.by_id)
         self._owners: dict[str, str] = {}
+        self._delegates: dict[str, PublicKey] = {}
 
     @property
     def known(self) -> Mapping[str, PublicKey]:
-        """Every present or former key, by id."""
-        return self._keys
+        """Every present or former key, by id; those of delegates that sign for people too."""
+        return self._delegates | self._keys if self._delegates else self._keys
 
     def unusable(self, approver: Approver) -> Reason | None:
         """Why an approver's entry may not add its key; None if it may."""
@@ -79,9 +83,15 @@ class Authority:
         self._owners[key.keyid] = approver.id
         self._approvers[approver.id] = approver
 
+    def admit_delegate(self, delegate: Delegate) -> None:
+        """Take the keys of a delegate's newest entry, if it signs for people."""
+        if delegate.roles:
+            keys = (PublicKey(one.public_key.public_bytes_raw()) for one in delegate.keys)
+            self._delegates |= {one.keyid: one for one in keys}
+
     def allowed(self, signers: Iterable[str], kind: str, at_ms: int) -> dict[str, Approver] | Reason:
         """The approvers who signed and may sign this kind at this moment, by id: people, not keys; empty if
-        a root key signed. If none of the signers may, why each may not."""
+        a root key or a delegate signed. If none of the signers may, why each may not."""
         reasons = {keyid: self._why_not(keyid, kind, at_ms) for keyid in sorted(signers)}
         may = [keyid for keyid, reason in reasons.items() if reason is None]
         if not may:
@@ -95,6 +105,11 @@ class Authority:
             return self._why_no_root(keyid, at_ms)
         if keyid in self._roots:
             return "a root key signs approvers' entries and nothing else"
+        if keyid in self._owners:
+            return self._why_no_approver(keyid, kind, at_ms)
+        return None if kind == FREEZE else "a delegate signs freezes for people and no other entry"
+
+    def _why_no_approver(self, keyid: str, kind: str, at_ms: int) -> str | None:
         approver = self._approvers[self._owners[keyid]]
         who = f"approver {approver.id}"
         if _public_key(approver).keyid != keyid:
@@ -119,10 +134,8 @@ def _public_key(approver: Approver) -> PublicKey:
 
 
 ORG = "org"
-OVERRIDE, AGENT_GRANT, DELEGATE = "quality_override", "agent_grant", "delegate"
+OVERRIDE, AGENT_GRANT = "quality_override", "agent_grant"
 SHADOW = "shadow"
-DECIDES: frozenset[str] = frozenset(get_args(Role))
-"""The roles that answer an escalation; an override is such an answer."""
 ENOUGH = 2
 """The number of approvers who must agree if one is not enough."""
 
@@ -157,6 +170,8 @@ def entry_refusal(
         return _override_refusal(QualityOverrideSpec.model_validate(spec), entry.at_ms, approvers)
     if entry.kind == AGENT_GRANT:
         return _grant_refusal(AgentGrantSpec.model_validate(spec), entry.at_ms, approvers)
+    if entry.kind == FREEZE and not approvers:
+        return delegated_freeze_refusal(entry, newest)
     if entry.kind == DELEGATE:
         return _delegate_refusal(spec, entry.said.id, newest, approvers)
     return None

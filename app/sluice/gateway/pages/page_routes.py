@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from sluice.gateway.http.rate_limits import RateLimit
     from sluice.gateway.pages.answers import Answers
+    from sluice.gateway.pages.freezes import Freezes
     from sluice.gateway.pages.log_ins import Session
     from sluice.gateway.pages.visitors import Visitors
 
@@ -46,6 +47,7 @@ class PageRoutes:
     visitors: Visitors
     views: PageViews
     answers: Answers
+    freezes: Freezes
     rate: RateLimit
     streams: Counter[str] = field(default_factory=Counter)
 
@@ -182,6 +184,8 @@ def add_pages(app: FastAPI, routes: PageRoutes) -> None:
         ("decisions", views.decisions, "GET"),
         ("decisions/{an_id}", views.decision, "GET"),
         ("sessions", views.sessions, "GET"),
+        ("agents", routes.freezes.agent, "GET"),
+        ("freezes", routes.freezes.freeze, "POST"),
         ("posture", views.posture, "GET"),
         ("quality", views.quality_report, "GET"),
         ("people", routes.people_page, "GET"),

@@ -149,7 +149,8 @@ class PageViews:
             return self.page(visit, "sessions.html", found=sessions_of(verdicts)[:100])
         totals = await self.subjects.session(wanted, visit.caller)
         own = [one for one in verdicts if one["session_id"] == wanted]
-        return self.page(visit, "session.html", totals=totals, found=own)
+        frozen = self.people.frozen(visit.caller.tenant, "", wanted)
+        return self.page(visit, "session.html", totals=totals, found=own, frozen=frozen)
 
     async def posture(self, visit: Visit) -> Response:
         """Counts of the newest decisions on actions and memories, and the newest alarms of the tenant."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from base64 import b64encode
 from functools import cache
 from hashlib import sha256
@@ -17,6 +18,8 @@ from sluice.core.foundation.clock import milliseconds_of, rfc3339, span
 from sluice.core.text.visible import is_seen
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from jinja2 import Environment
 
     from sluice.gateway.http.http_errors import HttpError
@@ -81,6 +84,11 @@ def ago(at: object, now_ms: int) -> str:
     return f"{span(ms)} ago" if ms >= _SECOND_MS else "now"
 
 
+def command(words: Iterable[str | None]) -> str:
+    """A line for a shell that runs `sluice` with these words."""
+    return shlex.join(["sluice", *(one for one in words if one is not None)])
+
+
 def page(name: str, status: int = 200, **context: Any) -> Response:
     """A page from its template."""
     return HTMLResponse(_environment().get_template(name).render(context), status, _HEADERS)
@@ -141,6 +149,7 @@ def _environment() -> Environment:
         "ago": ago,
         "due_in": lambda at, now_ms: left(milliseconds_of(str(at)), now_ms),
         "rfc3339": rfc3339,
+        "command": command,
         "path": lambda text: quote(str(text), safe=":/"),
     }
     return made

@@ -1,0 +1,112 @@
+"""Mend 22.20: a gateway may freeze for a person who logged in to it, and nothing that it signs lifts a
+freeze."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.unit.core.trust.scene import ALICE, BOB, ROOT_KEY, Topics, agent, approver, key
+
+GATEWAY, OTHER = key("gateway"), key("other gateway")
+BY = {"approver_id": "alice", "delegate_id": "gateway"}
+OTHERS_AGENT = "of-others"
+
+
+def freeze(name: str = "agent/reader", revision: int = 1, **spec: Any) -> dict[str, Any]:
+    """A freeze that the gateway signs for Alice."""
+    fields = {"subject": "agent", "subject_id": "reader", "reason": "it sends money twice", "by": BY, **spec}
+    return {"kind": "freeze", "id": name, "revision": revision, "spec": fields}
+
+
+def filled(**changed: Any) -> Topics:
+    """Two approvers have let a gateway sign for people of a tenant; Alice may answer there."""
+    topics = Topics()
+    signs = ["delegate", "agent", "freeze"]
+    topics.entry(approver("alice", ALICE, signs=signs, roles=["approver"], tenants=["acme"]), ROOT_KEY)
+    topics.entry(approver("bob", BOB, signs=signs, roles=["reviewer"]), ROOT_KEY)
+    spec = {"tenants": ["acme"], "keys": [{"public_key": GATEWAY.public.text}], "roles": ["approver"]}
+    entry = {"kind": "delegate", "id": "gateway", "revision": 1, "spec": {**spec, **changed}}
+    topics.entry(entry, ALICE, BOB)
+    topics.entry(agent(), ALICE)
+    topics.entry(agent(OTHERS_AGENT, tenant_id="globex"), ALICE)
+    return topics
+
+
+def test_an_agent_and_a_session_are_frozen_for_a_person() -> None:
+    topics = filled()
+    topics.entry(freeze(), GATEWAY)
+    spec: dict[str, Any] = {"subject": "session", "subject_id": "s-1", "tenant_id": "acme"}
+    topics.entry(freeze("session/s-1", **spec), GATEWAY)
+    registry = topics.fold().registry
+    assert topics.refusals() == []
+    assert [one.by for one in registry.freezes_of("acme", "reader", "s")] == ["alice"]
+    assert [one.by for one in registry.freezes_of("acme", "x", "s-1")] == ["alice"]
+    assert registry.freezes_of("globex", "x", "s-1") == ()
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"active": False},
+        {"by": None},
+        {"by": {**BY, "approver_id": "bob"}},
+        {"by": {**BY, "approver_id": "nobody"}},
+        {"by": {**BY, "delegate_id": "another"}},
+        {"subject_id": OTHERS_AGENT},
+        {"subject_id": "nobody"},
+        {"subject": "session", "subject_id": "s-1"},
+        {"subject": "session", "subject_id": "s-1", "tenant_id": "globex"},
+        {"subject": "tenant", "subject_id": "acme"},
+        {"subject": "all", "subject_id": "all"},
+    ],
+)
+def test_it_freezes_no_more_than_the_person_may_and_thaws_nothing(spec: dict[str, Any]) -> None:
+    topics = filled()
+    tried = topics.entry(freeze(**spec), GATEWAY)
+    assert topics.refusals() == [(tried, "key_not_allowed")]
+    assert not topics.fold().registry.freezes
+
+
+def test_it_neither_narrows_nor_outbids_a_freeze_in_force() -> None:
+    """Under the id of a wider freeze a narrower one would lift it; the last revision could not be lifted."""
+    topics = filled()
+    wide: dict[str, Any] = {"subject": "all", "subject_id": "all", "by": None}
+    topics.entry(freeze("all", **wide), ALICE)
+    narrower = topics.entry(freeze("all", 2), GATEWAY)
+    last = topics.entry(freeze("agent/reader", 2**53 - 1), GATEWAY)
+    assert topics.refusals() == [(narrower, "key_not_allowed"), (last, "key_not_allowed")]
+    assert topics.fold().registry.freezes_of("globex", "anybody", "s")
+
+
+def test_an_approver_lifts_it_and_it_may_come_again() -> None:
+    topics = filled()
+    topics.entry(freeze(), GATEWAY)
+    again = topics.entry(freeze(revision=2, reason="once more"), GATEWAY)
+    topics.entry(freeze(revision=3, active=False, by=None), ALICE)
+    assert not topics.fold().registry.freezes
+    topics.entry(freeze(revision=4), GATEWAY)
+    assert topics.refusals() == [(again, "key_not_allowed")]
+    assert topics.fold().registry.freezes
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"roles": ["reviewer"]},
+        {"tenants": ["globex"]},
+        {"keys": [{"public_key": GATEWAY.public.text, "revoked_at": "2025-01-01T00:00:00.000Z"}]},
+    ],
+)
+def test_a_delegate_freezes_within_its_own_bounds(changed: dict[str, Any]) -> None:
+    topics = filled(**changed)
+    tried = topics.entry(freeze(), GATEWAY)
+    assert topics.refusals() == [(tried, "key_not_allowed")]
+
+
+def test_its_key_signs_no_other_entry_and_a_strangers_signs_none() -> None:
+    topics = filled()
+    tried = topics.entry(agent(revision=2), GATEWAY)
+    unknown = topics.entry(freeze(), OTHER)
+    assert topics.refusals() == [(tried, "key_not_allowed"), (unknown, "unknown_key")]
