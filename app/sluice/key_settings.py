@@ -8,7 +8,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, SecretStr
 
-from sluice.notification_settings import SettingGroup
+from sluice.setting_base import SettingGroup
 
 PEM_BEGIN = "-----BEGIN"
 
@@ -37,3 +37,11 @@ class VerdictSettings(SettingGroup):
             return None
         given = self.signing_key.get_secret_value()
         return given.encode() if PEM_BEGIN in given else Path(given).expanduser().read_bytes()
+
+
+class RedisSettings(SettingGroup):
+    """Of every Redis that the settings name: the file of keys with which entries are sealed (redis_seal.py),
+    and the file with the password, for URLs that have none."""
+
+    key_file: Path | None = None
+    password_file: Path | None = None

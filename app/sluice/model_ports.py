@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from sluice.core.policy.policy import Policy
     from sluice.core.policy.similarity_settings import SimilarityLibrary
     from sluice.core.text.closest import NamedTexts
+    from sluice.model_settings import GraderSettings, HostedModelSettings
     from sluice.ports import Port
-    from sluice.setting_groups import GraderSettings, HostedModelSettings
     from sluice.settings import Settings
 
 PROMPTS: dict[str, Prompt[Any]] = {

@@ -1,25 +1,17 @@
-"""Settings of notifications and of a Redis, and what all groups of settings share."""
+"""Settings of notifications: where they go, and who answers them there."""
 
 from __future__ import annotations
 
 import ipaddress
-from pathlib import Path  # noqa: TC003 - pydantic reads the annotations
 from typing import TYPE_CHECKING, Annotated
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, model_validator
+from pydantic import AfterValidator, Field, SecretStr, model_validator
+
+from sluice.setting_base import Positive, Seconds, SettingGroup
 
 if TYPE_CHECKING:
     from sluice.notify.told_subject import Shown
-
-Positive = Annotated[int, Field(gt=0)]
-Seconds = Annotated[float, Field(gt=0)]
-
-
-class SettingGroup(BaseModel):
-    """A table of the settings file."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 def _checked_url(text: str) -> str:
@@ -101,7 +93,7 @@ class SlackSettings(SettingGroup):
     channels: tuple[ChannelSettings, ...] = ()
     bot_token: SecretStr | None = None
     signing_secret: SecretStr | None = None
-    approvers: dict[str, Annotated[str, Field(min_length=1, max_length=256)]] = {}
+    approvers: dict[str, Annotated[str, Field(min_length=1, max_length=256)]] = {}  # noqa: RUF012 - pydantic copies it
     show_parameters: bool = True
     answer_s: Annotated[float, Field(gt=0, le=60)] = 2.2
     base_url: SafeUrl = "https://slack.com/api/"
@@ -116,11 +108,3 @@ class SlackSettings(SettingGroup):
         """The channel of the first line that matches."""
         found = (one.channel for one in self.channels if one.matches(tenant, group, what))
         return next(found, None)
-
-
-class RedisSettings(SettingGroup):
-    """Of every Redis that the settings name: the file of keys with which entries are sealed (redis_seal.py),
-    and the file with the password, for URLs that have none."""
-
-    key_file: Path | None = None
-    password_file: Path | None = None

@@ -28,8 +28,8 @@ from sluice.core.policy.policy import Policy
 from sluice.core.registry.loading import load_registry
 from sluice.core.state.session import SessionState, session_key
 from sluice.model_ports import grader_ports
+from sluice.model_settings import GraderSettings
 from sluice.offline.bundle_source import whole_bundle
-from sluice.setting_groups import GraderSettings
 from sluice.settings import Settings
 from sluice.stream.engine.evaluation import InputInProgress, Ports, receive
 from sluice_topics.catalog import ACTIONS

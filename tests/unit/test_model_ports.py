@@ -15,8 +15,8 @@ from sluice.core.foundation.requests import Request
 from sluice.core.memory import analysis
 from sluice.core.trust.in_force import PolicyError
 from sluice.model_ports import PROMPTS, analysis_ports, grader_ports
+from sluice.model_settings import AnalysisSettings, GraderSettings
 from sluice.ports import AnalysisOff, Queued
-from sluice.setting_groups import AnalysisSettings, GraderSettings
 from sluice.settings import Settings
 from sluice.stream.engine.evaluation import Ports
 from tests.adapters.asking import ORDINARY
