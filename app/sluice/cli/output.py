@@ -84,6 +84,11 @@ def print_parts(parts: Iterable[RenderableType], to: Console = console) -> None:
         to.print(part, soft_wrap=isinstance(part, str), highlight=False)
 
 
+def line(text: str, to: Console = console) -> None:
+    """One line, however long."""
+    to.print(text, soft_wrap=True, highlight=False)
+
+
 def stop(message: str, code: int = IMPOSSIBLE) -> NoReturn:
     """Say on standard error why the command ends here, and end it."""
     lines = "\n".join(shown(line) for line in message.split("\n"))
@@ -146,6 +151,11 @@ def quoted(text: str, most: int) -> Text:
     return Text("\n").join(lines)
 
 
+def now_ms() -> int:
+    """Milliseconds since 1970 by this machine's clock."""
+    return time.time_ns() // 1_000_000
+
+
 _SPAN = re.compile(r"([1-9][0-9]{0,8})([smhd])")
 _MS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
@@ -162,7 +172,7 @@ def moment_ms(text: str | None, option: str) -> int | None:
     if text is None:
         return None
     if (back := span_ms(text)) is not None:
-        return time.time_ns() // 1_000_000 - back
+        return now_ms() - back
     try:
         at = datetime.fromisoformat(text)
     except ValueError:

@@ -8,14 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import orjson
 import typer
 
-from sluice.cli.ledger.escalated_actions import (
-    escalations,
-    line,
-    now_ms,
-    print_whole,
-    waits,
-    whose,
-)
+from sluice.cli.ledger.escalated_actions import escalations
+from sluice.cli.ledger.escalation_lines import print_whole, waits, whose
 from sluice.cli.ledger.grant_verbs import (
     Approver,
     GrantWhen,
@@ -31,7 +25,7 @@ from sluice.cli.ledger.grant_verbs import (
 )
 from sluice.cli.ledger.held_memories import asked, connected
 from sluice.cli.ledger.quarantine_review import Sending, print_to_sign, send_review, signed_or_stop
-from sluice.cli.output import WRONG, console, errors, print_json, shown, stop
+from sluice.cli.output import WRONG, console, errors, line, now_ms, print_json, shown, stop
 from sluice.cli.policy.key_files import private_keys_or_stop
 from sluice.core.foundation.clock import milliseconds_of, rfc3339
 from sluice.core.foundation.strict import json_object

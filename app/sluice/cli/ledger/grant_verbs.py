@@ -9,10 +9,10 @@ from uuid import uuid4
 import orjson
 import typer
 
-from sluice.cli.ledger.escalated_actions import given_grant, line, now_ms, whole
+from sluice.cli.ledger.escalated_actions import given_grant, whole
 from sluice.cli.ledger.held_memories import asked, connected
 from sluice.cli.ledger.quarantine_review import Sending, send_review, signed_or_stop
-from sluice.cli.output import WRONG, errors, shown, span_ms, stop
+from sluice.cli.output import WRONG, errors, line, now_ms, shown, span_ms, stop
 from sluice.cli.policy.control_topics import folded_or_stop, publish_values
 from sluice.cli.policy.key_files import private_keys_or_stop
 from sluice.core.actions.standing_grants import OF_REGISTRY, condition_of

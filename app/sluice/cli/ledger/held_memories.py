@@ -14,6 +14,7 @@ from sluice.adapters.kafka.kafka_read import KafkaUnreachable, UnknownTopics
 from sluice.cli.output import (
     WRONG,
     console,
+    line,
     quoted,
     record_proofs_or_stop,
     settings_or_stop,
@@ -176,39 +177,39 @@ def left(expires_at: str, now_ms: int) -> str:
 def print_waiting(held: Sequence[QuarantineEntered], now_ms: int) -> None:
     """Two lines each, and how many they are."""
     for one in held:
-        _line(f"[bold]{shown(one.memory_id)}[/] trust {one.trust:.3f}, {left(one.expires_at, now_ms)}")
-        _line(f"  {_whose(one)}: {shown(one.reason)}")
-    _line(f"{len(held)} held" if held else "[green]Nothing is held.[/]")
+        line(f"[bold]{shown(one.memory_id)}[/] trust {one.trust:.3f}, {left(one.expires_at, now_ms)}")
+        line(f"  {_whose(one)}: {shown(one.reason)}")
+    line(f"{len(held)} held" if held else "[green]Nothing is held.[/]")
 
 
 def print_life(life: Life, now_ms: int, *, to: Console = console, most: int = SHOWN) -> None:
     """State, whose it is, score, findings, events, content."""
     waits = "" if life.entered is None else f", {left(life.entered.expires_at, now_ms)}"
     state = f"[{_COLOURS.get(life.state, 'white')}]{life.state}[/]{waits}"
-    _line(f"[bold]{shown(life.memory_id)}[/] {state}", to)
+    line(f"[bold]{shown(life.memory_id)}[/] {state}", to)
     if life.events:
-        _line(f"  {_whose(life.events[0])}, write {shown(life.events[0].write_id)}", to)
+        line(f"  {_whose(life.events[0])}, write {shown(life.events[0].write_id)}", to)
     if life.decision is not None:
         _print_decision(life.decision, to)
     for event in life.events:
-        _line(_event(event), to)
+        line(_event(event), to)
     _print_content(life, to, most)
 
 
 def _print_decision(decision: MemoryDecision, to: Console) -> None:
-    _line(f"  {decision.decided_at} decided: [bold]{decision.action}[/], {shown(decision.reason)}", to)
+    line(f"  {decision.decided_at} decided: [bold]{decision.action}[/], {shown(decision.reason)}", to)
     score = decision.trust_score
     if score is not None:
-        _line(f"  trust {score.total:.3f}, without caps {score.uncapped:.3f}", to)
+        line(f"  trust {score.total:.3f}, without caps {score.uncapped:.3f}", to)
     if score is not None and score.dimensions is not None:
         named = score.dimensions.model_dump(by_alias=True)
-        _line("    " + ", ".join(f"{name} {value:.3f}" for name, value in named.items()), to)
+        line("    " + ", ".join(f"{name} {value:.3f}" for name, value in named.items()), to)
     for cap in [] if score is None else score.caps:
-        _line(f"    at most {cap.value:.3f}: {shown(cap.by)}", to)
+        line(f"    at most {cap.value:.3f}: {shown(cap.by)}", to)
     for fault in decision.quality_faults:
-        _line(f"  quality: {shown(fault.field)}: {shown(fault.problem)}", to)
+        line(f"  quality: {shown(fault.field)}: {shown(fault.problem)}", to)
     for finding in decision.findings:
-        _line(_finding(finding), to)
+        line(_finding(finding), to)
 
 
 def _finding(one: MemoryFinding) -> str:
@@ -245,9 +246,5 @@ def _print_content(life: Life, to: Console, most: int) -> None:
         to.print(Text.assemble(("  no content: ", "red"), visible(life.no_content)), soft_wrap=True)
         return
     digest = life.decision.content_digest if life.decision else life.events[0].content_digest
-    _line(f"  content, {len(life.content)} characters, {digest}:", to)
+    line(f"  content, {len(life.content)} characters, {digest}:", to)
     to.print(quoted(life.content, most), soft_wrap=True, highlight=False)
-
-
-def _line(text: str, to: Console = console) -> None:
-    to.print(text, soft_wrap=True, highlight=False)

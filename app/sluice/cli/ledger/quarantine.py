@@ -5,7 +5,6 @@ Statistics of the memory gate on the screen and as JSON, by tenant or by agent.
 
 from __future__ import annotations
 
-import time
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -22,7 +21,7 @@ from sluice.cli.ledger.held_memories import (
     waiting,
 )
 from sluice.cli.ledger.quarantine_review import Memory, review
-from sluice.cli.output import WELL, WRONG, print_json, print_parts, shown, stop
+from sluice.cli.output import WELL, WRONG, now_ms, print_json, print_parts, shown, stop
 from sluice.core.foundation.clock import milliseconds_of
 from sluice.core.reports.memory_recount import behind, differences, summed
 from sluice.core.state.statistics import NOTHING, Statistics
@@ -222,11 +221,11 @@ def list_command(
         for one in asked(waiting(connected()))
         if all(getattr(one, name) == value for name, value in given.items())
     ]
-    now_ms = _now_ms()
+    now = now_ms()
     if as_json:
-        print_json([_listed(one, now_ms) for one in held])
+        print_json([_listed(one, now) for one in held])
     else:
-        print_waiting(held, now_ms)
+        print_waiting(held, now)
 
 
 @cli.command()
@@ -245,17 +244,13 @@ def show(memory: Memory, as_json: AsJson = False) -> None:
     if as_json:
         print_json(_whole(found))
     else:
-        print_life(found, _now_ms())
+        print_life(found, now_ms())
 
 
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000
-
-
-def _listed(one: QuarantineEntered, now_ms: int) -> dict[str, Any]:
+def _listed(one: QuarantineEntered, now: int) -> dict[str, Any]:
     return {
         **one.model_dump(mode="json", by_alias=True),
-        "expires_in_ms": milliseconds_of(one.expires_at) - now_ms,
+        "expires_in_ms": milliseconds_of(one.expires_at) - now,
     }
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path  # noqa: TC003 - Typer reads the annotations
@@ -14,7 +13,7 @@ from pydantic import ValidationError
 
 from sluice.adapters.kafka.kafka_publish import Outgoing
 from sluice.cli.ledger.held_memories import asked, connected, life, place_or_stop, print_life
-from sluice.cli.output import WELL, WRONG, audience_or_stop, console, errors, print_json, shown, stop
+from sluice.cli.output import WELL, WRONG, audience_or_stop, console, errors, now_ms, print_json, shown, stop
 from sluice.cli.policy.key_files import private_keys_or_stop
 from sluice.core.foundation.clock import rfc3339
 from sluice.core.foundation.strict import first_error
@@ -144,7 +143,7 @@ def review(  # noqa: PLR0913 - the command's options
     kafka = connected()
     found = asked(life(kafka, place))
     signed = signed_or_stop(_fields(found, decision, approver, justification), signer)
-    print_life(found, _now_ms(), to=errors, most=BEGINNING)
+    print_life(found, now_ms(), to=errors, most=BEGINNING)
     print_to_sign(signed)
     how = Sending(kafka, "quarantine", "memory_id", wait, yes=yes, as_json=as_json)
     send_review(signed, how, str(decision))
@@ -206,14 +205,10 @@ def send_review(signed: ReviewDecision, how: Sending, verb: str) -> NoReturn:
 
 def _outgoing(signed: ReviewDecision, source: str) -> Outgoing:
     """A review as it is published; `source` is its ce_source."""
-    headers = input_headers(signed.subject_id, "ReviewDecision", source, rfc3339(_now_ms()))
+    headers = input_headers(signed.subject_id, "ReviewDecision", source, rfc3339(now_ms()))
     return Outgoing(
         signed.session_id.encode(), signed.model_dump_json(exclude_unset=True).encode(), tuple(headers)
     )
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000
 
 
 def _print_review(name: str, signed: ReviewDecision, reviewed: Reviewed[Outcome]) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import math
-import time
 from pathlib import Path  # noqa: TC003 - Typer reads the annotations
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
@@ -20,6 +19,7 @@ from sluice.cli.output import (
     Until,
     errors,
     moment_ms,
+    now_ms,
     print_json,
     settings_or_stop,
     shown,
@@ -102,11 +102,11 @@ def show_command(
 
 
 def _print(stories: list[Story], inputs: dict[Place, Any]) -> None:
-    now_ms = time.time_ns() // 1_000_000
+    now = now_ms()
     for number, one in enumerate(stories[-MOST:]):
         if number:
             typer.echo()
-        print_story(one, inputs.get(_place(one.decision)), now_ms)
+        print_story(one, inputs.get(_place(one.decision)), now)
     if len(stories) > MOST:
         errors.print(f"The last {MOST} of {len(stories)} decisions that it names; --json has all.")
 
@@ -149,7 +149,7 @@ async def _fetch(kafka: KafkaEvidence, stories: list[Story]) -> dict[Place, Any]
 def _of_broker(since_ms: int | None, until_ms: int | None) -> Read:
     kafka = settings_or_stop().kafka
     begin: Start | int = "beginning" if since_ms is None else since_ms
-    end = None if until_ms is None else min(until_ms, time.time_ns() // 1_000_000)
+    end = None if until_ms is None else min(until_ms, now_ms())
 
     def read(take: Callable[[Located], None]) -> None:
         servers, prefix = kafka.bootstrap_servers, kafka.topic_prefix
