@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import difflib
-import json
 import logging
 import os
 import sqlite3
@@ -14,10 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from aiokafka.errors import KafkaError
-from rich.table import Table
 from typer.core import TyperGroup
 
-from sluice.adapters.mcp.pins import Pins, PinsError, digest_of, servers_in
+from sluice.adapters.mcp.pins import PinsError
 from sluice.adapters.mcp.proxy_file import (
     DEFAULT_APPROVAL_S,
     Passed,
@@ -26,16 +23,16 @@ from sluice.adapters.mcp.proxy_file import (
     ProxyOptions,
     read_proxy_file,
 )
-from sluice.cli.output import WRONG, console, print_json, settings_or_stop, shown, stop, visible
+from sluice.cli.machine.mcp_pins import PINS, Folder, pins_or_stop, private_key_or_stop
+from sluice.cli.machine.mcp_pins import cli as pins_cli
+from sluice.cli.output import settings_or_stop, stop
 from sluice.client import AsyncGateClient, ClientError, ClientOptions
-from sluice.core.registry.keys import PublicKey, UnusableKeyError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Coroutine, Iterable
 
-    from sluice.core.registry.keys import SigningKey
+    from sluice.settings import Settings
 
-PINS = Path("~/.sluice/mcp")
 _OURS = "SLUICE_"
 _LANGUAGE = ("LANG", "LC_ALL", "LC_CTYPE")
 _MISSING = "this needs the MCP SDK: install the extra `mcp` (in a checkout: make tools)"
@@ -65,9 +62,7 @@ cli = typer.Typer(
     the server's own: nothing else changes. `sluice mcp run --help` lists
     the options.""",
 )
-Folder = Annotated[
-    Path, typer.Option("--pins", file_okay=False, help="Folder of what the servers' tools looked like.")
-]
+cli.add_typer(pins_cli)
 
 
 @cli.command(context_settings={"allow_interspersed_args": False})
@@ -127,10 +122,9 @@ def run(  # noqa: PLR0913 - the command's options
     if (url is None) == (not command):
         stop("give the command that starts the server after --, or its address with --url")
     try:
-        from httpx2 import HTTPError  # noqa: PLC0415 - only to serve
-        from mcp import MCPError, StdioServerParameters  # noqa: PLC0415 - an extra
+        from mcp import StdioServerParameters  # noqa: PLC0415 - an extra
 
-        from sluice.adapters.mcp.proxy import serve  # noqa: PLC0415 - as above
+        from sluice.adapters.mcp.proxy import serve  # noqa: PLC0415 - only to serve
     except ImportError:
         stop(_MISSING)
     logging.basicConfig(level=logging.WARNING, format="sluice mcp: %(message)s")
@@ -143,132 +137,47 @@ def run(  # noqa: PLR0913 - the command's options
         frozenset(passed or told.passed),
         approval_s or told.approval_s or DEFAULT_APPROVAL_S,
     )
-    gate_options = ClientOptions(
-        topic_prefix=settings.kafka.topic_prefix,
-        deadline_s=told.deadline_s,
-        agent_key=_pem(agent_key or _file(told.agent_key)),
-        installation=settings.policy.installation,
-        verdict_keys=(*settings.verdicts.public_keys, *(verdict_key or ())),
-        journal=_file(told.journal),
-    )
+    gate_options = _gate_options(settings, told, agent_key, verdict_key or ())
     target: Any = url
     if command:
         target = StdioServerParameters(
             command=command[0], args=command[1:], env=_environment(env or told.env)
         )
-    accepted = _pins(pins, server, pins_key)
-    try:
+    accepted = pins_or_stop(pins, server, pins_key)
+
+    async def stand_before() -> None:
         gate = AsyncGateClient(settings.kafka.bootstrap_servers, agent, gate_options)
-        asyncio.run(serve(gate, target, accepted, options))
+        await serve(gate, target, accepted, options)
+
+    _run_or_stop(stand_before())
+
+
+def _gate_options(
+    settings: Settings, told: ProxyFile, agent_key: Path | None, verdict_keys: Iterable[str]
+) -> ClientOptions:
+    return ClientOptions(
+        topic_prefix=settings.kafka.topic_prefix,
+        deadline_s=told.deadline_s,
+        agent_key=_pem(agent_key or _file(told.agent_key)),
+        installation=settings.policy.installation,
+        verdict_keys=(*settings.verdicts.public_keys, *verdict_keys),
+        journal=_file(told.journal),
+    )
+
+
+def _run_or_stop(serving: Coroutine[Any, Any, None]) -> None:
+    """Serve; what gate, server or pins raise ends the command with its first cause."""
+    from httpx2 import HTTPError  # noqa: PLC0415 - only to serve
+    from mcp import MCPError  # noqa: PLC0415 - an extra
+
+    known = (KafkaError, PinsError, ClientError, MCPError, HTTPError, OSError, sqlite3.Error)
+    try:
+        asyncio.run(serving)
     except (Exception, BaseExceptionGroup) as error:
         cause = _first(error)
-        if isinstance(
-            cause, (KafkaError, PinsError, ClientError, MCPError, HTTPError, OSError, sqlite3.Error)
-        ):
+        if isinstance(cause, known):
             stop(f"{type(cause).__name__}: {cause}")
         raise
-
-
-pins_cli = typer.Typer(
-    name="pins", no_args_is_help=True, help="What servers' tools looked like, and what changed."
-)
-cli.add_typer(pins_cli)
-AsJson = Annotated[bool, typer.Option("--json", help="One JSON value on standard output.")]
-
-
-@pins_cli.command(name="list")
-def list_pins(folder: Folder = PINS, as_json: AsJson = False) -> None:
-    """List each server's tools: accepted, or held back because they are new or changed.
-
-    Exit codes: 0 all are accepted, 1 some are held back, 2 could not do it.
-    """
-    rows = []
-    for server in servers_in(folder.expanduser()):
-        pins = Pins(folder.expanduser(), server)
-        held, accepted = pins.held(), pins.recorded()
-        rows += [
-            (server, key, "accepted", digest_of(accepted[key])) for key in sorted(accepted.keys() - held)
-        ]
-        rows += [
-            (server, key, "changed" if key in accepted else "new", digest_of(held[key]))
-            for key in sorted(held)
-        ]
-    if as_json:
-        print_json([dict(zip(("server", "name", "state", "digest"), row, strict=True)) for row in rows])
-    else:
-        table = Table("server", "what", "state", "digest", box=None, pad_edge=False)
-        for row in rows:
-            table.add_row(*map(shown, row))
-        console.print(table)
-    raise typer.Exit(WRONG if any(row[2] != "accepted" for row in rows) else 0)
-
-
-@pins_cli.command()
-def accept(
-    server: Annotated[str, typer.Argument(help="The server's name.")],
-    names: Annotated[
-        list[str] | None, typer.Argument(metavar="[NAME]…", help="tool/NAME, or instructions; none: all.")
-    ] = None,
-    *,
-    folder: Folder = PINS,
-    key: Annotated[Path | None, typer.Option(help="PEM: sign the pins with it.")] = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
-) -> None:
-    """Show what is held back of a server, and after a yes let agents see it.
-
-    Exit codes: 0 accepted, 1 nothing is held or the answer was no, 2 could not do it.
-    """
-    pins = _pins(folder, server, key)
-    try:
-        held, accepted = pins.held(), pins.accepted()
-        keys = names or sorted(held)
-        if not keys:
-            stop(f"{server}: nothing is held back", WRONG)
-        for one in keys:
-            _print_change(one, accepted.get(one), held.get(one))
-        if not yes and not typer.confirm(f"Shall agents see {', '.join(keys)} of {server} like this?"):
-            raise typer.Exit(WRONG)
-        pins.accept(keys)
-    except PinsError as error:
-        stop(str(error))
-    except OSError as error:
-        stop(f"cannot write the pins: {error.strerror}")
-    console.print(f"[green]accepted[/] {shown(', '.join(keys))} of {shown(server)}", highlight=False)
-
-
-def _print_change(key: str, before: Any, after: Any) -> None:
-    """Line by line, with what cannot be seen made visible."""
-    console.print(f"[bold]{shown(key)}[/] {digest_of(after)}", highlight=False, soft_wrap=True)
-    old, new = ([] if one is None else _lines(one) for one in (before, after))
-    for line in difflib.unified_diff(old, new, "accepted", "held", lineterm="", n=2):
-        console.print(visible(line), soft_wrap=True)
-
-
-def _lines(definition: Any) -> list[str]:
-    return json.dumps(definition, ensure_ascii=False, indent=2, sort_keys=True).split("\n")
-
-
-def _pins(folder: Path, server: str, key: Path | None) -> Pins:
-    try:
-        return Pins(folder.expanduser(), server, None if key is None else _key(key))
-    except PinsError as error:
-        stop(str(error))
-
-
-def _key(file: Path) -> SigningKey | PublicKey:
-    """A private key, or the public half that `sluice keys new` writes."""
-    if file.suffix != ".pub":
-        return _private_key(file)
-    try:
-        return PublicKey.from_text(file.read_text(encoding="ascii").strip())
-    except (OSError, UnicodeDecodeError, UnusableKeyError) as error:
-        stop(f"{file}: no public key: {error}")
-
-
-def _private_key(file: Path) -> SigningKey:
-    from sluice.cli.policy.key_files import private_keys_or_stop  # noqa: PLC0415 - brings all of policy with it
-
-    return private_keys_or_stop([file])[0]
 
 
 def _file(written: str | None) -> Path | None:
@@ -279,7 +188,7 @@ def _pem(file: Path | None) -> bytes | None:
     """The bytes of a private key that can be used."""
     if file is None:
         return None
-    _private_key(file)
+    private_key_or_stop(file)
     return file.read_bytes()
 
 

@@ -1,0 +1,123 @@
+"""`sluice mcp pins`: what servers' tools looked like when they were accepted, and what changed."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.table import Table
+
+from sluice.adapters.mcp.pins import Pins, PinsError, digest_of, servers_in
+from sluice.cli.output import WRONG, console, print_json, shown, stop, visible
+from sluice.core.registry.keys import PublicKey, UnusableKeyError
+
+if TYPE_CHECKING:
+    from sluice.core.registry.keys import SigningKey
+
+PINS = Path("~/.sluice/mcp")
+Folder = Annotated[
+    Path, typer.Option("--pins", file_okay=False, help="Folder of what the servers' tools looked like.")
+]
+
+cli = typer.Typer(
+    name="pins", no_args_is_help=True, help="What servers' tools looked like, and what changed."
+)
+AsJson = Annotated[bool, typer.Option("--json", help="One JSON value on standard output.")]
+
+
+@cli.command(name="list")
+def listpins_or_stop(folder: Folder = PINS, as_json: AsJson = False) -> None:
+    """List each server's tools: accepted, or held back because they are new or changed.
+
+    Exit codes: 0 all are accepted, 1 some are held back, 2 could not do it.
+    """
+    rows = []
+    for server in servers_in(folder.expanduser()):
+        pins = Pins(folder.expanduser(), server)
+        held, accepted = pins.held(), pins.recorded()
+        rows += [
+            (server, key, "accepted", digest_of(accepted[key])) for key in sorted(accepted.keys() - held)
+        ]
+        rows += [
+            (server, key, "changed" if key in accepted else "new", digest_of(held[key]))
+            for key in sorted(held)
+        ]
+    if as_json:
+        print_json([dict(zip(("server", "name", "state", "digest"), row, strict=True)) for row in rows])
+    else:
+        table = Table("server", "what", "state", "digest", box=None, pad_edge=False)
+        for row in rows:
+            table.add_row(*map(shown, row))
+        console.print(table)
+    raise typer.Exit(WRONG if any(row[2] != "accepted" for row in rows) else 0)
+
+
+@cli.command()
+def accept(
+    server: Annotated[str, typer.Argument(help="The server's name.")],
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="[NAME]…", help="tool/NAME, or instructions; none: all.")
+    ] = None,
+    *,
+    folder: Folder = PINS,
+    key: Annotated[Path | None, typer.Option(help="PEM: sign the pins with it.")] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+) -> None:
+    """Show what is held back of a server, and after a yes let agents see it.
+
+    Exit codes: 0 accepted, 1 nothing is held or the answer was no, 2 could not do it.
+    """
+    pins = pins_or_stop(folder, server, key)
+    try:
+        held, accepted = pins.held(), pins.accepted()
+        keys = names or sorted(held)
+        if not keys:
+            stop(f"{server}: nothing is held back", WRONG)
+        for one in keys:
+            _print_change(one, accepted.get(one), held.get(one))
+        if not yes and not typer.confirm(f"Shall agents see {', '.join(keys)} of {server} like this?"):
+            raise typer.Exit(WRONG)
+        pins.accept(keys)
+    except PinsError as error:
+        stop(str(error))
+    except OSError as error:
+        stop(f"cannot write the pins: {error.strerror}")
+    console.print(f"[green]accepted[/] {shown(', '.join(keys))} of {shown(server)}", highlight=False)
+
+
+def _print_change(key: str, before: Any, after: Any) -> None:
+    """Line by line, with what cannot be seen made visible."""
+    console.print(f"[bold]{shown(key)}[/] {digest_of(after)}", highlight=False, soft_wrap=True)
+    old, new = ([] if one is None else _lines(one) for one in (before, after))
+    for line in difflib.unified_diff(old, new, "accepted", "held", lineterm="", n=2):
+        console.print(visible(line), soft_wrap=True)
+
+
+def _lines(definition: Any) -> list[str]:
+    return json.dumps(definition, ensure_ascii=False, indent=2, sort_keys=True).split("\n")
+
+
+def pins_or_stop(folder: Path, server: str, key: Path | None) -> Pins:
+    try:
+        return Pins(folder.expanduser(), server, None if key is None else _key(key))
+    except PinsError as error:
+        stop(str(error))
+
+
+def _key(file: Path) -> SigningKey | PublicKey:
+    """A private key, or the public half that `sluice keys new` writes."""
+    if file.suffix != ".pub":
+        return private_key_or_stop(file)
+    try:
+        return PublicKey.from_text(file.read_text(encoding="ascii").strip())
+    except (OSError, UnicodeDecodeError, UnusableKeyError) as error:
+        stop(f"{file}: no public key: {error}")
+
+
+def private_key_or_stop(file: Path) -> SigningKey:
+    from sluice.cli.policy.key_files import private_keys_or_stop  # noqa: PLC0415 - brings all of policy with it
+
+    return private_keys_or_stop([file])[0]
