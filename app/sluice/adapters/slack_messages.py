@@ -4,23 +4,20 @@ Slack is a view: what is shown is kept in `KafkaNotified`, and what cannot be sh
 message that may have been posted without our knowing (an answer that never came, a process killed in between)
 is looked for in the channel before it is posted again.
 
-Slack: "chat.postMessage", "chat.update", "conversations.history", "Rate limits", as of 2026.
+Slack: "chat.postMessage", "chat.update", as of 2026.
 """
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from dataclasses import dataclass, replace
-from functools import partial
-from http.client import HTTPException
 from typing import TYPE_CHECKING, Any
 
-from slack_sdk.errors import SlackApiError, SlackClientError
+from slack_sdk.errors import SlackApiError
 
+from sluice.adapters.slack_calls import OF_THE_BLOCKS, RefusedError, SlackCalls, code_of
 from sluice.notify.notifier import TryLaterError
 from sluice.notify.slack_blocks import (
-    EVENT_TYPE,
     FIELD_CHARS,
     MESSAGE_CHARS,
     cut,
@@ -43,23 +40,11 @@ if TYPE_CHECKING:
     from sluice.notify.told_subject import Shown
 
 log = logging.getLogger(__name__)
-OF_THE_MESSAGE = frozenset({"message_not_found", "cant_update_message", "edit_window_closed"})
-OF_THE_BLOCKS = frozenset({"invalid_blocks", "invalid_blocks_format", "msg_too_long", "msg_blocks_too_long"})
-OF_THE_CHANNEL = frozenset(
-    {"channel_not_found", "is_archived", "not_in_channel", "restricted_action", "no_permission"}
-)
-MISSING_SCOPE = "missing_scope"
-HTTP_OK, TOO_MANY = 200, 429
 AS_WRITTEN = {"parse": "none", "unfurl_links": False, "unfurl_media": False}
-HISTORY_PAGE, HISTORY_PAGES = 200, 10
 CLOCKS_APART_S = 60
 ID_FIELDS = ("escalation_id", "memory_id", "alarm_id")
 Action = tuple[str, str]
 """A tool's name and its parameters, as they are shown."""
-
-
-class RefusedError(TryLaterError):
-    """Slack has told that it did not do it; the message is its code."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +72,7 @@ class SlackMessages:
     ) -> None:
         """`now_s`: the time, in seconds since 1970."""
         self._now_s = now_s
-        self._client = client
+        self._slack = SlackCalls(client)
         self._notified = notified
         self._places = places
         self._told: dict[str, NotifiedSubject] = {}
@@ -201,7 +186,9 @@ class SlackMessages:
             "parse": "none",
         }
         try:
-            ts = await self._send(told, channel, lambda how: self._client.chat_postMessage(**how, **more))
+            ts = await self._send(
+                told, channel, lambda how: self._slack.client.chat_postMessage(**how, **more)
+            )
         except RefusedError:
             raise
         except TryLaterError:
@@ -213,25 +200,25 @@ class SlackMessages:
         """False: it is gone, or not ours."""
         channel, ts = message.channel, message.ts
         try:
-            await self._send(told, channel, lambda how: self._client.chat_update(ts=ts, **how))
+            await self._send(told, channel, lambda how: self._slack.client.chat_update(ts=ts, **how))
         except SlackApiError as error:
-            log.warning("slack: the message of %s is not updated: %s", told.subject_id, _code(error))
+            log.warning("slack: the message of %s is not updated: %s", told.subject_id, code_of(error))
             return False
         return True
 
     async def _send(self, told: ToldSubject, channel: str, call: Callable[[dict[str, Any]], Any]) -> str:
         """The message's ts. Raises TryLaterError, and SlackApiError where the message is gone."""
         try:
-            answer = await self._call(
+            answer = await self._slack.call(
                 lambda: call({"channel": channel, **message_of(told, self._places.page_of(told))}),
                 channel,
             )
         except SlackApiError as error:
-            if _code(error) not in OF_THE_BLOCKS:
+            if code_of(error) not in OF_THE_BLOCKS:
                 raise
-            log.error("slack: refuses the blocks of %s: %s", told.subject_id, _code(error))  # noqa: TRY400 - as above
+            log.error("slack: refuses the blocks of %s: %s", told.subject_id, code_of(error))  # noqa: TRY400 - as above
             plain = {"channel": channel, **plain_message_of(told), "blocks": []}
-            answer = await self._call(lambda: call(plain), channel)
+            answer = await self._slack.call(lambda: call(plain), channel)
         return str(answer["ts"])
 
     async def _reply(
@@ -246,7 +233,7 @@ class SlackMessages:
         if under is not None:
             how: dict[str, Any] = {"channel": under.channel, "thread_ts": under.ts, **AS_WRITTEN}
             how |= {"text": reminder_of(told), "reply_broadcast": True}
-            await self._call(lambda: self._client.chat_postMessage(**how), under.channel)
+            await self._slack.call(lambda: self._slack.client.chat_postMessage(**how), under.channel)
 
     async def _find(self, told: ToldSubject, channel: str, since_s: float) -> str | None:
         """The ts of a message of this subject that was posted without our knowing."""
@@ -254,55 +241,7 @@ class SlackMessages:
             return None
         oldest, found = self._posted.get(channel, (float("inf"), {}))
         if since_s < oldest or told.subject_id in self._unsure:
-            found = await self._history(channel, since_s - CLOCKS_APART_S)
+            found = await self._slack.history(channel, since_s - CLOCKS_APART_S)
             self._posted[channel] = (since_s, found)
             self._unsure.discard(told.subject_id)
         return found.get(told.subject_id)
-
-    async def _history(self, channel: str, since_s: float) -> dict[str, str]:
-        """The ts of each of our messages in a channel from that time on, by subject."""
-        found: dict[str, str] = {}
-        asked: dict[str, Any] = {"channel": channel, "oldest": f"{since_s:.6f}", "limit": HISTORY_PAGE}
-        asked["include_all_metadata"] = True
-        for _ in range(HISTORY_PAGES):
-            try:
-                page = await self._call(partial(self._client.conversations_history, **asked), channel)
-            except RefusedError as refused:
-                if str(refused) != MISSING_SCOPE:
-                    raise
-                log.warning("slack: without the scope channels:history a message may be posted twice")
-                return found
-            for message in page.get("messages", ()):
-                metadata = message.get("metadata") or {}
-                if metadata.get("event_type") == EVENT_TYPE:
-                    found[str(metadata.get("event_payload", {}).get("subject_id"))] = message["ts"]
-            asked["cursor"] = (page.get("response_metadata") or {}).get("next_cursor")
-            if not asked["cursor"]:
-                return found
-        return found
-
-    async def _call(self, call: Callable[[], Any], channel: str) -> Any:
-        """Slack's answer. Raises TryLaterError, and SlackApiError for what a later try does not mend."""
-        try:
-            return await asyncio.to_thread(call)
-        except SlackApiError as error:
-            code = _code(error)
-            if error.response.status_code == TOO_MANY or code == "ratelimited":
-                raise RefusedError("asks to wait", channel, _retry_after(error)) from None
-            if error.response.status_code != HTTP_OK:
-                raise TryLaterError(f"answers {error.response.status_code}", "") from None
-            if code in OF_THE_MESSAGE | OF_THE_BLOCKS:
-                raise
-            raise RefusedError(code, channel if code in OF_THE_CHANNEL else "") from None
-        except (SlackClientError, OSError, HTTPException) as error:
-            raise TryLaterError(f"does not answer: {type(error).__name__}: {error}", "") from None
-
-
-def _code(error: SlackApiError) -> str:
-    return str(error.response.get("error"))
-
-
-def _retry_after(error: SlackApiError) -> float | None:
-    said = error.response.headers.get("Retry-After", "")
-    said = said[0] if isinstance(said, list) else said
-    return float(said) if said.isdigit() else None
