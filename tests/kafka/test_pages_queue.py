@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
@@ -11,9 +12,11 @@ import httpx2
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect
+from typer.testing import CliRunner
 
 from load.sites import neutral_policy
 from sluice.cli.demo.throwaway_trust import OWNER
+from sluice.cli.main import cli
 from sluice.client.input_kinds import REVIEWS
 from tests.kafka.gateway_process import ESCALATING_TOOL, action
 from tests.kafka.installation import stored
@@ -323,3 +326,65 @@ def test_an_escalations_page_says_what_follows_and_a_denial_is_called_denied(at:
         page.get_by_role("heading", name="A session").wait_for()
         results = Axe().run(page)
         assert results.violations_count == 0, results.generate_report()
+
+
+def test_a_grant_is_prepared_on_a_page_and_signed_with_the_persons_own_key(at: PageSite) -> None:
+    """Mend 22.20: the page's command gives a grant that a worker counts; the downloaded entry is the same."""
+    waits = at.escalate(agent=PATIENT_AGENT, action_id="grant-me", parameters={"amount": 7.5})
+    path, why = f"{LIST}/{waits['escalation_id']}", f"{ATTEMPTS[0]} weekly, it's known"
+    with at.visiting("olga") as page:
+        found = complaints(page.context)
+        page.goto(path)
+        page.get_by_role("link", name="a standing grant").click()
+        expect(page.get_by_role("main")).to_contain_text("own_key_needed")
+        page.get_by_label("For how many days").fill("30")
+        page.get_by_label("Only for actions").fill("double(action.parameters.amount) <")
+        page.get_by_label("Why").fill(why)
+        page.get_by_role("button", name="Prepare it").click()
+        expect(page.get_by_role("alert")).to_contain_text("condition:")
+        page.get_by_label("Only for actions").fill("double(action.parameters.amount) < 100.0")
+        page.get_by_role("button", name="Prepare it").click()
+        prepared = page.get_by_role("region", name="Prepared")
+        command = shlex.split(prepared.locator("pre").first.inner_text())
+        with page.expect_download() as download:
+            prepared.get_by_role("link", name="the entry").click()
+        (entry,) = json.loads(download.value.path().read_bytes())["entries"]
+        assert (entry["kind"], entry["spec"]["justification"]) == ("agent_grant", why)
+        assert entry["spec"]["when"] == "double(action.parameters.amount) < 100.0"
+        runs_nothing(page, path)
+        key = at.site.folder / "olga.pem"
+        key.touch(mode=0o600)
+        key.write_bytes(at.site.trust.pem(OWNER))
+        words = [str(key) if one == "YOUR_KEY.pem" else one for one in command[1:]]
+        with ThreadPoolExecutor(1) as pool:  # this thread has the browser's event loop
+            ran = pool.submit(CliRunner().invoke, cli, [*words, "--yes"], env=at.site.settings).result()
+        assert ran.exit_code == 0, ran.output
+        grants = page.get_by_role("region", name="Grants in force")
+        for _ in range(60):
+            page.reload()
+            if grants.count():
+                break
+        expect(grants).to_contain_text(f"{OWNER}double(action.parameters.amount) < 100.020")
+        results = Axe().run(page, options={"resultTypes": ["violations"]})
+        assert results.violations_count == 0, results.generate_report()
+        assert found == []
+    with at.client(PATIENT_AGENT) as client:
+        told = action("s-granted", toolName=ESCALATING_TOOL, parameters={"amount": 7.5})
+        answer = client.post("/v1/evaluate", json=told)
+        assert (answer.status_code, answer.json()["verdict"]) == (200, "allowed"), answer.text
+
+
+def test_the_highest_tier_has_no_grant_and_other_tenants_see_none(at: PageSite) -> None:
+    """Mend 22.20: nor is one prepared for more than 30 days."""
+    of_t4, of_t3 = (at.escalate(tool)["escalation_id"] for tool in (WIRE, ESCALATING_TOOL))
+    wish = "uses=5&days=31&why=the+known+refunds"
+    with at.visiting("olga", viewport=PHONE) as page:
+        page.goto(f"{LIST}/{of_t4}/grant?{wish}")
+        expect(page.get_by_role("main")).to_contain_text("an action of tier T4 is approved one by one")
+        assert page.request.get(f"{LIST}/{of_t4}/grant/entry?{wish}").status == 409
+        assert page.request.get(f"{LIST}/{of_t3}/grant/entry?{wish}").status == 400
+        page.goto(f"{LIST}/{of_t3}/grant?{wish.replace('31', '30')}")
+        expect(page.get_by_role("region", name="Prepared")).to_be_visible()
+        assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
+    with at.visiting("otto") as page:
+        assert page.request.get(f"{LIST}/{of_t3}/grant").status == 404

@@ -7,6 +7,7 @@ module decides nothing. Who the person is, the caller must know: from a session,
 
 from __future__ import annotations
 
+import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from hashlib import sha256
@@ -25,6 +26,7 @@ from sluice.gateway.input_requests import PreparedInput
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from sluice.core.registry.agent_grants import AgentGrant
     from sluice.core.registry.agent_keys import Delegate
     from sluice.core.registry.freezes import Freeze
     from sluice.core.registry.registry_entries import Agent
@@ -101,6 +103,12 @@ class DelegatedAnswers:
         """The freezes in force on an agent or a session of a tenant, as far as this gateway has read; "" for
         none."""
         return self._registry.registry.freezes_of(tenant, agent, session)
+
+    def grants(self, tenant: str, agent: str, tool: str) -> list[AgentGrant]:
+        """The grants that let a tenant's agent use a tool in all its sessions now."""
+        now_ms = time.time_ns() // 1_000_000
+        found = self._registry.registry.agent_grants.get((tenant, agent, tool), ())
+        return [one for one in found if one.until_ms > now_ms]
 
     def agent(self, name: str, tenant: str) -> Agent:
         """A tenant's agent. Raises HttpError: 404."""

@@ -18,6 +18,7 @@ from sluice.gateway.http.http_errors import HttpError
 from sluice.gateway.idempotency import AnswerStore, IdempotentRequests
 from sluice.gateway.pages.answers import Answers
 from sluice.gateway.pages.freezes import Freezes
+from sluice.gateway.pages.grants import Grants
 from sluice.gateway.pages.page_routes import PageRoutes, add_pages
 from sluice.gateway.pages.page_views import PageViews
 from sluice.gateway.routes.callers import Callers, facts_of
@@ -123,7 +124,7 @@ def build_app(parts: GatewayParts) -> Edge:
         _add_slack(app, parts.slack, parts, subjects)
     add_quarantine(app, QuarantineRoutes(callers, subjects, parts.ledger))
     views = PageViews(subjects, parts.people, parts.ledger.quality_page)
-    given = Answers(parts.visitors, views), Freezes(parts.visitors, views)
+    given = Answers(parts.visitors, views), Freezes(parts.visitors, views), Grants(views)
     add_pages(app, PageRoutes(parts.visitors, views, *given, parts.rate))
     return Edge(app, parts.edge)
 

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from sluice.gateway.http.rate_limits import RateLimit
     from sluice.gateway.pages.answers import Answers
     from sluice.gateway.pages.freezes import Freezes
+    from sluice.gateway.pages.grants import Grants
     from sluice.gateway.pages.log_ins import Session
     from sluice.gateway.pages.visitors import Visitors
 
@@ -48,6 +49,7 @@ class PageRoutes:
     views: PageViews
     answers: Answers
     freezes: Freezes
+    grants: Grants
     rate: RateLimit
     streams: Counter[str] = field(default_factory=Counter)
 
@@ -177,6 +179,8 @@ def add_pages(app: FastAPI, routes: PageRoutes) -> None:
         ("escalations", answers.answer_many, "POST"),
         ("escalations/{an_id}", answers.answer, "POST"),
         ("escalations/{an_id}/standing", views.standing, "GET"),
+        ("escalations/{an_id}/grant", routes.grants.prepare, "GET"),
+        ("escalations/{an_id}/grant/entry", routes.grants.entry, "GET"),
         ("quarantine", views.quarantine, "GET"),
         ("quarantine/{an_id}", views.memory, "GET"),
         ("quarantine/{an_id}", answers.answer, "POST"),

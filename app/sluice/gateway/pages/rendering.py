@@ -113,6 +113,12 @@ def static(name: str) -> Response | None:
     return None if kind is None else Response(_read(name), 200, _HEADERS, kind)
 
 
+def download(value: bytes, name: str) -> Response:
+    """A JSON file of ours, to be saved under a name without special characters."""
+    headers = {**_HEADERS, "Content-Disposition": f'attachment; filename="{name}"'}
+    return Response(value, 200, headers, "application/json")
+
+
 def document(html: str) -> Response:
     """A whole document of ours with one style element: the browser takes exactly this style."""
     style = html.partition("<style>")[2].partition("</style>")[0]

@@ -1,0 +1,137 @@
+"""A standing grant prepared on a page: what the person chose, as a command and as an entry to sign.
+
+The gateway does not sign it: a worker refuses a grant of a delegate (`own_key_needed`), because it lets
+through what nobody has seen yet.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import urlencode
+from uuid import uuid4
+
+import orjson
+from pydantic import ValidationError
+
+from sluice.client.input_kinds import ESCALATIONS
+from sluice.core.actions.standing_grants import condition_of
+from sluice.core.foundation.clock import rfc3339
+from sluice.core.foundation.errors import BundleError
+from sluice.core.registry.agent_grants import LONGEST_GRANT_MS, MOST_USES, AgentGrantSpec
+from sluice.gateway.http.http_errors import HttpError, not_found
+from sluice.gateway.pages import rendering
+from sluice.gateway.waiting_contents import summarize
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from starlette.responses import Response
+
+    from sluice.gateway.pages.page_views import PageViews, Visit
+
+HIGHEST_TIER = "T4"
+DAY_MS = 24 * 3600 * 1000
+MOST_DAYS = LONGEST_GRANT_MS // DAY_MS
+
+
+class Wish(NamedTuple):
+    """What a person filled in, as it was typed. `uses`: in all sessions together."""
+
+    uses: str = "20"
+    days: str = "1"
+    when: str = ""
+    why: str = ""
+
+    @classmethod
+    def of(cls, given: Mapping[str, str]) -> Wish:
+        """From a page's address."""
+        return cls(*(given.get(name, default).strip() for name, default in cls._field_defaults.items()))
+
+    @property
+    def address(self) -> str:
+        """For the address of a page."""
+        return urlencode(self._asdict())
+
+
+@dataclass(frozen=True, slots=True)
+class Grants:
+    """What they stand on."""
+
+    views: PageViews
+
+    async def prepare(self, visit: Visit) -> Response:
+        """The grants that exist, the form, and with its fields the command. Raises HttpError: 404."""
+        opened, tool = await self._waiting(visit)
+        wish, wrong = Wish.of(visit.request.query_params), None
+        if wish.why:
+            try:
+                self._entry(visit, opened, tool, wish)
+            except HttpError as error:
+                wrong = error.message
+        given = self.views.people.grants(visit.caller.tenant, str(opened["agent_id"]), tool)
+        about = {
+            "tool": tool,
+            "wish": wish,
+            "wrong": wrong,
+            "given": given,
+            "why_none": _why_none(opened, tool),
+        }
+        return self.views.page(
+            visit, "grant.html", one=opened, most_uses=MOST_USES, most_days=MOST_DAYS, **about
+        )
+
+    async def entry(self, visit: Visit) -> Response:
+        """The entry as a file to sign. Raises HttpError."""
+        opened, tool = await self._waiting(visit)
+        entry = self._entry(visit, opened, tool, Wish.of(visit.request.query_params))
+        value = orjson.dumps({"entries": [entry]}, option=orjson.OPT_INDENT_2) + b"\n"
+        return rendering.download(value, f"{entry['id']}.json")
+
+    async def _waiting(self, visit: Visit) -> tuple[dict[str, Any], str]:
+        """What opened an escalation that waits, and its tool; "" where none can be read."""
+        opened = self.views.subjects.opened(ESCALATIONS, visit.an_id, visit.caller)
+        if opened is None:
+            raise not_found(f"{visit.an_id}, which may have ended,")
+        content = summarize(await self.views.subjects.content(opened), None)
+        return opened, "" if content is None else content.tool
+
+    def _entry(self, visit: Visit, opened: Mapping[str, Any], tool: str, wish: Wish) -> dict[str, Any]:
+        """The entry that the wish asks for. Raises HttpError where it would be refused."""
+        why_none = _why_none(opened, tool)
+        if why_none is not None:
+            raise HttpError(409, "no_grant", why_none)
+        if not (wish.days.isascii() and wish.days.isdigit() and 1 <= int(wish.days[:9]) <= MOST_DAYS):
+            raise HttpError(400, "invalid_value", f"days: a whole number from 1 to {MOST_DAYS}")
+        try:
+            condition_of(wish.when or "true")
+            spec = AgentGrantSpec(
+                tenant_id=visit.caller.tenant,
+                agent_id=opened["agent_id"],
+                tool=tool,
+                when=wish.when or None,
+                uses=int(wish.uses) if wish.uses.isascii() and wish.uses.isdigit() else 0,
+                approver_id=visit.session.account.approver_id,
+                expires_at=rfc3339(time.time_ns() // 1_000_000 + int(wish.days) * DAY_MS),
+                justification=wish.why,
+            )
+        except BundleError as error:
+            raise HttpError(400, "invalid_value", f"condition: {error}") from None
+        except ValidationError as error:
+            first = error.errors()[0]
+            told = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+            raise HttpError(400, "invalid_value", told) from None
+        body = spec.model_dump(mode="json", exclude_none=True)
+        return {"kind": "agent_grant", "id": f"grant-{uuid4()}", "revision": 1, "spec": body}
+
+
+def _why_none(opened: Mapping[str, Any], tool: str) -> str | None:
+    """Why what is like this escalation cannot be granted; None if it can."""
+    if "action_id" not in opened:
+        return "there are no grants for retrievals"
+    if opened.get("tier") == HIGHEST_TIER:
+        return f"an action of tier {HIGHEST_TIER} is approved one by one"
+    if (opened.get("quorum") or 1) > 1:
+        return "an action that needs several approvals is approved one by one"
+    return None if tool else "its action can no longer be read"
