@@ -179,12 +179,7 @@ class SlackMessages:
         ts = await self._find(told, channel, since_s)
         if ts is not None and await self._update(told, PostedMessage(channel=channel, ts=ts)):
             return PostedMessage(channel=channel, ts=ts)
-        more: dict[str, Any] = {
-            "metadata": metadata_of(told),
-            "unfurl_links": False,
-            "unfurl_media": False,
-            "parse": "none",
-        }
+        more: dict[str, Any] = {"metadata": metadata_of(told), **AS_WRITTEN}
         try:
             ts = await self._send(
                 told, channel, lambda how: self._slack.client.chat_postMessage(**how, **more)
