@@ -19,7 +19,7 @@ from sluice_topics.records.inputs import ProposedAction, SeedAction
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["Unreadable", "read"]
+__all__ = ["Unreadable", "call_in", "read"]
 
 R = TypeVar("R", bound=Record)
 
@@ -56,6 +56,17 @@ def _without_seed_form(document: dict[str, Any], ids: Mapping[str, str]) -> dict
     if isinstance(seed, Unreadable):
         return seed
     return {**ids, **rest, "toolName": seed.action, "parameters": seed.value}
+
+
+def call_in(action: Mapping[str, Any]) -> tuple[str, Any] | None:
+    """Tool and parameters of an action's document, in any form that `read` takes; None where it names no
+    tool."""
+    seed = action.get(_SEED_FORM)
+    if isinstance(seed, dict):
+        tool, given = seed.get("action"), seed.get("value")
+    else:
+        tool, given = action.get("toolName", action.get("tool_name")), action.get("parameters")
+    return (tool, given) if isinstance(tool, str) else None
 
 
 def _validated(model: type[R], document: Any, above: tuple[Step, ...]) -> R | Unreadable:

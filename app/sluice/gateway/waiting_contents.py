@@ -20,6 +20,7 @@ from sluice.client.binding import digest_of
 from sluice.client.input_kinds import ACTIONS, VERDICTS
 from sluice.client.past_records import POLL_MS, connect, id_of
 from sluice_topics.json_text import Unreadable, parse
+from sluice_topics.record_reading import call_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -60,13 +61,10 @@ class WaitingContent:
 def summarize(content: Any, verdict: Mapping[str, Any] | None) -> WaitingContent | None:
     """Of an action's input and the verdict that escalated it, None where that was not found. None for what is
     no action."""
-    if not isinstance(content, dict):
+    call = call_in(content) if isinstance(content, dict) else None
+    if call is None:
         return None
-    proposed = content.get("proposed_action") or {}
-    tool = content.get("toolName") or content.get("tool_name") or proposed.get("action")
-    given = content.get("parameters", proposed.get("value"))
-    if not isinstance(tool, str):
-        return None
+    tool, given = call
     parameters = given if isinstance(given, dict) else {} if given is None else {"value": given}
     named = [one for one in parameters if one in _deciding(parameters, verdict)]
     shown = (named or list(parameters))[:SHOWN_PARAMETERS]

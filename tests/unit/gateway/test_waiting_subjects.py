@@ -5,11 +5,14 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
 from sluice.gateway.pages.queue import SORTS, Query, list_rows, rows_of
 from sluice.gateway.pages.rendering import page
 from sluice.gateway.waiting_subjects import ID_FIELDS, is_narrowed, update_waiting
 from sluice.notify.told_subject import ENDS, OPENS
 from sluice_topics.catalog import BY_NAME, wire_schema
+from tests.unit import records
 from tests.unit.escalation_records import ledger_records
 
 
@@ -33,7 +36,12 @@ def counted(by: str, parameters: str, approvals: int, *dropped: str) -> dict[str
     return {**RECORDS["ApprovalCounted"], **more, "approver_id": by, "own_key": None, "input": {"offset": 7}}
 
 
-def shown(opened: dict[str, Any], approved: dict[str, Any] | None) -> str:
+PAY = {"toolName": "pay", "parameters": {"amount": 500}}
+
+
+def shown(
+    opened: dict[str, Any], approved: dict[str, Any] | None, content: dict[str, Any] | None = None
+) -> str:
     """The page of an escalation, as a browser gets it."""
     session = SimpleNamespace(csrf="c", account=SimpleNamespace(approver_id="cyd", name="Cyd", roles=()))
     context: dict[str, Any] = {
@@ -42,7 +50,7 @@ def shown(opened: dict[str, Any], approved: dict[str, Any] | None) -> str:
         "counts": {},
         "delegate": SimpleNamespace(id="gateway"),
     }
-    about: dict[str, Any] = {"content": {"toolName": "pay", "parameters": {"amount": 500}}, "verdict": None}
+    about: dict[str, Any] = {"content": content or PAY, "verdict": None}
     about |= {"approved": approved, "is_narrowed": is_narrowed(opened), "now_ms": 0}
     return bytes(page("escalation.html", one=opened, **context, **about).body).decode()
 
@@ -63,3 +71,24 @@ def test_the_page_says_what_exactly_the_approvals_so_far_are_for() -> None:
     about: dict[str, Any] = {"listing": listing, "query": listing.query, "sorts": SORTS, "now_ms": 0}
     listed = bytes(page("escalations.html", said=(), counts={}, session=None, **about).body).decode()
     assert "1 of 2 for other parameters" in listed
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        PAY,
+        {"tool_name": "pay", "parameters": {"amount": 500}},
+        {"proposed_action": {"action": "pay", "value": {"amount": 500}}},
+    ],
+)
+def test_the_page_shows_an_action_in_each_form_that_is_read(content: dict[str, Any]) -> None:
+    text = shown(RECORDS["EscalationOpened"], None, content)
+    assert "<dd>pay</dd>" in text
+    assert "&#34;amount&#34;: 500" in text.partition("<h3>Parameters</h3>")[2].partition("</pre>")[0]
+
+
+def test_a_retrieval_that_names_its_tool_is_shown_as_one() -> None:
+    opened = records.ledger_records()["RetrievalEscalationOpened"]
+    text = shown(opened, None, {"toolName": "files.read", "items": [{"item_id": "i-1"}]})
+    assert "Items that were denied" in text
+    assert "<h3>Parameters</h3>" not in text

@@ -14,6 +14,7 @@ from sluice.cli.machine.worker import log_to_stderr, stop_unless_topics_fit
 from sluice.cli.output import record_proofs_or_stop, settings_or_stop, stop
 from sluice.settings import real_names
 from sluice_topics.catalog import ALARMS, ESCALATIONS, NOTIFICATIONS, QUARANTINE
+from sluice_topics.record_reading import call_in
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -151,9 +152,8 @@ async def _shown_action(inputs: KafkaHeldInput, told: ToldSubject) -> tuple[str,
     fields = json.loads(value)
     if told.kind == "memory":
         return "a memory", str(fields.get("content"))
-    shown = fields.get("parameters", fields.get("items"))
-    name = str(fields.get("toolName", "a retrieval"))
-    return name, json.dumps(shown, indent=2, ensure_ascii=False)
+    name, given = call_in(fields) or ("a retrieval", None)
+    return name, json.dumps(fields.get("items", given), indent=2, ensure_ascii=False)
 
 
 async def _shown_approval(inputs: KafkaHeldInput, told: ToldSubject) -> str | None:

@@ -16,6 +16,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from sluice.core.foundation.clock import milliseconds_of, rfc3339, span
 from sluice.core.text.visible import is_seen
+from sluice_topics.record_reading import call_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -156,6 +157,7 @@ def _environment() -> Environment:
         "due_in": lambda at, now_ms: left(milliseconds_of(str(at)), now_ms),
         "rfc3339": rfc3339,
         "command": command,
+        "call": lambda content: call_in(content) or (None, None),
         "path": lambda text: quote(str(text), safe=":/"),
     }
     return made
