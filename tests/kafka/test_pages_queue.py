@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import shlex
 import time
@@ -17,7 +18,8 @@ from typer.testing import CliRunner
 from load.sites import neutral_policy
 from sluice.cli.demo.throwaway_trust import OWNER
 from sluice.cli.main import cli
-from sluice.client.input_kinds import REVIEWS
+from sluice.client.input_kinds import ESCALATIONS, REVIEWS, VERDICTS
+from sluice.gateway.ledger_scan import Asked, LedgerScan
 from tests.kafka.gateway_process import ESCALATING_TOOL, action
 from tests.kafka.installation import stored
 from tests.kafka.pages_site import (
@@ -388,3 +390,79 @@ def test_the_highest_tier_has_no_grant_and_other_tenants_see_none(at: PageSite) 
         assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
     with at.visiting("otto") as page:
         assert page.request.get(f"{LIST}/{of_t3}/grant").status == 404
+
+
+def test_the_search_finds_every_kind_of_id_and_goes_on_where_it_ended(at: PageSite) -> None:
+    """Mend 22.20: the agent has more than 100 records, so the first page ends before the oldest."""
+    with at.client() as client:
+        one = client.post("/v1/evaluate", json=action("s search", action_id="find-me")).json()
+    waits = at.escalate(action_id="find-me-too")
+    texts = ("find-me", one["verdict_id"], "s search", waits["escalation_id"], waits["session_id"])
+    with at.visiting("rita") as page:
+        found = complaints(page.context)
+        page.goto("/review/decisions")
+        for text in texts:
+            page.get_by_label("Find what has this id").fill(text)
+            page.get_by_role("button", name="Find").click()
+            expect(page.locator("#progress")).to_contain_text("to the oldest that is kept")
+            expect(page.get_by_role("region", name="What has this id")).to_contain_text(r"find-me")
+        page.get_by_role("region", name="What has this id").get_by_role(
+            "link", name="escalation opened"
+        ).click()
+        expect(page.get_by_role("main")).to_contain_text("find-me-too")
+        shown: list[str] = []
+        page.goto(f"/review/search?text={neutral_policy.AGENT}")
+        for _ in range(20):
+            shown += page.locator("tbody th a").evaluate_all("all => all.map(one => one.href)")
+            further = page.get_by_role("link", name="Look further back")
+            if not further.count():
+                break
+            expect(page.locator("#progress")).to_contain_text("older ones are left")
+            further.click()
+        expect(page.locator("#progress")).to_contain_text("to the oldest that is kept")
+        assert len([one for one in shown if "verdict:" in one]) >= WAITING
+        for attempt in ATTEMPTS:
+            page.goto(f"/review/search?{httpx2.QueryParams({'text': attempt, 'before': attempt})}")
+            runs_nothing(page, attempt)
+            page.goto(f"/review/search?{httpx2.QueryParams({'text': attempt})}")
+            runs_nothing(page, attempt)
+        page.goto("/review/search?text=find-me&before=2020-01-01+00:00")
+        expect(page.get_by_role("main")).to_contain_text("Nothing of your tenant that is kept")
+        assert [one for one in found if "400" not in one] == []
+    with at.visiting("otto", viewport=PHONE) as page:
+        page.goto("/review/search?text=find-me")
+        expect(page.get_by_role("main")).to_contain_text("Nothing of your tenant that is kept")
+        results = Axe().run(page, options={"resultTypes": ["violations"]})
+        assert results.violations_count == 0, results.generate_report()
+        assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
+
+
+def test_a_scan_in_many_small_steps_finds_each_record_once(at: PageSite) -> None:
+    """Mend 22.20: a step reads few records of each partition and says from where the next one goes on."""
+    site = at.site
+    given = {"bootstrap_servers": site.bootstrap_servers}
+    scan = LedgerScan(given, f"{site.prefix}", site.partitions, most_read=1, window=1)
+    asked = Asked([VERDICTS, ESCALATIONS], neutral_policy.TENANT)
+
+    async def steps() -> list[list[tuple[str, int]]]:
+        found, before = [], asked.before_ms
+        while True:
+            step = await scan.back(asked._replace(before_ms=before))
+            found.append(
+                [(one.topic, int(one.said["sequence"]) * 1000 + one.said["partition"]) for one in step.found]
+            )
+            assert step.read <= (site.partitions * 2 + 1) * 20
+            if step.next_ms is None:
+                return found
+            before = step.next_ms
+
+    with ThreadPoolExecutor(1) as pool:
+        found = [one for step in pool.submit(asyncio.run, steps()).result() for one in step]
+        everything = [
+            (topic, said["sequence"] * 1000 + said["partition"])
+            for topic in asked.topics
+            for one in pool.submit(stored, site, topic).result()
+            if (said := json.loads(one.value or b"")).get("tenant_id") == neutral_policy.TENANT
+        ]
+    assert len(found) >= 2 * WAITING
+    assert sorted(found) == sorted(everything)

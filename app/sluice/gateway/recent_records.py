@@ -82,7 +82,7 @@ class RecentRecords:
                 end = min((await consumer.end_offsets([part]))[part], begin.offset + FOLLOWED)
                 found += [
                     fields
-                    for record in await _between(consumer, part, begin.offset, end)
+                    for record in await read_between(consumer, part, begin.offset, end)
                     if any(one in (record.value or b"") for one in written)
                     and (fields := self.proofs.fields(topic, record)) is not None
                 ]
@@ -104,7 +104,7 @@ class RecentRecords:
         found = []
         for part in parts:
             consumer.resume(part)
-            found.append(await _between(consumer, part, max(begins[part], ends[part] - most), ends[part]))
+            found.append(await read_between(consumer, part, max(begins[part], ends[part] - most), ends[part]))
             consumer.pause(part)
         return found
 
@@ -122,7 +122,7 @@ class RecentRecords:
             begin = max(first, end - WINDOW)
             found = [
                 record
-                for record in await _between(consumer, part, begin, end)
+                for record in await read_between(consumer, part, begin, end)
                 if record.key == session.encode() and caller.tenant.encode() in (record.value or b"")
             ]
             for record in reversed(found):
@@ -133,7 +133,8 @@ class RecentRecords:
         return None
 
 
-async def _between(consumer: AIOKafkaConsumer, part: TopicPartition, begin: int, end: int) -> list[Any]:
+async def read_between(consumer: AIOKafkaConsumer, part: TopicPartition, begin: int, end: int) -> list[Any]:
+    """A partition's records from one offset to before another. Raises KafkaError."""
     found: list[Any] = []
     consumer.seek(part, begin)
     while await consumer.position(part) < end:

@@ -21,6 +21,7 @@ from sluice.gateway.pages.freezes import Freezes
 from sluice.gateway.pages.grants import Grants
 from sluice.gateway.pages.page_routes import PageRoutes, add_pages
 from sluice.gateway.pages.page_views import PageViews
+from sluice.gateway.pages.search import Search
 from sluice.gateway.routes.callers import Callers, facts_of
 from sluice.gateway.routes.deciding_routes import DecidingRoutes
 from sluice.gateway.routes.quarantine_routes import QuarantineRoutes
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
     from sluice.gateway.http.api_keys import ApiKeyStore
     from sluice.gateway.http.rate_limits import RateLimit
     from sluice.gateway.input_requests import WaitLimits
+    from sluice.gateway.ledger_scan import LedgerScan
     from sluice.gateway.pages.visitors import Visitors
     from sluice.gateway.recent_advisories import RecentAdvisories
     from sluice.gateway.recent_records import RecentRecords
@@ -72,6 +74,7 @@ class GatewayParts:
     subjects: WaitingSubjects
     ledger: LedgerWork
     recent: RecentRecords
+    scan: LedgerScan
     advised: RecentAdvisories
     people: DelegatedAnswers
     visitors: Visitors
@@ -124,7 +127,12 @@ def build_app(parts: GatewayParts) -> Edge:
         _add_slack(app, parts.slack, parts, subjects)
     add_quarantine(app, QuarantineRoutes(callers, subjects, parts.ledger))
     views = PageViews(subjects, parts.people, parts.ledger.quality_page)
-    given = Answers(parts.visitors, views), Freezes(parts.visitors, views), Grants(views)
+    given = (
+        Answers(parts.visitors, views),
+        Freezes(parts.visitors, views),
+        Grants(views),
+        Search(views, parts.scan),
+    )
     add_pages(app, PageRoutes(parts.visitors, views, *given, parts.rate))
     return Edge(app, parts.edge)
 

@@ -123,6 +123,7 @@ def build_gateway(settings: Settings, fail: Callable[[], None]) -> Edge:
     from sluice.gateway.http.api_keys import ApiKeyFileError, ApiKeyStore  # noqa: PLC0415 - an extra
     from sluice.gateway.http.edge import EdgeRules  # noqa: PLC0415 - as above
     from sluice.gateway.input_requests import WaitLimits  # noqa: PLC0415 - as above
+    from sluice.gateway.ledger_scan import LedgerScan  # noqa: PLC0415 - as above
     from sluice.gateway.pages.accounts import PeopleStore  # noqa: PLC0415 - an extra
     from sluice.gateway.pages.visitors import Visitors, Visits  # noqa: PLC0415 - as above
     from sluice.gateway.recent_advisories import RecentAdvisories  # noqa: PLC0415 - as above
@@ -174,6 +175,7 @@ def build_gateway(settings: Settings, fail: Callable[[], None]) -> Edge:
             WaitingSubjects(exchange.connection, kafka.topic_prefix, given.waiting_s, proofs),
             ledger_work(settings, proofs),
             RecentRecords(exchange.connection, kafka.topic_prefix, given.session_records, proofs),
+            LedgerScan(exchange.connection, kafka.topic_prefix, kafka.partitions, proofs),
             RecentAdvisories(exchange.connection, kafka.topic_prefix, proofs),
             DelegatedAnswers(people_key, registry, decisions, given.wait_s, _freezer(settings)),
             Visitors(people, visits, log_ins),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl
 
@@ -12,6 +13,18 @@ if TYPE_CHECKING:
 
 MOST_FIELDS = 32
 """Of a form without lists."""
+
+
+def read_moment(text: str) -> int | None:
+    """A time as a person writes it, to the minute or finer and in UTC, in ms since 1970; None: nothing was
+    written. Raises HttpError."""
+    if not text.strip():
+        return None
+    try:
+        at = datetime.fromisoformat(text.strip())
+    except ValueError:
+        raise HttpError(400, "invalid_value", "write a time like 2026-11-24 10:00, in UTC") from None
+    return int((at if at.tzinfo is not None else at.replace(tzinfo=UTC)).timestamp() * 1000)
 
 
 async def read_form(request: Request) -> dict[str, str]:

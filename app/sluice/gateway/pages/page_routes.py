@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from sluice.gateway.pages.freezes import Freezes
     from sluice.gateway.pages.grants import Grants
     from sluice.gateway.pages.log_ins import Session
+    from sluice.gateway.pages.search import Search
     from sluice.gateway.pages.visitors import Visitors
 
     Handler = Callable[[Visit], Awaitable[Response]]
@@ -50,6 +51,7 @@ class PageRoutes:
     answers: Answers
     freezes: Freezes
     grants: Grants
+    search: Search
     rate: RateLimit
     streams: Counter[str] = field(default_factory=Counter)
 
@@ -187,6 +189,7 @@ def add_pages(app: FastAPI, routes: PageRoutes) -> None:
         ("quarantine/{an_id}/standing", views.standing, "GET"),
         ("decisions", views.decisions, "GET"),
         ("decisions/{an_id}", views.decision, "GET"),
+        ("search", routes.search.search, "GET"),
         ("sessions", views.sessions, "GET"),
         ("agents", routes.freezes.agent, "GET"),
         ("freezes", routes.freezes.freeze, "POST"),

@@ -117,10 +117,7 @@ class PageViews:
         return self.page(visit, "memory.html", one=opened, content=content, decision=decision)
 
     async def decisions(self, visit: Visit) -> Response:
-        """The newest decisions, or the way to one by its id."""
-        wanted = visit.request.query_params.get("id", "").strip()
-        if wanted:
-            return rendering.redirect(f"{ROOT}/decisions/{quote(wanted, safe=':')}")
+        """The newest decisions."""
         about = visit.request.query_params.get("about", "actions")
         found = await self.subjects.newest(subjects.LISTED.get(about, VERDICTS), visit.caller)
         return self.page(visit, "decisions.html", found=found[:100], about=about)

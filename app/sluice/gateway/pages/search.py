@@ -1,0 +1,87 @@
+"""The page that finds what has an id, over the whole retention of the ledger."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import quote, urlencode
+
+from sluice.client.input_kinds import ESCALATIONS, MEMORY_DECISIONS, QUARANTINE, SESSION_EVENTS, VERDICTS
+from sluice.core.foundation.clock import rfc3339
+from sluice.gateway.decisions import kafka_told
+from sluice.gateway.ledger_scan import NEVER_MS, Asked, LedgerScan
+from sluice.gateway.pages.forms import read_moment
+from sluice.gateway.pages.page_views import ROOT, PageViews, Visit
+from sluice.gateway.routes.callers import TenantTurns
+
+if TYPE_CHECKING:
+    from starlette.responses import Response
+
+    from sluice.gateway.ledger_scan import Found
+
+TOPICS = (VERDICTS, ESCALATIONS, MEMORY_DECISIONS, QUARANTINE, SESSION_EVENTS)
+NAMES = (
+    "action_id", "verdict_id", "escalation_id", "escalationId", "session_id", "agent_id", "memory_id",
+    "write_id", "request_id",
+)  # fmt: skip
+"""The fields of a record that a search compares."""
+MOST_FOUND, MOST_WAITING, LONGEST_ID = 100, 8, 1024
+
+
+class Hit(NamedTuple):
+    """A line: what kind of record it is, the field that fits, the page that has it, and the record."""
+
+    kind: str
+    by: str
+    path: str
+    said: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """What it stands on."""
+
+    views: PageViews
+    scan: LedgerScan
+    turns: TenantTurns = field(default_factory=lambda: TenantTurns(most_waiting=MOST_WAITING))
+
+    async def search(self, visit: Visit) -> Response:
+        """Look from a time back for what has an id, and say how far it came. Raises HttpError."""
+        given = visit.request.query_params
+        text, before = given.get("text", "").strip()[:LONGEST_ID], given.get("before", "")
+        if not text:
+            return self.views.page(visit, "search.html", text="", before=before)
+        before_ms = read_moment(before) or NEVER_MS
+        word = json.dumps(text, ensure_ascii=False).encode("utf-8", "surrogatepass")
+        asked = Asked(TOPICS, visit.caller.tenant, (word,), before_ms, most_found=MOST_FOUND)
+        async with self.turns.turn(visit.caller.tenant), kafka_told():
+            scanned = await self.scan.back(asked)
+        hits = [hit for one in scanned.found if (hit := _hit(one, text)) is not None]
+        further = None
+        if scanned.next_ms is not None:
+            further = urlencode({"text": text, "before": rfc3339(scanned.next_ms)})
+        about = {"text": text, "before": before, "scanned": scanned, "hits": hits, "further": further}
+        return self.views.page(visit, "search.html", **about)
+
+
+def _hit(found: Found, text: str) -> Hit | None:
+    """A record as a line; None for one that has the text elsewhere."""
+    said = found.said
+    by = next((name for name in NAMES if said.get(name) == text), None)
+    if by is None:
+        return None
+    kind = str(said.get("schema", found.topic)).split("/")[1:2]
+    return Hit(kind[0].replace("_", " ") if kind else found.topic, by, _path(said), said)
+
+
+def _path(said: dict[str, Any]) -> str:
+    """The page of what a record is about."""
+    for name, page in (
+        ("verdict_id", "decisions"),
+        ("escalation_id", "escalations"),
+        ("memory_id", "decisions"),
+    ):
+        if said.get(name):
+            return f"{ROOT}/{page}/{quote(str(said[name]), safe=':')}"
+    return f"{ROOT}/sessions?{urlencode({'id': said.get('session_id', '')})}"
