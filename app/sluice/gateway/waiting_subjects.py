@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from aiokafka import AIOKafkaConsumer, TopicPartition
 
     from sluice.client.record_proofs import RecordProofs
+    from sluice.gateway.action_summary import WaitingContent
     from sluice.gateway.http.api_keys import Caller
-    from sluice.gateway.waiting_contents import WaitingContent
 
 log = logging.getLogger(__name__)
 MOST_ENDED = 5_000

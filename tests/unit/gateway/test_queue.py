@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sluice.gateway.action_summary import WaitingContent, summarize
 from sluice.gateway.pages.queue import SORTS, Query, group_of, list_rows, rows_of, select, walk_from
-from sluice.gateway.waiting_contents import WaitingContent, summarize
 
 PARAMETERS = {"host": "db-1", "user": "ann", "note": "x", "command": "rm -rf /srv", "not a name": "y"}
 

@@ -20,9 +20,9 @@ from sluice.core.actions.standing_grants import condition_of
 from sluice.core.foundation.clock import rfc3339
 from sluice.core.foundation.errors import BundleError
 from sluice.core.registry.agent_grants import LONGEST_GRANT_MS, MOST_USES, AgentGrantSpec
+from sluice.gateway.action_summary import summarize
 from sluice.gateway.http.http_errors import HttpError, not_found
 from sluice.gateway.pages import rendering
-from sluice.gateway.waiting_contents import summarize
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

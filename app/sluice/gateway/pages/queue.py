@@ -12,7 +12,7 @@ from sluice.core.foundation.clock import milliseconds_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from sluice.gateway.waiting_contents import WaitingContent
+    from sluice.gateway.action_summary import WaitingContent
 
 Record = dict[str, Any]
 PAGE_ROWS = 50
