@@ -172,9 +172,13 @@ def test_a_ledger_that_the_state_does_not_reach_is_no_equal_recount(idle_site: S
     assert (counted.exit_code, lost["state"], lost["ledger"]) == (REFUSED, 0, 1)
 
 
-def test_what_is_no_record_of_the_ledger_is_named_with_its_place(idle_site: Site) -> None:
+def test_what_is_no_record_of_the_ledger_is_in_no_list_and_a_recount_names_its_place(
+    idle_site: Site,
+) -> None:
     publish_to(idle_site, 2, {"session_id": "forged"}, QUARANTINE)
-    found = quarantine(idle_site, "list")
+    listed = quarantine(idle_site, "list", "--json")
+    assert (listed.exit_code, json.loads(listed.stdout)) == (WELL, [])
+    found = quarantine(idle_site, "stats", "--recount")
     assert found.exit_code == IMPOSSIBLE
     assert f"{idle_site.real(QUARANTINE)}:2:0 is no event" in found.stderr
     assert "sluice ledger verify" in found.stderr
