@@ -15,7 +15,7 @@ import re
 import time
 from datetime import UTC, datetime
 from itertools import groupby
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TypeVar
 
 import typer
 from rich.console import Console, ConsoleDimensions
@@ -26,15 +26,15 @@ from sluice.core.text.visible import is_seen, numbered
 from sluice.settings import Settings, SettingsError, load_settings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Coroutine, Iterable
 
     from rich.console import RenderableType
 
-    from sluice.adapters.kafka.kafka_read import UnknownTopics
     from sluice.client.record_proofs import RecordProofs
     from sluice.core.reports.report import Rate
     from sluice_topics.audience import Audience
 
+T = TypeVar("T")
 WELL = 0
 WRONG = 1
 IMPOSSIBLE = 2
@@ -96,9 +96,25 @@ def stop(message: str, code: int = IMPOSSIBLE) -> NoReturn:
     raise typer.Exit(code)
 
 
-def stop_unknown_topics(error: UnknownTopics) -> NoReturn:
-    """Some topics are not on the broker: name them and how to make them."""
-    stop(f"{error}. `sluice topics create` makes what is missing; `sluice topics check` says what is there.")
+NO_BROKER = "the broker does not answer: {}. `sluice broker start` starts one."
+CANNOT_PUBLISH = "cannot publish: {}"
+
+
+def broker_or_stop(work: Coroutine[Any, Any, T], told: str = NO_BROKER) -> T:
+    """What comes of work on a broker; what cannot be done ends the command. `told`: how that is said, with {}
+    for why."""
+    import asyncio  # noqa: PLC0415 - many commands ask no broker
+
+    from sluice.adapters.kafka.kafka_control import AnotherPublisherError  # noqa: PLC0415 - as above
+    from sluice.adapters.kafka.kafka_read import KafkaUnreachable, UnknownTopics  # noqa: PLC0415 - as above
+
+    try:
+        return asyncio.run(work)
+    except UnknownTopics as error:
+        what = "`sluice topics create` makes what is missing; `sluice topics check` says what is there."
+        stop(f"{error}. {what}")
+    except (KafkaUnreachable, AnotherPublisherError) as error:
+        stop(told.format(error))
 
 
 def settings_or_stop() -> Settings:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -10,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sluice.adapters.kafka.kafka_ledger import read_values
-from sluice.adapters.kafka.kafka_read import KafkaUnreachable, UnknownTopics
-from sluice.cli.output import record_proofs_or_stop, settings_or_stop, stop, stop_unknown_topics
+from sluice.cli.output import broker_or_stop, record_proofs_or_stop, settings_or_stop, stop
 from sluice.core.reports.ledger_values import LedgerValues
 from sluice.core.reports.report_tally import NotADecisionError
 from sluice.offline.record_files import read_export
@@ -60,12 +58,7 @@ def of_broker(
     names, proofs = real_names(settings), record_proofs_or_stop(settings)
     known = {names[base]: base for base in topics}
     reading = read_values(settings.kafka.bootstrap_servers, known, take, start, proofs)
-    try:
-        asyncio.run(reading)
-    except UnknownTopics as error:
-        stop_unknown_topics(error)
-    except KafkaUnreachable as error:
-        stop(f"the broker does not answer: {error}. `sluice broker start` starts one.")
+    broker_or_stop(reading)
     return f"the topics {settings.kafka.topic_prefix}gate.* at {settings.kafka.bootstrap_servers}"
 
 

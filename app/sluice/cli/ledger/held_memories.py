@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -10,9 +9,9 @@ from rich.text import Text
 
 from sluice.adapters.kafka.kafka_named import meanings
 from sluice.adapters.kafka.kafka_quarantine import KafkaQuarantine
-from sluice.adapters.kafka.kafka_read import KafkaUnreachable, UnknownTopics
 from sluice.cli.output import (
     WRONG,
+    broker_or_stop,
     console,
     line,
     quoted,
@@ -20,7 +19,6 @@ from sluice.cli.output import (
     settings_or_stop,
     shown,
     stop,
-    stop_unknown_topics,
     visible,
 )
 from sluice.core.foundation.arrival import coordinates_of, memory_id
@@ -95,11 +93,7 @@ def connected() -> KafkaQuarantine:
 def asked(question: Coroutine[Any, Any, T]) -> T:
     """The answer; what cannot be read ends the command."""
     try:
-        return asyncio.run(question)
-    except UnknownTopics as error:
-        stop_unknown_topics(error)
-    except KafkaUnreachable as error:
-        stop(f"the broker does not answer: {error}. `sluice broker start` starts one.")
+        return broker_or_stop(question)
     except NotInLedgerError as error:
         stop(f"{error}. `sluice ledger verify` says what is wrong with the ledger.")
 

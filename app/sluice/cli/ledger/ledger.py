@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import asdict
 from pathlib import Path  # noqa: TC003 - Typer reads the annotations
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
@@ -11,10 +10,10 @@ import typer
 from rich.table import Table
 
 from sluice.adapters.kafka.kafka_ledger import located, read_ledger, verify_ledger
-from sluice.adapters.kafka.kafka_read import KafkaUnreachable, UnknownTopics
 from sluice.cli.output import (
     WELL,
     WRONG,
+    broker_or_stop,
     counted,
     errors,
     print_json,
@@ -22,7 +21,6 @@ from sluice.cli.output import (
     settings_or_stop,
     shown,
     stop,
-    stop_unknown_topics,
 )
 from sluice.verifier.export import NotAnExport, from_lines, to_line
 from sluice.verifier.proof_check import SignedBy, UnusableKey
@@ -177,9 +175,4 @@ def _of_broker(settings: Settings, signed_by: SignedBy | None) -> Report:
 
 
 def _or_stop(reading: Coroutine[None, None, T]) -> T:
-    try:
-        return asyncio.run(reading)
-    except UnknownTopics as error:
-        stop_unknown_topics(error)
-    except KafkaUnreachable as error:
-        stop(f"cannot read the ledger: {error}")
+    return broker_or_stop(reading, "cannot read the ledger: {}")

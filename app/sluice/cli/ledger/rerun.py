@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
@@ -10,27 +9,26 @@ from rich.table import Table
 
 from sluice.adapters.kafka.kafka_evidence import KafkaEvidence
 from sluice.adapters.kafka.kafka_named import meanings
-from sluice.adapters.kafka.kafka_read import KafkaUnreachable, UnknownTopics
 from sluice.adapters.kafka.kafka_rerun import rerun_all, rerun_ids, rerun_sample
 from sluice.bootstrap import build_installation
 from sluice.cli.output import (
     IMPOSSIBLE,
     WELL,
     WRONG,
+    broker_or_stop,
     errors,
     print_json,
     print_parts,
     settings_or_stop,
     shown,
     stop,
-    stop_unknown_topics,
 )
 from sluice.core.decide.kinds import DECISIONS
 from sluice.core.rerun.rerun_result import EVENT, RerunTally
 from sluice.core.trust.in_force import PolicyError
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Iterable, Iterator
+    from collections.abc import Iterable, Iterator
 
     from rich.console import RenderableType
 
@@ -182,7 +180,7 @@ def _status(tally: RerunTally, unknown: list[Meaning]) -> int:
 def _named_or_stop(settings: Settings, names: list[str]) -> list[Meaning]:
     """What each name means; a broker that cannot be read ends the command."""
     kafka = settings.kafka
-    return _run_or_stop(meanings(kafka.bootstrap_servers, kafka.topic_prefix, names))
+    return broker_or_stop(meanings(kafka.bootstrap_servers, kafka.topic_prefix, names), "{}")
 
 
 def _print_unknown(unknown: list[Meaning]) -> None:
@@ -198,7 +196,7 @@ def _rerun_or_stop(
     source = KafkaEvidence(settings.kafka.bootstrap_servers, settings.kafka.topic_prefix)
     try:
         of = build_installation(settings, {})
-        _run_or_stop(_reruns(source, of, tally, ids, sample, seed))
+        broker_or_stop(_reruns(source, of, tally, ids, sample, seed), "{}")
     except (PolicyError, ValueError) as error:
         stop(str(error))
 
@@ -218,15 +216,6 @@ async def _reruns(
     else:
         async for one in rerun_all(source, of):
             tally.take([one])
-
-
-def _run_or_stop(reading: Coroutine[Any, Any, Read]) -> Read:
-    try:
-        return asyncio.run(reading)
-    except UnknownTopics as error:
-        stop_unknown_topics(error)
-    except KafkaUnreachable as error:
-        stop(str(error))
 
 
 def _fields(tally: RerunTally) -> dict[str, Any]:

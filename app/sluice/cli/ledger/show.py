@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
 import math
 from pathlib import Path  # noqa: TC003 - Typer reads the annotations
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from sluice.adapters.kafka.kafka_evidence import KafkaEvidence
 from sluice.adapters.kafka.kafka_ledger import located, read_ledger
-from sluice.adapters.kafka.kafka_read import KafkaUnreachable, UnknownTopics
 from sluice.cli.ledger.show_story import print_story
 from sluice.cli.output import (
     WRONG,
     Since,
     Until,
+    broker_or_stop,
     errors,
     moment_ms,
     now_ms,
@@ -24,7 +23,6 @@ from sluice.cli.output import (
     settings_or_stop,
     shown,
     stop,
-    stop_unknown_topics,
 )
 from sluice.core.foundation.chain import hash_holds
 from sluice.offline.story import Followed, NamedRecords
@@ -32,7 +30,7 @@ from sluice.verifier.export import NotAnExport, from_lines
 from sluice_topics.json_text import Unreadable, parse
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable
 
     from sluice.adapters.kafka.kafka_read import Start
     from sluice.core.rerun.walk import Place
@@ -41,7 +39,6 @@ if TYPE_CHECKING:
 
     Read = Callable[[Callable[[Located], None]], None]
 
-T = TypeVar("T")
 MOST = 5
 """Stories on the screen; `--json` has all."""
 
@@ -136,7 +133,7 @@ def _place(decision: StoryEvent) -> Place:
 def _inputs(stories: list[Story]) -> dict[Place, Any]:
     """The inputs that are still there, parsed; None where they are not JSON."""
     kafka = settings_or_stop().kafka
-    return _or_stop(_fetch(KafkaEvidence(kafka.bootstrap_servers, kafka.topic_prefix), stories))
+    return broker_or_stop(_fetch(KafkaEvidence(kafka.bootstrap_servers, kafka.topic_prefix), stories))
 
 
 async def _fetch(kafka: KafkaEvidence, stories: list[Story]) -> dict[Place, Any]:
@@ -153,7 +150,7 @@ def _of_broker(since_ms: int | None, until_ms: int | None) -> Read:
 
     def read(take: Callable[[Located], None]) -> None:
         servers, prefix = kafka.bootstrap_servers, kafka.topic_prefix
-        _or_stop(read_ledger(servers, prefix, lambda record: take(located(record)), begin, end))
+        broker_or_stop(read_ledger(servers, prefix, lambda record: take(located(record)), begin, end))
 
     return read
 
@@ -170,12 +167,3 @@ def _of_file(file: Path, since_ms: int | None, until_ms: int | None) -> Read:
             stop(f"cannot read {shown(file)}: {error}")
 
     return read
-
-
-def _or_stop(reading: Coroutine[Any, Any, T]) -> T:
-    try:
-        return asyncio.run(reading)
-    except UnknownTopics as error:
-        stop_unknown_topics(error)
-    except KafkaUnreachable as error:
-        stop(f"the broker does not answer: {error}. `sluice broker start` starts one.")

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
 import typer
 
-from sluice.adapters.kafka.kafka_read import KafkaUnreachable, UnknownTopics, open_reader
+from sluice.adapters.kafka.kafka_read import open_reader
 from sluice.cli.ledger.record_line import as_columns, as_json, as_line, fields_of, heading, line_of
 from sluice.cli.output import (
     Since,
     Until,
+    broker_or_stop,
     console,
     errors,
     moment_ms,
     print_json,
     settings_or_stop,
     stop,
-    stop_unknown_topics,
 )
 from sluice_topics.catalog import CATALOG
 
@@ -82,13 +81,9 @@ def watch_command(  # noqa: PLR0913 - an option each
         kafka.topic_prefix, max_, record_filter, "whole" if json and whole else "json" if json else "lines"
     )
     try:
-        asyncio.run(_watch(kafka, topics, start, shower, idle_ms, until_ms))
+        broker_or_stop(_watch(kafka, topics, start, shower, idle_ms, until_ms), "cannot watch: {}")
     except KeyboardInterrupt:
         return
-    except UnknownTopics as error:
-        stop_unknown_topics(error)
-    except KafkaUnreachable as error:
-        stop(f"cannot watch: {error}")
 
 
 class RecordFilter(NamedTuple):

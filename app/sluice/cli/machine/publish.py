@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import sys
 import time
@@ -14,18 +13,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sluice.adapters.kafka.kafka_publish import Outgoing, PublishedAt, publish
-from sluice.adapters.kafka.kafka_read import KafkaUnreachable, UnknownTopics
 from sluice.cli.output import (
+    CANNOT_PUBLISH,
     WELL,
     WRONG,
     audience_or_stop,
+    broker_or_stop,
     console,
     errors,
     print_json,
     settings_or_stop,
     shown,
     stop,
-    stop_unknown_topics,
 )
 from sluice.cli.policy.key_files import private_keys_or_stop
 from sluice.client.sender import InputSigner
@@ -193,19 +192,9 @@ def _publish(lines: list[InputLine], topic: Topic, *, json: bool) -> None:
     kafka = settings_or_stop().kafka
     ready = [(line.number, line.content) for line in lines if isinstance(line.content, Outgoing)]
     name = topic.real_name(kafka.topic_prefix, "")
-    try:
-        placed = asyncio.run(
-            publish(
-                kafka.bootstrap_servers,
-                name,
-                [outgoing for _, outgoing in ready],
-                max_request_bytes=topic.max_message_bytes,
-            )
-        )
-    except UnknownTopics as error:
-        stop_unknown_topics(error)
-    except KafkaUnreachable as error:
-        stop(f"cannot publish: {error}")
+    records, most = [outgoing for _, outgoing in ready], topic.max_message_bytes
+    publishing = publish(kafka.bootstrap_servers, name, records, max_request_bytes=most)
+    placed = broker_or_stop(publishing, CANNOT_PUBLISH)
     if json:
         _print_places([number for number, _ in ready], placed)
     else:

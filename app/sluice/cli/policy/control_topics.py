@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sluice.adapters.kafka.kafka_control import AnotherPublisherError, publish_control, read_control
+from sluice.adapters.kafka.kafka_control import publish_control, read_control
 from sluice.adapters.kafka.kafka_publish import Outgoing
-from sluice.adapters.kafka.kafka_read import KafkaUnreachable, UnknownTopics
 from sluice.cli.output import (
+    CANNOT_PUBLISH,
     WELL,
     WRONG,
+    broker_or_stop,
     console,
     errors,
     print_json,
     settings_or_stop,
     shown,
     stop,
-    stop_unknown_topics,
 )
 from sluice.core.cases.cases import run_cases
 from sluice.core.foundation.clock import rfc3339
@@ -33,7 +32,7 @@ from sluice_topics.catalog import BUNDLES, BY_NAME, REGISTRY
 from sluice_topics.headers import input_headers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from sluice.core.foundation.arrival import Arrival
     from sluice.core.registry.keys import Roots
@@ -46,7 +45,6 @@ SOURCE = "/sluice/publish"
 WRITER = "sluice-control"
 """Transactional id, after the prefix: one publisher at a time for an installation."""
 
-Answer = TypeVar("Answer")
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON value on standard output.")]
 
 
@@ -101,7 +99,7 @@ class Publishing:
 
     def run(self) -> None:
         """Do it; what cannot be done ends the command."""
-        run_or_stop(self.publish())
+        broker_or_stop(self.publish(), CANNOT_PUBLISH)
 
     async def publish(self) -> None:
         """Do it. Raises UnknownTopics, KafkaUnreachable and AnotherPublisherError."""
@@ -131,16 +129,6 @@ class Publishing:
             one for one in records if one.offset >= due.get((one.topic, one.key, one.value), one.offset + 1)
         ]
         self.refused = refused_of(fold(records, self._roots, self._compiled), self.written)
-
-
-def run_or_stop(publishing: Coroutine[Any, Any, Answer]) -> Answer:
-    """What a publishing gives; a broker with which it cannot be done ends the command."""
-    try:
-        return asyncio.run(publishing)
-    except UnknownTopics as error:
-        stop_unknown_topics(error)
-    except (KafkaUnreachable, AnotherPublisherError) as error:
-        stop(f"cannot publish: {error}")
 
 
 def control_topics(settings: Settings, only: Sequence[str] = ()) -> dict[str, str]:
@@ -232,10 +220,6 @@ def folded_or_stop(*only: str) -> Folded:
     settings = settings_or_stop()
     roots = roots_or_stop(settings)
     kafka = settings.kafka
-    try:
-        records = asyncio.run(read_control(kafka.bootstrap_servers, control_topics(settings, only)))
-    except UnknownTopics as error:
-        stop_unknown_topics(error)
-    except KafkaUnreachable as error:
-        stop(f"cannot read the control topics: {error}")
+    reading = read_control(kafka.bootstrap_servers, control_topics(settings, only))
+    records = broker_or_stop(reading, "cannot read the control topics: {}")
     return fold(records, roots, Compiled(run_cases, settings.audience()))

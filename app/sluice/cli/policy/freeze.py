@@ -9,7 +9,9 @@ import typer
 
 from sluice.adapters.kafka.kafka_sessions import has_state
 from sluice.cli.output import (
+    CANNOT_PUBLISH,
     WRONG,
+    broker_or_stop,
     console,
     errors,
     print_json,
@@ -17,7 +19,7 @@ from sluice.cli.output import (
     shown,
     stop,
 )
-from sluice.cli.policy.control_topics import AsJson, Publishing, folded_or_stop, roots_or_stop, run_or_stop
+from sluice.cli.policy.control_topics import AsJson, Publishing, folded_or_stop, roots_or_stop
 from sluice.cli.policy.key_files import private_keys_or_stop
 from sluice.core.registry.freezes import ALL
 from sluice.core.trust.dsse import Envelope, read_envelope
@@ -132,7 +134,9 @@ def stop_for_unknown_subjects(values: Sequence[bytes]) -> None:
         return
     settings, registry = settings_or_stop(), folded_or_stop(REGISTRY).registry
     sessions = {
-        one.id for one in asked if one.kind == "session" and run_or_stop(_is_session(settings, one.id))
+        one.id
+        for one in asked
+        if one.kind == "session" and broker_or_stop(_is_session(settings, one.id), CANNOT_PUBLISH)
     }
     unknown = [told for one in asked if (told := describe_unknown(registry, one, sessions)) is not None]
     if unknown:
@@ -150,7 +154,7 @@ def _publish(order: FreezeOrder, key: Path, *, as_json: bool) -> None:
     (signer,) = private_keys_or_stop([key])
     settings = settings_or_stop()
     roots_or_stop(settings)
-    written, refused = run_or_stop(carry_out(settings, order, signer))
+    written, refused = broker_or_stop(carry_out(settings, order, signer), CANNOT_PUBLISH)
     if not written and not refused:
         refused.append(f"{order.subject} is not frozen")
     _print(order, written, refused, as_json=as_json)
