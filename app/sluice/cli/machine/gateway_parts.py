@@ -1,0 +1,178 @@
+"""What the process of `sluice gateway` is made of: every part over the settings, none connected."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from sluice.adapters.kafka.kafka_control import AnotherPublisherError, KafkaControlReader
+from sluice.adapters.kafka.kafka_read import KafkaUnreachable, UnknownTopics
+from sluice.cli.machine.gateway_ledger import ledger_work
+from sluice.cli.machine.notify import MISSING
+from sluice.cli.output import record_proofs_or_stop, stop
+from sluice.cli.policy.freeze import FreezeOrder, carry_out
+from sluice.cli.policy.key_files import private_keys_or_stop
+from sluice.client.exchange import Exchange
+from sluice.client.input_kinds import ANSWERS, QUARANTINE
+from sluice.client.sender import InputSigner
+from sluice.core.foundation.errors import CoreError
+from sluice.gateway.decisions import Decisions
+from sluice.gateway.delegated_answers import DelegatedAnswers
+from sluice.gateway.http.api_keys import ApiKeyFileError, ApiKeyStore
+from sluice.gateway.http.edge import EdgeRules
+from sluice.gateway.http.http_errors import HttpError
+from sluice.gateway.http.rate_limits import OwnRate, SharedRate
+from sluice.gateway.idempotency import RedisAnswers, SqliteAnswers
+from sluice.gateway.input_requests import WaitLimits
+from sluice.gateway.ledger_scan import LedgerScan
+from sluice.gateway.pages.accounts import PeopleStore
+from sluice.gateway.pages.shared_log_ins import SharedLogIns
+from sluice.gateway.pages.visitors import Visitors, Visits
+from sluice.gateway.recent_advisories import RecentAdvisories
+from sluice.gateway.recent_records import RecentRecords
+from sluice.gateway.registry_view import RegistryView
+from sluice.gateway.waiting_subjects import WaitingSubjects
+from sluice.gateway.web_app import GatewayParts, build_app
+from sluice.redis_seal import Seal, SealKeysError, seal_keys, with_password
+from sluice.settings import real_names
+from sluice_topics.catalog import REGISTRY
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from sluice.core.registry.keys import Roots, SigningKey
+    from sluice.core.trust.freezing import FreezeFor, FreezeSubject
+    from sluice.gateway.delegated_answers import Freezer
+    from sluice.gateway.http.edge import Edge
+    from sluice.gateway.http.rate_limits import RateLimit
+    from sluice.gateway.idempotency import AnswerStore
+    from sluice.gateway.pages.log_ins import LogIns
+    from sluice.gateway.routes.slack_routes import SlackApp
+    from sluice.settings import Settings
+
+SLACK_S = 2
+"""For a call while Slack waits for our answer."""
+
+
+def build_gateway(settings: Settings, fail: Callable[[], None]) -> Edge:
+    """The application over these settings, not connected; `fail` ends the process after a fault.
+
+    Ends the command where a key or a file is wrong.
+    """
+    given, kafka = settings.gateway, settings.kafka
+    visits = Visits(
+        given.pages_url, given.login_idle_s, given.login_longest_s, given.sso_header, given.sso_proxy
+    )
+    keys, people, roots = _files_or_stop(settings)
+    people_key = None if given.reviewers_key is None else private_keys_or_stop([given.reviewers_key])[0]
+    shared = _shared_or_stop(settings, people)
+    proofs = record_proofs_or_stop(settings)
+    topics = (*ANSWERS, QUARANTINE)
+    exchange = Exchange(kafka.bootstrap_servers, kafka.topic_prefix, answers=topics, proofs=proofs)
+    reader = KafkaControlReader(kafka.bootstrap_servers, {real_names(settings)[REGISTRY]: REGISTRY})
+    registry = RegistryView(
+        reader, roots, settings.policy.refresh_s, settings.policy.max_lag_s, settings.audience()
+    )
+    decisions = Decisions(exchange, _signer_or_stop(settings), given.read_timeout_s, given.max_reads)
+    return build_app(
+        GatewayParts(
+            exchange,
+            decisions,
+            registry,
+            keys,
+            shared.rate,
+            WaitLimits(given.wait_s, given.longest_wait_s),
+            EdgeRules(given.max_body_bytes, given.request_timeout_s, given.allowed_origins),
+            shared.answers,
+            WaitingSubjects(exchange.connection, kafka.topic_prefix, given.waiting_s, proofs),
+            ledger_work(settings, proofs),
+            RecentRecords(exchange.connection, kafka.topic_prefix, given.session_records, proofs),
+            LedgerScan(exchange.connection, kafka.topic_prefix, kafka.partitions, proofs),
+            RecentAdvisories(exchange.connection, kafka.topic_prefix, proofs),
+            DelegatedAnswers(people_key, registry, decisions, given.wait_s, _freezer(settings)),
+            Visitors(people, visits, shared.log_ins),
+            fail,
+            _slack_app(settings),
+        )
+    )
+
+
+def _freezer(settings: Settings) -> Freezer:
+    """Publishes freezes that this gateway signs for people."""
+
+    async def freeze(subject: FreezeSubject, reason: str, person: FreezeFor, key: SigningKey) -> list[str]:
+        order = FreezeOrder(subject, reason, person=person)
+        try:
+            # In a thread: every signature of the registry is verified meanwhile.
+            return (await asyncio.to_thread(asyncio.run, carry_out(settings, order, key))).refused
+        except (KafkaUnreachable, UnknownTopics, AnotherPublisherError) as error:
+            raise HttpError(503, "unavailable", f"the freeze is not published: {error}") from None
+
+    return freeze
+
+
+def _files_or_stop(settings: Settings) -> tuple[ApiKeyStore, PeopleStore, Roots]:
+    """The API keys, the people, and the keys that all trust starts from."""
+    given = settings.gateway
+    try:
+        keys, people = (Path(one).expanduser() for one in (given.api_keys, given.people))
+        return ApiKeyStore(keys), PeopleStore(people), settings.policy.roots()
+    except ApiKeyFileError as error:
+        stop(str(error))
+    except CoreError as error:
+        stop(f"policy.root_keys: {error}")
+
+
+def _signer_or_stop(settings: Settings) -> InputSigner | None:
+    """With the gateway's own key; None: it signs for no agent."""
+    pem = settings.gateway.signing_key
+    if pem is None:
+        return None
+    private_keys_or_stop([pem])
+    return InputSigner(pem.read_bytes(), settings.audience())
+
+
+class _Shared(NamedTuple):
+    """What gateways have together where they have a Redis, and each alone where they have none: answers under
+    idempotency keys, how often a key may ask, sessions of the pages (None: the pages' own)."""
+
+    answers: AnswerStore
+    rate: RateLimit
+    log_ins: LogIns | None
+
+
+def _shared_or_stop(settings: Settings, people: PeopleStore) -> _Shared:
+    given, prefix, file = settings.gateway, settings.kafka.topic_prefix, settings.gateway.idempotency_file
+    alone = OwnRate(given.requests_per_s, given.burst)
+    try:
+        if given.redis_url is None:
+            return _Shared(SqliteAnswers(None if file is None else file.expanduser()), alone, None)
+        url = with_password(given.redis_url.get_secret_value(), settings.redis.password_file)
+        keys = seal_keys(settings.redis.key_file)
+        return _Shared(
+            RedisAnswers(url, prefix, Seal(keys, "idempotent answer")),
+            SharedRate(url, prefix, alone),
+            SharedLogIns(url, prefix, keys, people.get, given.login_longest_s),
+        )
+    except (ValueError, SealKeysError, sqlite3.Error) as error:
+        stop(f"gateway.redis_url or gateway.idempotency_file: {error}")
+
+
+def _slack_app(settings: Settings) -> SlackApp | None:
+    """Our app in Slack; None: the settings have no signing secret."""
+    given = settings.slack
+    if given.signing_secret is None or given.bot_token is None:
+        return None
+    try:
+        from slack_sdk import WebClient  # noqa: PLC0415 - only where it is configured
+        from slack_sdk.signature import SignatureVerifier  # noqa: PLC0415 - as above
+
+        from sluice.gateway.routes.slack_routes import SlackApp  # noqa: PLC0415 - as above
+    except ImportError:
+        stop(MISSING)
+    token = given.bot_token.get_secret_value()
+    client = WebClient(token, base_url=given.base_url, timeout=SLACK_S, retry_handlers=[])
+    verifier = SignatureVerifier(given.signing_secret.get_secret_value())
+    return SlackApp(verifier, given.approvers, client, given.answer_s)
