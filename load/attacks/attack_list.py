@@ -13,6 +13,7 @@ from load.attacks import (
     idle_partition,
     interrupted_calls,
     large_sessions,
+    lost_policy,
     other_installation,
     own_hurry,
     planted_entries,
@@ -93,6 +94,12 @@ ATTACKS: tuple[Attack, ...] = (
         "a tool run, a memory kept or an item read by an answer that no worker wrote",
         forged_answers.run,
         needs_broker=True,
+    ),
+    Attack(
+        22,
+        "lost_policy",
+        "a decision under less policy than was in force, by control topics put back without a part of it",
+        lost_policy.run,
     ),
     Attack(
         9,

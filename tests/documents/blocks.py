@@ -64,6 +64,14 @@ NOT_RUN = {
     ): "a worker's log; tests/unit/stream/test_policy_log.py holds the lines",
     (
         "docs/policy.md",
+        "ERROR sluice.stream",
+    ): "a log of a worker that stops; tests/kafka/test_policy_loss.py holds the lines",
+    (
+        "docs/policy.md",
+        "sluice registry accept-loss",
+    ): "needs control topics that lost something; tests/kafka/test_policy_loss.py accepts a loss so",
+    (
+        "docs/policy.md",
         "sluice freeze",
     ): "needs the owner's key and would stop the examples; tests/kafka/test_freeze.py freezes so",
     ("docs/adding-a-gate.md", "# app/"): "the tree's own code; tests/unit/test_adding_a_gate.py compares it",

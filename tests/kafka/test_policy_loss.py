@@ -1,29 +1,46 @@
-"""Mend 22.8: the ledger says which policy is in force, in each partition, from each start and change on."""
+"""Mend 22.8: the ledger says which policy is in force, in each partition, from each start and change on, and
+a worker does not start on control topics that lost some of it, until two people sign."""
 
 from __future__ import annotations
 
 import asyncio
 import json
+import time
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from aiokafka.admin import AIOKafkaAdminClient
+from typer.testing import CliRunner
 
 from load.sites import neutral_policy
 from load.sites.site import gather
-from sluice.cli.demo.throwaway_trust import publish_policy
+from load.sites.worker_process import WorkerProcess
+from sluice.adapters.kafka.kafka_topics import create
+from sluice.cli.demo.throwaway_trust import OWNER, REVIEWER, publish_policy
+from sluice.cli.main import cli
+from sluice.stream.process import EXIT_POLICY
 from sluice.verifier.export import Located
 from sluice.verifier.verify import verify
-from sluice_topics.catalog import POLICY_EVENTS
+from sluice_topics.catalog import BUNDLES, POLICY_EVENTS, REGISTRY
+from sluice_topics.layout import TopicLayout
 from sluice_topics.records import PolicyInForce
-from tests.kafka.installation import running, site_on, stored, until
+from tests.kafka.installation import DEADLINE_S, running, site_on, stored, until
+from tests.unit.cli.policy.policy_files import sluice
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from typer.testing import Result
+
     from load.sites.site import Site
+    from sluice.cli.demo.throwaway_trust import ControlRecord
     from sluice.verifier.ledger_findings import LedgerFinding
 
 pytestmark = pytest.mark.kafka
+
+CONTROL = (REGISTRY, BUNDLES)
+WIPE = b"tool/wipe@2"
 
 
 @pytest.fixture
@@ -48,6 +65,79 @@ def _findings(site: Site) -> list[LedgerFinding]:
 def _tool(name: str, revision: int, tier: str) -> dict[str, Any]:
     spec = {"tier": tier, "action_type": "DATABASE_WRITE", "reversible": False}
     return {"kind": "tool", "id": name, "revision": revision, "spec": spec}
+
+
+async def _put_back(site: Site, records: list[ControlRecord]) -> None:
+    """Delete both control topics and write them again with these records: what whoever has the rights can."""
+    names = {site.real(one) for one in CONTROL}
+    admin = AIOKafkaAdminClient(bootstrap_servers=site.bootstrap_servers)
+    await admin.start()
+    try:
+        await admin.delete_topics([*names])
+        while names & {*await admin.list_topics()}:  # noqa: ASYNC110 - the broker tells nobody
+            await asyncio.sleep(0.05)
+    finally:
+        await admin.close()
+    await create(site.bootstrap_servers, TopicLayout(site.prefix, site.app_id, site.partitions), 1)
+    await publish_policy(site.bootstrap_servers, site.prefix, records)
+
+
+def _lose(site: Site, *keys: bytes) -> None:
+    """Put the control topics back without the records of these keys."""
+    there = [(topic, one.key or b"", one.value or b"") for topic in CONTROL for one in stored(site, topic)]
+    asyncio.run(_put_back(site, [one for one in there if one[1] not in keys]))
+
+
+def _refused(site: Site, name: str) -> str:
+    """The last words of a worker that does not start on what the control topics hold."""
+    before = len(stored(site, POLICY_EVENTS))
+    worker = WorkerProcess(site, name, 0.0)
+    deadline = time.monotonic() + DEADLINE_S
+    try:
+        while worker.exit_code is None and time.monotonic() < deadline:
+            time.sleep(0.05)
+    finally:
+        status = worker.end_now() if worker.exit_code is None else worker.exit_code
+    assert status == EXIT_POLICY, worker.last_words()
+    assert len(stored(site, POLICY_EVENTS)) == before
+    return worker.last_words()
+
+
+def _owns_all(worker: WorkerProcess, site: Site) -> bool:
+    return len(worker.partitions()) == site.partitions
+
+
+class Owners:
+    """The two approvers' files and commands."""
+
+    def __init__(self, site: Site, folder: Path) -> None:
+        self._site = site
+        self._folder = folder
+        site.trust.write(folder)
+
+    def draft(self, name: str) -> Path:
+        """What is missing, as the command drafts it."""
+        file = self._folder / name
+        reason = "the signed file is lost, the older one holds"
+        found = self._sluice("accept-loss", file, "--reason", reason)
+        assert found.exit_code == 0, found.stderr
+        return file
+
+    def sign(self, file: Path, *names: str) -> Path:
+        """The draft with these people's signatures."""
+        out, keys = file.with_suffix(".signed"), [self._folder / f"{name}.pem" for name in names]
+        assert self._sluice("sign", file, "--key", keys[0], "--out", out).exit_code == 0
+        for key in keys[1:]:
+            assert self._sluice("cosign", out, "--key", key).exit_code == 0
+        return out
+
+    def publish(self, file: Path) -> list[str]:
+        """The codes of what is refused."""
+        found = self._sluice("publish", file, "--json")
+        return [one["code"] for one in json.loads(found.stdout)["refused"]]
+
+    def _sluice(self, *words: object) -> Result:
+        return sluice("registry", *words, **self._site.settings)
 
 
 def _publish(site: Site, *entries: dict[str, Any]) -> None:
@@ -76,3 +166,58 @@ def test_each_start_and_each_change_is_recorded_and_nothing_in_between(site: Sit
     agent = f"agent/{neutral_policy.AGENT}"
     assert agent in {entry.entry for entry in again[0][0].added.named}
     assert json.loads(stored(site, POLICY_EVENTS)[0].value or b"")["input"] is None
+
+
+def test_policy_that_went_missing_stops_a_worker_until_two_people_sign(site: Site, tmp_path: Path) -> None:
+    _publish(site, _tool("wipe", 1, "T3"), _tool("wipe", 2, "T4"), _tool("audit", 1, "T4"))
+    signed = [(REGISTRY, WIPE, next(one.value for one in stored(site, REGISTRY) if one.key == WIPE) or b"")]
+    for _ in running(site, "before"):
+        pass
+    _lose(site, WIPE, b"tool/audit@1")
+    said = _refused(site, "refused")
+    assert "ERROR sluice.stream.engine.takeover: policy lost: tool/audit revision 1 (gone)" in said
+    assert "policy lost: tool/wipe revision 2 (now 1)" in said
+    assert "the worker stops with status 5: " in said
+    assert "sluice registry accept-loss" in said
+
+    owners = Owners(site, tmp_path)
+    draft = owners.draft("loss.json")
+    alone = owners.sign(draft, OWNER)
+    assert owners.publish(alone) == ["second_approver_missing"]
+    key = f"policy_loss/{json.loads(draft.read_text())['entries'][0]['id']}@1".encode()
+    forced = [(REGISTRY, key, alone.read_bytes().strip())]
+    asyncio.run(publish_policy(site.bootstrap_servers, site.prefix, forced))
+    other = json.loads(draft.read_text())
+    other["entries"][0]["id"] = "another-loss"
+    other["entries"][0]["spec"]["lost"][-1]["now"] = 7
+    (tmp_path / "other.json").write_text(json.dumps(other))
+    assert owners.publish(owners.sign(tmp_path / "other.json", OWNER, REVIEWER)) == []
+    said = _refused(site, "one-signature")
+    assert "policy lost: tool/wipe revision 2 (now 1)" in said
+
+    assert owners.publish(owners.sign(draft, OWNER, REVIEWER)) == []
+    for worker in running(site, "accepted"):
+        last = _said(site)[0][-1]
+        assert [(one.entry, one.before, one.now) for one in last.lowered.named] == [("tool/wipe", 2, 1)]
+        assert [(one.entry, one.before, one.now) for one in last.gone.named] == [("tool/audit", 1, None)]
+        assert min(one.approvers for one in last.accepted) == [OWNER, REVIEWER]
+        asyncio.run(publish_policy(site.bootstrap_servers, site.prefix, signed))
+        until(lambda: _said(site)[0][-1].replaced.total == 1, worker)
+    assert _findings(site) == []
+    told = CliRunner().invoke(cli, ["show", last.policy_event_id], env=site.settings).stdout
+    assert f"the loss accepted by {OWNER} and {REVIEWER}" in told
+    _lose(site, WIPE)
+    assert "policy lost: tool/wipe revision 2 (now 1)" in _refused(site, "again")
+
+
+def test_a_second_worker_takes_nothing_over_on_lost_policy_and_the_first_goes_on(site: Site) -> None:
+    _publish(site, _tool("wipe", 1, "T3"), _tool("wipe", 2, "T4"))
+    for first in running(site, "first"):
+        _lose(site, WIPE)
+        assert "policy lost: tool/wipe revision 2 (now 1)" in _refused(site, "second")
+        until(partial(_owns_all, first, site), first)
+    assert {one.digest for records in _said(site).values() for one in records} == {_said(site)[0][0].digest}
+    _publish(site, _tool("wipe", 2, "T4"))
+    for _ in running(site, "whole"):
+        assert _said(site)[0][-1].gone.total == 0
+    assert _findings(site) == []

@@ -260,6 +260,7 @@ def _policy_in_force() -> dict[str, Any]:
         replaced={"total": 1, "named": [{"entry": "tool/wipe", "before": 1, "now": 2}]},
         lowered=nothing,
         gone=nothing,
+        accepted=[],
     )
 
 

@@ -18,8 +18,16 @@ from sluice_topics.catalog import BY_NAME
 if TYPE_CHECKING:
     from sluice.verifier.export import Located
 
-OWN_IDS = ("verdict_id", "memory_id", "ledger_event_id", "dead_letter_id", "refusal_id", "outcome_id")
-"""Made of the input's coordinates."""
+OWN_IDS = (
+    "verdict_id",
+    "memory_id",
+    "ledger_event_id",
+    "dead_letter_id",
+    "refusal_id",
+    "outcome_id",
+    "policy_event_id",
+)
+"""Made of the input's coordinates; of the policy in force of its partition, digest and time."""
 NAMED_IDS = (
     "action_id",
     "write_id",

@@ -13,8 +13,8 @@ from aiokafka.errors import KafkaError
 from faust.types import TP
 
 from sluice.stream.consumer import BatchConsumer
-from sluice.stream.engine.engine import Recovered, StateBehind
 from sluice.stream.engine.sessions import SessionTable
+from sluice.stream.engine.takeover import PolicyLost, Recovered, StateBehind
 from sluice.stream.process import Explained, service_log
 from sluice.stream.recovery import FencedTableManager
 from sluice_topics.catalog import REVIEWS
@@ -94,8 +94,11 @@ class SluiceApp(faust.App):  # type: ignore[misc]
                 self.sessions.data, ends, committed, self._reviews_end, self.consumer.tell_group
             )
             await self.engine.open(generation, recovered)
-        except StateBehind as behind:
-            self.fail(behind)
+        except PolicyLost as lost:
+            lost.tell()
+            self.fail(lost)
+        except (StateBehind, KafkaError) as fault:
+            self.fail(fault)
         self.on_ready(self.engine.numbers)
 
     def _reviews_end(self, number: int) -> int | None:

@@ -46,8 +46,16 @@ class SystemClock:
 MOST_SIGNS = 400
 
 
+EXIT_STOPPED = 0
+EXIT_FAULT = 3
+EXIT_FENCED = 4
+EXIT_POLICY = 5
+
+
 class Explained(Exception):
     """A fault whose message is enough for the reader of the log, so no traceback follows it."""
+
+    status = EXIT_FAULT
 
 
 def one_line(text: str) -> str:
@@ -110,11 +118,6 @@ class Readiness:
             self._path.unlink(missing_ok=True)
 
 
-EXIT_STOPPED = 0
-EXIT_FAULT = 3
-EXIT_FENCED = 4
-
-
 @dataclass(frozen=True, slots=True)
 class Ending:
     """Why a worker ends: its status, one line for the log, and whether a traceback follows."""
@@ -125,12 +128,13 @@ class Ending:
 
 
 def ending(fault: BaseException) -> Ending:
-    """Status 4 when another worker took over, 3 for any other fault."""
+    """Status 4 when another worker took over, 5 when policy is missing, 3 for any other fault."""
     if isinstance(fault, ProducerFenced):
         told = "another worker has taken over a partition of this one"
         return Ending(EXIT_FENCED, f"the worker stops with status {EXIT_FENCED}: {told}", traced=False)
     expected = isinstance(fault, Explained | KafkaError | OSError)  # time-outs are OSErrors
-    return Ending(EXIT_FAULT, f"the worker stops with status {EXIT_FAULT}: {reasons(fault)}", not expected)
+    status = fault.status if isinstance(fault, Explained) else EXIT_FAULT
+    return Ending(status, f"the worker stops with status {status}: {reasons(fault)}", not expected)
 
 
 def fail_stop(fault: BaseException) -> None:

@@ -20,7 +20,7 @@ Code = Literal[
     "key_mismatch",  # the Kafka key is not the session that the record is of
     "too_early",  # the broker took the record before it took the input that it decides
     "unsigned",  # no key that was given signed the record
-    "policy_lost",  # the policy in force became less
+    "policy_lost",  # the policy in force became less, and nobody accepted it
     "broken_link",  # prev_hash is not the event_hash of the record before
 ]
 

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from .ledger_record import Opened
 
 SCHEMA = "sluice/policy_in_force/v1"
+ENOUGH = 2
+"""The people who must have accepted a loss."""
 MOST_NAMED = 3
 """Lost entries that a finding names."""
 
@@ -66,10 +68,20 @@ def _miscount(entries: int, totals: dict[str, int], last: _Last | None) -> str:
 
 
 def _loss(fields: dict[str, Any], totals: dict[str, int]) -> str:
-    if not totals["gone"] + totals["lowered"]:
+    """A loss that no two people signed."""
+    if not totals["gone"] + totals["lowered"] or _is_accepted(fields.get("accepted")):
         return ""
     named = [text for name in ("gone", "lowered") for text in _named(fields.get(name))]
     return f"{totals['gone']} entries are gone and {totals['lowered']} older: {', '.join(named[:MOST_NAMED])}"
+
+
+def _is_accepted(accepted: Any) -> bool:
+    given = [
+        one.get("approvers")
+        for one in (accepted if isinstance(accepted, list) else [])
+        if isinstance(one, dict)
+    ]
+    return bool(given) and all(isinstance(one, list) and len(set(map(str, one))) >= ENOUGH for one in given)
 
 
 def _named(changes: Any) -> Iterator[str]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from aiokafka.errors import InvalidProducerIdMapping, KafkaError, ProducerFenced
 
-from sluice.stream.engine.engine import StateBehind
 from sluice.stream.engine.intake import OffsetGap
+from sluice.stream.engine.takeover import StateBehind
 from sluice.stream.engine.transaction import TransactionOverdue
 from sluice.stream.process import EXIT_FAULT, EXIT_FENCED, MOST_SIGNS, ending
 

@@ -30,6 +30,14 @@ class PolicyEntryChanges(Record):
     named: Annotated[list[PolicyEntryChange], Field(max_length=MOST_NAMED)]
 
 
+class AcceptedPolicyLoss(Record):
+    """The entry by which people signed that something may be missing."""
+
+    entry: Annotated[str, Field(min_length=1, max_length=1024, description="policy_loss/id@revision")]
+    hash: Digest
+    approvers: Annotated[list[Id], Field(min_length=2, description="who signed it")]
+
+
 class PolicyInForce(LedgerRecord):
     """The set of entries in force: the first record of a partition after each start, and one more for each
     change of it. Every decision that follows in the partition falls under this set or, while a change reaches
@@ -55,3 +63,6 @@ class PolicyInForce(LedgerRecord):
         PolicyEntryChanges, Field(description="to a lower revision, or to other content of the same: lost")
     ]
     gone: Annotated[PolicyEntryChanges, Field(description="lost")]
+    accepted: Annotated[
+        list[AcceptedPolicyLoss], Field(max_length=MOST_NAMED, description="by which a loss was accepted")
+    ]

@@ -81,8 +81,9 @@ class ThrowawayTrust:
 
     def reviewing(self) -> ControlRecord:
         """The entry of a reviewer of quarantined memories who may also sign overrides of items' quality, and,
-        as the second approver that it needs, the entry of a delegate."""
-        return self._approver(REVIEWER, self.reviewer, ["quality_override", "delegate"], [REVIEWER, _DECIDES])
+        as the second approver that they need, the entry of a delegate and an accepted loss."""
+        signs = ["quality_override", "delegate", "policy_loss"]
+        return self._approver(REVIEWER, self.reviewer, signs, [REVIEWER, _DECIDES])
 
     def entries(self, entries: Sequence[dict[str, Any]], change: str | None = None) -> list[ControlRecord]:
         """Registry entries, signed by the owner; with a change's id they take effect together."""

@@ -43,7 +43,7 @@ _REASONS = (
     "content",
 )
 _DECISION = "sluice/memory_decision/v1"
-_POLICY = "sluice/policy_in_force/v1"
+POLICY = "sluice/policy_in_force/v1"
 _SHORT_DIGEST = 19
 MOST_NAMED = 3
 """Entries of one kind of change that a line about the policy names."""
@@ -163,8 +163,8 @@ def line_of(record: StoredRecord, topic: str) -> RecordLine:
     session = str(fields.get("session_id") or "-")
     subject = str(_first(fields, _SUBJECTS) or "-")
     word, reason = retrieval_line.describe_record(fields) or (_kind(fields), _reason(fields))
-    if fields.get("schema") == _POLICY:
-        reason = _policy(fields)
+    if fields.get("schema") == POLICY:
+        reason = describe_policy(fields)
     again = " (again)" if fields.get("duplicate_of") else ""
     return RecordLine(time, place, short, session, subject, word, again, reason)
 
@@ -194,13 +194,21 @@ def _reason(fields: dict[str, Any]) -> str:
     return _trust(fields) + ": ".join(str(part) for part in [*before, said] if part)
 
 
-def _policy(fields: dict[str, Any]) -> str:
-    """What is in force, in numbers, and the first entries of what is lost or new."""
+def describe_policy(fields: dict[str, Any]) -> str:
+    """The policy in force in numbers, with the first entries of what is lost or new; `fields`: its
+    record's."""
     words = {"gone": "gone", "lowered": "older", "replaced": "replaced", "added": "new"}
     changed = [_changed(fields.get(name), word) for name, word in words.items()]
+    changed += [_accepted(fields.get("accepted"))]
     digest = str(fields.get("digest"))[:_SHORT_DIGEST]
     said = "; ".join(filter(None, changed)) or "unchanged"
     return f"{fields.get('trigger')}: {fields.get('entries')} entries, {digest}: {said}"
+
+
+def _accepted(accepted: Any) -> str:
+    given = [one for one in accepted if isinstance(one, dict)] if isinstance(accepted, list) else []
+    who = sorted({str(name) for one in given for name in one.get("approvers") or ()})
+    return f"the loss accepted by {' and '.join(who)}" if who else ""
 
 
 def _changed(changes: Any, word: str) -> str:

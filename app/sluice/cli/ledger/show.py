@@ -132,6 +132,8 @@ def _place(decision: StoryEvent) -> Place:
 
 def _inputs(stories: list[Story]) -> dict[Place, Any]:
     """The inputs that are still there, parsed; None where they are not JSON."""
+    if all(one.decision.fields.get("input") is None for one in stories):
+        return {}
     kafka = settings_or_stop().kafka
     return broker_or_stop(_fetch(KafkaEvidence(kafka.bootstrap_servers, kafka.topic_prefix), stories))
 

@@ -10,6 +10,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from sluice.cli.ledger.record_line import POLICY, describe_policy
 from sluice.cli.output import console, visible
 from sluice.core.decide.kinds import DECISIONS
 from sluice.core.foundation.chain import hash_holds
@@ -64,7 +65,12 @@ def _word(decision: StoryEvent) -> str:
     if decision.schema.startswith("sluice/dead_letter"):
         return "unreadable"
     named = (fields.get(name) for name in ("verdict", "action", "outcome"))
-    return str(next((one for one in named if isinstance(one, str)), decision.schema.split("/")[1:2]))
+    return str(
+        next(
+            (one for one in named if isinstance(one, str)),
+            decision.schema.removeprefix("sluice/").partition("/")[0],
+        )
+    )
 
 
 def _headline(decision: StoryEvent, now_ms: int) -> Text:
@@ -102,6 +108,8 @@ def _why(fields: dict[str, Any]) -> Iterator[Fact]:
     elif reason:
         codes = ", ".join(map(str, fields.get("reason_codes") or ()))
         yield "why", visible(_text(reason) + (f" ({codes})" if codes else ""))
+    elif fields.get("schema") == POLICY:
+        yield "what", visible(describe_policy(fields))
     elif fields.get("verdict") == "allowed":
         yield "why", Text("every gate passed")
     if hidden := fields.get("shadowOutcome") or fields.get("shadowAction") or fields.get("would_have_been"):

@@ -37,11 +37,15 @@ _BUNDLES = (
 KEYS = ("root", "owner", "reviewer", "vp")
 _MAY: dict[str, dict[str, Any]] = {
     "owner": {"signs": list(get_args(SignedKind)), "roles": ["approver"]},
-    "reviewer": {"signs": ["quality_bundle", "org", "quality_override"], "roles": ["reviewer", "approver"]},
+    "reviewer": {
+        "signs": ["quality_bundle", "org", "quality_override", "policy_loss"],
+        "roles": ["reviewer", "approver"],
+    },
     "vp": {"signs": [], "roles": ["vp"]},
 }
 """What each key may do; the root key signs these entries and nothing else. Two may sign what two must agree
-on: looser quality bundles, a tenant's way into shadow mode. Only the VP approves actions of tier T4."""
+on: looser quality bundles, a tenant's way into shadow mode, an accepted loss. Only the VP approves actions of
+tier T4."""
 
 
 class FirstPolicy:

@@ -47,7 +47,8 @@ def worker() -> None:
 
     You may start as many workers as there are partitions; they share the sessions. A worker ends with
     status 3 after a broker fault and with 4 after another worker took over its partitions: start it again,
-    nothing is lost. It refuses to start (2) if a setting, the bundle, the registry or a topic is wrong, and
+    nothing is lost. It ends with status 5 if the control topics lack policy that was in force: docs/policy.md
+    says what to do. It refuses to start (2) if a setting, the bundle, the registry or a topic is wrong, and
     says which one. It waits for a broker that does not answer yet.
     """
     run(settings_or_stop())

@@ -57,6 +57,8 @@ def new(
         stop("a grant is one person's word: `sluice escalations grant` writes, signs and publishes it")
     if kind == "model_proof":
         stop("a proof follows from a run of the golden set: `sluice grader prove` writes it")
+    if kind == "policy_loss":
+        stop("a loss follows from what the workers recorded: `sluice registry accept-loss` writes it")
     if kind not in _SPECS:
         stop(f"{kind} is no kind of entry; there are {', '.join(KINDS)}")
     given = _Given(name, tenant, None if public_key is None else _public_key(public_key))

@@ -18,6 +18,7 @@ from sluice.cli.policy.key_files import (
     private_keys_or_stop,
     write_or_stop,
 )
+from sluice.cli.policy.policy_loss import accept_loss
 from sluice.cli.policy.registry_new import new
 from sluice.cli.policy.registry_propose import propose
 from sluice.cli.policy.registry_seen import list_entries, log, show
@@ -33,7 +34,7 @@ cli = typer.Typer(
     no_args_is_help=True,
     help="Write, check, sign and publish entries of the registry, and see what is in force: agents, tools, "
     "organisations, freezes, facts, enforcement points, sources, recorded provenance, what is known bad, "
-    "overrides, approvers. A root key "
+    "overrides, accepted losses, approvers. A root key "
     "signs approvers, an approver's key all others; another quality bundle for a tenant needs two approvers.",
 )
 cli.command(name="new")(new)
@@ -42,6 +43,7 @@ cli.command(name="list")(list_entries)
 cli.command(name="show")(show)
 cli.command(name="log")(log)
 cli.command(name="cosign")(cosign)
+cli.command(name="accept-loss")(accept_loss)
 Source = Annotated[
     Path, typer.Argument(metavar="FILE", help='{"entries": [{"kind", "id", "revision", "spec"}]}')
 ]

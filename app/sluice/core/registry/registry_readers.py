@@ -18,6 +18,7 @@ from sluice.core.registry.facts import Fact, FactSpec
 from sluice.core.registry.freezes import Freeze, FreezeSpec
 from sluice.core.registry.keys import PublicKey
 from sluice.core.registry.model_proofs import ModelProof, ModelProofSpec
+from sluice.core.registry.policy_losses import PolicyLossSpec
 from sluice.core.registry.quality_entries import (
     KnownBad,
     KnownBadSpec,
@@ -201,6 +202,10 @@ def _model_proof(registry: Registry, base: Base, said: ModelProofSpec) -> None:
         registry.model_proofs[base[0]] = proof
 
 
+def _policy_loss(registry: Registry, base: Base, said: PolicyLossSpec) -> None:
+    """Put nothing in: no decision rests on an accepted loss."""
+
+
 def _fact(registry: Registry, base: Base, fact: FactSpec) -> None:
     until = None if fact.valid_to is None else milliseconds_of(fact.valid_to)
     known = Fact(*base, fact.value, milliseconds_of(fact.valid_from), until, fact.tenant_id)
@@ -258,6 +263,7 @@ KINDS: dict[Kind, EntryKind[Any]] = {
     "quality_override": EntryKind(QualityOverrideSpec, _quality_override),
     "agent_grant": EntryKind(AgentGrantSpec, _agent_grant),
     "model_proof": EntryKind(ModelProofSpec, _model_proof),
+    "policy_loss": EntryKind(PolicyLossSpec, _policy_loss),
     "approver": EntryKind(ApproverSpec, _approver),
 }
 """Every kind of entry; the reference pages of kinds are made from it (sluice/offline/reference.py)."""

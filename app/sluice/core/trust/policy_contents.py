@@ -17,11 +17,14 @@ from sluice.core.foundation.canonical import digest
 from sluice.core.foundation.chain import OutRecord
 from sluice.core.foundation.clock import rfc3339
 from sluice.core.registry.loading import FACT
+from sluice.core.registry.policy_losses import PolicyLossSpec
+from sluice.core.trust.signed_entries import APPROVER
+from sluice.core.trust.signing_authority import ENOUGH, POLICY_LOSS
 from sluice_topics.catalog import POLICY_EVENTS
 from sluice_topics.records.policy_events import MOST_NAMED
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Mapping
 
     from sluice.core.trust.revisions import Accepted
 
@@ -40,18 +43,40 @@ class Edition(NamedTuple):
     hash: str
 
 
+class Difference(NamedTuple):
+    """One entry in two sets of contents; None where a set lacks it."""
+
+    name: str
+    before: Edition | None
+    now: Edition | None
+
+
+@dataclass(frozen=True, slots=True)
+class AcceptedLoss:
+    """An entry by which `approvers` accept that exactly this is `lost`."""
+
+    name: str
+    key: str
+    revision: int
+    hash: str
+    approvers: frozenset[str]
+    lost: frozenset[Difference]
+
+
 @dataclass(frozen=True, slots=True)
 class PolicyContents:
     """What is in force, by "kind/id" (of a fact, whose revisions all count, "kind/id@revision"), sorted.
 
-    `digest`: SHA-256 over the RFC 8785 form of {name: [revision, hash]}, with whole hashes.
+    `digest`: SHA-256 over the RFC 8785 form of {name: [revision, hash]}, with whole hashes. `accepted`: the
+    accepted losses among them.
     """
 
     editions: Mapping[str, Edition]
     digest: str
+    accepted: tuple[AcceptedLoss, ...] = ()
 
     def encode(self) -> bytes:
-        """As a partition keeps it."""
+        """As a partition keeps it: without the accepted losses, which count only once."""
         return orjson.dumps(
             {"digest": self.digest, "editions": {n: [*one] for n, one in self.editions.items()}}
         )
@@ -63,22 +88,28 @@ class PolicyContents:
         return cls({name: Edition(*one) for name, one in tree["editions"].items()}, tree["digest"])
 
 
-def contents_of(entries: Iterable[Accepted]) -> PolicyContents:
+def contents_of(entries: Collection[Accepted]) -> PolicyContents:
     """The contents that the entries in force make."""
     named = sorted(((name_of(one), one.said.revision, one.hash) for one in entries), key=lambda one: one[0])
     whole = digest({name: [revision, one] for name, revision, one in named})
-    return PolicyContents({name: Edition(at, one[_HASH_DIGITS]) for name, at, one in named}, whole)
+    accepted = tuple(_accepted(one) for one in entries if one.kind == POLICY_LOSS)
+    return PolicyContents({name: Edition(at, one[_HASH_DIGITS]) for name, at, one in named}, whole, accepted)
+
+
+def _accepted(one: Accepted) -> AcceptedLoss:
+    spec = PolicyLossSpec.model_validate(one.document["spec"])
+    lost = frozenset(
+        Difference(
+            entry.entry,
+            Edition(entry.before, entry.before_hash),
+            None if entry.now is None or entry.now_hash is None else Edition(entry.now, entry.now_hash),
+        )
+        for entry in spec.lost
+    )
+    return AcceptedLoss(name_of(one), one.key, one.said.revision, one.hash, frozenset(one.approvers), lost)
 
 
 NOTHING = contents_of(())
-
-
-class Difference(NamedTuple):
-    """One entry in two sets of contents; None where a set lacks it."""
-
-    name: str
-    before: Edition | None
-    now: Edition | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +155,31 @@ def name_of(one: Accepted) -> str:
     return f"{name}@{one.said.revision}" if one.kind == FACT else name
 
 
+def accepted_losses(before: PolicyContents | None, now: PolicyContents) -> tuple[AcceptedLoss, ...]:
+    """The accepted losses of `now` that count against `before`.
+
+    One that was in force before has been used. An approver whose own entry is among the losses does not
+    count: otherwise two revoked ones could accept that their revocation is gone.
+    """
+    was = {} if before is None else before.editions
+    lost = {one.name for one in differences(before, now).lost}
+    return tuple(
+        one
+        for one in now.accepted
+        if (one.name not in was or was[one.name].revision < one.revision)
+        and sum(f"{APPROVER}/{approver}" not in lost for approver in one.approvers) >= ENOUGH
+    )
+
+
+def find_loss(before: PolicyContents | None, now: PolicyContents) -> tuple[Difference, ...]:
+    """What `now` has less than `before` and nobody has accepted, by name; empty where nothing is missing."""
+    lost = differences(before, now).lost
+    if not lost:
+        return ()
+    accepted = {entry for one in accepted_losses(before, now) for entry in one.lost}
+    return tuple(one for one in lost if one not in accepted)
+
+
 def policy_record(
     partition: int, before: PolicyContents | None, now: PolicyContents, now_ms: int, *, starts: bool
 ) -> OutRecord:
@@ -144,6 +200,11 @@ def policy_record(
         "replaced": _listed(changed.replaced),
         "lowered": _listed(changed.lowered),
         "gone": _listed(changed.gone),
+        "accepted": [
+            {"entry": one.key, "hash": one.hash, "approvers": sorted(one.approvers)}
+            for one in accepted_losses(before, now)
+            if one.lost.intersection(changed.lost)
+        ][:MOST_NAMED],
         "decided_at": rfc3339(now_ms),
         "input": None,
     }

@@ -135,6 +135,7 @@ def _public_key(approver: Approver) -> PublicKey:
 
 ORG = "org"
 OVERRIDE, AGENT_GRANT = "quality_override", "agent_grant"
+POLICY_LOSS = "policy_loss"
 SHADOW = "shadow"
 ENOUGH = 2
 """The number of approvers who must agree if one is not enough."""
@@ -174,7 +175,7 @@ def entry_refusal(
         return delegated_freeze_refusal(entry, newest)
     if entry.kind == DELEGATE:
         return _delegate_refusal(spec, entry.said.id, newest, approvers)
-    return None
+    return _loss_refusal(entry, approvers) if entry.kind == POLICY_LOSS else None
 
 
 def _org_refusal(
@@ -247,6 +248,15 @@ def _delegate_refusal(
     if before is None or not _is_narrower(after, before):
         return _alone(approvers, f"delegate {name} may sign more for people")
     return None
+
+
+def _loss_refusal(entry: Accepted, approvers: Collection[str]) -> Reason | None:
+    """Why an accepted loss does not count. It names its installation: what is lost in one is not in another,
+    and whoever deletes topics may also write them."""
+    if not entry.said.installations:
+        told = "an accepted loss names the installation that it is for"
+        return Reason("invalid_entry", "$.installations", told)
+    return None if len(approvers) >= ENOUGH else _alone(approvers, "entries that were in force are missing")
 
 
 def _is_narrower(after: DelegateSpec, before: DelegateSpec) -> bool:

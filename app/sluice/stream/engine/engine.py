@@ -10,14 +10,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from sluice.core.trust.policy_contents import NOTHING
 from sluice.stream.engine.owned import Owned
 from sluice.stream.engine.partition import CONTROL_PARTITION, Partition, Surroundings
+from sluice.stream.engine.takeover import PolicyLost, refuse_if_behind
 from sluice.stream.engine.writer import Linger
-from sluice.stream.process import Explained, start_task
+from sluice.stream.process import start_task
 
 if TYPE_CHECKING:
     from aiokafka import TopicPartition
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
     from sluice.stream.engine.engine_settings import EngineSettings
     from sluice.stream.engine.evaluation import Ports
     from sluice.stream.engine.owned import ReadPosition
-    from sluice.stream.engine.sessions import PartitionedStore
+    from sluice.stream.engine.takeover import Recovered, TellGroup
     from sluice.stream.engine.transaction import Transactor
     from sluice.stream.feeds.policy_feed import PolicyFeed
     from sluice.stream.feeds.shared_feeds import ProvenanceFeed, SourceFeed, ThreadRunner
@@ -37,20 +39,6 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 NewTransactor = Callable[[int], "Transactor"]
-TellGroup = Callable[[Mapping["TopicPartition", int]], Coroutine[None, None, None]]
-
-
-@dataclass(frozen=True, slots=True)
-class Recovered:
-    """The state found on the broker, and by partition number and input topic (base name) the end offset and
-    the group's committed offset. `reviews_end` returns the last known end of a number's reviews;
-    `tell_group` commits the group's offsets; during a rebalance it does nothing."""
-
-    store: PartitionedStore
-    ends: Mapping[int, Mapping[str, int]]
-    committed: Mapping[int, Mapping[str, int]]
-    reviews_end: Callable[[int], int | None]
-    tell_group: TellGroup
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +52,6 @@ class Feeds:
     sources: SourceFeed
     provenance: ProvenanceFeed
     resolver: ThreadRunner | None = None
-
-
-class StateBehind(Explained):
-    """The recovered state is older than the group's committed offsets: a changelog was lost or cut."""
 
 
 class Clock(Protocol):
@@ -106,7 +90,7 @@ class Engine:
         )
         self._feeds = feeds
         self._refused: Sequence[Refused] = ()
-        self._contents: PolicyContents | None = None
+        self._contents = NOTHING
         self._new_transactor = new_transactor
         self._clock = clock
         self._fail = fail
@@ -148,21 +132,15 @@ class Engine:
     async def open(self, generation: int, recovered: Recovered) -> None:
         """Take over the recovered partitions and mark them open, durably, before an input is read.
 
-        Raises StateBehind.
+        Raises StateBehind and PolicyLost.
         """
         fenced, self._fenced = self._fenced, {}
-        for number, transactor in fenced.items():
-            partition = Partition(
-                number,
-                self._around,
-                recovered.store.partition(number),
-                recovered.ends.get(number, {}),
-                self._fail,
-            )
-            _refuse_if_behind(partition, recovered.committed.get(number, {}))
-            if self._contents is not None:
-                partition.record_policy(self._contents, starts=True)
-            self._owned[number] = Owned(
+        partitions = [self._recovered(number, recovered) for number in fenced]
+        await self._refuse_lost_policy(partitions)
+        for partition in partitions:
+            partition.record_policy(self._contents, starts=True)
+            transactor = fenced[partition.number]
+            self._owned[partition.number] = Owned(
                 partition, transactor, self.settings, self._linger, self._fail, self._alone
             )
         await asyncio.gather(*(owned.open() for owned in self._owned.values()))
@@ -173,6 +151,22 @@ class Engine:
         if self._feeds.resolver is not None:
             self._feeds.resolver.start()
         log.info("open: partitions %s", self.numbers)
+
+    def _recovered(self, number: int, recovered: Recovered) -> Partition:
+        """The partition with its state. Raises StateBehind."""
+        ends = recovered.ends.get(number, {})
+        partition = Partition(number, self._around, recovered.store.partition(number), ends, self._fail)
+        refuse_if_behind(partition, recovered.committed.get(number, {}))
+        return partition
+
+    async def _refuse_lost_policy(self, partitions: Sequence[Partition]) -> None:
+        """Raise PolicyLost if the policy that was read is less than what a partition's former owner had in
+        force. That owner may have read newer records than `assign` did here: so read once more first."""
+        if any(one.policy.find_loss(self._contents) for one in partitions):
+            await self._feeds.policy.catch_up(self.use)
+        lost = {entry for one in partitions for entry in one.policy.find_loss(self._contents)}
+        if lost:
+            raise PolicyLost(sorted(lost))
 
     def _loops(self, recovered: Recovered) -> Iterable[Coroutine[None, None, None]]:
         """The loops that run while partitions are open."""
@@ -187,7 +181,12 @@ class Engine:
         """Decide with this point from here on; decisions that have begun keep their point.
 
         For the ledger: `refused`, every control record that does not count, and `contents`, what is in force.
+        Contents that are less than before stop the worker.
         """
+        lost = {entry for owned in self._owned.values() for entry in owned.find_policy_loss(contents)}
+        if lost:
+            self._fail(PolicyLost(sorted(lost)))
+            return
         self._around.point = point
         self._refused, self._contents = refused, contents
         for owned in self._owned.values():
@@ -282,15 +281,3 @@ class Engine:
             for number, owned in list(self._owned.items()):
                 owned.tick(self._clock.wall_ms(), self._reviews_end(number))
                 await asyncio.sleep(0)
-
-
-def _refuse_if_behind(partition: Partition, committed: Mapping[str, int]) -> None:
-    """Raise StateBehind if state is behind the offsets. Both commit together, so offsets are never ahead of
-    state."""
-    for topic, offset in committed.items():
-        if offset > partition.positions()[topic]:
-            position = partition.positions()[topic]
-            raise StateBehind(
-                f"partition {partition.number}, {topic}: the group committed offset {offset}, the changelog "
-                f"ends at {position}; restore the changelog topic before deciding anything"
-            )

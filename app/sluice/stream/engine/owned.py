@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from aiokafka import TopicPartition
 
     from sluice.core.foundation.arrival import Arrival
-    from sluice.core.trust.policy_contents import PolicyContents
+    from sluice.core.trust.policy_contents import Difference, PolicyContents
     from sluice.core.trust.refused import Refused
     from sluice.stream.engine.engine_settings import EngineSettings
     from sluice.stream.engine.partition import Partition
@@ -107,6 +107,10 @@ class Owned:
     def note(self, refused: Iterable[Refused]) -> None:
         """Enter refused control records into the ledger."""
         self._partition.note(refused)
+
+    def find_policy_loss(self, contents: PolicyContents) -> tuple[Difference, ...]:
+        """What these contents have less than those in force, and nobody has accepted."""
+        return self._partition.policy.find_loss(contents)
 
     def record_policy(self, contents: PolicyContents) -> None:
         """Enter into the ledger what is in force from now on."""

@@ -96,7 +96,7 @@ class Partition:
         )
         self.sessions = Sessions(table, settings.max_hot_sessions)
         self.book = Book(table)
-        self._policy = RecordedPolicy(number, table)
+        self.policy = RecordedPolicy(number, table)
         self._shared = Shared(self.book, around.histories, around.provenance)
         self._reviews_at_takeover = ends.get(REVIEWS, 0)
         self._reviews = Backlog(int(settings.review_patience_s * 1000))
@@ -184,7 +184,7 @@ class Partition:
 
     def record_policy(self, contents: PolicyContents, *, starts: bool) -> None:
         """Enter into the ledger what is in force: always when a worker `starts` here, else if it changed."""
-        record = self._policy.record(contents, self._around.wall_ms(), starts=starts)
+        record = self.policy.record(contents, self._around.wall_ms(), starts=starts)
         if record is not None:
             self._outbox.add([record], None)
             self._count_staged()
@@ -193,7 +193,7 @@ class Partition:
         """The staged batch: changelog entries (the partition's own record last) and outputs."""
         outputs = self._outbox.take()
         entries = self.sessions.flush()
-        for key, value in (*self.book.flush().items(), *self._policy.flush()):
+        for key, value in (*self.book.flush().items(), *self.policy.flush()):
             _put(self._table, key, value)
             entries.append((key, value))
         record = PartitionRecord(

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sluice.core.trust.policy_contents import PolicyContents, policy_record
+from sluice.core.trust.policy_contents import PolicyContents, find_loss, policy_record
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from sluice.core.foundation.chain import OutRecord
+    from sluice.core.trust.policy_contents import Difference
+    from sluice.stream.engine.outbox import ChangelogRecord
 
 POLICY_KEY = b"p:policy"
 """Its key in the sessions' changelog, beside the partition's own record, which is too small for it and
@@ -37,8 +39,18 @@ class RecordedPolicy:
         self._is_new = self._is_new or changed
         return record
 
+    def find_loss(self, contents: PolicyContents) -> tuple[Difference, ...]:
+        """What these contents have less than those recorded last, and nobody has accepted."""
+        return find_loss(self.contents, contents)
+
     def flush(self) -> Iterator[tuple[bytes, bytes]]:
         """The state's new entry, if it changed since the last time: it goes into the record's transaction."""
         if self._is_new and self.contents is not None:
             self._is_new = False
             yield POLICY_KEY, self.contents.encode()
+
+
+def recorded_policies(changelog: Iterable[ChangelogRecord]) -> dict[int, PolicyContents]:
+    """What each partition recorded last, by its committed entries in their order."""
+    last = {one.partition: one.value for one in changelog if one.key == POLICY_KEY and one.value is not None}
+    return {number: PolicyContents.decode(value) for number, value in last.items()}

@@ -260,3 +260,26 @@ def test_a_record_of_many_small_parts_is_cut_to_its_plain_fields() -> None:
 def test_only_what_is_wanted_is_shown(wanted: RecordFilter, shown: bool) -> None:
     record = _record(DENIED | {"agent_id": "g", "outcome": "BLOCK"})
     assert wanted.has(record, "gate.verdicts") == shown
+
+
+def test_the_policy_in_force_is_told_in_numbers_with_the_first_entries_and_who_accepted_a_loss() -> None:
+    """Mend 22.8."""
+    nothing: dict[str, Any] = {"total": 0, "named": []}
+    fields = {
+        "schema": "sluice/policy_in_force/v1",
+        "trigger": "start",
+        "digest": "sha256:0123456789abcdef",
+        "entries": 9,
+        "added": nothing,
+        "replaced": nothing,
+        "lowered": {
+            "total": 4,
+            "named": [{"entry": f"tool/{name}", "before": 2, "now": 1} for name in "abc"],
+        },
+        "gone": {"total": 1, "named": [{"entry": "freeze/all", "before": 1, "now": None}]},
+        "accepted": [{"entry": "policy_loss/x@1", "approvers": ["bob", "ann"]}],
+    }
+    line = _shown(fields)
+    assert "policy_in_force start: 9 entries, sha256:0123456789ab: 1 gone (freeze/all 1→)" in line
+    assert "4 older (tool/a 2→1, tool/b 2→1, tool/c 2→1, …); the loss accepted by ann and bob" in line
+    assert _shown({**fields, "lowered": 7, "gone": None, "accepted": "x"}).endswith("unchanged")

@@ -18,6 +18,7 @@ OF_OTHER_VERBS = {
     "quality_override": "quality override",
     "agent_grant": "escalations grant",
     "model_proof": "grader prove",
+    "policy_loss": "registry accept-loss",
 }
 """Kinds of entries that are one person's word or that are measured, with the verb that writes them."""
 

@@ -1,0 +1,121 @@
+"""`sluice registry accept-loss`: draft the entry by which two people accept that policy is missing."""
+
+from __future__ import annotations
+
+from pathlib import Path  # noqa: TC003 - Typer reads the annotations
+from typing import TYPE_CHECKING, Annotated, Any
+
+import orjson
+import typer
+
+from sluice.adapters.kafka.kafka_read import open_reader
+from sluice.cli.output import WRONG, broker_or_stop, console, settings_or_stop, shown, stop
+from sluice.cli.policy.control_topics import folded_or_stop
+from sluice.core.foundation.canonical import digest
+from sluice.core.foundation.errors import RegistryError
+from sluice.core.registry.policy_losses import MOST_LOST
+from sluice.core.trust.change_log import entries_in_force
+from sluice.core.trust.policy_contents import contents_of, find_loss
+from sluice.core.trust.signing import checked_entries
+from sluice.core.trust.signing_authority import POLICY_LOSS
+from sluice.settings import real_names
+from sluice.stream.engine.policy_recorder import recorded_policies
+from sluice_topics.catalog import BUNDLES, REGISTRY, SESSIONS_CHANGELOG
+
+if TYPE_CHECKING:
+    from sluice.core.trust.fold import Folded
+    from sluice.core.trust.policy_contents import Difference, Edition, PolicyContents
+    from sluice.settings import Settings
+
+_ID_DIGITS = slice(7, 23)
+
+
+def accept_loss(
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="A file that does not exist yet.")],
+    *,
+    reason: Annotated[str, typer.Option(help="Why it may be missing, at least 10 characters.")],
+) -> None:
+    """Draft the entry by which two approvers accept that policy which was in force is missing.
+
+    Workers stop (status 5) when the control topics hold less than what was
+    in force. First look for the signed files and publish them again: that
+    needs nobody's word. What cannot be found again is in the draft, entry
+    by entry, as the workers recorded it. Two approvers sign it; it counts
+    once, for exactly this loss, in this installation.
+
+    Exit codes: 0 written, 1 nothing is missing, 2 could not do it.
+
+    Example: sluice registry accept-loss loss.json --reason "the file of
+    tool/wipe is gone, it stays T3"
+    """
+    settings = settings_or_stop()
+    folded = folded_or_stop()
+    now = contents_of([*entries_in_force(folded, BUNDLES), *entries_in_force(folded, REGISTRY)])
+    lost = sorted({entry for one in _recorded(settings) for entry in find_loss(one, now)})
+    if not lost:
+        stop("nothing is missing of what the workers had in force", WRONG)
+    if len(lost) > MOST_LOST:
+        stop(f"{len(lost)} entries are missing, and an entry names {MOST_LOST} at most: restore the topics")
+    _write(out, _entry(lost, reason, settings.policy.installation, folded))
+    for one in lost:
+        console.print(f"[red]missing[/] {shown(_told(one))}", soft_wrap=True, highlight=False)
+    signed = f"{out}.signed"
+    console.print(
+        f"[green]written[/] {shown(str(out))}; next, by two approvers:\n"
+        f"  sluice registry sign {shown(str(out))} --key FIRST.pem --out {shown(signed)}\n"
+        f"  sluice registry cosign {shown(signed)} --key SECOND.pem\n"
+        f"  sluice registry publish {shown(signed)}",
+        soft_wrap=True,
+        highlight=False,
+    )
+
+
+def _recorded(settings: Settings) -> list[PolicyContents]:
+    """What each partition had in force last, by its changelog."""
+    name = real_names(settings)[SESSIONS_CHANGELOG]
+
+    async def read() -> list[PolicyContents]:
+        async with open_reader(settings.kafka.bootstrap_servers, [name], "beginning") as reader:
+            batches = [batch async for batch in reader.to_end()]
+        return list(recorded_policies(record for batch in batches for record in batch).values())
+
+    return broker_or_stop(read(), "cannot read what the workers recorded: {}")
+
+
+def _entry(lost: list[Difference], reason: str, installation: str, folded: Folded) -> dict[str, Any]:
+    named = [_named(one) for one in lost]
+    entry_id = f"loss-{digest(named)[_ID_DIGITS]}"
+    same = [one for one in folded.entries.values() if (one.kind, one.said.id) == (POLICY_LOSS, entry_id)]
+    return {
+        "kind": POLICY_LOSS,
+        "id": entry_id,
+        "revision": max((one.said.revision for one in same), default=0) + 1,
+        "installations": [installation],
+        "spec": {"reason": reason, "lost": named},
+    }
+
+
+def _named(one: Difference) -> dict[str, Any]:
+    return {"entry": one.name, **_side("before", one.before), **_side("now", one.now)}
+
+
+def _side(name: str, edition: Edition | None) -> dict[str, Any]:
+    return {} if edition is None else {name: edition.revision, f"{name}_hash": edition.hash}
+
+
+def _told(one: Difference) -> str:
+    instead = "nothing" if one.now is None else f"revision {one.now.revision}"
+    before = "" if one.before is None else f" revision {one.before.revision}"
+    return f"{one.name}{before}; there is {instead}"
+
+
+def _write(out: Path, entry: dict[str, Any]) -> None:
+    raw = orjson.dumps({"entries": [entry]}, option=orjson.OPT_INDENT_2) + b"\n"
+    try:
+        checked_entries(raw)
+        with out.open("xb") as written:
+            written.write(raw)
+    except RegistryError as error:
+        stop(str(error))
+    except OSError as error:
+        stop(f"cannot write {out}: {error.strerror}")

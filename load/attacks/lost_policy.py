@@ -1,0 +1,173 @@
+"""Attack: both control topics deleted and put back with something missing, every signature in order.
+
+Older revisions never replace newer ones among the records that are there; so whoever may delete the topics
+leaves the newer ones out. What a partition recorded last is compared with what the topics hold now, as a
+worker does when it starts. The attacker also tries to pass for the two people who may accept a loss.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from itertools import combinations
+from typing import TYPE_CHECKING, Any
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from load.attacks.attempt import BEGAN_MS, Attempt
+from sluice.cli.demo.throwaway_trust import ThrowawayTrust
+from sluice.core.cases.cases import run_cases
+from sluice.core.foundation.arrival import Arrival
+from sluice.core.registry.keys import Roots, SigningKey
+from sluice.core.trust.change_log import entries_in_force
+from sluice.core.trust.compile_cache import Compiled
+from sluice.core.trust.dsse import sign
+from sluice.core.trust.fold import fold
+from sluice.core.trust.policy_contents import PolicyContents, contents_of, find_loss
+from sluice.core.trust.signed_entries import PAYLOAD_TYPES
+from sluice_topics.audience import Audience
+from sluice_topics.catalog import REGISTRY
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from load.attacks.attempt import Extent
+    from sluice.cli.demo.throwaway_trust import ControlRecord
+
+HERE, ELSEWHERE = "acme-production", "acme-staging"
+TRUST = ThrowawayTrust()
+OWNER, REVIEWER = TRUST.owner, TRUST.reviewer
+ANN, TIM = SigningKey(Ed25519PrivateKey.generate()), SigningKey(Ed25519PrivateKey.generate())
+"""Two who were approvers once."""
+LEFT_OUT = {"short": 2, "full": 4}
+"""Up to so many records at once."""
+_COMPILED = Compiled(partial(run_cases, stages=None), Audience(HERE, ""))
+
+
+def run(extent: Extent) -> Iterator[Attempt]:
+    """Every choice of some records to leave out, then everything that could pass for an acceptance."""
+    whole = _history()
+    before = _contents(whole)
+    for count in range(1, LEFT_OUT[extent] + 1):
+        yield _left_out(whole, before, count)
+    yield Attempt("nothing is left out", not find_loss(before, _contents(whole)), "no loss", harmless=True)
+    cut = [one for one in whole if one[1] != b"tool/wipe@2"]
+    yield from _acceptances(before, cut)
+    yield _taken_twice(whole, before, cut)
+    yield _by_the_revoked(whole, before)
+
+
+def _left_out(whole: Sequence[ControlRecord], before: PolicyContents, count: int) -> Attempt:
+    """A loss is seen exactly where the newest revision of something does not count any more."""
+    wrong, tried = [], 0
+    for gone in combinations(range(len(whole)), count):
+        left = [one for place, one in enumerate(whole) if place not in gone]
+        now = _contents(left)
+        is_less = any(now.editions.get(name) != one for name, one in before.editions.items())
+        tried += 1
+        if bool(find_loss(before, now)) != is_less:
+            wrong.append(b", ".join(whole[place][1] for place in gone).decode())
+    answer = f"unseen: {wrong[0]}" if wrong else f"{tried} choices, each loss seen"
+    return Attempt(f"{count} of {len(whole)} records left out", not wrong, answer)
+
+
+def _acceptances(before: PolicyContents, cut: Sequence[ControlRecord]) -> Iterator[Attempt]:
+    lost = find_loss(before, _contents(cut))
+    exact = [_lost(one.name, *(one.before or ()), *(one.now or ())) for one in lost]
+    both = (OWNER, REVIEWER)
+    tries: tuple[tuple[str, ControlRecord, bool], ...] = (
+        ("one person accepts the loss", _acceptance(exact, [OWNER]), False),
+        ("one person accepts it with two signatures", _acceptance(exact, [OWNER, OWNER]), False),
+        ("a root key accepts it", _acceptance(exact, [TRUST.root]), False),
+        ("two people accept it for no installation", _acceptance(exact, both, where=None), False),
+        ("two people accept it for another installation", _acceptance(exact, both, where=ELSEWHERE), False),
+        ("they accept another entry", _acceptance([{**exact[0], "entry": "tool/pay"}], both), False),
+        ("they accept another revision", _acceptance([{**exact[0], "before": 3}], both), False),
+        ("they accept other content instead", _acceptance([{**exact[0], "now_hash": "0" * 32}], both), False),
+        ("they accept exactly this", _acceptance(exact, both), True),
+    )
+    for tried, record, wanted in tries:
+        left = find_loss(before, _contents([*cut, record]))
+        answer = "accepted" if not left else f"{left[0].name} is missing"
+        yield Attempt(tried, (not left) == wanted, answer, harmless=wanted)
+
+
+def _taken_twice(
+    whole: Sequence[ControlRecord], before: PolicyContents, cut: Sequence[ControlRecord]
+) -> Attempt:
+    """A loss was accepted, the entry came back, and is left out once more with the acceptance still there."""
+    lost = find_loss(before, _contents(cut))
+    accepted = _acceptance(
+        [_lost(one.name, *(one.before or ()), *(one.now or ())) for one in lost], (OWNER, REVIEWER)
+    )
+    mended = _contents([*whole, accepted])
+    left = find_loss(mended, _contents([*cut, accepted]))
+    return Attempt(
+        "an accepted loss is used for the next one", bool(left), f"{len(left)} entries are missing"
+    )
+
+
+def _by_the_revoked(whole: Sequence[ControlRecord], before: PolicyContents) -> Attempt:
+    """With their revocations left out, those who were approvers once accept just that."""
+    cut = [one for one in whole if one[1] not in {b"approver/ann@2", b"approver/tim@2"}]
+    lost = find_loss(before, _contents(cut))
+    exact = [_lost(one.name, *(one.before or ()), *(one.now or ())) for one in lost]
+    left = find_loss(before, _contents([*cut, _acceptance(exact, (ANN, TIM))]))
+    return Attempt(
+        "two who were revoked accept that they are not", bool(left), f"{len(left)} entries are missing"
+    )
+
+
+def _history() -> list[ControlRecord]:
+    freeze = {"subject": "agent", "subject_id": "rogue", "reason": "it sent money twice"}
+    return [
+        TRUST.approver(),
+        TRUST.reviewing(),
+        _approver("ann", ANN, 1),
+        _approver("tim", TIM, 1),
+        _signed(_entry("tool", "wipe", 1, tier="T3"), OWNER),
+        _signed(_entry("tool", "wipe", 2, tier="T4"), OWNER),
+        _signed(_entry("tool", "pay", 1, tier="T4"), ANN),
+        _signed(_entry("agent", "rogue", 1, tenant_id="acme", tier="T4"), OWNER),
+        _signed(_entry("freeze", "agent/rogue", 1, **freeze), OWNER),
+        _signed(_entry("fact", "limit", 1, value=5, valid_from="2026-01-01T00:00:00Z"), OWNER),
+        _signed(_entry("fact", "limit", 2, value=3, valid_from="2026-02-01T00:00:00Z"), OWNER),
+        _approver("ann", ANN, 2, active=False),
+        _approver("tim", TIM, 2, active=False),
+    ]
+
+
+def _contents(records: Iterable[ControlRecord]) -> PolicyContents:
+    lines = [
+        Arrival(topic, 0, place, BEGAN_MS + place, key, value)
+        for place, (topic, key, value) in enumerate(records)
+    ]
+    folded = fold(lines, Roots([TRUST.root_key]), _COMPILED)
+    return contents_of(entries_in_force(folded, REGISTRY))
+
+
+def _lost(
+    name: str, before: int, before_hash: str, now: int | None = None, now_hash: str | None = None
+) -> Any:
+    return {"entry": name, "before": before, "before_hash": before_hash, "now": now, "now_hash": now_hash}
+
+
+def _acceptance(
+    lost: list[dict[str, Any]], signers: Sequence[SigningKey], where: str | None = HERE
+) -> ControlRecord:
+    entry = _entry("policy_loss", "loss-1", 1, reason="the files are gone", lost=lost)
+    return _signed(entry if where is None else {**entry, "installations": [where]}, *signers)
+
+
+def _approver(name: str, key: SigningKey, revision: int, **changed: Any) -> ControlRecord:
+    spec = {"public_key": key.public.text, "signs": ["tool", "policy_loss"], **changed}
+    return _signed(_entry("approver", name, revision, **spec), TRUST.root)
+
+
+def _entry(kind: str, name: str, revision: int, **spec: Any) -> dict[str, Any]:
+    return {"kind": kind, "id": name, "revision": revision, "spec": spec}
+
+
+def _signed(entry: dict[str, Any], *signers: SigningKey) -> ControlRecord:
+    key = f"{entry['kind']}/{entry['id']}@{entry['revision']}".encode()
+    return REGISTRY, key, sign(PAYLOAD_TYPES[REGISTRY], json.dumps(entry).encode(), signers).written()

@@ -1,0 +1,163 @@
+"""Mend 22.8: a worker that reads less policy than a partition recorded reads once more, and then stops."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+
+from sluice.core.foundation.arrival import Arrival
+from sluice.core.trust.in_force import InForce
+from sluice.core.trust.policy_contents import Difference, Edition, PolicyContents
+from sluice.stream.engine.engine import Engine, Feeds
+from sluice.stream.engine.evaluation import Ports
+from sluice.stream.engine.policy_recorder import POLICY_KEY
+from sluice.stream.engine.takeover import MOST_LINES, PolicyLost, Recovered
+from sluice.stream.feeds.policy_feed import PolicyFeed
+from sluice.stream.feeds.shared_feeds import Kept, ProvenanceFeed, SourceFeed
+from sluice.stream.process import EXIT_POLICY, MOST_SIGNS, SystemClock, ending
+from sluice_topics.catalog import ACTIONS, REGISTRY
+from tests.unit.core.scene import point
+from tests.unit.stream.engine_settings import engine_settings
+from tests.unit.stream.test_assignment import Broker, Topic
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from sluice.stream.engine.sessions import PartitionedStore
+    from sluice.stream.engine.transaction import Batch, Transactor
+
+NUMBER = 5
+OLD = PolicyContents({"tool/wipe": Edition(1, "a" * 32)}, "sha256:" + "a" * 64)
+NEW = PolicyContents({"tool/wipe": Edition(2, "b" * 32)}, "sha256:" + "b" * 64)
+LOST = Difference("tool/wipe", NEW.editions["tool/wipe"], OLD.editions["tool/wipe"])
+
+
+class Readings:
+    """Control topics with one more record at each reading: with it the policy is that of the reading."""
+
+    def __init__(self, *contents: PolicyContents) -> None:
+        self._contents = contents
+        self.count = 0
+
+    async def to_end(self) -> list[Arrival]:
+        self.count += 1
+        return [Arrival(REGISTRY, 0, self.count, self.count, None, b"")] * (self.count <= len(self._contents))
+
+    async def close(self) -> None:
+        pass
+
+    def fold(self, records: Sequence[Arrival]) -> InForce:
+        return InForce(point(), (), (), self._contents[len(records) - 1])
+
+
+class Writes:
+    """Every transaction of the partition."""
+
+    def __init__(self) -> None:
+        self.batches: list[Batch] = []
+
+    async def start(self) -> None:
+        pass
+
+    async def begin(self, topics: object) -> None:
+        pass
+
+    async def write(self, batch: Batch) -> int:
+        self.batches.append(batch)
+        return len(self.batches)
+
+    async def stop(self) -> None:
+        pass
+
+
+class Store:
+    """The recovered state: NEW was in force last."""
+
+    def partition(self, number: int) -> dict[bytes, bytes]:
+        assert number == NUMBER
+        return {POLICY_KEY: NEW.encode()}
+
+
+class Worker:
+    """An engine over these readings of the control topics, with what became of it."""
+
+    def __init__(self, *contents: PolicyContents) -> None:
+        self.readings = Readings(*contents)
+        self.writes = Writes()
+        self.faults: list[BaseException] = []
+        broker = Broker()
+        self.engine = Engine(
+            Feeds(
+                PolicyFeed(point(), self.readings, self.readings.fold, 3600.0),
+                SourceFeed(Topic(broker, "histories"), 3600.0),
+                ProvenanceFeed(Topic(broker, "references"), 3600.0, Kept(1, 1), lambda: 0),
+            ),
+            Ports({}),
+            engine_settings(ACTIONS),
+            lambda _: cast("Transactor", self.writes),
+            SystemClock(),
+            self.faults.append,
+        )
+
+    async def start(self) -> None:
+        await self.engine.assign([NUMBER])
+        store = cast("PartitionedStore", Store())
+        await self.engine.open(1, Recovered(store, {}, {}, lambda _: None, _tell))
+
+    def recorded(self) -> list[str]:
+        """What every transaction wrote to the policy's topic, by its trigger."""
+        values: list[Any] = [one for batch in self.writes.batches for one in batch.outputs]
+        return [str(one[3]) for one in values]
+
+
+async def _tell(_: object) -> None:
+    pass
+
+
+async def test_a_snapshot_that_is_merely_behind_catches_up() -> None:
+    """Another worker recorded a newer entry after this one had read to the end."""
+    worker = Worker(OLD, NEW)
+    await worker.start()
+    assert worker.readings.count == 2
+    assert worker.engine.numbers == [NUMBER]
+    (said,) = worker.recorded()
+    assert '"trigger":"start"' in said
+    assert NEW.digest in said
+    await worker.engine.drain()
+
+
+async def test_what_is_still_missing_after_that_stops_the_worker_before_it_writes() -> None:
+    worker = Worker(OLD)
+    with pytest.raises(PolicyLost) as stopped:
+        await worker.start()
+    assert stopped.value.lost == (LOST,)
+    assert worker.readings.count == 2
+    assert worker.writes.batches == []
+    assert worker.engine.numbers == []
+
+
+async def test_policy_that_becomes_less_under_a_running_worker_stops_it_and_what_was_in_force_stays() -> None:
+    worker = Worker(NEW)
+    await worker.start()
+    worker.engine.use(point(), (), OLD)
+    (fault,) = worker.faults
+    assert isinstance(fault, PolicyLost)
+    assert fault.lost == (LOST,)
+    await worker.engine.drain()
+    assert not any(OLD.digest in said for said in worker.recorded())
+
+
+def test_the_last_line_says_what_is_missing_what_to_do_and_that_a_new_start_does_not_help(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    names = [f"fact/{'x' * 250}@{n:02}" for n in range(30)]
+    lost = PolicyLost(Difference(name, Edition(2**53 - 1, "a" * 32), None) for name in names)
+    found = ending(lost)
+    assert (found.status, found.traced) == (EXIT_POLICY, False)
+    assert "and 28 more; publish the signed files again" in found.line
+    assert found.line.endswith("sluice registry accept-loss (docs/policy.md)")
+    assert len(found.line) < MOST_SIGNS + len("the worker stops with status 5: ")
+    lost.tell()
+    assert len(caplog.messages) == MOST_LINES + 1
+    assert caplog.messages[-1] == "policy lost: and 10 more entries"
