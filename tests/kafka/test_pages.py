@@ -408,3 +408,43 @@ def in_thread(ask: Callable[..., Any], *given: Any, **named: Any) -> Any:
 
 def _token(page: Page) -> str:
     return page.locator("[name=csrf_token]").first.get_attribute("value") or ""
+
+
+def test_posture_and_sessions_show_a_range_of_time_in_charts_and_tables(at: PageSite) -> None:
+    """Mend 22.20: what was decided in the range is in its bars; a time before the ledger has none."""
+    agent_session = at.escalate()["session_id"]
+    with at.client() as client:
+        told = client.post("/v1/evaluate", json=action(agent_session)).json()
+        outcome = {"action_id": told["action_id"], "session_id": agent_session, "rows_affected": 90_000}
+        client.post("/v1/outcomes", json={**outcome, "reported_by": neutral_policy.AGENT})
+    past = "from=2020-01-01+00:00&to=2020-01-02+00:00"
+    at.hold()
+    with at.visiting("olga", viewport=PHONE) as page:
+        found = complaints(page.context)
+        for path, names in (
+            ("posture?", ("Decisions on actions", "Decisions on memories", "Escalations", "Alarms")),
+            (f"sessions?id={agent_session}&", ("Decisions on actions",)),
+            ("sessions?", ("Decisions on actions",)),
+        ):
+            for name in names:
+                page.goto(f"/review/{path}last=hour")
+                expect(page.get_by_role("img", name=name)).to_have_count(1)
+                page.get_by_text(f"{name} in numbers").click()
+                table = page.get_by_role("region", name=f"{name}, in steps of 5 min")
+                cells = table.locator("tbody td").all_inner_texts()
+                drawn = page.get_by_role("img", name=name).locator("rect").count()
+                assert drawn == len([one for one in cells if one != "0"]) > 0, name
+            results = Axe().run(page, options={"resultTypes": ["violations"]})
+            assert results.violations_count == 0, f"{path}: {results.generate_report()}"
+            assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"], path
+            page.goto(f"/review/{path}{past}")
+            expect(page.get_by_text("None in this time.").first).to_be_visible()
+            expect(page.get_by_role("img")).to_have_count(0)
+        page.goto("/review/sessions?last=week")
+        expect(page.get_by_role("link", name=agent_session)).to_be_visible()
+        page.get_by_text("From and to").click()
+        page.get_by_label("From, in UTC").fill(ATTEMPTS[0])
+        page.get_by_role("button", name="Show").click()
+        expect(page.get_by_role("alert")).to_contain_text("write a time like")
+        runs_nothing(page, "a range that is none")
+        assert [one for one in found if "400" not in one] == []

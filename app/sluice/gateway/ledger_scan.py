@@ -7,6 +7,7 @@ goes on from there.
 
 from __future__ import annotations
 
+import json
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -153,6 +154,11 @@ class LedgerScan:
             and (said := self.proofs.fields(topic, record)) is not None
             and said.get("tenant_id") == asked.tenant
         ]
+
+
+def quoted(text: str) -> bytes:
+    """A text as it is in a record's JSON."""
+    return json.dumps(text, ensure_ascii=False).encode("utf-8", "surrogatepass")
 
 
 def _newest(lines: Sequence[_Line]) -> _Line | None:

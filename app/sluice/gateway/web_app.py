@@ -19,6 +19,7 @@ from sluice.gateway.idempotency import AnswerStore, IdempotentRequests
 from sluice.gateway.pages.answers import Answers
 from sluice.gateway.pages.freezes import Freezes
 from sluice.gateway.pages.grants import Grants
+from sluice.gateway.pages.over_time import OverTime
 from sluice.gateway.pages.page_routes import PageRoutes, add_pages
 from sluice.gateway.pages.page_views import PageViews
 from sluice.gateway.pages.search import Search
@@ -126,14 +127,12 @@ def build_app(parts: GatewayParts) -> Edge:
     if parts.slack is not None:
         _add_slack(app, parts.slack, parts, subjects)
     add_quarantine(app, QuarantineRoutes(callers, subjects, parts.ledger))
-    views = PageViews(subjects, parts.people, parts.ledger.quality_page)
-    given = (
-        Answers(parts.visitors, views),
-        Freezes(parts.visitors, views),
-        Grants(views),
-        Search(views, parts.scan),
+    views = PageViews(subjects, parts.people, parts.ledger.quality_page, parts.scan)
+    forms = Answers(parts.visitors, views), Freezes(parts.visitors, views)
+    pages = PageRoutes(
+        parts.visitors, views, *forms, Grants(views), Search(views), OverTime(views), parts.rate
     )
-    add_pages(app, PageRoutes(parts.visitors, views, *given, parts.rate))
+    add_pages(app, pages)
     return Edge(app, parts.edge)
 
 

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from sluice.gateway.pages.freezes import Freezes
     from sluice.gateway.pages.grants import Grants
     from sluice.gateway.pages.log_ins import Session
+    from sluice.gateway.pages.over_time import OverTime
     from sluice.gateway.pages.search import Search
     from sluice.gateway.pages.visitors import Visitors
 
@@ -52,6 +53,7 @@ class PageRoutes:
     freezes: Freezes
     grants: Grants
     search: Search
+    over_time: OverTime
     rate: RateLimit
     streams: Counter[str] = field(default_factory=Counter)
 
@@ -190,10 +192,10 @@ def add_pages(app: FastAPI, routes: PageRoutes) -> None:
         ("decisions", views.decisions, "GET"),
         ("decisions/{an_id}", views.decision, "GET"),
         ("search", routes.search.search, "GET"),
-        ("sessions", views.sessions, "GET"),
+        ("sessions", routes.over_time.sessions, "GET"),
         ("agents", routes.freezes.agent, "GET"),
         ("freezes", routes.freezes.freeze, "POST"),
-        ("posture", views.posture, "GET"),
+        ("posture", routes.over_time.posture, "GET"),
         ("quality", views.quality_report, "GET"),
         ("people", routes.people_page, "GET"),
         ("people", routes.people_page, "POST"),

@@ -8,13 +8,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote
 
-from sluice.client.input_kinds import ALARMS, ESCALATIONS, MEMORY_DECISIONS, QUARANTINE, VERDICTS
+from sluice.client.input_kinds import ESCALATIONS, QUARANTINE, VERDICTS
 from sluice.core.foundation.chain import hash_holds
 from sluice.gateway import subjects
+from sluice.gateway.decisions import kafka_told
 from sluice.gateway.http.http_errors import HttpError
 from sluice.gateway.pages import rendering
-from sluice.gateway.pages.posture import action_posture, memory_posture, sessions_of
 from sluice.gateway.pages.queue import SORTS, Query, list_rows, rows_of, walk_from
+from sluice.gateway.routes.callers import TenantTurns
 from sluice.gateway.routes.reading_routes import LedgerUnreadable
 from sluice.gateway.waiting_subjects import is_narrowed
 
@@ -26,11 +27,14 @@ if TYPE_CHECKING:
 
     from sluice.gateway.delegated_answers import DelegatedAnswers
     from sluice.gateway.http.api_keys import Caller
+    from sluice.gateway.ledger_scan import Asked, LedgerScan, Scanned
     from sluice.gateway.pages.log_ins import Session
     from sluice.gateway.pages.queue import Row, Walk
 
 ROOT = "/review"
 MOST_ALIKE = 5
+MOST_WAITING = 8
+"""Scans of the ledger of one tenant that wait for their turn."""
 WALK = "in"
 """The parameter of an address that says from which list an escalation's page was opened."""
 
@@ -59,6 +63,8 @@ class PageViews:
     subjects: subjects.Subjects
     people: DelegatedAnswers
     quality: Callable[[str], Awaitable[str]]
+    scan: LedgerScan
+    turns: TenantTurns = field(default_factory=lambda: TenantTurns(most_waiting=MOST_WAITING))
     one_at_a_time: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(1))
 
     def page(self, visit: Visit, name: str, **context: Any) -> Response:
@@ -75,6 +81,11 @@ class PageViews:
         }
         about["how_ended"] = self.subjects.waiting.how_ended
         return rendering.page(name, changes=subjects.changes, **about, **context)
+
+    async def look_back(self, asked: Asked) -> Scanned:
+        """Scan the ledger, one after the other for each tenant. Raises HttpError."""
+        async with self.turns.turn(asked.tenant), kafka_told():
+            return await self.scan.back(asked)
 
     async def escalations(self, visit: Visit) -> Response:
         """What waits for an approver."""
@@ -137,28 +148,6 @@ class PageViews:
             ending=subjects.ending_of(followed),
             walk=self._walk(visit) if WALK in visit.request.query_params else None,
         )
-
-    async def sessions(self, visit: Visit) -> Response:
-        """The sessions of the newest actions, or one with its totals."""
-        wanted = visit.request.query_params.get("id", "")
-        verdicts = await self.subjects.newest(VERDICTS, visit.caller)
-        if not wanted:
-            return self.page(visit, "sessions.html", found=sessions_of(verdicts)[:100])
-        totals = await self.subjects.session(wanted, visit.caller)
-        own = [one for one in verdicts if one["session_id"] == wanted]
-        frozen = self.people.frozen(visit.caller.tenant, "", wanted)
-        return self.page(visit, "session.html", totals=totals, found=own, frozen=frozen)
-
-    async def posture(self, visit: Visit) -> Response:
-        """Counts of the newest decisions on actions and memories, and the newest alarms of the tenant."""
-        caller = visit.caller
-        verdicts = await self.subjects.newest(VERDICTS, caller)
-        memories = await self.subjects.newest(MEMORY_DECISIONS, caller)
-        waiting, held = (self.subjects.of(base, caller) for base in (ESCALATIONS, QUARANTINE))
-        alarms = await self.subjects.newest(ALARMS, caller)
-        actions, memory = action_posture(verdicts, waiting), memory_posture(memories, held)
-        found: dict[str, Any] = {"actions": actions, "memory": memory, "alarms": alarms}
-        return self.page(visit, "posture.html", window=subjects.NEWEST, **found)
 
     async def quality_report(self, visit: Visit) -> Response:
         """The posture of retrievals, as `sluice quality page` writes it."""

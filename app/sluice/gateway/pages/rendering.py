@@ -157,6 +157,7 @@ def _environment() -> Environment:
         "due_in": lambda at, now_ms: left(milliseconds_of(str(at)), now_ms),
         "rfc3339": rfc3339,
         "command": command,
+        "minute": lambda at: str(at)[:16].replace("T", " "),
         "call": lambda content: call_in(content) or (None, None),
         "path": lambda text: quote(str(text), safe=":/"),
     }

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote, urlencode
 
 from sluice.client.input_kinds import ESCALATIONS, MEMORY_DECISIONS, QUARANTINE, SESSION_EVENTS, VERDICTS
 from sluice.core.foundation.clock import rfc3339
-from sluice.gateway.decisions import kafka_told
-from sluice.gateway.ledger_scan import NEVER_MS, Asked, LedgerScan
+from sluice.gateway.ledger_scan import NEVER_MS, Asked, quoted
 from sluice.gateway.pages.forms import read_moment
 from sluice.gateway.pages.page_views import ROOT, PageViews, Visit
-from sluice.gateway.routes.callers import TenantTurns
 
 if TYPE_CHECKING:
     from starlette.responses import Response
@@ -26,7 +23,7 @@ NAMES = (
     "write_id", "request_id",
 )  # fmt: skip
 """The fields of a record that a search compares."""
-MOST_FOUND, MOST_WAITING, LONGEST_ID = 100, 8, 1024
+MOST_FOUND, LONGEST_ID = 100, 1024
 
 
 class Hit(NamedTuple):
@@ -43,8 +40,6 @@ class Search:
     """What it stands on."""
 
     views: PageViews
-    scan: LedgerScan
-    turns: TenantTurns = field(default_factory=lambda: TenantTurns(most_waiting=MOST_WAITING))
 
     async def search(self, visit: Visit) -> Response:
         """Look from a time back for what has an id, and say how far it came. Raises HttpError."""
@@ -53,10 +48,8 @@ class Search:
         if not text:
             return self.views.page(visit, "search.html", text="", before=before)
         before_ms = read_moment(before) or NEVER_MS
-        word = json.dumps(text, ensure_ascii=False).encode("utf-8", "surrogatepass")
-        asked = Asked(TOPICS, visit.caller.tenant, (word,), before_ms, most_found=MOST_FOUND)
-        async with self.turns.turn(visit.caller.tenant), kafka_told():
-            scanned = await self.scan.back(asked)
+        asked = Asked(TOPICS, visit.caller.tenant, (quoted(text),), before_ms, most_found=MOST_FOUND)
+        scanned = await self.views.look_back(asked)
         hits = [hit for one in scanned.found if (hit := _hit(one, text)) is not None]
         further = None
         if scanned.next_ms is not None:
