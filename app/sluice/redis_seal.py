@@ -27,9 +27,13 @@ from cryptography.hazmat.primitives.ciphers.aead import AESSIV
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
+from sluice.secret_files import replace_secret, state_of
+
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+
+    from sluice.secret_files import FileState
 
 log = logging.getLogger(__name__)
 Purpose = Literal["idempotent answer", "model answer", "log-in", "said on a page", "failed log-ins"]
@@ -42,7 +46,6 @@ SIV_BYTES = 64
 _UNTIL = struct.Struct(">d")
 OVERHEAD = ID_BYTES + 16 + _UNTIL.size
 """Bytes by which an entry is longer than its text."""
-OWNER_ONLY = 0o600
 NOT_OWNERS = 0o077
 
 
@@ -155,12 +158,7 @@ def read_seal_keys(path: Path) -> tuple[bytes, ...]:
 
 def write_seal_keys(path: Path, keys: tuple[bytes, ...]) -> None:
     """Replace the file in one step, readable by its owner alone. Raises OSError."""
-    beside = path.with_name(f"{path.name}.{secrets.token_hex(4)}")
-    with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, OWNER_ONLY), "wb") as file:
-        file.write(b"".join(b64encode(one) + b"\n" for one in keys))
-        file.flush()
-        os.fsync(file.fileno())
-    beside.rename(path)
+    replace_secret(path, b"".join(b64encode(one) + b"\n" for one in keys))
 
 
 def new_seal_key() -> bytes:
@@ -182,9 +180,8 @@ def with_password(url: str, path: Path | None) -> str:
     return place._replace(netloc=f"{named}:{quote(password, safe='')}@{host}").geturl()
 
 
-def _state_of(path: Path) -> tuple[int, int, int]:
+def _state_of(path: Path) -> FileState:
     try:
-        found = path.stat()
+        return state_of(path)
     except OSError as error:
         raise SealKeysError(f"cannot read {path}: {error.strerror}") from None
-    return found.st_mtime_ns, found.st_size, found.st_ino

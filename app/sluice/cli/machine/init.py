@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import secrets
 import shlex
 from pathlib import Path
@@ -18,12 +17,12 @@ from sluice.cli.output import WRONG, console, print_json, shown, stop
 from sluice.cli.policy.control_topics import Publishing, print_refused
 from sluice.cli.policy.key_files import (
     FOLDER_OF_OWNER,
-    OWNER_ONLY,
     new_key_or_stop,
     private_keys_or_stop,
     work_tree_of,
 )
 from sluice.redis_seal import new_seal_key, write_seal_keys
+from sluice.secret_files import create_secret
 from sluice.settings import (
     CONFIG,
     SETTINGS_NAME,
@@ -98,20 +97,21 @@ def init(home: _Home = None, *, as_json: _Json = False) -> None:
         say("", line)
     print_refused(publishing.refused)
     if as_json:
-        print_json(
-            {
-                "settings": str(folder / SETTINGS_NAME),
-                "topics_created": [name for name, new in topics.items() if new],
-                "keys_made": made,
-                "files_written": written,
-                "published": [(one.key or b"").decode() for one in publishing.written],
-                "differing": first_policy.differing,
-                "refused": [str(one) for one in publishing.refused],
-            }
-        )
+        created = [name for name, new in topics.items() if new]
+        files = {"topics_created": created, "keys_made": made, "files_written": written}
+        print_json({"settings": str(folder / SETTINGS_NAME), **files, **_policy(publishing, first_policy)})
     if publishing.refused:
         raise typer.Exit(WRONG)
     say.what_next(folder)
+
+
+def _policy(publishing: Publishing, first_policy: FirstPolicy) -> dict[str, list[str]]:
+    """What became of the policy, as JSON."""
+    return {
+        "published": [(one.key or b"").decode() for one in publishing.written],
+        "differing": first_policy.differing,
+        "refused": [str(one) for one in publishing.refused],
+    }
 
 
 class _Steps:
@@ -229,8 +229,7 @@ def _redis_secrets_or_stop(folder: Path, password: Path | None) -> list[str]:
             written.append(SEAL_KEYS)
         if password is not None and not password.exists():
             password.parent.mkdir(parents=True, exist_ok=True, mode=FOLDER_OF_OWNER)
-            with os.fdopen(os.open(password, os.O_WRONLY | os.O_CREAT | os.O_EXCL, OWNER_ONLY), "w") as file:
-                file.write(f"{secrets.token_urlsafe(PASSWORD_BYTES)}\n")
+            create_secret(password, f"{secrets.token_urlsafe(PASSWORD_BYTES)}\n".encode())
             written.append(str(password))
     except OSError as error:
         stop(f"cannot write {error.filename or keys}: {error.strerror}")

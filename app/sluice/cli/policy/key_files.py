@@ -28,6 +28,7 @@ from sluice.core.trust.dsse import read_envelope
 from sluice.core.trust.refused import Reason
 from sluice.core.trust.signed_entries import CARRIED, statement
 from sluice.redis_seal import MOST_KEYS, SealKeysError, new_seal_key, read_seal_keys, write_seal_keys
+from sluice.secret_files import create_secret
 from sluice_topics.json_text import Unreadable
 
 if TYPE_CHECKING:
@@ -107,7 +108,6 @@ def _describe(envelope: Envelope, said: Statement) -> str:
     return f"{shown(said.key)} {said.hash}: {count} signatures{why}"
 
 
-OWNER_ONLY = 0o600
 FOLDER_OF_OWNER = 0o700
 
 Keys = Annotated[
@@ -125,8 +125,7 @@ def new_private_key(path: Path) -> SigningKey:
     private = Ed25519PrivateKey.generate()
     path.parent.mkdir(parents=True, exist_ok=True, mode=FOLDER_OF_OWNER)
     pem = private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, OWNER_ONLY), "wb") as file:
-        file.write(pem)
+    create_secret(path, pem)
     return SigningKey(private)
 
 

@@ -8,7 +8,6 @@ slow by intent.
 from __future__ import annotations
 
 import json
-import os
 import re
 import secrets
 from dataclasses import dataclass
@@ -19,8 +18,12 @@ from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from sluice.secret_files import replace_secret, state_of
+
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from sluice.secret_files import FileState
 
 _HASHER = PasswordHasher(time_cost=2, memory_cost=19 * 1024, parallelism=1)
 """OWASP's cheaper choice for Argon2id: what is hashed has 256 random bits, and is no password."""
@@ -28,7 +31,6 @@ _FORM = re.compile(r"sluice_([0-9a-f]{12})_([A-Za-z0-9_-]{43})")
 SECRET_BYTES = 32
 ID_BYTES = 6
 MOST_REMEMBERED = 10_000
-OWNER_ONLY = 0o600
 Name = Annotated[str, Field(min_length=1, max_length=256)]
 KeyRole = Literal["reviewer"]
 """A reviewer's key reads what held memories say, which no agent may."""
@@ -84,7 +86,7 @@ class ApiKeyStore:
         self._path = path
         self._hasher = hasher
         self._nobodys = hasher.hash("the key of nobody")
-        self._seen: tuple[int, int, int] | None = None
+        self._seen: FileState | None = None
         self._keys: dict[str, ApiKey] = {}
         self._verified: dict[bytes, str] = {}
         self._refresh()
@@ -118,7 +120,7 @@ class ApiKeyStore:
             return False
 
     def _refresh(self) -> None:
-        seen = state_of(self._path)
+        seen = file_state(self._path)
         if seen != self._seen:
             self._keys = {one.id: one for one in read_keys(self._path).keys if one.revoked_at is None}
             self._verified, self._seen = {}, seen
@@ -138,13 +140,8 @@ def read_keys(path: Path) -> ApiKeyFile:
 
 def write_keys(path: Path, keys: BaseModel) -> None:
     """Replace the file in one step, readable by its owner alone. Raises OSError."""
-    beside = path.with_name(f"{path.name}.{secrets.token_hex(4)}")
     text = json.dumps(keys.model_dump(mode="json"), indent=1, ensure_ascii=False) + "\n"
-    with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, OWNER_ONLY), "wb") as file:
-        file.write(text.encode())
-        file.flush()
-        os.fsync(file.fileno())
-    beside.rename(path)
+    replace_secret(path, text.encode())
 
 
 def new_key(
@@ -174,12 +171,11 @@ def _fingerprint(presented: str) -> bytes:
     return sha256(presented.encode("utf-8", "surrogatepass")).digest()
 
 
-def state_of(path: Path) -> tuple[int, int, int] | None:
+def file_state(path: Path) -> FileState | None:
     """What changes when the file does; None where there is none. Raises ApiKeyFileError."""
     try:
-        found = path.stat()
+        return state_of(path)
     except FileNotFoundError:
         return None
     except OSError as error:
         raise ApiKeyFileError(f"cannot read {path}: {error.strerror}") from None
-    return found.st_mtime_ns, found.st_size, found.st_ino

@@ -13,7 +13,7 @@ from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from sluice.gateway.http.api_keys import ApiKeyFileError, Name, state_of
+from sluice.gateway.http.api_keys import ApiKeyFileError, Name, file_state
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -71,7 +71,7 @@ class PeopleStore:
 
     def get(self, name: str) -> Account | None:
         """The account of this name that counts now. Raises ApiKeyFileError."""
-        seen = state_of(self._path)
+        seen = file_state(self._path)
         if seen != self._seen:
             self._people = {one.name: one for one in read_people(self._path).people if one.revoked_at is None}
             self._seen = seen
