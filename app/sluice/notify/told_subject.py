@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
+from sluice.client.binding import ENDINGS
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -23,15 +25,15 @@ OPENS: dict[str, Kind] = {
     "sluice/quarantine_entered/v1": "memory",
 }
 ALARMS = frozenset(("sluice/alarm/v1", "sluice/outcome_alarm/v1"))
-_RESOLVED = ("sluice/escalation_resolved/v1", "sluice/retrieval_escalation_resolved/v1")
 _EXPIRED = ("sluice/escalation_expired/v1", "sluice/retrieval_escalation_expired/v1")
-_LEFT: dict[str, Status] = {
+LEFT: dict[str, Status] = {
     "sluice/quarantine_approved/v1": "approved",
     "sluice/quarantine_rejected/v1": "rejected",
     "sluice/quarantine_expired/v1": "expired",
     "sluice/quarantine_evicted/v1": "evicted",
 }
-ENDS = frozenset((*_RESOLVED, *_EXPIRED, *_LEFT))
+"""How a memory left the quarantine."""
+ENDS = frozenset((*ENDINGS, *LEFT))
 REMINDED, REROUTED = "sluice/escalation_reminded/v1", "sluice/escalation_rerouted/v1"
 
 
@@ -207,10 +209,10 @@ def _raised(record: Mapping[str, Any]) -> ToldSubject:
 
 
 def _ended(told: ToldSubject, record: Mapping[str, Any]) -> ToldSubject:
-    if record["schema"] in _LEFT:
+    if record["schema"] in LEFT:
         return replace(
             told,
-            status=_LEFT[record["schema"]],
+            status=LEFT[record["schema"]],
             by=record.get("approver_id"),
             via=(record.get("delegate") or {}).get("channel"),
             why=str(record.get("justification") or record.get("reason"))[:MOST_TEXT],

@@ -19,6 +19,7 @@ from sluice.adapters.kafka.kafka_quarantine import about
 from sluice.client.binding import digest_of
 from sluice.client.record_proofs import NO_PROOFS
 from sluice.core.foundation.arrival import coordinates_of
+from sluice.notify.told_subject import LEFT
 from sluice.ports import PortUnavailable
 from sluice_topics.catalog import MEMORY_DECISIONS, QUARANTINE
 
@@ -31,12 +32,6 @@ if TYPE_CHECKING:
 
 _CLOCKS_APART_MS = 1000
 """A decision is written after its input; brokers' clocks differ by less than this."""
-_ENDED = {
-    "sluice/quarantine_approved/v1": "approved",
-    "sluice/quarantine_rejected/v1": "rejected",
-    "sluice/quarantine_expired/v1": "expired",
-    "sluice/quarantine_evicted/v1": "evicted",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +146,7 @@ class KafkaLineage:
         ended = await self._first(consumer, QUARANTINE, since, memory_id)
         if ended.fields is None:
             return (UNKNOWN if ended.over else past), self._until(ended)
-        return past._replace(ended=_ENDED[ended.fields["schema"]]), math.inf
+        return past._replace(ended=LEFT[ended.fields["schema"]]), math.inf
 
     def _until(self, sought: Sought) -> float:
         return asyncio.get_running_loop().time() + self._bounds.unknown_s if sought.over else 0.0
@@ -168,7 +163,7 @@ class KafkaLineage:
                 fields = about(memory_id, message.value or b"")
                 if fields is None or self._proofs.objection(base, message) is not None:
                     continue
-                if fields.get("schema") in _ENDED or _decides(fields, digest):
+                if fields.get("schema") in LEFT or _decides(fields, digest):
                     return Sought(fields, over=False)
             read += len(batch)
             inputs = [_input_of(one.value) for one in batch[-1:] if base == MEMORY_DECISIONS]

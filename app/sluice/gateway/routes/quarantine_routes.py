@@ -16,16 +16,14 @@ from sluice.gateway.routes.answer_rendering import rendered
 from sluice.gateway.routes.callers import Callers, facts_of
 from sluice.gateway.routes.deciding_routes import respond
 from sluice.gateway.routes.reading_routes import COME_AGAIN_S, LedgerUnreadable, LedgerWork
+from sluice.notify.told_subject import LEFT
 
 if TYPE_CHECKING:
     from sluice.gateway.http.api_keys import Caller
     from sluice.gateway.subjects import Subjects
 
 HELD_SCHEMA, COUNTS_SCHEMA = "sluice/held_memory/v1", "sluice/memory_counts/v1"
-STATES = {
-    f"sluice/quarantine_{event}/v1": "waiting" if event == "entered" else event
-    for event in ("entered", "approved", "rejected", "expired", "evicted")
-}
+STATES = {"sluice/quarantine_entered/v1": "waiting", **LEFT}
 NEVER_HELD = "never held"
 
 
