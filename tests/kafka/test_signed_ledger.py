@@ -127,7 +127,8 @@ async def test_what_no_worker_signed_is_in_no_list_no_report_and_no_notification
     signed, forged = (_of_gate(one) for one in ("signed", "forged"))
     RecordSigner(key, here).sign(0, signed)
     garbage = [Output(one.topic, b"s-1", b"x", []) for one in signed]
-    await _lay(kafka, prefix, [*signed, *forged, *garbage])
+    half = [Output(one.topic, b"s-1", _half_of(one), []) for one in signed if one.topic in LISTED]
+    await _lay(kafka, prefix, [*signed, *forged, *garbage, *half])
     environment = {
         "SLUICE_KAFKA__BOOTSTRAP_SERVERS": kafka,
         "SLUICE_KAFKA__TOPIC_PREFIX": prefix,
@@ -153,6 +154,11 @@ def _of_gate(name: str) -> list[Output]:
     bodies = {topic: {**ledger_records()[kind], field: name} for topic, (kind, field) in LISTED.items()}
     bodies[QUALITY_DECISIONS] = decision()
     return [Output(topic, b"s-1", json.dumps(body).encode(), []) for topic, body in bodies.items()]
+
+
+def _half_of(one: Output) -> bytes:
+    """A record under an id of its own, without what it must have."""
+    return json.dumps({"schema": json.loads(one.value)["schema"], LISTED[one.topic][1]: "half"}).encode()
 
 
 async def _lay(kafka: str, prefix: str, outputs: list[Output]) -> None:
@@ -184,7 +190,7 @@ async def _told(group: KafkaLedgerGroup) -> set[str]:
     try:
         read: dict[Any, int] = {}
         async with asyncio.timeout(60):
-            while set(read.values()) != {3} or len(read) < len(LISTED):
+            while set(read.values()) != {4} or len(read) < len(LISTED):
                 await group.changes()
                 records, read = await group.some(0.2, paused=False)
                 found |= {str(one.fields[LISTED[one.part[0]][1]]) for one in records}

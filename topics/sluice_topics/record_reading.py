@@ -7,11 +7,12 @@ ids that it lacks may come from around the value.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import ValidationError
 
-from sluice_topics.catalog import MAX_INPUT_VALUE_BYTES
+from sluice_topics.catalog import BY_NAME, MAX_INPUT_VALUE_BYTES, wire_schema
 from sluice_topics.json_text import Code, Step, Unreadable, json_path, parse
 from sluice_topics.records.base import Record
 from sluice_topics.records.inputs import ProposedAction, SeedAction
@@ -19,7 +20,7 @@ from sluice_topics.records.inputs import ProposedAction, SeedAction
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["Unreadable", "call_in", "read"]
+__all__ = ["Unreadable", "call_in", "ledger_record", "read"]
 
 R = TypeVar("R", bound=Record)
 
@@ -56,6 +57,23 @@ def _without_seed_form(document: dict[str, Any], ids: Mapping[str, str]) -> dict
     if isinstance(seed, Unreadable):
         return seed
     return {**ids, **rest, "toolName": seed.action, "parameters": seed.value}
+
+
+def ledger_record(topic: str, fields: Mapping[str, Any]) -> Record | None:
+    """The record of a topic of the ledger (base name) that these fields are; None for one that is not whole,
+    which no worker wrote (`sluice ledger verify` names it)."""
+    model = _models(topic).get(str(fields.get("schema")))
+    if model is None:
+        return None
+    try:
+        return model.model_validate(fields)
+    except ValidationError:
+        return None
+
+
+@cache
+def _models(topic: str) -> dict[str, type[Record]]:
+    return {str(wire_schema(model)): model for model in BY_NAME[topic].records}
 
 
 def call_in(action: Mapping[str, Any]) -> tuple[str, Any] | None:

@@ -11,7 +11,9 @@ from sluice.core.foundation.arrival import coordinates_of
 from sluice.core.foundation.clock import milliseconds_of
 from sluice.core.foundation.requests import Answer, input_in
 from sluice.ports import PortUnavailable
-from sluice_topics.catalog import CATALOG, ESCALATIONS, wire_schema
+from sluice_topics.catalog import ESCALATIONS
+from sluice_topics.json_text import parse
+from sluice_topics.record_reading import ledger_record
 from sluice_topics.records import (
     ApprovalCounted,
     EscalationExpired,
@@ -34,13 +36,6 @@ Counted = ApprovalCounted | RetrievalApprovalCounted
 Resolved = EscalationResolved | RetrievalEscalationResolved
 Expired = EscalationExpired | RetrievalEscalationExpired
 Event = Opened | EscalationReminded | EscalationRerouted | Counted | Resolved | Expired
-_MODELS = {
-    wire_schema(model): model
-    for topic in CATALOG
-    if topic.name == ESCALATIONS
-    for model in topic.records
-    if issubclass(model, Event | GrantGiven)
-}
 _TURN = ("group", "remind_at", "next_group", "next_at")
 OTHER_INPUT = "what lies there is not what was decided on: its digest is another"
 
@@ -132,12 +127,9 @@ async def escalations(kafka: KafkaQuarantine) -> dict[str, Escalated]:
 def _event_in(value: bytes | None) -> Any:
     """The event of an escalation; None for others, and for what a stranger wrote: that must not end the
     command with which people answer (`sluice ledger verify` names it)."""
-    try:
-        fields = orjson.loads(value or b"{}")
-        model = _MODELS.get(str(fields.get("schema"))) if isinstance(fields, dict) else None
-        return None if model is None else model.model_validate(fields)
-    except ValueError:
-        return None
+    fields = parse(value or b"")
+    found = ledger_record(ESCALATIONS, fields) if isinstance(fields, dict) else None
+    return found if isinstance(found, Event | GrantGiven) else None
 
 
 async def given_grant(kafka: KafkaQuarantine, grant_id: str) -> GrantGiven | None:
