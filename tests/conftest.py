@@ -27,6 +27,8 @@ KEPT = Path(__file__).resolve().parents[1] / "build" / "kept"
 # A test that needs a broker starts one, and fails with the three ways if it cannot. A browser and a Redis may
 # be missing where it is not CI: then the tests that need them are skipped, and say what to install.
 os.environ.pop("SLUICE_CONFIG", None)  # a developer's own settings must not decide what the tests see
+for _name in ("COLUMNS", "LINES"):  # processes that share the tests are told 80 columns, one alone is not
+    os.environ.pop(_name, None)
 keep_in(lambda: KeptCompilations(KEPT))
 
 # How long an example takes says how busy the machine is. In CI the profile goes on from hypothesis's own,

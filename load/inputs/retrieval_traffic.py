@@ -124,6 +124,8 @@ class ItemMaker:
             label = label._replace(mark="source", reference="recorded")
         elif draw < 0.11:
             label = label._replace(mark="content", body="text")
+        elif draw < 0.16:
+            label = self._label(faults=0)._replace(reference="unknown")
         return self._made(".".join((*label, f"{self._salt}-{self._drawn}")))
 
     def _label(self, faults: int) -> Label:
