@@ -8,13 +8,15 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+import shutil
 import uuid
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from load.sites.redis_server import RedisServer
 from sluice.broker import locate
 from sluice.broker.local import Layout
 from tests.kafka.installation import delete_topics
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from sluice.broker.handle import Broker
+    from tests.kafka.pages_site import PageSite
 
 MAX_NAME = 60  # of a test, within a topic's name
 OF_MINUTES = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
@@ -94,3 +97,16 @@ def new_prefix(name: str, servers: str | None) -> Iterator[str]:
     yield prefix
     if servers is not None:
         asyncio.run(delete_topics(servers, prefix))
+
+
+@pytest.fixture(scope="module")
+def at(kafka: str, module_prefix: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[PageSite]:
+    """The pages that the tests of a file visit, with a Redis where there is one."""
+    from tests.kafka.pages_site import running_pages  # noqa: PLC0415 - few files need a browser
+
+    folder = tmp_path_factory.mktemp("pages")
+    with ExitStack() as running:
+        given = {}
+        if shutil.which("redis-server"):
+            given["redis_url"] = running.enter_context(RedisServer(folder)).url
+        yield running.enter_context(running_pages(kafka, folder, module_prefix.rstrip("."), **given))

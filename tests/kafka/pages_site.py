@@ -8,12 +8,14 @@ import os
 import shutil
 import time
 import uuid
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import httpx2
 import pytest
+from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect, sync_playwright
 
 from load.sites import neutral_policy
@@ -35,10 +37,10 @@ from tests.kafka.installation import running, site_on
 from tests.kafka.memories import write
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from playwright.sync_api import Browser, BrowserContext, Page
+    from playwright.sync_api import Browser, BrowserContext, Locator, Page
 
     from load.sites.site import Site
 
@@ -67,6 +69,14 @@ ATTEMPTS = (
 """What agents write to get out of a page's text."""
 ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"]
 PATIENCE_MS = 30_000
+LOOKS, BETWEEN_MS = 120, 500
+"""How often a page is loaded again until it shows something, and the time between."""
+PHONE = {"width": 360, "height": 740}
+RULES: dict[Literal["light", "dark"], dict[str, Any]] = {
+    "light": {},
+    "dark": {"runOnly": {"type": "rule", "values": ["color-contrast"]}},
+}
+"""All of axe's by day; by night the one that colours can break."""
 
 
 @dataclass
@@ -200,6 +210,44 @@ def answer(page: Page, path: str, button: str, why: str = "looked at it") -> Non
     page.get_by_role("button", name=button).click()
 
 
+def load_until(page: Page, shown: Locator) -> None:
+    """Load a page again until it shows something: a gateway may read it after the answer to its cause."""
+    for _ in range(LOOKS):
+        if shown.count():
+            return
+        page.wait_for_timeout(BETWEEN_MS)
+        page.reload()
+    pytest.fail(f"{page.url} does not show {shown}")
+
+
+def in_thread(ask: Callable[..., Any], *given: Any, **named: Any) -> Any:
+    """What a function gives that runs an event loop of its own: the browser has one in this thread."""
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(ask, *given, **named).result()
+
+
+def token(page: Page) -> str:
+    """That of the session's forms."""
+    return page.locator("[name=csrf_token]").first.get_attribute("value") or ""
+
+
+def is_accessible(page: Page, where: str) -> None:
+    """Axe finds nothing by day and by night, and all of it fits the width of the window."""
+    for scheme, rules in RULES.items():
+        page.emulate_media(color_scheme=scheme)
+        results = Axe().run(page, options={"resultTypes": ["violations"], **rules})
+        assert results.violations_count == 0, f"{where}, {scheme}: {results.generate_report()}"
+    page.emulate_media(color_scheme="light")
+    assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0, where
+
+
+def press(page: Page, *keys: str) -> None:
+    """Press keys once the page can take them: its script runs after its text is there."""
+    page.wait_for_load_state()
+    for key in keys:
+        page.keyboard.press(key)
+
+
 def runs_nothing(page: Page, where: str) -> None:
     """No script ran, no element of theirs is there, and no link leads out of the pages."""
     assert page.evaluate("window.pwned") is None, where
@@ -233,6 +281,7 @@ def chromium() -> str:
 def running_pages(kafka: str, folder: Path, name: str, **settings: Any) -> Iterator[PageSite]:
     """All of it, stopped in good order afterwards."""
     binary = chromium()
+    expect.set_options(timeout=PATIENCE_MS)
     made = site_on(kafka, folder, name, STAGES, SLUICE_WORKER__TIMER_INTERVAL_S="0.2")
     patient = {**neutral_policy.bundle(stages=STAGES), "id": "load.patient"}
     found = {"id": "load.suspect", "reason": "words of a test", "source": "tests/kafka/pages_site.py"}

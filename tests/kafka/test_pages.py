@@ -3,63 +3,48 @@
 from __future__ import annotations
 
 import json
-import shutil
+import re
 import threading
 import uuid
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any, Literal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import httpx2
 import pytest
-from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect
 from typer.testing import CliRunner
 
 from load.sites import neutral_policy, quality_policy
-from load.sites.redis_server import RedisServer
 from sluice.cli.demo.throwaway_trust import OWNER, REVIEWER
 from sluice.cli.main import cli
+from sluice.gateway.pages import rendering
 from sluice_topics.catalog import REGISTRY, VERDICTS
 from tests.kafka.gateway_process import action, running_gateway
 from tests.kafka.installation import records, stored
 from tests.kafka.pages_site import (
     ATTEMPTS,
     PATIENT_AGENT,
+    PHONE,
     WIRE,
     PageSite,
     answer,
     complaints,
+    in_thread,
+    is_accessible,
+    load_until,
     log_in,
-    running_pages,
+    press,
     runs_nothing,
     said,
+    token,
 )
 from tests.kafka.retrievals import item
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from playwright.sync_api import Page
 
 pytestmark = [pytest.mark.kafka, pytest.mark.browser]
-PHONE = {"width": 360, "height": 740}
-RULES: dict[Literal["light", "dark"], dict[str, Any]] = {
-    "light": {},
-    "dark": {"runOnly": {"type": "rule", "values": ["color-contrast"]}},
-}
-"""All of axe's by day; by night the one that colours can break."""
-
-
-@pytest.fixture(scope="module")
-def at(kafka: str, module_prefix: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[PageSite]:
-    """One site for all tests here, with a Redis where there is one."""
-    folder, name = tmp_path_factory.mktemp("pages"), module_prefix.rstrip(".")
-    with ExitStack() as running:
-        given = {}
-        if shutil.which("redis-server"):
-            given["redis_url"] = running.enter_context(RedisServer(folder)).url
-        yield running.enter_context(running_pages(kafka, folder, name, **given))
+TEMPLATES = Path(rendering.__file__).parent / "templates"
 
 
 def test_who_logs_in_gets_a_session_and_who_logs_out_loses_it(at: PageSite) -> None:
@@ -132,14 +117,13 @@ def test_a_denial_is_given_with_the_keyboard_alone(at: PageSite) -> None:
     waits = at.escalate()
     with at.visiting("olga") as page:
         page.goto(f"/review/escalations/{waits['escalation_id']}")
-        page.keyboard.press("Tab")
+        press(page, "Tab")
         expect(page.get_by_text("Skip to the content")).to_be_focused()
         page.get_by_label("Why").focus()
         page.keyboard.type("not this account")
-        for _ in range(3):
-            page.keyboard.press("Tab")
+        press(page, *["Tab"] * 3)
         expect(page.get_by_role("button", name="Deny")).to_be_focused()
-        page.keyboard.press("Enter")
+        press(page, "Enter")
         said(page).to_contain_text("The action came to BLOCK.")
     with at.client() as client:
         told = client.get(f"/v1/escalations/{waits['escalation_id']}", params={"wait": 30}).json()
@@ -163,14 +147,19 @@ def test_the_highest_tier_is_refused_to_who_is_no_vp_and_the_page_says_why(at: P
         said(page).to_contain_text("Your answer counted")
 
 
-def test_denied_items_of_a_retrieval_are_let_through_on_the_page(at: PageSite) -> None:
-    asked = {
+def retrieval(request_id: str) -> dict[str, Any]:
+    """One whose item the quality gate denies."""
+    return {
         "sessionId": f"s-{uuid.uuid4().hex}",
-        "request_id": "the-retrieval",
+        "request_id": request_id,
         "autonomy_tier": "high_privilege",
         "tool_category": quality_policy.CATEGORY,
         "items": [item("old", timestamp="1990-01-01T00:00:00Z")],
     }
+
+
+def test_denied_items_of_a_retrieval_are_let_through_on_the_page(at: PageSite) -> None:
+    asked = retrieval("the-retrieval")
     with at.client() as client, at.visiting("olga") as page:
         (withheld,) = client.post("/v1/retrievals/evaluate", json=asked).json()["withheld"]
         page.goto("/review/escalations")
@@ -238,32 +227,59 @@ def test_nothing_that_an_agent_or_a_person_writes_runs_or_leads_away(at: PageSit
         assert {httpx2.URL(one).host for one in asked} == {"127.0.0.1"}
 
 
-def test_axe_finds_nothing_by_day_and_by_night_and_a_phone_shows_everything(at: PageSite) -> None:
-    waits, held = at.escalate(parameters={"order": "17"}, reasoning="x" * 300), at.hold()
-    paths = (
-        "escalations",
-        f"escalations/{waits['escalation_id']}",
-        "quarantine",
-        f"quarantine/{held['memory_id']}",
-        "decisions",
-        f"decisions/{waits['verdict_id']}",
-        f"decisions/{held['memory_id']}",
-        "sessions",
-        f"sessions?id={waits['session_id']}",
-        f"agents?id={PATIENT_AGENT}",
-        "posture",
-        "people",
-        "decisions/verdict:gate.actions.proposed:0:99999",
-        "login",
-    )
-    with at.visiting("ada", viewport=PHONE) as page:
-        for path in paths:
+def test_axe_finds_nothing_on_any_page_and_a_phone_shows_all_of_it(at: PageSite) -> None:
+    """Mend 22.20: by day and by night, with every form; no template is left out."""
+    waits, other = at.escalate(parameters={"order": "17"}, reasoning="x" * 300), at.escalate()
+    held, an_id, session = at.hold(), waits["escalation_id"], waits["session_id"]
+    with at.client() as client:
+        (withheld,) = client.post("/v1/retrievals/evaluate", json=retrieval("to-deny")).json()["withheld"]
+    shown: set[str] = set()
+
+    def look(page: Page, path: str | None = None) -> None:
+        if path is not None:
             page.goto(f"/review/{path}")
-            for scheme, rules in RULES.items():
-                page.emulate_media(color_scheme=scheme)
-                results = Axe().run(page, options={"resultTypes": ["violations"], **rules})
-                assert results.violations_count == 0, f"{path}, {scheme}: {results.generate_report()}"
-            assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"], path
+        is_accessible(page, page.url)
+        shown.add(page.locator("h1").inner_text())
+
+    with at.visiting("olga", viewport=PHONE) as page:
+        for path in (
+            "escalations",
+            f"escalations/{an_id}",
+            f"escalations/{an_id}/grant?uses=5&days=1&when=true&why=they+are+known+well",
+            "quarantine",
+            f"quarantine/{held['memory_id']}",
+            "decisions",
+            "decisions?about=memories",
+            f"decisions/{waits['verdict_id']}",
+            f"decisions/{held['memory_id']}",
+            f"search?text={session}",
+            "sessions?last=hour",
+            f"sessions?id={session}",
+            f"agents?id={PATIENT_AGENT}",
+            "posture?from=2020-01-01+00:00&to=2020-01-02+00:00",
+            "posture",
+            "quality",
+            "people",
+            "decisions/verdict:gate.actions.proposed:0:99999",
+        ):
+            look(page, path)
+        answer(page, f"/review/escalations/{withheld['escalation_id']}", "Deny")
+        said(page).to_contain_text("Your answer counted")
+        look(page)
+        page.goto("/review/escalations")
+        page.locator(f"[name=subject][value='{other['escalation_id']}']").check()
+        page.locator("#answers").get_by_label("Why").fill("no order of ours")
+        page.get_by_role("button", name="Deny selected").click()
+        page.get_by_role("heading", name="Your answers").wait_for()
+        look(page)
+    with at.visiting("ada", viewport=PHONE) as page:
+        look(page, "people")
+    with at.visiting(viewport=PHONE) as page:
+        look(page, "login")
+    titles = [re.search(r"block title %}([^{]+)", one.read_text()) for one in TEMPLATES.glob("*.html")]
+    named = [one[1] for one in titles if one is not None]
+    assert len(named) > len(shown) / 2
+    assert [one for one in named if not any(title.startswith(one) for title in shown)] == []
 
 
 def test_other_tenants_people_see_nothing_of_it(at: PageSite) -> None:
@@ -302,8 +318,10 @@ def test_a_form_of_another_page_is_refused(at: PageSite) -> None:
 def test_an_admin_ends_a_log_in(at: PageSite) -> None:
     with at.visiting("vic") as victim, at.visiting("ada") as admin:
         admin.goto("/review/people")
-        admin.get_by_role("button", name="the log-in of vic").last.click()
-        said(admin).to_contain_text("ended a log-in of vic")
+        ends = admin.get_by_role("button", name="the log-in of vic")
+        while ends.count():  # an earlier test's too
+            ends.first.click()
+            said(admin).to_contain_text("ended a log-in of vic")
         victim.goto("/review/escalations")
         assert "/review/login" in victim.url
 
@@ -352,7 +370,7 @@ def test_a_freeze_from_a_page_stops_the_agent_within_a_second(at: PageSite) -> N
         (json.loads(one.value or b""), one.timestamp_ms) for one in in_thread(stored, at.site, VERDICTS)
     ]
     ours = [(one, at_ms) for one, at_ms in written if one["session_id"] == session]
-    took = [ms - one["input"]["timestamp"] for one, ms in ours if one["input"]["timestamp"] < frozen_ms]
+    took = [ms - one["input"]["timestamp"] for one, ms in ours]
     passed = [one["input"]["timestamp"] for one, _ in ours if one["blockReason"] != reason]
     assert max(passed) - frozen_ms <= 1000 + max(took)
     thaw(at, "agent", PATIENT_AGENT)
@@ -377,7 +395,7 @@ def test_a_session_is_frozen_on_its_page_and_only_by_who_may(at: PageSite) -> No
             page.goto(path)
             expect(page.get_by_role("button", name="Freeze this session")).to_have_count(0)
             form: dict[str, str | float | bool] = {
-                "csrf_token": _token(page),
+                "csrf_token": token(page),
                 "kind": "session",
                 "id": session,
                 "reason": "x",
@@ -388,26 +406,15 @@ def test_a_session_is_frozen_on_its_page_and_only_by_who_may(at: PageSite) -> No
             page.goto(path)
             form["csrf_token"] = "guessed"  # noqa: S105 - it is not the session's
             assert page.request.post("/review/freezes", form=form).status == 403
-            form |= {"csrf_token": _token(page), "confirmed": ""}
+            form |= {"csrf_token": token(page), "confirmed": ""}
             assert "Not sent: say why" in page.request.post("/review/freezes", form=form).text()
             press_freeze(page, path, "session", "odd")
             said(page).to_contain_text("Frozen: session/")
-            results = Axe().run(page, options={"resultTypes": ["violations"]})
-            assert results.violations_count == 0, results.generate_report()
+            is_accessible(page, "a frozen session")
         told = action(session)
         while client.post("/v1/evaluate", json=told).json()["blockReason"] != "frozen_session: odd":
             pass
     thaw(at, "session", session)
-
-
-def in_thread(ask: Callable[..., Any], *given: Any, **named: Any) -> Any:
-    """What a function gives that runs an event loop of its own: the browser has one in this thread."""
-    with ThreadPoolExecutor(1) as pool:
-        return pool.submit(ask, *given, **named).result()
-
-
-def _token(page: Page) -> str:
-    return page.locator("[name=csrf_token]").first.get_attribute("value") or ""
 
 
 def test_posture_and_sessions_show_a_range_of_time_in_charts_and_tables(at: PageSite) -> None:
@@ -428,15 +435,13 @@ def test_posture_and_sessions_show_a_range_of_time_in_charts_and_tables(at: Page
         ):
             for name in names:
                 page.goto(f"/review/{path}last=hour")
-                expect(page.get_by_role("img", name=name)).to_have_count(1)
+                load_until(page, page.get_by_role("img", name=name))
                 page.get_by_text(f"{name} in numbers").click()
                 table = page.get_by_role("region", name=f"{name}, in steps of 5 min")
                 cells = table.locator("tbody td").all_inner_texts()
                 drawn = page.get_by_role("img", name=name).locator("rect").count()
                 assert drawn == len([one for one in cells if one != "0"]) > 0, name
-            results = Axe().run(page, options={"resultTypes": ["violations"]})
-            assert results.violations_count == 0, f"{path}: {results.generate_report()}"
-            assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"], path
+            is_accessible(page, path)
             page.goto(f"/review/{path}{past}")
             expect(page.get_by_text("None in this time.").first).to_be_visible()
             expect(page.get_by_role("img")).to_have_count(0)
