@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import re
 from typing import TYPE_CHECKING, Annotated
 from urllib.parse import urlsplit
 
@@ -14,12 +15,15 @@ if TYPE_CHECKING:
     from sluice.notify.told_subject import Shown
 
 
+_READ_ALIKE = re.compile(r"[!-\[\]-~]+")
+"""Printable ASCII without a backslash, which some readers take for a slash."""
+
+
 def _checked_url(text: str) -> str:
     """Secrets go there: in clear text to this machine alone."""
     url = urlsplit(text)
-    if url.scheme == "https" and url.hostname and url.username is None:
-        return text
-    if url.scheme == "http" and _is_this_machine(url.hostname or ""):
+    host, is_plain = url.hostname or "", url.username is None and _READ_ALIKE.fullmatch(text) is not None
+    if is_plain and ((url.scheme == "https" and host) or (url.scheme == "http" and _is_this_machine(host))):
         return text
     raise ValueError("must be an https URL without a user (http: on this machine alone)")
 

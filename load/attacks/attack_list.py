@@ -10,6 +10,7 @@ from load.attacks import (
     forged_records,
     hidden_commands,
     hostile_mcp,
+    hostile_receivers,
     idle_partition,
     interrupted_calls,
     large_sessions,
@@ -19,6 +20,7 @@ from load.attacks import (
     planted_entries,
     released_text,
     self_running_files,
+    server_side_requests,
     slow_requests,
     strangers,
     structured_calls,
@@ -155,5 +157,17 @@ ATTACKS: tuple[Attack, ...] = (
         interrupted_calls.run,
         needs_broker=True,
         run_on=interrupted_calls.run_on,
+    ),
+    Attack(
+        22,
+        "server_side_requests",
+        "a request of a worker to what only it can reach, or one that hangs on what it asked",
+        server_side_requests.run,
+    ),
+    Attack(
+        22,
+        "hostile_receivers",
+        "a token or a record that a webhook's or Slack's answer leads astray, or a notifier that it stops",
+        hostile_receivers.run,
     ),
 )

@@ -9,17 +9,19 @@ import asyncio
 import logging
 from functools import partial
 from http.client import HTTPException
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
+from urllib.request import HTTPRedirectHandler, HTTPSHandler, ProxyHandler, build_opener
 
+from slack_sdk import WebClient
 from slack_sdk.errors import SlackApiError, SlackClientError
 
-from sluice.notify.notifier import TryLaterError
+from sluice.notify.notifier import TryLaterError, read_wait
 from sluice.notify.slack_blocks import EVENT_TYPE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from slack_sdk import WebClient
+    from email.message import Message
+    from urllib.request import Request
 
 log = logging.getLogger(__name__)
 OF_THE_MESSAGE = frozenset({"message_not_found", "cant_update_message", "edit_window_closed"})
@@ -29,11 +31,36 @@ OF_THE_CHANNEL = frozenset(
 )
 MISSING_SCOPE = "missing_scope"
 HTTP_OK, TOO_MANY = 200, 429
+MOST_BYTES = 8 * 1024 * 1024
+"""Of an answer: a page of the history has 200 messages."""
 HISTORY_PAGE, HISTORY_PAGES = 200, 10
 
 
 class RefusedError(TryLaterError):
     """Slack has told that it did not do it; the message is its code."""
+
+
+class SlackClient(WebClient):
+    """Slack's client, which sends the bot's token to the API's host alone: urllib would send it along to
+    wherever a redirect leads. No proxy of the environment is asked for what stays on this machine."""
+
+    def _perform_urllib_http_request_internal(self, url: str, req: Request) -> dict[str, Any]:
+        """Overrides the one place where the client opens a connection."""
+        proxied = {} if self.proxy is None or url.startswith("http:") else {"https": self.proxy}
+        opener = build_opener(ProxyHandler(proxied), HTTPSHandler(context=self.ssl), _NoRedirects())
+        with opener.open(req, timeout=self.timeout) as answer:
+            body = answer.read(MOST_BYTES + 1)
+            if len(body) > MOST_BYTES:
+                raise HTTPException("the answer is longer than any of Slack's")
+            return {"status": answer.code, "headers": answer.headers, "body": body.decode()}
+
+
+class _NoRedirects(HTTPRedirectHandler):
+    def redirect_request(
+        self, req: Request, fp: IO[bytes], code: int, msg: str, headers: Message, newurl: str
+    ) -> None:
+        """None: the redirect is the answer, a status as any other."""
+        del req, fp, code, msg, headers, newurl
 
 
 class SlackCalls:
@@ -88,5 +115,4 @@ def code_of(error: SlackApiError) -> str:
 
 def _retry_after(error: SlackApiError) -> float | None:
     said = error.response.headers.get("Retry-After", "")
-    said = said[0] if isinstance(said, list) else said
-    return float(said) if said.isdigit() else None
+    return read_wait(str(said[0] if isinstance(said, list) else said))

@@ -3,30 +3,39 @@
 The signature is HMAC-SHA256 over "id.timestamp.body". The id is the record's place in the ledger: the same
 record has the same id however often it is delivered, so a receiver that remembers ids takes each once.
 
+A receiver is not believed: of its answer only the status and a wait count. No redirect is followed, no cookie
+kept, no body read or unpacked, and no proxy taken from the environment, to which a record would go in clear
+text where the URL is one of this machine.
+
 Standard Webhooks specification 1.0 (standard-webhooks.com).
 """
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import hmac
+import ssl
 from typing import TYPE_CHECKING
 
 import httpx2
 import orjson
 
-from sluice.notify.notifier import TryLaterError
+from sluice.notify.notifier import TryLaterError, read_wait
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from sluice.notify.backlog import LedgerRecord, Part, Pending
 
 SUBJECT_FIELDS = ("escalation_id", "memory_id", "grant_id", "alarm_id")
 """By which the records of one thing are told apart from those of others; the first that a record has."""
 TOO_MANY = 429
+OK = range(200, 300)
 MEND_ALONE = range(400, 500)
 """Statuses that say something of this one request."""
+_OF_THE_RECEIVER = (httpx2.HTTPError, OSError, ValueError, LookupError)
+"""What a receiver's bytes raise in TLS, h11 and the codecs below; OSError has TimeoutError."""
 
 
 class Webhook:
@@ -45,7 +54,8 @@ class Webhook:
         self._url, self._secret = endpoint
         self._tenant = tenant
         self._now_s = now_s
-        self._client = httpx2.AsyncClient(timeout=timeout_s, follow_redirects=False)
+        self._timeout_s = timeout_s
+        self._transport = httpx2.AsyncHTTPTransport(ssl.create_default_context(), trust_env=False)
 
     def subject_of(self, record: LedgerRecord) -> str | None:
         """The escalation, the held memory, the grant or the alarm; None for other tenants' records."""
@@ -74,7 +84,7 @@ class Webhook:
 
     async def close(self) -> None:
         """Give up the connections."""
-        await self._client.aclose()
+        await self._transport.aclose()
 
     async def _send(self, record: LedgerRecord) -> None:
         an_id, body = id_of(record), body_of(record)
@@ -83,14 +93,20 @@ class Webhook:
             **signed(an_id, int(self._now_s()), body, self._secret),
         }
         try:
-            answer = await self._client.post(self._url, content=body, headers=headers)
-        except (httpx2.TransportError, OSError) as error:
+            async with asyncio.timeout(self._timeout_s):
+                status, wait_s = await self._post(body, headers)
+        except _OF_THE_RECEIVER as error:
             raise TryLaterError(f"does not answer: {type(error).__name__}", "") from None
-        if answer.is_success:
-            return
-        status = answer.status_code
-        scope = None if status in MEND_ALONE and status != TOO_MANY else ""
-        raise TryLaterError(f"answers {status}", scope, _retry_after(answer.headers))
+        if status not in OK:
+            scope = None if status in MEND_ALONE and status != TOO_MANY else ""
+            raise TryLaterError(f"answers {status}", scope, wait_s)
+
+    async def _post(self, body: bytes, headers: dict[str, str]) -> tuple[int, float | None]:
+        """The status and the wait of the answer. The connection ends with it, unless there is no body."""
+        request = httpx2.Request("POST", self._url, content=body, headers=headers)
+        answer = await self._transport.handle_async_request(request)
+        await answer.aclose()
+        return answer.status_code, read_wait(answer.headers.get("retry-after", ""))
 
 
 def id_of(record: LedgerRecord) -> str:
@@ -113,8 +129,3 @@ def signed(an_id: str, now_s: int, body: bytes, secret: bytes) -> dict[str, str]
         "webhook-timestamp": str(now_s),
         "webhook-signature": f"v1,{base64.b64encode(signature).decode()}",
     }
-
-
-def _retry_after(headers: Mapping[str, str]) -> float | None:
-    said = headers.get("retry-after", "")
-    return float(said) if said.isdigit() else None

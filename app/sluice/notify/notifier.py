@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import time
 from collections import Counter
 from dataclasses import dataclass
@@ -27,6 +28,16 @@ log = logging.getLogger(__name__)
 DELIVERIES = 20
 """After so many the topic is read again: a consumer that does not ask loses its partitions."""
 IDLE_S = 0.2
+_WAIT = re.compile(r"[0-9]{1,6}")
+LONGEST_WAIT_S = 3600.0
+"""However long a destination asks to be left alone: nobody is kept from an escalation for days."""
+
+
+def read_wait(retry_after: str) -> float | None:
+    """The seconds of a Retry-After field (RFC 9110, section 10.2.3, without its dates); None where it has
+    none."""
+    found = _WAIT.fullmatch(retry_after)
+    return None if found is None else min(float(found[0]), LONGEST_WAIT_S)
 
 
 class TryLaterError(Exception):

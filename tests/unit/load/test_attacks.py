@@ -1,4 +1,8 @@
-"""Each attack that needs no broker, in its short form: nothing gets through, and honest input passes."""
+"""Mend 22.attacks: no reference has a worker ask what only it can reach (`server_side_requests`).
+
+Mend 22.attacks: no receiver leads a token astray or stops the notifier (`hostile_receivers`).
+
+Each attack that needs no broker, in its short form: nothing gets through, and honest input passes."""
 
 from __future__ import annotations
 

@@ -166,13 +166,13 @@ def _slack_app(settings: Settings) -> SlackApp | None:
     if given.signing_secret is None or given.bot_token is None:
         return None
     try:
-        from slack_sdk import WebClient  # noqa: PLC0415 - only where it is configured
-        from slack_sdk.signature import SignatureVerifier  # noqa: PLC0415 - as above
+        from slack_sdk.signature import SignatureVerifier  # noqa: PLC0415 - only where it is configured
 
+        from sluice.adapters.slack_calls import SlackClient  # noqa: PLC0415 - as above
         from sluice.gateway.routes.slack_routes import SlackApp  # noqa: PLC0415 - as above
     except ImportError:
         stop(MISSING)
     token = given.bot_token.get_secret_value()
-    client = WebClient(token, base_url=given.base_url, timeout=SLACK_S, retry_handlers=[])
+    client = SlackClient(token, base_url=given.base_url, timeout=SLACK_S, retry_handlers=[])
     verifier = SignatureVerifier(given.signing_secret.get_secret_value())
     return SlackApp(verifier, given.approvers, client, given.answer_s)

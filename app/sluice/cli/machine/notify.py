@@ -108,7 +108,7 @@ def _notifier(settings: Settings, name: str, topics: Sequence[str], destination:
 
 def _slack(settings: Settings) -> Destination:
     try:
-        from slack_sdk import WebClient  # noqa: PLC0415 - an extra
+        from sluice.adapters.slack_calls import SlackClient  # noqa: PLC0415 - an extra
     except ImportError:
         stop(MISSING)
     from sluice.adapters.kafka.kafka_inputs import KafkaHeldInput  # noqa: PLC0415 - as above
@@ -117,7 +117,7 @@ def _slack(settings: Settings) -> Destination:
 
     given, names, servers = settings.slack, real_names(settings), settings.kafka.bootstrap_servers
     assert given.bot_token is not None  # noqa: S101 - the settings have seen to it
-    client = WebClient(
+    client = SlackClient(
         given.bot_token.get_secret_value(),
         base_url=given.base_url,
         timeout=int(settings.notify.timeout_s) or 1,

@@ -1,0 +1,171 @@
+"""Hostile receivers: what webhooks and Slack's API answer to `sluice notify` and to gateways.
+
+The attacker runs a receiver, or has taken over the host of Slack's API, and has set a proxy in the
+environment: he wants the bot's token, what is told to others, a request to a server inside, or a notifier
+that hangs or ends. The parts that ask are the real ones, and so are the servers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from pydantic import ValidationError
+
+from load.attacks.attempt import Attempt
+from load.attacks.two_servers import FLOODS, MOST_TAKEN, PATIENCE_S, TIMEOUT_S, body_of, count, open_servers
+from sluice.adapters.slack_calls import SlackCalls, SlackClient
+from sluice.adapters.webhook import Webhook
+from sluice.notification_settings import WebhookSettings
+from sluice.notify.backlog import LedgerRecord
+from sluice.notify.notifier import LONGEST_WAIT_S, TryLaterError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from load.attacks.attempt import Extent
+    from load.attacks.two_servers import Scene
+
+SECRET, TOKEN = "of-the-webhook-and-of-nobody-else", "xoxb-of-the-attack"
+MOVED = (301, 302, 303, 307, 308)
+WAITS = (b"\xb2", b"9" * 400, b"-1", b"nan")
+
+
+def run(extent: Extent) -> Iterator[Attempt]:
+    """Every answer; both forms are the same."""
+    del extent
+    yield from asyncio.run(_attack())
+
+
+async def _attack() -> list[Attempt]:
+    async with open_servers() as scene:
+        urls = _webhook_urls(scene.port)
+        return [*map(_setting, urls), *await _webhooks(scene), *await _slack(scene), *count(scene)]
+
+
+def _webhook_urls(port: int) -> Sequence[str]:
+    return (
+        *("http://169.254.169.254/", "http://10.0.0.5/", "file:///etc/passwd", "http://[::ffff:10.0.0.5]/"),
+        *(
+            "http://localhost.example.com/",
+            "http://2130706433/",
+            "https://user:pass@example.com/",
+            "https:///",
+        ),
+        *("http://127.0.0.1@example.com/", f"http://example.com\\@127.0.0.1:{port}/", "http://a@127.0.0.1/"),
+        f"http://127.0.0.1:{port}/",
+    )
+
+
+def _setting(url: str) -> Attempt:
+    """A webhook sends what waits for a person: in clear text to this machine alone."""
+    honest = url.startswith("http://127.0.0.1:")
+    try:
+        WebhookSettings.model_validate({"name": "a", "url": url, "secret": SECRET})
+    except ValidationError:
+        return Attempt(f"a webhook to {url}", not honest, "refused", harmless=honest)
+    return Attempt(f"a webhook to {url}", honest, "taken", harmless=honest)
+
+
+def _moved(status: int, port: int) -> bytes:
+    return b"HTTP/1.1 %d Moved\r\ncontent-length: 0\r\nlocation: http://127.0.0.2:%d/\r\n\r\n" % (
+        status,
+        port,
+    )
+
+
+def _away(wait: bytes) -> bytes:
+    return b"HTTP/1.1 429 Later\r\ncontent-length: 0\r\nretry-after: %s\r\n\r\n" % wait
+
+
+async def _webhooks(scene: Scene) -> list[Attempt]:
+    """Each answer is a delivery or a try for later, soon, and nothing else."""
+    answers: list[tuple[str, bytes, bytes, float]] = [
+        *((f"{code} to the server inside", _moved(code, scene.port), b"", 0.0) for code in MOVED),
+        *((f"Retry-After: {wait[:9]!r}", _away(wait), b"", 0.0) for wait in WAITS),
+        ("a redirect to what is no URI", _moved(302, scene.port).replace(b"127.0.0.2", b"["), b"", 0.0),
+        ("a body that is no gzip", body_of(b"no", b"content-encoding: gzip\r\n"), b"", 0.0),
+        ("no HTTP", b"\x00\xff" * 100 + b"\r\n\r\n", b"", 0.0),
+        *FLOODS,
+    ]  # fmt: skip
+    found = [await _delivered(scene, *one) for one in answers]
+    with _proxied(f"http://127.0.0.2:{scene.port}"):
+        found.append(await _delivered(scene, "a proxy in the environment", body_of(b"")))
+    cookie = body_of(b"", b"set-cookie: a=b; path=/\r\n")
+    await _delivered(scene, "a cookie", cookie)
+    honest = await _delivered(scene, "an honest receiver", cookie)
+    sent = "".join(scene.outside.heads[-2:])
+    bare = SECRET not in sent and "cookie" not in sent.lower() and "webhook-signature" in sent
+    said = Attempt("what a webhook says beside its record", bare, "no secret, no cookie" if bare else sent)
+    delivered = honest.answer.startswith("delivered")
+    return [*found, said, Attempt(honest.tried, delivered, honest.answer, harmless=True)]
+
+
+async def _delivered(
+    scene: Scene, tried: str, first: bytes, again: bytes = b"", pause_s: float = 0.0
+) -> Attempt:
+    scene.outside.will(first, again, pause_s)
+    endpoint = f"http://127.0.0.1:{scene.port}/hook", SECRET.encode()
+    hook, asked, wait_s = Webhook("a", endpoint, None, TIMEOUT_S, time.time), len(scene.inside.heads), 0.0
+    record = LedgerRecord(("gate.escalations", 0), 1, 1, {"escalation_id": "e"})
+    try:
+        async with asyncio.timeout(PATIENCE_S):
+            await hook.deliver("e", [record])
+        said = "delivered"
+    except TryLaterError as error:
+        said, wait_s = str(error), error.after_s or 0.0
+    finally:
+        await hook.close()
+    inside, taken = len(scene.inside.heads) - asked, scene.outside.sent
+    held = not inside and taken < MOST_TAKEN and 0 <= wait_s <= LONGEST_WAIT_S
+    told = f"{said}, waits {wait_s:.0f} s, {taken} bytes, inside {inside}"
+    return Attempt(f"a webhook's receiver: {tried}", held, told)
+
+
+@contextmanager
+def _proxied(url: str) -> Iterator[None]:
+    """With this proxy in the environment."""
+    names = ("HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy")
+    before = {name: os.environ.get(name) for name in names}
+    os.environ |= dict.fromkeys(names, url)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            os.environ.pop(name)
+            if value is not None:
+                os.environ[name] = value
+
+
+async def _slack(scene: Scene) -> list[Attempt]:
+    """The bot's token goes to the API's host and nowhere else."""
+    told = body_of(b'{"ok": true}', b"content-type: application/json\r\n")
+    moved = [(f"{code} to the server inside", _moved(code, scene.port)) for code in MOVED]
+    with _proxied(f"http://127.0.0.2:{scene.port}"):
+        found = [await _called(scene, tried, first) for tried, first in moved]
+        honest = await _called(scene, "a proxy in the environment, and an honest answer", told)
+    wait = await _called(scene, "a wait that is no number", _away(b"\xb2"))
+    has_token = TOKEN in scene.outside.heads[-2]
+    return [
+        *found,
+        Attempt(
+            honest.tried, honest.held and has_token and "ok" in honest.answer, honest.answer, harmless=True
+        ),
+        wait,
+    ]
+
+
+async def _called(scene: Scene, tried: str, first: bytes) -> Attempt:
+    scene.outside.will(first)
+    asked = len(scene.inside.heads)
+    client = SlackClient(TOKEN, base_url=f"http://127.0.0.1:{scene.port}/api/", timeout=5, retry_handlers=[])
+    try:
+        async with asyncio.timeout(PATIENCE_S):
+            said = str(await SlackCalls(client).call(client.auth_test, "C1"))
+    except TryLaterError as error:
+        said = str(error)
+    inside = len(scene.inside.heads) - asked
+    return Attempt(f"Slack's API: {tried}", not inside, f"{said}, inside {inside}")
