@@ -57,6 +57,13 @@ class Evaluation:
     model_outputs: list[dict[str, Any]] = field(default_factory=list)
     integrity: str | None = None
 
+    def note_dispute(self, dispute: str) -> str:
+        """Why an action to which no gate objects needs a person all the same: an outcome of its session is
+        disputed. It is listed like a gate."""
+        reason = f"outcome_disputed: an outcome of {dispute} that is not signed claims more than it may count"
+        self.list_gate("outcomes", StageResult("escalate", reason, {"action_id": dispute}), 0)
+        return reason
+
     def judge_integrity(self, found: str) -> None:
         """Take what a stage of that checkpoint found."""
         self.integrity = min(self.integrity or "pass", found, key=_WORST_FIRST.index)

@@ -21,7 +21,7 @@ from sluice.core.actions.authority import OBLIGATIONS, escalation_of
 from sluice.core.actions.delegation import run_proven
 from sluice.core.actions.outcomes import settle_early
 from sluice.core.actions.pipeline import Evaluation
-from sluice.core.actions.stage import Decided, StageResult
+from sluice.core.actions.stage import Decided, StageResult, what_gates_keep
 from sluice.core.actions.standing_grants import (
     entries_of,
     find_grant,
@@ -55,7 +55,7 @@ from sluice.core.state.reservations import Sighting
 from sluice.core.state.session import who
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Mapping
+    from collections.abc import Callable, Generator, Mapping
 
     from sluice.core.actions.assessment import ActionSeen, RememberedAction
     from sluice.core.actions.stage import ActionContext, RememberingGate, StageOrder
@@ -72,8 +72,7 @@ if TYPE_CHECKING:
     from sluice_topics.records import ProposedAction
 
 ACTION_ID_CONFLICT, SESSION_CAPACITY = "action_id_conflict", "session_capacity"
-DISPUTE_GATE, SIGNATURE_GATE = "outcomes", "signature"
-OUTCOME_DISPUTED = "outcome_disputed"
+SIGNATURE_GATE = "signature"
 _MILLISECOND_NS = 1_000_000
 
 
@@ -100,9 +99,12 @@ def evaluate(
     draft = SessionDraft(state, parts.limits, arrival.timestamp_ms)
     standing = standing_of(parts, action)
     seen = read_seen(draft, standing.principal.owner, action)
-    grants = shared.book.grants or parts.policy.registry.agent_grants
-    grant = find_grant(parts, shared.book, standing, action, arrival) if grants else None
-    judged = yield from judge(parts, arrival, action, standing, seen, grant)
+
+    def find() -> StandingGrant | None:
+        grants = shared.book.grants or parts.policy.registry.agent_grants
+        return find_grant(parts, shared.book, standing, action, arrival) if grants else None
+
+    judged = yield from judge(parts, arrival, action, standing, seen, find)
     if judged.apart:
         return Decision(None, [*judged.records])
     keep_nonce(draft, standing.principal.owner, arrival)
@@ -116,7 +118,7 @@ def judge_again(
     waited = replace(arrival, waited_ms=verdict.get("waited_ms") or 0)
     grant = recorded_grant(verdict, action.tool_name)
     standing = standing_of(parts, action)
-    judged = yield from judge(parts, waited, action, standing, recorded_seen(verdict), grant)
+    judged = yield from judge(parts, waited, action, standing, recorded_seen(verdict), lambda: grant)
     return judged.records[0]
 
 
@@ -126,13 +128,11 @@ def judge(
     action: ProposedAction,
     standing: Standing,
     seen: ActionSeen,
-    grant: StandingGrant | None = None,
+    find: Callable[[], StandingGrant | None],
 ) -> Generator[Request, Answer, RuledAction]:
-    """Judge an action by the stages of its bundle, on what was seen of its session. `grant`: the standing one
-    of its agent, tool and session.
-
-    An id seen within its window is answered from memory: no stage runs.
-    """
+    """Judge an action by the stages of its bundle, on what was seen of its session. `find`: the standing
+    grant of its scope at that moment. Another session may use the last of it while a gate waits: then the
+    action is judged anew. An id seen within its window is answered from memory: no stage runs."""
     began = parts.stopwatch()
     gates: StageOrder = parts.stages[standing.principal.bundle.hash]
     if seen.remembered:
@@ -140,9 +140,7 @@ def judge(
     refusal = _unsigned_because(arrival, seen.known)
     if refusal is not None:
         return _unsigned(parts, arrival, action, standing, refusal)
-    context = assess(parts, action, standing, seen, arrival.timestamp_ms)
-    if action.deadline_ms is not None:
-        context.due_ns = began + (action.deadline_ms - arrival.waited_ms) * _MILLISECOND_NS
+    context = _until(assess(parts, action, standing, seen, arrival.timestamp_ms), arrival, began)
     if (known := seen.known) is not None:
         seen = seen if seen.room else seen._replace(room=True)
         if known.digest == hex_of(arrival.digest):
@@ -150,12 +148,22 @@ def judge(
         return _decide(arrival, context, gates.remembering, seen, Evaluation("BLOCK", ACTION_ID_CONFLICT))
     if not seen.room:
         return _decide(arrival, context, gates.remembering, seen, Evaluation("BLOCK", SESSION_CAPACITY))
-    evaluation, used = yield from _evaluated(parts, context, standing, seen, grant)
+    evaluation, used = yield from _evaluated(parts, context, standing, seen, find())
+    while used is not None and not used.is_left_in(left := find()):
+        context = _until(assess(parts, action, standing, seen, arrival.timestamp_ms), arrival, began)
+        evaluation, used = yield from _evaluated(parts, context, standing, seen, left)
     if action.deadline_ms is not None:
         arrival = _waited(parts, arrival, began)
     if action.deadline_ms is not None or not standing.accepted:
         object_to(context, evaluation, arrival.waited_ms)
-    return _decide(arrival, context, gates.remembering, seen, evaluation, used)
+    return _decide(arrival, context, gates.remembering, seen, evaluation, used and find())
+
+
+def _until(context: ActionContext, arrival: Arrival, began_ns: int) -> ActionContext:
+    """The same with the end of its caller's time."""
+    if (deadline_ms := context.action.deadline_ms) is not None:
+        context.due_ns = began_ns + (deadline_ms - arrival.waited_ms) * _MILLISECOND_NS
+    return context
 
 
 def _evaluated(
@@ -171,7 +179,7 @@ def _evaluated(
     if evaluation is None:
         evaluation = yield from run_proven(stages, context, parts.stopwatch)
     if seen.dispute is not None and evaluation.outcome == "ALLOW":
-        evaluation.settle("ESCALATE", note_dispute(evaluation, seen.dispute))
+        evaluation.settle("ESCALATE", evaluation.note_dispute(seen.dispute))
         evaluation.obligations.clear()
     if grant is None or seen.dispute is not None:
         return evaluation, None
@@ -200,14 +208,6 @@ def _unsigned(
     ruling = ruling_of("BLOCK", None, context.mode)
     verdict = verdict_record(arrival, about, evaluation, ruling, action.session_id)
     return RuledAction((verdict,), ruling, None, apart=True)
-
-
-def note_dispute(evaluation: Evaluation, dispute: str) -> str:
-    """Why an action to which no gate objects needs a person all the same: an outcome of its session is
-    disputed. The evaluation lists it like a gate."""
-    reason = f"{OUTCOME_DISPUTED}: an outcome of {dispute} that is not signed claims more than it may count"
-    evaluation.list_gate(DISPUTE_GATE, StageResult("escalate", reason, {"action_id": dispute}), 0)
-    return reason
 
 
 def _waited(parts: PointParts, arrival: Arrival, began_ns: int) -> Arrival:
@@ -251,15 +251,8 @@ def _decide(
         records = (*records, used_record(after, arrival, action.action_id))
     room, kept = seen.room and context.agent is not None, NOTHING_REMEMBERED
     if room and gates:
-        kept = what_gates_keep(gates, context, ruling, known=seen.known is not None)
+        kept = what_gates_keep(gates, context, Decided(ruling.real, ruling.carried, seen.known is not None))
     return RuledAction(records, ruling, counted, room, kept, waits, grant=after)
-
-
-def what_gates_keep(
-    gates: tuple[RememberingGate, ...], context: ActionContext, ruling: Ruling, *, known: bool
-) -> dict[str, GateMemory | None]:
-    """By their names what gates remember of the agent after an action; `known` as in `Decided`."""
-    return {gate.name: gate.keep(context, Decided(ruling.real, ruling.carried, known)) for gate in gates}
 
 
 def _repeat(

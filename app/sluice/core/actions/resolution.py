@@ -21,7 +21,8 @@ from sluice.core.actions.assessment import (
 )
 from sluice.core.actions.authority import OBLIGATIONS, required_role
 from sluice.core.actions.delegation import run_proven
-from sluice.core.actions.proposal import SESSION_CAPACITY, note_dispute, what_gates_keep
+from sluice.core.actions.proposal import SESSION_CAPACITY
+from sluice.core.actions.stage import Decided, what_gates_keep
 from sluice.core.actions.verdict import Ruling, VerdictForm, about_action, count, rule, verdict_record
 from sluice.core.foundation.arrival import resolved_id
 from sluice.core.foundation.canonical import hex_of
@@ -158,7 +159,7 @@ def resolve(
     if evaluation is None:
         evaluation = yield from run_proven(gates.stages, context, parts.stopwatch)
     if seen.dispute is not None:
-        note_dispute(evaluation, seen.dispute)
+        evaluation.note_dispute(seen.dispute)
     if not standing.accepted:
         object_to(context, evaluation, 0)
     if evaluation.outcome != "BLOCK" and not seen.room:
@@ -187,7 +188,8 @@ def resolve(
         context.bundle.outcomes.unsigned_factor,
         reads_untrusted(context.tool),
     )
-    kept = what_gates_keep(gates.remembering, context, ruling, known=True) if seen.room else {}
+    decided = Decided(ruling.real, ruling.carried, known=True)
+    kept = what_gates_keep(gates.remembering, context, decided) if seen.room else {}
     terms, tier = context.bundle.approvals, context.tier
     demanding = escalation.raised_to(
         tier, required_role(tier), terms.needed(tier), own_key=terms.demands_own_key(tier)

@@ -220,6 +220,13 @@ class RememberingGate(Gate):
         Only `context` and `decided` may be looked at."""
 
 
+def what_gates_keep(
+    gates: tuple[RememberingGate, ...], context: ActionContext, decided: Decided
+) -> dict[str, GateMemory | None]:
+    """By their names what gates remember of the agent after an action."""
+    return {gate.name: gate.keep(context, decided) for gate in gates}
+
+
 class StageOrder(NamedTuple):
     """The stages of one bundle in their order, and those of them that remember something of an agent."""
 

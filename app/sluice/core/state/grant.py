@@ -50,6 +50,10 @@ class StandingGrant(NamedTuple):
         """The grant after one more use."""
         return self._replace(uses=self.uses - 1)
 
+    def is_left_in(self, found: StandingGrant | None) -> bool:
+        """Whether what is found now is this grant with a use left, however many were used meanwhile."""
+        return found is not None and found.uses > 0 and found._replace(uses=self.uses) == self
+
     def encode(self) -> bytes:
         """The form in the table."""
         return orjson.dumps([*self])

@@ -4,23 +4,33 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sluice.core.actions.authority import TierAuth
+from sluice.core.actions.stage import PASSED
 from sluice.core.decide.kinds import message_of
 from sluice.core.decide.replay import drive, nobody
 from sluice.core.foundation.clock import rfc3339
+from sluice.core.foundation.requests import Answer, Request
 from sluice.core.registry.agent_grants import AgentGrant
 from sluice.core.registry.loading import load_registry
 from sluice.core.rerun.evidence import recorded_beside
 from sluice.core.state.book import Book
+from sluice.core.state.decision import Shared
+from sluice.core.state.session import SessionState, session_key
 from sluice_topics.catalog import ACTIONS
 from sluice_topics.records import ProposedAction
 from tests.unit.core.actions.escalation_scene import Office, grant_request
 from tests.unit.core.scene import LIMITS, START, action, entry, kinds, only
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+    from sluice.core.actions.stage import ActionContext, StageResult
 
 OURS = replace(LIMITS, partitions=4)
 """The scene's partition is number 3 of these: of 8 uses it has 2."""
@@ -156,3 +166,49 @@ def test_the_registry_keeps_active_grants_by_tenant_agent_and_tool() -> None:
     (scope,) = registry.agent_grants
     assert scope == ("acme", "operator", "erase")
     assert [one.id for one in registry.agent_grants[scope]] == ["g-1", "g-2"]
+
+
+class Waits:
+    """A gate that waits for an answer, as those that ask a model."""
+
+    name = "waits"
+
+    def evaluate(self, context: ActionContext) -> Generator[Request, Answer, StageResult]:
+        yield Request("waits", {"action": context.action.action_id}, 1000)
+        return PASSED
+
+
+@pytest.mark.parametrize("uses", [4, 8, 12])
+def test_sessions_at_once_use_no_more_of_a_grant_than_is_left(uses: int) -> None:
+    """Mend 22.attacks: what is left of a grant counts at the moment of the decision, not at that of the
+    input."""
+    of = office(grant(uses=uses), stages=(Waits(), TierAuth()))
+    point, shared = of.point(grant(uses=uses)), Shared(of.replay.book, {})
+    fields = {"agent_id": "operator", "toolName": "erase", "rows_affected": 3, "mode": "high_stakes"}
+    waiting = []
+    for name in ("s-1", "s-2", "s-3", "s-4"):
+        arrival = of.arrival(ACTIONS, action(action_id="a", session_id=name, **fields))
+        message = message_of(arrival)
+        assert isinstance(message, ProposedAction)
+        evaluation: Any = point.evaluate(arrival, message, SessionState(session_key(name)), shared)
+        waiting.append((arrival, message, evaluation, next(evaluation)))
+    found = []
+    for arrival, message, evaluation, _ in waiting:
+        decision = drive(_resumed(evaluation), lambda _: Answer("answered", {}))
+        of.replay.book.apply(decision.book)
+        verdict = only(decision, "Verdict")
+        found.append((verdict["verdict"], (verdict.get("grant") or {}).get("uses_left")))
+        again = drive(of.point().judge_again(arrival, message, verdict), lambda _: Answer("answered", {}))
+        assert again[0].body["rerun_hash"] == verdict["rerun_hash"]
+    share = uses // OURS.partitions
+    assert found == [("allowed", share - one) for one in range(share)] + [("needs_human", None)] * (4 - share)
+
+
+def _resumed(evaluation: Any) -> Generator[Request, Answer, Any]:
+    """The rest of an evaluation whose first request was seen already."""
+    request = evaluation.send(Answer("answered", {}))
+    while True:
+        try:
+            request = evaluation.send((yield request))
+        except StopIteration as decided:
+            return decided.value
