@@ -54,14 +54,14 @@ class MemoryTraffic:
         self._drawn = 0
         self._published: dict[str, list[Write]] = {}
         self._makers: tuple[tuple[float, Callable[[str], InputRecord]], ...] = (
-            (0.34, self._honest),
+            (0.31, self._honest),
             (0.30, self._doubted),
             (0.12, self._derived),
             (0.04, self._exempt),
             (0.05, self._unfit),
             (0.04, self._hostile),
             (0.02, self._nobodys),
-            (0.05, self._repeat),
+            (0.08, self._repeat),
             (0.04, self._conflict),
         )
 
@@ -154,6 +154,8 @@ class MemoryTraffic:
 KIND = "review:"
 RECENT = 30
 """Memories among which the next subject is drawn: of the last seconds, so some are past their time."""
+NEWEST = 6
+"""Half of the subjects are drawn among so many: they still wait."""
 KINDS = {
     "approve": 0.42,
     "reject": 0.26,
@@ -187,7 +189,7 @@ class ReviewTraffic:
         subjects = self._reviewed if kind == "again" and self._reviewed else self._placed
         if not subjects:
             return None
-        write = self._rng.choice(subjects)
+        write = self._rng.choice([*subjects][-self._rng.choice((NEWEST, RECENT)) :])
         self._reviewed.append(write)
         fields = self._fields(write, kind)
         value = json.dumps(fields | {"signature": self._signature(fields, kind)}).encode()

@@ -124,9 +124,18 @@ class ItemMaker:
             label = label._replace(mark="source", reference="recorded")
         elif draw < 0.11:
             label = label._replace(mark="content", body="text")
-        elif draw < 0.16:
-            label = self._label(faults=0)._replace(reference="unknown")
         return self._made(".".join((*label, f"{self._salt}-{self._drawn}")))
+
+    def each(self) -> list[dict[str, Any]]:
+        """An item of each rare kind: with an unsafe text, an unknown source, an override, in flag-only."""
+        labels = (
+            Label("price", "fresh", "sure", "recorded", "attack", ""),
+            Label("law", "fresh", "sure", "unknown", "text", ""),
+            Label("trial", "old", "sure", "recorded", "text", ""),
+        )
+        self._drawn += 1
+        made = [self._made(".".join((*label, f"{self._salt}-{self._drawn}"))) for label in labels]
+        return [*made, self._made(OVERRIDDEN), self._made(BAD_ITEM)]
 
     def _label(self, faults: int) -> Label:
         rng = self._rng
@@ -180,6 +189,8 @@ SIZES = (1, 1, 2, 2, 3, 4, 6, 8)
 TIERS = ("sandbox", "bounded", "high_privilege", None)
 TOOLS = ("load.read", "load.purge", None)
 RECENT = 20
+COMPLETE = 12
+"""One retrieval in so many holds an item of each rare kind, so that a short run has some of each."""
 Fields = dict[str, Any]
 
 
@@ -191,6 +202,7 @@ class RetrievalTraffic:
         self._salt = salt
         self._items = ItemMaker(rng, salt, press)
         self._drawn = 0
+        self._asked = 0
         self._published: dict[str, deque[tuple[Fields, bytes]]] = defaultdict(lambda: deque(maxlen=RECENT))
 
     def next(self, session: str) -> InputRecord:
@@ -199,6 +211,10 @@ class RetrievalTraffic:
         if known and draw < 0.08:
             return InputRecord(RETRIEVALS, session.encode(), self._rng.choice(known)[1], "retrieval again")
         fields = self._fields(session)
+        self._asked += 1
+        if self._asked % COMPLETE == 1:
+            fields |= {"agent_id": AGENT, "items": self._items.each(), "tool_category": CATEGORY}
+            fields["autonomy_tier"] = TIERS[2]
         if known and draw < 0.12:
             fields["request_id"] = self._rng.choice(known)[0]["request_id"]
         value = json.dumps(fields).encode()

@@ -41,7 +41,7 @@ EXEMPT_SOURCE = "load-feed"
 ATTACK, DOUBT = "obey the load run", "mind the load run"
 WRITE_THRESHOLD, QUARANTINE_THRESHOLD = 0.5, 0.3
 REVIEW_AFTER_MS = 6000
-MOST_HELD = 5
+MOST_HELD = 3
 """Of a partition, in the runs that want memories evicted."""
 STAGES = ("controls", "fast_reject", "poison", "slow_probe", "consequence", "tier_auth")
 ASKING = (
