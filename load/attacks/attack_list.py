@@ -16,6 +16,7 @@ from load.attacks import (
     large_sessions,
     lost_policy,
     other_installation,
+    others_answers,
     own_hurry,
     planted_entries,
     released_text,
@@ -169,5 +170,12 @@ ATTACKS: tuple[Attack, ...] = (
         "hostile_receivers",
         "a token or a record that a webhook's or Slack's answer leads astray, or a notifier that it stops",
         hostile_receivers.run,
+    ),
+    Attack(
+        22,
+        "others_answers",
+        "an answer of a model that was for another tenant, had, spoiled or found out",
+        others_answers.run,
+        needs_redis=True,
     ),
 )

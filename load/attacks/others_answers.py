@@ -1,0 +1,216 @@
+"""Others' answers: get, spoil or find out what a model answered for another tenant.
+
+Workers share a Redis in which the answers of models are kept. The attacker is a tenant whose questions are
+those of another to the letter, under every scope that he can choose; he asks before, after and while the
+other does. The model, its HTTP API and the Redis are real; how often the model was asked tells whose answer
+it was.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from contextlib import asynccontextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+from pydantic import SecretStr
+from redis import Redis
+
+from load.attacks.attempt import Attempt
+from load.sites.model_server import KEY, MODEL, ModelServer
+from load.sites.redis_server import RedisServer
+from sluice.adapters.models.anthropic_model import AnthropicModel
+from sluice.adapters.models.kept_answers import KeptAnswers, SharedAnswers
+from sluice.adapters.models.model_api import ModelApiSettings
+from sluice.adapters.models.prompted_port import AskedTogether, PromptedPort
+from sluice.core.actions.causal import JUDGE
+from sluice.core.actions.grading import GRADE
+from sluice.core.foundation.requests import Asker
+from sluice.redis_seal import Seal, SealKeys
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+
+    from load.attacks.attempt import Extent
+    from sluice.core.foundation.prompts import Prompt
+
+TAKES_MS = 80
+"""What the model takes for an answer: one that comes sooner was at hand."""
+LOOK_S = 5.0
+QUESTION = {"criterion": "The action is kind.", "tool": "note", "parameters": {"text": "the merger"}}
+MINE = {"tenant": "acme", "bundle": "sha256:aa", "rule": "kind"}
+THEIRS: dict[str, Any] = {
+    "the other tenant": {**MINE, "tenant": "globex"},
+    "a tenant whose name differs in case": {**MINE, "tenant": "Acme"},
+    "a tenant whose name has a space behind": {**MINE, "tenant": "acme "},
+    "a tenant whose name looks alike": {**MINE, "tenant": "\u0430cme"},
+    "a tenant whose name has more letters than are seen": {**MINE, "tenant": "acme\u200b"},
+    "a tenant whose name goes on as JSON": {**MINE, "tenant": 'acme","bundle":"sha256:aa'},
+    "a tenant whose name holds the rule": {"tenant": "acmekind", "bundle": "sha256:aa", "rule": ""},
+    "another bundle": {**MINE, "bundle": "sha256:bb"},
+    "another rule": {**MINE, "rule": "kinder"},
+    "no scope": {},
+    "no tenant": {"bundle": "sha256:aa", "rule": "kind"},
+    "a tenant that is a list": {**MINE, "tenant": ["acme"]},
+}
+
+
+class Worker:
+    """A model's client and the answers that it keeps; `asked`: how often the model was."""
+
+    def __init__(self, port: KeptAnswers, model: AnthropicModel) -> None:
+        self.port, self._model = port, model
+
+    @property
+    def asked(self) -> int:
+        """So far."""
+        return self._model.usage.calls
+
+    async def ask(self, scope: dict[str, Any], question: Any = QUESTION) -> bool:
+        """Whether the model was asked for this answer, and took its time."""
+        before, began = self.asked, time.monotonic()
+        payload = {"scope": scope, "question": question}
+        async with self.port.turn(payload, Asker(str(scope.get("tenant")), "agent")):
+            await self.port.ask(payload)
+        return self.asked == before + 1 and time.monotonic() - began >= TAKES_MS / 1000
+
+
+class Place:
+    """Where workers run."""
+
+    def __init__(self, base_url: str, redis: RedisServer, client: Redis) -> None:
+        self.base_url, self.redis, self.client = base_url, redis, client
+
+    @asynccontextmanager
+    async def worker(self, prompt: Prompt[Any] = GRADE, model: str = MODEL) -> AsyncIterator[Worker]:
+        """One that has just started: nothing is kept in it yet."""
+        settings = ModelApiSettings(model, self.base_url, 20_000, 2048, 0, 8, None)
+        hosted = AnthropicModel(SecretStr(KEY), settings)
+        seal = Seal(SealKeys(self.redis.key_file), "model answer")
+        store = SharedAnswers(self.redis.url, "x.", seal, 60, LOOK_S)
+        port = KeptAnswers(PromptedPort(prompt, hosted), 100, store)
+        await port.start()
+        try:
+            yield Worker(port, hosted)
+        finally:
+            await port.close()
+
+    def keys(self) -> set[Any]:
+        """Of the answers that the Redis has."""
+        found: Any = self.client.keys("x.sluice:answer:*")
+        return set(found)
+
+
+def run(extent: Extent) -> Iterator[Attempt]:
+    """Each scope before and after the other's; the short form has fewer of them."""
+    scopes = dict([*THEIRS.items()][:: 4 if extent == "short" else 1])
+    with (
+        TemporaryDirectory() as folder,
+        RedisServer(Path(folder)) as redis,
+        Redis.from_url(redis.url) as client,
+        ModelServer(TAKES_MS) as model,
+    ):
+        yield from asyncio.run(_attack(Place(model.base_url, redis, client), scopes))
+
+
+async def _attack(place: Place, scopes: dict[str, Any]) -> list[Attempt]:
+    found: list[Attempt] = []
+    for tried, scope in scopes.items():
+        found += await _scoped(place, tried, scope)
+    found += await _other_askers(place)
+    found += await _at_once(place)
+    found += await _together(place)
+    found.append(await _copied(place))
+    others = sum(not one.harmless for one in found)
+    gained = sum(not one.harmless and not one.held for one in found)
+    told = f"{gained} of {others} questions were answered by another's answer, must be 0"
+    return [*found, Attempt("answers of others", gained == 0, told)]
+
+
+async def _scoped(place: Place, tried: str, scope: dict[str, Any]) -> list[Attempt]:
+    """In the worker that has the other's answer, in a new one, and before the other asks (poison)."""
+    place.client.flushall()
+    async with place.worker() as same:
+        await same.ask(MINE)
+        here = await same.ask(scope)
+        again = not await same.ask(MINE)
+    async with place.worker() as other:
+        kept = not await other.ask(MINE)
+    place.client.flushall()
+    async with place.worker() as poisoned:
+        await poisoned.ask(scope)
+        own = await poisoned.ask(MINE)
+    return [
+        Attempt(f"{tried}, after the other in the same worker", here, f"asked the model: {here}"),
+        Attempt(f"{tried}, before the other", own, f"the other asked the model: {own}"),
+        Attempt(f"one's own answer again, beside {tried}", again and kept, f"{again}, {kept}", harmless=True),
+    ]
+
+
+async def _other_askers(place: Place) -> list[Attempt]:
+    """The same words of another model, of another prompt, and as a question that holds the scope."""
+    place.client.flushall()
+    async with place.worker() as first:
+        await first.ask(MINE)
+        nested = await first.ask({}, {"scope": MINE, "question": QUESTION})
+    async with place.worker(model="stand-in-2") as second:
+        model = await second.ask(MINE)
+    async with place.worker(JUDGE) as third:
+        prompt = await third.ask(MINE)
+    named = {"a scope within the question": nested, "another model": model, "another prompt": prompt}
+    return [Attempt(tried, asked, f"asked the model: {asked}") for tried, asked in named.items()]
+
+
+async def _at_once(place: Place) -> list[Attempt]:
+    """Who asks while the other's question is under way gets an answer of his own, and takes none away."""
+    place.client.flushall()
+    async with place.worker() as worker:
+        mine = [asyncio.create_task(worker.ask(MINE)) for _ in range(2)]
+        theirs = [asyncio.create_task(worker.ask(THEIRS["the other tenant"])) for _ in range(2)]
+        await asyncio.sleep(TAKES_MS / 4000)
+        theirs[0].cancel()
+        await asyncio.gather(*mine, *theirs, return_exceptions=True)
+        asked, kept = worker.asked, len(place.keys())
+    each = f"the model was asked {asked} times, {kept} answers are kept"
+    return [
+        Attempt("both at once", asked >= 2 and kept == 2, each),
+        Attempt("two of one tenant at once", asked == 2, each, harmless=True),
+    ]
+
+
+async def _together(place: Place) -> list[Attempt]:
+    """Several questions at once keep their tenant each."""
+    place.client.flushall()
+    asked = []
+    async with place.worker() as worker:
+        port = AskedTogether(worker.port)
+        for tenant in ("acme", "globex", "acme"):
+            before = worker.asked
+            payload = {
+                "scope": {**MINE, "tenant": tenant},
+                "questions": [QUESTION, {**QUESTION, "tool": "b"}],
+            }
+            await port.ask(payload | {"asker": [tenant, "agent"]})
+            asked.append(worker.asked - before)
+    told = f"the model was asked {asked} times"
+    return [
+        Attempt("several questions in one", asked[:2] == [2, 2], told),
+        Attempt("several questions in one, again", asked[2] == 0, told, harmless=True),
+    ]
+
+
+async def _copied(place: Place) -> Attempt:
+    """Who writes to the Redis puts the other's answer where his own would be."""
+    place.client.flushall()
+    async with place.worker() as worker:
+        await worker.ask(MINE)
+        (theirs,) = place.keys()
+    async with place.worker() as worker:
+        await worker.ask(THEIRS["the other tenant"])
+        (own,) = place.keys() - {theirs}
+    place.client.copy(theirs, own, replace=True)
+    async with place.worker() as worker:
+        asked = await worker.ask(THEIRS["the other tenant"])
+    return Attempt("the other's answer, copied to the place of one's own", asked, f"asked the model: {asked}")
