@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Page
 
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "images"
-WIDTH, HEIGHTS = 1240, {"escalations": 560, "decision": 1130}
+WIDTH, HEIGHTS = 1240, {"escalations": 1050, "decision": 1130}
 LARGEST = 150_000
 """Bytes of a picture: README is loaded often."""
 
@@ -36,7 +36,7 @@ def main(root: str, name: str, password: str) -> None:
         page.get_by_role("button", name="Log in").click()
         page.wait_for_url("**/escalations")
         _take(page, "escalations")
-        page.get_by_role("main").get_by_role("link").last.click()
+        page.locator("[data-key=open]").last.click()
         page.get_by_text("The decision's whole story").click()
         page.wait_for_url("**/decisions/*")
         _take(page, "decision")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import shutil
 import time
 import uuid
@@ -71,6 +72,8 @@ ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--host-resolver-rules=MAP * ~NOTF
 PATIENCE_MS = 30_000
 LOOKS, BETWEEN_MS = 120, 500
 """How often a page is loaded again until it shows something, and the time between."""
+LIVE = re.compile(r"/review/live\?since=\d+$")
+"""The address of a page's stream."""
 PHONE = {"width": 360, "height": 740}
 RULES: dict[Literal["light", "dark"], dict[str, Any]] = {
     "light": {},
@@ -166,7 +169,7 @@ class PageSite:
     def leave_open(self) -> None:
         """A page that follows what happens."""
         page = self.browser.new_context(base_url=self.gateway.url).new_page()
-        with page.expect_response("**/review/live"):
+        with page.expect_response(LIVE):
             log_in(page, "rita")
 
     @contextmanager

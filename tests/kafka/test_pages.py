@@ -19,10 +19,11 @@ from sluice.cli.demo.throwaway_trust import OWNER, REVIEWER
 from sluice.cli.main import cli
 from sluice.gateway.pages import rendering
 from sluice_topics.catalog import REGISTRY, VERDICTS
-from tests.kafka.gateway_process import action, running_gateway
+from tests.kafka.gateway_process import ESCALATING_TOOL, action, running_gateway
 from tests.kafka.installation import records, stored
 from tests.kafka.pages_site import (
     ATTEMPTS,
+    LIVE,
     PATIENT_AGENT,
     PHONE,
     WIRE,
@@ -44,6 +45,8 @@ if TYPE_CHECKING:
     from playwright.sync_api import Page
 
 pytestmark = [pytest.mark.kafka, pytest.mark.browser]
+PROMPT_S = 10.0
+"""Less than the 15 s after which a stream says that it is still there."""
 TEMPLATES = Path(rendering.__file__).parent / "templates"
 
 
@@ -84,7 +87,7 @@ def test_an_approval_on_the_page_lets_the_action_run_and_the_ledger_names_the_pe
     waits = at.escalate(parameters={"order": "17"})
     with at.visiting("olga") as page:
         answer(page, f"/review/escalations/{waits['escalation_id']}", "Approve", "the customer confirmed")
-        said(page).to_contain_text("Your answer counted. The action came to ALLOW.")
+        said(page).to_contain_text("Your answer counted. The action is allowed.")
         story = page.get_by_role("main")
         expect(story).to_contain_text(f"{OWNER}, by browser through gateway: the customer confirmed")
         expect(story).to_contain_text("The hash is that of this record.")
@@ -124,26 +127,52 @@ def test_a_denial_is_given_with_the_keyboard_alone(at: PageSite) -> None:
         press(page, *["Tab"] * 3)
         expect(page.get_by_role("button", name="Deny")).to_be_focused()
         press(page, "Enter")
-        said(page).to_contain_text("The action came to BLOCK.")
+        said(page).to_contain_text("The action is denied.")
     with at.client() as client:
         told = client.get(f"/v1/escalations/{waits['escalation_id']}", params={"wait": 30}).json()
     assert (told["status"], "not this account" in told["reason"]) == ("denied", True)
 
 
-def test_the_highest_tier_is_refused_to_who_is_no_vp_and_the_page_says_why(at: PageSite) -> None:
-    waits = at.escalate(WIRE)
-    path = f"/review/escalations/{waits['escalation_id']}"
-    with at.visiting("rita") as page:
-        answer(page, path, "Approve")
-        said(page).to_contain_text("Refused: this needs the role vp, which your log-in does not have.")
-    with at.visiting("vic") as page:
-        answer(page, path, "Approve")
-        said(page).to_contain_text("Refused: wrong_role: the escalation needs the role vp")
+def forge(page: Page, path: str, **fields: str) -> str:
+    """The page that follows a form that this page does not have, sent with the session's own token."""
+    form: dict[str, str | float | bool] = {"csrf_token": token(page), **fields}
+    return page.request.post(path, form=form).text()
+
+
+def test_who_may_not_answer_has_no_form_and_a_forged_one_is_refused(at: PageSite) -> None:
+    """Mend 22.20: of the highest tier without the role, and of any tier with a log-in that only reads."""
+    of_t4, of_t3 = (
+        f"/review/escalations/{at.escalate(tool)['escalation_id']}" for tool in (WIRE, ESCALATING_TOOL)
+    )
+    role, reads = "this needs the role vp, which your log-in does not have", "your log-in only reads"
+    for who, path, why in (("rita", of_t4, role), ("ada", of_t4, role), ("ada", of_t3, reads)):
+        with at.visiting(who) as page:
+            page.goto(path)
+            expect(page.get_by_role("main")).to_contain_text(f"You cannot answer it: {why}.")
+            expect(page.get_by_role("button", name=re.compile("Approve|Deny"))).to_have_count(0)
+            for decision in ("approve", "deny"):
+                told = forge(page, path, decision=decision, justification="forged")
+                assert f"Refused: {why}." in told
+            subject = path.rpartition("/")[2]
+            told = forge(
+                page, "/review/escalations", subject=subject, decision="deny", justification="forged"
+            )
+            assert "0 of 1 answers counted" in told
     with at.visiting("ada") as page:
-        answer(page, path, "Deny")
-        said(page).to_contain_text("Refused: this needs the role vp")
+        page.goto("/review/escalations")
+        expect(page.locator("[data-key=row]").first).to_be_visible()
+        expect(page.get_by_role("checkbox", name="Select")).to_have_count(0)
+        expect(page.get_by_role("button", name="Deny selected")).to_have_count(0)
+        page.goto(f"{of_t3}/grant?uses=5&days=1&why=the+known+refunds")
+        expect(page.get_by_role("main")).to_contain_text(f"No grant: {reads}.")
+        expect(page.get_by_role("button", name="Prepare it")).to_have_count(0)
+        refused = page.request.get(f"{of_t3}/grant/entry?uses=5&days=1&why=the+known+refunds")
+        assert refused.status == 409
+    with at.visiting("vic") as page:
+        answer(page, of_t4, "Approve")
+        said(page).to_contain_text("Refused: wrong_role: the escalation needs the role vp")
     with at.visiting("olga") as page:
-        answer(page, path, "Approve")
+        answer(page, of_t4, "Approve")
         said(page).to_contain_text("Your answer counted")
 
 
@@ -192,19 +221,32 @@ def test_held_memories_are_read_and_reviewed(at: PageSite) -> None:
 
 def test_a_list_shows_what_opens_and_ends_without_a_click(at: PageSite) -> None:
     with at.visiting("olga") as page:
-        with page.expect_response("**/review/live"):
+        with page.expect_response(LIVE):
             page.goto("/review/escalations")
         waits = at.escalate(action_id="the-live-one")
         row = page.get_by_role("link", name="the-live-one")
         expect(row).to_be_visible()
         with at.visiting("rita") as other, at.visiting("vic") as third:
-            with third.expect_response("**/review/live"):
+            with third.expect_response(LIVE):
                 third.goto(f"/review/escalations/{waits['escalation_id']}")
             third.get_by_label("Why").fill("what vic writes stays")
             answer(other, f"/review/escalations/{waits['escalation_id']}", "Deny")
             expect(third.get_by_role("alert")).to_contain_text("It has ended meanwhile")
             expect(third.get_by_label("Why")).to_have_value("what vic writes stays")
         expect(row).to_have_count(0)
+
+
+def test_what_happened_between_a_page_and_its_stream_is_told_at_once(at: PageSite) -> None:
+    """Mend 22.20: the page says which changes it shows; before, it missed one until the next or a minute."""
+    with at.visiting("olga") as page:
+        page.goto("/review/escalations")
+        stream = page.locator("#live").get_attribute("hx-sse:connect") or ""
+        (cookie,) = (one for one in page.context.cookies() if one["name"] == "sluice_session")
+        at.escalate()
+        page.goto("/review/login")  # gives its own stream up
+        headers = {"Cookie": f"sluice_session={cookie['value']}"}
+        with httpx2.stream("GET", f"{at.gateway.url}{stream}", headers=headers, timeout=PROMPT_S) as told:
+            assert next(told.iter_lines()) == "event: changed"
 
 
 def test_nothing_that_an_agent_or_a_person_writes_runs_or_leads_away(at: PageSite) -> None:
@@ -361,8 +403,9 @@ def test_a_freeze_from_a_page_stops_the_agent_within_a_second(at: PageSite) -> N
         finally:
             over.set()
             proposing.join()
-        press_freeze(page, path, "agent", "once more")
-        said(page).to_contain_text("is in force: only an approver's own key changes it")
+        expect(page.get_by_role("button", name="Freeze this agent")).to_have_count(0)
+        again = {"kind": "agent", "id": PATIENT_AGENT, "reason": "once more", "confirmed": "yes"}
+        assert "is in force: only an approver" in forge(page, "/review/freezes", **again)
         assert found == []
     key = f"freeze/agent/{PATIENT_AGENT}@1".encode()
     frozen_ms = next(one.timestamp_ms for one in in_thread(stored, at.site, REGISTRY) if one.key == key)
@@ -394,20 +437,18 @@ def test_a_session_is_frozen_on_its_page_and_only_by_who_may(at: PageSite) -> No
         with at.visiting("ada") as page:
             page.goto(path)
             expect(page.get_by_role("button", name="Freeze this session")).to_have_count(0)
-            form: dict[str, str | float | bool] = {
-                "csrf_token": token(page),
-                "kind": "session",
-                "id": session,
-                "reason": "x",
-                "confirmed": "yes",
-            }
-            assert "your log-in only reads" in page.request.post("/review/freezes", form=form).text()
+            form = {"kind": "session", "id": session, "reason": "x", "confirmed": "yes"}
+            assert "your log-in only reads" in forge(page, "/review/freezes", **form)
+        with at.visiting("otto") as page:
+            of_others = form | {"kind": "agent", "id": neutral_policy.AGENT}
+            assert "Not found" in forge(page, "/review/freezes", **of_others)
+            page.goto(path)
+            expect(page.get_by_role("button", name="Freeze this session")).to_have_count(0)
         with at.visiting("rita") as page:
             page.goto(path)
-            form["csrf_token"] = "guessed"  # noqa: S105 - it is not the session's
-            assert page.request.post("/review/freezes", form=form).status == 403
-            form |= {"csrf_token": token(page), "confirmed": ""}
-            assert "Not sent: say why" in page.request.post("/review/freezes", form=form).text()
+            for guessed in ({"csrf_token": "guessed"}, {}):
+                assert page.request.post("/review/freezes", form={**form, **guessed}).status == 403
+            assert "Not sent: say why" in forge(page, "/review/freezes", **form | {"confirmed": ""})
             press_freeze(page, path, "session", "odd")
             said(page).to_contain_text("Frozen: session/")
             is_accessible(page, "a frozen session")

@@ -25,6 +25,7 @@ from tests.kafka.installation import stored
 from tests.kafka.pages_site import (
     ATTEMPTS,
     BETWEEN_MS,
+    LIVE,
     LOOKS,
     PATIENT_AGENT,
     PHONE,
@@ -176,7 +177,7 @@ def test_one_reason_answers_many_and_each_shows_its_own_result(at: PageSite) -> 
         shown = page.get_by_role("main")
         expect(shown).to_contain_text("2 of 3 answers counted")
         expect(page.get_by_role("row", name="waits-021")).to_contain_text("approved on its own page")
-        expect(page.get_by_role("row", name="waits-020")).to_contain_text("The action came to ALLOW.")
+        expect(page.get_by_role("row", name="waits-020")).to_contain_text("The action is allowed.")
     reviews = [json.loads(one.value or b"") for one in in_thread(stored, at.site, REVIEWS)]
     own = [one for one in reviews if one["justification"] == "the parcels came back"]
     assert (len(own), len({one["signature"] for one in own})) == (2, 2)
@@ -250,7 +251,7 @@ def test_the_list_is_worked_through_with_keys_alone(at: PageSite) -> None:
 
 def test_what_was_selected_and_written_stays_when_the_list_changes(at: PageSite) -> None:
     with at.visiting("olga") as page:
-        with page.expect_response("**/review/live"):
+        with page.expect_response(LIVE):
             is_read(page, f"{LIST}?text=waits-05")
         page.get_by_label("Select waits-052").check()
         page.locator("#answers").get_by_label("Why").fill("half a reason")

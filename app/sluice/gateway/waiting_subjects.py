@@ -145,6 +145,10 @@ class WaitingSubjects:
         ]
         return same[: -most - 1 : -1]
 
+    def changes(self, tenant: str) -> int:
+        """The number of a tenant's changes so far."""
+        return self._changes[tenant]
+
     async def changed(self, tenant: str, since: int, wait_s: float) -> int:
         """Wait until something of a tenant opens, changes or ends. The number of its changes so far, which is
         `since` where nothing did within the time."""

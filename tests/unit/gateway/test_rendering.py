@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import json
 from html import unescape
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sluice.core.foundation.clock import milliseconds_of
 from sluice.core.text.visible import is_seen
-from sluice.gateway.pages.rendering import LONGEST, document, page, seen
+from sluice.gateway.pages.rendering import LONGEST, aged, dated, document, page, seen
 
 
 @given(st.text(st.characters(), max_size=300))
 def test_no_text_becomes_markup_or_hides(text: str) -> None:
     shown = seen(text)
-    plain = shown.replace('<span class="unseen">', "").replace("</span>", "")
+    plain = shown.replace('<span class="unseen">', "").replace("</span>", "").replace("_<wbr>", "_")
     assert not set(plain) & set("<>\"'")
     assert all(one == "\n" or is_seen(one) for one in unescape(plain))
 
@@ -41,3 +43,30 @@ def test_a_document_is_allowed_its_own_style_alone() -> None:
     rules = document("<html><style>\na {}\n</style></html>").headers["content-security-policy"]
     assert "style-src 'sha256-" in rules
     assert "script-src" not in rules
+
+
+def test_a_time_is_said_with_its_age_or_with_how_long_it_is_off() -> None:
+    """Mend 22.20: nobody counts hours at night."""
+    now_ms = milliseconds_of("2026-11-24T02:00:00.000Z")
+    assert dated("2026-11-24T01:54:30.000Z", now_ms) == "2026-11-24 01:54 UTC, 5 min 30 s ago"
+    assert dated("2026-11-24T03:00:00.000Z", now_ms) == "2026-11-24 03:00 UTC, in 1 h"
+    assert aged("2026-11-24T01:00:00.000Z", now_ms).striptags() == "1 h ago 2026-11-24 01:00 UTC"
+    assert (dated("", now_ms), aged("", now_ms)) == ("", "")
+
+
+def test_where_only_the_own_key_counts_the_page_has_a_command_and_no_form() -> None:
+    """Mend 22.20: the gateway's signature would be refused there."""
+    account = {"approver_id": "ann", "tenant_id": "acme", "name": "ann", "roles": ["vp"]}
+    one = {
+        "escalation_id": "escalation:gate.actions.proposed:3:17",
+        "required_role": "vp",
+        "own_key": True,
+        "opened_at": "2026-11-24T01:00:00.000Z",
+        "expires_at": "2026-11-24T02:00:00.000Z",
+    }
+    about: dict[str, Any] = {"session": {"account": account, "csrf": "t"}, "delegate": {"id": "gateway"}}
+    about |= {"content": None, "now_ms": 0}
+    for own_key in (True, False):
+        shown = bytes(page("escalation.html", one={**one, "own_key": own_key}, **about).body).decode()
+        assert ("approve escalation:gate.actions.proposed:3:17 --as ann --key" in shown) == own_key
+        assert ('value="approve"' in shown) == (not own_key)

@@ -29,6 +29,7 @@ MOST_AT_ONCE = 500
 FIELDS_BESIDE = 8
 SENT_TOGETHER = 16
 ONE_BY_ONE = "T4"
+_OUTCOMES = {"ALLOW": "is allowed", "BLOCK": "is denied"}
 _DECISIONS = {"approve": "approve", "deny": "deny", "reject": "reject"}
 
 
@@ -150,5 +151,6 @@ def _told(record: dict[str, Any]) -> Said:
     if "quorum" in record:
         again = " The count started again." if record.get("dropped") else ""
         return "good", f"Counted: approval {record['approvals']} of {record['quorum']}.{again}"
-    outcome = f" The action came to {record['outcome']}." if record.get("outcome") else ""
+    came_to = record.get("outcome")
+    outcome = f" The action {_OUTCOMES.get(came_to, f'came to {came_to}')}." if came_to else ""
     return "good", f"Your answer counted.{outcome}"

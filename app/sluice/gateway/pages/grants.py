@@ -76,7 +76,7 @@ class Grants:
             "wish": wish,
             "wrong": wrong,
             "given": given,
-            "why_none": _why_none(opened, tool),
+            "why_none": _why_none(opened, tool, visit),
         }
         return self.views.page(
             visit, "grant.html", one=opened, most_uses=MOST_USES, most_days=MOST_DAYS, **about
@@ -99,7 +99,7 @@ class Grants:
 
     def _entry(self, visit: Visit, opened: Mapping[str, Any], tool: str, wish: Wish) -> dict[str, Any]:
         """The entry that the wish asks for. Raises HttpError where it would be refused."""
-        why_none = _why_none(opened, tool)
+        why_none = _why_none(opened, tool, visit)
         if why_none is not None:
             raise HttpError(409, "no_grant", why_none)
         if not (wish.days.isascii() and wish.days.isdigit() and 1 <= int(wish.days[:9]) <= MOST_DAYS):
@@ -126,8 +126,10 @@ class Grants:
         return {"kind": "agent_grant", "id": f"grant-{uuid4()}", "revision": 1, "spec": body}
 
 
-def _why_none(opened: Mapping[str, Any], tool: str) -> str | None:
-    """Why what is like this escalation cannot be granted; None if it can."""
+def _why_none(opened: Mapping[str, Any], tool: str, visit: Visit) -> str | None:
+    """Why the person cannot grant what is like this escalation; None: it can be tried."""
+    if not visit.session.account.decides:
+        return "your log-in only reads"
     if "action_id" not in opened:
         return "there are no grants for retrievals"
     if opened.get("tier") == HIGHEST_TIER:

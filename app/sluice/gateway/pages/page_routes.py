@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     Handler = Callable[[Visit], Awaitable[Response]]
 
 HEARTBEAT_S = 15.0
+MOST_DIGITS = 18
 MOST_STREAMS, MOST_STREAMS_OF_ONE = 500, 8
 """Of all people, and of one person."""
 SETTLE_S = 0.5
@@ -74,11 +75,14 @@ class PageRoutes:
         return self.views.page(visit, "people.html", found=found, now=now)
 
     async def live(self, visit: Visit) -> Response:
-        """Server-sent events: `changed` whenever something of the tenant opens, changes or ends."""
+        """Server-sent events: `changed` whenever something of the tenant opens, changes or ends. At once
+        where something did after the page was made, which says so by `since`: a number of this gateway."""
         of_one = self.streams[_person(visit.session)]
         if of_one >= MOST_STREAMS_OF_ONE or self.streams.total() >= MOST_STREAMS:
             raise HttpError(503, "too_many_streams", "too many pages are open").after(30)
-        return StreamingResponse(self._events(visit.session), media_type="text/event-stream")
+        since = visit.request.query_params.get("since", "")
+        shown = int(since) if since.isascii() and since.isdigit() and len(since) < MOST_DIGITS else -1
+        return StreamingResponse(self._events(visit.session, shown), media_type="text/event-stream")
 
     async def log_out(self, visit: Visit) -> Response:
         """End the session."""
@@ -109,8 +113,8 @@ class PageRoutes:
         self.visitors.set_login_cookie(response, token)
         return response
 
-    async def _events(self, session: Session) -> AsyncIterator[str]:
-        tenant, number = session.account.tenant_id, -1
+    async def _events(self, session: Session, number: int) -> AsyncIterator[str]:
+        tenant = session.account.tenant_id
         person = _person(session)
         self.streams[person] += 1
         try:

@@ -78,9 +78,10 @@ class PageViews:
             "counts": counts,
             "delegate": delegate,
             "now_ms": time.time_ns() // 1_000_000,
+            "since": self.subjects.waiting.changes(caller.tenant),
         }
         about["how_ended"] = self.subjects.waiting.how_ended
-        return rendering.page(name, changes=subjects.changes, **about, **context)
+        return rendering.page(name, changes=subjects.changes, **{**about, **context})
 
     async def look_back(self, asked: Asked) -> Scanned:
         """Scan the ledger, one after the other for each tenant. Raises HttpError."""
@@ -99,7 +100,8 @@ class PageViews:
         opened = self.subjects.opened(ESCALATIONS, an_id, visit.caller)
         if opened is None:
             return await self._ended(an_id, visit)
-        about: dict[str, Any] = {"content": await self.subjects.content(opened), "verdict": None}
+        about: dict[str, Any] = {"since": self.subjects.waiting.changes(visit.caller.tenant), "verdict": None}
+        about |= {"against": self._against(visit, opened), "content": await self.subjects.content(opened)}
         about |= {"is_narrowed": is_narrowed(opened), "approved": await self.subjects.approved(opened)}
         if "verdict_id" in opened:
             about["verdict"] = await self.subjects.decision(opened["verdict_id"], visit.caller)
@@ -123,9 +125,13 @@ class PageViews:
         opened = self.subjects.opened(QUARANTINE, an_id, visit.caller)
         if opened is None:
             return await self._ended(an_id, visit)
+        about = {
+            "since": self.subjects.waiting.changes(visit.caller.tenant),
+            "against": self._against(visit, opened),
+        }
         content = await self.subjects.content(opened)
         decision = await self.subjects.decision(an_id, visit.caller)
-        return self.page(visit, "memory.html", one=opened, content=content, decision=decision)
+        return self.page(visit, "memory.html", one=opened, content=content, decision=decision, **about)
 
     async def decisions(self, visit: Visit) -> Response:
         """The newest decisions."""
@@ -146,6 +152,7 @@ class PageViews:
             followed=followed,
             holds=hash_holds(record),
             ending=subjects.ending_of(followed),
+            waits=self._waits(record),
             walk=self._walk(visit) if WALK in visit.request.query_params else None,
         )
 
@@ -166,6 +173,18 @@ class PageViews:
         query = Query.written(visit.request.query_params.get(WALK, ""))
         an_id = visit.an_id.replace("verdict:", "escalation:", 1)
         return walk_from(self._rows(visit), query, an_id)
+
+    def _waits(self, decision: dict[str, Any]) -> str | None:
+        """The page where what a decision opened is answered; None: it waits for nobody."""
+        names = ((ESCALATIONS, decision.get("escalationId")), (QUARANTINE, decision.get("memory_id")))
+        for base, an_id in names:
+            if an_id and self.subjects.waiting.get(base, an_id) is not None:
+                return f"{ROOT}/{base.removeprefix('gate.')}/{quote(an_id, safe=':')}"
+        return None
+
+    def _against(self, visit: Visit, opened: dict[str, Any]) -> str | None:
+        """Why the person may not answer it; None: who may not shows with the answer."""
+        return visit.session.account.object_to(str(opened.get("required_role", "reviewer")))
 
     async def _ended(self, an_id: str, visit: Visit) -> Response:
         decision = subjects.decision_of(an_id)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from base64 import b64encode
 from functools import cache
@@ -50,11 +51,14 @@ _HEADERS = {
 
 
 def seen(value: object) -> Markup:
-    """A text as a reader may trust it: a code point that cannot be seen stands by its number, marked."""
+    """A text as a reader may trust it: a code point that cannot be seen stands by its number, marked. A long
+    name breaks after "_"."""
     text = value if isinstance(value, str) else _json(value)
     parts: list[str] = []
     for character in text[:LONGEST]:
-        if character == "\n" or is_seen(character):
+        if character == "_":
+            parts.append("_<wbr>")
+        elif character == "\n" or is_seen(character):
             parts.append(str(escape(character)))
         else:
             parts.append(f'<span class="unseen">U+{ord(character):04X}</span>')
@@ -83,6 +87,22 @@ def ago(at: object, now_ms: int) -> str:
     """How long ago an RFC 3339 time was, in words."""
     ms = now_ms - milliseconds_of(str(at))
     return f"{span(ms)} ago" if ms >= _SECOND_MS else "now"
+
+
+def dated(at: object, now_ms: int) -> str:
+    """An RFC 3339 time to the minute, and how long ago it was, or how long until it is."""
+    text = str(at)
+    return f"{text[:16].replace('T', ' ')} UTC, {_age(text, now_ms)}" if text else ""
+
+
+def aged(at: object, now_ms: int) -> Markup:
+    """The same for a table: the age above the time."""
+    text = str(at)
+    return (
+        Markup('{} <span class="at">{} UTC</span>').format(_age(text, now_ms), moment(text))
+        if text
+        else Markup()
+    )
 
 
 def command(words: Iterable[str | None]) -> str:
@@ -154,7 +174,10 @@ def _environment() -> Environment:
         "plain": plain,
         "left": left,
         "ago": ago,
-        "due_in": lambda at, now_ms: left(milliseconds_of(str(at)), now_ms),
+        "dated": dated,
+        "aged": aged,
+        "span": span,
+        "words": lambda name: re.sub(r"(?<=[a-z])([A-Z])", r" \1", str(name)).replace("_", " ").lower(),
         "rfc3339": rfc3339,
         "command": command,
         "minute": lambda at: str(at)[:16].replace("T", " "),
@@ -162,6 +185,11 @@ def _environment() -> Environment:
         "path": lambda text: quote(str(text), safe=":/"),
     }
     return made
+
+
+def _age(at: str, now_ms: int) -> str:
+    at_ms = milliseconds_of(at)
+    return left(at_ms, now_ms) if at_ms > now_ms else ago(at, now_ms)
 
 
 def _json(value: object) -> str:
