@@ -12,12 +12,16 @@ import pytest
 
 from load.sites import neutral_policy
 from sluice.cli.demo.throwaway_trust import ThrowawayTrust, publish_policy
+from sluice.core.foundation.canonical import digest
 from sluice_topics.catalog import BUNDLES, DEAD_LETTERS, VERDICTS
 from tests.kafka.installation import action, publish, running, site_on, stored, until, written
+from tests.unit.cli.policy.policy_files import sluice
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    from typer.testing import Result
 
     from load.sites.site import Site
     from load.sites.worker_process import WorkerProcess
@@ -101,6 +105,40 @@ def test_a_newer_bundle_decides_and_an_older_one_is_refused_in_the_ledger_once(s
     for worker in running(site, "second"):
         assert _verdict_of(site, worker, "later")["bundle_hash"] == newest
         assert len(stored(site, DEAD_LETTERS)) == 1
+
+
+def test_a_worker_decides_by_a_rollback_as_by_the_revision_whose_content_it_has(
+    kafka: str, prefix: str, tmp_path: Path
+) -> None:
+    """Mend 22.24: publish 2, roll back to 1, and revision 3 decides what 1 decided. What is not valid
+    today is nothing to go back to."""
+    stages, purge = ("controls", "fast_reject", "tier_auth"), {"toolName": neutral_policy.PURGE_TOOL}
+    site = site_on(kafka, tmp_path, prefix.rstrip("."), stages, SLUICE_POLICY__REFRESH_S="0.05")
+    site.trust.write(tmp_path)
+
+    def back(revision: int) -> Result:
+        key = ("--key", tmp_path / "owner.pem")
+        return sluice("bundle", "rollback", f"{neutral_policy.BUNDLE}@{revision}", *key, **site.settings)
+
+    for worker in running(site):
+        assert _verdict_of(site, worker, "by-1", **purge)["outcome"] == "ALLOW"
+        _publish(site, [site.trust.bundle(_bundle(2, stages=stages, irreversible_row_threshold=0))])
+        by_2 = _until_verdict(site, worker, "irreversible_rows", **purge)
+        done = back(1)
+        assert done.exit_code == 0, done.stderr
+        assert f"published {neutral_policy.BUNDLE}@3" in done.stdout
+        assert f"looser than {neutral_policy.BUNDLE}@2: " in done.stderr
+        by_3 = _until_verdict(site, worker, "allowed", **purge)
+        signed = json.loads(stored(site, BUNDLES)[-1].value or b"")
+        restored = json.loads(base64.b64decode(signed["payload"]))
+        assert restored == json.loads(_bundle(3, stages=stages))
+        assert by_3["bundle_hash"] == digest(restored) != by_2["bundle_hash"]
+
+        failing = {"name": "n", "action": {"toolName": "t", "parameters": {}}, "expect": {"outcome": "BLOCK"}}
+        _publish(site, [site.trust.bundle(_bundle(4, stages=stages, cases=[failing]))])
+        refused = back(4)
+        assert refused.exit_code == 1
+        assert f"{neutral_policy.BUNDLE}@4 does not count: cases_failed" in refused.stderr
 
 
 def test_what_nobody_trusted_signed_is_refused_and_the_active_bundle_stays(

@@ -94,6 +94,46 @@ def test_a_looser_bundle_waits_for_the_second_approver_and_the_log_knows_all_of_
     assert owners.told("log", "other") == []
 
 
+def test_a_bundle_goes_back_to_what_an_earlier_revision_said_signed_as_any_other_change(
+    owners: Owners,
+) -> None:
+    """Mend 22.24: a rollback is the next revision, and as loose as it is it needs its approvers."""
+    stricter = quality_document(2, ttl=DAY_S / 2, rationale="prices hold for half a day now")
+    for document in (quality_document(), stricter):
+        assert owners.publish("bundle", owners.signed("bundle", document, "alice")) == []
+    alice, bob = ("--key", owners.folder / "alice.pem"), ("--key", owners.folder / "bob.pem")
+
+    def back(*words: object) -> Result:
+        return sluice("bundle", "rollback", *words, **owners.settings)
+
+    alone = back("q@1", *alice, "--json")
+    assert [one["code"] for one in json.loads(alone.stdout)["refused"]] == ["second_approver_missing"]
+    assert "looser than q@2: " in alone.stderr
+    assert "sluice bundle cosign FILE" in alone.stderr
+    for name, said in (
+        ("q@7", "it has 1, 2"),
+        ("r@1", "none of this bundle"),
+        ("q@2", "the revision in force"),
+    ):
+        refused = back(name, *alice, *bob)
+        assert refused.exit_code == 1
+        assert said in refused.stderr
+
+    signed = owners.folder / "back"
+    out = back("q@1", *alice, "--reason", "half a day was too short", "--out", signed)
+    assert out.exit_code == 0, out.stderr
+    assert "looser than q@2: " in out.stderr
+    assert sluice("bundle", "cosign", signed, *bob).exit_code == 0
+    assert owners.publish("bundle", signed) == []
+    last = owners.told("log", "q")[-1]
+    assert (last["name"], last["state"], last["approvers"]) == ("q@3", "in force", ["alice", "bob"])
+    assert last["rationale"] == "back from revision 2 to 1: half a day was too short"
+    assert [one["path"] for one in owners.told("diff", "q@1", "q")["changes"]] == ["rationale", "revision"]
+    assert "q@3 is in force, and says what q@1 said" in back("q@1", *alice).stderr
+    assert back("q@2", *alice).exit_code == 0
+    assert owners.told("log", "q")[-1]["name"] == "q@4"
+
+
 def test_a_tenant_is_led_to_another_bundle_by_two_approvers(owners: Owners) -> None:
     switch = {"entries": [org(quality_bundle_id="q")]}
     refused = [("org/acme@1", "second_approver_missing")]

@@ -60,7 +60,7 @@ VERBS = {
     "bundle": Verb(
         _POLICY,
         "sluice.cli.policy.bundle",
-        "Write, check, compare, sign and publish bundles of policy and of quality.",
+        "Write, check, compare, sign, publish and roll back bundles of policy and of quality.",
     ),
     "registry": Verb(
         _POLICY, "sluice.cli.policy.registry_verbs", "Write, check, sign and publish entries of the registry"

@@ -19,6 +19,7 @@ from sluice.cli.policy.bundle_file import (
     loaded_or_stop,
 )
 from sluice.cli.policy.bundle_history import diff, find_looser, log, looser_than_in_force
+from sluice.cli.policy.bundle_rollback import rollback
 from sluice.cli.policy.control_topics import AsJson, print_looser, publish_values
 from sluice.cli.policy.key_files import (
     Keys,
@@ -134,16 +135,17 @@ def unnamed_or_stop(bundle: Bundle | QualityBundle, *, ledger: bool, exported: P
 cli = typer.Typer(
     name="bundle",
     no_args_is_help=True,
-    help="Write, check, compare, sign and publish bundles of policy and of quality. A published bundle is in "
-    "force in every worker within a moment, if an approver signed it and its revision is newer; a quality "
-    "bundle that is looser than the one in force needs a second approver, and so does a policy bundle that "
-    "asks for fewer approvals or lets others approve.",
+    help="Write, check, compare, sign, publish and roll back bundles of policy and of quality. A "
+    "published bundle is in force in every worker within a moment, if an approver signed it and its revision "
+    "is newer; a quality bundle that is looser than the one in force needs a second approver, and so does a "
+    "policy bundle that asks for fewer approvals or lets others approve.",
 )
 cli.command(name="test")(cases_command)
 cli.command(name="new")(new)
 cli.command(name="diff")(diff)
 cli.command(name="log")(log)
 cli.command(name="cosign")(cosign)
+cli.command(name="rollback")(rollback)
 
 
 @cli.command()

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Annotated, Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
@@ -16,6 +17,7 @@ from sluice.cli.output import (
     broker_or_stop,
     console,
     errors,
+    line,
     print_json,
     settings_or_stop,
     shown,
@@ -32,7 +34,7 @@ from sluice_topics.catalog import BUNDLES, BY_NAME, REGISTRY
 from sluice_topics.headers import input_headers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from sluice.core.foundation.arrival import Arrival
     from sluice.core.registry.keys import Roots
@@ -53,10 +55,11 @@ def publish_values(
     topic: str,
     *,
     compare: Callable[[Folded], list[str]] = lambda _: [],
+    hints: Mapping[str, str] = MappingProxyType({}),
     as_json: bool,
-) -> None:
+) -> NoReturn:
     """Publish envelopes, all or none, and end the command with what became of them. `compare`: where they are
-    looser than what is in force, in sentences."""
+    looser than what is in force, in sentences; `hints`: what to do next, by the code of a refusal."""
     only = (REGISTRY,) if topic == REGISTRY else ()
     looser: list[str] = []
 
@@ -67,6 +70,8 @@ def publish_values(
     publishing = Publishing(settings_or_stop(), choose, only)
     publishing.run()
     _print_published(publishing, looser, as_json=as_json)
+    for code in {one.code for one in publishing.refused} & hints.keys():
+        line(hints[code], errors)
     raise typer.Exit(WRONG if publishing.refused else WELL)
 
 
@@ -186,10 +191,8 @@ def print_refused(refused: Iterable[Refused]) -> None:
     """A line for each on standard error."""
     for one in refused:
         told = _refusal(one)
-        line = (
-            f"{shown(told['key'])}: [red]{told['code']}[/] at {shown(told['path'])}: {shown(told['message'])}"
-        )
-        errors.print(line, soft_wrap=True)
+        where = f"[red]{told['code']}[/] at {shown(told['path'])}"
+        errors.print(f"{shown(told['key'])}: {where}: {shown(told['message'])}", soft_wrap=True)
 
 
 def _summary(publishing: Publishing) -> None:

@@ -1,0 +1,130 @@
+"""`sluice bundle rollback`: what an earlier revision of a bundle says, signed as the next one.
+
+A revision is never taken back, because decisions depend on it, and an older one is refused: the way back is
+forward.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+
+import typer
+
+from sluice.cli.output import WRONG, console, print_json, shown, stop
+from sluice.cli.policy.bundle_file import loaded_or_stop
+from sluice.cli.policy.bundle_history import looser_than_in_force
+from sluice.cli.policy.control_topics import AsJson, folded_or_stop, print_looser, publish_values
+from sluice.cli.policy.key_files import Keys, private_keys_or_stop, write_or_stop
+from sluice.core.foundation.canonical import canonical
+from sluice.core.trust.change_log import change_log, entries_in_force
+from sluice.core.trust.signed_entries import QUALITY_BUNDLE
+from sluice.core.trust.signing import signed_bundle, signed_quality_bundle
+from sluice_topics.catalog import BUNDLES
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from sluice.core.trust.fold import Folded
+    from sluice.core.trust.revisions import Accepted
+
+_OWN = ("revision", "rationale")
+"""Fields that each revision has for itself."""
+_COSIGN = (
+    "The second approver: give both keys here; or write the signed bundle with --out FILE, then "
+    "`sluice bundle cosign FILE --key SECOND.pem` and `sluice bundle publish FILE`."
+)
+Why = Annotated[
+    str | None, typer.Option(help="Why, for the rationale of a quality bundle; a policy bundle has none.")
+]
+Out = Annotated[
+    Path | None, typer.Option(dir_okay=False, help="Write the signed bundle to this file; publish nothing.")
+]
+
+
+def rollback(
+    named: Annotated[str, typer.Argument(metavar="ID@N", help="The revision to go back to.")],
+    key: Keys,
+    *,
+    reason: Why = None,
+    out: Out = None,
+    as_json: AsJson = False,
+) -> None:
+    """Publish a new revision of a bundle that says what its revision N said.
+
+    The content is read from the topic, with everything that it included
+    when it was signed. The command says what is looser than in the revision
+    in force, and publishes as `publish` does: what got looser there needs a
+    second approver here too. Give --key twice, or --out, for `cosign` and
+    `publish`.
+
+    Exit codes: 0 it is in force (with --out: signed), 1 it is refused, or
+    there is nothing to go back to, 2 could not do it.
+
+    Example: sluice bundle rollback mine.policy@3 --key owner.pem
+    """
+    keys = private_keys_or_stop(key)
+    folded = folded_or_stop()
+    wanted = _counted_or_stop(folded, named)
+    document = _next_document(wanted, _in_force_or_stop(folded, wanted), reason)
+    raw = canonical(document)
+    bundle = loaded_or_stop(raw, as_json=as_json)
+    sign = signed_quality_bundle if wanted.kind == QUALITY_BUNDLE else signed_bundle
+    value = sign(raw, keys, is_loaded=True)
+    if out is None:
+        looser = partial(looser_than_in_force, values=[value])
+        hints = {"second_approver_missing": _COSIGN}
+        publish_values([value], BUNDLES, compare=looser, hints=hints, as_json=as_json)
+    write_or_stop(out, [value])
+    name, sentences = f"{bundle.id}@{bundle.revision}", looser_than_in_force(folded, [value])
+    if as_json:
+        print_json({"bundle": name, "hash": bundle.hash, "looser": sentences})
+        return
+    print_looser(sentences)
+    message = f"[green]signed[/] {shown(name)} {bundle.hash}, as {shown(wanted.key)}: {shown(out)}"
+    console.print(message, soft_wrap=True, highlight=False)
+
+
+def _counted_or_stop(folded: Folded, named: str) -> Accepted:
+    """The revision of this name, "id@revision", that counts or counted."""
+    bundles = [one for one in folded.entries.values() if one.arrival.topic == BUNDLES]
+    found = [one for one in bundles if one.key == named]
+    if len(found) > 1:
+        stop(f"{named} is a policy bundle and a quality bundle: publish the file of the one that is meant")
+    return found[0] if found else _stop_for_none(folded, bundles, named)
+
+
+def _stop_for_none(folded: Folded, bundles: list[Accepted], named: str) -> NoReturn:
+    refused = [one for one in change_log(folded) if one.name == named]
+    if refused:
+        stop(f"{named} does not count: {refused[-1].code}: {refused[-1].message}", WRONG)
+    bundle_id = named.rpartition("@")[0] or named
+    there = sorted(one.said.revision for one in bundles if one.said.id == bundle_id)
+    known = f"it has {', '.join(map(str, there))}" if there else "none of this bundle ever counted"
+    stop(f"{named} is no revision on the broker; {known}. See `sluice bundle log`", WRONG)
+
+
+def _in_force_or_stop(folded: Folded, wanted: Accepted) -> Accepted:
+    """The revision that is to be replaced; one that says the same already ends the command."""
+    meant = (wanted.kind, wanted.said.id)
+    newest = next(one for one in entries_in_force(folded, BUNDLES) if (one.kind, one.said.id) == meant)
+    if newest.key == wanted.key:
+        stop(f"{wanted.key} is the revision in force", WRONG)
+    if _content(newest) == _content(wanted):
+        stop(f"{newest.key} is in force, and says what {wanted.key} said", WRONG)
+    return newest
+
+
+def _content(one: Accepted) -> dict[str, Any]:
+    return {name: value for name, value in one.document.items() if name not in _OWN}
+
+
+def _next_document(wanted: Accepted, newest: Accepted, reason: str | None) -> Mapping[str, Any]:
+    document = {**wanted.document, "revision": newest.said.revision + 1}
+    if wanted.kind == QUALITY_BUNDLE:
+        why = f": {reason}" if reason else ""
+        document["rationale"] = f"back from revision {newest.said.revision} to {wanted.said.revision}{why}"
+    elif reason is not None:
+        stop("a policy bundle has no rationale: leave --reason out")
+    return document
