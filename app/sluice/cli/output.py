@@ -22,6 +22,7 @@ from rich.console import Console, ConsoleDimensions
 from rich.markup import escape
 from rich.text import Text
 
+from sluice.core.text.plurals import counted
 from sluice.core.text.visible import is_seen, numbered
 from sluice.settings import Settings, SettingsError, load_settings
 
@@ -163,7 +164,7 @@ def quoted(text: str, most: int) -> Text:
     """Up to `most` characters, each of the text's own lines behind a margin."""
     lines = [Text(MARGIN, style="dim") + visible(line) for line in text[:most].split("\n")]
     if len(text) > most:
-        lines.append(Text(f"{MARGIN}… {len(text) - most} characters more", style="dim"))
+        lines.append(Text(f"{MARGIN}… {counted(len(text) - most, 'character')} more", style="dim"))
     return Text("\n").join(lines)
 
 
@@ -203,11 +204,6 @@ Since = Annotated[
     ),
 ]
 Until = Annotated[str | None, typer.Option(metavar="TIME", help="Only what is older: as for --since.")]
-
-
-def counted(number: int, one: str, many: str | None = None) -> str:
-    """ "1 record", "2 records", "0 records"; `many` where the plural is not one with an s."""
-    return f"{number} {one if number == 1 else many or one + 's'}"
 
 
 NOTHING = "-"

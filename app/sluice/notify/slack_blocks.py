@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from sluice.core.text.plurals import counted
 from sluice.core.text.visible import visible_text
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ def cut(text: str, most: int) -> str:
     seen = visible_text(text)
     if len(seen) <= most:
         return seen
-    told = f" … {len(seen) - most} characters more"
+    told = f" … {counted(len(seen) - most, 'character')} more"
     return (seen[: max(0, most - len(told))] + told)[:most]
 
 
@@ -165,12 +166,13 @@ def _facts(told: ToldSubject) -> list[tuple[str, str]]:
         given = {"Tenant": told.tenant, "Session": told.session, "Reported by": told.agent}
         about = [("For", told.role), ("Subject", told.name), ("Raised", told.expires_at)]
         return [*about, *((name, value) for name, value in given.items() if value)]
+    quorum = f", {told.approvals} of {counted(told.quorum, 'approval')}" if told.quorum else ""
     facts = [
         ("Agent", told.agent),
         ("Tenant", told.tenant),
         ("Session", told.session),
         (_NAMES[told.kind], told.name),
-        ("Needs", f"{told.role}{f', {told.approvals} of {told.quorum} approvals' if told.quorum else ''}"),
+        ("Needs", f"{told.role}{quorum}"),
         ("Until", told.expires_at),
     ]
     if told.tier is not None:

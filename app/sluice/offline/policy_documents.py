@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from markdown_it import MarkdownIt
 
 from sluice.core.actions.policies import MOST_POLICIES
+from sluice.core.text.plurals import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -61,7 +62,7 @@ def read_document(path: Path, name: str | None = None) -> PolicyDocument:
     """Markdown, HTML or PDF, by the file's ending; `name` None: the file's. Raises DocumentError, OSError."""
     raw = path.read_bytes()
     if len(raw) > MOST_BYTES:
-        raise DocumentError(f"{path.name} has {len(raw)} bytes; {MOST_BYTES} are the most")
+        raise DocumentError(f"{path.name} has {counted(len(raw), 'byte')}; {MOST_BYTES} are the most")
     readers = {".pdf": _pdf, ".html": _html, ".htm": _html, ".md": _markdown, ".txt": _markdown}
     reader = readers.get(path.suffix.lower())
     if reader is None:
@@ -78,7 +79,9 @@ def propose_policies(document: PolicyDocument, *, everything: bool = False) -> l
     slug = re.sub(r"[^a-z0-9]+", "-", document.name.lower()).strip("-")[:48] or "document"
     chosen = [one for one in document.passages if everything or OBLIGES.search(one.text)]
     if len(chosen) > MOST_POLICIES:
-        raise DocumentError(f"{len(chosen)} passages; a bundle takes {MOST_POLICIES} policies: import a part")
+        raise DocumentError(
+            f"{counted(len(chosen), 'passage')}; a bundle takes {MOST_POLICIES} policies: import a part"
+        )
     return [
         {
             "id": f"{slug}.{number}",
@@ -201,7 +204,7 @@ def _pdf(raw: bytes) -> Iterator[Raw]:
     try:
         reader = PdfReader(io.BytesIO(raw))
         if len(reader.pages) > MOST_PAGES:
-            raise DocumentError(f"{len(reader.pages)} pages; {MOST_PAGES} are the most")
+            raise DocumentError(f"{counted(len(reader.pages), 'page')}; {MOST_PAGES} are the most")
         pages = [page.extract_text() for page in reader.pages]
     except (PyPdfError, ValueError, KeyError, TypeError, RecursionError, OSError) as error:
         raise DocumentError(f"the PDF cannot be read: {type(error).__name__}") from None

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from .export import NotAnExport, from_lines
+from .ledger_findings import counted
 from .proof_check import SignedBy, UnusableKey
 from .verify import verify
 
@@ -76,11 +77,12 @@ def json_line(fields: dict[str, object]) -> str:
 
 def _lines(report: Report) -> list[str]:
     chains = [
-        f"partition {number}: {one.records} records, {one.first or '-'} to {one.last or '-'}, head {one.head}"
+        f"partition {number}: {counted(one.records, 'record')}, {one.first or '-'} to {one.last or '-'}, "
+        f"head {one.head}"
         for number, one in report.partitions.items()
     ]
-    summary = "intact" if report.intact else f"NOT INTACT, {len(report.findings)} findings"
-    return [*chains, *map(_line, report.findings), f"{report.records} records: {summary}"]
+    summary = "intact" if report.intact else f"NOT INTACT, {counted(len(report.findings), 'finding')}"
+    return [*chains, *map(_line, report.findings), f"{counted(report.records, 'record')}: {summary}"]
 
 
 def _line(finding: LedgerFinding) -> str:

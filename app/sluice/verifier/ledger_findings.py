@@ -58,3 +58,8 @@ class Report:
     @property
     def intact(self) -> bool:
         return not self.findings
+
+
+def counted(number: int, one: str, many: str | None = None) -> str:
+    """ "1 record", "2 records"; `many` where the plural is not one with an s."""
+    return f"{number} {one if number == 1 else many or one + 's'}"

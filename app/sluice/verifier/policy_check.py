@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from .ledger_findings import LedgerFinding
+from .ledger_findings import LedgerFinding, counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -64,15 +64,17 @@ def _miscount(entries: int, totals: dict[str, int], last: _Last | None) -> str:
     due = before + totals["added"] - totals["gone"]
     if entries == due:
         return ""
-    return f"it counts {entries} entries in force; the record before and its differences make {due}"
+    counts = counted(entries, "entry", "entries")
+    return f"it counts {counts} in force; the record before and its differences make {due}"
 
 
 def _loss(fields: dict[str, Any], totals: dict[str, int]) -> str:
     """A loss that no two people signed."""
     if not totals["gone"] + totals["lowered"] or _is_accepted(fields.get("accepted")):
         return ""
+    gone = counted(totals["gone"], "entry is", "entries are")
     named = [text for name in ("gone", "lowered") for text in _named(fields.get(name))]
-    return f"{totals['gone']} entries are gone and {totals['lowered']} older: {', '.join(named[:MOST_NAMED])}"
+    return f"{gone} gone and {totals['lowered']} older: {', '.join(named[:MOST_NAMED])}"
 
 
 def _is_accepted(accepted: Any) -> bool:

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import io
+import itertools
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
@@ -11,8 +16,16 @@ from rich.console import Console
 from rich.table import Table
 from typer.testing import CliRunner
 
+from sluice.cli.ledger.record_line import describe_policy
 from sluice.cli.main import cli
-from sluice.cli.output import MARGIN, WholeConsole, counted, quoted, visible
+from sluice.cli.output import MARGIN, WholeConsole, quoted, visible
+from sluice.core.text.plurals import counted
+from sluice.gateway.pages.rendering import LONGEST, seen
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+APP = Path(__file__).resolve().parents[3] / "app" / "sluice"
 
 
 def printed(text: str, most: int = 10**6) -> str:
@@ -81,7 +94,41 @@ def test_help_says_when_one_uses_the_verb(verb: str) -> None:
     assert "Use it " in CliRunner().invoke(cli, [verb, "--help"]).stdout
 
 
-def test_one_of_a_thing_is_singular() -> None:
-    """Mend 22.24."""
-    assert [counted(n, "entry", "entries") for n in (0, 1, 2)] == ["0 entries", "1 entry", "2 entries"]
-    assert counted(1, "record") == "1 record"
+@pytest.mark.parametrize(
+    ("number", "records", "characters", "entries"),
+    [(1, "1 record", "1 character", "1 entry"), (2, "2 records", "2 characters", "2 entries")],
+)
+def test_a_number_has_its_noun_in_what_is_printed(
+    number: int, records: str, characters: str, entries: str
+) -> None:
+    """Mend 22.24: it said "1 characters more" and "1 entries"."""
+    assert [counted(n, "entry", "entries") for n in (0, number)] == ["0 entries", entries]
+    assert counted(number, "record") == records
+    text = "a" * (LONGEST + number)
+    assert f"… {characters} more" in seen(text)
+    assert f"… {characters} more" in printed(text, LONGEST)
+    assert f" {entries}, " in describe_policy({"entries": number})
+
+
+def _bare_numbers(path: Path) -> Iterator[str]:
+    """Lines in which a length stands before a plural without asking whether it is one."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        parts = node.values if isinstance(node, ast.JoinedStr) else []
+        for number, noun in itertools.pairwise(parts):
+            is_length = isinstance(number, ast.FormattedValue) and ast.unparse(number.value).startswith(
+                "len("
+            )
+            if (
+                is_length
+                and isinstance(noun, ast.Constant)
+                and re.match(r"(\[/\])? [a-z]+s\b", str(noun.value))
+            ):
+                yield f"{path.name}:{noun.lineno}: {noun.value!r}"
+
+
+def test_no_message_writes_a_length_before_a_plural_by_itself() -> None:
+    """Mend 22.24: a new message takes `counted` too. The demo knows how much it has."""
+    folders = ("cli", "offline", "verifier", "notify", "gateway")
+    files = [path for one in folders for path in (APP / one).rglob("*.py") if path.parent.name != "demo"]
+    assert len(files) > len(folders)
+    assert [line for path in files for line in _bare_numbers(path)] == []

@@ -62,7 +62,7 @@ def test_a_policy_that_stays_or_grows_is_intact() -> None:
     [
         ({"entries": 1, "gone": _one("tool/wipe", 2, None)}, "tool/wipe (2 → None)"),
         ({"lowered": _one("tool/wipe", 2, 1)}, "tool/wipe (2 → 1)"),
-        ({"entries": 1}, "counts 1 entries in force; the record before and its differences make 2"),
+        ({"entries": 1}, "counts 1 entry in force; the record before and its differences make 2"),
         ({"previous": SECOND}, "record 1 said sha256:000"),
         ({"previous": None}, "record 1 said sha256:000"),
         ({"gone": "x"}, "the record before and its differences make 3"),

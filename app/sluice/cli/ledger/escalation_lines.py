@@ -10,6 +10,7 @@ from sluice.cli.ledger.escalated_actions import Counted, Event, Expired, Opened,
 from sluice.cli.ledger.held_memories import left, through
 from sluice.cli.output import line, now_ms, quoted, shown
 from sluice.core.foundation.clock import milliseconds_of, span
+from sluice.core.text.plurals import counted
 from sluice_topics.records import (
     EscalationOpened,
     EscalationReminded,
@@ -90,11 +91,13 @@ def _consequence(end: Resolved) -> str:
 def waits(one: Escalated, now_ms: int) -> str:
     """What it needs, and how long it still waits."""
     opened = one.opened
-    counted = one.last_counted
-    needed = opened.quorum if counted is None else counted.quorum
-    quorum = f", {one.approvals} of {needed} approvals" if needed else ""
+    last = one.last_counted
+    needed = opened.quorum if last is None else last.quorum
+    quorum = f", {one.approvals} of {counted(needed, 'approval')}" if needed else ""
     quorum += " for other parameters" if one.is_narrowed else ""
-    of = _demanded(one, "tier") if isinstance(opened, EscalationOpened) else f"{len(opened.items)} items"
+    of = (
+        _demanded(one, "tier") if isinstance(opened, EscalationOpened) else counted(len(opened.items), "item")
+    )
     role = f"{_demanded(one, 'required_role')}{_turn(one, now_ms)}"
     return f"{of}, needs {role}{quorum}, {left(opened.expires_at, now_ms)}"
 

@@ -25,6 +25,7 @@ from sluice.core.foundation.arrival import coordinates_of, memory_id
 from sluice.core.foundation.clock import milliseconds_of, span
 from sluice.core.memory.memory_context import digest_of
 from sluice.core.reports.ledger_values import NotInLedgerError, Waiting, decision_in
+from sluice.core.text.plurals import counted
 from sluice.ports import PortUnavailable
 from sluice.settings import real_names
 from sluice_topics.catalog import MEMORY_WRITES
@@ -240,5 +241,5 @@ def _print_content(life: Life, to: Console, most: int) -> None:
         to.print(Text.assemble(("  no content: ", "red"), visible(life.no_content)), soft_wrap=True)
         return
     digest = life.decision.content_digest if life.decision else life.events[0].content_digest
-    line(f"  content, {len(life.content)} characters, {digest}:", to)
+    line(f"  content, {counted(len(life.content), 'character')}, {digest}:", to)
     to.print(quoted(life.content, most), soft_wrap=True, highlight=False)

@@ -14,7 +14,6 @@ from sluice.cli.output import (
     WELL,
     WRONG,
     broker_or_stop,
-    counted,
     errors,
     print_json,
     print_parts,
@@ -22,6 +21,7 @@ from sluice.cli.output import (
     shown,
     stop,
 )
+from sluice.core.text.plurals import counted
 from sluice.verifier.export import NotAnExport, from_lines, to_line
 from sluice.verifier.proof_check import SignedBy, UnusableKey
 from sluice.verifier.verify import verify
@@ -79,11 +79,12 @@ def _findings(findings: tuple[LedgerFinding, ...]) -> Table:
 def _sentence(report: Report) -> str:
     if not report.records:
         return "[yellow]The ledger holds no record: nothing was decided, or nothing was left.[/]"
+    records = counted(report.records, "record")
     if report.intact:
-        return f"[green]Intact:[/] {report.records} records in {len(report.partitions)} chains."
+        return f"[green]Intact:[/] {records} in {counted(len(report.partitions), 'chain')}."
     total = len(report.findings)
     rest = f" The first {SHOWN} are shown; --json has all." if total > SHOWN else ""
-    return f"[bold red]Not intact:[/] {total} findings in {report.records} records.{rest}"
+    return f"[bold red]Not intact:[/] {counted(total, 'finding')} in {records}.{rest}"
 
 
 T = TypeVar("T")

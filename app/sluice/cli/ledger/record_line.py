@@ -11,6 +11,7 @@ from rich.text import Text
 from sluice.cli.ledger import retrieval_line
 from sluice.cli.output import shown, visible
 from sluice.core.decide.kinds import KINDS
+from sluice.core.text.plurals import counted
 
 if TYPE_CHECKING:
     from sluice.adapters.kafka.kafka_read import StoredRecord
@@ -96,7 +97,7 @@ def as_json(record: StoredRecord, topic: str, *, whole: bool = True) -> dict[str
 
 def _shortened(value: Any) -> Any:
     if isinstance(value, str) and len(value) > LONGEST_TEXT:
-        return f"{value[:LONGEST_TEXT]}… {len(value) - LONGEST_TEXT} characters more"
+        return f"{value[:LONGEST_TEXT]}… {counted(len(value) - LONGEST_TEXT, 'character')} more"
     if isinstance(value, dict):
         return {name: _shortened(one) for name, one in value.items()}
     return [_shortened(one) for one in value] if isinstance(value, list) else value
@@ -157,9 +158,9 @@ def line_of(record: StoredRecord, topic: str) -> RecordLine:
     time = datetime.fromtimestamp(record.timestamp_ms / 1000, UTC).strftime("%H:%M:%S.%f")[:-3]
     place, short = f"{record.partition}/{record.offset}", topic.removeprefix("gate.")
     if not isinstance(fields, dict):
-        size = len(record.value or b"")
+        size = counted(len(record.value or b""), "byte")
         key = _text(record.key) or "-"
-        return RecordLine(time, place, short, key, "", "", "", f"not a JSON object, {size} bytes")
+        return RecordLine(time, place, short, key, "", "", "", f"not a JSON object, {size}")
     session = str(fields.get("session_id") or "-")
     subject = str(_first(fields, _SUBJECTS) or "-")
     word, reason = retrieval_line.describe_record(fields) or (_kind(fields), _reason(fields))
@@ -202,7 +203,8 @@ def describe_policy(fields: dict[str, Any]) -> str:
     changed += [_accepted(fields.get("accepted"))]
     digest = str(fields.get("digest"))[:_SHORT_DIGEST]
     said = "; ".join(filter(None, changed)) or "unchanged"
-    return f"{fields.get('trigger')}: {fields.get('entries')} entries, {digest}: {said}"
+    entries = counted(fields.get("entries"), "entry", "entries")
+    return f"{fields.get('trigger')}: {entries}, {digest}: {said}"
 
 
 def _accepted(accepted: Any) -> str:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from sluice.core.decide.kinds import kind_of
 from sluice.core.retrieval.retrieval_kinds import REPORT, RETRIEVAL
+from sluice.core.text.plurals import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -48,12 +49,14 @@ def _served(fields: dict[str, Any]) -> tuple[str, str]:
     outcomes = [f"{count} {outcome}" for outcome, count in counts.items()]
     denied = [f"withheld: {_named(withheld)}"] if withheld else []
     said = "; ".join([", ".join(outcomes) or "nothing", *denied])
-    return "served", f"{len(items)} of {len(items) + len(withheld)} items: {said}"
+    return "served", f"{len(items)} of {counted(len(items) + len(withheld), 'item')}: {said}"
 
 
 def _reported(fields: dict[str, Any]) -> tuple[str, str]:
     missing = _texts(fields.get("uncovered"))
-    counts = f"{fields.get('covered')} of {fields.get('reported')} items have a decision"
+    counts = (
+        f"{fields.get('covered')} of {counted(fields.get('reported'), 'item has', 'items have')} a decision"
+    )
     without = f"; without one: {_listed(missing)}" if missing else ""
     word = "uncovered" if missing else "covered"
     return word, f"{fields.get('reported_by')}: {counts}{without}"
@@ -78,7 +81,7 @@ def _alarm(fields: dict[str, Any]) -> tuple[str, str]:
 
 def _retrieval(fields: dict[str, Any]) -> tuple[str, str]:
     items = _items(fields, "items")
-    return "", f"{len(items)} items: {_named(items)}"
+    return "", f"{counted(len(items), 'item')}: {_named(items)}"
 
 
 def _report(fields: dict[str, Any]) -> tuple[str, str]:

@@ -25,6 +25,7 @@ from sluice.cli.output import (
     stop,
 )
 from sluice.core.foundation.chain import hash_holds
+from sluice.core.text.plurals import counted
 from sluice.offline.story import Followed, NamedRecords
 from sluice.verifier.export import NotAnExport, from_lines
 from sluice_topics.json_text import Unreadable, parse
@@ -105,7 +106,7 @@ def _print(stories: list[Story], inputs: dict[Place, Any]) -> None:
             typer.echo()
         print_story(one, inputs.get(_place(one.decision)), now)
     if len(stories) > MOST:
-        errors.print(f"The last {MOST} of {len(stories)} decisions that it names; --json has all.")
+        errors.print(f"The last {MOST} of {counted(len(stories), 'decision')} that it names; --json has all.")
 
 
 def _fields(story: Story, given: object) -> dict[str, Any]:

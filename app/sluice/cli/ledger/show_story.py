@@ -15,6 +15,7 @@ from sluice.cli.output import console, visible
 from sluice.core.decide.kinds import DECISIONS
 from sluice.core.foundation.chain import hash_holds
 from sluice.core.foundation.clock import milliseconds_of, span
+from sluice.core.text.plurals import counted
 from sluice.offline.story import OWN_IDS
 
 if TYPE_CHECKING:
@@ -147,7 +148,10 @@ def _what(fields: dict[str, Any], given: Any) -> Iterator[Fact]:
     if isinstance(session, dict):
         before, after = session.get("before", {}), session.get("after", {})
         totals = (f"{word} {before.get(name)} -> {after.get(name)}" for word, name in _TOTALS)
-        yield "totals", visible(f"{', '.join(totals)}; {fields.get('rows_reserved')} rows reserved")
+        yield (
+            "totals",
+            visible(f"{', '.join(totals)}; {counted(fields.get('rows_reserved'), 'row')} reserved"),
+        )
         if isinstance(read := session.get("read"), dict):
             told = (f"{kind} {one.get('times')} (last {one.get('last')})" for kind, one in read.items())
             yield "had read", visible(f"untrusted content: {', '.join(told)}")
@@ -290,7 +294,7 @@ def _facts(*groups: Iterable[Fact]) -> Table:
 def _cut(value: Text) -> Text:
     if len(value) > LONGEST:
         left = len(value) - LONGEST
-        return value[:LONGEST] + Text(f"… {left} characters more", style="dim")
+        return value[:LONGEST] + Text(f"… {counted(left, 'character')} more", style="dim")
     return value
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from sluice.cli.output import console, shown
 from sluice.core.content.judge import PORT as CONTENT
 from sluice.core.memory.analysis import PORT as ANALYSIS
+from sluice.core.text.plurals import counted
 from sluice.model_ports import trial_model
 
 if TYPE_CHECKING:
@@ -83,7 +84,8 @@ class HostedTrial:
             tokens = ", ".join(f"{told[kind]} {kind.replace('_', ' ')}" for kind in KINDS)
             cost = "unknown without --price" if told["cost"] is None else f"{told['cost']:.4f}"
             console.print(
-                f"{group}: {shown(told['model'])}, {told['calls']} calls, {told['unanswered']} questions "
-                f"without an answer. Tokens: {tokens}. Cost: {cost}.",
+                f"{group}: {shown(told['model'])}, {counted(told['calls'], 'call')}, "
+                f"{counted(told['unanswered'], 'question')} without an answer. "
+                f"Tokens: {tokens}. Cost: {cost}.",
                 soft_wrap=True,
             )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from rich.table import Table
 
 from sluice.cli.output import console, shown
+from sluice.core.text.plurals import counted
 from sluice.offline.action_evaluation import JudgedAction
 from sluice.offline.quality_evaluation import JudgedRetrieval
 from sluice.offline.scores import LABELS, ActionScore, SourceCounts, WriteScore, macro, means, scores
@@ -198,7 +199,9 @@ class ItemReport(KindReport[JudgedRetrieval]):
         for one in judged:
             if every or not one.agrees:
                 console.print(_line(one), soft_wrap=True)
-        console.print(f"{sum(one.agrees for one in judged)} of {len(judged)} retrievals as labelled.")
+        console.print(
+            f"{sum(one.agrees for one in judged)} of {counted(len(judged), 'retrieval')} as labelled."
+        )
 
     def shows_fault(self, one: JudgedRetrieval) -> bool:
         return one.contradicts

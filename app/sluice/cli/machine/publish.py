@@ -28,6 +28,7 @@ from sluice.cli.output import (
 )
 from sluice.cli.policy.key_files import private_keys_or_stop
 from sluice.client.sender import InputSigner
+from sluice.core.text.plurals import counted
 from sluice_topics.catalog import ACTIONS, CATALOG
 from sluice_topics.headers import input_headers
 from sluice_topics.record_reading import Unreadable, read
@@ -167,7 +168,10 @@ def publish_command(  # noqa: PLR0913 - an option each
     for line in wrong:
         _tell_invalid(line, json=json)
     if wrong and not skip_invalid:
-        stop(f"{len(wrong)} of {len(lines)} lines are invalid; nothing was published", WRONG)
+        stop(
+            f"{len(wrong)} of {counted(len(lines), 'line is', 'lines are')} invalid; nothing was published",
+            WRONG,
+        )
     if agent_key is not None:
         signer = InputSigner(_key_in(agent_key), audience_or_stop())
         lines = [signed(line, topic, signer) for line in lines]

@@ -15,6 +15,7 @@ from rich.table import Column, Table
 from sluice.adapters.kafka import kafka_topics
 from sluice.adapters.kafka.kafka_read import KafkaUnreachable
 from sluice.cli.output import WRONG, console, print_json, settings_or_stop, shown, stop
+from sluice.core.text.plurals import counted
 from sluice_topics.asyncapi import documents
 from sluice_topics.layout import TopicLayout
 
@@ -152,7 +153,7 @@ def _table(rows: list[dict[str, Any]], prefix: str) -> Table:
 def _kept(cleanup: str, retention: timedelta) -> str:
     if cleanup == "compact":
         return "compacted"
-    days = "for ever" if retention < timedelta() else f"{retention.days} days"
+    days = "for ever" if retention < timedelta() else counted(retention.days, "day")
     return f"compacted, {days}" if "compact" in cleanup else days
 
 

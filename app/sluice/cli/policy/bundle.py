@@ -37,6 +37,7 @@ from sluice.core.cases.case_failure import count_cases
 from sluice.core.cases.cases import case_count, is_quality, run_own_cases
 from sluice.core.quality_bundle.quality_bundle import QualityBundle
 from sluice.core.reports.ledger_values import DECISION
+from sluice.core.text.plurals import counted
 from sluice.core.trust.signing import signed_bundle, signed_quality_bundle
 from sluice.offline.bundle_source import SHIPPED_MARK, whole_bundle
 from sluice.shipped import SHIPPED_FILES
@@ -174,12 +175,14 @@ def check(file: BundlePath, ledger: Ledger = False, from_: From = None, as_json:
     else:
         print_looser(looser)
         for seen, count in unnamed.items():
-            message = f"content class {shown(seen)}: seen in {count} decisions, not named by the bundle"
+            message = (
+                f"content class {shown(seen)}: seen in {counted(count, 'decision')}, not named by the bundle"
+            )
             errors.print(f"[yellow]warning[/] {message}", soft_wrap=True, highlight=False)
         for failure in failures:
             errors.print(shown(failure), soft_wrap=True)
         message = f"[red]{count_cases(differing)} fail[/]" if failures else "[green]all pass[/]"
-        console.print(f"{shown(name)} {bundle.hash}, {cases} cases: {message}", soft_wrap=True)
+        console.print(f"{shown(name)} {bundle.hash}, {counted(cases, 'case')}: {message}", soft_wrap=True)
     if failures:
         raise typer.Exit(WRONG)
 
@@ -204,7 +207,8 @@ def sign(
     signed = signed_quality_bundle if is_quality(document) else signed_bundle
     value = signed(document, keys, is_loaded=True)
     if len(value) > BY_NAME[BUNDLES].max_message_bytes:
-        stop(f"signed it has {len(value)} bytes, at most {BY_NAME[BUNDLES].max_message_bytes} count", WRONG)
+        size = counted(len(value), "byte")
+        stop(f"signed it has {size}, at most {BY_NAME[BUNDLES].max_message_bytes} count", WRONG)
     write_or_stop(out, [value])
     message = f"[green]signed[/] {shown(bundle.id)}@{bundle.revision} {bundle.hash}: {shown(out)}"
     console.print(message, soft_wrap=True, highlight=False)

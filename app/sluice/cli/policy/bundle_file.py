@@ -15,6 +15,7 @@ from sluice.cli.output import IMPOSSIBLE, WELL, WRONG, console, print_json, show
 from sluice.core.cases.case_failure import count_cases
 from sluice.core.cases.cases import case_count, load_any_bundle, run_own_cases
 from sluice.core.foundation.errors import BundleError, CoreError
+from sluice.core.text.plurals import counted
 from sluice.offline.bundle_source import extended_bundle, whole_bundle
 from sluice.offline.policy_files import PolicyFileError, unsigned_any_bundle
 
@@ -128,4 +129,6 @@ def _show(bundle: Bundle | QualityBundle, failures: Sequence[CaseFailure]) -> No
         console.print(table)
     failed = count_cases(failures)
     colour = "bold red" if failed else "green"
-    console.print(f"[{colour}]{name}: {count - failed} of {count} cases as expected[/]", soft_wrap=True)
+    console.print(
+        f"[{colour}]{name}: {count - failed} of {counted(count, 'case')} as expected[/]", soft_wrap=True
+    )

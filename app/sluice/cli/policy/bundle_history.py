@@ -28,6 +28,7 @@ from sluice.core.foundation.clock import rfc3339, span
 from sluice.core.policy.document_changes import document_changes
 from sluice.core.quality_bundle.loosenings import BundleChange, changes, loosening_sentences
 from sluice.core.quality_bundle.quality_bundle import QualityBundle
+from sluice.core.text.plurals import counted
 from sluice.core.trust.change_log import change_log
 from sluice.core.trust.dsse import Envelope, read_envelope
 from sluice.core.trust.signed_entries import APPROVER, BUNDLE, QUALITY_BUNDLE, Statement, statement
@@ -241,7 +242,9 @@ def _fields(named: NamedBundle) -> dict[str, str]:
 def _show(
     old: NamedBundle, new: NamedBundle, changed: Sequence[BundleChange], sentences: Sequence[str]
 ) -> None:
-    console.print(f"{shown(old.name)} → {shown(new.name)}: {len(changed)} changes", highlight=False)
+    console.print(
+        f"{shown(old.name)} → {shown(new.name)}: {counted(len(changed), 'change')}", highlight=False
+    )
     for one in changed:
         mark = "[bold red]looser[/] " if one.looser else ""
         message = f"  {mark}{shown(one.path)}: {_value(one.before)} → {_value(one.after)}"

@@ -16,6 +16,7 @@ from sluice.cli.output import WRONG, console, print_json, settings_or_stop, show
 from sluice.cli.policy.control_topics import AsJson  # noqa: TC001 - Typer reads the annotations
 from sluice.core.foundation.clock import rfc3339
 from sluice.core.registry.model_proofs import ProofPolicy
+from sluice.core.text.plurals import counted
 from sluice.model_ports import PROMPTS, hosted_model
 from sluice.offline.golden_set import (
     GOLDEN,
@@ -102,8 +103,8 @@ async def _run(golden: GoldenSet, settings: Settings) -> GoldenRun:
 def _print(golden: GoldenSet, run: GoldenRun, spec: dict[str, object]) -> None:
     flipped = {one.id for one in run.flips(golden.cases)}
     console.print(
-        f"{run.model}: {len(golden.cases)} cases, agreement {spec['agreement']}, {len(flipped)} turned "
-        f"round, p50 {spec['p50_ms']} ms, p99 {spec['p99_ms']} ms",
+        f"{run.model}: {counted(len(golden.cases), 'case')}, agreement {spec['agreement']}, "
+        f"{len(flipped)} turned round, p50 {spec['p50_ms']} ms, p99 {spec['p99_ms']} ms",
         soft_wrap=True,
         highlight=False,
     )

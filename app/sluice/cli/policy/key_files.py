@@ -19,11 +19,12 @@ import typer
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
-from sluice.cli.output import WRONG, console, counted, print_json, shown, stop
+from sluice.cli.output import WRONG, console, print_json, shown, stop
 from sluice.cli.policy.api_key_verbs import cli as api_keys_cli
 from sluice.cli.policy.people_verbs import cli as people_cli
 from sluice.core.foundation.errors import EnvelopeError
 from sluice.core.registry.keys import SigningKey, UnusableKeyError
+from sluice.core.text.plurals import counted
 from sluice.core.trust.dsse import read_envelope
 from sluice.core.trust.refused import Reason
 from sluice.core.trust.signed_entries import CARRIED, statement
@@ -102,10 +103,10 @@ def _cosigned(value: bytes, keys: Sequence[SigningKey]) -> tuple[Envelope, State
 
 
 def _describe(envelope: Envelope, said: Statement) -> str:
-    count = len(envelope.signatures)
+    signatures = counted(len(envelope.signatures), "signature")
     rationale = said.document.get("rationale")
     why = f"\n  rationale: {shown(rationale)}" if rationale else ""
-    return f"{shown(said.key)} {said.hash}: {count} signatures{why}"
+    return f"{shown(said.key)} {said.hash}: {signatures}{why}"
 
 
 FOLDER_OF_OWNER = 0o700

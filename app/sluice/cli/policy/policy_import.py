@@ -10,6 +10,7 @@ import typer
 
 from sluice.cli.output import WRONG, console, print_json, shown, stop
 from sluice.cli.policy.control_topics import AsJson  # noqa: TC001 - Typer reads the annotations
+from sluice.core.text.plurals import counted
 from sluice.offline.policy_documents import DocumentError, propose_policies, read_document
 
 cli = typer.Typer(no_args_is_help=True, add_completion=False)
@@ -56,11 +57,12 @@ def import_document(
         policies = propose_policies(read, everything=everything)
     except (DocumentError, OSError) as error:
         stop(str(error))
+    passages = counted(len(read.passages), "passage")
     if not policies:
-        stop(f"none of {len(read.passages)} passages obliges or forbids; --all takes every one", WRONG)
+        stop(f"none of {passages} obliges or forbids; --all takes every one", WRONG)
     out.write_bytes(orjson.dumps({"policies": policies}, option=orjson.OPT_INDENT_2) + b"\n")
     if as_json:
         print_json(policies)
         return
-    told = f"[green]proposed {len(policies)}[/] policies of {len(read.passages)} passages: {shown(out)}"
+    told = f"[green]proposed {counted(len(policies), 'policy', 'policies')}[/] of {passages}: {shown(out)}"
     console.print(f"{told}; next: edit it, and include it in a bundle", soft_wrap=True, highlight=False)

@@ -14,6 +14,7 @@ from sluice.cli.policy.control_topics import folded_or_stop
 from sluice.core.foundation.canonical import digest
 from sluice.core.foundation.errors import RegistryError
 from sluice.core.registry.policy_losses import MOST_LOST
+from sluice.core.text.plurals import counted
 from sluice.core.trust.change_log import entries_in_force
 from sluice.core.trust.policy_contents import contents_of, find_loss
 from sluice.core.trust.signing import checked_entries
@@ -55,7 +56,8 @@ def accept_loss(
     if not lost:
         stop("nothing is missing of what the workers had in force", WRONG)
     if len(lost) > MOST_LOST:
-        stop(f"{len(lost)} entries are missing, and an entry names {MOST_LOST} at most: restore the topics")
+        missing = counted(len(lost), "entry is", "entries are")
+        stop(f"{missing} missing, and one entry names {MOST_LOST} at most: restore the topics")
     _write(out, _entry(lost, reason, settings.policy.installation, folded))
     for one in lost:
         console.print(f"[red]missing[/] {shown(_told(one))}", soft_wrap=True, highlight=False)

@@ -14,6 +14,7 @@ from sluice.adapters.mcp.proxy_file import ProxyFileError, read_proxy_file
 from sluice.cli.output import WRONG, console, print_json, settings_or_stop, shown, stop
 from sluice.cli.policy.control_topics import AsJson, folded_or_stop
 from sluice.cli.quality_read import From, read_or_stop
+from sluice.core.text.plurals import counted
 from sluice.core.trust.signing import checked_entries
 from sluice.offline.registry_drafts import SeenTools, load_tool_words, make_drafts
 from sluice.shipped import SHIPPED_FILES
@@ -72,7 +73,8 @@ def propose(
         print_json([{**one.entry, "why": one.why} for one in drafts])
     else:
         console.print(_table(drafts))
-        message = f"[green]drafted {len(drafts)}[/] entries: {shown(out)}; next: look at each, and sign them"
+        entries = counted(len(drafts), "entry", "entries")
+        message = f"[green]drafted {entries}[/]: {shown(out)}; next: look at each, and sign the file"
         console.print(message, soft_wrap=True, highlight=False)
 
 

@@ -23,6 +23,7 @@ from sluice.cli.policy.registry_new import new
 from sluice.cli.policy.registry_propose import propose
 from sluice.cli.policy.registry_seen import list_entries, log, show
 from sluice.core.foundation.errors import RegistryError
+from sluice.core.text.plurals import counted
 from sluice.core.trust.signing import checked_entries, signed_entries
 from sluice_topics.catalog import REGISTRY
 
@@ -59,7 +60,7 @@ def check(file: Source, as_json: AsJson = False) -> None:
     if as_json:
         print_json({"entries": [_name(entry) for entry in entries]})
     else:
-        console.print(f"[green]{len(entries)} entries are well[/]")
+        console.print(f"[green]{counted(len(entries), 'entry is', 'entries are')} well[/]")
 
 
 @cli.command()
@@ -87,7 +88,7 @@ def sign(
     except RegistryError as error:
         stop(f"{error}; --separately signs each alone", WRONG)
     write_or_stop(out, values)
-    message = f"[green]signed {len(values)}[/] entries: {shown(out)}"
+    message = f"[green]signed {counted(len(values), 'entry', 'entries')}[/]: {shown(out)}"
     console.print(message, soft_wrap=True, highlight=False)
 
 

@@ -19,6 +19,7 @@ from sluice.cli.quality.outcome_charts import (
 )
 from sluice.cli.quality.trend import MOST_LINES, TrendLine, bars, trend, trend_legend
 from sluice.core.reports.report import PROVENANCE, STALE
+from sluice.core.text.plurals import pluralize
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -168,7 +169,7 @@ def _multiples(report: QualityReport, days: list[str]) -> list[str]:
             chart = by_class(drawing, title, {day: of_day.outcomes for day, of_day in figures.items()})
         else:
             chart = by_day(drawing, title, days, figures)
-        drawn.append(card(cut(name), f"{one.decisions:,} decisions", chart))
+        drawn.append(card(cut(name), f"{one.decisions:,} {pluralize(one.decisions, 'decision')}", chart))
     return drawn
 
 

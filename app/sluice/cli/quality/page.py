@@ -23,6 +23,7 @@ from sluice.core.reports.report import (
     STALE,
     UNRESOLVED,
 )
+from sluice.core.text.plurals import counted, pluralize
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -200,8 +201,7 @@ def page(report: QualityReport, written_at: str) -> str:
 def _period(report: QualityReport) -> str:
     first, last = report.days or (report.scope.since or NOTHING, report.scope.until or NOTHING)
     days = len(report.by_day)
-    counted = f"{days} day{'' if days == 1 else 's'} with decisions"
-    return f"{_time(first)} to {_time(last)} UTC, {counted}"
+    return f"{_time(first)} to {_time(last)} UTC, {counted(days, 'day')} with decisions"
 
 
 def _time(day: str) -> str:
@@ -212,7 +212,7 @@ def _notices(report: QualityReport) -> str:
     """What needs a person, before the charts."""
     found = [
         f"Coverage of {one.tier} is below its target: {one.rate.whole - one.rate.part:,} of "
-        f"{one.rate.whole:,} reported items have no decision."
+        f"{one.rate.whole:,} reported {pluralize(one.rate.whole, 'item has', 'items have')} no decision."
         for one in report.coverage
         if one.short
     ]
@@ -257,7 +257,7 @@ def _basis(basis: Basis) -> str:
     ]
     if not heads:
         return element("p", plain(about + "No record was read."))
-    title = f"Ledger heads: the last record read of each of {len(heads)} partitions"
+    title = f"Ledger heads: the last record read of each partition, {len(heads)} in all"
     return element("p", plain(about)) + element(
         "details", element("summary", plain(title)), element("ol", *heads, class_="heads")
     )

@@ -16,6 +16,7 @@ from markupsafe import Markup, escape
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from sluice.core.foundation.clock import milliseconds_of, rfc3339, span
+from sluice.core.text.plurals import counted
 from sluice.core.text.visible import is_seen
 from sluice_topics.record_reading import call_in
 
@@ -63,7 +64,7 @@ def seen(value: object) -> Markup:
         else:
             parts.append(f'<span class="unseen">U+{ord(character):04X}</span>')
     if len(text) > LONGEST:
-        parts.append(f'<span class="more">… {len(text) - LONGEST} characters more</span>')
+        parts.append(f'<span class="more">… {counted(len(text) - LONGEST, "character")} more</span>')
     return Markup("".join(parts))  # noqa: S704 - each part is escaped above
 
 
@@ -173,6 +174,7 @@ def _environment() -> Environment:
         "moment": moment,
         "plain": plain,
         "left": left,
+        "counted": counted,
         "ago": ago,
         "dated": dated,
         "aged": aged,

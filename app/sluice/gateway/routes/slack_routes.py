@@ -23,6 +23,7 @@ from slack_sdk.errors import SlackClientError
 from starlette.requests import Request  # noqa: TC002 - FastAPI reads the annotations
 
 from sluice.client.input_kinds import ESCALATIONS
+from sluice.core.text.plurals import counted
 from sluice.core.text.visible import visible_text
 from sluice.gateway.decisions import NOT_THERE
 from sluice.gateway.delegated_answers import PersonsAnswer
@@ -238,7 +239,9 @@ class SlackRoutes:
         if "refusal_id" in record:
             return notice_view("It does not count", f"{record['reason']}: {record['message']}")
         if "approvals" in record:
-            return notice_view("Counted", f"{record['approvals']} of {record['quorum']} approvals.")
+            return notice_view(
+                "Counted", f"{record['approvals']} of {counted(record['quorum'], 'approval')}."
+            )
         blocked = (
             f" A gate blocked it all the same: {record['blockReason']}." if record.get("blockReason") else ""
         )
