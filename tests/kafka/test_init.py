@@ -119,6 +119,41 @@ def test_a_second_init_changes_nothing_and_an_interrupted_one_is_completed(
     assert "org/example@1" in first["published"]
 
 
+def test_a_home_of_an_earlier_version_gets_what_it_lacks_and_keeps_what_it_has(
+    bare: dict[str, str], tmp_path: Path
+) -> None:
+    """Mend 22.24: no key of workers, none for entries in a Redis, no VP: init adds them, and says each."""
+    home = tmp_path / "home"
+    init(home, **bare)
+    for name in ("redis.keys", "verdicts.pem", "verdicts.pub", "keys/vp.pem", "keys/vp.pub"):
+        (home / name).unlink()
+    entries = json.loads((home / "approvers.json").read_bytes())["entries"]
+    without = [one for one in entries if one["id"] != "vp"]
+    (home / "approvers.json").write_text(json.dumps({"entries": without}))
+    text = (home / "sluice.toml").read_text()
+    earlier = text[: text.index("[redis]")] + text[text.index("[policy]") :].replace("installation", "# mine")
+    (home / "sluice.toml").write_text(earlier)
+    before = contents(home)
+    other = {**bare, "SLUICE_KAFKA__TOPIC_PREFIX": f"{bare['SLUICE_KAFKA__TOPIC_PREFIX']}e."}
+
+    told = init(home, **other)
+    assert told["keys_made"] == ["vp"]
+    assert told["files_written"] == ["verdicts.pem", "verdicts.pub", "redis.keys", "approvers.vp.json"]
+    added = ["redis.key_file", "verdicts.signing_key", "verdicts.public_keys", "policy.installation"]
+    assert told["settings_added"] == added
+    assert "approver/vp@1" in told["published"]
+    after = contents(home)
+    changed = {name for name in before if after[name] != before[name]}
+    assert changed == {"sluice.toml"}
+    lines = after["sluice.toml"].decode().splitlines()
+    assert all(line in lines for line in earlier.splitlines())
+    assert load_settings(home / "sluice.toml", environment={}).verdicts.public_keys
+
+    again = sluice("init", "--home", home, **other)
+    assert "Nothing was missing." in again.stdout
+    assert contents(home) == after
+
+
 def test_what_is_in_force_is_kept_and_the_difference_told(bare: dict[str, str], tmp_path: Path) -> None:
     home = tmp_path / "home"
     init(home, **bare)

@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
-import json
 import secrets
 import shlex
+import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import orjson
 import typer
 
-from sluice.cli.machine.init_policy import APPROVERS, EXAMPLES, KEYS, REGISTRY_FILE, FirstPolicy, approvers
+from sluice.cli.machine.init_policy import (
+    EXAMPLES,
+    KEYS,
+    REGISTRY_FILE,
+    FirstPolicy,
+    approver_files,
+    json_text,
+)
+from sluice.cli.machine.init_settings import (
+    SEAL_KEYS,
+    VERDICT_KEY,
+    extend_or_stop,
+    own_settings,
+    settings_text,
+)
 from sluice.cli.machine.topics import create_topics_or_stop, differences_or_stop
 from sluice.cli.output import WRONG, console, print_json, shown, stop
 from sluice.cli.policy.control_topics import Publishing, print_refused
@@ -35,18 +48,13 @@ from sluice.settings import (
 from sluice.shipped import SHIPPED_FILES
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from sluice.core.registry.keys import SigningKey
 
 VERDICTS = "verdicts"
-SEAL_KEYS, PASSWORD_BYTES = "redis.keys", 32
+PASSWORD_BYTES = 32
 FIRST_ACTIONS = SHIPPED_FILES / "examples" / "actions.jsonl"
-_WRITTEN_BACK = {
-    "kafka": ("bootstrap_servers", "topic_prefix", "partitions", "replication_factor"),
-    "worker": ("app_id",),
-}
-"""Settings that the topics were made with, so that every later command finds the same topics."""
 _Home = Annotated[
     Path | None,
     typer.Option(file_okay=False, help="Folder for keys and settings, outside any work tree. [~/.sluice]"),
@@ -69,9 +77,10 @@ def init(home: _Home = None, *, as_json: _Json = False) -> None:
     broker, the topics and the root key. `sluice worker` needs nothing else.
     Gates that ask a model observe if the settings name one.
 
-    You may run it again: files, topics and policy that are there stay as
-    they are, and only missing ones are made. In production, make the root
-    key on another machine: docs/policy.md.
+    You may run it again, also on what an earlier version made: files,
+    topics and policy that are there stay as they are, and it says what was
+    missing and is made. In production, make the root key on another
+    machine: docs/policy.md.
 
     Exit codes: 0 everything is there, 1 something is refused, 2 could not
     do it.
@@ -88,8 +97,10 @@ def init(home: _Home = None, *, as_json: _Json = False) -> None:
     _make_or_stop(folder)
     keys, made = _keys_or_stop(folder / "keys")
     say("Keys", f"{folder / 'keys'}: {_counted(len(made), len(keys), 'made')}")
-    written = _write_or_stop(folder, settings, keys)
+    written, added = _write_or_stop(folder, settings, keys, made)
     say("Files", ", ".join(f"{folder / name}" for name in written) or "all there")
+    if added:
+        say("Settings", f"{folder / SETTINGS_NAME}: {', '.join(added)} added")
     first_policy = FirstPolicy(folder, keys, settings)
     publishing = _published(folder, first_policy)
     say("Policy", _counted(len(publishing.written), first_policy.count, "published"))
@@ -99,9 +110,12 @@ def init(home: _Home = None, *, as_json: _Json = False) -> None:
     if as_json:
         created = [name for name, new in topics.items() if new]
         files = {"topics_created": created, "keys_made": made, "files_written": written}
-        print_json({"settings": str(folder / SETTINGS_NAME), **files, **_policy(publishing, first_policy)})
+        told = {**files, "settings_added": added, **_policy(publishing, first_policy)}
+        print_json({"settings": str(folder / SETTINGS_NAME), **told})
     if publishing.refused:
         raise typer.Exit(WRONG)
+    if not (any(topics.values()) or made or written or added or publishing.written):
+        say("", "Nothing was missing.")
     say.what_next(folder)
 
 
@@ -198,16 +212,17 @@ def _keys_or_stop(folder: Path) -> tuple[dict[str, SigningKey], list[str]]:
     return dict(zip(KEYS, private_keys_or_stop(folder / f"{name}.pem" for name in KEYS), strict=True)), made
 
 
-def _write_or_stop(folder: Path, settings: Settings, keys: Mapping[str, SigningKey]) -> list[str]:
-    """The files that were not there, by name; the settings come last, when all that they rest on is there."""
-    verdict_key = _verdict_key_or_stop(folder)
-    texts = {
-        APPROVERS: orjson.dumps({"entries": approvers(keys)}, option=orjson.OPT_INDENT_2) + b"\n",
-        REGISTRY_FILE: EXAMPLES.read_bytes(),
-        SETTINGS_NAME: _settings_text(settings, keys["root"].public.text, verdict_key, folder).encode(),
-    }
-    written = _redis_secrets_or_stop(folder, settings.redis.password_file)
-    for name, text in texts.items():
+def _write_or_stop(
+    folder: Path, settings: Settings, keys: Mapping[str, SigningKey], made: Sequence[str]
+) -> tuple[list[str], list[str]]:
+    """The files that were not there, by name, and the settings, "group.name", that a file of an earlier
+    version lacked. The settings come last, when all that they rest on is there."""
+    verdict_key, written = _verdict_key_or_stop(folder)
+    texts = {name: json_text(entries) for name, entries in approver_files(folder, keys, made).items()}
+    texts[REGISTRY_FILE] = EXAMPLES.read_bytes()
+    written += _redis_secrets_or_stop(folder, settings.redis.password_file)
+    own = own_settings(settings, keys["root"].public.text, verdict_key, folder)
+    for name, text in {**texts, SETTINGS_NAME: settings_text(settings, own).encode()}.items():
         try:
             with (folder / name).open("xb") as file:
                 file.write(text)
@@ -216,7 +231,7 @@ def _write_or_stop(folder: Path, settings: Settings, keys: Mapping[str, SigningK
         except OSError as error:
             stop(f"cannot write {folder / name}: {error.strerror}")
         written.append(name)
-    return written
+    return written, extend_or_stop(folder / SETTINGS_NAME, own)
 
 
 def _redis_secrets_or_stop(folder: Path, password: Path | None) -> list[str]:
@@ -236,29 +251,15 @@ def _redis_secrets_or_stop(folder: Path, password: Path | None) -> list[str]:
     return written
 
 
-def _verdict_key_or_stop(folder: Path) -> str:
-    """The public half of the workers' key, which lies beside the settings: workers have no other key."""
-    if not (folder / f"{VERDICTS}.pem").exists():
-        return new_key_or_stop(folder, VERDICTS).public.text
-    return private_keys_or_stop([folder / f"{VERDICTS}.pem"])[0].public.text
-
-
-def _settings_text(settings: Settings, root_key: str, verdict_key: str, folder: Path) -> str:
-    """What differs from the defaults, the root key, the installation's id, the files of seal keys and of the
-    workers' key, as TOML."""
-    installation = settings.policy.installation or secrets.token_hex(16)
-    lines = ["# Written by `sluice init`. Every setting and its default: config/sluice.toml."]
-    for group, names in _WRITTEN_BACK.items():
-        given, default = getattr(settings, group), getattr(Settings(), group)
-        own = [name for name in names if getattr(given, name) != getattr(default, name)]
-        if own:
-            lines += ["", f"[{group}]", *(f"{name} = {json.dumps(getattr(given, name))}" for name in own)]
-    lines += ["", "[redis]", f"key_file = {json.dumps(str(folder / SEAL_KEYS))}"]
-    lines += ["", "[verdicts]", f"signing_key = {json.dumps(str(folder / f'{VERDICTS}.pem'))}"]
-    lines += [f'public_keys = ["{verdict_key}"]']
-    return "\n".join(
-        [*lines, "", "[policy]", f'root_keys = ["{root_key}"]', f'installation = "{installation}"', ""]
-    )
+def _verdict_key_or_stop(folder: Path) -> tuple[str | None, list[str]]:
+    """The public half of the workers' key, which lies beside the settings (workers have no other key), and
+    the files of a new one. None where the settings name another key than one of this folder."""
+    private, own = folder / VERDICT_KEY, folder / SETTINGS_NAME
+    if private.exists():
+        return private_keys_or_stop([private])[0].public.text, []
+    if own.exists() and "verdicts" in tomllib.loads(own.read_text(encoding="utf-8")):
+        return None, []
+    return new_key_or_stop(folder, VERDICTS).public.text, [VERDICT_KEY, f"{VERDICTS}.pub"]
 
 
 def _published(folder: Path, first_policy: FirstPolicy) -> Publishing:

@@ -55,9 +55,7 @@ class FirstPolicy:
         """`settings`: of the models that they name, the bundle's gates observe."""
         self._keys = keys
         self._entries = [
-            (signer, entry)
-            for signer, name in (("root", APPROVERS), ("owner", REGISTRY_FILE))
-            for entry in _entries_or_stop(folder / name)
+            (signer, entry) for signer, file in _entry_files(folder) for entry in _entries_or_stop(file)
         ]
         self._bundles = [(kind, json_object(document_or_stop(path))) for kind, path in _BUNDLES]
         for kind, document in self._bundles:
@@ -118,6 +116,28 @@ def approvers(keys: Mapping[str, SigningKey]) -> list[dict[str, Any]]:
         }
         for name, may in _MAY.items()
     ]
+
+
+def approver_files(
+    folder: Path, keys: Mapping[str, SigningKey], made: Sequence[str]
+) -> dict[str, list[dict[str, Any]]]:
+    """The entries of approvers, by the file that they belong into. In a folder of an earlier version,
+    approvers that have their keys only now get a file of their own: what is there stays as it is."""
+    entries = approvers(keys)
+    if not (folder / APPROVERS).exists():
+        return {APPROVERS: entries}
+    return {f"approvers.{one['id']}.json": [one] for one in entries if one["id"] in made}
+
+
+def json_text(entries: Sequence[dict[str, Any]]) -> bytes:
+    """A registry file."""
+    return orjson.dumps({"entries": entries}, option=orjson.OPT_INDENT_2) + b"\n"
+
+
+def _entry_files(folder: Path) -> list[tuple[str, Path]]:
+    """Those that are there, each with the name of the key that signs its entries."""
+    approvers_added = [("root", one) for one in sorted(folder.glob("approvers.*.json"))]
+    return [("root", folder / APPROVERS), *approvers_added, ("owner", folder / REGISTRY_FILE)]
 
 
 def _entries_or_stop(path: Path) -> list[EntryFile]:

@@ -1,0 +1,111 @@
+"""The settings file that `sluice init` writes, and what one of an earlier version lacks."""
+
+from __future__ import annotations
+
+import json
+import re
+import secrets
+import tomllib
+from typing import TYPE_CHECKING, Any
+
+from sluice.cli.output import stop
+from sluice.settings import Settings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+SEAL_KEYS, VERDICT_KEY = "redis.keys", "verdicts.pem"
+INSTALLATION_BYTES = 16
+_WRITTEN_BACK = {
+    "kafka": ("bootstrap_servers", "topic_prefix", "partitions", "replication_factor"),
+    "worker": ("app_id",),
+}
+"""Settings that the topics were made with, so that every later command finds the same topics."""
+OwnSettings = dict[str, dict[str, Any]]
+"""By group and name."""
+
+
+class NotExtendedError(Exception):
+    """Lines cannot be put into a settings file without changing what it says."""
+
+
+def own_settings(settings: Settings, root_key: str, verdict_key: str | None, folder: Path) -> OwnSettings:
+    """What a home needs: the root key, the installation's id, the files of seal keys and of the workers' key,
+    all in `folder`. `verdict_key` None: the workers have no key there."""
+    found: OwnSettings = {"redis": {"key_file": str(folder / SEAL_KEYS)}}
+    if verdict_key is not None:
+        found["verdicts"] = {"signing_key": str(folder / VERDICT_KEY), "public_keys": [verdict_key]}
+    installation = settings.policy.installation or secrets.token_hex(INSTALLATION_BYTES)
+    return {**found, "policy": {"root_keys": [root_key], "installation": installation}}
+
+
+def settings_text(settings: Settings, own: OwnSettings) -> str:
+    """A whole file: what differs from the defaults in how topics are made, and the home's own settings."""
+    made: OwnSettings = {}
+    for group, names in _WRITTEN_BACK.items():
+        given, default = getattr(settings, group), getattr(Settings(), group)
+        values = {name: getattr(given, name) for name in names}
+        made[group] = {name: one for name, one in values.items() if one != getattr(default, name)}
+    lines = ["# Written by `sluice init`. Every setting and its default: config/sluice.toml."]
+    for group, values in {**made, **own}.items():
+        lines += ["", f"[{group}]", *_lines(values)] if values else []
+    return "\n".join([*lines, ""])
+
+
+def missing_settings(text: str, own: OwnSettings) -> OwnSettings:
+    """Those of the home's own settings that its file does not name. A file that says anything of the workers'
+    keys says it all. Raises tomllib.TOMLDecodeError."""
+    there = tomllib.loads(text)
+    return {group: lacking for group, values in own.items() if (lacking := _lacking(there, group, values))}
+
+
+def _lacking(there: Mapping[str, Any], group: str, values: Mapping[str, Any]) -> dict[str, Any]:
+    named = there.get(group, {})
+    if group == "verdicts" and named:
+        return {}
+    return {name: value for name, value in values.items() if name not in named}
+
+
+def extended(text: str, missing: OwnSettings) -> str:
+    """The file with further settings, and every line that was there. Raises NotExtendedError, with the
+    further lines."""
+    whole = text if text.endswith("\n") or not text else f"{text}\n"
+    for group, values in missing.items():
+        lines = "".join(f"{line}\n" for line in _lines(values))
+        header = re.search(rf"^\[{group}\][^\n]*\n", whole, re.MULTILINE)
+        if header is None:
+            whole += f"\n[{group}]\n{lines}"
+        else:
+            whole = whole[: header.end()] + lines + whole[header.end() :]
+    before = tomllib.loads(text)
+    due = before | {group: {**before.get(group, {}), **values} for group, values in missing.items()}
+    if _parsed(whole) != due:
+        needed = "".join(f"[{group}]\n" + "\n".join(_lines(values)) for group, values in missing.items())
+        raise NotExtendedError(needed)
+    return whole
+
+
+def _parsed(text: str) -> dict[str, Any] | None:
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError:
+        return None
+
+
+def _lines(values: Mapping[str, Any]) -> Iterator[str]:
+    yield from (f"{name} = {json.dumps(value)}" for name, value in values.items())
+
+
+def extend_or_stop(file: Path, own: OwnSettings) -> list[str]:
+    """Put what a settings file lacks into it; the names of these settings."""
+    try:
+        text = file.read_text(encoding="utf-8")
+        missing = missing_settings(text, own)
+        if missing:
+            file.write_text(extended(text, missing), encoding="utf-8")
+    except OSError as error:
+        stop(f"cannot write {file}: {error.strerror}")
+    except NotExtendedError as error:
+        stop(f"{file} lacks these settings, and they cannot be put into it safely: add them\n{error}")
+    return [f"{group}.{name}" for group, values in missing.items() for name in values]
