@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from html import unescape
 from typing import Any
 
@@ -70,3 +71,24 @@ def test_where_only_the_own_key_counts_the_page_has_a_command_and_no_form() -> N
         shown = bytes(page("escalation.html", one={**one, "own_key": own_key}, **about).body).decode()
         assert ("approve escalation:gate.actions.proposed:3:17 --as ann --key" in shown) == own_key
         assert ('value="approve"' in shown) == (not own_key)
+
+
+def test_a_gate_that_did_not_judge_is_marked_in_words_and_not_as_passed() -> None:
+    """Mend 22.24: the page of a decision and of an escalation, which share the list."""
+    gates: dict[str, Any] = {"controls": {}, "causal": {"would": "block", "objection": "x"}, "grader": {}}
+    results = [{"gate": gate, "passed": True, "detail": detail} for gate, detail in gates.items()]
+    record: dict[str, Any] = {
+        "verdict": "allowed",
+        "blockReason": None,
+        "gateResults": results,
+        "stages": [],
+        "input": {},
+    }
+    html = bytes(page("decision.html", one=record, session=None, holds=True).body).decode()
+    marks = re.findall(r'<li class="(\w+)">\s*<p><span class="mark">([^<]+)</span>', html)
+    assert marks == [
+        ("good", "✓ passed"),
+        ("observed", "○ observed: would have denied"),
+        ("idle", "- did not judge: it is off, or not concerned"),
+    ]
+    assert "no gate held it up" in html

@@ -20,6 +20,7 @@ from sluice.offline.story import OWN_IDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
+    from types import ModuleType
 
     from sluice.offline.story import Story, StoryEvent
 
@@ -31,6 +32,7 @@ _STYLES = {
     **dict.fromkeys(("denied", "reject", "deny", "unreadable"), _BAD),
     **dict.fromkeys(("needs_human", "quarantine", "flag", "downgrade"), _OPEN),
 }
+_MARKS = {"passed": "green", "failed": "red", "observed": "yellow", "idle": "dim"}
 _WHO = ("agent", "tenant", "session")
 _NAMES = ("id", "reason")
 _TOTALS = (("rows", "aggregateRowsAffected"), ("actions", "aggregateActionCount"))
@@ -112,7 +114,7 @@ def _why(fields: dict[str, Any]) -> Iterator[Fact]:
     elif fields.get("schema") == POLICY:
         yield "what", visible(describe_policy(fields))
     elif fields.get("verdict") == "allowed":
-        yield "why", Text("every gate passed")
+        yield "why", Text(_gate_marks().describe_passing(_list(fields, "gateResults")))
     if hidden := fields.get("shadowOutcome") or fields.get("shadowAction") or fields.get("would_have_been"):
         yield "hidden", visible(f"{hidden}: what enforcing would have said")
     if first := fields.get("duplicate_of"):
@@ -166,7 +168,7 @@ def _what(fields: dict[str, Any], given: Any) -> Iterator[Fact]:
 
 def _gates(fields: dict[str, Any]) -> Iterator[Text]:
     for gate in _list(fields, "gateResults"):
-        yield _mark(gate.get("passed")) + _gate_line(gate)
+        yield _gate_line(gate)
         if gate.get("passed") is not True:
             yield from _evidence(gate.get("detail"), titles_of(str(gate.get("gate"))))
     for stage in _list(fields, "stages"):
@@ -182,10 +184,19 @@ def _gates(fields: dict[str, Any]) -> Iterator[Text]:
 
 
 def _gate_line(gate: dict[str, Any]) -> Text:
-    line = visible(f"{gate.get('gate')}")
-    if gate.get("failureReason"):
-        line += visible(f"  {gate['failureReason']}")
+    mark = _gate_marks().mark_gate(gate)
+    line = Text(f"{mark.sign} ", style=_MARKS[mark.state]) + visible(f"{gate.get('gate')}")
+    if mark.state in {"observed", "idle"}:
+        line += visible(f"  {mark.words}")
+    if reason := gate.get("failureReason") or _dict(gate, "detail").get("objection"):
+        line += visible(f"  {reason}")
     return line + Text(f"  {gate.get('durationMs')} ms", style="dim")
+
+
+def _gate_marks() -> ModuleType:
+    from sluice.core.reports import gate_marks  # noqa: PLC0415 - the gates; most stories are read without them
+
+    return gate_marks
 
 
 def titles_of(gate: str) -> dict[str, str]:
@@ -305,6 +316,11 @@ def _mark(passed: object) -> Text:
 def _list(fields: dict[str, Any], name: str) -> list[dict[str, Any]]:
     found = fields.get(name)
     return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
+
+
+def _dict(fields: dict[str, Any], name: str) -> dict[str, Any]:
+    found = fields.get(name)
+    return found if isinstance(found, dict) else {}
 
 
 def _text(value: Any) -> str:

@@ -16,6 +16,7 @@ from markupsafe import Markup, escape
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from sluice.core.foundation.clock import milliseconds_of, rfc3339, span
+from sluice.core.reports.gate_marks import describe_passing, mark_gate
 from sluice.core.text.plurals import counted
 from sluice.core.text.visible import is_seen
 from sluice_topics.record_reading import call_in
@@ -175,6 +176,8 @@ def _environment() -> Environment:
         "plain": plain,
         "left": left,
         "counted": counted,
+        "mark": mark_gate,
+        "passing": describe_passing,
         "ago": ago,
         "dated": dated,
         "aged": aged,

@@ -138,6 +138,22 @@ def test_it_tells_what_a_gate_remembered_and_calls_its_detail_as_the_gate_does(t
     assert remembered in " ".join(out.split())  # as wide as the terminal is
 
 
+def test_a_gate_that_let_pass_what_it_objects_to_or_did_not_judge_is_told_apart(tmp_path: Path) -> None:
+    """Mend 22.24: each of them was marked as passed."""
+    objecting = {"would": "block", "objection": "semantic_violation: 0.90"}
+    details = {"controls": {}, "causal": objecting, "grader": {}}
+    gates = [
+        {"gate": gate, "passed": True, "failureReason": None, "durationMs": 0, "detail": detail}
+        for gate, detail in details.items()
+    ]
+    given = {"verdict_id": VERDICT_ID, "verdict": "allowed", "blockReason": None, "gateResults": gates}
+    _, out = show(laid(tmp_path / "ledger", [(VERDICTS, linked("Verdict", **given))]), VERDICT_ID)
+    assert "no gate held it up" in out
+    assert "✓ controls  0 ms" in out
+    assert "○ causal  observed: would have denied  semantic_violation: 0.90" in out
+    assert "- grader  did not judge: it is off, or not concerned" in out
+
+
 def test_it_tells_gates_evidence_totals_what_followed_and_the_place(tmp_path: Path) -> None:
     _, out = show(laid(tmp_path / "ledger", story()), "a-17")
     for part in (
