@@ -11,6 +11,7 @@ from sluice.cli.policy.bundle_file import document_or_stop
 from sluice.core.foundation.canonical import digest
 from sluice.core.foundation.errors import RegistryError
 from sluice.core.foundation.strict import json_object
+from sluice.core.policy.bundles import NO_MODEL_BEFORE
 from sluice.core.registry.registry_entries import SignedKind
 from sluice.core.trust.dsse import sign
 from sluice.core.trust.signed_entries import BUNDLE, PAYLOAD_TYPES, QUALITY_BUNDLE, QUALITY_BUNDLE_TYPE
@@ -34,6 +35,8 @@ _BUNDLES = (
     (BUNDLE, SHIPPED_FILES / "bundles" / "finance.recon.v0.json"),
     (QUALITY_BUNDLE, SHIPPED_FILES / "quality" / "default.json"),
 )
+_HOSTED_BUDGETS = SHIPPED_FILES / "bundles" / "budgets" / "hosted.json"
+_CHECKPOINTS = ("inbound", "outbound")
 KEYS = ("root", "owner", "reviewer", "vp")
 _MAY: dict[str, dict[str, Any]] = {
     "owner": {"signs": list(get_args(SignedKind)), "roles": ["approver"]},
@@ -97,12 +100,30 @@ class FirstPolicy:
 
 def observe_by_models(bundle: dict[str, Any], settings: Settings) -> None:
     """Let the gates that ask a model ask it where the settings name one and the bundle has them observe:
-    `similarity` the encoder, `causal` the grader's model."""
-    named = {"similarity": settings.embedding.encoder != "off", "causal": settings.grader.api_key is not None}
-    for gate, is_named in named.items():
+    `similarity` the encoder, `causal` the model that judges actions, `inbound` the one that judges content.
+
+    The hosted ones get the time that such a model needs. `inbound` then runs behind Gate 1, as every gate
+    that asks a model has to, and `outbound` stays behind `inbound`.
+    """
+    hosted = json_object(_HOSTED_BUDGETS.read_bytes())["budgets"]
+    asking = {
+        "similarity": (settings.embedding.encoder != "off", {"enabled": True}),
+        "causal": (settings.grader.api_key is not None, {"enabled": True, **hosted["causal"]}),
+        "inbound": (settings.analysis.api_key is not None, {"judge": "in_doubt", **hosted["inbound"]}),
+    }
+    for gate, (is_named, asks) in asking.items():
         part = bundle.get(gate)
         if is_named and part is not None and part.get("mode") == "observe":
-            part["enabled"] = True
+            part |= asks
+            if gate == "inbound":
+                bundle["stages"] = _inbound_late(bundle["stages"])
+
+
+def _inbound_late(stages: list[str]) -> list[str]:
+    late = [one for one in stages if one in _CHECKPOINTS]
+    rest = [one for one in stages if one not in _CHECKPOINTS]
+    behind = rest.index(NO_MODEL_BEFORE) + 1
+    return [*rest[:behind], *late, *rest[behind:]]
 
 
 def approvers(keys: Mapping[str, SigningKey]) -> list[dict[str, Any]]:

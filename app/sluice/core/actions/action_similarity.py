@@ -16,17 +16,16 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 from pydantic import Field, ValidationError, model_validator
 
 from sluice.core.actions.model_questions import (
-    MODES,
     BudgetMs,
-    IntegrityMode,
     find_shorter_budget,
 )
 from sluice.core.actions.pipeline import INCONCLUSIVE
-from sluice.core.actions.stage import PASSED, Detail, Gate, StageResult
+from sluice.core.actions.stage import PASSED, Gate, ObjectionDetail, StageResult
 from sluice.core.foundation.canonical import wire_safe
 from sluice.core.foundation.requests import Request
 from sluice.core.foundation.strict import StrictModel
 from sluice.core.policy.bundles import BundlePart, always
+from sluice.core.policy.gate_modes import ModePart, find_milder_mode
 from sluice.core.policy.pattern_library import CLOSEST, render_call
 from sluice.core.policy.similarity_settings import EMBEDDING, Nearest, WindowSettings
 from sluice.core.quality_bundle.loosenings import Loosening
@@ -35,7 +34,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from sluice.core.actions.stage import ActionContext, Asking
-    from sluice.core.policy.bundles import Bundle
 
 Band = Literal["pass", "doubtful", "harmful", "abstained", "inconclusive"]
 Share = Annotated[float, Field(ge=0, le=1)]
@@ -64,9 +62,8 @@ class ActionCalibration(StrictModel):
         return round(1 / (1 + exp(-bounded)), DECIMALS)
 
 
-class SimilarityPolicy(StrictModel):
-    """With `enabled: false` nothing is asked and every action passes. With `mode` "observe" or "nudge" every
-    action passes too, and the verdict says what would have been. `library` is the digest of a library
+class SimilarityPolicy(ModePart):
+    """With `enabled: false` nothing is asked and every action passes. `library` is the digest of a library
     that the worker has, with the `calibration` that was fitted for it. `budget_ms`: the deadline of an
     answer. Below `pass_below` an action passes, after untrusted content in its session below
     `pass_below_after_untrusted` (null: the same); above `harmful_above` it gets the outcome `above`; between
@@ -76,7 +73,6 @@ class SimilarityPolicy(StrictModel):
     does not know, the gate abstains."""
 
     enabled: bool = False
-    mode: IntegrityMode = "enforce"
     library: Digest | None = None
     calibration: ActionCalibration | None = None
     budget_ms: BudgetMs = 50
@@ -129,8 +125,7 @@ def find_loosenings(before: SimilarityPolicy, after: SimilarityPolicy) -> Iterat
 def _find_less_compared(before: SimilarityPolicy, after: SimilarityPolicy) -> Iterator[Loosening]:
     if not after.enabled:
         yield Loosening("no action is compared with known ones any more", ("enabled",))
-    if MODES.index(after.mode) < MODES.index(before.mode):
-        yield Loosening(f"what resembles harm is only {after.mode}d, not {before.mode}d", ("mode",))
+    yield from find_milder_mode(before, after, "what resembles harm")
     for name in ("library", "calibration", "windows"):
         if getattr(before, name) != getattr(after, name):
             yield Loosening(f"another {name}, which may find less", (name,))
@@ -152,10 +147,9 @@ class PatternAnswer(StrictModel):
     lean: Annotated[float, Field(ge=-1000, le=1000)]
 
 
-class SimilarityDetail(Detail):
+class SimilarityDetail(ObjectionDetail):
     """Empty if nothing was asked. `harmful` and `harmless`: the closest known actions with the bare cosine;
-    `windows` of `of` were read; `unknown`: share of word pieces that the encoder does not know. `would`,
-    `objection` and `guidance` as in the details of the gates that analyse."""
+    `windows` of `of` were read; `unknown`: share of word pieces that the encoder does not know."""
 
     band: Annotated[Band | None, Field(title="resemblance")] = None
     probability: Annotated[float | None, Field(title="probability of harm")] = None
@@ -167,9 +161,6 @@ class SimilarityDetail(Detail):
     unknown: float | None = None
     library: str | None = None
     model: str | None = None
-    would: Annotated[Literal["block", "escalate"] | None, Field(title="would")] = None
-    objection: Annotated[str | None, Field(title="objection")] = None
-    guidance: Annotated[str | None, Field(title="guidance")] = None
 
 
 class ActionSimilarity(Gate):
@@ -183,11 +174,6 @@ class ActionSimilarity(Gate):
         """Passes at once where the bundle does not ask for it."""
         policy: SimilarityPolicy = context.bundle.parts[self.name]
         return _asking(policy, context) if policy.enabled else PASSED
-
-    def mode_in(self, bundle: Bundle) -> IntegrityMode:
-        """As the bundle says."""
-        part: SimilarityPolicy = bundle.parts[self.name]
-        return part.mode
 
 
 def similarity_question(text: str, policy: SimilarityPolicy) -> dict[str, Any]:

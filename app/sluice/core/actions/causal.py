@@ -24,7 +24,6 @@ from sluice.core.actions.model_questions import (
     AnalysisPart,
     BudgetMs,
     Characters,
-    IntegrityMode,
     ShownAction,
     find_milder,
     find_shorter_budget,
@@ -44,7 +43,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from sluice.core.actions.stage import ActionContext, Asking
-    from sluice.core.policy.bundles import Bundle
 
 EXTRACTION_PORT, PORT = "constraints", "causal"
 LONGEST_REASONING = 500
@@ -185,11 +183,6 @@ class Causal(Gate):
         if needs_no_asking(context, policy.ask):
             return NOT_IN_DOUBT
         return _asking(policy, context, agent.system_prompt or "", agent.constraints)
-
-    def mode_in(self, bundle: Bundle) -> IntegrityMode:
-        """As the bundle says."""
-        part: CausalPolicy = bundle.parts[self.name]
-        return part.mode
 
 
 def _asking(

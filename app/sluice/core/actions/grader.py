@@ -13,7 +13,6 @@ from sluice.core.actions.model_questions import (
     AnalysisPart,
     BudgetMs,
     Characters,
-    IntegrityMode,
     find_milder,
     find_shorter_budget,
     needs_no_asking,
@@ -35,7 +34,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from sluice.core.actions.stage import ActionContext, Asking
-    from sluice.core.policy.bundles import Bundle
 
 MOST_RULES = 16
 LASTS_MS = 24 * 3600 * 1000
@@ -181,11 +179,6 @@ class Grader(RememberingGate):
         if rules and needs_no_asking(context, compiled.policy.ask):
             return NOT_IN_DOUBT
         return _graded(compiled.policy, rules, context) if rules else PASSED
-
-    def mode_in(self, bundle: Bundle) -> IntegrityMode:
-        """As the bundle says."""
-        part: Qualitative = bundle.parts[self.name]
-        return part.policy.mode
 
     def keep(self, context: ActionContext, decided: Decided) -> GateMemory | None:
         """The state after this action, for as long as the session is remembered."""

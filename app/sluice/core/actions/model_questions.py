@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 from pydantic import Field
 
-from sluice.core.actions.stage import Detail, StageResult
+from sluice.core.actions.stage import ObjectionDetail, StageResult
 from sluice.core.foundation.canonical import canonical, wire_safe
-from sluice.core.foundation.strict import StrictModel
+from sluice.core.policy.gate_modes import ModePart, find_milder_mode
 from sluice.core.quality_bundle.loosenings import Loosening
 
 if TYPE_CHECKING:
@@ -64,20 +64,14 @@ def show_action(context: ActionContext, most_characters: int) -> ShownAction:
     return ShownAction({**shown, "parameters_cut": cut}, omitted, sorted(context.read))
 
 
-class AnalysisDetail(Detail):
+class AnalysisDetail(ObjectionDetail):
     """What the details of the gates of the checkpoint `integrity` have in common. `unasked`: why no model was
-    asked. Where the bundle lets an objection pass: `would` is the outcome that it had, `objection` its
-    reason, `guidance` what the agent is to mind (mode `nudge`)."""
+    asked."""
 
     unasked: str | None = None
-    would: Annotated[Literal["block", "escalate"] | None, Field(title="would")] = None
-    objection: Annotated[str | None, Field(title="objection")] = None
-    guidance: Annotated[str | None, Field(title="guidance")] = None
 
 
-IntegrityMode = Literal["observe", "nudge", "enforce"]
 AskWhen = Literal["in_doubt", "always"]
-MODES: tuple[IntegrityMode, ...] = ("observe", "nudge", "enforce")
 NOT_IN_DOUBT = StageResult("pass", None, {"unasked": "the action resembles nothing harmful"})
 
 
@@ -87,20 +81,16 @@ def needs_no_asking(context: ActionContext, ask: AskWhen) -> bool:
     return ask == "in_doubt" and context.resemblance == "pass"
 
 
-class AnalysisPart(StrictModel):
-    """What the bundle says for each gate of the checkpoint `integrity`. `mode`: with "enforce" an objection
-    holds the action up; with "observe" and "nudge" it passes, and the verdict says what would have been, with
-    "nudge" also what the agent is to mind. `ask`: "in_doubt" asks only about what the gate `similarity`, if
-    it ran before, did not let pass."""
+class AnalysisPart(ModePart):
+    """What the bundle says for each gate of the checkpoint `integrity`. `ask`: "in_doubt" asks only about
+    what the gate `similarity`, if it ran before, did not let pass."""
 
-    mode: IntegrityMode = "enforce"
     ask: AskWhen = "always"
 
 
 def find_milder(before: AnalysisPart, after: AnalysisPart) -> Iterator[Loosening]:
     """A milder mode, and a model that is asked less often."""
-    if MODES.index(after.mode) < MODES.index(before.mode):
-        yield Loosening(f"an objection is only {after.mode}d, not {before.mode}d", ("mode",))
+    yield from find_milder_mode(before, after)
     if before.ask == "always" != after.ask:
         yield Loosening("the model is asked only about what similarity does not let pass", ("ask",))
 

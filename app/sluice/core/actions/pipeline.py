@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from sluice.core.actions.stage import Gate, StageResult
+from sluice.core.actions.stage import StageResult
 from sluice.core.foundation.requests import Asker, ask
 from sluice.core.policy.bundles import LAST_STAGE
 
@@ -108,6 +108,8 @@ def run(
             if found is None:
                 continue
             step = found
+        if step.outcome in _WOULD:
+            step = _under(context.bundle.modes.get(stage.name, "enforce"), stage.name, step, done)
         done.list_gate(stage.name, step, stopwatch() - began)
         outcome = step.outcome
         if outcome == "block":
@@ -166,7 +168,7 @@ def _answered(
 ) -> Generator[Request, Answer, StageResult]:
     """What the stage comes to; its requests are handed on, and what they were answered is kept."""
     gate, analyses = stage.name, getattr(stage, "analyses", False)
-    mode = stage.mode_in(context.bundle) if isinstance(stage, Gate) else "enforce"
+    mode = context.bundle.modes.get(gate, "enforce")
     decides = getattr(stage, "decides_unanswered", False)
     try:
         request = next(asking)
@@ -185,7 +187,7 @@ def _answered(
         objects = mode != "enforce" and result.outcome != "pass"
         judged = "status" not in result.detail and _JUDGED & result.detail.keys()
         done.judge_integrity((_STATES[mode] if objects else result.outcome) if judged else "unanswered")
-    return _under(mode, gate, result, done)
+    return result
 
 
 _STATES = {"observe": "observed", "nudge": "nudged"}
@@ -193,10 +195,10 @@ _WOULD = {"block": "would deny this action", "escalate": "would ask a person"}
 
 
 def _under(mode: str, gate: str, found: StageResult, done: Evaluation) -> StageResult:
-    """What a result comes to under the mode of the gate's checkpoint: only `enforce` holds an action up. The
+    """What an objection comes to under the gate's mode in the bundle: only `enforce` holds an action up. The
     others let it pass, with an advisory; `nudge` also says to the agent what to mind. A missing answer is
     an objection too, of which the detail says all."""
-    if mode == "enforce" or found.outcome not in _WOULD:
+    if mode == "enforce":
         return found
     objection = found.reason or gate
     text = f"{gate} {_WOULD[found.outcome]}: {objection}"

@@ -5,7 +5,8 @@ policy applies to the tool: no search decides whether it counts. A semantic one 
 grader of Stage 2 judges. Of those, the ones that name the tool are always judged, and of the others the
 closest to the action, as the encoder finds them. The grader's state is one with Stage 2's.
 
-A violated policy blocks or escalates, as the policy itself says; a block beats an escalation.
+A violated policy blocks or escalates, as the policy itself says; a block beats an escalation. Under the
+bundle's `mode` "observe" or "nudge" the action passes, and the verdict says what it would have come to.
 """
 
 from __future__ import annotations
@@ -25,11 +26,12 @@ from sluice.core.actions.model_questions import (
 )
 from sluice.core.actions.pipeline import INCONCLUSIVE, unanswered, with_missing
 from sluice.core.actions.rules import results_by_type
-from sluice.core.actions.stage import PASSED, Decided, Detail, RememberingGate, StageResult
+from sluice.core.actions.stage import PASSED, Decided, ObjectionDetail, RememberingGate, StageResult
 from sluice.core.foundation.canonical import canonical
 from sluice.core.foundation.errors import BundleError
 from sluice.core.foundation.strict import Name, StrictModel
 from sluice.core.policy.bundles import BundlePart, always
+from sluice.core.policy.gate_modes import ModePart, find_milder_mode
 from sluice.core.quality_bundle.loosenings import Loosening
 from sluice.core.rules.rule import Rule, Source
 from sluice.core.rules.rule_set import RuleSet
@@ -77,7 +79,7 @@ class PolicyPassage(StrictModel):
         return f"{_CRITERION} {self.title}: {self.text}"
 
 
-class PolicyShelf(StrictModel):
+class PolicyShelf(ModePart):
     """Without `policies` the gate passes everything. `closest`: how many of the semantic policies that name
     no tool are judged, the closest first. `budget_ms`: for all answers of encoder and grader.
     `most_characters`: of an action's parameters that the model is shown."""
@@ -96,8 +98,10 @@ class PolicyShelf(StrictModel):
 
 
 def find_loosenings(before: PolicyShelf, after: PolicyShelf) -> Iterator[Loosening]:
-    """A policy that is gone, milder, for fewer tools, or changed; fewer of the closest; less time."""
+    """A policy that is gone, milder, for fewer tools, or changed; a milder mode; fewer of the closest; less
+    time."""
     if before.policies:
+        yield from find_milder_mode(before, after, "a violation of a policy")
         yield from find_shorter_budget(before.budget_ms, after.budget_ms)
     newer = {one.id: one for one in after.policies}
     for old in before.policies:
@@ -134,7 +138,7 @@ class FoundPolicy(BaseModel):
     prompt_version: str | None = None
 
 
-class PoliciesDetail(Detail):
+class PoliciesDetail(ObjectionDetail):
     """Empty if no policy applies. `evaluated`: how many explicit policies."""
 
     policies: Annotated[list[FoundPolicy] | None, Field(title="policy")] = None

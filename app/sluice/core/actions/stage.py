@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple, Protocol
 
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from sluice.core.commands.inspection import together
 from sluice.core.foundation.errors import UnknownStageError
@@ -156,6 +156,16 @@ class Detail(BaseModel):
     required; its `title` is what `sluice show` calls it."""
 
 
+class ObjectionDetail(Detail):
+    """What the details of gates with a mode have in common. Where the bundle lets an objection pass: `would`
+    is the outcome that it had, `objection` its reason, `guidance` what the agent is to mind (mode
+    `nudge`)."""
+
+    would: Annotated[Literal["block", "escalate"] | None, Field(title="would")] = None
+    objection: Annotated[str | None, Field(title="objection")] = None
+    guidance: Annotated[str | None, Field(title="guidance")] = None
+
+
 class Gate(ABC):
     """A stage that ships. A subclass says all of this and decides in `evaluate`.
 
@@ -177,11 +187,6 @@ class Gate(ABC):
     @abstractmethod
     def evaluate(self, context: ActionContext) -> StageResult | Asking:
         """Decide, without changing anything; see `Stage`."""
-
-    def mode_in(self, bundle: Bundle) -> Literal["observe", "nudge", "enforce"]:
-        """How far a gate that asks goes with an objection under this bundle; pipeline.py has what follows."""
-        del bundle
-        return "enforce"
 
 
 class Decided(NamedTuple):

@@ -30,6 +30,7 @@ from sluice.core.foundation.strict import (
 from sluice.core.policy.approval_policy import ApprovalPolicy, find_approval_loosenings
 from sluice.core.policy.bundle_cases import Case  # noqa: TC001 - pydantic reads the annotations
 from sluice.core.policy.frame_loosenings import find_frame_loosenings
+from sluice.core.policy.gate_modes import mode_of
 from sluice.core.policy.memory_loosenings import find_memory_loosenings
 from sluice.core.policy.memory_policy import MemoryPolicy
 from sluice.core.quality_bundle.loosenings import Loosening
@@ -138,7 +139,8 @@ class BundleFrame(StrictModel):
 class Bundle:
     """A loaded bundle: its file's fields, its hash and its compiled parts.
 
-    `written` and `parts` have each gate's part by its key, as it is in the file and as it was compiled.
+    `written` and `parts` have each gate's part by its key, as it is in the file and as it was compiled, and
+    `modes` its mode.
     """
 
     def __init__(self, file: BundleFrame, bundle_hash: str, parts: Sequence[BundlePart[Any]] = ()) -> None:
@@ -155,6 +157,7 @@ class Bundle:
         self.library = PatternLibrary(file.patterns)
         self.written: dict[str, Any] = {one.key: getattr(file, one.key) for one in parts}
         self.parts: dict[str, Any] = {one.key: one.compile(self.written[one.key]) for one in parts}
+        self.modes = {key: mode_of(one) for key, one in self.written.items()}
         self.memory = file.memory
         self.outcomes = file.outcomes
         self.inspector = _inspector(file.memory.content.model_dump_json())

@@ -84,6 +84,7 @@ def verdicts() -> Iterator[dict[str, Any]]:
     for gate in ("causal", "grader"):
         yield in_doubt(gate, 0.1).verdict(agent_id="clerk")
     yield shelved(FEW, policy("near"), answers=(scoring(0.6),)).verdict(rows_affected=9)
+    yield shelved(FEW, mode="nudge").verdict(rows_affected=10)
     others = [policy("a"), policy("b")]
     found = closest(others, ("a", 0.5))
     yield shelved(*others, answers=(found, scoring(0.9)), closest=1).verdict()

@@ -142,6 +142,58 @@ def test_the_state_is_one_with_stage_2() -> None:
     assert second["outcome"] == "ESCALATE"
 
 
+@pytest.mark.parametrize(("mode", "tells"), [("observe", False), ("nudge", True)])
+@pytest.mark.parametrize(
+    ("policies", "answers", "would", "objection"),
+    [
+        ((FEW,), (), "block", "policy_violated: few: title of few (handbook, section 2)"),
+        ((MILD,), (), "escalate", "policy_violated: mild: title of mild (handbook, section 2)"),
+        ((policy("p", outcome="block"),), (scoring(0.1),), "block", VIOLATED),
+        ((policy("p"),), (scoring(0.8), scoring(0.75)), "escalate", UNDECIDED),
+    ],
+    ids=["explicit-block", "explicit-escalate", "judged-block", "judged-unsure"],
+)
+def test_a_milder_mode_lets_pass_what_the_verdict_says_would_have_been(
+    policies: tuple[dict[str, Any], ...],
+    answers: tuple[Answer, ...],
+    would: str,
+    objection: str,
+    mode: str,
+    tells: bool,
+) -> None:
+    """Mend 22.17: as with the other gates that ask a model, and for conditions in CEL alike."""
+    session = judged(*policies, answers=answers, mode=mode)
+    verdict = session.verdict(rows_affected=20)
+    assert (verdict["outcome"], verdict["blockReason"]) == ("ALLOW", None)
+    told = detail(verdict)
+    assert (told["would"], told["objection"], "guidance" in told) == (would, objection, tells)
+    assert [one["outcome"] for one in told["policies"]] != ["passed"]
+    does = "would deny this action" if would == "block" else "would ask a person"
+    assert f"policies {does}: {objection}" in [one["text"] for one in verdict["advisories"]]
+    enforced = judged(*policies, answers=answers)
+    outcome = "BLOCK" if would == "block" else "ESCALATE"
+    assert enforced.verdict(rows_affected=20)["outcome"] == outcome
+
+
+def test_a_missing_answer_holds_nothing_up_where_policies_only_observe() -> None:
+    """Mend 22.17."""
+    gone = Answer("unavailable", None, "no key")
+    verdict = judged(policy("p", outcome="block"), answers=(gone,), mode="observe").verdict()
+    assert (verdict["outcome"], detail(verdict)["status"]) == ("ALLOW", "unavailable")
+    assert "sluice.policies" in [one["source"] for one in verdict["advisories"]]
+
+
+def test_to_observe_is_looser_and_the_way_back_is_not() -> None:
+    """Mend 22.17: what `bundle check`, `sign`, `publish` and `diff` name."""
+    strict, mild = (
+        bundle(stages=STAGES, policies={"policies": [FEW], "mode": mode}) for mode in ("enforce", "observe")
+    )
+    (found,) = BUNDLE_FORM.find_loosenings(strict, mild)
+    assert found.paths == ("policies.mode",)
+    assert found.sentence == "a violation of a policy is only observed, not enforced"
+    assert [*BUNDLE_FORM.find_loosenings(mild, strict)] == []
+
+
 def test_what_is_refused_and_what_loosens_it() -> None:
     for wrong, said in (
         ([FEW, FEW], "two policies have the same id"),

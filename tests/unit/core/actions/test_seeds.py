@@ -166,7 +166,7 @@ def hosted(tmp_path_factory: pytest.TempPathFactory) -> Bundle:
     path = tmp_path_factory.mktemp("hosted") / "b.json"
     include = {"extends": "shipped:default.json", "include": ["shipped:budgets/hosted.json"]}
     # What extends the shipped bundle inherits that its models observe, until it says otherwise.
-    enforced = {name: {**PARTS[name], "mode": "enforce"} for name in ("causal", "grader")}
+    enforced = {name: {**PARTS[name], "mode": "enforce"} for name in ("causal", "policies", "grader")}
     path.write_text(json.dumps({**include, **PARTS, **enforced}))
     return load_bundle(whole_bundle(path))
 
