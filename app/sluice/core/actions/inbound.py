@@ -191,6 +191,8 @@ def _detected(inspector: ContentInspector, texts: list[tuple[str, str]]) -> _Opi
         unread += max(0, len(text) - left)
         left = max(0, left - len(text))
     whole = inspector.inspect("\n".join(text for _, text in read))
+    if not (whole.findings or unread or whole.inconclusive):
+        return NO_OPINION
     found: list[tuple[str, str, Finding]] = []
     if whole.findings:
         found = [(path, text, one) for path, text in read for one in inspector.inspect(text).findings]
@@ -268,6 +270,8 @@ def _concluded(
     missed: StageResult = PASSED,
 ) -> StageResult:
     """What the mode makes of both opinions. `missed`: what a missing answer comes to."""
+    if read is NO_OPINION is judged and missed is PASSED:
+        return StageResult("pass", None, {"front": "pass"})
     objecting = [one for one in (read, judged) if one.outcome != "pass"]
     unjudged = "; ".join(one.unjudged for one in (read, judged) if one.unjudged)
     state = STATES[policy.mode] if objecting else "observed" if unjudged else "pass"

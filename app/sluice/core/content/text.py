@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
+from functools import cached_property
 from itertools import accumulate, islice, pairwise
 from typing import TYPE_CHECKING
 
@@ -23,9 +24,9 @@ SHARD_CHARS = 220_000
 """Characters of requirements in one automaton, which RE2 bounds; each costs a pass over the text."""
 _GROUPS = re.compile(r"\(\?:|\\.|\[\^?\]?(?:\\.|[^\]])*\]|[|)]|[^\x00-\x7f]")
 _SIGNS = bytes(code for code in range(128) if not (chr(code).isalnum() or code == ord("_")))
-_BLANKS = bytes.maketrans(_SIGNS, b" " * len(_SIGNS))
+BLANKS = bytes.maketrans(_SIGNS, b" " * len(_SIGNS))
 _SCRIPTS = re.compile(rb"[\x80-\xff]+|[\x00-\x7f]+")
-_ORDINARY = bytes(code for code in range(256) if chr(code) not in RARE_SIGNS)
+ORDINARY = bytes(code for code in range(256) if chr(code) not in RARE_SIGNS)
 _RARE = {ord(sign): f"{SIGN_MARK}{sign}{SIGN_MARK}".encode() for sign in RARE_SIGNS}
 
 
@@ -34,8 +35,8 @@ def words_and_signs(folded: bytes) -> bytes:
 
     A word of two scripts stands there once more, in parts: for `\\b` RE2 knows ASCII alone.
     """
-    signs = set(folded.translate(None, _ORDINARY))
-    words = b" ".join(folded.translate(_BLANKS).split())
+    signs = set(folded.translate(None, ORDINARY))
+    words = b" ".join(folded.translate(BLANKS).split())
     if not words.isascii():
         parted = b" ".join(b" ".join(_SCRIPTS.findall(words)).split())
         words = words if parted == words else b"%b \n %b" % (words, parted)
@@ -160,18 +161,24 @@ PIECE_CHARS = 160
 class Text:
     """`raw` is what RE2 searches; everything else counts characters."""
 
-    __slots__ = ("_bytes", "_starts", "raw", "text")
-
     def __init__(self, text: str) -> None:
         self.text = text
         self.raw = text.encode()
-        bounds = sentences(text) or [(0, 0)]
-        self._starts = [start for start, _ in bounds] + [len(text)]
-        if len(self.raw) == len(text):
-            self._bytes = self._starts
-        else:
-            sizes = (len(text[start:end].encode()) for start, end in bounds)
-            self._bytes = list(accumulate(sizes, initial=0))
+
+    @cached_property
+    def _bounds(self) -> list[tuple[int, int]]:
+        return sentences(self.text) or [(0, 0)]
+
+    @cached_property
+    def _starts(self) -> list[int]:
+        return [start for start, _ in self._bounds] + [len(self.text)]
+
+    @cached_property
+    def _bytes(self) -> list[int]:
+        if len(self.raw) == len(self.text):
+            return self._starts
+        sizes = (len(self.text[start:end].encode()) for start, end in self._bounds)
+        return list(accumulate(sizes, initial=0))
 
     def written(self) -> bytes:
         """The words and signs of the whole text."""

@@ -155,6 +155,8 @@ class Forms:
     def _by_words(self, text: str) -> Iterator[tuple[str, str]]:
         tokens = letters_of(text).split()
         hints = list(filter(None, map(self._words.hints, set(tokens) - self._words.known)))
+        if not hints:
+            return
         if any(hint.garbled for hint in hints):
             yield "misspelt", ungarbled(text, self._words)
         if fragments := frozenset(hint.word for hint in hints if hint.fragment):

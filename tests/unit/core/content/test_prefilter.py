@@ -1,4 +1,5 @@
-"""The prefilter leaves out no text that an expression is found in, and most of the others."""
+"""The prefilter and the look-up of words leave out no text that an expression is found in, and most of the
+others."""
 
 from __future__ import annotations
 
@@ -10,8 +11,10 @@ import re2
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from sluice.core.content.compiled_expressions import Lexicon
+from sluice.core.content.compiled_expressions import Expressions, Lexicon
+from sluice.core.content.required_words import RequiredWords
 from sluice.core.content.text import Prefilter, words_and_signs
+from tests.unit.core.content import shipped
 
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
@@ -88,6 +91,42 @@ def test_no_text_that_an_expression_is_found_in_is_left_out(expression: str, som
         assert may_hold(expression, text) or not compiled.search(text), (expression, text)
 
 
+def is_looked_up(expression: str, text: str) -> bool:
+    return bool(RequiredWords([LEXICON.expand(expression).requirement.text]).met(text.encode()))
+
+
+@given(expressions(), st.lists(texts.filter(str.isascii), min_size=1, max_size=8))
+@example(r"act(?:\W|)as", ["actas", "act as", "act-as"])
+@example(r"(?:act\w+|a)?s\b", ["acts", "s"])
+@settings(max_examples=400)
+def test_what_is_found_in_a_text_of_ascii_is_told_by_its_words(expression: str, some: list[str]) -> None:
+    """Mend 22.23.5: the cheap question first, whose "no" is a proof."""
+    try:
+        compiled = re2.compile(f"(?mi){LEXICON.expand(expression).searched}")
+    except re2.error:
+        return
+    for text in some:
+        assert is_looked_up(expression, text) or not compiled.search(text), (expression, text)
+
+
+def test_no_expression_of_the_shipped_library_is_found_in_a_text_that_lacks_its_words() -> None:
+    """Mend 22.23.5: over attacks of ASCII."""
+    library = shipped.sets()
+    searched = Expressions(library.lexicon)
+    places = [place for one in library.findings for place in searched.add(one.any, one.id)]
+    words = RequiredWords(searched.requirements(places))
+    found = 0
+    tables = ("override_attacks.txt", "poisoned_memories.txt", "breadth_attacks.txt")
+    lines = [row.text.encode() for table in tables for row in shipped.rows(table)]
+    for text in filter(bytes.isascii, lines):
+        met = words.met(text)
+        for number, place in enumerate(places):
+            if searched.search(place, text, 0, len(text)):
+                assert met >> number & 1, (number, text)
+                found += 1
+    assert found > len(lines)
+
+
 @pytest.mark.parametrize(
     ("expression", "text"),
     [
@@ -104,6 +143,23 @@ def test_no_text_that_an_expression_is_found_in_is_left_out(expression: str, som
 )
 def test_words_are_told_from_parts_of_words_and_rows_of_words_from_others(expression: str, text: str) -> None:
     assert not may_hold(expression, text)
+
+
+@pytest.mark.parametrize(
+    ("expression", "text"),
+    [
+        (r"\bact\W+as\b", "A fact, as far as we know."),
+        (r"\bai\b", "He said it again."),
+        (rf"\b(?:{MANY})\b\W+rules", "sword1 rules"),
+        (r"<!--\W*ignore\b", "Ignore it."),
+        (r"\b$drop$gap(?:rules|orders)\b", "Forget the umbrella."),
+        ("правила", "The rules."),
+        (r"(?:ignore|drop)\W+it", "ignored it"),
+    ],
+)
+def test_a_text_without_a_word_that_is_required_needs_no_search(expression: str, text: str) -> None:
+    """Mend 22.23.5: most texts are answered by a look-up."""
+    assert not is_looked_up(expression, text)
 
 
 @pytest.mark.parametrize("expression", [r"\w+", r"\bact\b|\d+", "$lead?", "(?:act)?"])
