@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import logging
 from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
@@ -135,8 +136,9 @@ cli = typer.Typer(
         gate.verdicts and sluice publish FILE. Settings: config/sluice.toml.
 
         Exit codes: 0 done; 1 the answer is no (differences, findings); 2 the
-        command could not do it. A worker also ends with 3 after a fault and
-        with 4 after another worker took over.""",
+        command could not do it. A worker also ends with 3 after a fault,
+        with 4 after another worker took over, and with 5 if policy that was
+        in force is missing.""",
 )
 
 
@@ -175,4 +177,6 @@ COLLECT_AFTER = 500_000
 def main() -> None:
     """Entry point of the `sluice` command."""
     gc.set_threshold(COLLECT_AFTER)
+    # A verb says itself what is wrong with the broker; those that log have handlers of their own, on top.
+    logging.getLogger("aiokafka").addHandler(logging.NullHandler())
     cli()

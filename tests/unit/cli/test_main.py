@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from importlib.metadata import version
@@ -76,3 +77,14 @@ def test_a_mistyped_verb_is_answered_with_the_one_that_was_meant() -> None:
 def test_it_tells_its_version() -> None:
     ran = RUNNER.invoke(cli, ["--version"])
     assert (ran.exit_code, ran.output.strip()) == (0, f"sluice {version('sluice')}")
+
+
+def test_a_broker_that_does_not_answer_is_told_in_one_line() -> None:
+    """Mend 22.24: a line of the Kafka client's stood before the command's own, and said less."""
+    nobody = {"SLUICE_KAFKA__BOOTSTRAP_SERVERS": "127.0.0.1:9"}
+    words = [sys.executable, "-m", "sluice", "topics", "check"]
+    ran = subprocess.run(words, capture_output=True, text=True, check=False, env={**os.environ, **nobody})
+    assert ran.returncode == 2
+    (line,) = ran.stderr.splitlines()
+    assert line.startswith("sluice: the broker does not answer: ")
+    assert line.endswith("`sluice broker start` starts one.")
