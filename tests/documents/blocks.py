@@ -19,6 +19,11 @@ NOT_RUN = {
     ("README.md", "make test ARGS"): "names what a developer calls; CI calls the most of it",
     ("README.md", "flowchart LR"): "a drawing",
     (
+        "README.md",
+        "python docs/examples/payment.py",
+    ): "waits for a person; tests/kafka/test_init.py runs it, and answers as the next block does",
+    ("README.md", "sluice escalations list --role vp"): "as above",
+    (
         "docs/clients.md",
         "public ",
     ): "bytes that are signed; tests/unit/client/test_client_parts.py checks them",

@@ -1,4 +1,7 @@
-"""Mend 12: `sluice init` brings a machine from nothing to a policy that a worker decides with."""
+"""Mend 12: `sluice init` brings a machine from nothing to a policy that a worker decides with.
+
+Mend 22.17: and with its VP's key a person lets an action of tier T4 run, by README's own commands.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ import stat
 import subprocess
 import sys
 import time
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +22,7 @@ from typer.testing import CliRunner, Result
 
 from sluice.cli.main import cli
 from sluice.settings import load_settings
+from tests.documents.blocks import blocks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -97,6 +102,71 @@ def test_a_worker_decides_after_init_with_nothing_but_the_settings_file(
         ("a-4", "denied"),
         ("a-5", "denied"),
     ]
+
+
+def test_the_vp_that_init_made_lets_a_payment_happen_once(bare: dict[str, str], tmp_path: Path) -> None:
+    """From an empty folder, with what README's first steps say and nothing else."""
+    (tmp_path / "docs").symlink_to(ROOT / "docs")
+    init(tmp_path / ".sluice", **bare)
+    only = {"SLUICE_CONFIG": str(tmp_path / ".sluice" / "sluice.toml")}
+    agent, answer = readme("python docs/examples/payment.py"), readme("sluice escalations list --role vp")
+    for _ in deciding(only, tmp_path / "ready"):
+        client = {"SLUICE_KAFKA__TOPIC_PREFIX": bare["SLUICE_KAFKA__TOPIC_PREFIX"]}
+        client["KAFKA_BOOTSTRAP_SERVERS"] = bare["SLUICE_KAFKA__BOOTSTRAP_SERVERS"]
+        with bash(agent, tmp_path, **client) as paying:
+            (opened,) = waiting(paying, **only)
+            assert (opened["required_role"], opened["tier"]) == ("vp", "T4")
+            by_owner = answer.replace("vp.pem", "owner.pem").replace("--as vp", "--as owner")
+            said = {}
+            for person, script in (("owner", by_owner), ("vp", answer), ("vp again", answer)):
+                typed = script.replace("3:17", opened["escalation_id"])
+                with bash(typed, tmp_path, **only) as answering:
+                    said[person], _ = answering.communicate("y\n", READY_S)
+                assert answering.returncode == (0 if person == "vp" else 1), said[person]
+            paid = paying.communicate(timeout=READY_S)[0]
+        with bash(agent, tmp_path, **client) as again:
+            told = again.communicate(timeout=READY_S)[0]
+    assert "wrong_role" in said["owner"]
+    assert paid == "paid: 250 EUR\n"
+    assert told.startswith("not paid again")
+    assert (tmp_path / "payments.txt").read_text() == "4711: 250 EUR to acme\n"
+    assert sluice("ledger", "verify", **only).exit_code == 0
+
+
+def readme(beginning: str) -> str:
+    """README's commands."""
+    (found,) = (one.text for one in blocks("README.md") if one.text.startswith(beginning))
+    return found
+
+
+@contextmanager
+def bash(script: str, home: Path, **env: str) -> Iterator[subprocess.Popen[str]]:
+    """A person's shell, at home; nothing of it is left."""
+    ours = {name: value for name, value in os.environ.items() if not name.startswith("SLUICE_")}
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    told = {**ours, "HOME": str(home), "PATH": path, **env}
+    words, pipe = ["bash", "-euo", "pipefail", "-c", f"exec 2>&1\n{script}"], subprocess.PIPE
+    shell = subprocess.Popen(
+        words, cwd=home, env=told, stdin=pipe, stdout=pipe, text=True, start_new_session=True
+    )
+    try:
+        yield shell
+    finally:
+        if shell.poll() is None:
+            os.killpg(shell.pid, signal.SIGKILL)
+            shell.wait()
+
+
+def waiting(agent: subprocess.Popen[str], **env: str) -> list[dict[str, Any]]:
+    """What waits for a VP, once something does."""
+    deadline = time.monotonic() + READY_S
+    while time.monotonic() < deadline and agent.poll() is None:
+        listed: list[dict[str, Any]] = json.loads(
+            sluice("escalations", "list", "--role", "vp", "--json", **env).stdout
+        )
+        if listed:
+            return listed
+    raise AssertionError(agent.poll() is None or agent.communicate()[0])
 
 
 def test_a_second_init_changes_nothing_and_an_interrupted_one_is_completed(
