@@ -62,6 +62,14 @@ def _findings(site: Site) -> list[LedgerFinding]:
     return [*verify(located).findings]
 
 
+def _verified(site: Site) -> list[dict[str, Any]]:
+    """What `sluice ledger verify` finds."""
+    words = ["ledger", "verify", "--json"]
+    found = json.loads(CliRunner().invoke(cli, words, env=site.settings).stdout)["findings"]
+    assert {one["code"] for one in found} <= {"policy_lost"}
+    return sorted(found, key=lambda one: int(one["partition"]))
+
+
 def _tool(name: str, revision: int, tier: str) -> dict[str, Any]:
     spec = {"tier": tier, "action_type": "DATABASE_WRITE", "reversible": False}
     return {"kind": "tool", "id": name, "revision": revision, "spec": spec}
@@ -179,20 +187,31 @@ def test_policy_that_went_missing_stops_a_worker_until_two_people_sign(site: Sit
     assert "policy lost: tool/wipe revision 2 (now 1)" in said
     assert "the worker stops with status 5: " in said
     assert "sluice registry accept-loss" in said
+    assert [one["partition"] for one in _verified(site)] == [*range(site.partitions)]
+    assert (
+        "the control topics lack tool/audit revision 1, tool/wipe revision 2" in _verified(site)[0]["message"]
+    )
 
     owners = Owners(site, tmp_path)
     draft = owners.draft("loss.json")
     alone = owners.sign(draft, OWNER)
     assert owners.publish(alone) == ["second_approver_missing"]
+    twice = owners.sign(owners.draft("twice.json"), OWNER, OWNER)
+    assert owners.publish(twice) == ["second_approver_missing"]
+    elsewhere = json.loads(draft.read_text())
+    elsewhere["entries"][0]["installations"] = ["staging"]
+    (tmp_path / "staging.json").write_text(json.dumps(elsewhere))
+    staging = owners.sign(tmp_path / "staging.json", OWNER, REVIEWER)
+    assert owners.publish(staging) == ["other_installation"]
     key = f"policy_loss/{json.loads(draft.read_text())['entries'][0]['id']}@1".encode()
-    forced = [(REGISTRY, key, alone.read_bytes().strip())]
+    forced = [(REGISTRY, key, one.read_bytes().strip()) for one in (alone, twice, staging)]
     asyncio.run(publish_policy(site.bootstrap_servers, site.prefix, forced))
     other = json.loads(draft.read_text())
     other["entries"][0]["id"] = "another-loss"
     other["entries"][0]["spec"]["lost"][-1]["now"] = 7
     (tmp_path / "other.json").write_text(json.dumps(other))
     assert owners.publish(owners.sign(tmp_path / "other.json", OWNER, REVIEWER)) == []
-    said = _refused(site, "one-signature")
+    said = _refused(site, "wrong-signatures")
     assert "policy lost: tool/wipe revision 2 (now 1)" in said
 
     assert owners.publish(owners.sign(draft, OWNER, REVIEWER)) == []
@@ -204,6 +223,7 @@ def test_policy_that_went_missing_stops_a_worker_until_two_people_sign(site: Sit
         asyncio.run(publish_policy(site.bootstrap_servers, site.prefix, signed))
         until(lambda: _said(site)[0][-1].replaced.total == 1, worker)
     assert _findings(site) == []
+    assert _verified(site) == []
     told = CliRunner().invoke(cli, ["show", last.policy_event_id], env=site.settings).stdout
     assert f"the loss accepted by {OWNER} and {REVIEWER}" in told
     _lose(site, WIPE)

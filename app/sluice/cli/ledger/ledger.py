@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path  # noqa: TC003 - Typer reads the annotations
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
@@ -10,6 +10,7 @@ import typer
 from rich.table import Table
 
 from sluice.adapters.kafka.kafka_ledger import located, read_ledger, verify_ledger
+from sluice.cli.ledger.policy_there import find_absent_policy
 from sluice.cli.output import (
     WELL,
     WRONG,
@@ -107,7 +108,9 @@ def verify_command(
     """Check every ledger record: hashes, links, numbers, places, ids.
 
     It reads the committed records of the ledger's topics, up to the ends
-    that they have at the start. It shares no code with the worker.
+    that they have at the start. It shares no code with the worker. On a
+    broker it also looks whether the control topics still have the policy
+    that was in force last.
 
     Exit codes: 0 intact, 1 something is wrong (each finding says what and
     where), 2 could not be read.
@@ -172,7 +175,9 @@ def _of_file(file: Path, signed_by: SignedBy | None) -> Report:
 
 def _of_broker(settings: Settings, signed_by: SignedBy | None) -> Report:
     kafka = settings.kafka
-    return _or_stop(verify_ledger(kafka.bootstrap_servers, kafka.topic_prefix, signed_by))
+    report = _or_stop(verify_ledger(kafka.bootstrap_servers, kafka.topic_prefix, signed_by))
+    absent = broker_or_stop(find_absent_policy(settings), "cannot read the policy in force: {}")
+    return replace(report, findings=(*report.findings, *absent))
 
 
 def _or_stop(reading: Coroutine[None, None, T]) -> T:

@@ -52,7 +52,8 @@ def accept_loss(
     settings = settings_or_stop()
     folded = folded_or_stop()
     now = contents_of([*entries_in_force(folded, BUNDLES), *entries_in_force(folded, REGISTRY)])
-    lost = sorted({entry for one in _recorded(settings) for entry in find_loss(one, now)})
+    reading = broker_or_stop(read_recorded(settings), "cannot read what the workers recorded: {}")
+    lost = sorted({entry for one in reading.values() for entry in find_loss(one, now)})
     if not lost:
         stop("nothing is missing of what the workers had in force", WRONG)
     if len(lost) > MOST_LOST:
@@ -72,16 +73,12 @@ def accept_loss(
     )
 
 
-def _recorded(settings: Settings) -> list[PolicyContents]:
-    """What each partition had in force last, by its changelog."""
+async def read_recorded(settings: Settings) -> dict[int, PolicyContents]:
+    """What each partition had in force last, by its changelog. Raises UnknownTopics and KafkaUnreachable."""
     name = real_names(settings)[SESSIONS_CHANGELOG]
-
-    async def read() -> list[PolicyContents]:
-        async with open_reader(settings.kafka.bootstrap_servers, [name], "beginning") as reader:
-            batches = [batch async for batch in reader.to_end()]
-        return list(recorded_policies(record for batch in batches for record in batch).values())
-
-    return broker_or_stop(read(), "cannot read what the workers recorded: {}")
+    async with open_reader(settings.kafka.bootstrap_servers, [name], "beginning") as reader:
+        batches = [batch async for batch in reader.to_end()]
+    return recorded_policies(record for batch in batches for record in batch)
 
 
 def _entry(lost: list[Difference], reason: str, installation: str, folded: Folded) -> dict[str, Any]:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from sluice.core.trust.revisions import Accepted
+    from sluice.core.trust.signed_entries import Statement
 
 SCHEMA = "sluice/policy_in_force/v1"
 SUBJECT = "policy"
@@ -90,7 +91,7 @@ class PolicyContents:
 
 def contents_of(entries: Collection[Accepted]) -> PolicyContents:
     """The contents that the entries in force make."""
-    named = sorted(((name_of(one), one.said.revision, one.hash) for one in entries), key=lambda one: one[0])
+    named = sorted((name_of(one.said), one.said.revision, one.hash) for one in entries)
     whole = digest({name: [revision, one] for name, revision, one in named})
     accepted = tuple(_accepted(one) for one in entries if one.kind == POLICY_LOSS)
     return PolicyContents({name: Edition(at, one[_HASH_DIGITS]) for name, at, one in named}, whole, accepted)
@@ -106,7 +107,9 @@ def _accepted(one: Accepted) -> AcceptedLoss:
         )
         for entry in spec.lost
     )
-    return AcceptedLoss(name_of(one), one.key, one.said.revision, one.hash, frozenset(one.approvers), lost)
+    return AcceptedLoss(
+        name_of(one.said), one.key, one.said.revision, one.hash, frozenset(one.approvers), lost
+    )
 
 
 NOTHING = contents_of(())
@@ -148,11 +151,16 @@ def _is_newer(one: Difference) -> bool:
     return one.before is not None and one.now is not None and one.now.revision > one.before.revision
 
 
-def name_of(one: Accepted) -> str:
+def name_of(one: Statement) -> str:
     """The name by which a revision replaces another. Every revision of a fact counts for its time and
     replaces none."""
-    name = f"{one.kind}/{one.said.id}"
-    return f"{name}@{one.said.revision}" if one.kind == FACT else name
+    name = f"{one.kind}/{one.id}"
+    return f"{name}@{one.revision}" if one.kind == FACT else name
+
+
+def edition_of(one: Statement) -> tuple[str, Edition]:
+    """What a statement is by name where it is in force, as a partition keeps it."""
+    return name_of(one), Edition(one.revision, one.hash[_HASH_DIGITS])
 
 
 def accepted_losses(before: PolicyContents | None, now: PolicyContents) -> tuple[AcceptedLoss, ...]:

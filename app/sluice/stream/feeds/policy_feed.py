@@ -56,10 +56,10 @@ def describe_changes(before: Sequence[Accepted], now: Sequence[Accepted]) -> Ite
 
     For a bundle also where it is looser.
     """
-    replaced = {name_of(one): one for one in before}
+    replaced = {name_of(one.said): one for one in before}
     known = {one.hash for one in before}
     return _bounded(
-        (_change(one, replaced.get(name_of(one))) for one in now if one.hash not in known), "changes"
+        (_change(one, replaced.get(name_of(one.said))) for one in now if one.hash not in known), "changes"
     )
 
 

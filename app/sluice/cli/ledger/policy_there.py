@@ -1,0 +1,73 @@
+"""Whether the control topics still have what each partition recorded as the policy in force.
+
+A worker compares what counts, and stops; this only looks for the records, trusts none of them, and so needs
+no root key. It finds a loss before any worker has started on it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sluice.adapters.kafka.kafka_control import read_control
+from sluice.adapters.kafka.kafka_read import UnknownTopics
+from sluice.cli.policy.control_topics import control_topics
+from sluice.cli.policy.policy_loss import read_recorded
+from sluice.core.trust.dsse import Envelope
+from sluice.core.trust.policy_contents import edition_of
+from sluice.core.trust.signed_entries import Statement, opened, statement
+from sluice.verifier.ledger_findings import LedgerFinding
+from sluice_topics.catalog import REGISTRY
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from sluice.core.foundation.arrival import Arrival
+    from sluice.core.trust.policy_contents import Edition, PolicyContents
+    from sluice.settings import Settings
+
+MOST_NAMED = 3
+
+
+async def find_absent_policy(settings: Settings) -> list[LedgerFinding]:
+    """A finding for each partition whose last policy in force has entries of which no record is there.
+
+    A control topic that is gone has no record; without the worker's own topics there is nothing to compare.
+    Raises KafkaUnreachable.
+    """
+    try:
+        recorded = await read_recorded(settings)
+    except UnknownTopics:
+        return []
+    try:
+        records = await read_control(settings.kafka.bootstrap_servers, control_topics(settings))
+    except UnknownTopics:
+        records = []
+    there = _editions(records)
+    return [
+        finding
+        for number, last in sorted(recorded.items())
+        if (finding := _absent(number, last, there)) is not None
+    ]
+
+
+def _editions(records: Iterable[Arrival]) -> set[tuple[str, Edition]]:
+    said = (_statement(one) for one in records)
+    return {edition_of(one) for one in said if one is not None}
+
+
+def _statement(record: Arrival) -> Statement | None:
+    envelope = opened(record)
+    if not isinstance(envelope, Envelope):
+        return None
+    said = statement(record.topic, envelope)
+    return said if isinstance(said, Statement) else None
+
+
+def _absent(number: int, last: PolicyContents, there: set[tuple[str, Edition]]) -> LedgerFinding | None:
+    gone = [name for name, edition in last.editions.items() if (name, edition) not in there]
+    if not gone:
+        return None
+    named = ", ".join(f"{name} revision {last.editions[name].revision}" for name in gone[:MOST_NAMED])
+    more = f" and {len(gone) - MOST_NAMED} more" if len(gone) > MOST_NAMED else ""
+    told = f"the control topics lack {named}{more}, which this partition recorded as in force"
+    return LedgerFinding("policy_lost", number, None, REGISTRY, None, told)
