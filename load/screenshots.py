@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Page
 
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "images"
-WIDTH, HEIGHTS = 1240, {"escalations": 1050, "decision": 1130}
+WIDTH, HEIGHTS = 1240, {"escalations": 880, "decision": 1130}
 LARGEST = 150_000
 """Bytes of a picture: README is loaded often."""
 

@@ -217,6 +217,9 @@ def test_held_memories_are_read_and_reviewed(at: PageSite) -> None:
         answer(page, f"/review/quarantine/{gone['memory_id']}", "Reject it")
         said(page).to_contain_text("Your answer counted.")
         expect(page.get_by_role("main")).to_contain_text("quarantine rejected")
+        for path in (f"decisions/{gone['memory_id']}", "decisions?about=memories"):
+            page.goto(f"/review/{path}")
+            expect(page.locator(".word").first).to_have_text("reject")
 
 
 def test_a_list_shows_what_opens_and_ends_without_a_click(at: PageSite) -> None:

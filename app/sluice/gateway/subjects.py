@@ -113,8 +113,11 @@ def decision_of(subject_id: str) -> str | None:
 
 
 def ending_of(followed: list[Record]) -> EndedSubject | None:
-    """How an escalated decision ended, from what came of it; None where it waits, or was not escalated."""
-    ends = [one for one in followed if one.get("schema") in ENDS and "escalation_id" in one]
+    """How an escalated decision or a held memory ended, from what came of it; None where it waits, or no
+    person was asked."""
+    ends = [
+        one for one in followed if one.get("schema") in ENDS and {"escalation_id", "memory_id"} & one.keys()
+    ]
     return EndedSubject({}, ends[-1], None) if ends else None
 
 

@@ -16,7 +16,7 @@ from sluice.client.input_kinds import ESCALATIONS, QUARANTINE
 from sluice.client.past_records import POLL_MS, connect
 from sluice.client.record_proofs import NO_PROOFS
 from sluice.gateway.waiting_contents import WaitingContents
-from sluice.notify.told_subject import ENDS, OPENS
+from sluice.notify.told_subject import ENDS, LEFT, OPENS
 from sluice_topics.record_reading import ledger_record
 
 if TYPE_CHECKING:
@@ -32,6 +32,8 @@ log = logging.getLogger(__name__)
 MOST_ENDED = 5_000
 """Ends that are remembered, of all tenants."""
 ID_FIELDS = {ESCALATIONS: "escalation_id", QUARANTINE: "memory_id"}
+_REVIEWED = {"approved": "allow", "rejected": "reject"}
+"""What a review of a memory comes to, in the words of the decisions on memories."""
 CHANGING = (
     *("approvals", "quorum", "approved_parameters", "tier", "required_role", "own_key"),
     *("group", "remind_at", "next_group", "next_at"),
@@ -48,7 +50,10 @@ class EndedSubject(NamedTuple):
 
     @property
     def word(self) -> str:
-        """How it ended, as a verdict says it: an approval that a gate blocked is denied."""
+        """How it ended, as a decision says it: an approval that a gate blocked is denied."""
+        left = LEFT.get(str(self.end.get("schema")))
+        if left is not None:
+            return _REVIEWED.get(left, left)
         if "decision" not in self.end:
             return "expired"
         is_allowed = self.end["decision"] == "approve" and self.end.get("outcome", "ALLOW") == "ALLOW"
