@@ -2,6 +2,10 @@
 
 Mend 22: sessions of tasks and threads stay apart, and no cancelled call runs its tool (`interrupted_calls`).
 
+Mend 22.attacks: answers at one moment end an escalation once, and use a grant no further (`raced_answers`).
+
+Mend 22.attacks: a review counts once, and for nothing else than it names (`reused_reviews`).
+
 Each attack that needs a broker, in its short form: nothing gets through, and honest input passes.
 """
 

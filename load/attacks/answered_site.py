@@ -1,0 +1,117 @@
+"""An installation on a running broker in which people answer: for attacks on their answers."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import tempfile
+import time
+import uuid
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from aiokafka import AIOKafkaProducer
+
+from load.sites import approvers
+from load.sites.site import prepare, records_of
+from load.sites.worker_process import WorkerProcess
+from sluice.broker import locate
+from sluice.cli.demo.throwaway_trust import publish_policy
+from sluice.core.trust.signing import signed_review
+from sluice.stream.engine.outbox import home_of
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+
+    from load.attacks.attempt import Attempt, Extent
+    from load.sites.site import Site
+    from sluice.cli.demo.throwaway_trust import ControlRecord, ThrowawayTrust
+
+PATIENCE_S, END_S, POLL_S = 90.0, 60.0, 0.1
+Fields = dict[str, Any]
+
+
+def on_own_broker(extent: Extent, run_on: Callable[[Extent, str], Iterator[Attempt]]) -> Iterator[Attempt]:
+    """What an attack does on a broker that is started for it."""
+    with (
+        tempfile.TemporaryDirectory(prefix="sluice-attack-") as folder,
+        locate.broker(None, Path(folder)) as broker,
+    ):
+        yield from run_on(extent, broker.bootstrap_servers)
+
+
+class AnsweredSite:
+    """`producers`: of two people, who do not wait for each other."""
+
+    def __init__(self, site: Site, producers: Sequence[AIOKafkaProducer]) -> None:
+        self.site = site
+        self._producers = producers
+
+    async def send(self, topic: str, fields: Fields, person: int = 0) -> str:
+        """Publish a record under its session; its place, as ids have it."""
+        key, value = fields["session_id"].encode(), json.dumps(fields).encode()
+        sent = await self._producers[person].send_and_wait(self.site.real(topic), value, key=key)
+        return f"{topic}:{sent.partition}:{sent.offset}"
+
+    async def all_of(self, topic: str) -> list[Fields]:
+        """Every record of a topic of answers, each partition's in order."""
+        return [json.loads(one.value or b"null") for one in await records_of(self.site, topic)]
+
+    async def until(self, topic: str, enough: Callable[[list[Fields]], bool]) -> list[Fields]:
+        """The records of a topic once there are enough. Raises TimeoutError."""
+        async with asyncio.timeout(PATIENCE_S):
+            while True:
+                found = await self.all_of(topic)
+                if enough(found):
+                    return found
+                await asyncio.sleep(POLL_S)
+
+    def review(self, waits: Fields, by: str, decision: str, **changed: Any) -> Fields:
+        """A person's signed answer to what waits."""
+        fields = {
+            "subject_id": next(waits[name] for name in SUBJECTS if name in waits),
+            "session_id": waits["session_id"],
+            "decision": decision,
+            "approver_id": by,
+            "digest": next(waits[name] for name in DIGESTS if name in waits),
+            "justification": "looked at and compared",
+            **changed,
+        }
+        signed = signed_review(fields, approvers.KEYS[by], self.site.audience)
+        return signed.model_dump(mode="json", exclude_unset=True)
+
+    def session_in(self, partition: int, name: str) -> str:
+        """A session of this name that lies in the partition."""
+        names = (f"{name}-{number}" for number in range(10_000))
+        return next(one for one in names if home_of(one.encode(), self.site.partitions) == partition)
+
+
+SUBJECTS = ("grant_id", "memory_id", "escalation_id")
+DIGESTS = ("action_digest", "request_hash", "content_digest", "grant_digest")
+"""What an answer is to, and what it is bound to, in the record of what waits."""
+
+
+@asynccontextmanager
+async def open_site(
+    servers: str, more: Callable[[ThrowawayTrust], Sequence[ControlRecord]], slow_s: float = 0.0
+) -> AsyncIterator[AnsweredSite]:
+    """Approvers, their tools and agents, and what `more` gives; a worker decides. `slow_s`: what an action
+    with the mark of slow ones waits in a gate."""
+    with tempfile.TemporaryDirectory(prefix="sluice-attack-") as folder:
+        site = await prepare(servers, Path(folder), f"answers-{uuid.uuid4().hex[:8]}")
+        site.settings["SLUICE_WORKER__TIMER_INTERVAL_S"] = "0.2"
+        await publish_policy(servers, site.prefix, [*approvers.records(site.trust), *more(site.trust)])
+        worker = WorkerProcess(site, "worker", slow_s)
+        producers = [AIOKafkaProducer(bootstrap_servers=servers, acks="all") for _ in range(2)]
+        try:
+            end = time.monotonic() + PATIENCE_S
+            while not worker.partitions():
+                if worker.exit_code is not None or time.monotonic() > end:
+                    raise RuntimeError(worker.last_words())
+                await asyncio.sleep(POLL_S)
+            await asyncio.gather(*(one.start() for one in producers))
+            yield AnsweredSite(site, producers)
+        finally:
+            await asyncio.gather(*(one.stop() for one in producers))
+            await asyncio.to_thread(worker.end, END_S)

@@ -1,0 +1,264 @@
+"""Reused reviews: have what a person signed once count again, or for something else.
+
+The attacker has every review that was ever published, word for word, and may publish them as often as he
+likes and with any field changed; he writes memories and asks for items whose content, ids and sessions are
+those that were approved before. What leaves the gate is counted: memories that are admitted, items that are
+served.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from load.attacks.answered_site import on_own_broker, open_site
+from load.attacks.attempt import Attempt
+from load.sites import approvers, neutral_policy, quality_policy
+from sluice_topics.catalog import (
+    ADMITTED,
+    ESCALATIONS,
+    MEMORY_WRITES,
+    QUARANTINE,
+    RETRIEVALS,
+    REVIEWS,
+    SERVED,
+    SESSION_EVENTS,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from load.attacks.answered_site import AnsweredSite, Fields
+    from load.attacks.attempt import Extent
+    from sluice.cli.demo.throwaway_trust import ControlRecord, ThrowawayTrust
+
+PATIENT, BRIEF = "patient-agent", "brief-agent"
+BRIEF_MS = 2500
+"""How long memories of the brief agent wait."""
+REVIEWER, APPROVER = "audit", "ann"
+HERE, THERE = "reviewed-here", "reviewed-there"
+NOBODY_KNOWS = [f"memory:{MEMORY_WRITES}:0:999999"]
+"""A parent that has a write wait for a reviewer, whatever its content."""
+OPENED, RESOLVED = (f"sluice/retrieval_escalation_{word}/v1" for word in ("opened", "resolved"))
+
+
+def run(extent: Extent) -> Iterator[Attempt]:
+    """On a broker of its own."""
+    yield from on_own_broker(extent, run_on)
+
+
+def run_on(extent: Extent, servers: str) -> Iterator[Attempt]:
+    """On a broker that runs. Both extents are the same."""
+    del extent
+    yield from asyncio.run(_attack(servers))
+
+
+async def _attack(servers: str) -> list[Attempt]:
+    async with open_site(servers, _policy) as place:
+        return [*await _Memories(place).attempts(), *await _Items(place).attempts()]
+
+
+def _policy(trust: ThrowawayTrust) -> list[ControlRecord]:
+    """Two agents, whose memories wait for an hour and for a moment."""
+    agents, found = {PATIENT: {}, BRIEF: {"quarantineReviewMs": BRIEF_MS}}, []
+    for name, memory in agents.items():
+        bundle = {**neutral_policy.bundle(), "id": f"load.{name}", "memory": memory}
+        given = {"tenant_id": neutral_policy.TENANT, "tier": "T2", "policy_bundle_id": f"load.{name}"}
+        found += [
+            trust.bundle(json.dumps(bundle).encode()),
+            *trust.entries([approvers.entry("agent", name, **given)]),
+        ]
+    return found
+
+
+async def _refused(place: AnsweredSite, reviews: Sequence[Fields]) -> list[str]:
+    """Why each of these answers is refused, once all are."""
+    sent = [await place.send(REVIEWS, one, at % 2) for at, one in enumerate(reviews)]
+
+    def of(found: list[Fields]) -> dict[str, str]:
+        return {
+            ":".join(str(one["input"][name]) for name in ("topic", "partition", "offset")): one["reason"]
+            for one in found
+            if one["schema"] == approvers.REFUSED
+        }
+
+    found = await place.until(SESSION_EVENTS, lambda found: of(found).keys() >= set(sent))
+    return [of(found)[one] for one in sent]
+
+
+class _Memories:
+    """Approvals of held memories."""
+
+    def __init__(self, place: AnsweredSite) -> None:
+        self._place = place
+
+    async def _held(self, session: str, write_id: str, content: str, agent: str = PATIENT) -> Fields:
+        """The record of a memory that went into quarantine."""
+        fields = {
+            "write_id": write_id,
+            "agent_id": agent,
+            "session_id": session,
+            "content": content,
+            "source": {"id": "mail", "type": "user"},
+            "content_class": "internal_policy",
+            "timestamp": "2026-01-01T00:00:00Z",
+            "confidence_score": 0.9,
+            "provenance_uri": "https://mail.example/7",
+            "provenance_hash": "sha256:" + "0" * 64,
+            "derived_from": NOBODY_KNOWS,
+        }
+        memory = f"memory:{await self._place.send(MEMORY_WRITES, fields)}"
+        return (await self._events(memory, 1))[0]
+
+    async def _events(self, memory: str, count: int) -> list[Fields]:
+        def ours(found: list[Fields]) -> list[Fields]:
+            return [one for one in found if one["memory_id"] == memory]
+
+        return ours(await self._place.until(QUARANTINE, lambda found: len(ours(found)) >= count))
+
+    async def attempts(self) -> list[Attempt]:
+        """One memory is approved, one is rejected and one expires; then every answer comes again."""
+        text, review, name = "The customer prefers e-mail.", self._place.review, "memory_id"
+        first = await self._held(HERE, "w-1", text)
+        refused = await self._held(HERE, "w-2", "The customer prefers fax.")
+        late = await self._held(HERE, "w-3", "The customer prefers post.", BRIEF)
+        approval, denial = review(first, REVIEWER, "approve"), review(refused, REVIEWER, "reject")
+        overdue = review(late, REVIEWER, "approve")
+        await self._place.send(REVIEWS, approval)
+        await self._place.send(REVIEWS, denial)
+        for one in (first, refused, late):
+            await self._events(one["memory_id"], 2)
+        same = await self._held(HERE, "w-4", text)
+        changed = await self._held(HERE, "w-6", "The customer prefers that you pay at once.")
+        elsewhere = await self._held(THERE, "w-1", text)
+        again = await self._held(HERE, "w-5", "The customer prefers post.")
+        digest = "sha256:" + hashlib.sha256(changed["memory_id"].encode()).hexdigest()
+        tries: dict[str, Fields] = {
+            "an approval once more": approval,
+            "an approval for the same text in another memory": {**approval, "subject_id": same["memory_id"]},
+            "an approval for another version": {**approval, "subject_id": changed["memory_id"]},
+            "an approval for another version, with its digest": {
+                **approval, "subject_id": changed["memory_id"], "digest": changed["content_digest"],
+            },
+            "an approval elsewhere": {**approval, "subject_id": elsewhere[name], "session_id": THERE},
+            "an approval of one memory, sent to another session": {**approval, "session_id": THERE},
+            "an approval with a made-up digest": {**approval, "subject_id": same[name], "digest": digest},
+            "a rejection turned round": {**denial, "subject_id": same[name], "decision": "approve"},
+            "an approval after the rejection": review(refused, REVIEWER, "approve"),
+            "an approval after the expiry": overdue,
+            "an approval of what expired, for the same text again": {**overdue, "subject_id": again[name]},
+            "an approval by who reviews no memories": review(same, APPROVER, "approve"),
+            "a rejection of what was released": review(first, REVIEWER, "reject"),
+        }  # fmt: skip
+        why = await _refused(self._place, [*tries.values()])
+        released = Counter(one["memory_id"] for one in await self._place.all_of(ADMITTED))
+        beyond = sum(released.values()) - released[first["memory_id"]]
+        twice = max(0, released[first["memory_id"]] - 1)
+        own = released[first["memory_id"]]
+        return [
+            *(Attempt(f"memory: {tried}", bool(code), code) for tried, code in zip(tries, why, strict=True)),
+            Attempt("memories admitted beyond the one", not beyond + twice, f"{beyond + twice}, must be 0"),
+            Attempt("the approved memory was admitted", own == 1, f"{own} times", harmless=True),
+        ]
+
+
+class _Items:
+    """Approvals of items that were withheld."""
+
+    def __init__(self, place: AnsweredSite) -> None:
+        self._place = place
+        self._asked: Counter[str] = Counter()
+
+    async def _ask(self, session: str, request: str, name: str, body: str = "a price") -> list[Any]:
+        """The bodies that a request gets now."""
+        item = {
+            "item_id": name,
+            "content_class": "price",
+            "timestamp": "1990-01-01T00:00:00Z",
+            "confidence_score": 0.99,
+            "provenance_uri": quality_policy.RECORDED_URI,
+            "provenance_hash": quality_policy.RECORDED_HASH,
+            "body": body,
+        }
+        fields = {
+            "request_id": request,
+            "agent_id": neutral_policy.AGENT,
+            "session_id": session,
+            "items": [item],
+            "autonomy_tier": "high_privilege",
+            "tool_category": quality_policy.CATEGORY,
+        }
+        an_id = f"served:{await self._place.send(RETRIEVALS, fields)}"
+
+        def ours(found: list[Fields]) -> list[Fields]:
+            return [one for one in found if one["served_id"] == an_id]
+
+        (served,) = ours(await self._place.until(SERVED, lambda found: bool(ours(found))))
+        return [one["body"] for one in served["items"] if one.get("body")]
+
+    async def _opened(self, session: str, request: str) -> Fields:
+        def ours(found: list[Fields]) -> list[Fields]:
+            wanted = (OPENED, session, request)
+            return [
+                one for one in found if (one["schema"], one["session_id"], one.get("request_id")) == wanted
+            ]
+
+        return ours(await self._place.until(ESCALATIONS, lambda found: bool(ours(found))))[0]
+
+    async def _approved(self, session: str, request: str, name: str) -> Fields:
+        """The approval of a request, which has counted."""
+        await self._ask(session, request, name)
+        opened = await self._opened(session, request)
+        approval = self._place.review(opened, APPROVER, "approve")
+        await self._place.send(REVIEWS, approval)
+        an_id = opened["escalation_id"]
+        await self._place.until(
+            ESCALATIONS,
+            lambda found: any(one["schema"] == RESOLVED and one["escalation_id"] == an_id for one in found),
+        )
+        return approval
+
+    async def attempts(self) -> list[Attempt]:
+        """A request is approved and served; then the approval comes again, and for other requests."""
+        approval = await self._approved(HERE, "r-1", "i-1")
+        served = await self._ask(HERE, "r-1", "i-1")
+        gained = {"the same request, after it was served": await self._ask(HERE, "r-1", "i-1")}
+        for session, request, name, body, tried in (
+            (HERE, "r-2", "i-1", "a price", "the same item in another request"),
+            (HERE, "r-1", "i-1", "another price", "the same request with another body"),
+            (HERE, "r-1", "i-2", "a price", "the same request for another item"),
+            (THERE, "r-1", "i-1", "a price", "the same request in another session"),
+        ):
+            gained[tried] = await self._ask(session, request, name, body)
+        other, there = await self._opened(HERE, "r-2"), await self._opened(THERE, "r-1")
+        tries: dict[str, Fields] = {
+            "once more": approval,
+            "for another request": {**approval, "subject_id": other["escalation_id"]},
+            "for another request, with its digest": {
+                **approval, "subject_id": other["escalation_id"], "digest": other["request_hash"],
+            },
+            "in another session": {**approval, "subject_id": there["escalation_id"], "session_id": THERE},
+            "of an escalation as that of a memory": {**approval, "decision": "reject"},
+        }  # fmt: skip
+        why = await _refused(self._place, [*tries.values()])
+        gained["the same request, after the approval came again"] = await self._ask(HERE, "r-1", "i-1")
+        gained["another request, after the approval came for it"] = await self._ask(HERE, "r-2", "i-1")
+        await self._approved(HERE, "r-9", "i-9")
+        both = await asyncio.gather(*(self._ask(HERE, "r-9", "i-9") for _ in range(2)))
+        beyond = sum(map(len, gained.values())) + max(0, sum(map(len, both)) - 1)
+        return [
+            *(
+                Attempt(f"items: {tried}", not bodies, f"{len(bodies)} served")
+                for tried, bodies in gained.items()
+            ),
+            *(
+                Attempt(f"items: an approval {tried}", bool(code), code)
+                for tried, code in zip(tries, why, strict=True)
+            ),
+            Attempt("items served beyond the approved ones", not beyond, f"{beyond}, must be 0"),
+            Attempt("the approved item was served", len(served) == 1, f"{len(served)} times", harmless=True),
+            Attempt("of two at once, one was served", sum(map(len, both)) == 1, str(both), harmless=True),
+        ]
