@@ -16,29 +16,18 @@ from aiokafka import AIOKafkaProducer
 from load.sites import approvers
 from load.sites.site import prepare, records_of
 from load.sites.worker_process import WorkerProcess
-from sluice.broker import locate
 from sluice.cli.demo.throwaway_trust import publish_policy
 from sluice.core.trust.signing import signed_review
 from sluice.stream.engine.outbox import home_of
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+    from collections.abc import AsyncIterator, Callable, Sequence
 
-    from load.attacks.attempt import Attempt, Extent
     from load.sites.site import Site
     from sluice.cli.demo.throwaway_trust import ControlRecord, ThrowawayTrust
 
 PATIENCE_S, END_S, POLL_S = 90.0, 60.0, 0.1
 Fields = dict[str, Any]
-
-
-def on_own_broker(extent: Extent, run_on: Callable[[Extent, str], Iterator[Attempt]]) -> Iterator[Attempt]:
-    """What an attack does on a broker that is started for it."""
-    with (
-        tempfile.TemporaryDirectory(prefix="sluice-attack-") as folder,
-        locate.broker(None, Path(folder)) as broker,
-    ):
-        yield from run_on(extent, broker.bootstrap_servers)
 
 
 class AnsweredSite:
@@ -94,7 +83,9 @@ DIGESTS = ("action_digest", "request_hash", "content_digest", "grant_digest")
 
 @asynccontextmanager
 async def open_site(
-    servers: str, more: Callable[[ThrowawayTrust], Sequence[ControlRecord]], slow_s: float = 0.0
+    servers: str,
+    more: Callable[[ThrowawayTrust], Sequence[ControlRecord]] = lambda _: (),
+    slow_s: float = 0.0,
 ) -> AsyncIterator[AnsweredSite]:
     """Approvers, their tools and agents, and what `more` gives; a worker decides. `slow_s`: what an action
     with the mark of slow ones waits in a gate."""

@@ -7,13 +7,17 @@ from __future__ import annotations
 
 import base64
 import json
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Literal
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
+from sluice.broker import locate
 from sluice.core.actions.stages import load_bundle, shipped_stages
 from sluice.core.decide.decision_point import DecisionPoint
 from sluice.core.decide.replay import Replay
@@ -26,7 +30,7 @@ from sluice.shipped import SHIPPED_FILES
 from sluice_topics.catalog import ACTIONS, OUTCOMES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from sluice.core.foundation.chain import OutRecord
     from sluice.core.policy.bundles import Bundle
@@ -52,6 +56,10 @@ class Attempt:
     known_limit: bool = False
 
 
+RunOn = Callable[["Extent", str], "Iterator[Attempt]"]
+"""An attack on a broker that runs, by its bootstrap servers."""
+
+
 @dataclass(frozen=True, slots=True)
 class Attack:
     """A family of attempts. `point`: the number of what it attacks, as in tests; `aim`: the attacker's.
@@ -65,7 +73,21 @@ class Attack:
     run: Callable[[Extent], Iterator[Attempt]]
     needs_broker: bool = False
     needs_redis: bool = False
-    run_on: Callable[[Extent, str], Iterator[Attempt]] | None = None
+    run_on: RunOn | None = None
+
+    @classmethod
+    def on_broker(cls, point: int, name: str, aim: str, run_on: RunOn) -> Attack:
+        """An attack that any broker will do for; alone it starts one."""
+        run = partial(_run_on_own_broker, run_on)
+        return cls(point, name, aim, run, needs_broker=True, run_on=run_on)
+
+
+def _run_on_own_broker(run_on: RunOn, extent: Extent) -> Iterator[Attempt]:
+    with (
+        TemporaryDirectory(prefix="sluice-attack-") as folder,
+        locate.broker(None, Path(folder)) as broker,
+    ):
+        yield from run_on(extent, broker.bootstrap_servers)
 
 
 POINT, POINT_KEY = "door", Ed25519PrivateKey.generate()

@@ -10,38 +10,30 @@ from __future__ import annotations
 
 import asyncio
 import json
-import tempfile
-import time
-import uuid
 from collections import OrderedDict
-from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 from aiokafka import AIOKafkaProducer
 
+from load.attacks.answered_site import open_site
 from load.attacks.attempt import Attempt
 from load.sites import approvers, neutral_policy
-from load.sites.site import prepare, records_of
-from load.sites.worker_process import WorkerProcess
-from sluice.broker import locate
-from sluice.cli.demo.throwaway_trust import publish_policy
+from load.sites.site import records_of
 from sluice.client import AsyncGateClient, ClientError, ClientOptions
 from sluice.client.json_values import could_be_json
 from sluice.core.trust.signing import signed_review
 from sluice_topics.catalog import ACTIONS, ESCALATIONS, REVIEWS
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+    from collections.abc import Awaitable, Callable, Iterator
 
     from load.attacks.attempt import Extent
     from load.sites.site import Site
 
 NAME = "changed-calls"
 PATIENCE_S = 90.0
-END_S = 60.0
 POLL_S = 0.1
 ANN = "ann"
 Tool = TypeVar("Tool")
@@ -77,24 +69,15 @@ class Stage:
         self.ran.append((tried, parameters))
 
 
-def run(extent: Extent) -> Iterator[Attempt]:
-    """On a broker of its own."""
-    with (
-        tempfile.TemporaryDirectory(prefix="sluice-calls-") as folder,
-        locate.broker(None, Path(folder)) as broker,
-    ):
-        yield from run_on(extent, broker.bootstrap_servers)
-
-
 def run_on(extent: Extent, servers: str) -> Iterator[Attempt]:
     """On a broker that runs. Both extents are the same."""
     del extent
-    with tempfile.TemporaryDirectory(prefix="sluice-calls-") as folder:
-        yield from asyncio.run(_attack(servers, Path(folder)))
+    yield from asyncio.run(_attack(servers))
 
 
-async def _attack(servers: str, folder: Path) -> list[Attempt]:
-    async with _deciding(servers, folder) as site:
+async def _attack(servers: str) -> list[Attempt]:
+    async with open_site(servers) as place:
+        site = place.site
         options = ClientOptions(topic_prefix=site.prefix, deadline_s=PATIENCE_S)
         async with AsyncGateClient(servers, neutral_policy.AGENT, options) as gate:
             stage = Stage(site, gate)
@@ -159,22 +142,6 @@ async def _judged(site: Site) -> dict[str, Any]:
     reviews = [json.loads(one.value or b"") for one in await records_of(site, REVIEWS)]
     replaced = {one["justification"]: one["parameters"] for one in reviews if one.get("parameters")}
     return {one["action_id"]: one["parameters"] for one in actions} | replaced
-
-
-@asynccontextmanager
-async def _deciding(servers: str, folder: Path) -> AsyncIterator[Site]:
-    site = await prepare(servers, folder, f"{NAME}-{uuid.uuid4().hex[:8]}")
-    await publish_policy(servers, site.prefix, approvers.records(site.trust))
-    worker = WorkerProcess(site, "worker", 0.0)
-    try:
-        deadline = time.monotonic() + PATIENCE_S
-        while not worker.partitions():
-            if worker.exit_code is not None or time.monotonic() > deadline:
-                raise RuntimeError(worker.last_words())
-            await asyncio.sleep(POLL_S)
-        yield site
-    finally:
-        worker.end(END_S)
 
 
 async def _plain(stage: Stage, tried: str) -> None:

@@ -8,16 +8,11 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
-import tempfile
-import uuid
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from load.attacks.attempt import Attempt
 from load.attacks.mcp_host import CHECKED, NAMED, ORDER, SECRET, TOOL, Place
-from load.sites.site import prepare
-from load.sites.worker_process import WorkerProcess
-from sluice.broker import locate
+from load.sites.worker_process import deciding
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -26,28 +21,13 @@ if TYPE_CHECKING:
     from load.sites.site import Site
 
 BYTES = base64.b64encode(ORDER.encode()).decode()
-END_S = 60.0
 PASS_ALL = ("--pass", "progress", "--pass", "meta", "--pass", "blobs")
-
-
-def run(extent: Extent) -> Iterator[Attempt]:
-    """Takes the broker's start, and as long as `run_on`."""
-    with (
-        tempfile.TemporaryDirectory(prefix="sluice-mcp-") as folder,
-        locate.broker(None, Path(folder)) as broker,
-    ):
-        yield from run_on(extent, broker.bootstrap_servers)
 
 
 def run_on(extent: Extent, bootstrap_servers: str) -> Iterator[Attempt]:
     """Takes half a minute, and a minute in full."""
-    with tempfile.TemporaryDirectory(prefix="sluice-mcp-") as folder:
-        site = asyncio.run(prepare(bootstrap_servers, Path(folder), f"mcp-{uuid.uuid4().hex[:8]}"))
-        worker = WorkerProcess(site, "worker", slow_s=0.0)
-        try:
-            yield from asyncio.run(_attack(site, extent))
-        finally:
-            worker.end(END_S)
+    with deciding(bootstrap_servers, "mcp") as site:
+        yield from asyncio.run(_attack(site, extent))
 
 
 async def _attack(site: Site, extent: Extent) -> list[Attempt]:

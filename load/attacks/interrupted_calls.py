@@ -9,20 +9,16 @@ from __future__ import annotations
 
 import asyncio
 import json
-import tempfile
-import uuid
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 from load.attacks.attempt import Attempt
 from load.sites import neutral_policy
-from load.sites.site import prepare, records_of
-from load.sites.worker_process import WorkerProcess
-from sluice.broker import locate
+from load.sites.site import records_of
+from load.sites.worker_process import deciding
 from sluice.client import AsyncGateClient, ClientError, ClientOptions, GateClient, in_session
 from sluice_topics.catalog import OUTCOMES, VERDICTS
 
@@ -34,30 +30,16 @@ if TYPE_CHECKING:
 
 SIZES: Mapping[Extent, int] = {"short": 24, "full": 160}
 """Sessions at once, and cancelled calls."""
-PATIENCE_S, END_S = 60.0, 60.0
+PATIENCE_S = 60.0
 TOOL = neutral_policy.READ_TOOL
-
-
-def run(extent: Extent) -> Iterator[Attempt]:
-    """Takes the broker's start, and as long as `run_on`."""
-    with (
-        tempfile.TemporaryDirectory(prefix="sluice-calls-") as folder,
-        locate.broker(None, Path(folder)) as broker,
-    ):
-        yield from run_on(extent, broker.bootstrap_servers)
 
 
 def run_on(extent: Extent, bootstrap_servers: str) -> Iterator[Attempt]:
     """Takes some seconds."""
-    with tempfile.TemporaryDirectory(prefix="sluice-calls-") as folder:
-        site = asyncio.run(prepare(bootstrap_servers, Path(folder), f"calls-{uuid.uuid4().hex[:8]}"))
-        worker = WorkerProcess(site, "worker", slow_s=0.0)
-        try:
-            yield from asyncio.run(_in_tasks(site, SIZES[extent]))
-            yield from _in_threads(site, SIZES[extent])
-            yield from asyncio.run(_cancelled(site, SIZES[extent]))
-        finally:
-            worker.end(END_S)
+    with deciding(bootstrap_servers, "calls") as site:
+        yield from asyncio.run(_in_tasks(site, SIZES[extent]))
+        yield from _in_threads(site, SIZES[extent])
+        yield from asyncio.run(_cancelled(site, SIZES[extent]))
 
 
 def _options(site: Site) -> ClientOptions:

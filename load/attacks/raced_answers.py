@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from load.attacks.answered_site import PATIENCE_S, on_own_broker, open_site
+from load.attacks.answered_site import PATIENCE_S, open_site
 from load.attacks.attempt import Attempt
 from load.sites import approvers, neutral_policy
 from load.sites.site import PARTITIONS, SLOW_MARK
@@ -47,11 +47,6 @@ SLOW_S, AT_ONCE, HOUR_MS = 0.5, 6, 3_600_000
 GRANTED, GRACE = "granted-agent", "grace"
 _GRACE_KEY = SigningKey(Ed25519PrivateKey.generate())
 ENDS = (approvers.RESOLVED, approvers.EXPIRED)
-
-
-def run(extent: Extent) -> Iterator[Attempt]:
-    """On a broker of its own."""
-    yield from on_own_broker(extent, run_on)
 
 
 def run_on(extent: Extent, servers: str) -> Iterator[Attempt]:

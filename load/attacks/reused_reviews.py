@@ -14,7 +14,7 @@ import json
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from load.attacks.answered_site import on_own_broker, open_site
+from load.attacks.answered_site import open_site
 from load.attacks.attempt import Attempt
 from load.sites import approvers, neutral_policy, quality_policy
 from sluice_topics.catalog import (
@@ -43,11 +43,6 @@ HERE, THERE = "reviewed-here", "reviewed-there"
 NOBODY_KNOWS = [f"memory:{MEMORY_WRITES}:0:999999"]
 """A parent that has a write wait for a reviewer, whatever its content."""
 OPENED, RESOLVED = (f"sluice/retrieval_escalation_{word}/v1" for word in ("opened", "resolved"))
-
-
-def run(extent: Extent) -> Iterator[Attempt]:
-    """On a broker of its own."""
-    yield from on_own_broker(extent, run_on)
 
 
 def run_on(extent: Extent, servers: str) -> Iterator[Attempt]:

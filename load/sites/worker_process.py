@@ -15,11 +15,14 @@ import struct
 import subprocess
 import sys
 import traceback
-from contextlib import suppress
+import uuid
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from load import ROOT
+from load.sites.site import prepare
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -199,3 +202,18 @@ class WorkerProcess:
     def last_words(self) -> str:
         """The end of its log."""
         return self.log.read_text(encoding="utf-8", errors="replace")[-LAST_WORDS:]
+
+
+END_S = 60.0
+
+
+@contextmanager
+def deciding(bootstrap_servers: str, name: str) -> Iterator[Site]:
+    """A site of its own on a broker, and a worker that decides there until the block ends."""
+    with TemporaryDirectory(prefix=f"sluice-{name}-") as folder:
+        site = asyncio.run(prepare(bootstrap_servers, Path(folder), f"{name}-{uuid.uuid4().hex[:8]}"))
+        worker = WorkerProcess(site, "worker", slow_s=0.0)
+        try:
+            yield site
+        finally:
+            worker.end(END_S)
