@@ -56,7 +56,7 @@ class Mix:
     signed: float = 0.04
     early: float = 0.05
     write: float = 0.2
-    review: float = 0.06
+    review: float = 0.10
     retrieval: float = 0.1
     report: float = 0.04
     apart: bool = False
