@@ -15,6 +15,7 @@ from load.attacks import (
     interrupted_calls,
     large_sessions,
     lost_policy,
+    lost_topics,
     other_installation,
     others_answers,
     own_hurry,
@@ -105,6 +106,12 @@ ATTACKS: tuple[Attack, ...] = (
         "lost_policy",
         "a decision under less policy than was in force, by control topics put back without a part of it",
         lost_policy.run,
+    ),
+    Attack.on_broker(
+        22,
+        "lost_topics",
+        "a worker that starts on real control topics put back with less, or a ledger called intact on them",
+        lost_topics.run_on,
     ),
     Attack(
         9,

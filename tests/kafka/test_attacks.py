@@ -6,6 +6,8 @@ Mend 22.attacks: answers at one moment end an escalation once, and use a grant n
 
 Mend 22.attacks: a review counts once, and for nothing else than it names (`reused_reviews`).
 
+Mend 22.8: no worker starts on control topics put back with less, until two people sign it (`lost_topics`).
+
 Each attack that needs a broker, in its short form: nothing gets through, and honest input passes.
 """
 

@@ -10,20 +10,18 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from aiokafka.admin import AIOKafkaAdminClient
 from typer.testing import CliRunner
 
+from load.attacks.lost_topics import lose
 from load.sites import neutral_policy
 from load.sites.site import gather
 from load.sites.worker_process import WorkerProcess
-from sluice.adapters.kafka.kafka_topics import create
 from sluice.cli.demo.throwaway_trust import OWNER, REVIEWER, publish_policy
 from sluice.cli.main import cli
 from sluice.stream.process import EXIT_POLICY
 from sluice.verifier.export import Located
 from sluice.verifier.verify import verify
 from sluice_topics.catalog import BUNDLES, POLICY_EVENTS, REGISTRY
-from sluice_topics.layout import TopicLayout
 from sluice_topics.records import PolicyInForce
 from tests.kafka.installation import DEADLINE_S, running, site_on, stored, until
 from tests.unit.cli.policy.policy_files import sluice
@@ -34,7 +32,6 @@ if TYPE_CHECKING:
     from typer.testing import Result
 
     from load.sites.site import Site
-    from sluice.cli.demo.throwaway_trust import ControlRecord
     from sluice.verifier.ledger_findings import LedgerFinding
 
 pytestmark = pytest.mark.kafka
@@ -73,27 +70,6 @@ def _verified(site: Site) -> list[dict[str, Any]]:
 def _tool(name: str, revision: int, tier: str) -> dict[str, Any]:
     spec = {"tier": tier, "action_type": "DATABASE_WRITE", "reversible": False}
     return {"kind": "tool", "id": name, "revision": revision, "spec": spec}
-
-
-async def _put_back(site: Site, records: list[ControlRecord]) -> None:
-    """Delete both control topics and write them again with these records: what whoever has the rights can."""
-    names = {site.real(one) for one in CONTROL}
-    admin = AIOKafkaAdminClient(bootstrap_servers=site.bootstrap_servers)
-    await admin.start()
-    try:
-        await admin.delete_topics([*names])
-        while names & {*await admin.list_topics()}:  # noqa: ASYNC110 - the broker tells nobody
-            await asyncio.sleep(0.05)
-    finally:
-        await admin.close()
-    await create(site.bootstrap_servers, TopicLayout(site.prefix, site.app_id, site.partitions), 1)
-    await publish_policy(site.bootstrap_servers, site.prefix, records)
-
-
-def _lose(site: Site, *keys: bytes) -> None:
-    """Put the control topics back without the records of these keys."""
-    there = [(topic, one.key or b"", one.value or b"") for topic in CONTROL for one in stored(site, topic)]
-    asyncio.run(_put_back(site, [one for one in there if one[1] not in keys]))
 
 
 def _refused(site: Site, name: str) -> str:
@@ -179,7 +155,7 @@ def test_policy_that_went_missing_stops_a_worker_until_two_people_sign(site: Sit
     signed = [(REGISTRY, WIPE, next(one.value for one in stored(site, REGISTRY) if one.key == WIPE) or b"")]
     for _ in running(site, "before"):
         pass
-    _lose(site, WIPE, b"tool/audit@1")
+    lose(site, WIPE, b"tool/audit@1")
     recorded = len(stored(site, POLICY_EVENTS))
     said = _refused(site, "refused")
     assert len(stored(site, POLICY_EVENTS)) == recorded
@@ -226,14 +202,14 @@ def test_policy_that_went_missing_stops_a_worker_until_two_people_sign(site: Sit
     assert _verified(site) == []
     told = CliRunner().invoke(cli, ["show", last.policy_event_id], env=site.settings).stdout
     assert f"the loss accepted by {OWNER} and {REVIEWER}" in told
-    _lose(site, WIPE)
+    lose(site, WIPE)
     assert "policy lost: tool/wipe revision 2 (now 1)" in _refused(site, "again")
 
 
 def test_a_second_worker_takes_nothing_over_on_lost_policy_and_the_first_goes_on(site: Site) -> None:
     _publish(site, _tool("wipe", 1, "T3"), _tool("wipe", 2, "T4"))
     for first in running(site, "first"):
-        _lose(site, WIPE)
+        lose(site, WIPE)
         assert "policy lost: tool/wipe revision 2 (now 1)" in _refused(site, "second")
         until(partial(_owns_all, first, site), first)
     assert {one.digest for records in _said(site).values() for one in records} == {_said(site)[0][0].digest}

@@ -1,0 +1,174 @@
+"""Attack: real control topics deleted and put back with less, under an installation that has decided.
+
+Whoever may delete topics leaves `tool/wipe@2` out: T4 would become T3, with every signature in order. A real
+worker has to refuse to start, `sluice ledger verify` has to say what is missing, and only two people who sign
+exactly this loss, for this installation, may let it start. `lost_policy` tries more losses, without a broker.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import tempfile
+import time
+import uuid
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from aiokafka.admin import AIOKafkaAdminClient
+
+from load.attacks.attempt import Attempt
+from load.sites.command_process import SLUICE
+from load.sites.site import prepare, records_of
+from load.sites.worker_process import WorkerProcess
+from sluice.adapters.kafka.kafka_topics import create
+from sluice.cli.demo.throwaway_trust import publish_policy
+from sluice.core.trust.dsse import sign
+from sluice.core.trust.signed_entries import PAYLOAD_TYPES
+from sluice.stream.process import EXIT_POLICY
+from sluice_topics.catalog import BUNDLES, REGISTRY
+from sluice_topics.layout import TopicLayout
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from load.attacks.attempt import Extent
+    from load.sites.site import Site
+    from sluice.cli.demo.throwaway_trust import ControlRecord
+    from sluice.core.registry.keys import SigningKey
+
+PATIENCE_S = 90.0
+END_S = 60.0
+POLL_S = 0.1
+WIPE = b"tool/wipe@2"
+MISSING = "tool/wipe revision 2"
+
+
+def run_on(extent: Extent, servers: str) -> Iterator[Attempt]:
+    """On a broker that runs. `short`: all false acceptances at once; `full`: a start after each."""
+    with tempfile.TemporaryDirectory(prefix="sluice-lost-") as folder:
+        site = asyncio.run(prepare(servers, Path(folder), f"lost-{uuid.uuid4().hex[:8]}"))
+        _publish(site, site.trust.entries([_tool(1, "T3"), _tool(2, "T4")]))
+        yield _started(site, "before", "a worker starts on the whole policy")
+        lose(site, WIPE)
+        yield _refused(site, "cut", "a worker starts on topics put back without tool/wipe@2")
+        yield _verified(site, "the ledger is called intact meanwhile", intact=False)
+        loss, false = _loss(site), 0
+        for tried, record in _false_acceptances(site, loss):
+            _publish(site, [record])
+            false += 1
+            if extent == "full":
+                yield _refused(site, f"false-{false}", tried)
+        yield _refused(site, "false", f"{false} false acceptances together: {_NAMES}")
+        _publish(site, [_signed(loss, site.trust.owner, site.trust.reviewer)])
+        yield _started(site, "accepted", "two people sign exactly this loss")
+        yield _verified(site, "and the ledger is intact", intact=True)
+
+
+async def put_back(site: Site, records: Sequence[ControlRecord]) -> None:
+    """Delete both control topics and write them again with these records: what whoever has the rights can."""
+    names = {site.real(REGISTRY), site.real(BUNDLES)}
+    admin = AIOKafkaAdminClient(bootstrap_servers=site.bootstrap_servers)
+    await admin.start()
+    try:
+        await admin.delete_topics([*names])
+        while names & {*await admin.list_topics()}:  # noqa: ASYNC110 - the broker tells nobody
+            await asyncio.sleep(POLL_S)
+    finally:
+        await admin.close()
+    await create(site.bootstrap_servers, TopicLayout(site.prefix, site.app_id, site.partitions), 1)
+    await publish_policy(site.bootstrap_servers, site.prefix, records)
+
+
+def lose(site: Site, *keys: bytes) -> None:
+    """Put the control topics back without the records of these keys."""
+
+    async def cut() -> None:
+        there = [
+            (topic, one.key or b"", one.value or b"")
+            for topic in (REGISTRY, BUNDLES)
+            for one in await records_of(site, topic)
+        ]
+        await put_back(site, [one for one in there if one[1] not in keys])
+
+    asyncio.run(cut())
+
+
+_NAMES = "one person's, one person's twice, a root key's, for staging, for another revision"
+
+
+def _false_acceptances(site: Site, loss: dict[str, Any]) -> Iterator[tuple[str, ControlRecord]]:
+    owner, both = site.trust.owner, (site.trust.owner, site.trust.reviewer)
+    yield "one person accepts the loss", _signed(loss, owner)
+    yield "one person accepts it with two signatures", _signed(loss, owner, owner)
+    yield "a root key accepts it with one person", _signed(loss, owner, site.trust.root)
+    yield "two people accept it for staging", _signed({**loss, "installations": ["staging"]}, *both)
+    lost = [{**one, "before": one["before"] + 1} for one in loss["spec"]["lost"]]
+    other = {**loss, "id": "another-loss", "spec": {**loss["spec"], "lost": lost}}
+    yield "two people accept the loss of another revision", _signed(other, *both)
+
+
+def _signed(entry: dict[str, Any], *signers: SigningKey) -> ControlRecord:
+    key = f"{entry['kind']}/{entry['id']}@{entry['revision']}".encode()
+    return REGISTRY, key, sign(PAYLOAD_TYPES[REGISTRY], json.dumps(entry).encode(), signers).written()
+
+
+def _tool(revision: int, tier: str) -> dict[str, Any]:
+    spec = {"tier": tier, "action_type": "DATABASE_WRITE", "reversible": False}
+    return {"kind": "tool", "id": "wipe", "revision": revision, "spec": spec}
+
+
+def _publish(site: Site, records: Sequence[ControlRecord]) -> None:
+    asyncio.run(publish_policy(site.bootstrap_servers, site.prefix, records))
+
+
+def _sluice(site: Site, *words: str) -> subprocess.CompletedProcess[str]:
+    ours = {name: value for name, value in os.environ.items() if not name.startswith("SLUICE_")}
+    environment = {**ours, **site.settings}
+    return subprocess.run([*SLUICE, *words], env=environment, capture_output=True, text=True, check=False)
+
+
+def _loss(site: Site) -> dict[str, Any]:
+    """What is missing, as `sluice registry accept-loss` drafts it."""
+    draft = site.folder / "loss.json"
+    done = _sluice(site, "registry", "accept-loss", str(draft), "--reason", "the signed file is lost")
+    if done.returncode:
+        raise RuntimeError(done.stderr)
+    (entry,) = json.loads(draft.read_text("utf-8"))["entries"]
+    return dict(entry)
+
+
+def _verified(site: Site, tried: str, *, intact: bool) -> Attempt:
+    found = json.loads(_sluice(site, "ledger", "verify", "--json").stdout)
+    messages = [f"{one['code']}: {one['message']}" for one in found["findings"]]
+    named = all(one.startswith("policy_lost") and MISSING in one for one in messages)
+    held = not messages if intact else len(messages) == site.partitions and named
+    return Attempt(tried, held, messages[0] if messages else "intact", harmless=intact)
+
+
+def _started(site: Site, name: str, tried: str) -> Attempt:
+    status, _ = _outcome(site, name)
+    return Attempt(tried, status is None, f"status {status}" if status else "it decides", harmless=True)
+
+
+def _refused(site: Site, name: str, tried: str) -> Attempt:
+    status, said = _outcome(site, name)
+    told = f"policy lost: {MISSING} (now 1)" in said and "sluice registry accept-loss" in said
+    answer = "it decides" if status is None else f"status {status}, {MISSING} {'' if told else 'not '}named"
+    return Attempt(tried, status == EXIT_POLICY and told, answer)
+
+
+def _outcome(site: Site, name: str) -> tuple[int | None, str]:
+    """The status with which a worker ended by itself, None if it took partitions over; and its last words."""
+    worker = WorkerProcess(site, name, 0.0)
+    deadline = time.monotonic() + PATIENCE_S
+    while worker.exit_code is None and not worker.partitions() and time.monotonic() < deadline:
+        time.sleep(POLL_S)
+    if worker.exit_code is not None:
+        return worker.exit_code, worker.last_words()
+    if not worker.partitions():
+        raise RuntimeError(worker.last_words())
+    worker.end(END_S)
+    return None, worker.last_words()
