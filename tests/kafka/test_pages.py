@@ -157,7 +157,7 @@ def test_who_may_not_answer_has_no_form_and_a_forged_one_is_refused(at: PageSite
             told = forge(
                 page, "/review/escalations", subject=subject, decision="deny", justification="forged"
             )
-            assert "0 of 1 answers counted" in told
+            assert "0 of 1 answer counted" in told
     with at.visiting("ada") as page:
         page.goto("/review/escalations")
         expect(page.locator("[data-key=row]").first).to_be_visible()

@@ -228,7 +228,7 @@ def test_the_list_is_worked_through_with_keys_alone(at: PageSite) -> None:
         page.keyboard.type("with the keys")
         press(page, "Tab")
         press(page, "Enter")
-        expect(page.get_by_role("main")).to_contain_text("1 of 1 answers counted")
+        expect(page.get_by_role("main")).to_contain_text("1 of 1 answer counted")
         press(page, "u")
         _load_until_gone(page, name)
         first = lines(page).nth(0).get_by_role("link").first

@@ -111,14 +111,14 @@ def test_a_run_under_one_policy_with_every_refusal_entered_has_nothing_to_find()
 
 
 def test_a_verdict_under_a_refused_bundle_is_found() -> None:
-    evidence = _altered(decided(2, 60), 20, bundle_hash="sha256:" + 64 * "0")
+    evidence = _altered(decided(2, 90), 20, bundle_hash="sha256:" + 64 * "0")
     assert _failing(evidence, _letters()) == {"under_refused_policy"}
 
 
 def test_a_verdict_under_half_of_a_change_is_found() -> None:
     entries = Policies.of(_published(1).placed, _STANDING).entries
     names = (f"agent/{neutral_policy.AGENT}@3", f"tool/{neutral_policy.READ_TOOL}@1")
-    evidence = _altered(decided(3, 60), 20, registry_hashes={name: entries[name] for name in names})
+    evidence = _altered(decided(3, 90), 20, registry_hashes={name: entries[name] for name in names})
     assert _failing(evidence, _letters()) == {"under_half_a_change"}
 
 
@@ -130,7 +130,7 @@ def test_a_policy_that_goes_back_is_found_in_its_session_and_in_its_partition() 
 
 
 def test_a_policy_that_comes_into_force_late_is_found() -> None:
-    evidence = decided(5, 60)
+    evidence = decided(5, 90)
     slow = {**_body(evidence, 20)["input"], "timestamp": BEGAN_MS + 60_000}
     assert _failing(_altered(evidence, 20, input=slow), _letters()) == {"policy_lag"}
 

@@ -136,7 +136,7 @@ def test_a_reference_that_is_wanted_twice_or_not_at_all_is_found() -> None:
 
 def test_a_reference_that_was_wanted_just_before_need_not_be_wanted_again() -> None:
     """Within the 20 s of a short run: only the first wish for each is there."""
-    evidence = decided(7, 200)
+    evidence = decided(10, 300)
     wanted = _wanted_by_retrievals(evidence)
     first = {one.key: one for one in reversed(wanted)}
     assert len(first) < len(wanted)
@@ -145,7 +145,7 @@ def test_a_reference_that_was_wanted_just_before_need_not_be_wanted_again() -> N
 
 def test_a_wish_of_a_decision_that_was_written_first_stands_for_one_of_an_earlier_input() -> None:
     """Sessions of a partition do not wait for one another: only the last wish for each is there."""
-    evidence = decided(7, 200)
+    evidence = decided(10, 300)
     wanted = _wanted_by_retrievals(evidence)
     last = {one.key: one for one in wanted}
     assert len(last) < len(wanted)
