@@ -55,6 +55,7 @@ def run(extent: Extent) -> Iterator[Attempt]:
     yield from _acceptances(before, cut)
     yield _taken_twice(whole, before, cut)
     yield _by_the_revoked(whole, before)
+    yield _by_the_reordered(before, cut)
 
 
 def _left_out(whole: Sequence[ControlRecord], before: PolicyContents, count: int) -> Attempt:
@@ -115,6 +116,18 @@ def _by_the_revoked(whole: Sequence[ControlRecord], before: PolicyContents) -> A
     left = find_loss(before, _contents([*cut, _acceptance(exact, (ANN, TIM))]))
     return Attempt(
         "two who were revoked accept that they are not", bool(left), f"{len(left)} entries are missing"
+    )
+
+
+def _by_the_reordered(before: PolicyContents, cut: Sequence[ControlRecord]) -> Attempt:
+    """Mend 22.8: their revocations are there, but behind what they accept."""
+    lost = find_loss(before, _contents(cut))
+    exact = [_lost(one.name, *(one.before or ()), *(one.now or ())) for one in lost]
+    revoked = {b"approver/ann@2", b"approver/tim@2"}
+    first, last = ([one for one in cut if (one[1] in revoked) is late] for late in (False, True))
+    left = find_loss(before, _contents([*first, _acceptance(exact, (ANN, TIM)), *last]))
+    return Attempt(
+        "two accept a loss before their revocations, put last", bool(left), f"{len(left)} entries are missing"
     )
 
 

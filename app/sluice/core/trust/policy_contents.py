@@ -19,13 +19,14 @@ from sluice.core.foundation.clock import rfc3339
 from sluice.core.registry.loading import FACT
 from sluice.core.registry.policy_losses import PolicyLossSpec
 from sluice.core.trust.signed_entries import APPROVER
-from sluice.core.trust.signing_authority import ENOUGH, POLICY_LOSS
+from sluice.core.trust.signing_authority import ENOUGH, POLICY_LOSS, object_to_approver
 from sluice_topics.catalog import POLICY_EVENTS
 from sluice_topics.records.policy_events import MOST_NAMED
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
+    from sluice.core.registry.approvers import Approver
     from sluice.core.trust.revisions import Accepted
     from sluice.core.trust.signed_entries import Statement
 
@@ -54,7 +55,8 @@ class Difference(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class AcceptedLoss:
-    """An entry by which `approvers` accept that exactly this is `lost`."""
+    """An entry by which `approvers` accept that exactly this is `lost`: those who signed it, and still may
+    by the entries in force."""
 
     name: str
     key: str
@@ -93,11 +95,13 @@ def contents_of(entries: Collection[Accepted]) -> PolicyContents:
     """The contents that the entries in force make."""
     named = sorted((name_of(one.said), one.said.revision, one.hash) for one in entries)
     whole = digest({name: [revision, one] for name, revision, one in named})
-    accepted = tuple(_accepted(one) for one in entries if one.kind == POLICY_LOSS)
+    people = {one.said.id: one.approver for one in entries if one.approver is not None}
+    accepted = tuple(_accepted(one, people) for one in entries if one.kind == POLICY_LOSS)
     return PolicyContents({name: Edition(at, one[_HASH_DIGITS]) for name, at, one in named}, whole, accepted)
 
 
-def _accepted(one: Accepted) -> AcceptedLoss:
+def _accepted(one: Accepted, people: Mapping[str, Approver]) -> AcceptedLoss:
+    """`people`: the approvers by their entries in force."""
     spec = PolicyLossSpec.model_validate(one.document["spec"])
     lost = frozenset(
         Difference(
@@ -107,8 +111,15 @@ def _accepted(one: Accepted) -> AcceptedLoss:
         )
         for entry in spec.lost
     )
-    return AcceptedLoss(
-        name_of(one.said), one.key, one.said.revision, one.hash, frozenset(one.approvers), lost
+    approvers = frozenset(name for name in one.approvers if _may_still_accept(one, people.get(name)))
+    return AcceptedLoss(name_of(one.said), one.key, one.said.revision, one.hash, approvers, lost)
+
+
+def _may_still_accept(one: Accepted, person: Approver | None) -> bool:
+    """Whether the approver may sign it by the entry in force: whoever writes the topics again can put a
+    revocation last, behind what the revoked key signs."""
+    return person is not None and any(
+        object_to_approver(person, keyid, POLICY_LOSS, one.at_ms) is None for keyid in one.signers
     )
 
 

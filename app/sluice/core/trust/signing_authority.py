@@ -106,19 +106,8 @@ class Authority:
         if keyid in self._roots:
             return "a root key signs approvers' entries and nothing else"
         if keyid in self._owners:
-            return self._why_no_approver(keyid, kind, at_ms)
+            return object_to_approver(self._approvers[self._owners[keyid]], keyid, kind, at_ms)
         return None if kind == FREEZE else "a delegate signs freezes for people and no other entry"
-
-    def _why_no_approver(self, keyid: str, kind: str, at_ms: int) -> str | None:
-        approver = self._approvers[self._owners[keyid]]
-        who = f"approver {approver.id}"
-        if _public_key(approver).keyid != keyid:
-            return f"this key of {who} was replaced"
-        if not approver.active:
-            return f"{who} was revoked"
-        if approver.valid_until_ms is not None and at_ms >= approver.valid_until_ms:
-            return f"the key of {who} was valid until {rfc3339(approver.valid_until_ms)}"
-        return None if kind in approver.signs else f"{who} may not sign a {kind}"
 
     def _why_no_root(self, keyid: str, at_ms: int) -> str | None:
         if keyid not in self._roots:
@@ -127,6 +116,19 @@ class Authority:
         if retired_at_ms is None or at_ms < retired_at_ms:
             return None
         return f"this root key was retired at {rfc3339(retired_at_ms)}"
+
+
+def object_to_approver(approver: Approver, keyid: str, kind: str, at_ms: int) -> str | None:
+    """Why a key that is or was this approver's may not sign this kind at this time (ms since 1970) by its
+    entry; None if it may."""
+    who = f"approver {approver.id}"
+    if _public_key(approver).keyid != keyid:
+        return f"this key of {who} was replaced"
+    if not approver.active:
+        return f"{who} was revoked"
+    if approver.valid_until_ms is not None and at_ms >= approver.valid_until_ms:
+        return f"the key of {who} was valid until {rfc3339(approver.valid_until_ms)}"
+    return None if kind in approver.signs else f"{who} may not sign a {kind}"
 
 
 def _public_key(approver: Approver) -> PublicKey:

@@ -3,24 +3,38 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from sluice.core.trust.change_log import entries_in_force
+from sluice.core.trust.compile_cache import Compiled
 from sluice.core.trust.policy_contents import (
     NOTHING,
     Edition,
     PolicyContents,
     contents_of,
     differences,
+    find_loss,
     policy_record,
 )
+from sluice_topics.audience import Audience
 from sluice_topics.catalog import BUNDLES, REGISTRY
 from sluice_topics.records import PolicyInForce
 from sluice_topics.records.policy_events import MOST_NAMED
-from tests.unit.core.trust.scene import ALICE, Topics, bundle_document, trusting_alice
+from tests.unit.core.trust.scene import (
+    ALICE,
+    BOB,
+    ROOT_KEY,
+    STRANGER,
+    Topics,
+    approver,
+    bundle_document,
+    tool,
+    trusting_alice,
+)
 
 if TYPE_CHECKING:
     from sluice.core.foundation.chain import OutRecord
@@ -35,6 +49,34 @@ CONTENTS = st.dictionaries(st.sampled_from("abcd"), EDITIONS).map(
 def _contents(topics: Topics) -> PolicyContents:
     folded = topics.fold()
     return contents_of([*entries_in_force(folded, BUNDLES), *entries_in_force(folded, REGISTRY)])
+
+
+SIGNS = ["tool", "policy_loss"]
+BEFORE = [
+    approver("alice", ALICE, signs=SIGNS),
+    approver("bob", BOB, signs=SIGNS),
+    tool("wipe", tier="T4"),
+]
+
+
+def _topics(*entries: dict[str, Any]) -> Topics:
+    """Topics of the installation `here`: the root key signs approvers, Alice and Bob all other entries."""
+    topics = Topics()
+    topics.compiled = Compiled(lambda _: (), Audience("here", ""))
+    for one in entries:
+        topics.entry(one, *((ROOT_KEY,) if one["kind"] == "approver" else (ALICE, BOB)))
+    return topics
+
+
+def _acceptance(before: PolicyContents, now: PolicyContents, name: str = "loss") -> dict[str, Any]:
+    """An entry that names exactly what is lost."""
+    lost = [
+        {"entry": one.name, "before": one.before.revision, "before_hash": one.before.hash}
+        for one in differences(before, now).lost
+        if one.before is not None
+    ]
+    spec = {"reason": "the files are gone", "lost": lost}
+    return {"kind": "policy_loss", "id": name, "revision": 1, "installations": ["here"], "spec": spec}
 
 
 def _record(before: PolicyContents | None, now: PolicyContents) -> OutRecord:
@@ -96,3 +138,27 @@ def test_a_record_names_a_bounded_number_of_entries_and_counts_all() -> None:
         "event_hash": NOTHING.digest,
     }
     assert PolicyInForce.model_validate(linked).kinds == {"tool": 30}
+
+
+@pytest.mark.parametrize(
+    "later",
+    [
+        approver("alice", ALICE, 2, signs=SIGNS, active=False),
+        approver("alice", STRANGER, 2, signs=SIGNS),
+        approver("alice", ALICE, 2, signs=["tool"]),
+        approver("alice", ALICE, 2, signs=SIGNS, valid_until="2025-01-01T00:00:00.000Z"),
+    ],
+    ids=["revoked", "other key", "fewer rights", "expired"],
+)
+def test_who_may_accept_no_loss_any_more_accepts_none_by_another_order_of_the_records(
+    later: dict[str, Any],
+) -> None:
+    """Mend 22.8: whoever writes the topics again can put an approver's newest entry behind the acceptance."""
+    before = _contents(_topics(*BEFORE, later))
+    cut = BEFORE[:2]
+    accepted = _acceptance(before, _contents(_topics(*cut, later)))
+    reordered = _topics(*cut, accepted, later)
+    assert reordered.refusals() == []
+    assert [one.name for one in find_loss(before, _contents(reordered))] == ["tool/wipe"]
+    whole = _contents(_topics(*BEFORE))
+    assert find_loss(whole, _contents(_topics(*cut, accepted))) == ()
