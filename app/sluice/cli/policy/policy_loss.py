@@ -24,7 +24,8 @@ from sluice.stream.engine.policy_recorder import recorded_policies
 from sluice_topics.catalog import BUNDLES, REGISTRY, SESSIONS_CHANGELOG
 
 if TYPE_CHECKING:
-    from sluice.core.trust.fold import Folded
+    from collections.abc import Iterable
+
     from sluice.core.trust.policy_contents import Difference, Edition, PolicyContents
     from sluice.settings import Settings
 
@@ -59,7 +60,7 @@ def accept_loss(
     if len(lost) > MOST_LOST:
         missing = counted(len(lost), "entry is", "entries are")
         stop(f"{missing} missing, and one entry names {MOST_LOST} at most: restore the topics")
-    _write(out, _entry(lost, reason, settings.policy.installation, folded))
+    _write(out, _entry(lost, reason, settings.policy.installation, [now, *reading.values()]))
     for one in lost:
         console.print(f"[red]missing[/] {shown(_told(one))}", soft_wrap=True, highlight=False)
     signed = f"{out}.signed"
@@ -81,14 +82,17 @@ async def read_recorded(settings: Settings) -> dict[int, PolicyContents]:
     return recorded_policies(record for batch in batches for record in batch)
 
 
-def _entry(lost: list[Difference], reason: str, installation: str, folded: Folded) -> dict[str, Any]:
+def _entry(
+    lost: list[Difference], reason: str, installation: str, known: Iterable[PolicyContents]
+) -> dict[str, Any]:
+    """`known`: what the topics hold and the workers recorded; the entry is newer than each in them."""
     named = [_named(one) for one in lost]
     entry_id = f"loss-{digest(named)[_ID_DIGITS]}"
-    same = [one for one in folded.entries.values() if (one.kind, one.said.id) == (POLICY_LOSS, entry_id)]
+    used = (one.used.get(f"{POLICY_LOSS}/{entry_id}", 0) for one in known)
     return {
         "kind": POLICY_LOSS,
         "id": entry_id,
-        "revision": max((one.said.revision for one in same), default=0) + 1,
+        "revision": max(used, default=0) + 1,
         "installations": [installation],
         "spec": {"reason": reason, "lost": named},
     }

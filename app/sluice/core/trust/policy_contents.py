@@ -8,7 +8,7 @@ of the partition keeps them. So a worker that starts on control topics that lost
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import orjson
@@ -71,24 +71,36 @@ class PolicyContents:
     """What is in force, by "kind/id" (of a fact, whose revisions all count, "kind/id@revision"), sorted.
 
     `digest`: SHA-256 over the RFC 8785 form of {name: [revision, hash]}, with whole hashes. `accepted`: the
-    accepted losses among them.
+    accepted losses among them. `used`: the newest revision of each accepted loss that these contents and
+    those before them ever had, by name: it counts no more, even if its entry is lost itself.
     """
 
     editions: Mapping[str, Edition]
     digest: str
     accepted: tuple[AcceptedLoss, ...] = ()
+    used: Mapping[str, int] = field(default_factory=dict)
+
+    def following(self, before: PolicyContents | None) -> PolicyContents:
+        """These contents after `before`: what was used then stays used."""
+        used = Counter(self.used) | Counter({} if before is None else before.used)
+        return replace(self, used=dict(used))
 
     def encode(self) -> bytes:
         """As a partition keeps it: without the accepted losses, which count only once."""
         return orjson.dumps(
-            {"digest": self.digest, "editions": {n: [*one] for n, one in self.editions.items()}}
+            {
+                "digest": self.digest,
+                "editions": {name: [*one] for name, one in self.editions.items()},
+                "used": dict(self.used),
+            }
         )
 
     @classmethod
     def decode(cls, value: bytes) -> PolicyContents:
         """As it was encoded."""
         tree = orjson.loads(value)
-        return cls({name: Edition(*one) for name, one in tree["editions"].items()}, tree["digest"])
+        editions = {name: Edition(*one) for name, one in tree["editions"].items()}
+        return cls(editions, tree["digest"], used=tree["used"])
 
 
 def contents_of(entries: Collection[Accepted]) -> PolicyContents:
@@ -97,7 +109,8 @@ def contents_of(entries: Collection[Accepted]) -> PolicyContents:
     whole = digest({name: [revision, one] for name, revision, one in named})
     people = {one.said.id: one.approver for one in entries if one.approver is not None}
     accepted = tuple(_accepted(one, people) for one in entries if one.kind == POLICY_LOSS)
-    return PolicyContents({name: Edition(at, one[_HASH_DIGITS]) for name, at, one in named}, whole, accepted)
+    editions = {name: Edition(at, one[_HASH_DIGITS]) for name, at, one in named}
+    return PolicyContents(editions, whole, accepted, {one.name: one.revision for one in accepted})
 
 
 def _accepted(one: Accepted, people: Mapping[str, Approver]) -> AcceptedLoss:
@@ -177,15 +190,15 @@ def edition_of(one: Statement) -> tuple[str, Edition]:
 def accepted_losses(before: PolicyContents | None, now: PolicyContents) -> tuple[AcceptedLoss, ...]:
     """The accepted losses of `now` that count against `before`.
 
-    One that was in force before has been used. An approver whose own entry is among the losses does not
+    One that was ever in force before has been used. An approver whose own entry is among the losses does not
     count: otherwise two revoked ones could accept that their revocation is gone.
     """
-    was = {} if before is None else before.editions
+    used = {} if before is None else before.used
     lost = {one.name for one in differences(before, now).lost}
     return tuple(
         one
         for one in now.accepted
-        if (one.name not in was or was[one.name].revision < one.revision)
+        if used.get(one.name, 0) < one.revision
         and sum(f"{APPROVER}/{approver}" not in lost for approver in one.approvers) >= ENOUGH
     )
 

@@ -35,7 +35,7 @@ class RecordedPolicy:
         if not (starts or changed):
             return None
         record = policy_record(self._partition, self.contents, contents, now_ms, starts=starts)
-        self.contents = contents
+        self.contents = contents.following(self.contents)
         self._is_new = self._is_new or changed
         return record
 

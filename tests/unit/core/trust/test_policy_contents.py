@@ -20,6 +20,7 @@ from sluice.core.trust.policy_contents import (
     find_loss,
     policy_record,
 )
+from sluice.stream.engine.policy_recorder import POLICY_KEY, RecordedPolicy
 from sluice_topics.audience import Audience
 from sluice_topics.catalog import BUNDLES, REGISTRY
 from sluice_topics.records import PolicyInForce
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
 HASHES = st.sampled_from(["0" * 32, "1" * 32])
 EDITIONS = st.builds(Edition, st.integers(1, 3), HASHES)
 CONTENTS = st.dictionaries(st.sampled_from("abcd"), EDITIONS).map(
-    lambda made: PolicyContents(made, str(made))
+    lambda made: PolicyContents(made, str(made), used={"policy_loss/a": len(made)})
 )
 
 
@@ -162,3 +163,27 @@ def test_who_may_accept_no_loss_any_more_accepts_none_by_another_order_of_the_re
     assert [one.name for one in find_loss(before, _contents(reordered))] == ["tool/wipe"]
     whole = _contents(_topics(*BEFORE))
     assert find_loss(whole, _contents(_topics(*cut, accepted))) == ()
+
+
+def test_an_accepted_loss_counts_once_even_if_it_is_lost_itself_and_that_is_accepted() -> None:
+    """Mend 22.8: otherwise it could be kept, taken out and put back for the same loss once more."""
+    whole, cut = _contents(_topics(*BEFORE)), BEFORE[:2]
+    first = _acceptance(whole, _contents(_topics(*cut)))
+    recorded = _kept(_contents(_topics(*BEFORE, first)), whole)
+    without = _contents(_topics(*BEFORE))
+    second = _acceptance(recorded, without, "loss-of-the-first")
+    assert find_loss(recorded, _contents(_topics(*BEFORE, second))) == ()
+    recorded = _kept(_contents(_topics(*BEFORE, second)), recorded)
+    assert "policy_loss/loss" not in recorded.editions
+    again = _contents(_topics(*cut, second, first))
+    assert [one.name for one in find_loss(recorded, again)] == ["tool/wipe"]
+    newer = _contents(_topics(*cut, second, {**first, "revision": 2}))
+    assert find_loss(recorded, newer) == ()
+
+
+def _kept(now: PolicyContents, before: PolicyContents) -> PolicyContents:
+    """What a partition's state has of `now` after `before`."""
+    recorded = RecordedPolicy(3, {POLICY_KEY: before.encode()})
+    assert recorded.record(now, 1_700_000_000_000, starts=False) is not None
+    ((_, value),) = recorded.flush()
+    return PolicyContents.decode(value)
