@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
@@ -39,8 +40,13 @@ class Readings:
     def __init__(self, *contents: PolicyContents) -> None:
         self._contents = contents
         self.count = 0
+        self.asked = asyncio.Event()
+        self.answers = asyncio.Event()
+        self.answers.set()
 
     async def to_end(self) -> list[Arrival]:
+        self.asked.set()
+        await self.answers.wait()
         self.count += 1
         return [Arrival(REGISTRY, 0, self.count, self.count, None, b"")] * (self.count <= len(self._contents))
 
@@ -56,6 +62,10 @@ class Writes:
 
     def __init__(self) -> None:
         self.batches: list[Batch] = []
+        self.stopped = 0
+        self.begins = asyncio.Event()
+        self.answers = asyncio.Event()
+        self.answers.set()
 
     async def start(self) -> None:
         pass
@@ -64,11 +74,13 @@ class Writes:
         pass
 
     async def write(self, batch: Batch) -> int:
+        self.begins.set()
+        await self.answers.wait()
         self.batches.append(batch)
         return len(self.batches)
 
     async def stop(self) -> None:
-        pass
+        self.stopped += 1
 
 
 class Store:
@@ -102,6 +114,9 @@ class Worker:
 
     async def start(self) -> None:
         await self.engine.assign([NUMBER])
+        await self.open()
+
+    async def open(self) -> None:
         store = cast("PartitionedStore", Store())
         await self.engine.open(1, Recovered(store, {}, {}, lambda _: None, _tell))
 
@@ -135,6 +150,40 @@ async def test_what_is_still_missing_after_that_stops_the_worker_before_it_write
     assert worker.readings.count == 2
     assert worker.writes.batches == []
     assert worker.engine.numbers == []
+    assert worker.writes.stopped == 1
+
+
+async def test_partitions_that_are_revoked_while_the_policy_is_read_once_more_are_not_opened() -> None:
+    """Mend 22.8: their next owner may be at work; and a loss is its matter."""
+    for contents in ((OLD, NEW), (OLD,)):
+        worker = Worker(*contents)
+        await worker.engine.assign([NUMBER])
+        worker.readings.asked.clear()
+        worker.readings.answers.clear()
+        opening = asyncio.create_task(worker.open())
+        await worker.readings.asked.wait()
+        await worker.engine.drain()
+        worker.readings.answers.set()
+        await opening
+        assert worker.engine.numbers == []
+        assert worker.writes.batches == []
+        assert worker.writes.stopped == 1
+
+
+async def test_partitions_that_are_revoked_while_they_open_take_no_input() -> None:
+    """Mend 22.8: nothing of a past assignment goes on."""
+    worker = Worker(NEW)
+    await worker.engine.assign([NUMBER])
+    worker.writes.answers.clear()
+    opening = asyncio.create_task(worker.open())
+    await worker.writes.begins.wait()
+    revoked = asyncio.create_task(worker.engine.drain())
+    await asyncio.sleep(0)
+    worker.writes.answers.set()
+    await asyncio.gather(opening, revoked)
+    assert worker.engine.numbers == []
+    await worker.engine.deliver(1, [[Arrival(ACTIONS, NUMBER, 0, 0, None, b"")]])
+    assert worker.writes.stopped == 1
 
 
 async def test_policy_that_becomes_less_under_a_running_worker_stops_it_and_what_was_in_force_stays() -> None:

@@ -11,8 +11,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
+
+from aiokafka.errors import KafkaError
 
 from sluice.core.trust.policy_contents import NOTHING
 from sluice.stream.engine.owned import Owned
@@ -26,7 +29,7 @@ if TYPE_CHECKING:
 
     from sluice.core.decide.decision_point import DecisionPoint
     from sluice.core.foundation.arrival import Arrival
-    from sluice.core.trust.policy_contents import PolicyContents
+    from sluice.core.trust.policy_contents import Difference, PolicyContents
     from sluice.core.trust.refused import Refused
     from sluice.stream.engine.engine_settings import EngineSettings
     from sluice.stream.engine.evaluation import Ports
@@ -132,18 +135,28 @@ class Engine:
     async def open(self, generation: int, recovered: Recovered) -> None:
         """Take over the recovered partitions and mark them open, durably, before an input is read.
 
-        Raises StateBehind and PolicyLost.
+        A revocation in the meantime drains them, and then nothing is left to open. Raises StateBehind and
+        PolicyLost.
         """
-        fenced, self._fenced = self._fenced, {}
+        fenced, owned = self._fenced, self._owned
         partitions = [self._recovered(number, recovered) for number in fenced]
-        await self._refuse_lost_policy(partitions)
+        lost = await self._find_lost_policy(partitions)
+        if self._fenced is not fenced:
+            return
+        if lost:
+            with suppress(KafkaError, TimeoutError):  # the loss is what ends the worker
+                await self.drain()
+            raise PolicyLost(lost)
+        self._fenced = {}
         for partition in partitions:
             partition.record_policy(self._contents, starts=True)
             transactor = fenced[partition.number]
-            self._owned[partition.number] = Owned(
+            owned[partition.number] = Owned(
                 partition, transactor, self.settings, self._linger, self._fail, self._alone
             )
-        await asyncio.gather(*(owned.open() for owned in self._owned.values()))
+        await asyncio.gather(*(one.open() for one in owned.values()))
+        if self._owned is not owned:
+            return
         self._note_refused()
         self._reviews_end = recovered.reviews_end
         self._generation = generation
@@ -159,14 +172,12 @@ class Engine:
         refuse_if_behind(partition, recovered.committed.get(number, {}))
         return partition
 
-    async def _refuse_lost_policy(self, partitions: Sequence[Partition]) -> None:
-        """Raise PolicyLost if the policy that was read is less than what a partition's former owner had in
-        force. That owner may have read newer records than `assign` did here: so read once more first."""
+    async def _find_lost_policy(self, partitions: Sequence[Partition]) -> list[Difference]:
+        """What the policy that was read has less than what a partition's former owner had in force. That
+        owner may have read newer records than `assign` did here: so read once more first."""
         if any(one.policy.find_loss(self._contents) for one in partitions):
             await self._feeds.policy.catch_up(self.use)
-        lost = {entry for one in partitions for entry in one.policy.find_loss(self._contents)}
-        if lost:
-            raise PolicyLost(sorted(lost))
+        return sorted({entry for one in partitions for entry in one.policy.find_loss(self._contents)})
 
     def _loops(self, recovered: Recovered) -> Iterable[Coroutine[None, None, None]]:
         """The loops that run while partitions are open."""
