@@ -17,7 +17,7 @@ from sluice.core.trust.signed_entries import APPROVER
 from sluice_topics.records.base import Role
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from sluice.core.registry.agent_keys import Delegate
     from sluice.core.registry.approvers import Approver
@@ -29,9 +29,15 @@ DECIDES: frozenset[str] = frozenset(get_args(Role))
 """The roles that answer an escalation; an override is such an answer."""
 
 
-def delegated_freeze_refusal(entry: Accepted, newest: Mapping[tuple[str, str], Accepted]) -> Reason | None:
-    """Why a freeze that no approver signed does not count; `newest` entries by kind and id."""
+def freeze_refusal(
+    entry: Accepted, newest: Mapping[tuple[str, str], Accepted], approvers: Collection[str]
+) -> Reason | None:
+    """Why a freeze that these approvers signed, or a delegate alone if there are none, does not count;
+    `newest` entries by kind and id. An approver signs for nobody else: `by` would name the wrong person."""
     spec = FreezeSpec.model_validate(entry.document["spec"])
+    if approvers:
+        told = "only a delegate signs a freeze for a person; this one has an approver's own signature"
+        return None if spec.by is None else Reason("invalid_entry", "$.spec.by", told)
     tenant = _tenant_of(spec, newest)
     if not spec.active or spec.by is None or tenant is None:
         told = "a delegate freezes an agent, or a session of a tenant, for a person; it thaws nothing"

@@ -30,7 +30,7 @@ from sluice.core.registry.agent_keys import DelegateSpec
 from sluice.core.registry.keys import PublicKey, UnusableKeyError
 from sluice.core.registry.quality_entries import LONGEST_OVERRIDE_MS, QualityOverrideSpec
 from sluice.core.registry.registry_entries import OrgSpec
-from sluice.core.trust.delegated_freezes import DECIDES, DELEGATE, FREEZE, delegated_freeze_refusal
+from sluice.core.trust.delegated_freezes import DECIDES, DELEGATE, FREEZE, freeze_refusal
 from sluice.core.trust.refused import Reason
 from sluice.core.trust.signed_entries import APPROVER
 
@@ -173,8 +173,8 @@ def entry_refusal(
         return _override_refusal(QualityOverrideSpec.model_validate(spec), entry.at_ms, approvers)
     if entry.kind == AGENT_GRANT:
         return _grant_refusal(AgentGrantSpec.model_validate(spec), entry.at_ms, approvers)
-    if entry.kind == FREEZE and not approvers:
-        return delegated_freeze_refusal(entry, newest)
+    if entry.kind == FREEZE:
+        return freeze_refusal(entry, newest, approvers)
     if entry.kind == DELEGATE:
         return _delegate_refusal(spec, entry.said.id, newest, approvers)
     return _loss_refusal(entry, approvers) if entry.kind == POLICY_LOSS else None

@@ -3,11 +3,14 @@ freeze."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tests.unit.core.trust.scene import ALICE, BOB, ROOT_KEY, Topics, agent, approver, key
+
+if TYPE_CHECKING:
+    from sluice.core.registry.keys import SigningKey
 
 GATEWAY, OTHER = key("gateway"), key("other gateway")
 BY = {"approver_id": "alice", "delegate_id": "gateway"}
@@ -110,3 +113,16 @@ def test_its_key_signs_no_other_entry_and_a_strangers_signs_none() -> None:
     tried = topics.entry(agent(revision=2), GATEWAY)
     unknown = topics.entry(freeze(), OTHER)
     assert topics.refusals() == [(tried, "key_not_allowed"), (unknown, "unknown_key")]
+
+
+@pytest.mark.parametrize("signers", [(ALICE,), (BOB, GATEWAY)], ids=["herself", "another and the gateway"])
+@pytest.mark.parametrize("active", [True, False])
+def test_what_an_approver_signs_names_nobody_for_whom_it_was_signed(
+    signers: tuple[SigningKey, ...], active: bool
+) -> None:
+    """Mend 22.8: otherwise one approver freezes or thaws in another's name."""
+    topics = filled()
+    tried = topics.entry(freeze(active=active), *signers)
+    assert topics.refusals() == [(tried, "invalid_entry")]
+    topics.entry(freeze(by=None, active=active), *signers)
+    assert len(topics.refusals()) == 1
