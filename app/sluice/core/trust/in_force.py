@@ -6,6 +6,7 @@ would do with its records.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
@@ -13,13 +14,16 @@ from typing import TYPE_CHECKING
 from sluice.core.cases.cases import run_cases
 from sluice.core.foundation.arrival import Arrival
 from sluice.core.policy.policy import DEFAULT_QUALITY, Policy
+from sluice.core.registry.loading import FACT
 from sluice.core.trust.change_log import entries_in_force
 from sluice.core.trust.compile_cache import Compiled
+from sluice.core.trust.delegated_freezes import FREEZE
 from sluice.core.trust.dsse import Envelope, read_envelope
 from sluice.core.trust.fold import Folded, fold
-from sluice.core.trust.policy_contents import NOTHING, contents_of
-from sluice.core.trust.refused import Reason
+from sluice.core.trust.policy_contents import MOST_BYTES, NOTHING, contents_of
+from sluice.core.trust.refused import Reason, Refused
 from sluice.core.trust.signed_entries import statement
+from sluice.core.trust.signing_authority import POLICY_LOSS
 from sluice_topics.audience import UNNAMED, Audience
 from sluice_topics.catalog import BUNDLES, REGISTRY
 
@@ -30,7 +34,6 @@ if TYPE_CHECKING:
     from sluice.core.decide.decision_point import DecisionPoint
     from sluice.core.registry.keys import Roots
     from sluice.core.trust.policy_contents import PolicyContents
-    from sluice.core.trust.refused import Refused
     from sluice.core.trust.revisions import Accepted
 
 
@@ -102,16 +105,41 @@ class Rehearsal:
 
 
 def rehearse(
-    records: Sequence[Arrival], new: Sequence[Arrival], roots: Roots, compiled: Compiled
+    records: Sequence[Arrival],
+    new: Sequence[Arrival],
+    roots: Roots,
+    compiled: Compiled,
+    most_bytes: int = MOST_BYTES,
 ) -> Rehearsal:
     """The effect that `new` (made by `arrivals`) would have after `records`: if one is refused, none is
-    written."""
+    written. `most_bytes`: what the policy in force may take in each partition's state."""
     folded = fold([*records, *new], roots, compiled)
-    refused = refused_of(folded, new)
+    refused = refused_of(folded, new) or _refuse_too_many(folded, new, most_bytes)
     repeated = {one.decision_id for one in folded.repeats}
     repeats = tuple(one for one in new if one.decision_id in repeated)
     writes = () if refused else tuple(one for one in new if one.decision_id not in repeated)
     return Rehearsal(writes, repeats, refused)
+
+
+def _refuse_too_many(folded: Folded, new: Sequence[Arrival], most_bytes: int) -> tuple[Refused, ...]:
+    """The entries that are new, if the policy would outgrow the state of a partition: no worker could write
+    it down. Newer revisions take no more room; freezes and accepted losses must not wait for it."""
+    contents = contents_of([*entries_in_force(folded, BUNDLES), *entries_in_force(folded, REGISTRY)])
+    size = len(contents.encode())
+    if size <= most_bytes:
+        return ()
+    told = (
+        f"{len(contents.editions)} entries would be in force, {size} bytes in the state of each partition, "
+        f"and {most_bytes} fit: only newer revisions, freezes and accepted losses have room"
+    )
+    asked = {one.decision_id for one in new}
+    often = Counter((one.kind, one.said.id) for one in folded.entries.values())
+    return tuple(
+        Refused(one.arrival, Reason("too_large", "$", told), one.arrival.offset, frozenset(one.approvers))
+        for one in folded.entries.values()
+        if one.arrival.decision_id in asked and one.kind not in (FREEZE, POLICY_LOSS)
+        if one.kind == FACT or often[(one.kind, one.said.id)] == 1
+    )
 
 
 def refused_of(folded: Folded, records: Iterable[Arrival]) -> tuple[Refused, ...]:

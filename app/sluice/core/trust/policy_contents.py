@@ -38,6 +38,11 @@ _HASH_DIGITS = slice(7, 39)
 """The half of a hash that a partition keeps: 128 bits, after "sha256:"."""
 
 
+MOST_BYTES = 3 * 1024 * 1024
+"""What a publisher lets the contents take in each partition's state, as encoded: some 30 000 entries. A
+quarter of the changelog's bound is left for what publishers of one topic do not see, and for freezes."""
+
+
 class Edition(NamedTuple):
     """A revision, and the first 32 hex digits of the hash of its content."""
 

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import pytest
+
+from sluice.core.trust.change_log import entries_in_force
 from sluice.core.trust.in_force import Rehearsal, arrivals, record_key, rehearse
-from sluice_topics.catalog import BUNDLES, REGISTRY
+from sluice.core.trust.policy_contents import MOST_BYTES, contents_of
+from sluice_topics.catalog import BUNDLES, BY_NAME, REGISTRY, SESSIONS_CHANGELOG
 from tests.unit.core.trust.scene import (
     ALICE,
+    ROOT_KEY,
     ROOTS,
     STRANGER,
     agent,
+    approver,
     bundle_document,
     bundle_value,
     entry_value,
@@ -89,3 +95,39 @@ def test_a_value_that_holds_nothing_has_no_key() -> None:
     assert record_key(REGISTRY, b"garbage") is None
     assert record_key(REGISTRY, bundle_value(bundle_document(), ALICE)) is None
     assert record_key(REGISTRY, entry_value(agent())) == b"agent/reader@1"
+
+
+FROZEN = {
+    "kind": "freeze",
+    "id": "all",
+    "revision": 1,
+    "spec": {"subject": "all", "subject_id": "all", "reason": "incident 7"},
+}
+
+
+@pytest.mark.parametrize(
+    ("entry", "codes"),
+    [
+        (tool("wipe"), ["too_large"]),
+        (tool(revision=2, tier="T4"), []),
+        (FROZEN, []),
+    ],
+    ids=["a new entry", "a newer revision", "a freeze"],
+)
+def test_more_than_a_partition_can_keep_of_the_policy_is_not_written(
+    entry: dict[str, Any], codes: list[str]
+) -> None:
+    """Mend 22.8: no worker could write it down, and every transaction would fail for good."""
+    topics = trusting_alice()
+    topics.entry(approver("alice", ALICE, 2, signs=["tool", "freeze"]), ROOT_KEY)
+    topics.entry(tool(), ALICE)
+    full = len(contents_of(entries_in_force(topics.fold(), REGISTRY)).encode())
+    new = arrivals(REGISTRY, [entry_value(entry, ALICE)], topics.records, topics.now_ms)
+    found = rehearse(topics.records, new, ROOTS, topics.compiled, full)
+    assert [one.code for one in found.refused] == codes
+    assert len(found.writes) == 1 - len(codes)
+    if codes:
+        assert found.refused[0].message.startswith("3 entries would be in force, ")
+        assert f"and {full} fit: only newer revisions" in found.refused[0].message
+    assert len(rehearse(topics.records, new, ROOTS, topics.compiled).writes) == 1
+    assert BY_NAME[SESSIONS_CHANGELOG].max_message_bytes * 3 // 4 >= MOST_BYTES
