@@ -103,6 +103,7 @@ class Owners:
         reason = "the signed file is lost, the older one holds"
         found = self._sluice("accept-loss", file, "--reason", reason)
         assert found.exit_code == 0, found.stderr
+        assert "missing tool/wipe revision 2 (now 1)" in found.stdout
         return file
 
     def sign(self, file: Path, *names: str) -> Path:

@@ -62,7 +62,7 @@ def accept_loss(
         stop(f"{missing} missing, and one entry names {MOST_LOST} at most: restore the topics")
     _write(out, _entry(lost, reason, settings.policy.installation, [now, *reading.values()]))
     for one in lost:
-        console.print(f"[red]missing[/] {shown(_told(one))}", soft_wrap=True, highlight=False)
+        console.print(f"[red]missing[/] {shown(str(one))}", soft_wrap=True, highlight=False)
     signed = f"{out}.signed"
     console.print(
         f"[green]written[/] {shown(str(out))}; next, by two approvers:\n"
@@ -104,12 +104,6 @@ def _named(one: Difference) -> dict[str, Any]:
 
 def _side(name: str, edition: Edition | None) -> dict[str, Any]:
     return {} if edition is None else {name: edition.revision, f"{name}_hash": edition.hash}
-
-
-def _told(one: Difference) -> str:
-    instead = "nothing" if one.now is None else f"revision {one.now.revision}"
-    before = "" if one.before is None else f" revision {one.before.revision}"
-    return f"{one.name}{before}; there is {instead}"
 
 
 def _write(out: Path, entry: dict[str, Any]) -> None:

@@ -57,6 +57,14 @@ class Difference(NamedTuple):
     before: Edition | None
     now: Edition | None
 
+    def __str__(self) -> str:
+        """In words: "tool/wipe revision 2 (now 1)"."""
+        before = "" if self.before is None else f" revision {self.before.revision}"
+        if self.now is None:
+            return f"{self.name}{before} (gone)"
+        is_same = self.before is not None and self.now.revision == self.before.revision
+        return f"{self.name}{before} ({'other content' if is_same else f'now {self.now.revision}'})"
+
 
 @dataclass(frozen=True, slots=True)
 class AcceptedLoss:

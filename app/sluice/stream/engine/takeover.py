@@ -67,12 +67,8 @@ class PolicyLost(Explained):
 
 
 def _shown(one: Difference) -> str:
-    name = one.name if len(one.name) <= _SHORT else f"{one.name[:_SHORT]}…"
-    before = "" if one.before is None else f" revision {one.before.revision}"
-    if one.now is None:
-        return f"{name}{before} (gone)"
-    other = "other content" if one.before and one.now.revision == one.before.revision else "now"
-    return f"{name}{before} ({other} {one.now.revision})"
+    """In words, its name shortened."""
+    return str(one if len(one.name) <= _SHORT else one._replace(name=f"{one.name[:_SHORT]}…"))
 
 
 def refuse_if_behind(partition: Partition, committed: Mapping[str, int]) -> None:

@@ -13,6 +13,7 @@ from sluice.core.trust.change_log import entries_in_force
 from sluice.core.trust.compile_cache import Compiled
 from sluice.core.trust.policy_contents import (
     NOTHING,
+    Difference,
     Edition,
     PolicyContents,
     contents_of,
@@ -21,6 +22,7 @@ from sluice.core.trust.policy_contents import (
     policy_record,
 )
 from sluice.stream.engine.policy_recorder import POLICY_KEY, RecordedPolicy
+from sluice.stream.engine.takeover import PolicyLost
 from sluice_topics.audience import Audience
 from sluice_topics.catalog import BUNDLES, REGISTRY
 from sluice_topics.records import PolicyInForce
@@ -187,3 +189,20 @@ def _kept(now: PolicyContents, before: PolicyContents) -> PolicyContents:
     assert recorded.record(now, 1_700_000_000_000, starts=False) is not None
     ((_, value),) = recorded.flush()
     return PolicyContents.decode(value)
+
+
+@pytest.mark.parametrize(
+    ("now", "words"),
+    [
+        (None, "tool/wipe revision 2 (gone)"),
+        (Edition(1, "0" * 32), "tool/wipe revision 2 (now 1)"),
+        (Edition(2, "1" * 32), "tool/wipe revision 2 (other content)"),
+    ],
+)
+def test_a_lost_entry_is_told_in_the_same_words_by_worker_and_command(
+    now: Edition | None, words: str
+) -> None:
+    """Mend 22.8: the command said nothing of other content under the same revision."""
+    lost = Difference("tool/wipe", Edition(2, "0" * 32), now)
+    assert str(lost) == words
+    assert f"is missing: {words}; publish" in str(PolicyLost([lost]))
