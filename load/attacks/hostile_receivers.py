@@ -17,7 +17,7 @@ from pydantic import ValidationError
 
 from load.attacks.attempt import Attempt
 from load.attacks.two_servers import FLOODS, MOST_TAKEN, PATIENCE_S, TIMEOUT_S, body_of, count, open_servers
-from sluice.adapters.slack_calls import SlackCalls, SlackClient
+from sluice.adapters.slack_calls import MOST_BYTES, SlackCalls, SlackClient
 from sluice.adapters.webhook import Webhook
 from sluice.notification_settings import WebhookSettings
 from sluice.notify.backlog import LedgerRecord
@@ -31,6 +31,20 @@ if TYPE_CHECKING:
 
 SECRET, TOKEN = "of-the-webhook-and-of-nobody-else", "xoxb-of-the-attack"
 MOVED = (301, 302, 303, 307, 308)
+BAD, JSON = b" 502 Bad Gateway", b"content-type: application/json\r\n"
+DEEP, NO_CHARSET = b"[" * 200_000, b"content-type: text/html; charset=no\r\n"
+BODIES: Sequence[tuple[str, bytes]] = (
+    ("a 502 page that is no UTF-8", body_of(b"caf\xe9").replace(b" 200 OK", BAD)),
+    (
+        "a 502 of no charset",
+        body_of(b"a", NO_CHARSET).replace(b" 200 OK", BAD),
+    ),
+    ("a 502 that is a list", body_of(b"[1]", JSON).replace(b" 200 OK", BAD)),
+    ("a 200 that is no UTF-8", body_of(b"caf\xe9", JSON)),
+    ("a 200 that is a list", body_of(b"[1]", JSON)),
+    ("a 200 with a number of 5000 digits", body_of(b'{"ok": %s}' % (b"9" * 5000), JSON)),
+    ("a 200 of 200 000 lists", body_of(DEEP, JSON)),
+)
 WAITS = (b"\xb2", b"9" * 400, b"-1", b"nan")
 
 
@@ -142,30 +156,40 @@ def _proxied(url: str) -> Iterator[None]:
 
 async def _slack(scene: Scene) -> list[Attempt]:
     """The bot's token goes to the API's host and nowhere else."""
-    told = body_of(b'{"ok": true}', b"content-type: application/json\r\n")
+    told = body_of(b'{"ok": true}', JSON)
     moved = [(f"{code} to the server inside", _moved(code, scene.port)) for code in MOVED]
     with _proxied(f"http://127.0.0.2:{scene.port}"):
         found = [await _called(scene, tried, first) for tried, first in moved]
         honest = await _called(scene, "a proxy in the environment, and an honest answer", told)
+    has_token = TOKEN in scene.outside.heads[-1]
+    passed = honest.held and has_token and "ok" in honest.answer
     wait = await _called(scene, "a wait that is no number", _away(b"\xb2"))
-    has_token = TOKEN in scene.outside.heads[-2]
-    return [
-        *found,
-        Attempt(
-            honest.tried, honest.held and has_token and "ok" in honest.answer, honest.answer, harmless=True
-        ),
-        wait,
-    ]
+    whole = [(tried, first, b"", 0.0) for tried, first in BODIES]
+    bodies = [await _called(scene, *one) for one in (*whole, *FLOODS, *map(_failed, FLOODS))]
+    return [*found, Attempt(honest.tried, passed, honest.answer, harmless=True), wait, *bodies]
 
 
-async def _called(scene: Scene, tried: str, first: bytes) -> Attempt:
-    scene.outside.will(first)
+def _failed(flood: tuple[str, bytes, bytes, float]) -> tuple[str, bytes, bytes, float]:
+    """The same with the status of an error."""
+    tried, first, again, pause_s = flood
+    return f"502 and {tried}", first.replace(b" 200 OK", BAD, 1), again, pause_s
+
+
+async def _called(
+    scene: Scene, tried: str, first: bytes, again: bytes = b"", pause_s: float = 0.0
+) -> Attempt:
+    """Each answer is Slack's or a try for later, within the time of a call, and takes bounded room."""
+    scene.outside.will(first, again, pause_s)
     asked = len(scene.inside.heads)
-    client = SlackClient(TOKEN, base_url=f"http://127.0.0.1:{scene.port}/api/", timeout=5, retry_handlers=[])
+    url = f"http://127.0.0.1:{scene.port}/api/"
+    client = SlackClient(TOKEN, base_url=url, timeout=1, retry_handlers=[])
     try:
         async with asyncio.timeout(PATIENCE_S):
-            said = str(await SlackCalls(client).call(client.auth_test, "C1"))
+            said, is_slacks = str(await SlackCalls(client).call(client.auth_test, "C1")), True
     except TryLaterError as error:
-        said = str(error)
-    inside = len(scene.inside.heads) - asked
-    return Attempt(f"Slack's API: {tried}", not inside, f"{said}, inside {inside}")
+        said, is_slacks = str(error), False
+    except Exception as error:  # noqa: BLE001 - whatever it is, it would end the delivery
+        said, is_slacks = f"raises {type(error).__name__}", True
+    inside, taken = len(scene.inside.heads) - asked, scene.outside.sent
+    held = not inside and taken < MOST_TAKEN + MOST_BYTES and (not is_slacks or said == "{'ok': True}")
+    return Attempt(f"Slack's API: {tried}", held, f"{said[:200]}, {taken} bytes, inside {inside}")

@@ -6,11 +6,14 @@ Slack: "conversations.history", "Rate limits", as of 2026.
 from __future__ import annotations
 
 import asyncio
+import io
+import json
 import logging
+import time
 from functools import partial
-from http.client import HTTPException
-from typing import IO, TYPE_CHECKING, Any
-from urllib.request import HTTPRedirectHandler, HTTPSHandler, ProxyHandler, build_opener
+from http.client import HTTPException, HTTPResponse
+from typing import TYPE_CHECKING, Any
+from urllib.request import HTTPErrorProcessor, HTTPHandler, HTTPSHandler, ProxyHandler, build_opener
 
 from slack_sdk import WebClient
 from slack_sdk.errors import SlackApiError, SlackClientError
@@ -20,7 +23,7 @@ from sluice.notify.slack_blocks import EVENT_TYPE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from email.message import Message
+    from socket import socket
     from urllib.request import Request
 
 log = logging.getLogger(__name__)
@@ -31,7 +34,10 @@ OF_THE_CHANNEL = frozenset(
 )
 MISSING_SCOPE = "missing_scope"
 HTTP_OK, TOO_MANY = 200, 429
-MOST_BYTES = 8 * 1024 * 1024
+LONGEST_WORD = 256
+_OF_THE_ANSWER = (SlackClientError, OSError, HTTPException, ValueError, LookupError, RecursionError)
+"""What bytes of Slack, or of what stands between, raise in urllib and in Slack's client."""
+MOST_BYTES, MOST_OF_AN_ERROR = 8 * 1024 * 1024, 64 * 1024
 """Of an answer: a page of the history has 200 messages."""
 HISTORY_PAGE, HISTORY_PAGES = 200, 10
 
@@ -42,25 +48,94 @@ class RefusedError(TryLaterError):
 
 class SlackClient(WebClient):
     """Slack's client, which sends the bot's token to the API's host alone: urllib would send it along to
-    wherever a redirect leads. No proxy of the environment is asked for what stays on this machine."""
+    wherever a redirect leads. No proxy of the environment is asked for what stays on this machine.
+
+    An answer is not believed, whatever its status: it comes whole within `timeout`, is read up to
+    MOST_BYTES, and is a JSON object or an HTTPException."""
 
     def _perform_urllib_http_request_internal(self, url: str, req: Request) -> dict[str, Any]:
         """Overrides the one place where the client opens a connection."""
         proxied = {} if self.proxy is None or url.startswith("http:") else {"https": self.proxy}
-        opener = build_opener(ProxyHandler(proxied), HTTPSHandler(context=self.ssl), _NoRedirects())
+        opener = build_opener(ProxyHandler(proxied), _TimedHandler(context=self.ssl), _EveryStatus())
         with opener.open(req, timeout=self.timeout) as answer:
-            body = answer.read(MOST_BYTES + 1)
-            if len(body) > MOST_BYTES:
-                raise HTTPException("the answer is longer than any of Slack's")
-            return {"status": answer.code, "headers": answer.headers, "body": body.decode()}
+            most = MOST_BYTES if answer.status == HTTP_OK else MOST_OF_AN_ERROR
+            body = answer.read(most).decode("utf-8", "replace")
+            headers = {name.title(): value for name, value in answer.headers.items()}
+        if answer.status != HTTP_OK:
+            body = json.dumps({"ok": False, "error": _error_in(body)})
+        elif _object_in(body) is None:
+            raise HTTPException("the answer is none of Slack's")
+        return {"status": answer.status, "headers": headers, "body": body}
 
 
-class _NoRedirects(HTTPRedirectHandler):
-    def redirect_request(
-        self, req: Request, fp: IO[bytes], code: int, msg: str, headers: Message, newurl: str
-    ) -> None:
-        """None: the redirect is the answer, a status as any other."""
-        del req, fp, code, msg, headers, newurl
+def _object_in(body: str) -> dict[str, Any] | None:
+    try:
+        said = json.loads(body)
+    except (ValueError, RecursionError):
+        return None
+    return said if isinstance(said, dict) else None
+
+
+def _error_in(body: str) -> str:
+    """Slack's word for what went wrong; "" where a page of something between says it."""
+    return str((_object_in(body) or {}).get("error", ""))[:LONGEST_WORD]
+
+
+class _EveryStatus(HTTPErrorProcessor):
+    """Each status is an answer as any other: no redirect is followed, and no error's body left to others."""
+
+    def http_response(self, request: Request, response: HTTPResponse) -> HTTPResponse:
+        """As it came."""
+        del request
+        return response
+
+    https_response = http_response
+
+
+class _TimedHandler(HTTPSHandler, HTTPHandler):
+    """Opens both kinds of connections, whose answers have to come within the time of one socket operation:
+    urllib's timeout begins anew with every byte that drips."""
+
+    def do_open(self, http_class: Any, req: Request, **how: Any) -> HTTPResponse:
+        """Overrides the one place where a connection is made."""
+
+        def connect(host: str, **more: Any) -> Any:
+            made = http_class(host, **more)
+            made.response_class = _TimedAnswer
+            return made
+
+        return super().do_open(connect, req, **how)
+
+
+class _TimedAnswer(HTTPResponse):
+    def __init__(self, sock: socket, *how: Any, **more: Any) -> None:
+        super().__init__(sock, *how, **more)
+        self.fp = io.BufferedReader(_TimedSocket(self.fp.detach(), sock))
+
+
+class _TimedSocket(io.RawIOBase):
+    """What a socket says until its timeout, counted from now, has passed. Raises TimeoutError."""
+
+    def __init__(self, raw: io.RawIOBase, sock: socket) -> None:
+        self._raw, self._sock = raw, sock
+        self._until = time.monotonic() + (sock.gettimeout() or 0.0)
+
+    def readable(self) -> bool:
+        """It is."""
+        return True
+
+    def readinto(self, into: Any, /) -> int | None:
+        """Some bytes, 0 at the end."""
+        left_s = self._until - time.monotonic()
+        if left_s <= 0:
+            raise TimeoutError("the answer does not end")
+        self._sock.settimeout(left_s)
+        return self._raw.readinto(into)
+
+    def close(self) -> None:
+        """With the socket, if nobody else has it."""
+        self._raw.close()
+        super().close()
 
 
 class SlackCalls:
@@ -82,7 +157,7 @@ class SlackCalls:
             if code in OF_THE_MESSAGE | OF_THE_BLOCKS:
                 raise
             raise RefusedError(code, channel if code in OF_THE_CHANNEL else "") from None
-        except (SlackClientError, OSError, HTTPException) as error:
+        except _OF_THE_ANSWER as error:
             raise TryLaterError(f"does not answer: {type(error).__name__}: {error}", "") from None
 
     async def history(self, channel: str, since_s: float) -> dict[str, str]:
@@ -114,5 +189,4 @@ def code_of(error: SlackApiError) -> str:
 
 
 def _retry_after(error: SlackApiError) -> float | None:
-    said = error.response.headers.get("Retry-After", "")
-    return read_wait(str(said[0] if isinstance(said, list) else said))
+    return read_wait(str(error.response.headers.get("Retry-After", "")))

@@ -3,7 +3,8 @@ what is not in its way.
 
 A position is committed once everything before it is delivered, so a record is delivered at least once. What
 fails is tried again, later and later up to a bound, or when the destination said. Each destination has a
-consumer group of its own, so that none waits for another.
+consumer group of its own, so that none waits for another: nor for one whose records or answers nobody
+foresaw, which is put off like what fails.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ import time
 from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
+
+from aiokafka.errors import KafkaError
 
 from sluice.notify.backlog import Backlog
 
@@ -171,6 +174,11 @@ class Notifier:
                 await self._destination.deliver(pending.subject, records)
             except TryLaterError as error:
                 self._put_off(pending, error)
+            except KafkaError:
+                raise
+            except Exception as error:
+                log.exception("%s: nobody foresaw what came of %s", self._destination.name, pending.subject)
+                self._put_off(pending, TryLaterError(f"fails: {type(error).__name__}"))
             else:
                 for name in ("", self._destination.scope_of(pending), pending.subject):
                     self._failures.pop(name, None)

@@ -2,6 +2,8 @@
 
 Mend 22.attacks: no receiver leads a token astray or stops the notifier (`hostile_receivers`).
 
+Mend 22.1: no answer of Slack's API ends, fills or holds up the notifier (`hostile_receivers`).
+
 Mend 22.attacks: no tenant gets, spoils or finds out what a model answered for another (`others_answers`).
 
 Each attack that needs no broker, in its short form: nothing gets through, and honest input passes."""
