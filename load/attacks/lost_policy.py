@@ -54,6 +54,7 @@ def run(extent: Extent) -> Iterator[Attempt]:
     cut = [one for one in whole if one[1] != b"tool/wipe@2"]
     yield from _acceptances(before, cut)
     yield _taken_twice(whole, before, cut)
+    yield _put_back(whole, before, cut)
     yield _by_the_revoked(whole, before)
     yield _by_the_reordered(before, cut)
 
@@ -105,6 +106,26 @@ def _taken_twice(
     left = find_loss(mended, _contents([*cut, accepted]))
     return Attempt(
         "an accepted loss is used for the next one", bool(left), f"{len(left)} entries are missing"
+    )
+
+
+def _put_back(
+    whole: Sequence[ControlRecord], before: PolicyContents, cut: Sequence[ControlRecord]
+) -> Attempt:
+    """Mend 22.8: a used acceptance was lost, two people accepted that, and now it is there again."""
+    both = (OWNER, REVIEWER)
+    lost = find_loss(before, _contents(cut))
+    accepted = _acceptance([_lost(one.name, *(one.before or ()), *(one.now or ())) for one in lost], both)
+    used = _contents([*whole, accepted])
+    gone = [_lost(one.name, *(one.before or ())) for one in find_loss(used, before)]
+    second = _acceptance(gone, both, name="loss-2")
+    mended = _contents([*whole, second])
+    wrong = bool(find_loss(used, mended))
+    left = find_loss(mended.following(used), _contents([*cut, second, accepted]))
+    return Attempt(
+        "a used acceptance is lost, that is accepted, and it is put back",
+        bool(left) and not wrong,
+        f"{len(left)} entries are missing",
     )
 
 
@@ -166,9 +187,9 @@ def _lost(
 
 
 def _acceptance(
-    lost: list[dict[str, Any]], signers: Sequence[SigningKey], where: str | None = HERE
+    lost: list[dict[str, Any]], signers: Sequence[SigningKey], where: str | None = HERE, name: str = "loss-1"
 ) -> ControlRecord:
-    entry = _entry("policy_loss", "loss-1", 1, reason="the files are gone", lost=lost)
+    entry = _entry("policy_loss", name, 1, reason="the files are gone", lost=lost)
     return _signed(entry if where is None else {**entry, "installations": [where]}, *signers)
 
 

@@ -60,7 +60,7 @@ def accept_loss(
     if len(lost) > MOST_LOST:
         missing = counted(len(lost), "entry is", "entries are")
         stop(f"{missing} missing, and one entry names {MOST_LOST} at most: restore the topics")
-    _write(out, _entry(lost, reason, settings.policy.installation, [now, *reading.values()]))
+    _write(out, loss_entry(lost, reason, settings.policy.installation, [now, *reading.values()]))
     for one in lost:
         console.print(f"[red]missing[/] {shown(str(one))}", soft_wrap=True, highlight=False)
     signed = f"{out}.signed"
@@ -82,10 +82,11 @@ async def read_recorded(settings: Settings) -> dict[int, PolicyContents]:
     return recorded_policies(record for batch in batches for record in batch)
 
 
-def _entry(
+def loss_entry(
     lost: list[Difference], reason: str, installation: str, known: Iterable[PolicyContents]
 ) -> dict[str, Any]:
-    """`known`: what the topics hold and the workers recorded; the entry is newer than each in them."""
+    """The entry that accepts the loss. `known`: what the topics hold and the workers recorded; it is newer
+    than each acceptance of the same loss that they had."""
     named = [_named(one) for one in lost]
     entry_id = f"loss-{digest(named)[_ID_DIGITS]}"
     used = (one.used.get(f"{POLICY_LOSS}/{entry_id}", 0) for one in known)

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sluice.cli.policy.policy_loss import loss_entry
 from sluice.core.trust.change_log import entries_in_force
 from sluice.core.trust.compile_cache import Compiled
 from sluice.core.trust.policy_contents import (
@@ -206,3 +207,16 @@ def test_a_lost_entry_is_told_in_the_same_words_by_worker_and_command(
     lost = Difference("tool/wipe", Edition(2, "0" * 32), now)
     assert str(lost) == words
     assert f"is missing: {words}; publish" in str(PolicyLost([lost]))
+
+
+def test_a_draft_of_the_same_loss_is_newer_than_each_acceptance_that_was_used() -> None:
+    """Mend 22.8: with the used one's revision two people would sign in vain, also where it is lost itself."""
+    whole, cut = _contents(_topics(*BEFORE)), _contents(_topics(*BEFORE[:2]))
+    lost = [*find_loss(whole, cut)]
+    first = loss_entry(lost, "the files are gone", "here", [cut, whole])
+    used = _kept(_contents(_topics(*BEFORE, first)), whole)
+    recorded = whole.following(used)
+    again = loss_entry(lost, "the files are gone", "here", [cut, recorded, whole])
+    assert (again["id"], first["revision"], again["revision"]) == (first["id"], 1, 2)
+    assert find_loss(recorded, _contents(_topics(*BEFORE[:2], first))) == tuple(lost)
+    assert find_loss(recorded, _contents(_topics(*BEFORE[:2], again))) == ()
