@@ -66,6 +66,17 @@ class RecordProofs:
             log.warning("%s:%d:%d is passed over: %s", topic, record.partition, record.offset, objection)
         return said
 
+    def record(self, topic: str, record: CommittedRecord) -> dict[str, Any] | None:
+        """The same for a reader of the ledger, for whom a record without what a worker writes counts
+        neither: where no key is known, whoever may write to a topic could end the reader with one."""
+        from sluice_topics.record_reading import ledger_record  # noqa: PLC0415 - most clients load no records
+
+        said = self.fields(topic, record)
+        if said is None or ledger_record(topic, said) is not None:
+            return said
+        log.warning("%s:%d:%d is no record of a worker", topic, record.partition, record.offset)
+        return None
+
     def objection(self, topic: str, record: CommittedRecord) -> str | None:
         """Why no known key signed a record of a topic (base name); None: one did, or no key is known."""
         if not self._keys:

@@ -102,7 +102,7 @@ class LedgerScan:
                     break
                 records = await self._window(consumer, line, window)
                 read += len(records)
-                found += self._matches(line.topic, records, asked)
+                found += matching(line.topic, records, asked, self.proofs)
         finally:
             await consumer.stop()
         took_s = time.monotonic() - began
@@ -145,15 +145,17 @@ class LedgerScan:
         line.reached_ms = min([line.reached_ms, *(one.timestamp for one in records)])
         return records
 
-    def _matches(self, topic: str, records: Sequence[Any], asked: Asked) -> list[Found]:
-        words = (asked.tenant.encode(), *asked.words)
-        return [
-            Found(topic, record.timestamp, said)
-            for record in records
-            if all(one in (record.value or b"") for one in words)
-            and (said := self.proofs.fields(topic, record)) is not None
-            and said.get("tenant_id") == asked.tenant
-        ]
+
+def matching(topic: str, records: Sequence[Any], asked: Asked, proofs: RecordProofs) -> list[Found]:
+    """Those that count, and are what was asked for."""
+    words = (asked.tenant.encode(), *asked.words)
+    return [
+        Found(topic, record.timestamp, said)
+        for record in records
+        if all(one in (record.value or b"") for one in words)
+        and (said := proofs.record(topic, record)) is not None
+        and said.get("tenant_id") == asked.tenant
+    ]
 
 
 def quoted(text: str) -> bytes:

@@ -55,7 +55,7 @@ class RecentRecords:
                 for part in await self._tails(consumer, topic, partitions, most)
                 for record in part
                 if caller.tenant.encode() in (record.value or b"")
-                and (fields := self.proofs.fields(topic, record)) is not None
+                and (fields := self.proofs.record(topic, record)) is not None
             ]
         finally:
             await consumer.stop()
@@ -84,7 +84,7 @@ class RecentRecords:
                     fields
                     for record in await read_between(consumer, part, begin.offset, end)
                     if any(one in (record.value or b"") for one in written)
-                    and (fields := self.proofs.fields(topic, record)) is not None
+                    and (fields := self.proofs.record(topic, record)) is not None
                 ]
         finally:
             await consumer.stop()
@@ -126,7 +126,7 @@ class RecentRecords:
                 if record.key == session.encode() and caller.tenant.encode() in (record.value or b"")
             ]
             for record in reversed(found):
-                fields = self.proofs.fields(topic, record)
+                fields = self.proofs.record(topic, record)
                 if fields is not None and _says_totals(fields, caller):
                     return fields
             end = begin

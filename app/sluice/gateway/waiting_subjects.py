@@ -17,7 +17,6 @@ from sluice.client.past_records import POLL_MS, connect
 from sluice.client.record_proofs import NO_PROOFS
 from sluice.gateway.waiting_contents import WaitingContents
 from sluice.notify.told_subject import ENDS, LEFT, OPENS
-from sluice_topics.record_reading import ledger_record
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -196,11 +195,8 @@ class WaitingSubjects:
             await consumer.stop()
 
     def _take(self, base: str, stored: Any) -> None:
-        record = self._proofs.fields(base, stored)
+        record = self._proofs.record(base, stored)
         if record is None:
-            return
-        if ledger_record(base, record) is None:
-            log.warning("%s:%d:%d is no record of a worker", base, stored.partition, stored.offset)
             return
         an_id, schema = str(record.get(ID_FIELDS[base])), record.get("schema")
         waiting = self._open[base]

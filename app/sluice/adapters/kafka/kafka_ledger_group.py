@@ -14,7 +14,7 @@ from aiokafka.errors import CommitFailedError, IllegalStateError
 from sluice.adapters.kafka.kafka_consumers import POLL_MS, is_behind, new_consumer
 from sluice.client.record_proofs import NO_PROOFS
 from sluice.notify.backlog import AssignedPart, LedgerRecord, Part
-from sluice_topics.record_reading import ledger_record, read
+from sluice_topics.record_reading import read
 from sluice_topics.records import NotifiedSubject
 
 if TYPE_CHECKING:
@@ -141,11 +141,8 @@ class KafkaLedgerGroup:
 
     def _record(self, part: TopicPartition, message: Any) -> LedgerRecord | None:
         base = self._topics[part.topic]
-        fields = self._proofs.fields(base, message)
+        fields = self._proofs.record(base, message)
         if fields is None:
-            return None
-        if ledger_record(base, fields) is None:
-            log.warning("%s:%d:%d is no record of a worker", base, part.partition, message.offset)
             return None
         return LedgerRecord(self._named(part), message.offset, message.timestamp, fields)
 
