@@ -1,12 +1,17 @@
 """Freezes: whom one stops, the entries that freeze or thaw it, and whether anybody knows that subject.
 
 A freeze's entry is called after its subject: "agent/my-agent", "tenant/acme", "session/s-1", and "all" for
-the whole installation. Other ids count too: a thaw ends every freeze of its subject, whatever its id.
+the whole installation. A session that is frozen for one tenant has an id that is no subject's,
+"session#" with a digest: agents choose the names of sessions, and one that ends like a tenant's freeze
+would take its place. So has a subject whose name is too long for an id. Other ids count too: a thaw ends
+every freeze of its subject, whatever its id.
 """
 
 from __future__ import annotations
 
 import difflib
+import hashlib
+import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
@@ -24,6 +29,8 @@ FREEZE: Kind = "freeze"
 SUBJECTS: tuple[Subject, ...] = get_args(Subject)
 FORMS = "agent/ID, session/ID, tenant/ID, or all"
 _NEAR = 0.7
+_LONGEST_ID = 256
+"""Characters of an entry's id, and of a subject's alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +41,7 @@ class FreezeSubject:
     id: str
 
     def __str__(self) -> str:
-        """The id of its freeze's entry."""
+        """As people write it, and the id of its freeze's entry where that fits."""
         return ALL if self.kind == ALL else f"{self.kind}/{self.id}"
 
 
@@ -84,11 +91,12 @@ def freeze_entry(
 ) -> EntryFile:
     """The entry, to be signed, that freezes a subject. `person`: for whom a gateway signs it; a session is
     then frozen for one tenant, under an id of its own."""
-    name, more = str(subject), dict[str, Any]()
+    more = dict[str, Any]()
     if person is not None:
         more["by"] = person.by.model_dump()
     if person is not None and subject.kind == SESSION:
-        name, more = f"{name} of {person.tenant}", {**more, "tenant_id": person.tenant}
+        more["tenant_id"] = person.tenant
+    name = _entry_id(subject, more.get("tenant_id"))
     newest = _newest(folded).get(name)
     revision = 1 if newest is None else newest.said.revision + 1
     return _entry(name, revision, subject, reason, active=True, **more)
@@ -101,6 +109,14 @@ def thaw_entries(folded: Folded, subject: FreezeSubject, reason: str) -> list[En
         for name, one in _newest(folded).items()
         if [subject] == list(freezes_in([one.document]))
     ]
+
+
+def _entry_id(subject: FreezeSubject, tenant: str | None) -> str:
+    """Its own for each subject and tenant; no `read_subject` reads one with a digest."""
+    if tenant is None and len(str(subject)) <= _LONGEST_ID:
+        return str(subject)
+    named = json.dumps([tenant, subject.id]).encode()
+    return f"{subject.kind}#{hashlib.sha256(named).hexdigest()}"
 
 
 def _newest(folded: Folded) -> dict[str, Accepted]:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from sluice.core.registry.freezes import FreezeBy
+from sluice.core.trust.freezing import FreezeFor, FreezeSubject, freeze_entry, read_subject, thaw_entries
 from tests.unit.core.trust.scene import ALICE, BOB, ROOT_KEY, Topics, agent, approver, key
 
 if TYPE_CHECKING:
@@ -126,3 +128,36 @@ def test_what_an_approver_signs_names_nobody_for_whom_it_was_signed(
     assert topics.refusals() == [(tried, "invalid_entry")]
     topics.entry(freeze(by=None, active=active), *signers)
     assert len(topics.refusals()) == 1
+
+
+LONGEST = "s" * 256
+
+
+@pytest.mark.parametrize("session", ["s", LONGEST])
+def test_a_session_of_any_name_is_frozen_for_a_tenant_and_no_other_freeze_takes_its_place(
+    session: str,
+) -> None:
+    """Mend 22.3: "session/s of acme" was the id of two freezes, and 256 characters did not fit into it."""
+    topics = filled()
+    person, subject = FreezeFor(FreezeBy(**BY), "acme"), FreezeSubject("session", session)
+    delegated = freeze_entry(topics.fold(), subject, "it sends money twice", person)
+    topics.entry(delegated.model_dump(), GATEWAY)
+    for name in (f"{session[:200]} of acme", delegated.id[-64:]):
+        other = FreezeSubject("session", name)
+        topics.entry(freeze_entry(topics.fold(), other, "another").model_dump(), ALICE)
+        topics.entry(thaw_entries(topics.fold(), other, "over")[0].model_dump(), ALICE)
+    assert topics.refusals() == []
+    assert [one.by for one in topics.fold().registry.freezes_of("acme", "x", session)] == ["alice"]
+    assert read_subject(delegated.id) is None
+    (ends,) = thaw_entries(topics.fold(), subject, "over")
+    topics.entry(ends.model_dump(), ALICE)
+    assert not topics.fold().registry.freezes
+
+
+@pytest.mark.parametrize("kind", ["agent", "session", "tenant"])
+def test_a_subject_of_any_name_is_frozen_by_an_approver(kind: Any) -> None:
+    """Mend 22.3: a name of 256 characters leaves no room for its kind in an id."""
+    topics = filled()
+    topics.entry(freeze_entry(topics.fold(), FreezeSubject(kind, LONGEST), "why").model_dump(), ALICE)
+    assert topics.refusals() == []
+    assert len(topics.fold().registry.freezes) == 1
