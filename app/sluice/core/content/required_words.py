@@ -28,6 +28,8 @@ SHORTEST = 2
 LONGEST_WORD = 24
 """Bytes. Nothing is kept of a longer one: it may be as long as a text."""
 REMEMBERED_WORDS = 1 << 14
+_UNSEEN: list[int] = []
+"""Of a word that was not looked up yet; None: it meets no clause."""
 _SPELLINGS = 8
 _GROUP = "(?:"
 _SIGN = re.compile(f"{SIGN_MARK}.{SIGN_MARK}", re.DOTALL)
@@ -209,7 +211,9 @@ class RequiredWords:
         raw = text.lower()
         signs = raw.translate(None, ORDINARY)
         for word in {*raw.translate(BLANKS).split(), *(signs[at : at + 1] for at in range(len(signs)))}:
-            bits = known[word] if word in known else self._learn(word)
+            bits = known.get(word, _UNSEEN)  # one step: another thread may forget the words meanwhile
+            if bits is _UNSEEN:
+                bits = self._learn(word)
             if bits:
                 held.append(bits)
         met = -1

@@ -4,7 +4,7 @@ others."""
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import re2
@@ -107,6 +107,27 @@ def test_what_is_found_in_a_text_of_ascii_is_told_by_its_words(expression: str, 
         return
     for text in some:
         assert is_looked_up(expression, text) or not compiled.search(text), (expression, text)
+
+
+class _Forgetful(dict[bytes, Any]):
+    """Cleared by another thread after each question."""
+
+    def __contains__(self, key: object) -> bool:
+        found = super().__contains__(key)
+        self.clear()
+        return found
+
+    def get(self, key: bytes, default: Any = None) -> Any:
+        found = super().get(key, default)
+        self.clear()
+        return found
+
+
+def test_words_forgotten_by_another_thread_in_between_are_looked_up_again() -> None:
+    """Mend 22.26.2: a full table is cleared while another thread reads it."""
+    words = RequiredWords([LEXICON.expand(r"act\b").requirement.text])
+    words._known = _Forgetful()  # noqa: SLF001 - stands for the other thread
+    assert [words.met(text) for text in (b"act as", b"act as", b"as", b"as")] == [1, 1, 0, 0]
 
 
 def test_no_expression_of_the_shipped_library_is_found_in_a_text_that_lacks_its_words() -> None:
