@@ -23,9 +23,20 @@ def create_secret(path: Path, text: bytes) -> None:
 
 def replace_secret(path: Path, text: bytes) -> None:
     """Write a file, or another in its place. Raises OSError."""
-    beside = path.with_name(f"{path.name}.{secrets.token_hex(4)}")
-    create_secret(beside, text)
-    beside.rename(path)
+    replace_file(path, text, OWNER_ONLY)
+
+
+def replace_file(path: Path, text: bytes, mode: int) -> None:
+    """Write a file with these permissions, or another in its place: whole or not at all. Raises OSError."""
+    target = path.resolve()
+    beside = target.with_name(f"{target.name}.{secrets.token_hex(4)}")
+    try:
+        create_secret(beside, text)
+        beside.chmod(mode)
+        beside.rename(target)
+    except OSError:
+        beside.unlink(missing_ok=True)
+        raise
 
 
 def state_of(path: Path) -> FileState:

@@ -204,7 +204,8 @@ def test_a_home_of_an_earlier_version_gets_what_it_lacks_and_keeps_what_it_has(
     earlier = text[: text.index("[redis]")] + text[text.index("[policy]") :].replace("installation", "# mine")
     (home / "sluice.toml").write_text(earlier)
     before = contents(home)
-    other = {**bare, "SLUICE_KAFKA__TOPIC_PREFIX": f"{bare['SLUICE_KAFKA__TOPIC_PREFIX']}e."}
+    prefix = f"{bare['SLUICE_KAFKA__TOPIC_PREFIX']}e."
+    other = {**bare, "SLUICE_KAFKA__TOPIC_PREFIX": prefix, "SLUICE_WORKER__APP_ID": f"{prefix}worker"}
 
     told = init(home, **other)
     assert told["keys_made"] == ["vp"]

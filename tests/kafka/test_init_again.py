@@ -39,8 +39,11 @@ def test_what_waited_before_init_gave_workers_a_key_is_listed_and_answered_after
         deadline = time.monotonic() + READY_S
         while not (before := waiting(**only)):
             assert time.monotonic() < deadline
-    draft = (home / "approvers.json").read_text().replace('"owner"', '"somebody"')
-    (home / "approvers.draft.json").write_text(draft)
+    assert sluice("keys", "new", "somebody", "--out", tmp_path / "keys").exit_code == 0
+    (owner, *_) = json.loads((home / "approvers.json").read_bytes())["entries"]
+    spec = owner["spec"] | {"public_key": (tmp_path / "keys" / "somebody.pub").read_text().strip()}
+    draft = {"entries": [{**owner, "id": "somebody", "spec": spec}]}
+    (home / "approvers.draft.json").write_text(json.dumps(draft))
 
     told = init(home)
     assert told["settings_added"] == ["verdicts.signing_key"]

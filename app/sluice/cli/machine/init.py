@@ -24,6 +24,7 @@ from sluice.cli.machine.init_settings import (
     extend_or_stop,
     own_settings,
     settings_text,
+    what_is_left,
 )
 from sluice.cli.machine.topics import create_topics_or_stop, differences_or_stop
 from sluice.cli.output import WRONG, console, print_json, shown, stop
@@ -50,6 +51,7 @@ from sluice.shipped import SHIPPED_FILES
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from sluice.cli.machine.init_settings import OwnSettings
     from sluice.core.registry.keys import SigningKey
 
 VERDICTS = "verdicts"
@@ -79,7 +81,8 @@ def init(home: _Home = None, *, as_json: _Json = False) -> None:
 
     You may run it again, also on what an earlier version made: files,
     topics and policy that are there stay as they are, and it says what was
-    missing and is made. In production, make the root key on another
+    missing and is made. Settings after which earlier records or signatures
+    count no more it prints for you to add. In production, make the root key on another
     machine: docs/policy.md.
 
     Exit codes: 0 everything is there, 1 something is refused, 2 could not
@@ -97,10 +100,13 @@ def init(home: _Home = None, *, as_json: _Json = False) -> None:
     _make_or_stop(folder)
     keys, made = _keys_or_stop(folder / "keys")
     say("Keys", f"{folder / 'keys'}: {_counted(len(made), len(keys), 'made')}")
-    written, added = _write_or_stop(folder, settings, keys, made)
+    written, own = _write_or_stop(folder, settings, keys, made)
+    added, left = extend_or_stop(folder / SETTINGS_NAME, own, settings, fresh=all(topics.values()))
     say("Files", ", ".join(f"{folder / name}" for name in written) or "all there")
     if added:
         say("Settings", f"{folder / SETTINGS_NAME}: {', '.join(added)} added")
+    if "policy" in left:
+        stop("\n".join(what_is_left(folder / SETTINGS_NAME, left)))
     first_policy = FirstPolicy(folder, keys, settings)
     publishing = _published(folder, first_policy)
     say("Policy", _counted(len(publishing.written), first_policy.count, "published"))
@@ -110,11 +116,13 @@ def init(home: _Home = None, *, as_json: _Json = False) -> None:
     if as_json:
         created = [name for name, new in topics.items() if new]
         files = {"topics_created": created, "keys_made": made, "files_written": written}
-        told = {**files, "settings_added": added, **_policy(publishing, first_policy)}
+        told = {**files, "settings_added": added, "settings_left": left, **_policy(publishing, first_policy)}
         print_json({"settings": str(folder / SETTINGS_NAME), **told})
     if publishing.refused:
         raise typer.Exit(WRONG)
-    if not (any(topics.values()) or made or written or added or publishing.written):
+    for line in what_is_left(folder / SETTINGS_NAME, left):
+        say("", line)
+    if not (any(topics.values()) or made or written or added or left or publishing.written):
         say("", "Nothing was missing.")
     say.what_next(folder)
 
@@ -214,9 +222,9 @@ def _keys_or_stop(folder: Path) -> tuple[dict[str, SigningKey], list[str]]:
 
 def _write_or_stop(
     folder: Path, settings: Settings, keys: Mapping[str, SigningKey], made: Sequence[str]
-) -> tuple[list[str], list[str]]:
-    """The files that were not there, by name, and the settings, "group.name", that a file of an earlier
-    version lacked. The settings come last, when all that they rest on is there."""
+) -> tuple[list[str], OwnSettings]:
+    """The files that were not there, by name, and the home's own settings. Their file comes
+    last, when all that they rest on is there."""
     verdict_key, written = _verdict_key_or_stop(folder)
     texts = {name: json_text(entries) for name, entries in approver_files(folder, keys, made).items()}
     texts[REGISTRY_FILE] = EXAMPLES.read_bytes()
@@ -231,7 +239,7 @@ def _write_or_stop(
         except OSError as error:
             stop(f"cannot write {folder / name}: {error.strerror}")
         written.append(name)
-    return written, extend_or_stop(folder / SETTINGS_NAME, own)
+    return written, own
 
 
 def _redis_secrets_or_stop(folder: Path, password: Path | None) -> list[str]:

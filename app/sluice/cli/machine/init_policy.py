@@ -147,7 +147,11 @@ def approver_files(
     entries = approvers(keys)
     if not (folder / APPROVERS).exists():
         return {APPROVERS: entries}
-    return {f"approvers.{one['id']}.json": [one] for one in entries if one["id"] in made}
+    return {_approver_file(one["id"]): [one] for one in entries if one["id"] in made}
+
+
+def _approver_file(name: str) -> str:
+    return f"approvers.{name}.json"
 
 
 def json_text(entries: Sequence[dict[str, Any]]) -> bytes:
@@ -156,9 +160,14 @@ def json_text(entries: Sequence[dict[str, Any]]) -> bytes:
 
 
 def _entry_files(folder: Path) -> list[tuple[str, Path]]:
-    """Those that are there, each with the name of the key that signs its entries."""
-    approvers_added = [("root", one) for one in sorted(folder.glob("approvers.*.json"))]
-    return [("root", folder / APPROVERS), *approvers_added, ("owner", folder / REGISTRY_FILE)]
+    """Those that are there, each with the name of the key that signs its entries. Another file beside them,
+    a draft or a copy, makes nobody an approver."""
+    added = [path for name in KEYS if (path := folder / _approver_file(name)).exists()]
+    return [
+        ("root", folder / APPROVERS),
+        *(("root", one) for one in added),
+        ("owner", folder / REGISTRY_FILE),
+    ]
 
 
 def _entries_or_stop(path: Path) -> list[EntryFile]:

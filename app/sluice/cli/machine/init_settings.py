@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import re
 import secrets
+import stat
 import tomllib
 from typing import TYPE_CHECKING, Any
 
 from sluice.cli.output import stop
+from sluice.secret_files import replace_file
 from sluice.settings import Settings
 
 if TYPE_CHECKING:
@@ -55,16 +57,35 @@ def settings_text(settings: Settings, own: OwnSettings) -> str:
 
 def missing_settings(text: str, own: OwnSettings) -> OwnSettings:
     """Those of the home's own settings that its file does not name. A file that says anything of the workers'
-    keys says it all. Raises tomllib.TOMLDecodeError."""
+    keys says it all, but for the public half of a key that it lets workers sign with. Raises
+    tomllib.TOMLDecodeError."""
     there = tomllib.loads(text)
     return {group: lacking for group, values in own.items() if (lacking := _lacking(there, group, values))}
 
 
 def _lacking(there: Mapping[str, Any], group: str, values: Mapping[str, Any]) -> dict[str, Any]:
     named = there.get(group, {})
-    if group == "verdicts" and named:
+    if group == "verdicts" and named and named.get("signing_key") != values["signing_key"]:
         return {}
     return {name: value for name, value in values.items() if name not in named}
+
+
+def without_breaks(missing: OwnSettings, settings: Settings) -> tuple[OwnSettings, OwnSettings]:
+    """The settings that change nothing for what is in the ledger already, and those that a person has to add.
+
+    Readers that are told a public key pass over each record that it did not sign, and a signature is for one
+    installation: what waits from before would vanish, unanswered. `settings`: those in force, which the
+    environment may have given."""
+    in_force = {
+        ("verdicts", "public_keys"): list(settings.verdicts.public_keys),
+        ("policy", "installation"): settings.policy.installation,
+    }
+    groups: tuple[OwnSettings, OwnSettings] = {}, {}
+    for group, values in missing.items():
+        for name, value in values.items():
+            breaks = in_force.get((group, name), value) != value
+            groups[breaks].setdefault(group, {})[name] = value
+    return groups
 
 
 def extended(text: str, missing: OwnSettings) -> str:
@@ -81,9 +102,13 @@ def extended(text: str, missing: OwnSettings) -> str:
     before = tomllib.loads(text)
     due = before | {group: {**before.get(group, {}), **values} for group, values in missing.items()}
     if _parsed(whole) != due:
-        needed = "".join(f"[{group}]\n" + "\n".join(_lines(values)) for group, values in missing.items())
-        raise NotExtendedError(needed)
+        raise NotExtendedError(added_lines(missing))
     return whole
+
+
+def added_lines(settings: OwnSettings) -> str:
+    """Settings as they stand in a file, for a person to add."""
+    return "\n".join(f"[{group}]\n" + "\n".join(_lines(values)) for group, values in settings.items())
 
 
 def _parsed(text: str) -> dict[str, Any] | None:
@@ -97,15 +122,33 @@ def _lines(values: Mapping[str, Any]) -> Iterator[str]:
     yield from (f"{name} = {json.dumps(value)}" for name, value in values.items())
 
 
-def extend_or_stop(file: Path, own: OwnSettings) -> list[str]:
-    """Put what a settings file lacks into it; the names of these settings."""
+def extend_or_stop(
+    file: Path, own: OwnSettings, settings: Settings, *, fresh: bool
+) -> tuple[list[str], OwnSettings]:
+    """Put what a settings file lacks into it: the names of these settings, and those that are left to a
+    person. `fresh`: nothing was decided or published with the file yet, so none is."""
     try:
         text = file.read_text(encoding="utf-8")
         missing = missing_settings(text, own)
-        if missing:
-            file.write_text(extended(text, missing), encoding="utf-8")
+        safe, left = (missing, {}) if fresh else without_breaks(missing, settings)
+        if safe:
+            replace_file(file, extended(text, safe).encode(), stat.S_IMODE(file.stat().st_mode))
     except OSError as error:
         stop(f"cannot write {file}: {error.strerror}")
     except NotExtendedError as error:
         stop(f"{file} lacks these settings, and they cannot be put into it safely: add them\n{error}")
-    return [f"{group}.{name}" for group, values in missing.items() for name in values]
+    return [f"{group}.{name}" for group, values in safe.items() for name in values], left
+
+
+def what_is_left(file: Path, left: OwnSettings) -> Iterator[str]:
+    """Lines for a person: what to add to the file, and when."""
+    if "verdicts" in left:
+        yield f"{file} does not name the workers' public key yet: readers that know it pass over all that was"
+        yield "decided before, also what still waits. Add these lines once nothing from before waits any more"
+        yield "(`sluice escalations list` and `sluice quarantine list` show it):"
+        yield added_lines({"verdicts": left["verdicts"]})
+    if "policy" in left:
+        yield f"{file} names no policy.installation, without which nothing can be signed. Reviews, inputs and"
+        yield "grants that were signed before you add these lines count no more. Add them, and run"
+        yield "`sluice init` again:"
+        yield added_lines({"policy": left["policy"]})

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import os
+import stat
 import tomllib
 from typing import TYPE_CHECKING
 
 import pytest
 
-from sluice.cli.machine.init_settings import NotExtendedError, extended, missing_settings
+from sluice.cli.machine.init_settings import NotExtendedError, extend_or_stop, extended, missing_settings
+from sluice.settings import Settings
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from sluice.cli.machine.init_settings import OwnSettings
 
 OWN: OwnSettings = {
@@ -41,3 +46,29 @@ def test_a_file_that_says_anything_of_the_workers_keys_says_it_all() -> None:
 def test_a_file_that_would_say_something_else_is_left_alone(text: str) -> None:
     with pytest.raises(NotExtendedError, match="installation"):
         extended(text, missing_settings(text, OWN))
+
+
+def test_what_changes_the_meaning_of_earlier_records_is_left_to_a_person(tmp_path: Path) -> None:
+    """Mend 22.26.1: until the person has added it, each run says so."""
+    file = tmp_path / "sluice.toml"
+    file.write_text(EARLIER)
+    left = {"verdicts": {"public_keys": ["K"]}, "policy": {"installation": "i"}}
+    added = ["redis.key_file", "verdicts.signing_key"]
+    assert extend_or_stop(file, OWN, Settings(), fresh=False) == (added, left)
+    assert tomllib.loads(file.read_text())["verdicts"] == {"signing_key": "/h/verdicts.pem"}
+    assert extend_or_stop(file, OWN, Settings(), fresh=False) == ([], left)
+    known = Settings.model_validate({"policy": {"installation": "i"}})
+    assert extend_or_stop(file, OWN, known, fresh=False)[0] == ["policy.installation"]
+    assert extend_or_stop(file, OWN, Settings(), fresh=True) == (["verdicts.public_keys"], {})
+
+
+def test_the_file_is_replaced_whole_with_the_permissions_that_it_had(tmp_path: Path) -> None:
+    """Mend 22.26.4: who reads it meanwhile reads all of the old one."""
+    file, same = tmp_path / "sluice.toml", tmp_path / "same"
+    file.write_text(EARLIER)
+    file.chmod(0o640)
+    os.link(file, same)
+    extend_or_stop(file, OWN, Settings(), fresh=True)
+    assert same.read_text() == EARLIER
+    assert stat.S_IMODE(file.stat().st_mode) == 0o640
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["same", "sluice.toml"]
