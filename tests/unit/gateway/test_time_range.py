@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sluice.core.foundation.clock import milliseconds_of
+from sluice.core.foundation.clock import milliseconds_of, rfc3339
 from sluice.gateway.http.http_errors import HttpError
+from sluice.gateway.pages.forms import read_moment, read_number
 from sluice.gateway.pages.time_range import HEIGHT, MOST_BARS, TimeRange, count_over_time
 
 NOW_MS = milliseconds_of("2026-11-24T10:00:30.000Z")
@@ -32,6 +33,42 @@ def test_a_range_is_the_last_hour_day_or_week_or_what_was_written() -> None:
 def test_a_range_that_is_none_is_refused(given_: dict[str, str]) -> None:
     with pytest.raises(HttpError):
         TimeRange.of(given_, NOW_MS)
+
+
+@pytest.mark.parametrize(
+    "text", ["1960-01-01", "9999-12-31T23:59-23:59", "0001-01-01T00:00+23:59", "x" * 5000]
+)
+def test_a_time_that_no_page_can_show_is_refused(text: str) -> None:
+    """Mend 22.4: a typed time ends in a sentence, on each page that takes one."""
+    with pytest.raises(HttpError) as refused:
+        read_moment(text)
+    assert refused.value.status == 400
+    with pytest.raises(HttpError):
+        TimeRange.of({"to": text}, NOW_MS)
+
+
+def test_the_first_and_the_last_time_are_taken() -> None:
+    assert read_moment("1970-01-01") == 0
+    last = read_moment("9999-12-31T23:59:59.999+00:00")
+    assert last is not None
+    assert rfc3339(last) == "9999-12-31T23:59:59.999Z"
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("20", 20),
+        ("007", 7),
+        ("000000001999999999999", 0),
+        ("9" * 5000, 0),
+        ("-1", 0),
+        ("\u0663", 0),
+        ("", 0),
+    ],
+)
+def test_a_typed_number_is_short(text: str, number: int) -> None:
+    """Mend 22.4: of the days and the uses of a grant."""
+    assert read_number(text) == number
 
 
 @given(

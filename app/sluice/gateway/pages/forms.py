@@ -13,18 +13,29 @@ if TYPE_CHECKING:
 
 MOST_FIELDS = 32
 """Of a form without lists."""
+LAST_MS = 253_402_300_799_999
+"""The end of the year 9999, in ms since 1970."""
+MOST_DIGITS = 9
 
 
 def read_moment(text: str) -> int | None:
     """A time as a person writes it, to the minute or finer and in UTC, in ms since 1970; None: nothing was
-    written. Raises HttpError."""
+    written. Raises HttpError, also for one before 1970 or after 9999."""
     if not text.strip():
         return None
     try:
         at = datetime.fromisoformat(text.strip())
     except ValueError:
         raise HttpError(400, "invalid_value", "write a time like 2026-11-24 10:00, in UTC") from None
-    return int((at if at.tzinfo is not None else at.replace(tzinfo=UTC)).timestamp() * 1000)
+    at_ms = int((at if at.tzinfo is not None else at.replace(tzinfo=UTC)).timestamp() * 1000)
+    if not 0 <= at_ms <= LAST_MS:
+        raise HttpError(400, "invalid_value", "write a time from 1970 to 9999, in UTC")
+    return at_ms
+
+
+def read_number(text: str) -> int:
+    """A whole number as a person writes it; 0 for another text, and past MOST_DIGITS."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= MOST_DIGITS else 0
 
 
 async def read_form(request: Request) -> dict[str, str]:

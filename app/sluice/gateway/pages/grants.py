@@ -23,6 +23,7 @@ from sluice.core.registry.agent_grants import LONGEST_GRANT_MS, MOST_USES, Agent
 from sluice.gateway.action_summary import summarize
 from sluice.gateway.http.http_errors import HttpError, not_found
 from sluice.gateway.pages import rendering
+from sluice.gateway.pages.forms import read_number
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -102,7 +103,8 @@ class Grants:
         why_none = _why_none(opened, tool, visit)
         if why_none is not None:
             raise HttpError(409, "no_grant", why_none)
-        if not (wish.days.isascii() and wish.days.isdigit() and 1 <= int(wish.days[:9]) <= MOST_DAYS):
+        days = read_number(wish.days)
+        if not 1 <= days <= MOST_DAYS:
             raise HttpError(400, "invalid_value", f"days: a whole number from 1 to {MOST_DAYS}")
         try:
             condition_of(wish.when or "true")
@@ -111,9 +113,9 @@ class Grants:
                 agent_id=opened["agent_id"],
                 tool=tool,
                 when=wish.when or None,
-                uses=int(wish.uses) if wish.uses.isascii() and wish.uses.isdigit() else 0,
+                uses=read_number(wish.uses),
                 approver_id=visit.session.account.approver_id,
-                expires_at=rfc3339(time.time_ns() // 1_000_000 + int(wish.days) * DAY_MS),
+                expires_at=rfc3339(time.time_ns() // 1_000_000 + days * DAY_MS),
                 justification=wish.why,
             )
         except BundleError as error:

@@ -47,7 +47,8 @@ class Search:
         text, before = given.get("text", "").strip()[:LONGEST_ID], given.get("before", "")
         if not text:
             return self.views.page(visit, "search.html", text="", before=before)
-        before_ms = read_moment(before) or NEVER_MS
+        until_ms = read_moment(before)
+        before_ms = NEVER_MS if until_ms is None else until_ms
         asked = Asked(TOPICS, visit.caller.tenant, (quoted(text),), before_ms, most_found=MOST_FOUND)
         scanned = await self.views.look_back(asked)
         hits = [hit for one in scanned.found if (hit := _hit(one, text)) is not None]
