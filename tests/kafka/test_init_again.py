@@ -62,3 +62,8 @@ def test_what_waited_before_init_gave_workers_a_key_is_listed_and_answered_after
         deadline = time.monotonic() + READY_S
         while waiting(**only):
             assert time.monotonic() < deadline
+
+    under = next(line for line in said.splitlines() if public in line)
+    now = (home / "sluice.toml").read_text().replace("[verdicts]\n", f"[verdicts]\n{under}\n")
+    (home / "sluice.toml").write_text(now)
+    assert sluice("init", "--home", home).stdout.count("Nothing was missing.") == 1

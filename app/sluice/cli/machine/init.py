@@ -6,7 +6,7 @@ import secrets
 import shlex
 import tomllib
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -81,9 +81,8 @@ def init(home: _Home = None, *, as_json: _Json = False) -> None:
 
     You may run it again, also on what an earlier version made: files,
     topics and policy that are there stay as they are, and it says what was
-    missing and is made. Settings after which earlier records or signatures
-    count no more it prints for you to add. In production, make the root key on another
-    machine: docs/policy.md.
+    missing and is made. A setting after which earlier records count no more
+    it prints, for you to add. In production: docs/policy.md.
 
     Exit codes: 0 everything is there, 1 something is refused, 2 could not
     do it.
@@ -105,8 +104,7 @@ def init(home: _Home = None, *, as_json: _Json = False) -> None:
     say("Files", ", ".join(f"{folder / name}" for name in written) or "all there")
     if added:
         say("Settings", f"{folder / SETTINGS_NAME}: {', '.join(added)} added")
-    if "policy" in left:
-        stop("\n".join(what_is_left(folder / SETTINGS_NAME, left)))
+    _stop_without_installation(folder, left)
     first_policy = FirstPolicy(folder, keys, settings)
     publishing = _published(folder, first_policy)
     say("Policy", _counted(len(publishing.written), first_policy.count, "published"))
@@ -114,17 +112,36 @@ def init(home: _Home = None, *, as_json: _Json = False) -> None:
         say("", line)
     print_refused(publishing.refused)
     if as_json:
-        created = [name for name, new in topics.items() if new]
-        files = {"topics_created": created, "keys_made": made, "files_written": written}
-        told = {**files, "settings_added": added, "settings_left": left, **_policy(publishing, first_policy)}
-        print_json({"settings": str(folder / SETTINGS_NAME), **told})
+        files = {"keys_made": made, "files_written": written}
+        print_json(
+            {
+                **_topics(topics),
+                **files,
+                **_settings(folder, added, left),
+                **_policy(publishing, first_policy),
+            }
+        )
     if publishing.refused:
         raise typer.Exit(WRONG)
-    for line in what_is_left(folder / SETTINGS_NAME, left):
-        say("", line)
     if not (any(topics.values()) or made or written or added or left or publishing.written):
         say("", "Nothing was missing.")
-    say.what_next(folder)
+    say.what_next(folder, left)
+
+
+def _stop_without_installation(folder: Path, left: OwnSettings) -> None:
+    """Nothing can be published without its id."""
+    if "policy" in left:
+        stop("\n".join(what_is_left(folder / SETTINGS_NAME, left)))
+
+
+def _topics(topics: Mapping[str, bool]) -> dict[str, list[str]]:
+    """Those that were not there, as JSON."""
+    return {"topics_created": [name for name, new in topics.items() if new]}
+
+
+def _settings(folder: Path, added: Sequence[str], left: OwnSettings) -> dict[str, Any]:
+    """What became of the settings, as JSON."""
+    return {"settings": str(folder / SETTINGS_NAME), "settings_added": added, "settings_left": left}
 
 
 def _policy(publishing: Publishing, first_policy: FirstPolicy) -> dict[str, list[str]]:
@@ -146,9 +163,10 @@ class _Steps:
         if not self._silent:
             console.print(f"{what:<8}{shown(message)}", soft_wrap=True, highlight=False)
 
-    def what_next(self, folder: Path) -> None:
+    def what_next(self, folder: Path, left: OwnSettings) -> None:
         """Lines to copy."""
         lines = (
+            *what_is_left(folder / SETTINGS_NAME, left),
             "",
             "Next, here and in every new terminal:",
             f"  export {CONFIG}={shlex.quote(str(folder / SETTINGS_NAME))}",

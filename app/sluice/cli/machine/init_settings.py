@@ -102,13 +102,9 @@ def extended(text: str, missing: OwnSettings) -> str:
     before = tomllib.loads(text)
     due = before | {group: {**before.get(group, {}), **values} for group, values in missing.items()}
     if _parsed(whole) != due:
-        raise NotExtendedError(added_lines(missing))
+        needed = "".join(f"[{group}]\n" + "\n".join(_lines(values)) for group, values in missing.items())
+        raise NotExtendedError(needed)
     return whole
-
-
-def added_lines(settings: OwnSettings) -> str:
-    """Settings as they stand in a file, for a person to add."""
-    return "\n".join(f"[{group}]\n" + "\n".join(_lines(values)) for group, values in settings.items())
 
 
 def _parsed(text: str) -> dict[str, Any] | None:
@@ -144,11 +140,17 @@ def what_is_left(file: Path, left: OwnSettings) -> Iterator[str]:
     """Lines for a person: what to add to the file, and when."""
     if "verdicts" in left:
         yield f"{file} does not name the workers' public key yet: readers that know it pass over all that was"
-        yield "decided before, also what still waits. Add these lines once nothing from before waits any more"
-        yield "(`sluice escalations list` and `sluice quarantine list` show it):"
-        yield added_lines({"verdicts": left["verdicts"]})
+        yield "decided before, also what still waits. Add this line once nothing from before waits any more"
+        yield "(`sluice escalations list` and `sluice quarantine list` show it),"
+        yield from _lines_under("verdicts", left)
     if "policy" in left:
         yield f"{file} names no policy.installation, without which nothing can be signed. Reviews, inputs and"
-        yield "grants that were signed before you add these lines count no more. Add them, and run"
-        yield "`sluice init` again:"
-        yield added_lines({"policy": left["policy"]})
+        yield "grants that were signed before you add this line count no more. Add it, and run"
+        yield "`sluice init` again,"
+        yield from _lines_under("policy", left)
+
+
+def _lines_under(group: str, left: OwnSettings) -> Iterator[str]:
+    """The file has the group's header already, and TOML lets it have no second one."""
+    yield f"under its line [{group}]:"
+    yield from (f"  {line}" for line in _lines(left[group]))
