@@ -36,6 +36,9 @@ class Commits:
     def __init__(self) -> None:
         self.markers: list[Marker] = []
 
+    async def begin(self, topics: list[str]) -> None:
+        pass
+
     async def write(self, batch: Batch) -> int:
         record = PartitionRecord.decode(dict(batch.changelog)[RESERVED_KEY])
         self.markers.append(record.marker)
@@ -45,10 +48,11 @@ class Commits:
         pass
 
 
-def after_a_crash(commits: Commits) -> tuple[Owned, Partition]:
-    table = {
-        RESERVED_KEY: PartitionRecord(positions={ACTIONS: (FIRST, ())}, marker=Marker(open=True)).encode()
-    }
+def after_a_crash(
+    commits: Commits, next_offset: int = FIRST, pending: tuple[int, ...] = ()
+) -> tuple[Owned, Partition]:
+    left = PartitionRecord(positions={ACTIONS: (next_offset, pending)}, marker=Marker(open=True))
+    table = {RESERVED_KEY: left.encode()}
     settings = engine_settings(ACTIONS, partitions=PARTITIONS)
     around = Surroundings(point(), Ports({}), settings, {})
     partition = Partition(NUMBER, around, table, {ACTIONS: END}, fail)
@@ -98,6 +102,25 @@ async def test_suspects_that_are_never_delivered_are_forgotten_once_they_have_be
     await turns()
     assert partition.guard.group_until == {}
     assert commits.markers[-1] == Marker(open=True)
+    await owned.close()
+
+
+async def test_an_owner_has_room_however_much_the_one_before_left_undecided() -> None:
+    """Mend 22: the one before had been delivered all that it takes at once, and gave the partition away while
+    it tried suspects. The next owner counted that as delivered and fetched nothing, for ever."""
+    commits, most = Commits(), engine_settings().max_in_flight
+    owned, partition = after_a_crash(commits, FIRST + 2 * most, tuple(range(FIRST, FIRST + 2 * most)))
+    await owned.open()
+    assert owned.has_room()
+    owned.offer([arrival(offset) for offset in range(FIRST, FIRST + most)])
+    assert not owned.has_room()
+    for _ in range(most):
+        await turns()
+    assert (partition.in_flight, partition.positions(), owned.has_room()) == (
+        0,
+        {ACTIONS: FIRST + most},
+        True,
+    )
     await owned.close()
 
 

@@ -38,12 +38,12 @@ class Intake:
         """The offset below which nothing is left to decide. `read`: the position up to which the consumer
         has read and delivered, None if unknown; offsets that it did not deliver were markers, rolled back or
         deleted."""
-        return self.resume_at if read is None or self.deciding else max(self.resume_at, read)
+        return self.resume_at if read is None or self.in_flight else max(self.resume_at, read)
 
     @property
-    def deciding(self) -> bool:
-        """Whether a delivered input is not decided yet; it will be, however long that takes."""
-        return len(self.pending) > len(self._owed)
+    def in_flight(self) -> int:
+        """Delivered inputs that are not decided yet; they will be, however long that takes."""
+        return len(self.pending) - len(self._owed)
 
     def admit(self, offset: int) -> bool:
         """Whether this delivered offset must be decided now; False if it is already decided.

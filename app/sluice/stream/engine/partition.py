@@ -116,8 +116,9 @@ class Partition:
 
     @property
     def in_flight(self) -> int:
-        """Inputs delivered and not decided."""
-        return sum(len(intake.pending) for intake in self.intakes.values())
+        """Inputs delivered to this owner and not decided. What the owner before left undecided counts once it
+        is delivered again: a partition full of it could otherwise fetch nothing, for ever."""
+        return sum(intake.in_flight for intake in self.intakes.values())
 
     def start(self, arrivals: Iterable[Arrival]) -> None:
         """Decide admitted arrivals in their order, each at once unless its gates send a request."""
@@ -153,7 +154,9 @@ class Partition:
         if due_ms is None or due_ms > now_ms:
             return
         reviews = self.intakes[REVIEWS]
-        until = self._reviews.decided_until(reviews.resume_at, reviews_end, now_ms, deciding=reviews.deciding)
+        until = self._reviews.decided_until(
+            reviews.resume_at, reviews_end, now_ms, deciding=reviews.in_flight > 0
+        )
         if until is None:
             return
         expired = self._around.point.expire_held(self.book, until, self._around.settings.timer_batch)
