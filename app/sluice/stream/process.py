@@ -141,16 +141,18 @@ def fail_stop(fault: BaseException) -> None:
     """Log why and end the process."""
     found = ending(fault)
     log.error(found.line, exc_info=fault if found.traced else None)
-    _exit_with(found.status)
+    end_process(found.status)
 
 
 def end_stopped(what_is_left: str) -> None:
     """End the process normally although something harmless has not ended, and log what."""
     log.warning("the worker stops with status %d: it was asked to; %s", EXIT_STOPPED, what_is_left)
-    _exit_with(EXIT_STOPPED)
+    end_process(EXIT_STOPPED)
 
 
-def _exit_with(status: int) -> NoReturn:
+def end_process(status: int) -> NoReturn:
+    """End the process with this status, and with it the threads that have not ended. An interpreter that
+    takes itself down beside them may crash in their native code (SIGSEGV), after a good stop too."""
     logging.shutdown()
     os._exit(status)
 

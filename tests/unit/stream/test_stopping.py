@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import queue
+import subprocess
+import sys
 
 from sluice.stream.process import StopBound
 
@@ -35,3 +37,16 @@ def test_partitions_that_closed_in_time_are_no_fault_later() -> None:
     bound.closed()
     assert not isinstance(ends.get(timeout=PATIENCE_S), TimeoutError)
     assert ends.empty()
+
+
+def test_a_thread_that_has_not_ended_takes_nothing_down_with_a_process_that_ends_in_good_order() -> None:
+    """The interpreter waits for such a thread, or crashes in it; the process must do neither."""
+    program = (
+        "import atexit, os, threading, time\n"
+        "from sluice.stream.process import EXIT_STOPPED, end_process\n"
+        "threading.Thread(target=time.sleep, args=(600,)).start()\n"
+        "atexit.register(os.abort)\n"
+        "end_process(EXIT_STOPPED)\n"
+    )
+    ended = subprocess.run([sys.executable, "-c", program], check=False, timeout=PATIENCE_S * 6)
+    assert ended.returncode == 0

@@ -19,7 +19,7 @@ from sluice.cli.output import settings_or_stop, stop
 from sluice.client.kafka_lines import thin_out_kafka_lines
 from sluice.core.trust.in_force import PolicyError
 from sluice.settings import missing_trust
-from sluice.stream.process import EXIT_FAULT
+from sluice.stream.process import EXIT_FAULT, EXIT_STOPPED, end_process
 
 if TYPE_CHECKING:
     import typer
@@ -55,7 +55,7 @@ def worker() -> None:
 
 
 def run(settings: Settings, additions: Additions | None = None) -> None:
-    """Check the topics, build and run the worker in this process; returns by SystemExit."""
+    """Check the topics, build and run the worker in this process, and end the process."""
     from sluice.bootstrap import build_worker, control_reader  # noqa: PLC0415 - importing Faust takes a second
     from sluice.stream.engine import reclaim  # noqa: PLC0415 - so does aiokafka
 
@@ -81,7 +81,7 @@ def run(settings: Settings, additions: Additions | None = None) -> None:
             log.error("the worker stops with status %d: %s", EXIT_FAULT, away)  # noqa: TRY400 - Faust has told it
             raise SystemExit(EXIT_FAULT) from ended
         log.info("the worker stops with status 0: it was asked to, and all that was decided is committed")
-        raise
+        end_process(EXIT_STOPPED)
 
 
 def _control_records(reader: KafkaControlReader) -> list[Arrival]:
