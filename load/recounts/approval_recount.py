@@ -35,8 +35,11 @@ from load.sites.neutral_policy import TENANT
 from sluice_topics.catalog import ACTIONS, REVIEWS
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from load.recounts.figures import RunFigure
     from load.sites.site import Evidence
+    from sluice.adapters.kafka.kafka_read import StoredRecord
 
 VERDICT, RESOLVED_VERDICT = "sluice/verdict/v1", "sluice/resolved_verdict/v1"
 UNSIGNED = "unsigned_agent"
@@ -86,11 +89,12 @@ def approval_figures(
 
 def _due_ends(evidence: Evidence, said: WhatWasSaid, by: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
     """By escalation the place of the answer that must have ended it and what it says; None for time."""
-    moments = {
-        (one.partition, one.offset): one.timestamp_ms
+    reviews = {
+        (one.partition, one.offset): one
         for one in evidence.inputs
         if one.topic == evidence.site.real(REVIEWS)
     }
+    good = _sent_again(said, reviews)
     unread = {
         (one["partition"], one["input"]["offset"]) for one in by[REFUSED] if one["reason"] == UNREADABLE
     }
@@ -100,19 +104,28 @@ def _due_ends(evidence: Evidence, said: WhatWasSaid, by: dict[str, list[dict[str
         later_ms = opened["input"]["timestamp"] + NEXT_MS
         votes: set[str] = set()
         due[opened["escalation_id"]] = None
-        mine = ((at, one) for at, one in sorted(said.good.items()) if one[0] == opened["escalation_id"])
+        mine = ((at, one) for at, one in sorted(good.items()) if one[0] == opened["escalation_id"])
         for at, (_, approver, decision) in mine:
             if at in unread:
                 continue
-            if moments[at] >= ends_ms:
+            if reviews[at].timestamp_ms >= ends_ms:
                 break
-            if approver == LATER and moments[at] < later_ms:
+            if approver == LATER and reviews[at].timestamp_ms < later_ms:
                 continue
             votes |= {approver} if decision == "approve" else set()
             if decision == "deny" or len(votes) == QUORUM[opened["tier"]]:
                 due[opened["escalation_id"]] = (at, decision)
                 break
     return due
+
+
+def _sent_again(
+    said: WhatWasSaid, reviews: Mapping[tuple[int, int], StoredRecord]
+) -> dict[tuple[int, int], tuple[str, str, str]]:
+    """What was said, at each place where it lies: a producer that got no answer while the broker was away
+    sends a review again, and knows only the last place."""
+    by_value = {reviews[place].value: one for place, one in said.good.items()}
+    return {at: by_value[one.value] for at, one in reviews.items() if one.value in by_value}
 
 
 def _wrong_ends(evidence: Evidence, said: WhatWasSaid, by: dict[str, list[dict[str, Any]]]) -> list[str]:
