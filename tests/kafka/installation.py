@@ -27,6 +27,18 @@ DEADLINE_S = 90.0
 END_S = 60.0
 
 
+def ended_by_itself(site: Site, name: str) -> tuple[int | None, str]:
+    """The status of a worker that should end by itself, and its last words."""
+    worker = WorkerProcess(site, name, 0.0)
+    deadline = time.monotonic() + DEADLINE_S
+    try:
+        while worker.exit_code is None and time.monotonic() < deadline:
+            time.sleep(0.05)
+    finally:
+        status = worker.end_now() if worker.exit_code is None else worker.exit_code
+    return status, worker.last_words()
+
+
 def site_on(
     kafka: str, folder: Path, name: str, stages: Sequence[str] = neutral_policy.STAGES, **settings: str
 ) -> Site:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import time
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +14,6 @@ from typer.testing import CliRunner
 from load.attacks.lost_topics import lose
 from load.sites import neutral_policy
 from load.sites.site import gather
-from load.sites.worker_process import WorkerProcess
 from sluice.cli.demo.throwaway_trust import OWNER, REVIEWER, publish_policy
 from sluice.cli.main import cli
 from sluice.stream.process import EXIT_POLICY
@@ -23,7 +21,7 @@ from sluice.verifier.export import Located
 from sluice.verifier.verify import verify
 from sluice_topics.catalog import BUNDLES, POLICY_EVENTS, REGISTRY
 from sluice_topics.records import PolicyInForce
-from tests.kafka.installation import DEADLINE_S, running, site_on, stored, until
+from tests.kafka.installation import ended_by_itself, running, site_on, stored, until
 from tests.unit.cli.policy.policy_files import sluice
 
 if TYPE_CHECKING:
@@ -32,6 +30,7 @@ if TYPE_CHECKING:
     from typer.testing import Result
 
     from load.sites.site import Site
+    from load.sites.worker_process import WorkerProcess
     from sluice.verifier.ledger_findings import LedgerFinding
 
 pytestmark = pytest.mark.kafka
@@ -74,15 +73,9 @@ def _tool(name: str, revision: int, tier: str) -> dict[str, Any]:
 
 def _refused(site: Site, name: str) -> str:
     """The last words of a worker that does not start on what the control topics hold."""
-    worker = WorkerProcess(site, name, 0.0)
-    deadline = time.monotonic() + DEADLINE_S
-    try:
-        while worker.exit_code is None and time.monotonic() < deadline:
-            time.sleep(0.05)
-    finally:
-        status = worker.end_now() if worker.exit_code is None else worker.exit_code
-    assert status == EXIT_POLICY, worker.last_words()
-    return worker.last_words()
+    status, said = ended_by_itself(site, name)
+    assert status == EXIT_POLICY, said
+    return said
 
 
 def _owns_all(worker: WorkerProcess, site: Site) -> bool:

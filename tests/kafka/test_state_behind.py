@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from typing import TYPE_CHECKING
 
 import pytest
 from aiokafka.admin import AIOKafkaAdminClient
 
-from load.sites.worker_process import WorkerProcess
 from sluice.adapters.kafka.kafka_topics import create
 from sluice.stream.process import EXIT_FAULT
 from sluice_topics.catalog import VERDICTS
 from sluice_topics.layout import TopicLayout
-from tests.kafka.installation import DEADLINE_S, action, publish, running, site_on, stored, written
+from tests.kafka.installation import action, ended_by_itself, publish, running, site_on, stored, written
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -45,13 +43,7 @@ def test_a_lost_changelog_stops_the_worker_before_it_decides_anything(
         written(site, VERDICTS, 1, process)
     asyncio.run(_lose_the_changelog(site))
     publish(site, [action("s", "a-2")])
-    worker = WorkerProcess(site, "after", 0.0)
-    deadline = time.monotonic() + DEADLINE_S
-    try:
-        while worker.exit_code is None and time.monotonic() < deadline:
-            time.sleep(0.05)
-    finally:
-        status = worker.end_now() if worker.exit_code is None else worker.exit_code
-    assert status == EXIT_FAULT, worker.last_words()
-    assert "restore the changelog topic" in worker.last_words()
+    status, said = ended_by_itself(site, "after")
+    assert status == EXIT_FAULT, said
+    assert "restore the changelog topic" in said
     assert len(stored(site, VERDICTS)) == 1

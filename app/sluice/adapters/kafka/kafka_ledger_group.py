@@ -140,8 +140,7 @@ class KafkaLedgerGroup:
         return AssignedPart(self._named(part), committed, old_until)
 
     def _record(self, part: TopicPartition, message: Any) -> LedgerRecord | None:
-        base = self._topics[part.topic]
-        fields = self._proofs.record(base, message)
+        fields = self._proofs.record(self._topics[part.topic], message)
         if fields is None:
             return None
         return LedgerRecord(self._named(part), message.offset, message.timestamp, fields)

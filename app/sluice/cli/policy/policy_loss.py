@@ -5,19 +5,17 @@ from __future__ import annotations
 from pathlib import Path  # noqa: TC003 - Typer reads the annotations
 from typing import TYPE_CHECKING, Annotated, Any
 
-import orjson
 import typer
 
 from sluice.adapters.kafka.kafka_read import open_reader
 from sluice.cli.output import WRONG, broker_or_stop, console, settings_or_stop, shown, stop
 from sluice.cli.policy.control_topics import folded_or_stop
+from sluice.cli.policy.registry_new import write_entry_or_stop
 from sluice.core.foundation.canonical import digest
-from sluice.core.foundation.errors import RegistryError
 from sluice.core.registry.policy_losses import MOST_LOST
 from sluice.core.text.plurals import counted
 from sluice.core.trust.change_log import entries_in_force
 from sluice.core.trust.policy_contents import contents_of, find_loss
-from sluice.core.trust.signing import checked_entries
 from sluice.core.trust.signing_authority import POLICY_LOSS
 from sluice.settings import real_names
 from sluice.stream.engine.policy_recorder import recorded_policies
@@ -52,7 +50,7 @@ def accept_loss(
     """
     settings = settings_or_stop()
     folded = folded_or_stop()
-    now = contents_of([*entries_in_force(folded, BUNDLES), *entries_in_force(folded, REGISTRY)])
+    now = contents_of(entries_in_force(folded, BUNDLES, REGISTRY))
     reading = broker_or_stop(read_recorded(settings), "cannot read what the workers recorded: {}")
     lost = sorted({entry for one in reading.values() for entry in find_loss(one, now)})
     if not lost:
@@ -60,7 +58,7 @@ def accept_loss(
     if len(lost) > MOST_LOST:
         missing = counted(len(lost), "entry is", "entries are")
         stop(f"{missing} missing, and one entry names {MOST_LOST} at most: restore the topics")
-    _write(out, loss_entry(lost, reason, settings.policy.installation, [now, *reading.values()]))
+    write_entry_or_stop(out, loss_entry(lost, reason, settings.policy.installation, [now, *reading.values()]))
     for one in lost:
         console.print(f"[red]missing[/] {shown(str(one))}", soft_wrap=True, highlight=False)
     signed = f"{out}.signed"
@@ -105,15 +103,3 @@ def _named(one: Difference) -> dict[str, Any]:
 
 def _side(name: str, edition: Edition | None) -> dict[str, Any]:
     return {} if edition is None else {name: edition.revision, f"{name}_hash": edition.hash}
-
-
-def _write(out: Path, entry: dict[str, Any]) -> None:
-    raw = orjson.dumps({"entries": [entry]}, option=orjson.OPT_INDENT_2) + b"\n"
-    try:
-        checked_entries(raw)
-        with out.open("xb") as written:
-            written.write(raw)
-    except RegistryError as error:
-        stop(str(error))
-    except OSError as error:
-        stop(f"cannot write {out}: {error.strerror}")

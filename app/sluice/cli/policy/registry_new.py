@@ -63,16 +63,7 @@ def new(
         stop(f"{kind} is no kind of entry; there are {', '.join(KINDS)}")
     given = _Given(name, tenant, None if public_key is None else _public_key(public_key))
     entry_id, spec = _SPECS[kind](given)
-    file = {"entries": [{"kind": kind, "id": entry_id, "revision": 1, "spec": spec}]}
-    raw = orjson.dumps(file, option=orjson.OPT_INDENT_2) + b"\n"
-    try:
-        checked_entries(raw)
-        with out.open("xb") as written:
-            written.write(raw)
-    except RegistryError as error:
-        stop(str(error))
-    except OSError as error:
-        stop(f"cannot write {out}: {error.strerror}")
+    write_entry_or_stop(out, {"kind": kind, "id": entry_id, "revision": 1, "spec": spec})
     key = "ROOT.pem" if kind == "approver" else "APPROVER.pem"
     message = (
         f"[green]written[/] {shown(out)}; next: sluice registry sign {shown(out)} --key {key} --out SIGNED"
@@ -192,3 +183,17 @@ def _public_key(file: Path) -> str:
         return file.read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
         stop(f"cannot read {file}: {error}")
+
+
+def write_entry_or_stop(out: Path, entry: dict[str, Any]) -> None:
+    """Write an entry to a new file, to be signed; one that is not valid, or a file that is there, ends the
+    command."""
+    raw = orjson.dumps({"entries": [entry]}, option=orjson.OPT_INDENT_2) + b"\n"
+    try:
+        checked_entries(raw)
+        with out.open("xb") as written:
+            written.write(raw)
+    except RegistryError as error:
+        stop(str(error))
+    except OSError as error:
+        stop(f"cannot write {out}: {error.strerror}")

@@ -62,16 +62,16 @@ def change_log(folded: Folded, named: str | None = None, topic: str = BUNDLES) -
     return tuple(sorted(wanted, key=lambda one: one.offset))
 
 
-def entries_in_force(folded: Folded, topic: str) -> list[Accepted]:
-    """The bundles or entries of a topic that count now, in the topic's order: the newest revision of each,
-    and all revisions of a fact, because each counts for its time."""
+def entries_in_force(folded: Folded, *topics: str) -> list[Accepted]:
+    """The bundles or entries of topics that count now, topic by topic, in its order: the newest revision of
+    each, and all revisions of a fact, because each counts for its time."""
     newest: dict[tuple[str, ...], Accepted] = {}
     for one in folded.entries.values():
-        if one.arrival.topic == topic:
-            name = (one.kind, one.said.id, *([one.key] if one.kind == FACT else []))
+        if one.arrival.topic in topics:
+            name = (one.arrival.topic, one.kind, one.said.id, *([one.key] if one.kind == FACT else []))
             if name not in newest or newest[name].said.revision < one.said.revision:
                 newest[name] = one
-    return sorted(newest.values(), key=lambda one: one.arrival.offset)
+    return sorted(newest.values(), key=lambda one: (topics.index(one.arrival.topic), one.arrival.offset))
 
 
 def _counted(one: Accepted, is_in_force: bool) -> LogLine:

@@ -78,7 +78,7 @@ class PolicyFold:
         folded = fold(records, self._roots, self._compiled)
         if self._default_bundle not in folded.bundles:
             return InForce(None, folded.refused)
-        entries = (*entries_in_force(folded, BUNDLES), *entries_in_force(folded, REGISTRY))
+        entries = tuple(entries_in_force(folded, BUNDLES, REGISTRY))
         policy = Policy(
             folded.bundles, folded.registry, self._default_bundle, folded.quality, self._default_quality
         )
@@ -124,7 +124,7 @@ def rehearse(
 def _refuse_too_many(folded: Folded, new: Sequence[Arrival], most_bytes: int) -> tuple[Refused, ...]:
     """The entries that are new, if the policy would outgrow the state of a partition: no worker could write
     it down. Newer revisions take no more room; freezes and accepted losses must not wait for it."""
-    contents = contents_of([*entries_in_force(folded, BUNDLES), *entries_in_force(folded, REGISTRY)])
+    contents = contents_of(entries_in_force(folded, BUNDLES, REGISTRY))
     size = len(contents.encode())
     if size <= most_bytes:
         return ()

@@ -200,14 +200,16 @@ def edition_of(one: Statement) -> tuple[str, Edition]:
     return name_of(one), Edition(one.revision, one.hash[_HASH_DIGITS])
 
 
-def accepted_losses(before: PolicyContents | None, now: PolicyContents) -> tuple[AcceptedLoss, ...]:
-    """The accepted losses of `now` that count against `before`.
+def _counting(
+    before: PolicyContents | None, now: PolicyContents, missing: Collection[Difference]
+) -> tuple[AcceptedLoss, ...]:
+    """The accepted losses of `now` that count against `before`, of which `missing` is lost.
 
     One that was ever in force before has been used. An approver whose own entry is among the losses does not
     count: otherwise two revoked ones could accept that their revocation is gone.
     """
     used = {} if before is None else before.used
-    lost = {one.name for one in differences(before, now).lost}
+    lost = {one.name for one in missing}
     return tuple(
         one
         for one in now.accepted
@@ -221,7 +223,7 @@ def find_loss(before: PolicyContents | None, now: PolicyContents) -> tuple[Diffe
     lost = differences(before, now).lost
     if not lost:
         return ()
-    accepted = {entry for one in accepted_losses(before, now) for entry in one.lost}
+    accepted = {entry for one in _counting(before, now, lost) for entry in one.lost}
     return tuple(one for one in lost if one not in accepted)
 
 
@@ -233,6 +235,7 @@ def policy_record(
     `now_ms`: this machine's clock, ms since 1970.
     """
     changed = differences(before, now)
+    lost = changed.lost
     body: dict[str, Any] = {
         "schema": SCHEMA,
         "policy_event_id": f"policy:{partition}:{now.digest[_ID_DIGITS]}:{now_ms}",
@@ -247,8 +250,8 @@ def policy_record(
         "gone": _listed(changed.gone),
         "accepted": [
             {"entry": one.key, "hash": one.hash, "approvers": sorted(one.approvers)}
-            for one in accepted_losses(before, now)
-            if one.lost.intersection(changed.lost)
+            for one in _counting(before, now, lost)
+            if one.lost.intersection(lost)
         ][:MOST_NAMED],
         "decided_at": rfc3339(now_ms),
         "input": None,

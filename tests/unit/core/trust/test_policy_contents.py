@@ -52,7 +52,7 @@ CONTENTS = st.dictionaries(st.sampled_from("abcd"), EDITIONS).map(
 
 def _contents(topics: Topics) -> PolicyContents:
     folded = topics.fold()
-    return contents_of([*entries_in_force(folded, BUNDLES), *entries_in_force(folded, REGISTRY)])
+    return contents_of(entries_in_force(folded, BUNDLES, REGISTRY))
 
 
 SIGNS = ["tool", "policy_loss"]
