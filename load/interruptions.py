@@ -19,7 +19,7 @@ from load.recounts import figures
 from load.recounts.approval_recount import approval_figures
 from load.recounts.reruns import executed_again
 from load.recounts.run_findings import bites, chain_errors, findings
-from load.scene import LOOK_S, SLOW_S, STALL_S, open_scene
+from load.scene import LOOK_S, SLOW_S, STALL_S, decided, open_scene
 from load.sites.fleet import Fleet, RunFailed
 from load.sites.site import PARTITIONS, gather
 
@@ -186,7 +186,11 @@ LEAST_SHARE = 36
 
 
 async def approvals(bed: Bed, scale: Scale) -> list[RunFigure]:
-    """Half of the actions are escalated, and answered at once, twice, forged, swapped, too late or never."""
+    """Half of the actions are escalated, and answered at once, twice, forged, swapped, too late or never.
+
+    Each fault comes while what was just proposed is decided. What was there before it is decided before the
+    next one: else an answer that is in flight at three of them in a row would be denied unread, as it must.
+    """
     site, rng = await bed.site("approvals"), bed.rng("approvals")
     fleet = Fleet(site, SLOW_S)
     watching = asyncio.create_task(fleet.watch())
@@ -200,6 +204,7 @@ async def approvals(bed: Bed, scale: Scale) -> list[RunFigure]:
                 if fault is not None:
                     await until(fleet, lambda: both_decide(fleet), "both workers decide")
                     await fault(fleet, rng.randrange(WORKERS))
+                    await decided(site, people.ends, fleet, fleet.check)
             await people.finish(fleet.check, STALL_S)
         await until(fleet, lambda: both_decide(fleet), "none is still starting")
         await fleet.close()

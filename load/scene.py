@@ -132,7 +132,7 @@ class Scene:
         Between two faults this is the progress that keeps an innocent input from being in flight at three.
         """
         await self.until(self._all_owned, "every partition is owned")
-        await self._decided(dict(self.publisher.ends))
+        await decided(self.site, self.publisher.ends, self.fleet, self.check)
 
     async def busy(self, slot: int) -> WorkerProcess:
         """Return when the slot's worker waits for a slow call."""
@@ -145,7 +145,7 @@ class Scene:
         while not holds():
             self.check()
             if time.monotonic() > end:
-                await self._stalled(f"waited {STALL_S:.0f} s in vain until {what}")
+                await stalled(self.fleet, f"waited {STALL_S:.0f} s in vain until {what}")
             await asyncio.sleep(look_s)
 
     def check(self) -> None:
@@ -162,7 +162,7 @@ class Scene:
     async def finish(self, at_least: int) -> None:
         """Publish the rest, wait until all is decided and nothing is held any more, stop the workers."""
         await self.publisher.finish(at_least)
-        await self._decided(dict(self.publisher.ends))
+        await decided(self.site, self.publisher.ends, self.fleet, self.check)
         if self.people is not None:
             await self.people.finish(self.check, STALL_S)
         await self._settled()
@@ -186,26 +186,32 @@ class Scene:
         while not await settled(self.site):
             self.check()
             if time.monotonic() > end:
-                await self._stalled(f"after {STALL_S:.0f} s memories are held, or feedback is not folded")
+                await stalled(
+                    self.fleet, f"after {STALL_S:.0f} s memories are held, or feedback is not folded"
+                )
             await asyncio.sleep(LOOK_S)
 
-    async def _decided(self, ends: Ends) -> None:
-        left, since = None, time.monotonic()
-        while True:
-            self.check()
-            positions = await committed(self.site)
-            now = left if positions is None else behind(positions, ends)
-            if now == 0:
-                return
-            if now != left:
-                left, since = now, time.monotonic()
-            if time.monotonic() > since + STALL_S:
-                await self._stalled(f"no progress for {STALL_S:.0f} s with {left} inputs undecided")
-            await asyncio.sleep(LOOK_S)
 
-    async def _stalled(self, how: str) -> NoReturn:
-        """Raise RunFailed with what the workers wait for."""
-        raise RunFailed(f"{how}\n{await asyncio.to_thread(self.fleet.where)}")
+async def decided(site: Site, ends: Ends, fleet: Fleet, check: Callable[[], None]) -> None:
+    """Return when everything before these ends is decided. Raises RunFailed where nothing is for `STALL_S`,
+    and what `check` raises."""
+    due, left, since = dict(ends), None, time.monotonic()
+    while True:
+        check()
+        positions = await committed(site)
+        now = left if positions is None else behind(positions, due)
+        if now == 0:
+            return
+        if now != left:
+            left, since = now, time.monotonic()
+        if time.monotonic() > since + STALL_S:
+            await stalled(fleet, f"no progress for {STALL_S:.0f} s with {left} inputs undecided")
+        await asyncio.sleep(LOOK_S)
+
+
+async def stalled(fleet: Fleet, how: str) -> NoReturn:
+    """Raise RunFailed with what the workers wait for."""
+    raise RunFailed(f"{how}\n{await asyncio.to_thread(fleet.where)}")
 
 
 @asynccontextmanager

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 ROOT = "/review"
 _TOKEN = re.compile(r'name="csrf_token" value="([^"]+)"')
 _SAID = re.compile(r'<p class="notice (good|bad)">(.*?)</p>', re.DOTALL)
+_MARKUP = re.compile(r"<[^>]+>")
+"""Where a long word may break, among others."""
 _BY_WORKER = re.compile(r"Refused: \w+: ")
 OK, SEE_OTHER = 200, 303
 WAIT_S = 30.0
@@ -70,7 +72,7 @@ class PageForms:
         if sent.status_code != SEE_OTHER:
             return "again"
         said = _SAID.search((await browser.get(sent.headers["location"])).text)
-        return "again" if said is None else _told(said[1] == "good", html.unescape(said[2]))
+        return "again" if said is None else _told(said[1] == "good", said[2])
 
     async def _log_in(self, browser: httpx2.AsyncClient, person: str) -> None:
         token = _TOKEN.search((await browser.get(f"{ROOT}/login")).text)
@@ -82,8 +84,9 @@ class PageForms:
         await browser.post(f"{ROOT}/login", data=fields)
 
 
-def _told(is_good: bool, text: str) -> Told:
+def _told(is_good: bool, shown: str) -> Told:
     """What a page's notice means. Some refusals are the page's own: then nothing was sent."""
+    text = html.unescape(_MARKUP.sub("", shown))
     if is_good:
         return "counts"
     if _BY_WORKER.match(text):

@@ -67,10 +67,12 @@ LOOK_S = 0.3
 
 
 class People:
-    """Those who act and those who answer: each escalation in the way that its action's name says."""
+    """Those who act and those who answer: each escalation in the way that its action's name says. `ends`:
+    after their last record, by real topic and partition."""
 
     def __init__(self, site: Site, producer: AIOKafkaProducer, said: WhatWasSaid) -> None:
         self.site = site
+        self.ends: dict[tuple[str, int], int] = {}
         self._producer = producer
         self._said = said
         self._names = count()
@@ -248,6 +250,8 @@ class People:
             self.site.real(topic), value, key=session.encode(), headers=headers or []
         )
         placed = await asyncio.shield(sending)
+        place = placed.topic, placed.partition
+        self.ends[place] = max(self.ends.get(place, 0), placed.offset + 1)
         return placed.partition, placed.offset
 
     async def _all_ended(self) -> bool:
