@@ -16,7 +16,7 @@ from xdist.scheduler import LoadScopeScheduling
 
 from load.sites.redis_server import RedisServer
 from sluice.adapters.kept_compilations import KeptCompilations
-from sluice.core.content.kept import keep_in
+from sluice.detection.kept import keep_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,20 +9,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import sluice_topics
-from sluice import core
+from sluice import core, detection, text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 DIGITS = 16
 """Of the digest, in hex: it tells trees apart and proves nothing, since a forger may write any version."""
-_DECIDING = {"sluice.core": Path(core.__path__[0]), "sluice_topics": Path(sluice_topics.__path__[0])}
+_DECIDING = {one.__name__: Path(one.__path__[0]) for one in (core, detection, text, sluice_topics)}
 
 
 @cache
 def decider_version() -> str:
-    """The package's version, "+", and the beginning of a SHA-256 over the sources of the core and the
-    records.
+    """The package's version, "+", and the beginning of a SHA-256 over the sources of the core, the
+    detectors, the handling of text and the records.
 
     Of one tree it is the same wherever the tree lies and however it was installed. Not covered: the libraries
     (the lock file pins them), settings, and stages that an installation adds.

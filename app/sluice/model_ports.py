@@ -16,11 +16,11 @@ from sluice.adapters.pattern_files import read_libraries
 from sluice.adapters.sentence_encoder import ClosestTexts, EncoderSettings, SentenceEncoder
 from sluice.core.actions import causal, grading
 from sluice.core.actions.action_similarity import ActionSimilarity
+from sluice.core.actions.closest import PORT as CLOSEST
 from sluice.core.actions.policies import Policies
-from sluice.core.content import judge
+from sluice.core.foundation import content_judge as judge
 from sluice.core.memory import analysis
 from sluice.core.policy.similarity_settings import EMBEDDING
-from sluice.core.text.closest import PORT as CLOSEST
 from sluice.core.trust.in_force import PolicyError
 from sluice.ports import AnalysisOff
 from sluice.redis_seal import Seal, SealKeysError, seal_keys, with_password
@@ -31,12 +31,12 @@ if TYPE_CHECKING:
     from sluice.adapters.encoder_child import AnyLibrary
     from sluice.adapters.models.kept_answers import AnswerStore
     from sluice.adapters.models.prompted_port import HostedModel
+    from sluice.core.actions.closest import NamedTexts
     from sluice.core.actions.policies import Shelf
     from sluice.core.foundation.prompts import Prompt
     from sluice.core.policy.pattern_library import PatternLibrary
     from sluice.core.policy.policy import Policy
     from sluice.core.policy.similarity_settings import SimilarityLibrary
-    from sluice.core.text.closest import NamedTexts
     from sluice.model_settings import GraderSettings, HostedModelSettings
     from sluice.ports import Port
     from sluice.settings import Settings

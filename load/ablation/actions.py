@@ -18,17 +18,17 @@ from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
 from sluice.core.actions.stages import load_bundle, shipped_stages
-from sluice.core.commands import inspector
-from sluice.core.commands.calls.call import CallReading
-from sluice.core.commands.code import NOTHING
-from sluice.core.commands.library import PatternLibrary
-from sluice.core.commands.python import PythonReading, python_statements, python_walk, walker
-from sluice.core.commands.python import calls as python_calls
-from sluice.core.commands.python.libraries import network
-from sluice.core.commands.python.parse import PythonSource
-from sluice.core.commands.python.python_values import UNKNOWN
-from sluice.core.commands.shell import ShellReading
-from sluice.core.commands.sql.sql_reading import SqlReading
+from sluice.detection.call_inspection import PatternLibrary
+from sluice.detection.commands import inspector
+from sluice.detection.commands.calls.call import CallReading
+from sluice.detection.commands.code import NOTHING
+from sluice.detection.commands.python import PythonReading, python_statements, python_walk, walker
+from sluice.detection.commands.python import calls as python_calls
+from sluice.detection.commands.python.libraries import network
+from sluice.detection.commands.python.parse import PythonSource
+from sluice.detection.commands.python.python_values import UNKNOWN
+from sluice.detection.commands.shell import ShellReading
+from sluice.detection.commands.sql.sql_reading import SqlReading
 from sluice.offline.action_evaluation import judged
 from sluice.offline.bundle_source import whole_bundle
 from sluice.offline.panels import load_panel
@@ -36,13 +36,13 @@ from sluice.offline.panels import load_panel
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from sluice.core.commands.inspection import Inspection
     from sluice.core.policy.bundles import Bundle
+    from sluice.detection.call_inspection import Inspection
     from sluice.offline.panels import ActionRow
 
 AT_MS = 1_790_000_000_000
 PATTERNS = Path("config/bundles/patterns")
-_LIBRARIES = "sluice.core.commands.python.libraries."
+_LIBRARIES = "sluice.detection.commands.python.libraries."
 
 
 def _replaced(**names: Any) -> Callable[[ExitStack], None]:

@@ -22,8 +22,8 @@ from sluice.offline.panels import WriteRow, load_mixed
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from sluice.core.content.findings import ContentInspection, Finding
     from sluice.core.policy.memory_policy import TrustPolicy
+    from sluice.detection.text_inspection import ContentInspection, Finding
 
 DATA = ROOT.parent / "shared" / "data"
 KEPT_BACK = "kept_back"

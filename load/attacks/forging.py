@@ -13,7 +13,7 @@ from sluice.core.metadata.provenance import Resolution
 from sluice.core.rerun.walk import WrittenRecord, kind_of
 from sluice.core.state.decision import Shared
 from sluice.core.state.history import History, SourceName
-from sluice.core.text.places import normal_uri
+from sluice.text.places import normal_uri
 from sluice_topics.catalog import (
     ACTIONS,
     MEMORY_DECISIONS,

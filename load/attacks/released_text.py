@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from load.attacks.attempt import Extent
-    from sluice.core.content.content_inspector import ContentInspector
     from sluice.core.state.decision import Decision
+    from sluice.detection.text_inspection import ContentInspector
 
 AT = "2026-11-21T10:00:00.000Z"
 AT_MS = milliseconds_of(AT)

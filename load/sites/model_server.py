@@ -22,7 +22,7 @@ from load import ROOT
 from load.sites.command_process import free_port
 from sluice.core.actions.causal import EXTRACT, JUDGE
 from sluice.core.actions.grading import GRADE
-from sluice.core.content import judge
+from sluice.core.foundation import content_judge as judge
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

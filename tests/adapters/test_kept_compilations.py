@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sluice.adapters.kept_compilations import MOST_FILES, KeptCompilations
-from sluice.core.content.content_inspector import ContentInspector
-from sluice.core.content.kept import keep_in
-from sluice.core.foundation.errors import BundleError
+from sluice.detection.kept import keep_in
+from sluice.detection.library_model import LibraryError
+from sluice.detection.text_inspection import ContentInspector
 from tests.conftest import KEPT
-from tests.unit.core.content import shipped
+from tests.unit.detection.content import shipped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -48,7 +48,7 @@ def test_a_library_that_does_not_compile_is_refused_each_time(folder: Path) -> N
     wrong = shipped.sets().model_copy(deep=True)
     wrong.findings[0].any[0] = "(unclosed"
     for _ in range(2):
-        with pytest.raises(BundleError, match="does not compile"):
+        with pytest.raises(LibraryError, match="does not compile"):
             ContentInspector(wrong)
     assert not list(folder.glob("*.json"))
 

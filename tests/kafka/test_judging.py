@@ -15,7 +15,7 @@ from sluice.cli.main import cli
 from sluice.core.actions.causal import EXTRACT, JUDGE
 from sluice.core.actions.grading import GRADE
 from sluice.core.actions.inbound import WARNING
-from sluice.core.content import judge
+from sluice.core.foundation import content_judge as judge
 from sluice_topics.catalog import VERDICTS
 from tests.kafka.gateway_process import Gateway, running_gateway
 from tests.kafka.installation import running, site_on, stored

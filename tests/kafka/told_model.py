@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from sluice.core.actions.causal import EXTRACT, JUDGE
 from sluice.core.actions.grading import GRADE
-from sluice.core.content import judge
+from sluice.core.foundation import content_judge as judge
 from tests.messages_api import MessagesApi, failing, messages_api, saying
 
 if TYPE_CHECKING:

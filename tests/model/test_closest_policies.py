@@ -9,7 +9,7 @@ import pytest
 import pytest_asyncio
 
 from sluice.adapters.sentence_encoder import ClosestTexts, SentenceEncoder
-from sluice.core.text.closest import NamedTexts, ask_for_closest, read_closest
+from sluice.core.actions.closest import NamedTexts, ask_for_closest, read_closest
 from sluice.offline.bundle_source import SHIPPED
 
 if TYPE_CHECKING:

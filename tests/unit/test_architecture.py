@@ -10,6 +10,7 @@ import pytest
 
 from sluice.offline.architecture import (
     CORE,
+    DETECTION,
     PAGE,
     arrows_between_packages,
     floors_of,
@@ -48,6 +49,19 @@ def test_every_file_of_the_core_lies_in_a_package_of_the_staircase() -> None:
     (stairs,) = [one for one in linted["contracts"] if one.get("containers") == [CORE]]
     named = {name for step in stairs["layers"] for name in step.split(" | ")}
     assert named == arrows_between_packages(imports()).keys()
+
+
+def test_the_detectors_rest_on_nothing_of_the_core() -> None:
+    within = {name: found for name, found in imports().items() if name.startswith(DETECTION)}
+    assert within
+    assert not [one for found in within.values() for one in found if one.startswith(CORE)]
+
+
+def test_everything_else_knows_the_detectors_by_two_doors() -> None:
+    outside = {one for name, found in imports().items() if not name.startswith(DETECTION) for one in found}
+    reached = {one for one in outside if one.startswith(f"{DETECTION}.")}
+    doors = {f"{DETECTION}.call_inspection", f"{DETECTION}.text_inspection"}
+    assert reached - doors == {f"{DETECTION}.kept"}, "in which the process keeps what it compiled"
 
 
 def test_the_drawing_is_current() -> None:

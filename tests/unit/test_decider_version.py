@@ -14,7 +14,12 @@ if TYPE_CHECKING:
     import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-DECIDING = {"sluice.core": ROOT / "app/sluice/core", "sluice_topics": ROOT / "topics/sluice_topics"}
+DECIDING = {
+    "sluice.core": ROOT / "app/sluice/core",
+    "sluice.detection": ROOT / "app/sluice/detection",
+    "sluice.text": ROOT / "app/sluice/text",
+    "sluice_topics": ROOT / "topics/sluice_topics",
+}
 
 
 def test_it_is_the_version_and_a_digest_of_the_sources() -> None:

@@ -9,8 +9,8 @@ import pytest
 from pydantic import SecretStr
 
 from sluice.core.actions import grading
-from sluice.core.content import judge
-from sluice.core.content.judge import show_texts
+from sluice.core.foundation import content_judge as judge
+from sluice.core.foundation.content_judge import show_texts
 from sluice.core.foundation.requests import Request
 from sluice.core.memory import analysis
 from sluice.core.trust.in_force import PolicyError

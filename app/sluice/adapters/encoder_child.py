@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
+from sluice.core.actions.closest import NamedTexts
 from sluice.core.policy.pattern_library import CLOSEST, PatternLibrary
 from sluice.core.policy.similarity_settings import SimilarityLibrary
-from sluice.core.text.closest import NamedTexts
 from sluice.ports import PortUnavailable
 
 if TYPE_CHECKING:

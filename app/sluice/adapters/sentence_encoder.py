@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any, cast
 
 from sluice.adapters.encoder_child import ChildOptions, EncoderChild
 from sluice.adapters.encoder_model import CHECKSUMS, MODELS
+from sluice.core.actions.closest import NamedTexts
 from sluice.core.memory.similarity import windows_of
 from sluice.core.policy.pattern_library import PatternLibrary
 from sluice.core.policy.similarity_settings import WindowSettings
-from sluice.core.text.closest import NamedTexts
 from sluice.ports import PortBusy, PortUnavailable
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class EncoderSettings:
 
 
 class SentenceEncoder:
-    """Answers what `core.memory.similarity`, `core.actions.action_similarity` and `core.text.closest` ask.
+    """Answers what `core.memory.similarity`, `core.actions.action_similarity` and `core.actions.closest` ask.
 
     A memory gate's question brings its library, an action gate's names one by its digest.
     """

@@ -13,10 +13,10 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
-from sluice.core.content.kept import keep_in
+from sluice.detection.kept import keep_in
 
 if TYPE_CHECKING:
-    from sluice.core.content.kept import Store
+    from sluice.detection.kept import Store
 
 _RUN, _POLICY, _LEDGER, _OFFLINE = "Run it", "Say what holds", "See what was decided", "Try without Kafka"
 

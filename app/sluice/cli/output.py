@@ -22,9 +22,9 @@ from rich.console import Console, ConsoleDimensions
 from rich.markup import escape
 from rich.text import Text
 
-from sluice.core.text.plurals import counted
-from sluice.core.text.visible import is_seen, numbered
 from sluice.settings import Settings, SettingsError, load_settings
+from sluice.text.plurals import counted
+from sluice.text.visible import is_seen, numbered
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Iterable

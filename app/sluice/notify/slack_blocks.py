@@ -12,8 +12,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from sluice.core.text.plurals import counted
-from sluice.core.text.visible import visible_text
+from sluice.text.plurals import counted
+from sluice.text.visible import visible_text
 
 if TYPE_CHECKING:
     from sluice.notify.told_subject import ToldSubject

@@ -14,10 +14,10 @@ from sluice.core.actions.assessment import GATE as REGISTRATION
 from sluice.core.actions.causal import Causal
 from sluice.core.actions.grader import Grader, GraderPolicy, Qualitative
 from sluice.core.actions.stages import GATES
-from sluice.core.content import judge
 from sluice.core.decide.decision_point import DecisionPoint
 from sluice.core.decide.kinds import answer_in
 from sluice.core.decide.replay import decide_alone, nobody
+from sluice.core.foundation import content_judge as judge
 from sluice.core.foundation.limits import ROOM_FOR_ONE
 from sluice.core.policy.policy import Policy
 from sluice.core.registry.loading import build_registry, neutral_entries

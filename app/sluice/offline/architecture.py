@@ -1,4 +1,4 @@
-"""Draws which package of the core rests on which, out of the imports: `python -m
+"""Draws which package of the core and of the detectors rests on which, out of the imports: `python -m
 sluice.offline.architecture`.
 
 It writes docs/architecture.md. grimp, which import-linter brings, reads the imports, those for types among
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     Arrows = Mapping[str, frozenset[str]]
 
-CORE = "sluice.core"
+CORE, DETECTION = "sluice.core", "sluice.detection"
 LOOSE = "loose files"
 PAGE = Path("docs", "architecture.md")
 TITLE = """# Packages of the core
@@ -46,6 +46,14 @@ _WAY = """
 `python -m load.bench.gates.path_length` counts them, from `Partition.start` to the staged batch, in a session
 and a process that have seen such inputs before. Files are those of app/ and topics/; a generator that goes on
 counts as a call. A test keeps the figures to a tenth.
+"""
+_DETECTORS = """
+## The detectors
+
+What a call would run and what a text says is found by `sluice.detection`, which imports nothing of the core.
+The core and everything else come in by two of its files: `call_inspection.py` (`inspect_call`) and
+`text_inspection.py` (`inspect_text`); import-linter holds both. Below the core and the detectors there is
+only `sluice.text`, the plain handling of names, references and expressions.
 """
 _KNOTS = """
 These packages import from each other in a circle, which the drawing shows as one box: {}.
@@ -99,8 +107,16 @@ def floors_of(arrows: Arrows) -> list[list[str]]:
 
 
 def page_of(imports: Mapping[str, Iterable[str]], title: str = TITLE) -> str:
-    """The page: a drawing, then every arrow."""
-    arrows = arrows_between_packages(imports)
+    """The page: a drawing, then every arrow; of the core, then of the detectors."""
+    core = _drawn(arrows_between_packages(imports))
+    detectors = _drawn(arrows_between_packages(imports, DETECTION, loose=False))
+    lengths = (f"| {kind} | {files} | {switches} |" for kind, (files, switches) in PATHS.items())
+    way = _WAY.format("\n".join(lengths))
+    return f"{title}{_READ}{core}{_DETECTORS}{detectors}{way}"
+
+
+def _drawn(arrows: Arrows) -> str:
+    """The drawing and the table."""
     knots = knots_in(arrows)
     knotted = "".join(_KNOTS.format(", ".join(sorted(knot))) for knot in knots)
     rows = [
@@ -109,9 +125,7 @@ def page_of(imports: Mapping[str, Iterable[str]], title: str = TITLE) -> str:
         for name in names
     ]
     table = "\n".join(["| floor | package | rests on |", "|---|---|---|", *rows])
-    lengths = (f"| {kind} | {files} | {switches} |" for kind, (files, switches) in PATHS.items())
-    way = _WAY.format("\n".join(lengths))
-    return f"{title}{_READ}{knotted}\n{_drawing(arrows, knots)}\n\n{table}\n{way}"
+    return f"{knotted}\n{_drawing(arrows, knots)}\n\n{table}\n"
 
 
 def imports_in(*packages: str) -> dict[str, set[str]]:

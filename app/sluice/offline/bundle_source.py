@@ -23,10 +23,10 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from sluice.core.content.sets import ContentSets
 from sluice.core.foundation.errors import BundleError
 from sluice.core.foundation.strict import json_object
 from sluice.core.policy.document_changes import names_in
+from sluice.detection.text_inspection import ContentSets
 from sluice.shipped import SHIPPED_FILES
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from markdown_it import MarkdownIt
 
 from sluice.core.actions.policies import MOST_POLICIES
-from sluice.core.text.plurals import counted
+from sluice.text.plurals import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -15,8 +15,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from sluice.core.foundation.name_words import words_of
 from sluice.core.foundation.strict import StrictModel
+from sluice.text.name_words import words_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -27,7 +27,7 @@ from load.bench.measurement import at_most, judge, reported, rounds_of
 from sluice.core.actions.fast_reject import FastReject
 from sluice.core.actions.rules import Rules
 from sluice.core.cel.cel_values import MAX_ALL_ITEMS, MAX_ALL_TEXT, MAX_ITEMS, MAX_TEXT
-from sluice.core.commands.leaves import leaves
+from sluice.detection.commands.leaves import leaves
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

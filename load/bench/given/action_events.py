@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sluice.core.actions.assessment import assess, read_seen, standing_of
-from sluice.core.commands.languages import language_of
 from sluice.core.state.draft import SessionDraft
 from sluice.core.state.session import SessionState, session_key
+from sluice.detection.commands.languages import language_of
 from sluice.offline.panels import load_panel
 from sluice_topics.records import ProposedAction
 

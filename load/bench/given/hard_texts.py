@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from load.bench.given.memory_writes import rows_of, salted
-from sluice.core.text.decodings import MORSE
+from sluice.detection.disguises.decodings import MORSE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

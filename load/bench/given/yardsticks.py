@@ -22,10 +22,10 @@ from tokenizers import Tokenizer
 from tree_sitter import Language, Parser
 
 from sluice.adapters.encoder_model import MODEL, MODELS, PIECES, TOKENIZER, TOKENS
-from sluice.core.commands.languages import language_of
-from sluice.core.commands.leaves import leaves
 from sluice.core.rules.rule import Rule
 from sluice.core.rules.variables import VARIABLES
+from sluice.detection.commands.languages import language_of
+from sluice.detection.commands.leaves import leaves
 from sluice_topics.records import ProposedAction
 
 if TYPE_CHECKING:

@@ -19,8 +19,8 @@ from typer.testing import CliRunner
 from sluice.cli.ledger.record_line import describe_policy
 from sluice.cli.main import cli
 from sluice.cli.output import MARGIN, WholeConsole, quoted, visible
-from sluice.core.text.plurals import counted
 from sluice.gateway.pages.rendering import LONGEST, seen
+from sluice.text.plurals import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

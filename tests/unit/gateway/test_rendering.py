@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sluice.core.foundation.clock import milliseconds_of
-from sluice.core.text.visible import is_seen
 from sluice.gateway.pages.rendering import LONGEST, aged, dated, document, page, seen
+from sluice.text.visible import is_seen
 
 
 @given(st.text(st.characters(), max_size=300))

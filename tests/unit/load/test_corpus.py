@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from sluice.offline.panels import ActionRow, load_panel
-from tests.unit.core.content.shipped import holding
+from tests.unit.detection.content.shipped import holding
 
 CORPUS = Path(__file__).resolve().parents[3] / "load" / "corpus"
 ACTIONS = {"actions": "open", "actions_kept_back": "kept_back"}

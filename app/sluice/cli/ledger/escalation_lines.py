@@ -10,7 +10,7 @@ from sluice.cli.ledger.escalated_actions import Counted, Event, Expired, Opened,
 from sluice.cli.ledger.held_memories import left, through
 from sluice.cli.output import line, now_ms, quoted, shown
 from sluice.core.foundation.clock import milliseconds_of, span
-from sluice.core.text.plurals import counted
+from sluice.text.plurals import counted
 from sluice_topics.records import (
     EscalationOpened,
     EscalationReminded,

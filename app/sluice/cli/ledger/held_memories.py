@@ -25,9 +25,9 @@ from sluice.core.foundation.arrival import coordinates_of, memory_id
 from sluice.core.foundation.clock import milliseconds_of, span
 from sluice.core.memory.memory_context import digest_of
 from sluice.core.reports.ledger_values import NotInLedgerError, Waiting, decision_in
-from sluice.core.text.plurals import counted
 from sluice.ports import PortUnavailable
 from sluice.settings import real_names
+from sluice.text.plurals import counted
 from sluice_topics.catalog import MEMORY_WRITES
 from sluice_topics.record_reading import Unreadable, read
 from sluice_topics.records import (

@@ -22,7 +22,7 @@ from sluice.cli.output import (
     shown,
     stop,
 )
-from sluice.core.text.plurals import counted
+from sluice.text.plurals import counted
 from sluice.verifier.export import NotAnExport, from_lines, to_line
 from sluice.verifier.proof_check import SignedBy, UnusableKey
 from sluice.verifier.verify import verify

@@ -11,7 +11,7 @@ from rich.text import Text
 from sluice.cli.ledger import retrieval_line
 from sluice.cli.output import shown, visible
 from sluice.core.decide.kinds import KINDS
-from sluice.core.text.plurals import counted
+from sluice.text.plurals import counted
 
 if TYPE_CHECKING:
     from sluice.adapters.kafka.kafka_read import StoredRecord

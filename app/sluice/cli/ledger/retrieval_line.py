@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from sluice.core.decide.kinds import kind_of
 from sluice.core.retrieval.retrieval_kinds import REPORT, RETRIEVAL
-from sluice.core.text.plurals import counted
+from sluice.text.plurals import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -25,8 +25,8 @@ from sluice.cli.output import (
     stop,
 )
 from sluice.core.foundation.chain import hash_holds
-from sluice.core.text.plurals import counted
 from sluice.offline.story import Followed, NamedRecords
+from sluice.text.plurals import counted
 from sluice.verifier.export import NotAnExport, from_lines
 from sluice_topics.json_text import Unreadable, parse
 

@@ -15,8 +15,8 @@ from sluice.cli.output import console, visible
 from sluice.core.decide.kinds import DECISIONS
 from sluice.core.foundation.chain import hash_holds
 from sluice.core.foundation.clock import milliseconds_of, span
-from sluice.core.text.plurals import counted
 from sluice.offline.story import OWN_IDS
+from sluice.text.plurals import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

@@ -7,10 +7,10 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Literal
 
 from sluice.cli.output import console, shown
-from sluice.core.content.judge import PORT as CONTENT
+from sluice.core.foundation.content_judge import PORT as CONTENT
 from sluice.core.memory.analysis import PORT as ANALYSIS
-from sluice.core.text.plurals import counted
 from sluice.model_ports import trial_model
+from sluice.text.plurals import counted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

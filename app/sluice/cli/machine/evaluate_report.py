@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from rich.table import Table
 
 from sluice.cli.output import console, shown
-from sluice.core.text.plurals import counted
 from sluice.offline.action_evaluation import JudgedAction
 from sluice.offline.quality_evaluation import JudgedRetrieval
 from sluice.offline.scores import LABELS, ActionScore, SourceCounts, WriteScore, macro, means, scores
 from sluice.offline.write_evaluation import JudgedWrite
+from sluice.text.plurals import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

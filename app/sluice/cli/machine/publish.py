@@ -28,7 +28,7 @@ from sluice.cli.output import (
 )
 from sluice.cli.policy.key_files import private_keys_or_stop
 from sluice.client.sender import InputSigner
-from sluice.core.text.plurals import counted
+from sluice.text.plurals import counted
 from sluice_topics.catalog import ACTIONS, CATALOG
 from sluice_topics.headers import input_headers
 from sluice_topics.record_reading import Unreadable, read

@@ -15,7 +15,7 @@ from rich.table import Column, Table
 from sluice.adapters.kafka import kafka_topics
 from sluice.adapters.kafka.kafka_read import KafkaUnreachable
 from sluice.cli.output import WRONG, console, print_json, settings_or_stop, shown, stop
-from sluice.core.text.plurals import counted
+from sluice.text.plurals import counted
 from sluice_topics.asyncapi import documents
 from sluice_topics.layout import TopicLayout
 

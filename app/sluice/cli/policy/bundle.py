@@ -37,10 +37,10 @@ from sluice.core.cases.case_failure import count_cases
 from sluice.core.cases.cases import case_count, is_quality, run_own_cases
 from sluice.core.quality_bundle.quality_bundle import QualityBundle
 from sluice.core.reports.ledger_values import DECISION
-from sluice.core.text.plurals import counted
 from sluice.core.trust.signing import signed_bundle, signed_quality_bundle
 from sluice.offline.bundle_source import SHIPPED_MARK, whole_bundle
 from sluice.shipped import SHIPPED_FILES
+from sluice.text.plurals import counted
 from sluice_topics.catalog import BUNDLES, BY_NAME, QUALITY_DECISIONS
 
 if TYPE_CHECKING:

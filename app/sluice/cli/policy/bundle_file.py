@@ -15,9 +15,9 @@ from sluice.cli.output import IMPOSSIBLE, WELL, WRONG, console, print_json, show
 from sluice.core.cases.case_failure import count_cases
 from sluice.core.cases.cases import case_count, load_any_bundle, run_own_cases
 from sluice.core.foundation.errors import BundleError, CoreError
-from sluice.core.text.plurals import counted
 from sluice.offline.bundle_source import extended_bundle, whole_bundle
 from sluice.offline.policy_files import PolicyFileError, unsigned_any_bundle
+from sluice.text.plurals import counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

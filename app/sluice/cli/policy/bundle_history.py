@@ -28,10 +28,10 @@ from sluice.core.foundation.clock import rfc3339, span
 from sluice.core.policy.document_changes import document_changes
 from sluice.core.quality_bundle.loosenings import BundleChange, changes, loosening_sentences
 from sluice.core.quality_bundle.quality_bundle import QualityBundle
-from sluice.core.text.plurals import counted
 from sluice.core.trust.change_log import change_log
 from sluice.core.trust.dsse import Envelope, read_envelope
 from sluice.core.trust.signed_entries import APPROVER, BUNDLE, QUALITY_BUNDLE, Statement, statement
+from sluice.text.plurals import counted
 from sluice_topics.catalog import BUNDLES
 
 if TYPE_CHECKING:

@@ -16,7 +16,6 @@ from sluice.cli.output import WRONG, console, print_json, settings_or_stop, show
 from sluice.cli.policy.control_topics import AsJson  # noqa: TC001 - Typer reads the annotations
 from sluice.core.foundation.clock import rfc3339
 from sluice.core.registry.model_proofs import ProofPolicy
-from sluice.core.text.plurals import counted
 from sluice.model_ports import PROMPTS, hosted_model
 from sluice.offline.golden_set import (
     GOLDEN,
@@ -25,6 +24,7 @@ from sluice.offline.golden_set import (
     proof_entry,
     run_golden_set,
 )
+from sluice.text.plurals import counted
 
 if TYPE_CHECKING:
     from sluice.offline.golden_set import GoldenRun, GoldenSet

@@ -24,12 +24,12 @@ from sluice.cli.policy.api_key_verbs import cli as api_keys_cli
 from sluice.cli.policy.people_verbs import cli as people_cli
 from sluice.core.foundation.errors import EnvelopeError
 from sluice.core.registry.keys import SigningKey, UnusableKeyError
-from sluice.core.text.plurals import counted
 from sluice.core.trust.dsse import read_envelope
 from sluice.core.trust.refused import Reason
 from sluice.core.trust.signed_entries import CARRIED, statement
 from sluice.redis_seal import MOST_KEYS, SealKeysError, new_seal_key, read_seal_keys, write_seal_keys
 from sluice.secret_files import create_secret
+from sluice.text.plurals import counted
 from sluice_topics.json_text import Unreadable
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ import typer
 
 from sluice.cli.output import WRONG, console, print_json, shown, stop
 from sluice.cli.policy.control_topics import AsJson  # noqa: TC001 - Typer reads the annotations
-from sluice.core.text.plurals import counted
 from sluice.offline.policy_documents import DocumentError, propose_policies, read_document
+from sluice.text.plurals import counted
 
 cli = typer.Typer(no_args_is_help=True, add_completion=False)
 

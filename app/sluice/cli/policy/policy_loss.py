@@ -13,12 +13,12 @@ from sluice.cli.policy.control_topics import folded_or_stop
 from sluice.cli.policy.registry_new import write_entry_or_stop
 from sluice.core.foundation.canonical import digest
 from sluice.core.registry.policy_losses import MOST_LOST
-from sluice.core.text.plurals import counted
 from sluice.core.trust.change_log import entries_in_force
 from sluice.core.trust.policy_contents import contents_of, find_loss
 from sluice.core.trust.signing_authority import POLICY_LOSS
 from sluice.settings import real_names
 from sluice.stream.engine.policy_recorder import recorded_policies
+from sluice.text.plurals import counted
 from sluice_topics.catalog import BUNDLES, REGISTRY, SESSIONS_CHANGELOG
 
 if TYPE_CHECKING:

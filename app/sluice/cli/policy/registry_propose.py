@@ -14,10 +14,10 @@ from sluice.adapters.mcp.proxy_file import ProxyFileError, read_proxy_file
 from sluice.cli.output import WRONG, console, print_json, settings_or_stop, shown, stop
 from sluice.cli.policy.control_topics import AsJson, folded_or_stop
 from sluice.cli.quality_read import From, read_or_stop
-from sluice.core.text.plurals import counted
 from sluice.core.trust.signing import checked_entries
 from sluice.offline.registry_drafts import SeenTools, load_tool_words, make_drafts
 from sluice.shipped import SHIPPED_FILES
+from sluice.text.plurals import counted
 from sluice_topics.catalog import VERDICTS
 
 if TYPE_CHECKING:

@@ -23,8 +23,8 @@ from sluice.cli.policy.registry_new import new
 from sluice.cli.policy.registry_propose import propose
 from sluice.cli.policy.registry_seen import list_entries, log, show
 from sluice.core.foundation.errors import RegistryError
-from sluice.core.text.plurals import counted
 from sluice.core.trust.signing import checked_entries, signed_entries
+from sluice.text.plurals import counted
 from sluice_topics.catalog import REGISTRY
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from sluice.cli.quality.outcome_charts import (
 )
 from sluice.cli.quality.trend import MOST_LINES, TrendLine, bars, trend, trend_legend
 from sluice.core.reports.report import PROVENANCE, STALE
-from sluice.core.text.plurals import pluralize
+from sluice.text.plurals import pluralize
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -23,7 +23,7 @@ from sluice.core.reports.report import (
     STALE,
     UNRESOLVED,
 )
-from sluice.core.text.plurals import counted, pluralize
+from sluice.text.plurals import counted, pluralize
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

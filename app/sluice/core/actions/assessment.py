@@ -31,11 +31,11 @@ from sluice.core.state.session import totals_of
 if TYPE_CHECKING:
     from collections.abc import Container, Mapping, Sequence
 
-    from sluice.core.commands.inspection import Inspection
     from sluice.core.policy.policy import PointParts, Standing
     from sluice.core.state.acknowledgement import Acknowledgement
     from sluice.core.state.draft import SessionDraft
     from sluice.core.state.session import Who
+    from sluice.detection.call_inspection import Inspection
     from sluice_topics.records import ProposedAction
 
 

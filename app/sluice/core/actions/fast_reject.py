@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from sluice.core.actions.stage import ActionContext
-    from sluice.core.commands.inspection import Hit, Inspection
+    from sluice.detection.call_inspection import Hit, Inspection
 
 LISTED_HITS = 16
 """The most hits that a verdict lists; `hits` says how many there were."""

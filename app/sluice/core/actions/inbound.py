@@ -31,22 +31,25 @@ from sluice.core.actions.outbound import (
 )
 from sluice.core.actions.pipeline import INCONCLUSIVE, MILDEST_FIRST, unanswered
 from sluice.core.actions.stage import PASSED, Detail, Gate, StageResult
-from sluice.core.content.findings import Kind, Weight  # noqa: TC001 - pydantic reads the annotations
-from sluice.core.content.judge import OFTENER, PORT, PROMPT, JudgeWhen, show_texts
+from sluice.core.foundation.content_judge import OFTENER, PORT, PROMPT, JudgeWhen, show_texts
 from sluice.core.foundation.prompts import Share  # noqa: TC001 - pydantic reads the annotations
 from sluice.core.foundation.requests import Request
 from sluice.core.foundation.strict import StrictModel
 from sluice.core.policy.bundles import BundlePart
 from sluice.core.quality_bundle.loosenings import Loosening
+from sluice.detection.text_inspection import (
+    Kind,
+    Weight,
+    inspect_text,
+)
 from sluice_topics.records.base import CheckpointState  # noqa: TC001 - pydantic reads the annotations
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from sluice.core.actions.stage import ActionContext, Asking, StageOutcome
-    from sluice.core.content.content_inspector import ContentInspector
-    from sluice.core.content.findings import Finding
     from sluice.core.foundation.requests import Answer
+    from sluice.detection.text_inspection import ContentInspector, Finding
 
 WARNING, REMOVED = (
     "[warning: reads like injected instructions]",
@@ -190,12 +193,12 @@ def _detected(inspector: ContentInspector, texts: list[tuple[str, str]]) -> _Opi
         read.append((path, text[:left]))
         unread += max(0, len(text) - left)
         left = max(0, left - len(text))
-    whole = inspector.inspect("\n".join(text for _, text in read))
+    whole = inspect_text(inspector, "\n".join(text for _, text in read))
     if not (whole.findings or unread or whole.inconclusive):
         return NO_OPINION
     found: list[tuple[str, str, Finding]] = []
     if whole.findings:
-        found = [(path, text, one) for path, text in read for one in inspector.inspect(text).findings]
+        found = [(path, text, one) for path, text in read for one in inspect_text(inspector, text).findings]
         known = {one.id for _, _, one in found}
         found += [(ROOT, "", one) for one in whole.findings if one.id not in known]
     unjudged = f"{unread} characters were not read" if unread else whole.inconclusive

@@ -19,7 +19,7 @@ from sluice.core.foundation.canonical import canonical, wire_safe
 from sluice.core.foundation.strict import StrictModel
 from sluice.core.policy.bundles import BundlePart
 from sluice.core.quality_bundle.loosenings import Loosening
-from sluice.core.text.sensitive import COMMON, KINDS, SensitiveScan, scan_for
+from sluice.detection.text_inspection import COMMON, KINDS, SensitiveScan, scan_for
 from sluice_topics.records.base import CheckpointState  # noqa: TC001 - pydantic reads the annotations
 from sluice_topics.records.inputs import ActionType  # noqa: TC001 - as above
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Self
 
 from pydantic import BaseModel, Field, model_validator
 
+from sluice.core.actions.closest import NamedTexts, ask_for_closest, read_closest
 from sluice.core.actions.grader import LASTS_MS, GraderMemory
 from sluice.core.actions.grading import GradedBy, grade, grading_of
 from sluice.core.actions.model_questions import (
@@ -36,7 +37,6 @@ from sluice.core.quality_bundle.loosenings import Loosening
 from sluice.core.rules.rule import Rule, Source
 from sluice.core.rules.rule_set import RuleSet
 from sluice.core.state.remembered import GateMemory
-from sluice.core.text.closest import NamedTexts, ask_for_closest, read_closest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

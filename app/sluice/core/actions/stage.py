@@ -16,14 +16,13 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple,
 
 from pydantic import BaseModel, Field
 
-from sluice.core.commands.inspection import together
 from sluice.core.foundation.errors import UnknownStageError
 from sluice.core.state.acknowledgement import NOTHING, Acknowledgement
+from sluice.detection.call_inspection import inspect_call
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Mapping
 
-    from sluice.core.commands.inspection import Inspection
     from sluice.core.foundation.requests import Answer, Request
     from sluice.core.policy.bundles import Bundle, BundlePart
     from sluice.core.registry.freezes import Freeze
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
     from sluice.core.registry.registry_entries import Agent, Org, Tool
     from sluice.core.state.recent_retrieval import ReadSoFar
     from sluice.core.state.remembered import GateMemory
+    from sluice.detection.call_inspection import Inspection
     from sluice_topics.records import ProposedAction
 
 _NO_DETAIL: Mapping[str, Any] = {}
@@ -115,10 +115,7 @@ class ActionContext:
 
 def inspect(bundle: Bundle, types: tuple[str, ...], action: ProposedAction) -> Inspection:
     """Everything found in an action's parameters, read as a call of each of these types."""
-    library, tool, parameters = bundle.library, action.tool_name, action.parameters
-    if len(types) == 1:
-        return library.inspect(tool, types[0], parameters)
-    return together([library.inspect(tool, one, parameters) for one in types])
+    return inspect_call(bundle.library, action.tool_name, types, action.parameters)
 
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from sluice_topics.catalog import ADMITTED
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from sluice.core.content.released_names import Name
+    from sluice.detection.text_inspection import Name
     from sluice_topics.records import ProposedMemoryWrite
 
 LONGEST_URI = 65_536

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 from pydantic import Field, ValidationError
 
-from sluice.core.content.findings import Kind
-from sluice.core.content.judge import KINDS_EXPLAINED, MAX_EXPLANATION
+from sluice.core.foundation.content_judge import KINDS_EXPLAINED, MAX_EXPLANATION
 from sluice.core.foundation.prompts import ModelAnswer, Prompt, Share
 from sluice.core.foundation.requests import Request
 from sluice.core.foundation.strict import StrictModel
+from sluice.detection.text_inspection import Kind
 
 if TYPE_CHECKING:
     from sluice.core.foundation.requests import Answer

@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from sluice.core.content.released_names import NOTHING
 from sluice.core.foundation.requests import Asker, ask
 from sluice.core.memory.admitted import names_after, names_before
 from sluice.core.memory.analysis import analysed, question
@@ -17,15 +16,16 @@ from sluice.core.memory.lineage import lineage_request, resolved, unknown
 from sluice.core.memory.similarity import VECTOR, read_answer, similarity_finding, similarity_request
 from sluice.core.memory.trust import DIGITS, Facts, Trust, reason, route, score
 from sluice.core.metadata.write_quality import faults
+from sluice.detection.text_inspection import NOTHING, inspect_text
 
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-    from sluice.core.content.findings import Finding
     from sluice.core.foundation.requests import Answer, Request
     from sluice.core.memory.memory_context import WriteContext
     from sluice.core.metadata.write_quality import Fault
     from sluice.core.policy.memory_policy import MemoryPolicy
+    from sluice.detection.text_inspection import Finding
 
 GATE = "memory"
 OFF: dict[str, Any] = {"status": "off"}
@@ -108,7 +108,7 @@ def _facts(context: WriteContext) -> Facts:
         history=seen.history,
         mismatch=context.write.source.type != counts_as,
         since_last_ms=None if seen.last_at is None else max(0, context.now_ms - seen.last_at),
-        inspection=context.bundle.inspector.inspect(context.write.content),
+        inspection=inspect_text(context.bundle.inspector, context.write.content),
         extra_findings=beside,
         inconclusive=unread,
         parents=tuple(parent.trust for parent in seen.parents),

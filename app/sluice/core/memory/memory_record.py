@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from sluice.core.content.findings import finding_fields
 from sluice.core.foundation.arrival import memory_id
 from sluice.core.foundation.canonical import digest
 from sluice.core.foundation.chain import OutRecord
 from sluice.core.foundation.clock import rfc3339
 from sluice.core.memory.memory_seen import NOTHING_SEEN, recorded
+from sluice.detection.text_inspection import finding_fields
 from sluice_topics.catalog import MEMORY_DECISIONS
 
 if TYPE_CHECKING:

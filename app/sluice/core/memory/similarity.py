@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field, ValidationError
 
-from sluice.core.content.findings import Finding
 from sluice.core.foundation.requests import Request
 from sluice.core.foundation.strict import StrictModel
 from sluice.core.policy.similarity_settings import EMBEDDING, Nearest
+from sluice.detection.text_inspection import Finding
 
 if TYPE_CHECKING:
     from sluice.core.policy.similarity_settings import SimilaritySettings, WindowSettings

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
 
-    from sluice.core.content.findings import ContentInspection, Finding
     from sluice.core.policy.memory_policy import (
         AlignmentPolicy,
         CoherencePolicy,
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
         TrustPolicy,
     )
     from sluice.core.state.history import History
+    from sluice.detection.text_inspection import ContentInspection, Finding
 
 
 def reliability(policy: TrustPolicy, source_type: str, history: History, *, mismatch: bool) -> float:

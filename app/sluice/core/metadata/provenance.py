@@ -12,7 +12,7 @@ from socket import inet_aton
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from urllib.parse import SplitResult, unquote, urlsplit
 
-from sluice.core.text.places import normal_uri
+from sluice.text.places import normal_uri
 
 if TYPE_CHECKING:
     from collections.abc import Collection

@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Self, get_args
 
 from pydantic import Field, field_validator, model_validator
 
-from sluice.core.commands.patterns.globs import Globs
-from sluice.core.foundation.errors import BundleError
 from sluice.core.foundation.strict import LONGEST_WAIT_MS, Name, StrictModel
 from sluice.core.quality_bundle.loosenings import Loosening
 from sluice.core.state.escalation import Route
+from sluice.detection.call_inspection import Globs
 from sluice_topics.records.base import Tier
 
 if TYPE_CHECKING:
@@ -58,10 +57,7 @@ class ApprovalRoute(StrictModel):
         until_ms = self.next_after_ms or LONGEST_WAIT_MS + 1
         if self.remind_after_ms is not None and self.remind_after_ms >= until_ms:
             raise ValueError("remind_after_ms must be below next_after_ms")
-        try:
-            self._globs  # noqa: B018 - compiled here, so that a wrong one is found when the bundle is read
-        except BundleError as error:
-            raise ValueError(str(error)) from None
+        self._globs  # noqa: B018 - compiled here, so that a wrong one is found when the bundle is read
         return self
 
     @cached_property

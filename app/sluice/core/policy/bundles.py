@@ -12,12 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Generic, Self, TypeVar
 
 from pydantic import Field, ValidationError, create_model, field_validator, model_validator
 
-from sluice.core.commands.library import PatternLibrary, PatternSets
-from sluice.core.content.content_inspector import ContentInspector
-from sluice.core.content.sets import ContentSets
 from sluice.core.foundation.canonical import digest
 from sluice.core.foundation.errors import BundleError
-from sluice.core.foundation.name_words import words_of
 from sluice.core.foundation.strict import (
     LONGEST_WAIT_MS,
     MAX_CASES,
@@ -34,6 +30,9 @@ from sluice.core.policy.gate_modes import mode_of
 from sluice.core.policy.memory_loosenings import find_memory_loosenings
 from sluice.core.policy.memory_policy import MemoryPolicy
 from sluice.core.quality_bundle.loosenings import Loosening
+from sluice.detection.call_inspection import PatternLibrary, PatternSets
+from sluice.detection.text_inspection import ContentInspector, ContentSets
+from sluice.text.name_words import words_of
 from sluice_topics.records.base import Tier  # noqa: TC001 - pydantic reads the annotations
 from sluice_topics.records.inputs import ActionType
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-from sluice.core.content.judge import OFTENER
+from sluice.core.foundation.content_judge import OFTENER
 from sluice.core.quality_bundle.loosenings import Loosening
 
 if TYPE_CHECKING:
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
     from pydantic import BaseModel
 
-    from sluice.core.content.sets import ContentSets
     from sluice.core.policy.memory_policy import MemoryPolicy
+    from sluice.detection.text_inspection import ContentSets
 
 LOSSES = (
     "trust.write_threshold",

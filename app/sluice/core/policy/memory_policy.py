@@ -12,12 +12,14 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 
-from sluice.core.content.findings import Kind  # noqa: TC001 - pydantic reads the annotations
-from sluice.core.content.judge import JudgeWhen
-from sluice.core.content.sets import ContentSets
+from sluice.core.foundation.content_judge import JudgeWhen
 from sluice.core.foundation.strict import StrictModel
 from sluice.core.metadata.write_quality import WriteQuality
 from sluice.core.policy.similarity_settings import SimilaritySettings  # noqa: TC001 - pydantic reads the annotations
+from sluice.detection.text_inspection import (
+    ContentSets,
+    Kind,
+)
 from sluice_topics.catalog import INPUT_RETENTION_MS
 
 Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Self
 
 from pydantic import Field, model_validator
 
-from sluice.core.content.findings import Kind, Weight  # noqa: TC001 - pydantic reads the annotations
 from sluice.core.foundation.canonical import digest
 from sluice.core.foundation.strict import StrictModel
+from sluice.detection.text_inspection import Kind, Weight  # noqa: TC001 - pydantic reads the annotations
 
 if TYPE_CHECKING:
     from collections.abc import Collection

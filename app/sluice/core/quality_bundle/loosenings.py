@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from sluice.core.content.judge import OFTENER
+from sluice.core.foundation.content_judge import OFTENER
 from sluice.core.quality_bundle.quality_models import IMPACTS
 from sluice.core.quality_bundle.severity import DIMENSIONS, TIERS, milder
 

@@ -12,7 +12,7 @@ import orjson
 from sluice.core.foundation.chain import OutRecord
 from sluice.core.foundation.clock import rfc3339
 from sluice.core.metadata.provenance import MAX_URI_CHARACTERS, RESOLVABLE, scheme_of
-from sluice.core.text.places import normal_uri
+from sluice.text.places import normal_uri
 from sluice_topics.catalog import PROVENANCE_WANTED
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, get_args
 
 from pydantic import Field, field_validator, model_validator
 
-from sluice.core.content.judge import JudgeWhen  # noqa: TC001 - pydantic reads the annotations
 from sluice.core.foundation.clock import milliseconds_of
+from sluice.core.foundation.content_judge import JudgeWhen  # noqa: TC001 - pydantic reads the annotations
 from sluice.core.foundation.strict import (
     LONGEST_WAIT_MS,
     MAX_CASES,

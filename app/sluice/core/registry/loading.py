@@ -21,7 +21,7 @@ from sluice.core.registry.keys import UnusableKeyError
 from sluice.core.registry.registry import Registry
 from sluice.core.registry.registry_entries import EntryFile, RegistryFile
 from sluice.core.registry.registry_readers import KINDS, WrongIdError, keep_first, put_together
-from sluice.core.text.expression_sets import PatternError
+from sluice.text.expression_sets import PatternError
 from sluice_topics.audience import UNNAMED, Audience
 
 if TYPE_CHECKING:

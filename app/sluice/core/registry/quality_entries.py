@@ -13,7 +13,7 @@ from pydantic import Field, TypeAdapter, ValidationError, field_validator, model
 
 from sluice.core.foundation.strict import Instant, StrictModel
 from sluice.core.registry.registry_entries import SHORTEST_REASON, Entry, Name, OfTenant
-from sluice.core.text.places import host_of, place_of, places_above
+from sluice.text.places import host_of, place_of, places_above
 from sluice_topics.records.base import Digest
 
 if TYPE_CHECKING:

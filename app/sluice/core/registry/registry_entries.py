@@ -16,7 +16,7 @@ from pydantic import (
 
 from sluice.core.foundation.strict import Installations, StrictModel
 from sluice.core.registry.agent_keys import AgentKey, AgentKeyList, WindowSeconds  # noqa: TC001 - the same
-from sluice.core.text.expression_sets import PatternSet, target_set
+from sluice.text.expression_sets import PatternSet, target_set
 from sluice_topics.records.base import Enforcement, Tier  # noqa: TC001 - pydantic reads the annotations
 from sluice_topics.records.inputs import ActionType  # noqa: TC001 - the same
 from sluice_topics.records.memory import SourceType  # noqa: TC001 - the same

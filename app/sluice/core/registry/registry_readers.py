@@ -42,8 +42,8 @@ from sluice.core.registry.registry_entries import (
     Tool,
     ToolSpec,
 )
-from sluice.core.text.expression_sets import target_set
-from sluice.core.text.places import normal_uri, place_of
+from sluice.text.expression_sets import target_set
+from sluice.text.places import normal_uri, place_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from sluice.core.content.judge import PROMPT, TOGETHER, show_texts
+from sluice.core.foundation.content_judge import PROMPT, TOGETHER, show_texts
 from sluice.core.foundation.requests import Answer, Request, ask
 from sluice.core.quality_bundle.severity import SEVERITY
 from sluice.core.retrieval.judgement import INCONCLUSIVE, STAGE, SUSPECT, UNSAFE
@@ -17,7 +17,7 @@ from sluice.core.retrieval.judgement import INCONCLUSIVE, STAGE, SUSPECT, UNSAFE
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
 
-    from sluice.core.content.judge import ContentJudgement, ShownTexts
+    from sluice.core.foundation.content_judge import ContentJudgement, ShownTexts
     from sluice.core.quality_bundle.quality_bundle import QualityBundle
     from sluice.core.quality_bundle.quality_models import ContentJudge, ContentWeight
     from sluice.core.retrieval.context import RetrievalContext

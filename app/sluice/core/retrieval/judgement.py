@@ -15,12 +15,12 @@ from sluice.core.quality_bundle.severity import SEVERITY, milder
 from sluice.core.retrieval.dimensions import facts_of, judge_by, under_rollout
 from sluice.core.retrieval.names import at_the_body
 from sluice.core.retrieval.provenance_check import provenance_of
+from sluice.detection.text_inspection import inspect_text
 from sluice_topics.records.retrievals import StageName
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from sluice.core.content.findings import ContentInspection, Finding
     from sluice.core.quality_bundle.quality_bundle import QualityBundle
     from sluice.core.quality_bundle.quality_models import ContentJudge, ContentWeight
     from sluice.core.registry.quality_entries import QualityOverrideEntry
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from sluice.core.retrieval.dimensions import ItemFacts, JudgedDimension, Quality
     from sluice.core.retrieval.names import ItemNames
     from sluice.core.retrieval.provenance_check import ProvenanceCheck
+    from sluice.detection.text_inspection import ContentInspection, Finding
     from sluice_topics.records.retrieval_inputs import RetrievedItem
     from sluice_topics.records.retrievals import AutonomyTier, QualityFlag, QualityOutcome, ReasonCode
 
@@ -267,7 +268,7 @@ def _content(
 def _found(context: RetrievalContext, names: ItemNames, text: str) -> ContentInspection:
     """In the body, in the names and where the two meet."""
     inspector = context.bundle.inspector
-    body = inspector.inspect(text)
+    body = inspect_text(inspector, text)
     beside = names.findings + (at_the_body(inspector.names, names.own, text) if text else ())
     if not beside and names.inconclusive is None:
         return body

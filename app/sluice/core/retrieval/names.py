@@ -11,14 +11,13 @@ from __future__ import annotations
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from sluice.core.content.released_names import NOTHING, Read
 from sluice.core.metadata.provenance import MAX_URI_CHARACTERS
+from sluice.detection.text_inspection import NOTHING, Read
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Sequence
 
-    from sluice.core.content.findings import Finding
-    from sluice.core.content.released_names import Name, Names
+    from sluice.detection.text_inspection import Finding, Name, Names
     from sluice_topics.records import ProposedRetrieval
     from sluice_topics.records.retrieval_inputs import RetrievedItem
 

@@ -11,7 +11,6 @@ from hashlib import sha256
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from sluice.core.content.findings import finding_fields
 from sluice.core.foundation.arrival import quality_id
 from sluice.core.foundation.canonical import canonical, digest, in_order, is_odd_float
 from sluice.core.foundation.chain import OutRecord
@@ -20,16 +19,17 @@ from sluice.core.registry.registry_entries import hashes_of
 from sluice.core.retrieval.dimensions import NUMBERS
 from sluice.core.retrieval.names import class_text, uri_text
 from sluice.core.retrieval.seen import recorded
+from sluice.detection.text_inspection import finding_fields
 from sluice_topics.catalog import QUALITY_DECISIONS
 from sluice_topics.records import QualityDecision
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from sluice.core.content.findings import Finding
     from sluice.core.foundation.arrival import Arrival
     from sluice.core.retrieval.context import RetrievalContext
     from sluice.core.retrieval.judgement import Judged
+    from sluice.detection.text_inspection import Finding
     from sluice_topics.records.retrieval_inputs import RetrievedItem
 
 SCHEMA = "sluice/quality_decision/v1"

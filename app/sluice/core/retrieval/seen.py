@@ -7,7 +7,7 @@ from typing import Any
 
 from sluice.core.metadata.provenance import Resolution
 from sluice.core.registry.registry_entries import UNREGISTERED
-from sluice.core.text.places import normal_uri
+from sluice.text.places import normal_uri
 
 Resolutions = Mapping[tuple[str, str], Resolution]
 """By tenant and the reference's normal form."""

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, get_args
 
-from sluice.core.content.findings import ContentInspection
 from sluice.core.foundation.arrival import served_id
 from sluice.core.foundation.chain import OutRecord
 from sluice.core.foundation.clock import rfc3339
 from sluice.core.quality_bundle.severity import SEVERITY
 from sluice.core.retrieval.judgement import content_action
 from sluice.core.retrieval.names import ITEM_FIELDS, REQUEST_FIELDS, withheld_id
+from sluice.detection.text_inspection import ContentInspection
 from sluice_topics.catalog import SERVED
 from sluice_topics.records.retrievals import QualityFlag
 

@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
     from sluice.core.cel.language import Expression, Language
-    from sluice.core.commands.inspection import Inspection
     from sluice.core.registry.registry_entries import Agent, Tool
     from sluice.core.rules.rule import FactReference
     from sluice.core.state.acknowledgement import Acknowledgement
     from sluice.core.state.recent_retrieval import ReadKind, ReadSoFar
+    from sluice.detection.call_inspection import Inspection
     from sluice_topics.records import ProposedAction
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

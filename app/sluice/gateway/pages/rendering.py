@@ -17,8 +17,8 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from sluice.core.foundation.clock import milliseconds_of, rfc3339, span
 from sluice.core.reports.gate_marks import describe_passing, mark_gate
-from sluice.core.text.plurals import counted
-from sluice.core.text.visible import is_seen
+from sluice.text.plurals import counted
+from sluice.text.visible import is_seen
 from sluice_topics.record_reading import call_in
 
 if TYPE_CHECKING:

@@ -23,8 +23,6 @@ from slack_sdk.errors import SlackClientError
 from starlette.requests import Request  # noqa: TC002 - FastAPI reads the annotations
 
 from sluice.client.input_kinds import ESCALATIONS
-from sluice.core.text.plurals import counted
-from sluice.core.text.visible import visible_text
 from sluice.gateway.decisions import NOT_THERE
 from sluice.gateway.delegated_answers import PersonsAnswer
 from sluice.gateway.http.http_errors import HttpError, unauthorized
@@ -38,6 +36,8 @@ from sluice.notify.slack_blocks import (
     notice_view,
 )
 from sluice.notify.told_subject import fold
+from sluice.text.plurals import counted
+from sluice.text.visible import visible_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

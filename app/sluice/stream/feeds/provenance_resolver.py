@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 import orjson
 from aiokafka.errors import KafkaError
 
-from sluice.core.text.places import normal_uri
 from sluice.ports import Found
 from sluice.stream.feeds.provenance_work import Reference, Work
+from sluice.text.places import normal_uri
 from sluice_topics.record_reading import Unreadable, read
 from sluice_topics.records import ProvenanceRecord, ProvenanceWanted
 

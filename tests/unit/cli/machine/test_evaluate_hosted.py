@@ -14,7 +14,7 @@ from typer.testing import CliRunner, Result
 from sluice.cli.main import cli
 from sluice.core.actions.causal import JUDGE
 from sluice.core.actions.grading import GRADE
-from sluice.core.content import judge as content
+from sluice.core.foundation import content_judge as content
 from sluice.core.memory.analysis import SYSTEM
 from sluice.offline.action_evaluation import CONSTRAINTS
 from tests.messages_api import MessagesApi, failing, messages_api, saying

@@ -11,7 +11,7 @@ import pytest
 from sluice.cli.machine.init_policy import observe_by_models
 from sluice.cli.policy.bundle_file import document_or_stop
 from sluice.core.actions.stages import BUNDLE_FORM
-from sluice.core.content.judge import PORT
+from sluice.core.foundation.content_judge import PORT
 from sluice.core.foundation.requests import Answer
 from sluice.core.foundation.strict import json_object
 from sluice.settings import Settings

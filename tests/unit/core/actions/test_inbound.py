@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from sluice.core.actions.inbound import REMOVED, WARNING
 from sluice.core.actions.outbound import MOST_CHARACTERS
 from sluice.core.actions.stages import BUNDLE_FORM, load_bundle
-from sluice.core.content.judge import PORT, PROMPT
+from sluice.core.foundation.content_judge import PORT, PROMPT
 from sluice.core.foundation.errors import BundleError
 from sluice.core.foundation.requests import Answer
 from tests.unit.core.actions.judging_scene import ALIKE, resembling

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
+from sluice.core.actions.closest import PORT, NamedTexts
 from sluice.core.actions.grading import PORT as GRADER
 from sluice.core.actions.stages import BUNDLE_FORM
 from sluice.core.foundation.errors import BundleError
 from sluice.core.foundation.requests import Answer
-from sluice.core.text.closest import PORT, NamedTexts
 from tests.unit.core.actions.judging_scene import UNPROVED, scoring
 from tests.unit.core.scene import Session, bundle, point
 

@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sluice.core.content.findings import ContentInspection, Kind
 from sluice.core.foundation.prompts import user_turn
 from sluice.core.foundation.requests import Answer
 from sluice.core.memory.analysis import (
@@ -27,6 +26,7 @@ from sluice.core.memory.analysis import (
 from sluice.core.memory.trust import Facts, route, score
 from sluice.core.policy.memory_policy import AnalysisPolicy, TrustPolicy
 from sluice.core.state.history import UNSEEN
+from sluice.detection.text_inspection import ContentInspection, Kind
 from sluice.ports import AnalysisOff
 from sluice.stream.engine.evaluation import Ports
 

@@ -8,9 +8,9 @@ from typing import Any, get_args
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sluice.core.content.findings import ContentInspection, Kind, Weight
 from sluice.core.memory.trust import Facts, route, score
 from sluice.core.state.history import History
+from sluice.detection.text_inspection import ContentInspection, Kind, Weight
 from tests.unit.core.memory.trust_scene import POLICY, SOURCE_TYPES, finding
 
 shares = st.floats(0, 1)

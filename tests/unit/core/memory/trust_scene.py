@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from sluice.core.content.findings import ContentInspection, Finding
 from sluice.core.memory.trust import Facts
 from sluice.core.policy.memory_policy import TrustPolicy
 from sluice.core.state.history import History
+from sluice.detection.text_inspection import ContentInspection, Finding
 
 POLICY = TrustPolicy()
 SOURCE_TYPES = ("system", "agent", "user", "plugin", "external")

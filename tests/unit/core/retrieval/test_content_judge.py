@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sluice.core.content.judge import PROMPT, TOGETHER
+from sluice.core.foundation.content_judge import PROMPT, TOGETHER
 from sluice.core.foundation.requests import Answer
 from tests.unit.core.retrieval.scene import (
     OLD,

@@ -1,6 +1,0 @@
-"""Reading Python with its own grammar, without running anything: the commands that its calls stand for."""
-
-from sluice.core.commands.python.parse import python_bounds
-from sluice.core.commands.python.walker import PythonReading, read_python
-
-__all__ = ["PythonReading", "python_bounds", "read_python"]

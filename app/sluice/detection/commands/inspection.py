@@ -1,0 +1,63 @@
+"""What every pattern of Gate 1 says about itself, and what Gate 1 found in an action."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, NamedTuple
+
+from pydantic import Field
+
+from sluice.detection.library_model import LibraryModel
+from sluice_topics.records.base import Severity  # noqa: TC001 - pydantic reads the annotations
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+Text = Annotated[str, Field(min_length=1, max_length=256)]
+Expression = Annotated[str, Field(min_length=1, max_length=4096)]
+
+
+class Described(LibraryModel):
+    """`severity`: critical blocks, warn escalates, info is only listed. `source`: whose knowledge it is."""
+
+    id: Text
+    reason: Text
+    severity: Severity
+    source: Text
+
+
+class Hit(NamedTuple):
+    """A pattern that was found.
+
+    `path` is the JSON path of the leaf ("$.parameters.cmd[2]"), `form` how it was found there: "plain",
+    or the disguises and languages that were seen through, outermost first ("base64 > sh -c").
+    """
+
+    id: str
+    reason: str
+    severity: Severity
+    path: str
+    form: str
+
+
+class Inspection(NamedTuple):
+    """`inconclusive` says which bound stopped the reading, None where everything was read.
+
+    `texts` are all texts in which a target may be named: leaves, keys, and every form that was unfolded.
+    `changes`: whether something was read that deletes or writes, forbidden or not, or could not be read.
+    """
+
+    hits: tuple[Hit, ...]
+    inconclusive: str | None
+    texts: tuple[str, ...]
+    changes: bool = False
+
+
+def together(read: Sequence[Inspection]) -> Inspection:
+    """What several readings of the same action found, each hit of a place once."""
+    hits = {(hit.id, hit.path): hit for one in read for hit in one.hits}
+    return Inspection(
+        tuple(hits.values()),
+        next((one.inconclusive for one in read if one.inconclusive is not None), None),
+        tuple(dict.fromkeys(text for one in read for text in one.texts)),
+        any(one.changes for one in read),
+    )

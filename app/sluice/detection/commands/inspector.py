@@ -1,0 +1,310 @@
+"""One action under inspection: each leaf in each form, as its language, and what it runs in others."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+
+from sluice.detection.commands.allowance import (
+    CODE_CHARS,
+    NESTED,
+    PORTION,
+    PYTHON_CHARS,
+    UNFOLDED_CHARS,
+    Allowance,
+)
+from sluice.detection.commands.calls import may_change, milder, read_calls
+from sluice.detection.commands.changes import (
+    begins_change,
+    begins_command,
+    begins_statement,
+    changes_data,
+    first_word,
+    is_sql,
+    may_write,
+)
+from sluice.detection.commands.code import LANGUAGES, NOTHING, read_code
+from sluice.detection.commands.inspection import Hit, Inspection
+from sluice.detection.commands.languages import language_of
+from sluice.detection.commands.leaves import LEAVES, Place
+from sluice.detection.commands.matchers import (
+    ANYTHING,
+    JOINT,
+    REQUESTS,
+    find_cues,
+    may_be_disguised,
+    may_break_out,
+)
+from sluice.detection.commands.program_lines import lines_of
+from sluice.detection.commands.python import read_python
+from sluice.detection.commands.shell import ShellReading, read_shell
+from sluice.detection.commands.sql.sql_reading import read_sql, sql_in_code
+from sluice.detection.commands.targets import spellings
+from sluice.detection.commands.written.contents import run_by_itself
+from sluice.detection.commands.written.writes import files_of, meant, written_files
+from sluice.detection.disguises.scan import past_bounds
+from sluice.detection.disguises.unfold import TooManyForms, forms
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from sluice.detection.commands.inspection import Described
+    from sluice.detection.commands.languages import Language
+    from sluice.detection.commands.leaves import Leaf, Walk
+    from sluice.detection.commands.matchers import Matchers
+    from sluice.detection.commands.shell import Nested
+    from sluice.detection.commands.sql.effects import HandedOn
+    from sluice_topics.records.base import Severity
+
+Inner = TypeVar("Inner", "Nested", "HandedOn")
+_COMMAND_LANGUAGES = frozenset(["powershell", "cmd", "shell"])
+
+
+class Inspector:
+    """Collects hits over the leaves of one action, within its bounds."""
+
+    __slots__ = (
+        "_action_type", "_allowance", "_calls_left", "_changes", "_code_left", "_cues", "_hits",
+        "_inconclusive", "_matchers", "_texts", "_tool_name",
+    )  # fmt: skip
+
+    def __init__(self, matchers: Matchers, tool_name: str, action_type: str) -> None:
+        self._matchers = matchers
+        self._tool_name = tool_name
+        self._action_type = action_type
+        self._hits: dict[tuple[str, str], Hit] = {}
+        self._texts = [tool_name]
+        self._cues = ANYTHING
+        self._code_left = self._calls_left = PYTHON_CHARS
+        self._inconclusive: str | None = None
+        self._changes = False
+
+    def inspect(self, walk: Walk, parameters: dict[str, Any]) -> Inspection:
+        """What is in the parameters, by the walk over them too; of more texts than the bound none is read."""
+        texts = walk.texts()
+        self._texts += [*texts, *walk.keys]
+        self._allowance = Allowance(sum(map(len, texts)))
+        if walk.more:
+            self._doubt(f"more than {LEAVES} texts to read")
+        else:
+            named = self._matchers.cues.of_names([self._tool_name, *walk.keys])
+            told, place = named & REQUESTS, "place" in named
+            for start in range(0, len(texts), PORTION):
+                self._cues = find_cues(texts[start : start + PORTION], self._matchers)
+                told |= self._cues.requests
+                place = place or self._cues.place
+                for leaf in walk.leaves[start : start + PORTION]:
+                    self._leaf(leaf)
+            if place:
+                self._files(walk)
+            self._structure(parameters, told)
+        changes = self._changes or bool(self._hits) or self._inconclusive is not None
+        return Inspection(tuple(self._hits.values()), self._inconclusive, tuple(self._texts), changes)
+
+    def _files(self, walk: Walk) -> None:
+        """The files that the call writes, where it names one whose content runs by itself."""
+        for one in written_files(self._tool_name, walk, self._matchers.files):
+            try:
+                for how, content in meant(one.content):
+                    self._written(one.path, content, Place(one.trail, how))
+            except TooManyForms as error:
+                self._doubt(str(error))
+
+    def _written(self, path: str, content: str | None, place: Place) -> None:
+        """A file at that place: what its pattern says, and what it runs."""
+        placed = self._matchers.files.placed(path, content)
+        self._found(placed.found, place)
+        if placed.reads and place.depth >= NESTED:
+            self._doubt("languages are nested too deep to follow")
+            return
+        for reads in placed.reads:
+            for text in run_by_itself(content or "", reads):
+                inner = place.within(reads)
+                if reads == "python":
+                    self._python(text, inner)
+                else:
+                    self._found(self._matchers.text.matches(text, "shell"), inner)
+                    self._shell(text, inner)
+
+    def _structure(self, parameters: dict[str, Any], told: frozenset[str]) -> None:
+        """The parameters together: the command line or the requests that they stand for.
+
+        `told`: what of a request may stand in the texts, the keys and the tool's name.
+        """
+        program, lines = lines_of(self._tool_name, parameters, self._matchers.programs)
+        for line in lines:
+            self._shell(line, Place(None, program))
+        if not told:
+            return
+        reading = read_calls(self._tool_name, parameters, self._matchers.calls.verbs, told)
+        self._doubt(reading.inconclusive)
+        self._changes = self._changes or any(may_change(call) for call, _ in reading.calls)
+        for call, trail in reading.calls:
+            for one in self._matchers.calls.matches(call):
+                self._hit(one, milder(one.severity, call.trial), Place(trail, call.protocol))
+        for program, text, trail in reading.lines:
+            self._shell(text, Place(trail, program))
+        for name, value, trail in reading.fields:
+            language = language_of(self._tool_name, self._action_type, name)
+            self._text(value, language, Place(trail, "field"))
+
+    def _leaf(self, leaf: Leaf) -> None:
+        language = language_of(self._tool_name, self._action_type, leaf.key) if leaf.whole else None
+        self._text(leaf.text, language, Place(leaf.trail))
+        if self._cues.disguise and len(leaf.text) <= UNFOLDED_CHARS and may_be_disguised(leaf.text):
+            told, self._cues = self._cues, ANYTHING
+            self._forms(leaf, language)
+            self._cues = told
+
+    def _forms(self, leaf: Leaf, language: Language | None) -> None:
+        if self._allowance.all_unfolded:
+            return
+        try:
+            for form in forms(leaf.text):
+                self._allowance.spend_on_form(form.text)
+                self._texts.append(form.text)
+                self._text(form.text, language, Place(leaf.trail, form.how))
+        except TooManyForms as error:
+            self._doubt(str(error))
+
+    def _text(self, text: str, language: Language | None, place: Place) -> None:
+        """A leaf in one form: targets may be named in it; with a language it is also read."""
+        spelled: list[str] = []
+        if self._cues.spelling and len(text) <= UNFOLDED_CHARS:
+            spelled = list(spellings(text))
+            self._texts += spelled
+        if language is None:
+            return
+        if self._cues.text:
+            self._found(self._matchers.text.matches(text, language), place)
+        if language in ("code", "value"):
+            self._targets(text, spelled, place)
+        if language != "prose":
+            self._READERS[language](self, text, place)
+
+    def _targets(self, text: str, spelled: list[str], place: Place) -> None:
+        if self._cues.target:
+            self._found(self._matchers.targets.matches(text), place)
+        if spelled:
+            self._found(self._matchers.targets.matches(JOINT.join(spelled)), place)
+
+    def _shell(self, text: str, place: Place) -> None:
+        if not self._may_parse(text):
+            return
+        reading = self._shell_reading(text)
+        self._doubt(reading.inconclusive)
+        self._commands(reading, place)
+        if begins_change(first_word(text)) and is_sql(text):
+            self._sql(text, place)
+
+    def _shell_reading(self, text: str) -> ShellReading:
+        reading = read_shell(text, self._allowance.shell_work)
+        self._allowance.shell_work -= reading.work
+        return reading
+
+    def _commands(self, reading: ShellReading, place: Place) -> None:
+        self._found(self._matchers.commands.matches(reading), place)
+        for command in reading.commands:
+            self._texts += command.args
+            self._changes = self._changes or may_write(command)
+            for path, content in files_of(command):
+                self._written(path, content, place)
+        for nested, inner in self._within(reading.nested, place):
+            if nested.language == "sql":
+                self._sql(nested.text, inner)
+            elif nested.language == "python":
+                self._found(self._matchers.text.matches(nested.text, "code"), inner)
+                self._python(nested.text, inner)
+            else:
+                if nested.language in LANGUAGES:
+                    self._calls(nested.text, inner)
+                language: Language = "shell" if nested.language in _COMMAND_LANGUAGES else "code"
+                self._found(self._matchers.text.matches(nested.text, language), inner)
+
+    def _sql(self, text: str, place: Place) -> None:
+        if not self._may_parse(text):
+            return
+        reading = read_sql(text)
+        self._doubt(reading.inconclusive)
+        for statement in reading.statements:
+            self._found(self._matchers.sql.matches(statement), place)
+            self._changes = self._changes or changes_data(statement)
+        if not begins_statement(first_word(text)):
+            self._found(self._matchers.injection.matches(text), place)
+        for nested, inner in self._within(reading.nested, place):
+            if nested.language == "sql":
+                self._sql(nested.text, inner)
+            else:
+                self._shell(nested.text, inner)
+
+    def _within(self, every: Iterable[Inner], place: Place) -> Iterator[tuple[Inner, Place]]:
+        """Texts in another language with their places, as deep as languages are followed."""
+        for nested in every:
+            inner = place.within(nested.how)
+            if inner.depth > NESTED:
+                self._doubt("languages are nested too deep to follow")
+            else:
+                yield nested, inner
+
+    def _code(self, text: str, place: Place) -> None:
+        if len(text) > CODE_CHARS:
+            self._doubt(f"{len(text)} characters of code are too many to read")
+            return
+        is_python = self._python(text, place)
+        self._calls(text, place.within("code"), is_python=is_python)
+        if is_python:
+            return
+        for statement in sql_in_code(text):
+            self._sql(statement, place.within("code"))
+
+    def _calls(self, text: str, place: Place, *, is_python: bool = False) -> None:
+        """What the calls of code in any language do to files, and the programs that they start."""
+        self._calls_left -= len(text)
+        reading = read_code(text, is_python=is_python) if self._calls_left >= 0 else NOTHING
+        if not (is_python or (reading.all_read and self._calls_left >= 0)):
+            self._doubt("too much code to read all of its calls")
+        self._commands(ShellReading(reading.commands), place)
+        for line in (*reading.lines, *reading.scripts):
+            self._shell(line, place)
+
+    def _python(self, text: str, place: Place) -> bool:
+        """Whether it is Python, and then it is read as such, up to a bound on all of an action's code."""
+        if len(text) > self._code_left:
+            self._doubt("too much code to read with its grammar")
+            return False
+        self._code_left -= len(text)
+        reading = read_python(text)
+        self._doubt(reading.inconclusive)
+        self._commands(ShellReading(*reading[:3]), place.within("python"))
+        return reading.parsed
+
+    def _value(self, text: str, place: Place) -> None:
+        if self._allowance.spent:
+            return
+        if self._cues.breakout and may_break_out(text) and self._may_parse(text):
+            self._found(self._matchers.injection.matches(text), place)
+        word = first_word(text)
+        if begins_command(word, text, self._matchers.programs) and self._may_parse(text):
+            self._commands(self._shell_reading(text), place)
+        if begins_change(word) and self._may_parse(text) and is_sql(text):
+            self._sql(text, place)
+
+    def _may_parse(self, text: str) -> bool:
+        if self._allowance.spent:
+            return False
+        past = past_bounds(text) or self._allowance.refused(text)
+        self._doubt(past)
+        return past is None
+
+    def _doubt(self, reason: str | None) -> None:
+        self._inconclusive = self._inconclusive or reason
+
+    def _found(self, patterns: Iterable[Described], place: Place) -> None:
+        for one in patterns:
+            self._hit(one, one.severity, place)
+
+    def _hit(self, one: Described, severity: Severity | None, place: Place) -> None:
+        key = (one.id, place.path)
+        if severity is not None and key not in self._hits:
+            self._hits[key] = Hit(one.id, one.reason, severity, key[1], place.how)
+
+    _READERS: ClassVar = {"shell": _shell, "sql": _sql, "code": _code, "value": _value}

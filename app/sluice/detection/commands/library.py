@@ -1,0 +1,98 @@
+"""The pattern library: the sets as a bundle writes them, and the compiled whole that inspects an action."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Self
+
+from pydantic import Field, model_validator
+
+from sluice.detection.commands.calls.call_patterns import CallPattern, CallPatterns
+from sluice.detection.commands.inspector import Inspector
+from sluice.detection.commands.languages import TextPattern, TextPatterns
+from sluice.detection.commands.leaves import Walk
+from sluice.detection.commands.matchers import CuePatterns, Matchers
+from sluice.detection.commands.patterns.conditions import CommandPattern  # noqa: TC001 - pydantic reads the annotations
+from sluice.detection.commands.patterns.file_patterns import FilePattern, FilePatterns
+from sluice.detection.commands.patterns.patterns import CommandPatterns
+from sluice.detection.commands.sql.injection import InjectionPattern, InjectionPatterns
+from sluice.detection.commands.sql.sql_patterns import SqlPattern, SqlPatterns
+from sluice.detection.commands.targets import TargetPattern, TargetPatterns
+from sluice.detection.library_model import LibraryModel
+from sluice.text.name_words import vocabulary
+
+if TYPE_CHECKING:
+    from sluice.detection.commands.inspection import Inspection
+
+_BEGIN_COMMANDS = vocabulary(
+    "sudo doas env nohup timeout nice xargs sh bash zsh dash ksh eval exec source curl wget echo printf",
+    "cat cd",
+)
+"""Programs that no pattern may name, but which run or feed others."""
+
+
+_GLOB = frozenset("*?[")
+
+
+class PatternSets(LibraryModel):
+    """All patterns of a bundle, by what they read. Ids are unique over all lists."""
+
+    text: list[TextPattern] = Field(default_factory=list)
+    commands: list[CommandPattern] = Field(default_factory=list)
+    sql: list[SqlPattern] = Field(default_factory=list)
+    injection: list[InjectionPattern] = Field(default_factory=list)
+    targets: list[TargetPattern] = Field(default_factory=list)
+    files: list[FilePattern] = Field(default_factory=list)
+    calls: list[CallPattern] = Field(default_factory=list)
+
+    @model_validator(mode="after")
+    def _distinct(self) -> Self:
+        seen: set[str] = set()
+        for one in (
+            *self.text,
+            *self.commands,
+            *self.sql,
+            *self.injection,
+            *self.targets,
+            *self.files,
+            *self.calls,
+        ):
+            if one.id in seen:
+                raise ValueError(f"two patterns have the same id: {one.id}")
+            seen.add(one.id)
+        return self
+
+
+class PatternLibrary:
+    """Compiled pattern sets."""
+
+    def __init__(self, sets: PatternSets) -> None:
+        """Raises LibraryError with the path of what does not compile."""
+        programs = {name for one in sets.commands for name in one.program if name and not _GLOB & set(name)}
+        calls, files = CallPatterns(sets.calls), FilePatterns(sets.files)
+        self._matchers = Matchers(
+            TextPatterns(sets.text),
+            CommandPatterns(sets.commands),
+            SqlPatterns(sets.sql),
+            InjectionPatterns(sets.injection),
+            TargetPatterns(sets.targets),
+            files,
+            calls,
+            CuePatterns(calls.cue, files.cue),
+            frozenset(programs | _BEGIN_COMMANDS if sets.commands else ()),
+        )
+
+    @property
+    def programs(self) -> frozenset[str]:
+        """Names that begin a command line."""
+        return self._matchers.programs
+
+    @property
+    def call_verbs(self) -> frozenset[str]:
+        """Verbs of requests that some pattern asks for."""
+        return self._matchers.calls.verbs
+
+    def inspect(self, tool_name: str, action_type: str, parameters: dict[str, Any]) -> Inspection:
+        """Everything found in an action's parameters; the same parameters always give the same."""
+        walk = Walk(parameters)
+        walk.add_configuration(tool_name, parameters)
+        return Inspector(self._matchers, tool_name, action_type).inspect(walk, parameters)

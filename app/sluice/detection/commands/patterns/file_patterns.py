@@ -1,0 +1,142 @@
+"""Patterns over files that are written: places whose contents run by themselves, and what stands there."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
+
+import re2
+from pydantic import Field
+
+from sluice.detection.commands.inspection import Described, Expression
+from sluice.detection.library_model import LibraryError
+from sluice.text.expression_sets import PatternError, PatternSet
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+Reads = Literal["shell", "cron", "unit", "steps", "strings", "scripts", "python", "powershell"]
+"""How a place's content is run: as a shell's, a crontab's commands, what a unit or rule starts, the steps of
+a pipeline, the words of a property list, a package's scripts, Python, PowerShell."""
+_LONGEST_PATH = 1024
+_ANCHORED = "/~*$"
+"""With one of these, or with a drive's letter, begins a place that is not relative."""
+
+
+class FilePattern(Described):
+    """A file written at one of `places`, if its content fits.
+
+    A place is a glob over the path in lower case (`*` is any run of characters, `?` one), from the root,
+    from a home (`~`), or relative: then in any folder. `content`: an RE2 expression found in what is
+    written; `unless`: one that is not. Where the content is not known, as of a copied file, a pattern with
+    `content` does not hold. `reads`: what runs of the content, judged by all other patterns.
+    """
+
+    places: Annotated[list[Annotated[str, Field(min_length=2, max_length=256)]], Field(min_length=1)]
+    content: Expression | None = None
+    unless: Expression | None = None
+    reads: Reads | None = None
+    said: bool = True
+    """Whether the place alone is reported; else only what its content runs."""
+
+
+class Placed(NamedTuple):
+    """What is known of a file by its place: the patterns that hold, and how its content is run."""
+
+    found: list[FilePattern]
+    reads: list[Reads]
+
+
+class FilePatterns:
+    """File patterns; all places are asked in one pass. `cue`: an expression of bare words, one of which
+    stands in every text that names a place; None where there are no places."""
+
+    __slots__ = ("_contents", "_hints", "_places", "_unless", "cue")
+
+    def __init__(self, patterns: list[FilePattern]) -> None:
+        """Raises LibraryError with the path of the expression that does not compile."""
+        self._places = PatternSet([(one, _expression(one.places)) for one in patterns])
+        hints = {_hint(place) for one in patterns for place in one.places}
+        self._hints = PatternSet(
+            [("place", "|".join(sorted(one.expression for one in hints)))] if hints else []
+        )
+        self.cue = "|".join(map(re2.escape, _shortest(one.literal for one in hints))) or None
+        self._contents = _compiled(patterns, "content")
+        self._unless = _compiled(patterns, "unless")
+
+    def named_in(self, texts: str) -> bool:
+        """Whether the texts, joined, may name any place; without it none of them does."""
+        return bool(self._hints.matches(texts))
+
+    def is_place(self, path: str) -> bool:
+        """Whether any pattern is about the path."""
+        return bool(self.at(path))
+
+    def at(self, path: str) -> list[FilePattern]:
+        """The patterns of which the path, in its plain spelling, is a place."""
+        return self._places.matches(path) if len(path) <= _LONGEST_PATH else []
+
+    def placed(self, path: str, content: str | None) -> Placed:
+        """What the patterns say of a content written there."""
+        of_place = self.at(path)
+        found = [one for one in of_place if one.said and self._holds(one, content)]
+        return Placed(found, list(dict.fromkeys(one.reads for one in of_place if one.reads is not None)))
+
+    def _holds(self, pattern: FilePattern, content: str | None) -> bool:
+        wanted, refused = self._contents.get(pattern.id), self._unless.get(pattern.id)
+        if content is None:
+            return wanted is None
+        return (wanted is None or wanted.search(content) is not None) and (
+            refused is None or refused.search(content) is None
+        )
+
+
+class _Hint(NamedTuple):
+    literal: str
+    expression: str
+
+
+def _hint(place: str) -> _Hint:
+    """The longest part of one step of a path that stands in every spelling of it."""
+    steps = [part for step in place.split("/") for part in _parts(step)]
+    return max(steps, key=lambda one: len(one.literal))
+
+
+def _parts(step: str) -> list[_Hint]:
+    first, *others = re.split(r"[*?]", step)
+    begins = _Hint(first, rf"(?:^|[^a-z0-9]){re2.escape(first)}")
+    return [begins, *(_Hint(one, re2.escape(one)) for one in others)]
+
+
+def _shortest(words: Iterable[str]) -> list[str]:
+    """Those of the words in which none of the others stands: an automaton of few states."""
+    kept: list[str] = []
+    for word in sorted(set(words), key=lambda one: (len(one), one)):
+        if not any(one in word for one in kept):
+            kept.append(word)
+    return kept
+
+
+def _expression(places: list[str]) -> str:
+    whole = [_glob(one) for one in places if one[0] in _ANCHORED or one[1:2] == ":"]
+    anywhere = [_glob(one) for one in places if one[0] not in _ANCHORED and one[1:2] != ":"]
+    return rf"^(?:{'|'.join([*whole, *(f'(?:.*/)?{one}' for one in anywhere)])})$"
+
+
+def _glob(place: str) -> str:
+    return "".join({"*": ".*", "?": "."}.get(part) or re2.escape(part) for part in re.split(r"([*?])", place))
+
+
+def _compiled(patterns: list[FilePattern], field: str) -> dict[str, re.Pattern[str]]:
+    compiled = {}
+    for index, one in enumerate(patterns):
+        expression = getattr(one, field)
+        if expression is not None:
+            try:
+                PatternSet([(one.id, expression)])
+            except PatternError as error:
+                raise LibraryError(
+                    f"$.patterns.files[{index}].{field}: {one.id} does not compile: {error.message}"
+                ) from None
+            compiled[one.id] = re2.compile(f"(?is){expression}")
+    return compiled

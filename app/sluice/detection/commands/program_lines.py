@@ -1,0 +1,241 @@
+"""A tool that is named after a program: its parameters as the command line that they stand for.
+
+`kubectl {"args": ["delete", "ns", "prod"]}`, `mcp__kubectl__run {"command": "delete ns prod"}`,
+`terraform_destroy {"auto_approve": true}`, `redis {"command": "FLUSHALL"}`.
+"""
+
+from __future__ import annotations
+
+import shlex
+from functools import lru_cache
+from typing import Any, Literal, NamedTuple
+
+from sluice.detection.commands.languages import REMEMBERED_KEYS
+from sluice.detection.commands.shell.interpreters import SHELLS
+from sluice.text.name_words import vocabulary, words_of
+
+LONGEST_VALUE = 256
+"""Characters of a named parameter's value that are read as a word of the line: a manifest's beginning."""
+MOST_WORDS = 256
+"""The most words that a line is made of."""
+_DEPTH = 4
+_CALLED = vocabulary(
+    "exec run execute command commands cmd cli call tool tools invoke mcp server do use raw api",
+    "runner executor action operation client wrapper helper plugin skill agent line my the local",
+    "remote",
+)
+"""Words around a program's name in a tool's that say nothing of what it is to do."""
+_OF_AN_API = frozenset(["api", "sdk", "rest", "http", "graphql", "boto3"])
+"""Words of the names of tools that make requests instead."""
+_OTHER_NAMES = {
+    "redis": "redis-cli", "valkey": "valkey-cli", "k8s": "kubectl", "kubernetes": "kubectl",
+    "kube": "kubectl", "postgres": "psql", "postgresql": "psql", "mongo": "mongosh", "mongodb": "mongosh",
+    "gcp": "gcloud",
+    "azure": "az", "tf": "terraform", "opentofu": "tofu", "systemd": "systemctl", "mariadb": "mysql",
+    "sqlite": "sqlite3", "compose": "docker-compose",
+}  # fmt: skip
+_COMMAND_LINES = vocabulary(
+    "kubectl oc git terraform tofu terragrunt pulumi helm helmfile gcloud gsutil bq docker podman nerdctl",
+    "redis valkey aws az psql mysql mysqladmin mongosh mongo sqlite sqlite3 systemctl systemd journalctl",
+    "npm yarn pnpm pip apt brew cargo k8s kubernetes kube postgres postgresql mongodb gcp azure tf",
+    "opentofu mariadb ansible vault consul nomad eksctl doctl heroku flyctl vercel netlify rsync rclone",
+    "ssh scp iptables nft ufw crontab chmod chown rm dd mkfs gh glab argocd flux velero etcdctl istioctl",
+    "kafka rabbitmqctl supabase firebase wrangler curl wget",
+)
+"""Programs that a word of a tool's name is enough for; of all others it must be the whole name."""
+_RUN_TEXTS = vocabulary(
+    "psql mysql mongosh mongo mongodb sqlite sqlite3 postgres postgresql mariadb ssh kafka",
+)
+"""Of those, the ones whose tools are mostly given a text in a language of its own."""
+_HAVE_COMMANDS = vocabulary(
+    "kubectl oc git terraform tofu terragrunt pulumi helm helmfile gcloud gsutil docker podman nerdctl",
+    "redis-cli aws az systemctl npm yarn pnpm pip apt brew cargo argocd flux velero eksctl doctl heroku",
+    "flyctl docker-compose gh glab",
+)
+"""Programs whose commands may be a part of the tool's name: `git_push`."""
+_GROUPED = frozenset(["aws", "gcloud", "az", "oci", "doctl"])
+_GROUPS = frozenset(["service", "servicename", "group", "commandgroup"])
+"""Of those programs a command is named by its group first: `aws s3 rb`."""
+_SINGLE_DASH = frozenset(["find", "terraform", "tofu", "terragrunt", "packer"])
+Role = Literal["line", "words", "word", "mode", "program", "inner", "flag"]
+_ROLES: dict[str, Role] = {
+    **dict.fromkeys(
+        vocabulary("command cmd commandline cmdline subcommand subcommands subcmd verb action operation"),
+        "line",
+    ),
+    **dict.fromkeys(
+        vocabulary(
+            "args arguments argument argv arglist flags flag options opts opt extraargs extraflags",
+            "argstring cmdargs",
+        ),
+        "words",
+    ),
+    **dict.fromkeys(
+        vocabulary(
+            "resource resourcetype type kind name names target targets path paths file files key keys",
+            "branch remote ref refs release chart image images container containers service unit units",
+            "package packages database table url bucket instance instances source destination src dest",
+            "dst query resourcename pod deployment commit tag refspec repository repo objectname",
+            "statement sql script value values host id ids group",
+        ),
+        "word",
+    ),
+    "mode": "mode",
+    **dict.fromkeys(vocabulary("program tool binary executable"), "program"),
+    **dict.fromkeys(vocabulary("input params parameters kwargs request payload toolinput"), "inner"),
+}
+_ALSO_REQUESTS = frozenset(["verb", "action", "operation"])
+"""Keys that a client of an API has as well as a command line."""
+
+
+class Program(NamedTuple):
+    """A program and the commands that the tool's name says; `certain`: any parameters make a line of it, not
+    only those that speak of a command or of arguments."""
+
+    name: str
+    commands: tuple[str, ...] = ()
+    certain: bool = True
+
+
+def lines_of(
+    tool_name: str, parameters: dict[str, Any], programs: frozenset[str]
+) -> tuple[str, tuple[str, ...]]:
+    """(the program, its line as shell text); no line where the tool is no program.
+
+    Where a parameter holds the arguments, a second line is of them alone: a tool may look at nothing else,
+    so that `{"args": ["delete", "ns", "prod"], "dry_run": true}` only tries for those that read both.
+    `programs`: the names that patterns know.
+    """
+    program = _program(tool_name, programs)
+    if program is None:
+        return "", ()
+    given = _unwrapped(parameters)
+    if program.name in SHELLS:
+        given = {key: one for key, one in given.items() if isinstance(one, list)}
+    if not (program.certain or any(_speaks_of_line(key) for key in given)):
+        return program.name, ()
+    alone = {key: one for key, one in given.items() if _role(key) == "words"}
+    read = [_line(program, one) for one in (given, alone) if one or one is given]
+    return program.name, tuple(dict.fromkeys(read))
+
+
+def _line(program: Program, given: dict[str, Any]) -> str:
+    said = _said(given, program.name)
+    if said[:1] == [program.name]:
+        del said[0]
+    words = [program.name, *program.commands, *said]
+    return " ".join(words[:MOST_WORDS])
+
+
+@lru_cache(maxsize=REMEMBERED_KEYS)
+def _program(tool_name: str, programs: frozenset[str]) -> Program | None:
+    named = words_of(tool_name)
+    words = [word for word in named if word not in _CALLED]
+    if not words or not _OF_AN_API.isdisjoint(named):
+        return None
+    whole = "-".join(words)
+    for name in (tool_name.lower(), _OTHER_NAMES.get(whole, whole), "".join(words)):
+        if name in programs or name in _COMMAND_LINES:
+            return Program(_OTHER_NAMES.get(name, name), certain=name in _COMMAND_LINES - _RUN_TEXTS)
+    place = next((at for at, word in enumerate(words) if word in _COMMAND_LINES), None)
+    if place is None:
+        return None
+    name = _OTHER_NAMES.get(words[place], words[place])
+    commands = tuple(words[place + 1 :]) if name in _HAVE_COMMANDS else ()
+    return Program(name, commands, certain=bool(commands))
+
+
+def _speaks_of_line(key: str) -> bool:
+    return _role(key) in ("line", "words") and key.lower() not in _ALSO_REQUESTS
+
+
+def _unwrapped(parameters: dict[str, Any]) -> dict[str, Any]:
+    """The parameters themselves, where they are wrapped in one field: `{"input": {...}}`."""
+    for _ in range(_DEPTH):
+        inner = next(iter(parameters.values())) if len(parameters) == 1 else None
+        if not isinstance(inner, dict) or _role(next(iter(parameters))) not in ("inner", "words"):
+            break
+        parameters = inner
+    return parameters
+
+
+def _said(given: dict[str, Any], program: str) -> list[str]:
+    """Shell text word by word: commands first, then what they are given, in the order of the document."""
+    groups: list[str] = []
+    commands: list[str] = []
+    words: list[str] = []
+    for key, value in given.items():
+        role = _role(key)
+        if program in _GROUPED and "".join(words_of(key)) in _GROUPS and isinstance(value, str):
+            groups += [_quoted(value)]
+        elif role == "line":
+            commands += _line_words(value, program)
+        elif role == "words":
+            words += _line_words(value, program)
+        elif role == "inner" and isinstance(value, dict):
+            words += _said(value, program) if len(given) <= MOST_WORDS else []
+        elif role == "program" and value == program:
+            continue
+        else:
+            words += map(_quoted, _flag(key, value, program))
+    return groups + commands + words
+
+
+def _line_words(value: Any, program: str) -> list[str]:
+    """A text is shell text as it stands; a list's members are words; an object's fields are flags."""
+    if isinstance(value, str):
+        return [word for word in [value.strip().removeprefix(f"{program} ")] if word]
+    if isinstance(value, list):
+        return [_quoted(str(one)) for one in value[:MOST_WORDS] if isinstance(one, (str, int, float))]
+    if isinstance(value, dict):
+        return [_quoted(word) for word in flags_of(value, program)]
+    return []
+
+
+def flags_of(fields: dict[str, Any], program: str = "") -> list[str]:
+    """An object's fields as words of a line: `--key value`, the value alone where the key names a thing."""
+    words: list[str] = []
+    for key, value in list(fields.items())[:MOST_WORDS]:
+        words += _flag(key, value, program)
+    return words
+
+
+def _flag(key: str, value: Any, program: str) -> list[str]:
+    role = _role(key)
+    if value is None or value is False:
+        return []
+    if role == "word" and isinstance(value, (str, int)) and value is not True and program:
+        return [str(value)[:LONGEST_VALUE]]
+    flag = _flag_name(key, program)
+    if value is True:
+        return [flag]
+    if isinstance(value, list):
+        each = [str(one)[:LONGEST_VALUE] for one in value[:MOST_WORDS] if isinstance(one, (str, int, float))]
+        return each if role == "word" and program else [flag, *each]
+    if isinstance(value, dict):
+        return [
+            word
+            for name, one in value.items()
+            if not isinstance(one, (dict, list))
+            for word in _flag(name, one, "")
+        ]
+    text = str(value)[:LONGEST_VALUE]
+    return [flag, text, f"--{text}"] if role == "mode" else [flag, text]
+
+
+def _flag_name(key: str, program: str) -> str:
+    if key[:1] == "-":
+        return key
+    if len(key) == 1:
+        return "-" + key
+    name = "-".join(words_of(key)) or key
+    return ("-" if program in _SINGLE_DASH else "--") + name
+
+
+def _quoted(word: str) -> str:
+    return shlex.quote(word)
+
+
+@lru_cache(maxsize=REMEMBERED_KEYS)
+def _role(key: str) -> Role:
+    return _ROLES.get("".join(words_of(key)), "flag")

@@ -1,0 +1,86 @@
+"""Patterns over the description of a SQL statement; see sluice/detection/commands/sql/sql_reading.py."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from sluice.detection.commands.inspection import Described, Expression
+from sluice.detection.library_model import LibraryError
+from sluice.text.expression_sets import PatternError, PatternSet
+
+if TYPE_CHECKING:
+    from sluice.detection.commands.sql.sql_reading import SqlStatement
+
+Word = Annotated[str, Field(pattern=r"^[A-Z@_][A-Z0-9_$@. ]*$", max_length=128)]
+
+
+class SqlPattern(Described):
+    """All that is given must hold; at least one is given. Lists: any of them.
+
+    `verbs`: the first word. `objects`: what DROP, CREATE, ALTER act on. `where`: of DELETE and UPDATE.
+    `functions`: called anywhere in the statement, the last part of a dotted name. `phrase`: an RE2 expression
+    searched in the statement's phrase. `unless`: one that must not be found there.
+    """
+
+    verbs: list[Word] = Field(default_factory=list)
+    objects: list[Word] = Field(default_factory=list)
+    where: list[Literal["none", "always_true"]] = Field(default_factory=list)
+    functions: list[Word] = Field(default_factory=list)
+    phrase: Expression | None = None
+    unless: Expression | None = None
+
+    @model_validator(mode="after")
+    def _says_something(self) -> Self:
+        if not (self.verbs or self.functions or self.phrase):
+            raise ValueError("a SQL pattern needs verbs, functions or a phrase")
+        return self
+
+
+class SqlPatterns:
+    """SQL patterns, indexed by verb; all phrases are matched in one pass."""
+
+    __slots__ = ("_any_verb", "_by_verb", "_phrases", "_unless")
+
+    def __init__(self, patterns: list[SqlPattern]) -> None:
+        """Raises LibraryError with the path of the expression that does not compile."""
+        self._phrases = _expressions(patterns, "phrase")
+        self._unless = _expressions(patterns, "unless")
+        self._by_verb: dict[str, list[SqlPattern]] = {}
+        for one in patterns:
+            for verb in one.verbs:
+                self._by_verb.setdefault(verb, []).append(one)
+        self._any_verb = [one for one in patterns if not one.verbs]
+
+    def matches(self, statement: SqlStatement) -> list[SqlPattern]:
+        """The patterns that the statement fulfils."""
+        phrases = set(self._phrases.matches(statement.phrase))
+        functions = {name.rpartition(".")[2] for name in statement.functions}
+        holding = [
+            one
+            for one in (*self._by_verb.get(statement.verb, ()), *self._any_verb)
+            if (one.phrase is None or one.id in phrases) and _holds(one, statement, functions)
+        ]
+        refused = self._unless.matches(statement.phrase) if holding else ()
+        return [one for one in holding if one.id not in refused]
+
+
+def _holds(pattern: SqlPattern, statement: SqlStatement, functions: set[str]) -> bool:
+    return (
+        (not pattern.objects or statement.object in pattern.objects)
+        and (not pattern.where or statement.where in pattern.where)
+        and (not pattern.functions or not functions.isdisjoint(pattern.functions))
+    )
+
+
+def _expressions(patterns: list[SqlPattern], field: str) -> PatternSet[str]:
+    given = [(index, one.id, getattr(one, field)) for index, one in enumerate(patterns)]
+    given = [one for one in given if one[2] is not None]
+    try:
+        return PatternSet([(name, expression) for _, name, expression in given])
+    except PatternError as error:
+        index, name, _ = given[error.index]
+        raise LibraryError(
+            f"$.patterns.sql[{index}].{field}: {name} does not compile: {error.message}"
+        ) from None

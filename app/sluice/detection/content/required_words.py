@@ -1,0 +1,246 @@
+"""Which words a text of ASCII must hold for a requirement to be met: a question for a dictionary.
+
+An automaton of requirements is large, and a short text walks through states of it that are in no cache of the
+processor any more. Most short texts lack a word of every requirement. Each requirement is some clauses, one
+of whose words must be in the text; each word has bits that say which clauses of which requirements it meets.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from functools import lru_cache, reduce
+from itertools import chain, product
+from operator import or_
+from typing import TYPE_CHECKING, NamedTuple
+
+from sluice.detection.content.requirement import BREAK, MARK, SIGN_MARK
+from sluice.detection.content.text import BLANKS, ORDINARY
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+CLAUSES = 8
+"""Of a requirement, the rarest ones. More leave out hardly more texts."""
+BEGIN = 3
+SHORTEST = 2
+"""Characters by which a part of a word is looked up, at most and at least; clauses have no shorter parts."""
+LONGEST_WORD = 24
+"""Bytes. Nothing is kept of a longer one: it may be as long as a text."""
+REMEMBERED_WORDS = 1 << 14
+_UNSEEN: list[int] = []
+"""Of a word that was not looked up yet; None: it meets no clause."""
+_SPELLINGS = 8
+_GROUP = "(?:"
+_SIGN = re.compile(f"{SIGN_MARK}.{SIGN_MARK}", re.DOTALL)
+_TOKEN = re.compile(r"[^\\(\[.|)]+|\(\?:[^()\\\[.]*\)|\\.|\(\?:|\[[^\]]*\]|\.\*|.", re.DOTALL)
+_LETTERS = re.compile(r"\[\w+\]", re.ASCII)
+
+
+class Part(NamedTuple):
+    """A word, or the part of one with which it may go on to the left or to the right."""
+
+    text: str
+    left: bool
+    right: bool
+
+
+Clause = frozenset[Part]
+"""One of these must be in the text."""
+
+
+class _Choice(tuple["_Row", ...]):
+    """Rows of which one must be met."""
+
+    __slots__ = ()
+
+
+_Row = tuple["str | _Choice | None", ...]
+"""Strings, choices and breaks (None), one after the other."""
+
+
+def clauses(requirement: str) -> list[Clause] | None:
+    """The rarest clauses of a requirement, all of which a text of ASCII must meet; None: it meets none."""
+    return _clauses(_Reading(requirement).row(), left=False, right=False)
+
+
+class _Reading:
+    """One pass over a requirement as `requirement.py` writes it."""
+
+    def __init__(self, requirement: str) -> None:
+        self._tokens = _TOKEN.findall(requirement)
+        self._at = 0
+
+    def row(self) -> _Row:
+        """What stands in a row up to the next `|` or `)`; short choices are spelt out."""
+        row: list[str | _Choice | None] = []
+        spelt = [""]
+        while self._at < len(self._tokens) and (token := self._tokens[self._at]) not in {"|", ")"}:
+            self._at += 1
+            if token in {r"\b", r"\B"}:
+                continue
+            item = self._item(token)
+            further = _spelt(item)
+            if further and len(spelt) * len(further) <= _SPELLINGS:
+                spelt = ["".join(pair) for pair in product(spelt, further)]
+                continue
+            row += [*_item_of(spelt), *([] if further else [item])]
+            spelt = list(further or [""])
+        return (*row, *_item_of(spelt))
+
+    def _item(self, token: str) -> str | _Choice | None:
+        if token == _GROUP:
+            rows = [self.row()]
+            while self._tokens[self._at] == "|":
+                self._at += 1
+                rows.append(self.row())
+            self._at += 1
+            return _Choice(rows)
+        if token[0] == "\\":
+            return None if token[1].isalnum() else token[1]
+        if token[-1] == ")":
+            return _Choice((one,) if one else () for one in token[3:-1].split("|"))
+        if _LETTERS.fullmatch(token):
+            return _Choice((letter,) for letter in token[1:-1])
+        return None if token in {BREAK, "."} or token[0] == "[" else token
+
+
+def _spelt(item: str | _Choice | None) -> list[str] | None:
+    """Every string that it stands for, if these are few; else None."""
+    if isinstance(item, str):
+        return [item]
+    if item is None or len(item) > _SPELLINGS:
+        return None
+    spelt: list[str] = []
+    for row in item:
+        if len(row) > 1 or (row and not isinstance(row[0], str)):
+            return None
+        spelt.append(str(row[0]) if row else "")
+    return spelt
+
+
+def _item_of(spelt: list[str]) -> list[str | _Choice | None]:
+    if len(spelt) == 1:
+        return [spelt[0]] if spelt[0] else []
+    return [_Choice((one,) if one else () for one in spelt)]
+
+
+def _clauses(row: _Row, *, left: bool, right: bool) -> list[Clause] | None:
+    """`left`, `right`: whether a mark is beside the row."""
+    found = set[Clause]()
+    last = len(row) - 1
+    for place, item in enumerate(row):
+        before = left if place == 0 else _is_marked(row[place - 1], -1)
+        after = right if place == last else _is_marked(row[place + 1], 0)
+        if isinstance(item, str):
+            if not item.isascii():
+                return None
+            found.update(_of_string(item, left=before, right=after))
+        elif item is not None:
+            met = _met(item, left=before, right=after)
+            if met is None:
+                return None
+            found.update(met)
+    return sorted(found, key=_commonness)[:CLAUSES]
+
+
+@lru_cache(REMEMBERED_WORDS)
+def _met(item: _Choice, *, left: bool, right: bool) -> tuple[Clause, ...] | None:
+    """The clauses of a choice; many requirements have the same ones, the classes of a lexicon."""
+    options = [_clauses(one, left=left, right=right) for one in item]
+    met = [one for one in options if one is not None]
+    return tuple(_of_either(met)) if met else None
+
+
+def _is_marked(item: str | _Choice | None, end: int) -> bool:
+    """Whether it begins (0) or ends (-1) with a mark in any case."""
+    if item is None or isinstance(item, str):
+        return item is not None and item[end] == MARK
+    return all(row and _is_marked(row[end], end) for row in item)
+
+
+def _of_string(text: str, *, left: bool, right: bool) -> Iterator[Clause]:
+    words = text.split(MARK)
+    for place, word in enumerate(words):
+        begins, ends = left or place > 0, right or place < len(words) - 1
+        if _SIGN.fullmatch(word):
+            yield frozenset([Part(word.strip(SIGN_MARK), left=False, right=False)])
+        elif word and SIGN_MARK not in word and (len(word) >= SHORTEST or (begins and ends)):
+            yield frozenset([Part(word, not begins, not ends)])
+
+
+def _of_either(options: list[list[Clause]]) -> Iterator[Clause]:
+    """Clauses of a choice: one of each option, the rarest together, then the next."""
+    for place in range(max(map(len, options)) if all(options) else 0):
+        yield frozenset[Part]().union(*(one[min(place, len(one) - 1)] for one in options))
+
+
+def _commonness(clause: Clause) -> tuple[float, list[Part]]:
+    """An estimate from the lengths of the words; the words themselves, so that the order is certain."""
+    return sum(4.0 ** -len(one.text) * (1 + 3 * (one.left + one.right)) for one in clause), sorted(clause)
+
+
+class RequiredWords:
+    """Requirements by the words of their clauses."""
+
+    __slots__ = ("_known", "_open", "_parts", "_whole")
+
+    def __init__(self, requirements: Iterable[str]) -> None:
+        every = [clauses(one) for one in requirements]
+        self._open = [0] * CLAUSES
+        met: defaultdict[Part, list[int]] = defaultdict(lambda: [0] * CLAUSES)
+        for number, found in enumerate(every):
+            for place in range(CLAUSES if found is not None else 0):
+                if place >= len(found or ()):
+                    self._open[place] |= 1 << number
+                for part in chain.from_iterable((found or [])[place : place + 1]):
+                    met[part][place] |= 1 << number
+        self._whole = {
+            part.text.encode(): bits for part, bits in met.items() if not part.left and not part.right
+        }
+        self._parts: defaultdict[bytes, list[tuple[bytes, Part, list[int]]]] = defaultdict(list)
+        for part, bits in met.items():
+            if part.left or part.right:
+                word = part.text.encode()
+                self._parts[word[:BEGIN]].append((word, part, bits))
+        self._known: dict[bytes, list[int] | None] = {}
+
+    def met(self, text: bytes) -> int:
+        """The requirements that a text of ASCII may meet, a bit for each in their order."""
+        known, held = self._known, []
+        raw = text.lower()
+        signs = raw.translate(None, ORDINARY)
+        for word in {*raw.translate(BLANKS).split(), *(signs[at : at + 1] for at in range(len(signs)))}:
+            bits = known.get(word, _UNSEEN)  # one step: another thread may forget the words meanwhile
+            if bits is _UNSEEN:
+                bits = self._learn(word)
+            if bits:
+                held.append(bits)
+        met = -1
+        for place, of_place in enumerate(self._open):
+            met &= reduce(or_, [bits[place] for bits in held], of_place)
+            if not met:
+                break
+        return met
+
+    def _learn(self, word: bytes) -> list[int] | None:
+        """The bits of all clauses that a word meets, by their places; None for none."""
+        met = [self._whole[word]] if word in self._whole else []
+        for start, size in product(range(len(word)), (SHORTEST, BEGIN)):
+            if begun := self._parts.get(word[start : start + size]):
+                met += (bits for inner, part, bits in begun if _holds(word, start, inner, part))
+        bits = [reduce(or_, of_place) for of_place in zip(*met, strict=True)] if met else None
+        if len(word) <= LONGEST_WORD:
+            if len(self._known) >= REMEMBERED_WORDS:
+                self._known.clear()
+            self._known[word] = bits
+        return bits
+
+
+def _holds(word: bytes, start: int, inner: bytes, part: Part) -> bool:
+    """Whether a word has a part there, and nothing beside it where the part may not go on."""
+    return (
+        (part.left or not start)
+        and word.startswith(inner, start)
+        and (part.right or start + len(inner) == len(word))
+    )

@@ -1,0 +1,25 @@
+"""The shipped pattern library, and what it says of a parameter."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tests.unit.core.scene import bundle
+
+if TYPE_CHECKING:
+    from sluice.detection.commands.inspection import Inspection
+
+LIBRARY = bundle().library
+
+
+def inspected(parameters: dict[str, Any], tool: str = "anything") -> Inspection:
+    return LIBRARY.inspect(tool, "OTHER", parameters)
+
+
+def blocked(parameters: dict[str, Any], tool: str = "anything") -> bool:
+    return any(hit.severity == "critical" for hit in inspected(parameters, tool).hits)
+
+
+def silent(parameters: dict[str, Any], tool: str = "anything") -> bool:
+    found = inspected(parameters, tool)
+    return not found.hits and found.inconclusive is None
