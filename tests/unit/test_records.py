@@ -52,6 +52,13 @@ def test_a_ledger_record_refuses_what_breaks_the_chains_fields(kind: str, field:
         model(kind).model_validate(LEDGER[kind] | {field: wrong})
 
 
+@pytest.mark.parametrize("field", ["counted", "signed", "disputed"])
+def test_a_settlement_says_what_it_counted_and_whose_word_it_was(field: str) -> None:
+    body = {name: value for name, value in LEDGER["ReservationSettled"].items() if name != field}
+    with pytest.raises(ValidationError):
+        model("ReservationSettled").model_validate(body)
+
+
 @pytest.mark.parametrize("kind", LEDGER)
 @pytest.mark.parametrize(
     "field", ["schema", "partition", "sequence", "prev_hash", "event_hash", "decided_at", "input"]

@@ -148,11 +148,7 @@ class LedgerRecord(Record):
     event_hash: Annotated[Digest, Field(description="SHA-256 over the RFC 8785 form without this field")]
     decider_version: Annotated[
         str | None,
-        Field(
-            min_length=1,
-            max_length=128,
-            description="version and digest of the code that decided; absent in records of older releases",
-        ),
+        Field(min_length=1, max_length=128, description="version and digest of the code that decided"),
     ] = None
     decided_at: Annotated[Moment, Field(description="broker's time of the input, or the timer's tick")]
     input: Annotated[InputCoordinates | None, Field(description="null where a timer decided")]

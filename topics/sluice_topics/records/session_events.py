@@ -20,10 +20,7 @@ class SessionFolded(LedgerRecord):
 
 
 class ReservationSettled(LedgerRecord):
-    """An outcome replaced an action's reserved rows by those it really touched.
-
-    `counted`, `signed` and `disputed` are absent where an older worker decided.
-    """
+    """An outcome replaced an action's reserved rows by those it really touched."""
 
     schema_name: Annotated[Literal["sluice/reservation_settled/v1"], Field(alias="schema")]
     outcome_id: Id
@@ -35,14 +32,12 @@ class ReservationSettled(LedgerRecord):
     aggregate_rows_affected: Annotated[
         LedgerCount, Field(alias="aggregateRowsAffected", description="the total after settling")
     ]
-    counted: Annotated[
-        LedgerCount | None, Field(description="what the total holds for the action from now on")
-    ] = None
+    counted: Annotated[LedgerCount, Field(description="what the total holds for the action from now on")]
     lowered: Annotated[bool, Field(description="the total went below the reservation")]
-    signed: Annotated[bool | None, Field(description="by an enforcement point, for this very action")] = None
+    signed: Annotated[bool, Field(description="by an enforcement point, for this very action")]
     disputed: Annotated[
-        bool | None, Field(description="`actual` is more than an outcome that is not signed may count")
-    ] = None
+        bool, Field(description="`actual` is more than an outcome that is not signed may count")
+    ]
     early: Annotated[bool, Field(description="the outcome came before its action")]
     reported_by: Id
 
@@ -71,7 +66,7 @@ class DeadLetter(LedgerRecord):
     key: Annotated[str | None, Field(description="the message's key, base64")] = None
     ids: Annotated[
         dict[str, Id] | None,
-        Field(description="the ids that could be read in it, as it claims them; null in older letters"),
+        Field(description="the ids that could be read in it, as it claims them; null: none were looked for"),
     ] = None
     value_base64: str
     value_size: Annotated[int, Field(ge=0, description="bytes of the whole value")]

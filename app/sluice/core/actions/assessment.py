@@ -256,8 +256,7 @@ def recorded(seen: ActionSeen, flags: Acknowledgement, counted: int | None) -> d
 
     The totals after follow from those before: an action that is carried out adds its `counted` rows and
     itself, whether it can be remembered or not; None is for one that adds nothing. A dispute is named where
-    there is one, what gates remember where they do, and what was read where something was: verdicts from
-    before there was any of it stay as they are.
+    there is one, what gates remember where they do, and what was read where something was.
     """
     known, before = seen.known, totals_of(seen.rows, seen.actions)
     values: dict[str, Any] = {

@@ -186,12 +186,10 @@ def _settle(
 ) -> list[OutRecord]:
     """The settlement of an action, and an alarm where nothing claimed too much for it before."""
     owner, known = found
-    default = parts.policy.default
-    most_of_old = max(known.counted, default.largest_rows_upper_bound) * default.outcomes.unsigned_factor
-    settlement = settle(draft, owner, known, report, most_of_old)
+    settlement = settle(draft, owner, known, report)
     records = [_settled_record(draft, report, settlement, place, early=early)]
     if settlement.new:
-        recipient = default.outcomes.alarm_recipient
+        recipient = parts.policy.default.outcomes.alarm_recipient
         records.append(_alarm(draft, report, settlement, place, recipient))
     return records
 

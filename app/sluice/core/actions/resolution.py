@@ -214,7 +214,7 @@ def count_resolved(draft: SessionDraft, escalation: Escalation, resolved: Resolv
             if sighting.reads is not None:
                 draft.remember_read(owner, "external", sighting.reads)
         rows, times = (sighting.rows, 1) if adds else (0, 0)
-        most = max(known.most or 0, sighting.most)
+        most = max(known.most, sighting.most)
         after = known._replace(
             mark=ruling.mark, counted=known.counted + rows, carried=known.carried + times, most=most
         )

@@ -124,8 +124,7 @@ RERUN_FIELDS = (
 )
 """What a rerun must get again, in the hash's order; the record's other fields follow from these.
 
-`waited_ms` is there where the caller gave a deadline, `signature` where one was verified: verdicts from
-before there were such keep their hash.
+`waited_ms` is there where the caller gave a deadline, `signature` where one was verified.
 """
 _VALUES = itemgetter(*RERUN_FIELDS[:-1])
 _VALUES_WITHOUT_DEADLINE = itemgetter(*(name for name in RERUN_FIELDS[:-1] if name != "waited_ms"))

@@ -28,7 +28,7 @@ from sluice.core.state.remembered import (
     kept_id,
     recent_action,
 )
-from sluice.core.state.session import NEVER_DUE_MS, OLD_AGENT, Account, Transition, Who
+from sluice.core.state.session import NEVER_DUE_MS, Account, Transition, Who
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -90,11 +90,8 @@ class SessionDraft:
     def action(self, owner: Who, action_id: str) -> RecentAction | None:
         """What is remembered of an agent's action id; None outside its window."""
         kept = kept_id(action_id)
-        for memory in self._memories(owner):
-            stored = memory.recent.get(kept)
-            if stored is not None and self.in_window(stored[2]):
-                return recent_action(stored)
-        return None
+        stored = self._read(owner).recent.get(kept)
+        return None if stored is None or not self.in_window(stored[2]) else recent_action(stored)
 
     def change(self, tenant: str) -> Account:
         """The tenant's account for changing, opened if missing, without agents whose memories have all left
@@ -122,9 +119,6 @@ class SessionDraft:
         self._keep_action(account, owner, kept_id(action_id), stored)
 
     def _keep_action(self, account: Account, owner: Who, kept: str, stored: tuple[Any, ...]) -> None:
-        old = account.agents.get(OLD_AGENT)
-        if old is not None and kept in old.recent:
-            owner = Who(owner.tenant, OLD_AGENT)
         self._memory(owner, account).recent[kept] = stored
 
     def has_room(self, owner: Who) -> bool:
@@ -143,8 +137,8 @@ class SessionDraft:
 
     def write(self, owner: Who, write_id: str) -> RecentWrite | None:
         """What is remembered of a memory write's id; None outside its window."""
-        found = (memory.write(write_id) for memory in self._memories(owner))
-        return next((one for one in found if one is not None and self.in_window(one.at_ms)), None)
+        found = self._read(owner).write(write_id)
+        return None if found is None or not self.in_window(found.at_ms) else found
 
     def writes(self, tenant: str) -> list[RecentWrite]:
         """All that is remembered of writes of a tenant's agents."""
@@ -152,11 +146,7 @@ class SessionDraft:
 
     def remember_write(self, owner: Who, write_id: str, write: RecentWrite) -> None:
         """Keep a memory write for its window, or replace what is kept of it."""
-        kept = kept_id(write_id)
-        account = self.change(owner.tenant)
-        old = account.agents.get(OLD_AGENT)
-        holder = Who(owner.tenant, OLD_AGENT) if old is not None and kept in old.writes else owner
-        self._memory(holder).writes[kept] = tuple(write)
+        self._memory(owner).writes[kept_id(write_id)] = tuple(write)
 
     def source(self, tenant: str, source_id: str) -> tuple[str | None, int | None]:
         """The type of a memory source and the time of its last write in this session, ms, by any agent of the
@@ -218,8 +208,7 @@ class SessionDraft:
         flagged = {agent: one.flagged for agent, one in account.agents.items() if one.flagged}
         if not flagged:
             return {}
-        own = [flagged.pop(agent) for agent in (owner.agent, OLD_AGENT) if agent in flagged]
-        return flags_of_all(own, flagged.values(), self._cut_ms)
+        return flags_of_all(flagged.pop(owner.agent, {}), flagged.values(), self._cut_ms)
 
     def remembered_by_gates(self, owner: Who, account: Account) -> Mapping[str, Any]:
         """What gates remember of an agent, by the gate's name. `account`: the tenant's."""
@@ -233,14 +222,6 @@ class SessionDraft:
     def _of_tenant(self, tenant: str) -> Iterable[Remembered]:
         account = self.account(tenant)
         return () if account is None else account.agents.values()
-
-    def _memories(self, owner: Who) -> list[Remembered]:
-        """The agent's own memories, and those that an older worker kept for all agents together."""
-        account = self.account(owner.tenant)
-        if account is None:
-            return []
-        own, old = account.agents.get(owner.agent), account.agents.get(OLD_AGENT)
-        return [one for one in (own, None if old is own else old) if one is not None]
 
     def _memory(self, owner: Who, account: Account | None = None) -> Remembered:
         """The memories of an agent, for changing, without those that have left the window. `account`: the

@@ -25,13 +25,12 @@ LOST: Mapping[str, tuple[str, ...]] = {FORGOTTEN: (FORGOTTEN_FLAG,)}
 
 class RecentRetrieval(NamedTuple):
     """A retrieval within its window, by its request's id. `items` are the short digests of the ids of its
-    decided items, one after the other (`item_mark`); `offset` is the input's, 0 if an older worker kept
-    it."""
+    decided items, one after the other (`item_mark`); `offset` is the input's."""
 
     tier: str
     items: str
     at_ms: int
-    offset: int = 0
+    offset: int
 
     @property
     def size(self) -> int:
@@ -112,13 +111,11 @@ def flags_in(kept: Mapping[str, Any], after_ms: int) -> dict[str, list[str]]:
 
 
 def flags_of_all(
-    own: Iterable[Mapping[str, Any]], others: Iterable[Mapping[str, Any]], after_ms: int
+    own: Mapping[str, Any], others: Iterable[Mapping[str, Any]], after_ms: int
 ) -> dict[str, list[str]]:
     """The flags of each item that was read after a moment: all items of this agent, and as many items of
     other agents as one agent may have. One more item says if there were others."""
-    found: dict[str, list[str]] = {}
-    for kept in own:
-        found |= flags_in(kept, after_ms)
+    found = flags_in(own, after_ms)
     room = MAX_FLAGGED
     for item, flags in [pair for kept in others for pair in flags_in(kept, after_ms).items()]:
         room -= item not in found

@@ -44,8 +44,8 @@ class RecentAction(NamedTuple):
     published outcome and the shadow outcome ("ALLOW", "ALLOW/BLOCK"). `counted`: the rows that the totals
     include for it. `carried`: how many carried-out actions have the id (0: it was denied; 2: a conflicting
     one in standard mode was carried out too). `shared`: several actions have the id, so no outcome lowers
-    `counted`. `peak`: the largest outcome. `most`: the rows to which an unsigned outcome may raise `counted`
-    (None: an older worker wrote it). `signed`: a signed outcome has settled it. `disputed`: an unsigned
+    `counted`. `peak`: the largest outcome. `most`: the rows to which an unsigned outcome may raise
+    `counted`. `signed`: a signed outcome has settled it. `disputed`: an unsigned
     outcome claimed more than `most`, and no signed one has come since.
     """
 
@@ -57,7 +57,7 @@ class RecentAction(NamedTuple):
     carried: int
     shared: bool
     peak: int
-    most: int | None = None
+    most: int
     signed: bool = False
     disputed: bool = False
 
@@ -65,8 +65,8 @@ class RecentAction(NamedTuple):
         """The form in states: counts as records write them, and of the fields after `most` only those that
         are true."""
         kept = self
-        if max(self.counted, self.peak, self.most or 0) > MAX_SAFE_INTEGER:
-            counts = wire_int(self.counted), wire_int(self.peak), self.most and wire_int(self.most)
+        if max(self.counted, self.peak, self.most) > MAX_SAFE_INTEGER:
+            counts = wire_int(self.counted), wire_int(self.peak), wire_int(self.most)
             kept = self._replace(counted=counts[0], peak=counts[1], most=counts[2])  # type: ignore[arg-type]
         return tuple(kept) if self.signed or self.disputed else kept[:_UNSETTLED]
 
@@ -90,10 +90,9 @@ class RecentWrite(NamedTuple):
 
 
 def recent_action(stored: Any) -> RecentAction:
-    digest, offset, at_ms, mark, counted, carried, shared, peak, *more = stored
-    most = int(more[0]) if more and more[0] is not None else None
+    digest, offset, at_ms, mark, counted, carried, shared, peak, most, *settled = stored
     return RecentAction(
-        digest, offset, at_ms, mark, int(counted), carried, shared, int(peak), most, *more[1:]
+        digest, offset, at_ms, mark, int(counted), carried, shared, int(peak), int(most), *settled
     )
 
 

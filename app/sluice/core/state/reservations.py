@@ -139,7 +139,7 @@ def share_id(draft: SessionDraft, seen: Sighting, known: RecentAction, *, carrie
         account.rows += seen.rows
         account.actions += 1
         known = known._replace(counted=known.counted + seen.rows, carried=known.carried + 1)
-    most = max(known.most or 0, seen.most)
+    most = max(known.most, seen.most)
     draft.remember(seen.owner, seen.action_id, known._replace(shared=True, most=most))
 
 
@@ -154,18 +154,14 @@ def count_only(draft: SessionDraft, seen: Sighting) -> str:
     return tenant
 
 
-def settle(
-    draft: SessionDraft, owner: Who, known: RecentAction, report: EarlyOutcome, most_of_old: int
-) -> Settlement:
+def settle(draft: SessionDraft, owner: Who, known: RecentAction, report: EarlyOutcome) -> Settlement:
     """Replace the rows counted for the action by an outcome's rows.
 
     Several actions carried out under one id each count the largest outcome, because each of them may have
-    done it. A denied action that was carried out after all counts too. `most_of_old`: the limit of an
-    unsigned outcome for an action that an older worker kept without a limit.
+    done it. A denied action that was carried out after all counts too.
     """
     account = draft.change(owner.tenant)
-    most = most_of_old if known.most is None else known.most
-    rows = report.rows if report.signed else min(report.rows, most)
+    rows = report.rows if report.signed else min(report.rows, known.most)
     final = report.signed and not known.shared and not known.signed
     peak = rows if final else max(known.peak, rows)
     counted = rows if final else max(known.counted, max(known.carried, 1) * peak)
@@ -174,7 +170,7 @@ def settle(
     if carried == 0 and rows > 0:
         carried = 1
         account.actions += 1
-    claims_more = not report.signed and report.rows > most
+    claims_more = not report.signed and report.rows > known.most
     after = known._replace(
         counted=counted,
         carried=carried,

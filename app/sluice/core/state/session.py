@@ -29,10 +29,6 @@ if TYPE_CHECKING:
 KEY_PREFIX = b"s:"
 NEVER_DUE_MS = 9_999_999_999_999
 REMEMBERED_OWNERS = 1 << 12
-FORM = 2
-"""The version of the stored form; states without it have the first version."""
-OLD_AGENT = ""
-_OLD_DICTIONARIES = 4
 _DUE_DIGITS = 13
 _DUE_PREFIX = b'{"due":'
 _DUE_END = len(_DUE_PREFIX) + _DUE_DIGITS
@@ -42,7 +38,7 @@ class EarlyOutcome(NamedTuple):
     """An outcome that waits for its action, which may not have arrived yet.
 
     `signed`: an enforcement point's valid signature binds it to the action at `offset` with the hex
-    digest `digest`; without these two an older worker kept it.
+    digest `digest`; both are None for an unsigned one.
     """
 
     action_id: str
@@ -52,8 +48,8 @@ class EarlyOutcome(NamedTuple):
     signed: bool
     reported_by: str
     origin: list[Any]
-    offset: int | None = None
-    digest: str | None = None
+    offset: int | None
+    digest: str | None
 
     def coordinates(self) -> dict[str, Any]:
         """The `input` field of the ledger record about it."""
@@ -77,13 +73,12 @@ class Who(NamedTuple):
 @lru_cache(maxsize=REMEMBERED_OWNERS)
 def who(tenant: str, agent_id: str) -> Who:
     """The agent of a tenant."""
-    return Who(tenant, OLD_AGENT if tenant == UNREGISTERED else kept_id(agent_id))
+    return Who(tenant, "" if tenant == UNREGISTERED else kept_id(agent_id))
 
 
 @dataclass(slots=True)
 class Account:
-    """One tenant's totals in the session, and the memories by agent; under "" the memories that an older
-    worker kept for all agents together.
+    """One tenant's totals in the session, and the memories by agent.
 
     `disputed` maps the offset of a disputed action to its kept id, its agent and the stored RecentAction; it
     outlives the window.
@@ -151,13 +146,6 @@ class Account:
         rows, actions, agents, disputed = stored
         return cls(int(rows), actions, {name: Remembered(*one) for name, one in agents.items()}, disputed)
 
-    @classmethod
-    def decode_first(cls, stored: list[Any]) -> Account:
-        """Read the oldest stored form, which did not separate agents: memories are in the same object as
-        totals."""
-        rows, actions, recent, *more = stored
-        return cls(int(rows), actions, {OLD_AGENT: Remembered(recent, *more[:_OLD_DICTIONARIES])})
-
 
 @dataclass(slots=True)
 class Transition:
@@ -215,7 +203,6 @@ class SessionState:
     def encode(self) -> bytes:
         """`{"due":<13 digits of ms>,` and the rest of the state as JSON."""
         rest = {
-            "v": FORM,
             "o": self.opened_at,
             "t": self.last_at,
             "a": {name: one.encoded() for name, one in self.accounts.items()},
@@ -235,8 +222,7 @@ class SessionState:
         state.due_ms = due_ms(stored)
         state.opened_at = rest["o"]
         state.last_at = rest["t"]
-        read = Account.decode if rest.get("v") == FORM else Account.decode_first
-        state.accounts = {name: read(one) for name, one in rest["a"].items()}
+        state.accounts = {name: Account.decode(one) for name, one in rest["a"].items()}
         state.early = [_early(one) for one in rest["e"]]
         return state
 
@@ -263,7 +249,4 @@ def totals_of(rows: int, actions: int) -> dict[str, Any]:
 
 def _early(stored: list[Any]) -> EarlyOutcome:
     one = EarlyOutcome(*stored)
-    bound = one.offset is not None
-    return one._replace(
-        rows=int(one.rows), signed=one.signed and bound, offset=int(one.offset or 0) if bound else None
-    )
+    return one._replace(rows=int(one.rows), offset=None if one.offset is None else int(one.offset))

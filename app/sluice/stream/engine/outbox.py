@@ -135,7 +135,7 @@ class PartitionRecord:
             topic: (offset, tuple(pending)) for topic, (offset, pending) in tree["positions"].items()
         }
         marker = Marker.from_json(tree["marker"])
-        return cls(tree["sequence"], tree["head"], positions, marker, tree.get("controls", {}))
+        return cls(tree["sequence"], tree["head"], positions, marker, tree["controls"])
 
 
 class ChangelogRecord(Protocol):

@@ -241,16 +241,6 @@ def test_a_disputed_outcome_escalates_the_session_until_a_signed_one_settles_it(
     assert session.verdict(action_id="act-6")["verdict"] == "allowed"
 
 
-def test_an_action_that_an_older_worker_kept_can_be_settled() -> None:
-    """Its entry has no bound of its own and no signature: the default bundle's bound counts."""
-    session = reserved(10)
-    remembered = session.state.accounts["acme"].agents["operator"]
-    remembered.recent = {"act-1": remembered.recent["act-1"][:8]}
-    session.state = SessionState.decode(session.state.key, session.state.encode())
-    assert only(session.report(rows_affected=10**30), "ReservationSettled")["counted"] == 1000
-    assert only(session.report_signed(rows_affected=4), "ReservationSettled")["lowered"]
-
-
 def test_too_many_early_outcomes_are_refused_at_once() -> None:
     session = Session()
     for number in range(3):

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
 
-from sluice.core.state.session import SessionState
 from tests.unit.core.scene import MINUTE, Session, kinds, verdict_of
 
 REPEATED = (
@@ -155,25 +153,6 @@ def test_ids_of_a_sibling_are_its_own() -> None:
     assert session.verdict()["blockReason"] is None
     assert session.verdict()["duplicate_of"] is not None
     assert (session.rows, session.actions) == (2, 2)
-
-
-def test_what_an_older_worker_kept_is_still_a_repeat() -> None:
-    """Mend 3, the stored form of before: what is remembered stands beside the totals, for every agent."""
-    session = Session()
-    first = session.verdict()
-    stored = json.loads(session.state.encode())
-    known = stored["a"]["acme"][2]["operator"][0]
-    old = {name: value for name, value in stored.items() if name != "v"}
-    old["a"] = {"acme": [1, 1, {"act-1": known["act-1"][:8]}]}
-    written = json.dumps(old, separators=(",", ":")).encode()
-    session.state = SessionState.decode(session.state.key, written)
-    assert session.verdict()["duplicate_of"] == first["verdict_id"]
-    session.propose(action_id="act-2")
-    session.state = SessionState.decode(session.state.key, session.state.encode())
-    assert session.verdict()["duplicate_of"] == first["verdict_id"]
-    assert session.verdict(rows_affected=7)["blockReason"] == "action_id_conflict"
-    session.report(rows_affected=5)
-    assert (session.rows, session.actions) == (6, 2)
 
 
 def test_a_session_that_is_full_forgets_what_signed_outcomes_have_settled_before_it_denies() -> None:

@@ -176,7 +176,7 @@ def remember(state: SessionState, request: str, items: list[str], tenant: str = 
     every = {name: ["stale", "low_confidence", "provenance_unverified", "content_suspect"] for name in items}
     marks = "".join(map(item_mark, items))
     owner = who(tenant, "reader")
-    draft.remember_retrieval(owner, request, RecentRetrieval("sandbox", marks, START))
+    draft.remember_retrieval(owner, request, RecentRetrieval("sandbox", marks, START, 1))
     draft.remember_flags(owner, every)
     state.apply(draft.transition())
 

@@ -43,7 +43,7 @@ RECENT = st.builds(
     st.integers(0, 3),
     st.booleans(),
     ROWS,
-    st.none() | st.integers(1, 2**80),
+    st.integers(1, 2**80),
     st.booleans(),
     st.booleans(),
 )
