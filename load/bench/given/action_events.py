@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sluice.core.actions.assessment import assess, read_seen, standing_of
+from sluice.core.actions.assessment import assess, read_seen
 from sluice.core.state.draft import SessionDraft
 from sluice.core.state.session import SessionState, session_key
 from sluice.detection.commands.languages import language_of
@@ -110,9 +110,8 @@ def context(parts: PointParts, fields: dict[str, Any]) -> ActionContext:
     """Of an action with these fields, the first of its session."""
     proposed = ProposedAction.model_validate(fields)
     draft = SessionDraft(SessionState(session_key(SESSION)), parts.limits, AT_MS)
-    standing = standing_of(parts, proposed)
-    seen = read_seen(draft, standing.principal.owner, proposed)
-    return assess(parts, proposed, standing, seen, AT_MS)
+    plan = parts.plan(proposed)
+    return assess(plan, proposed, read_seen(draft, plan.owner, proposed), AT_MS)
 
 
 def of_panel(parts: PointParts, count: int) -> list[ActionContext]:

@@ -18,9 +18,10 @@ from load.bench.given import items
 from load.bench.given.action_events import AGENT, MAX_ID, panel
 from load.sites import quality_policy
 from sluice.bootstrap import build_decision_point
+from sluice.core.actions.plan import plans
 from sluice.core.actions.stages import load_bundle
 from sluice.core.foundation.strict import json_object
-from sluice.core.policy.policy import PointParts, Policy, standings
+from sluice.core.policy.policy import PointParts, Policy
 from sluice.core.quality_bundle.quality_bundle import load_quality_bundle
 from sluice.core.registry.loading import load_registry
 from sluice.offline.bundle_source import whole_bundle
@@ -122,7 +123,7 @@ def point_of(under: Policy) -> DecisionPoint:
 def parts(rules: list[dict[str, Any]] | None = None) -> PointParts:
     """What a decision point decides with, for measuring one stage of it."""
     under, limits = policy(rules), Settings().limits()
-    return PointParts(under, limits, time.perf_counter_ns, TENANT, standings(under), {})
+    return PointParts(under, limits, time.perf_counter_ns, TENANT, plans(under, {}))
 
 
 def records(

@@ -9,7 +9,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING
 
 from sluice.adapters.kafka.kafka_evidence import INPUTS, KafkaPartitions, id_at
-from sluice.core.actions.stage import in_order
+from sluice.core.actions.plan import in_order
 from sluice.core.decide.kinds import DECIDING, DECISIONS
 from sluice.core.foundation.arrival import coordinates_of
 from sluice.core.rerun.evidence import PolicyEvidence

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 from sluice.core.actions import outcomes, proposal
 from sluice.core.actions.assessment import (
-    NOTHING_SEEN,
     lateness,
     read_seen,
     recorded,
@@ -20,13 +19,14 @@ from sluice.core.actions.assessment import (
     seen_by,
 )
 from sluice.core.actions.pipeline import Evaluation
+from sluice.core.actions.plan import rows_counted
+from sluice.core.actions.stage import NOTHING_SEEN
 from sluice.core.actions.verdict import NO_IDS, RERUN_FIELDS, count, ids_of, ruling_of, verdict_record
 from sluice.core.foundation.arrival import verdict_id
 from sluice.core.foundation.canonical import hex_of, wire_int
 from sluice.core.foundation.refusals import INTERNAL_ERROR, subject_of
 from sluice.core.policy.bundle_cases import Case
 from sluice.core.policy.kind import AnswerKind, CaseKind, DecisionKind, Kind
-from sluice.core.policy.policy import rows_counted
 from sluice.core.registry.registry_entries import hashes_of, reads_untrusted
 from sluice.core.state.acknowledgement import NOTHING as NO_FLAGS
 from sluice.core.state.acknowledgement import acknowledgement
@@ -41,7 +41,7 @@ from sluice_topics.records import ActionOutcome, ProposedAction, ReservationSett
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from sluice.core.actions.assessment import ActionSeen
+    from sluice.core.actions.stage import ActionSeen
     from sluice.core.actions.verdict import Ruling
     from sluice.core.foundation.arrival import Arrival
     from sluice.core.foundation.chain import OutRecord
@@ -120,7 +120,8 @@ def _judge(
     repeats = seen.known is not None and seen.known.digest == digest
     counted = rows if ruled.carried and not repeats else None
     about: dict[str, Any] = {
-        **ids_of(action, principal.tenant_id),
+        **ids_of(action),
+        "tenant_id": principal.tenant_id,
         "mode": mode,
         "enforcement": org.enforcement,
         "policy_bundle_id": action.policy_bundle_id or principal.bundle_asked_for,

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from sluice.core.actions.stage import ActionContext, Asking
+    from sluice.core.policy.bundles import Bundle
+    from sluice.core.registry.registry_entries import Agent
 
 Band = Literal["pass", "doubtful", "harmful", "abstained", "inconclusive"]
 Share = Annotated[float, Field(ge=0, le=1)]
@@ -172,8 +174,13 @@ class ActionSimilarity(Gate):
 
     def evaluate(self, context: ActionContext) -> StageResult | Asking:
         """Passes at once where the bundle does not ask for it."""
-        policy: SimilarityPolicy = context.bundle.parts[self.name]
+        policy: SimilarityPolicy = context.plan.bundle.parts[self.name]
         return _asking(policy, context) if policy.enabled else PASSED
+
+    def settle(self, bundle: Bundle, agent: Agent | None) -> StageResult | None:
+        """A pass where the bundle does not ask for it."""
+        del agent
+        return None if bundle.parts[self.name].enabled else PASSED
 
 
 def similarity_question(text: str, policy: SimilarityPolicy) -> dict[str, Any]:
@@ -194,7 +201,7 @@ def _asking(policy: SimilarityPolicy, context: ActionContext) -> Asking:
         found = PatternAnswer.model_validate(answer.payload)
     except ValidationError:
         return StageResult("escalate", f"{INCONCLUSIVE}: the answer of {EMBEDDING} could not be read")
-    result = _judged(policy, found, policy.passing(after_untrusted=bool(context.read)))
+    result = _judged(policy, found, policy.passing(after_untrusted=bool(context.seen.read)))
     context.resemblance = result.detail["band"]
     return result
 

@@ -57,10 +57,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping
 
     from sluice.core.actions.resolution import SeenAtApproval
+    from sluice.core.actions.stage import ActionPlan
     from sluice.core.foundation.arrival import Arrival
     from sluice.core.foundation.chain import OutRecord
     from sluice.core.foundation.requests import Answer, Request
-    from sluice.core.policy.policy import PointParts, Standing
+    from sluice.core.policy.policy import PointParts
     from sluice.core.registry.registry import Registry
     from sluice.core.state.book import Change
     from sluice.core.state.decision import Shared
@@ -148,7 +149,7 @@ def _judged(
     arrival: Arrival,
     review: ReviewDecision,
     escalation: Escalation,
-    read_seen: Callable[[Standing, ProposedAction], SeenAtApproval],
+    read_seen: Callable[[ActionPlan, ProposedAction], SeenAtApproval],
 ) -> Generator[Request, Answer, ResolvedAction | Escalation | Objection]:
     """Read the action again and judge it again, with all approvals that were counted.
 
@@ -244,8 +245,8 @@ def _released(waits: _Answered) -> Decision:
 def _approved(waits: _Answered) -> Generator[Request, Answer, Decision]:
     parts, arrival, review, draft, escalation = waits
 
-    def reading(standing: Standing, action: ProposedAction) -> SeenAtApproval:
-        return read_resolving(draft, standing, action, escalation)
+    def reading(plan: ActionPlan, action: ProposedAction) -> SeenAtApproval:
+        return read_resolving(draft, plan, action, escalation)
 
     resolved = yield from _judged(parts, arrival, review, escalation, reading)
     if isinstance(resolved, Objection):

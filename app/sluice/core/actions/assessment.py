@@ -16,22 +16,29 @@ verdict, and acting on it later would be acting on old totals.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from sluice.core.actions.pipeline import DEADLINE_ELAPSED, Evaluation
-from sluice.core.actions.stage import ActionContext, StageResult, inspect
+from sluice.core.actions.plan import rows_counted
+from sluice.core.actions.stage import (
+    NOTHING_REMEMBERED,
+    ActionContext,
+    ActionSeen,
+    RememberedAction,
+    StageResult,
+    inspect,
+)
 from sluice.core.foundation.canonical import hex_of, wire_int
-from sluice.core.policy.policy import rows_counted
 from sluice.core.registry.registry_entries import hashes_of
 from sluice.core.state.acknowledgement import NOTHING as NO_FLAGS
 from sluice.core.state.acknowledgement import acknowledgement, advisory, flags_of
-from sluice.core.state.recent_retrieval import NOTHING_READ, ReadSoFar
+from sluice.core.state.recent_retrieval import ReadSoFar
 from sluice.core.state.session import totals_of
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Mapping, Sequence
+    from collections.abc import Container, Mapping
 
-    from sluice.core.policy.policy import PointParts, Standing
+    from sluice.core.actions.stage import ActionPlan
     from sluice.core.state.acknowledgement import Acknowledgement
     from sluice.core.state.draft import SessionDraft
     from sluice.core.state.session import Who
@@ -39,66 +46,35 @@ if TYPE_CHECKING:
     from sluice_topics.records import ProposedAction
 
 
-def standing_of(parts: PointParts, action: ProposedAction) -> Standing:
-    """What registry and bundle say of the action, before its session is looked at."""
-    return parts.standing(
-        action.agent_id,
-        action.tool_name,
-        action.action_type,
-        action.reversible,
-        action.policy_bundle_id,
-    )
-
-
-def assess(
-    parts: PointParts, action: ProposedAction, known: Standing, seen: ActionSeen, arrived_at_ms: int
-) -> ActionContext:
+def assess(plan: ActionPlan, action: ProposedAction, seen: ActionSeen, arrived_at_ms: int) -> ActionContext:
     """The context of an action, on what was seen of its session."""
-    principal, inspection = known.principal, None
-    rows = rows_counted(known.tool, action.rows_affected, known.rows_upper_bound)
+    inspection, most = None, plan.rows_upper_bound
+    rows = rows_counted(plan.tool, action.rows_affected, most)
     if rows == 0:
-        rows, inspection = _rows(known, action)
+        rows, inspection = _rows(plan, action)
     return ActionContext(
+        plan,
         action,
-        action.mode or "high_stakes",
-        principal.tenant,
-        principal.agent,
-        known.tool,
-        principal.org,
-        parts.policy.registry.freezes_of(principal.tenant, principal.agent_id, action.session_id),
-        principal.bundle,
-        known.bundle_asked_for,
-        known.granted,
-        known.action_type,
-        known.types,
-        known.reversible,
-        known.risk,
-        known.reversibilities,
-        rows,
-        known.tightened or rows > known.rows_upper_bound,
-        known.tier,
-        seen.rows,
-        seen.actions,
-        known.entries,
-        parts.policy.registry,
+        seen,
         arrived_at_ms,
+        plan.registry.freezes_of(plan.tenant, action.agent_id, action.session_id),
+        rows,
+        plan.tightened or rows > most,
+        acknowledgement(seen.flags, action.acknowledged_flags) if seen.flags else NO_FLAGS,
         inspection,
-        flags=acknowledgement(seen.flags, action.acknowledged_flags) if seen.flags else NO_FLAGS,
-        remembered=seen.remembered,
-        read=seen.read,
     )
 
 
-def _rows(known: Standing, action: ProposedAction) -> tuple[int, Inspection]:
+def _rows(plan: ActionPlan, action: ProposedAction) -> tuple[int, Inspection]:
     """What an action counts for that is trusted to change nothing, and what was read to tell: all the same
     unknown for a call that reads as a change."""
-    inspection = inspect(known.principal.bundle, known.types, action)
-    return known.rows_upper_bound if inspection.changes else 0, inspection
+    inspection = inspect(plan, action)
+    return plan.rows_upper_bound if inspection.changes else 0, inspection
 
 
 def used_entries(context: ActionContext) -> dict[str, str]:
     """ "kind/id@revision" to hash of every registry entry that the context rests on."""
-    return context.entries | hashes_of(*context.freezes)
+    return context.plan.entries | hashes_of(*context.freezes)
 
 
 GATE = "registration"
@@ -111,25 +87,25 @@ def unregistered(context: ActionContext) -> Evaluation | None:
     if missing is None:
         return None
     evaluation = Evaluation()
-    _object(evaluation, context.mode, GATE, StageResult("block", missing))
+    _object(evaluation, context.plan.mode, GATE, StageResult("block", missing))
     return evaluation
 
 
 def _missing(context: ActionContext) -> str | None:
-    if context.agent is None:
+    if context.plan.agent is None:
         return f"unknown_agent: {context.action.agent_id}"
-    asked_for = context.bundle_asked_for
-    if not context.bundle_granted:
-        return None if context.mode == "standard" else _not_granted(context)
-    return None if asked_for == context.bundle.id else f"unknown_bundle: {asked_for}"
+    asked_for = context.plan.bundle_asked_for
+    if not context.plan.granted:
+        return None if context.plan.mode == "standard" else _not_granted(context)
+    return None if asked_for == context.plan.bundle.id else f"unknown_bundle: {asked_for}"
 
 
 def object_to(context: ActionContext, evaluation: Evaluation, waited_ms: int) -> None:
     """Make of what the gates found what it comes to under a bundle that is not the agent's, and too late."""
     if evaluation.outcome == "BLOCK":
         return
-    if context.agent is not None and not context.bundle_granted:
-        _object(evaluation, context.mode, GATE, StageResult("block", _not_granted(context)))
+    if context.plan.agent is not None and not context.plan.granted:
+        _object(evaluation, context.plan.mode, GATE, StageResult("block", _not_granted(context)))
     object_to_lateness(context, evaluation, waited_ms)
 
 
@@ -139,7 +115,7 @@ def object_to_lateness(context: ActionContext, evaluation: Evaluation, waited_ms
         return
     late = lateness(context.action, waited_ms)
     if late is not None:
-        _object(evaluation, context.mode, DEADLINE, late)
+        _object(evaluation, context.plan.mode, DEADLINE, late)
 
 
 def lateness(action: ProposedAction, waited_ms: int) -> StageResult | None:
@@ -153,7 +129,7 @@ def lateness(action: ProposedAction, waited_ms: int) -> StageResult | None:
 
 
 def _not_granted(context: ActionContext) -> str:
-    return f"bundle_not_granted: {context.bundle_asked_for}"
+    return f"bundle_not_granted: {context.plan.bundle_asked_for}"
 
 
 def _object(evaluation: Evaluation, mode: str, gate: str, against: StageResult) -> None:
@@ -180,10 +156,10 @@ def remarks(context: ActionContext) -> list[dict[str, Any]]:
     action = context.action
     found = [] if action.mode else [_MODE_ABSENT]
     rows, actions = action.aggregate_rows_affected, action.aggregate_action_count
-    if rows is not None and rows != context.rows_before:
-        found.append(_not_ours("aggregateRowsAffected", rows, context.rows_before))
-    if actions is not None and actions != context.actions_before:
-        found.append(_not_ours("aggregateActionCount", actions, context.actions_before))
+    if rows is not None and rows != context.seen.rows:
+        found.append(_not_ours("aggregateRowsAffected", rows, context.seen.rows))
+    if actions is not None and actions != context.seen.actions:
+        found.append(_not_ours("aggregateActionCount", actions, context.seen.actions))
     if context.flags.outstanding:
         found.append(advisory(context.flags.outstanding))
     return found
@@ -192,39 +168,6 @@ def remarks(context: ActionContext) -> list[dict[str, Any]]:
 def _not_ours(name: str, claimed: int, ours: int) -> dict[str, Any]:
     text = f"the caller's {name} is {claimed}, the session's is {ours}; the session's counts"
     return {"source": "sluice.session", "text": text, "severity": "warn"}
-
-
-NOTHING_REMEMBERED: Mapping[str, Any] = {}
-
-
-class RememberedAction(NamedTuple):
-    """What is remembered under an action's id: the hex digest and the offset of the first input, and the mark
-    of its ruling."""
-
-    digest: str
-    offset: int
-    mark: str
-
-
-class ActionSeen(NamedTuple):
-    """`rows` and `actions`: its tenant's totals before the action. `room`: whether one more action can be
-    remembered; that is asked only where none is `known` under its id. `flags`: by kept id those of the items
-    that the agent was let see; `dispute`: the id of an action of its tenant whose outcome is disputed;
-    `remembered`: by a gate's name what it remembers of the agent; `read`: by kind the untrusted content that
-    came to the tenant's agents before."""
-
-    rows: int
-    actions: int
-    known: RememberedAction | None
-    room: bool
-    flags: Mapping[str, Sequence[str]]
-    dispute: str | None
-    remembered: Mapping[str, Any] = NOTHING_REMEMBERED
-    read: Mapping[str, ReadSoFar] = NOTHING_READ
-
-
-NOTHING_SEEN = ActionSeen(0, 0, None, room=True, flags={}, dispute=None)
-"""Of an action whose session is not read."""
 
 
 def read_seen(draft: SessionDraft, owner: Who, action: ProposedAction) -> ActionSeen:

@@ -92,9 +92,9 @@ class TopologyCheck(Gate):
         root on, this one counted (null: unknown). `entries` are the delegate's and the named parent's.
         """
         action = context.action
-        if action.delegate_to is None and DELEGATION not in context.types:
+        if action.delegate_to is None and DELEGATION not in context.plan.types:
             return PASSED
-        policy: Topology = context.bundle.parts[self.name]
+        policy: Topology = context.plan.bundle.parts[self.name]
         chain, bound = _chain(context), policy.max_chain_depth
         violations = _violations(context, chain, bound)
         detail = {
@@ -125,14 +125,14 @@ def _chain(context: ActionContext) -> _Chain:
     any place. The place of an agent that signs follows from its grants
     (sluice/core/actions/delegation.py)."""
     ancestors, told = _ancestors(context.action), context.action.governance_context
-    if context.agent is not None and context.agent.keys is not None:
+    if context.plan.agent is not None and context.plan.agent.keys is not None:
         depth = 0 if told is None else len(told.grants or ())
-        return _Chain(depth, known=depth > 0 or not context.agent.callers)
+        return _Chain(depth, known=depth > 0 or not context.plan.agent.callers)
     if told is not None and told.chain_depth is not None:
         return _Chain(max(told.chain_depth, len(ancestors)), known=True)
     if told is not None and told.root_agent_id == context.action.agent_id:
         return _Chain(len(ancestors), known=not ancestors)
-    may_be_called = context.agent is not None and bool(context.agent.callers)
+    may_be_called = context.plan.agent is not None and bool(context.plan.agent.callers)
     return _Chain(len(ancestors), known=not ancestors and not may_be_called)
 
 
@@ -146,7 +146,7 @@ def _ancestors(action: ProposedAction) -> set[str]:
 
 
 def _violations(context: ActionContext, chain: _Chain, bound: int) -> list[str]:
-    action, registry, found = context.action, context.registry, []
+    action, registry, found = context.action, context.plan.registry, []
     told = action.governance_context
     if action.delegate_to is not None:
         found += link_violations(registry, action.agent_id, action.delegate_to)
@@ -169,7 +169,7 @@ def _cycles(action: ProposedAction, chain: _Chain) -> list[str]:
 def _entries(context: ActionContext) -> dict[str, str]:
     told = context.action.governance_context
     names = (context.action.delegate_to, None if told is None else told.parent_agent_id)
-    agents = [context.registry.agents[name] for name in names if name in context.registry.agents]
+    agents = [context.plan.registry.agents[name] for name in names if name in context.plan.registry.agents]
     return {agent.key: agent.hash for agent in agents}
 
 
@@ -233,13 +233,13 @@ class TierAuth(Gate):
         reasons = _own_reasons(context)
         if context.escalated is not None:
             reasons.insert(0, context.escalated)
-        agent_tier = None if context.agent is None else context.agent.tier
+        agent_tier = None if context.plan.agent is None else context.plan.agent.tier
         if not reasons:
-            return _passed(context.tier, agent_tier)
-        detail = {"tier": context.tier, "agent_tier": agent_tier}
-        if context.tool is None and context.mode == "high_stakes":
+            return _passed(context.plan.tier, agent_tier)
+        detail = {"tier": context.plan.tier, "agent_tier": agent_tier}
+        if context.plan.tool is None and context.plan.mode == "high_stakes":
             return StageResult("block", _unregistered(context), detail)
-        asked = {**detail, "required_role": required_role(context.tier), "reasons": reasons}
+        asked = {**detail, "required_role": required_role(context.plan.tier), "reasons": reasons}
         return StageResult("escalate", reasons[0], asked)
 
 
@@ -267,25 +267,27 @@ def escalation_of(arrival: Arrival, context: ActionContext) -> Escalation:
         action.action_id,
         action.agent_id,
         action.session_id,
-        context.tenant,
+        context.plan.tenant,
         action.tool_name,
         arrival.digest,
-        context.tier,
-        required_role(context.tier),
-        context.bundle.approvals.needed(context.tier),
+        context.plan.tier,
+        required_role(context.plan.tier),
+        context.plan.bundle.approvals.needed(context.plan.tier),
         arrival.topic,
         arrival.partition,
         arrival.offset,
         now,
-        now + context.bundle.escalation_ttl_ms,
-        route=context.bundle.approvals.route_of(context.tier, action.tool_name, context.tenant),
-        own_key=context.bundle.approvals.demands_own_key(context.tier),
+        now + context.plan.bundle.escalation_ttl_ms,
+        route=context.plan.bundle.approvals.route_of(
+            context.plan.tier, action.tool_name, context.plan.tenant
+        ),
+        own_key=context.plan.bundle.approvals.demands_own_key(context.plan.tier),
         parameters=parameters_digest(action.parameters),
     )
 
 
 def _own_reasons(context: ActionContext) -> list[str]:
-    agent, tool, tier = context.agent, context.tool, context.tier
+    agent, tool, tier = context.plan.agent, context.plan.tool, context.plan.tier
     found = [] if tool is not None else [_unregistered(context)]
     if agent is not None and agent.tools is not None and tool is not None and tool.id not in agent.tools:
         found.append(f"tool_not_granted: {tool.id}")

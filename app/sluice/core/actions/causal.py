@@ -43,6 +43,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from sluice.core.actions.stage import ActionContext, Asking
+    from sluice.core.policy.bundles import Bundle
+    from sluice.core.registry.registry_entries import Agent
 
 EXTRACTION_PORT, PORT = "constraints", "causal"
 LONGEST_REASONING = 500
@@ -174,15 +176,21 @@ class Causal(Gate):
     def evaluate(self, context: ActionContext) -> StageResult | Asking:
         """Passes at once where the bundle does not ask for it or the agent has neither a prompt nor
         constraints."""
-        policy: CausalPolicy = context.bundle.parts[self.name]
-        agent = context.agent
-        if not policy.enabled or agent is None:
-            return PASSED
-        if agent.constraints is None and agent.system_prompt is None:
+        policy: CausalPolicy = context.plan.bundle.parts[self.name]
+        agent = context.plan.agent
+        if agent is None or not _applies(policy, agent):
             return PASSED
         if needs_no_asking(context, policy.ask):
             return NOT_IN_DOUBT
         return _asking(policy, context, agent.system_prompt or "", agent.constraints)
+
+    def settle(self, bundle: Bundle, agent: Agent | None) -> StageResult | None:
+        """A pass where the bundle does not ask for it or the agent has neither a prompt nor constraints."""
+        return None if agent is not None and _applies(bundle.parts[self.name], agent) else PASSED
+
+
+def _applies(policy: CausalPolicy, agent: Agent) -> bool:
+    return policy.enabled and not (agent.constraints is None and agent.system_prompt is None)
 
 
 def _asking(
@@ -190,7 +198,7 @@ def _asking(
 ) -> Asking:
     extracted = constraints is None
     if constraints is None:
-        question = {"scope": {"tenant": context.tenant}, "question": {"system_prompt": prompt}}
+        question = {"scope": {"tenant": context.plan.tenant}, "question": {"system_prompt": prompt}}
         answer = yield Request(EXTRACTION_PORT, question, policy.extraction_budget_ms, apart=True)
         found = EXTRACT.read(answer.payload)
         if found is None:

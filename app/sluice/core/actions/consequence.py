@@ -155,10 +155,10 @@ class ConsequenceScore(Gate):
 
     def evaluate(self, context: ActionContext) -> StageResult:
         """The detail holds the score, its parts and the thresholds, whatever the outcome."""
-        score: Score = context.bundle.parts[self.name]
-        policy, rows = score.policy, context.rows_before + context.rows
-        undone = score.undone(context.reversibilities)
-        rows_part, risk = score.rows_part(rows), context.risk
+        score: Score = context.plan.bundle.parts[self.name]
+        policy, rows = score.policy, context.seen.rows + context.rows
+        undone = score.undone(context.plan.reversibilities)
+        rows_part, risk = score.rows_part(rows), context.plan.risk
         value = score.total(undone, rows_part, risk)
         detail = {
             "score_per_mille": value,

@@ -22,7 +22,7 @@ from sluice.core.registry.registry_entries import hashes_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Sequence
 
-    from sluice.core.actions.stage import ActionContext, Stage
+    from sluice.core.actions.stage import ActionContext
     from sluice.core.foundation.requests import Answer, Request
     from sluice.core.registry.registry_entries import Agent
     from sluice_topics.records.inputs import DelegationGrant, GovernanceContext
@@ -32,19 +32,19 @@ UNPROVEN = "delegation_unproven"
 
 
 def run_proven(
-    stages: tuple[Stage, ...], context: ActionContext, stopwatch: Callable[[], int]
+    context: ActionContext, stopwatch: Callable[[], int]
 ) -> Generator[Request, Answer, Evaluation]:
-    """Evaluate the stages, or block without it if the chain that a signing agent states is not proven.
+    """Evaluate the gates, or block without it if the chain that a signing agent states is not proven.
 
     The check is listed before the gates.
     """
     proof = prove(context)
     if proof is None:
-        return (yield from run(stages, context, stopwatch))
+        return (yield from run(context, stopwatch))
     if proof.outcome == "block":
         evaluation = Evaluation("BLOCK", proof.reason)
     else:
-        evaluation = yield from run(stages, context, stopwatch)
+        evaluation = yield from run(context, stopwatch)
     evaluation.list_gate(GATE, proof, 0)
     evaluation.gates.insert(0, evaluation.gates.pop())
     evaluation.durations_ns.insert(0, evaluation.durations_ns.pop())
@@ -53,7 +53,7 @@ def run_proven(
 
 def prove(context: ActionContext) -> StageResult | None:
     """Whether the grants prove the chain; None if there is no chain to prove."""
-    agent, told = context.agent, context.action.governance_context
+    agent, told = context.plan.agent, context.action.governance_context
     if agent is None or agent.keys is None or told is None:
         return None
     grants: Sequence[DelegationGrant] = told.grants or ()
@@ -61,7 +61,7 @@ def prove(context: ActionContext) -> StageResult | None:
     if wrong is None and not grants:
         return None
     names = {name for one in grants for name in (one.parent_agent_id, one.agent_id)}
-    entries = hashes_of(*(context.registry.agents.get(name) for name in sorted(names)))
+    entries = hashes_of(*(context.plan.registry.agents.get(name) for name in sorted(names)))
     if wrong is not None:
         return StageResult("block", f"{UNPROVEN}: {wrong}", {}, entries=entries)
     proven = {"root_agent_id": grants[0].parent_agent_id, "chain_depth": len(grants)}
@@ -108,15 +108,15 @@ def _unfit(context: ActionContext, grant: DelegationGrant, further: int) -> Iter
         yield f"{what} allows {grant.max_depth} further delegations, not {further}"
     if grant.tools is not None and action.tool_name not in grant.tools:
         yield f"{what} does not name the tool {action.tool_name}"
-    yield from link_violations(context.registry, grant.parent_agent_id, grant.agent_id)
-    parent = context.registry.agents.get(grant.parent_agent_id)
+    yield from link_violations(context.plan.registry, grant.parent_agent_id, grant.agent_id)
+    parent = context.plan.registry.agents.get(grant.parent_agent_id)
     if parent is None or parent.keys is None:
         yield f"{grant.parent_agent_id} does not sign"
         return
     key = key_of(parent.keys, grant.key_id, context.now_ms)
     if isinstance(key, str):
         yield f"{what}: {key}"
-    elif not is_granted_by(key.public_key, grant, context.registry.audience):
+    elif not is_granted_by(key.public_key, grant, context.plan.registry.audience):
         yield f"{what}: bad_signature"
 
 

@@ -61,10 +61,10 @@ class FastReject(Gate):
         Escalates with `suspicious_pattern` (only warnings) or `inconclusive` (a bound of reading was passed).
         """
         inspection = context.reading()
-        targets = context.org.forbidden.matches(_joined(inspection.texts))
+        targets = context.plan.org.forbidden.matches(_joined(inspection.texts))
         if targets:
             return StageResult("block", f"forbidden_target: {targets[0]}", {"targets": targets})
-        if context.reversible is not True and context.rows > _threshold(context):
+        if context.plan.reversible is not True and context.rows > _threshold(context):
             return _too_many_rows(context)
         return _judged(inspection)
 
@@ -89,8 +89,8 @@ def _joined(texts: Iterable[str]) -> str:
 
 
 def _threshold(context: ActionContext) -> int:
-    own = context.org.irreversible_row_threshold
-    return context.bundle.irreversible_row_threshold if own is None else own
+    own = context.plan.org.irreversible_row_threshold
+    return context.plan.bundle.irreversible_row_threshold if own is None else own
 
 
 def _too_many_rows(context: ActionContext) -> StageResult:

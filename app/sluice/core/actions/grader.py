@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Self
 
 from pydantic import BaseModel, Field, model_validator
 
-from sluice.core.actions.grading import GradedBy, GraderState, grade, grading_of
+from sluice.core.actions.grading import GradedBy, GraderState, grade, grading_of, may_grade
 from sluice.core.actions.model_questions import (
     NOT_IN_DOUBT,
     AnalysisDetail,
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from sluice.core.actions.stage import ActionContext, Asking
+    from sluice.core.policy.bundles import Bundle
+    from sluice.core.registry.registry_entries import Agent
 
 MOST_RULES = 16
 LASTS_MS = 24 * 3600 * 1000
@@ -174,11 +176,20 @@ class Grader(RememberingGate):
 
     def evaluate(self, context: ActionContext) -> StageResult | Asking:
         """Asks about the rules in the bundle's order until one is broken: a denial beats an escalation."""
-        compiled: Qualitative = context.bundle.parts[self.name]
+        compiled: Qualitative = context.plan.bundle.parts[self.name]
         rules = compiled.asked(context) if compiled.policy.rules else []
         if rules and needs_no_asking(context, compiled.policy.ask):
             return NOT_IN_DOUBT
         return _graded(compiled.policy, rules, context) if rules else PASSED
+
+    def settle(self, bundle: Bundle, agent: Agent | None) -> StageResult | None:
+        """A pass where the bundle has no qualitative rule."""
+        del agent
+        return None if bundle.parts[self.name].policy.rules else PASSED
+
+    def may_remember(self, bundle: Bundle) -> bool:
+        """Whether an action can make its agent's grading governed: where this gate or `policies` asks."""
+        return may_grade(bundle)
 
     def keep(self, context: ActionContext, decided: Decided) -> GateMemory | None:
         """The state after this action, for as long as the session is remembered."""

@@ -109,7 +109,7 @@ class Grading:
 def grading_of(context: ActionContext) -> Grading:
     """The action's grader, in the state in which the session's earlier actions left it."""
     if context.grading is None:
-        known = any(name in context.remembered for name in SHARING)
+        known = any(name in context.seen.remembered for name in SHARING)
         context.grading = Grading("governed" if known else "autonomous")
     grading: Grading = context.grading
     return grading
@@ -128,10 +128,15 @@ def judges_unproved(bundle: Bundle) -> bool:
     return part is not None and not part.proof.required and not ASKING.isdisjoint(bundle.stages)
 
 
+def may_grade(bundle: Bundle) -> bool:
+    """Whether the bundle has anything to grade an action by."""
+    return bool(bundle.parts["grader"].policy.rules or bundle.parts["policies"].part.policies)
+
+
 def check_proof(context: ActionContext, port: str, answer: ModelAnswer) -> Checked:
     """Whether the model that answered may: an entry of the registry has to prove it."""
-    policy: ProofPolicy = context.bundle.written[PART].proof
-    proof = context.registry.model_proofs.get(answer.model)
+    policy: ProofPolicy = context.plan.bundle.written[PART].proof
+    proof = context.plan.registry.model_proofs.get(answer.model)
     why = policy.objection(proof, port, answer.prompt_version)
     entries = {proof.key: proof.hash} if proof is not None and policy.required else {}
     reason = f"{INCONCLUSIVE}: the model {answer.model} is not proved: {why}"
@@ -194,7 +199,7 @@ def grade(
         request = Request(PORT, payload, by.budget_ms)
         answer = yield request
         if answer.status != "answered":
-            missed = unanswered(by.gate, request, answer, context.mode)
+            missed = unanswered(by.gate, request, answer, context.plan.mode)
             return Grades(None, missed.reason or "", {}, missed)
         read = GRADE.read(answer.payload)
         if read is None:

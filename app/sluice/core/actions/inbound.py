@@ -167,11 +167,11 @@ class Inbound(Gate):
 
     def evaluate(self, context: ActionContext) -> StageResult | Asking:
         """Asks a model only where the bundle says so and the detectors are not sure."""
-        policy: InboundPolicy = context.bundle.parts[self.name]
+        policy: InboundPolicy = context.plan.bundle.parts[self.name]
         if policy.mode == "off":
             return PASSED
         texts = list(_readable(context))
-        read = _detected(context.bundle.inspector, texts)
+        read = _detected(context.plan.bundle.inspector, texts)
         if texts and _asks(policy, context, read):
             return _asking(policy, context, texts, read)
         return _concluded(policy, context, read)
@@ -235,7 +235,7 @@ def _asking(
     request = Request(PORT, payload, policy.budget_ms)
     answer = yield request
     if answer.status != "answered":
-        missed = unanswered(Inbound.name, request, answer, context.mode)
+        missed = unanswered(Inbound.name, request, answer, context.plan.mode)
         silent = _silent(f"the model gave no answer: {answer.status}")
         return _concluded(policy, context, read, silent, missed)
     return _concluded(policy, context, read, _judged(policy, answer, texts, shown.omitted))

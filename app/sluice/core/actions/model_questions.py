@@ -45,8 +45,8 @@ def show_action(context: ActionContext, most_characters: int) -> ShownAction:
     shown: dict[str, Any] = {
         "tool": action.tool_name,
         "tool_description": (action.tool_description or "")[:most_characters],
-        "type": list(context.types),
-        "reversible": context.reversible,
+        "type": list(context.plan.types),
+        "reversible": context.plan.reversible,
         "rows_affected": wire_safe(context.rows),
         "delegate_to": action.delegate_to,
         "agent_says": (action.reasoning or "")[:most_characters],
@@ -54,14 +54,16 @@ def show_action(context: ActionContext, most_characters: int) -> ShownAction:
     text = canonical(wire_safe(action.parameters)).decode()
     omitted = max(0, len(text) - most_characters)
     if not omitted:
-        return ShownAction({**shown, "parameters": wire_safe(action.parameters)}, 0, sorted(context.read))
+        return ShownAction(
+            {**shown, "parameters": wire_safe(action.parameters)}, 0, sorted(context.seen.read)
+        )
     head = most_characters // 2
     cut = {
         "head": text[:head],
         "omitted_characters": omitted,
         "tail": text[len(text) - (most_characters - head) :],
     }
-    return ShownAction({**shown, "parameters_cut": cut}, omitted, sorted(context.read))
+    return ShownAction({**shown, "parameters_cut": cut}, omitted, sorted(context.seen.read))
 
 
 class AnalysisDetail(ObjectionDetail):
@@ -104,7 +106,7 @@ def find_shorter_budget(before_ms: int, after_ms: int, name: str = "budget_ms") 
 
 def scope_of(context: ActionContext, rule: str) -> dict[str, str]:
     """For whom and under what a model's answer counts: an answer may be kept within it alone."""
-    return {"tenant": context.tenant, "bundle": context.bundle.hash, "rule": rule}
+    return {"tenant": context.plan.tenant, "bundle": context.plan.bundle.hash, "rule": rule}
 
 
 UNTRUSTED = """\

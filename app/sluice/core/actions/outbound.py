@@ -90,8 +90,8 @@ class Outbound(Gate):
 
     def evaluate(self, context: ActionContext) -> StageResult:
         """Passes at once what is not sent out."""
-        policy: OutboundPolicy = context.bundle.parts[self.name]
-        if policy.mode == "off" or not set(policy.action_types) & set(context.types):
+        policy: OutboundPolicy = context.plan.bundle.parts[self.name]
+        if policy.mode == "off" or not set(policy.action_types) & set(context.plan.types):
             return PASSED
         scan, left = scan_for(frozenset(policy.kinds)), MOST_CHARACTERS
         findings: list[dict[str, str]] = []

@@ -88,36 +88,38 @@ class Evaluation:
             self.obligations += obligations
 
 
-def run(
-    stages: tuple[Stage, ...], context: ActionContext, stopwatch: Callable[[], int]
-) -> Generator[Request, Answer, Evaluation]:
-    """Evaluate the stages on a context. `stopwatch` returns ns."""
+def run(context: ActionContext, stopwatch: Callable[[], int]) -> Generator[Request, Answer, Evaluation]:
+    """Evaluate the gates of the plan on a context. `stopwatch` returns ns."""
     done, waits, blockable = Evaluation(), False, context.tightened
-    for stage in stages:
+    for name, stage, mode, settled, leaves_denials in context.plan.gates:
         if context.escalated is not None:
-            waits = stage.name != LAST_STAGE
+            waits = name != LAST_STAGE
             if waits and not blockable:
                 continue
+        if settled is not None:
+            done.list_gate(name, settled, 0)
+            continue
         began = stopwatch()
         step = stage.evaluate(context)
         if not isinstance(step, StageResult):
-            if waits:
-                found = _unasked(step)
-            else:
-                found = yield from _answered(step, stage, context, done, _Clock(context, stopwatch))
+            found = (
+                _unasked(step)
+                if waits
+                else (yield from _answered(step, stage, context, done, _Clock(context, stopwatch)))
+            )
             if found is None:
                 continue
             step = found
         if step.outcome in _WOULD:
-            step = _under(context.bundle.modes.get(stage.name, "enforce"), stage.name, step, done)
-        done.list_gate(stage.name, step, stopwatch() - began)
+            step = _under(mode, name, step, done)
+        done.list_gate(name, step, stopwatch() - began)
         outcome = step.outcome
         if outcome == "block":
             done.settle("BLOCK", step.reason)
             break
         if outcome == "escalate" and not context.approved:
-            context.escalated = context.escalated or step.reason or stage.name
-            blockable = blockable or getattr(stage, "leaves_denials", False)
+            context.escalated = context.escalated or step.reason or name
+            blockable = blockable or leaves_denials
             done.settle("ESCALATE", context.escalated)
     return done
 
@@ -138,7 +140,7 @@ class _Clock:
     question waited for its turn is not the stage's: else an agent's own load would use the budget up."""
 
     def __init__(self, context: ActionContext, stopwatch: Callable[[], int]) -> None:
-        self._asker = Asker(context.tenant, context.action.agent_id)
+        self._asker = Asker(context.plan.tenant, context.action.agent_id)
         self._due_ns = context.due_ns
         self._now_ns = stopwatch
         self._began_ns = stopwatch()
@@ -168,7 +170,7 @@ def _answered(
 ) -> Generator[Request, Answer, StageResult]:
     """What the stage comes to; its requests are handed on, and what they were answered is kept."""
     gate, analyses = stage.name, getattr(stage, "analyses", False)
-    mode = context.bundle.modes.get(gate, "enforce")
+    mode = context.plan.bundle.modes.get(gate, "enforce")
     decides = getattr(stage, "decides_unanswered", False)
     try:
         request = next(asking)
@@ -176,7 +178,7 @@ def _answered(
             answer = yield from clock.ask(gate, request, done.model_outputs)
             if answer.status != "answered" and not decides:
                 asking.close()
-                result = unanswered(gate, request, answer, context.mode)
+                result = unanswered(gate, request, answer, context.plan.mode)
                 break
             request = asking.send(answer)
     except StopIteration as ended:

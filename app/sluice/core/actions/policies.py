@@ -18,7 +18,7 @@ from pydantic import BaseModel, Field, model_validator
 
 from sluice.core.actions.closest import NamedTexts, ask_for_closest, read_closest
 from sluice.core.actions.grader import LASTS_MS, GraderMemory
-from sluice.core.actions.grading import GradedBy, grade, grading_of
+from sluice.core.actions.grading import GradedBy, grade, grading_of, may_grade
 from sluice.core.actions.model_questions import (
     BudgetMs,
     Characters,
@@ -42,6 +42,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from sluice.core.actions.stage import ActionContext, Asking
+    from sluice.core.policy.bundles import Bundle
+    from sluice.core.registry.registry_entries import Agent
 
 MOST_POLICIES = 512
 _CRITERION = "The action complies with this policy, or the policy does not concern it."
@@ -203,7 +205,7 @@ class Policies(RememberingGate):
 
     def evaluate(self, context: ActionContext) -> StageResult | Asking:
         """The explicit ones first: what they block, no model is asked about."""
-        shelf: Shelf = context.bundle.parts[self.name]
+        shelf: Shelf = context.plan.bundle.parts[self.name]
         if not shelf.part.policies:
             return PASSED
         found, evaluated = _explicit(shelf, context)
@@ -211,6 +213,15 @@ class Policies(RememberingGate):
         if not (semantic or shelf.library.ids) or any(_blocks(one, state) for one, state in found):
             return _judged([(one, _entry(one, state)) for one, state in found], evaluated)
         return _asking(shelf, context, found, semantic, evaluated)
+
+    def settle(self, bundle: Bundle, agent: Agent | None) -> StageResult | None:
+        """A pass where the bundle has no policy of prose."""
+        del agent
+        return None if bundle.parts[self.name].part.policies else PASSED
+
+    def may_remember(self, bundle: Bundle) -> bool:
+        """As the grader's: the two share one state."""
+        return may_grade(bundle)
 
     def keep(self, context: ActionContext, decided: Decided) -> GateMemory | None:
         """The grader's state, as Stage 2 keeps it: a bundle may have one of the two gates alone."""
@@ -258,7 +269,7 @@ def _asking(
         text = canonical(show_action(context, part.most_characters).action).decode()
         answer = yield (request := ask_for_closest(text, shelf.library, part.closest, part.budget_ms))
         if answer.status != "answered":
-            unsearched = unanswered(Policies.name, request, answer, context.mode)
+            unsearched = unanswered(Policies.name, request, answer, context.plan.mode)
             return with_missing(_judged(listed, evaluated), unsearched)
         near = read_closest(answer.payload, shelf.library)
         if near is None:

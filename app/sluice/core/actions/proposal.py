@@ -6,22 +6,20 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sluice.core.actions.assessment import (
-    NOTHING_REMEMBERED,
-    NOTHING_SEEN,
     assess,
     object_to,
     object_to_lateness,
     read_seen,
     recorded_seen,
     seen_by,
-    standing_of,
     unregistered,
 )
 from sluice.core.actions.authority import OBLIGATIONS, escalation_of
 from sluice.core.actions.delegation import run_proven
 from sluice.core.actions.outcomes import settle_early
 from sluice.core.actions.pipeline import Evaluation
-from sluice.core.actions.stage import Decided, StageResult, what_gates_keep
+from sluice.core.actions.plan import what_gates_keep
+from sluice.core.actions.stage import NOTHING_REMEMBERED, NOTHING_SEEN, Decided, StageResult
 from sluice.core.actions.standing_grants import (
     entries_of,
     find_grant,
@@ -44,7 +42,6 @@ from sluice.core.actions.verdict import (
 from sluice.core.foundation.arrival import REPLAYED, escalation_id, verdict_id
 from sluice.core.foundation.canonical import hex_of
 from sluice.core.registry.agent_keys import UNSIGNED_AGENT
-from sluice.core.registry.registry_entries import reads_untrusted
 from sluice.core.state.book import GrantKept
 from sluice.core.state.decision import Decision
 from sluice.core.state.draft import SessionDraft
@@ -52,17 +49,15 @@ from sluice.core.state.escalation_records import open_in, opened
 from sluice.core.state.expiry import time_records
 from sluice.core.state.nonces import keep_nonce
 from sluice.core.state.reservations import Sighting
-from sluice.core.state.session import who
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping
 
-    from sluice.core.actions.assessment import ActionSeen, RememberedAction
-    from sluice.core.actions.stage import ActionContext, RememberingGate, StageOrder
+    from sluice.core.actions.stage import ActionContext, ActionPlan, ActionSeen, RememberedAction
     from sluice.core.foundation.arrival import Arrival
     from sluice.core.foundation.chain import OutRecord
     from sluice.core.foundation.requests import Answer, Request
-    from sluice.core.policy.policy import PointParts, Standing
+    from sluice.core.policy.policy import PointParts
     from sluice.core.state.book import Book
     from sluice.core.state.decision import Shared
     from sluice.core.state.escalation import Escalation
@@ -97,17 +92,17 @@ def evaluate(
 ) -> Generator[Request, Answer, Decision]:
     """Decide on an action: read its session, judge it, and keep what came of it."""
     draft = SessionDraft(state, parts.limits, arrival.timestamp_ms)
-    standing = standing_of(parts, action)
-    seen = read_seen(draft, standing.principal.owner, action)
+    plan = parts.plan(action)
+    seen = read_seen(draft, plan.owner, action)
 
     def find() -> StandingGrant | None:
         grants = shared.book.grants or parts.policy.registry.agent_grants
-        return find_grant(parts, shared.book, standing, action, arrival) if grants else None
+        return find_grant(parts, shared.book, plan, action, arrival) if grants else None
 
-    judged = yield from judge(parts, arrival, action, standing, seen, find)
+    judged = yield from judge(parts, arrival, action, plan, seen, find)
     if judged.apart:
         return Decision(None, [*judged.records])
-    keep_nonce(draft, standing.principal.owner, arrival)
+    keep_nonce(draft, plan.owner, arrival)
     return _keep(parts, draft, seen, judged, shared.book)
 
 
@@ -117,8 +112,8 @@ def judge_again(
     """The verdict on an action of which `verdict` says what was seen of its session, and how long it lay."""
     waited = replace(arrival, waited_ms=verdict.get("waited_ms") or 0)
     grant = recorded_grant(verdict, action.tool_name)
-    standing = standing_of(parts, action)
-    judged = yield from judge(parts, waited, action, standing, recorded_seen(verdict), lambda: grant)
+    plan: ActionPlan = parts.plan(action)
+    judged = yield from judge(parts, waited, action, plan, recorded_seen(verdict), lambda: grant)
     return judged.records[0]
 
 
@@ -126,7 +121,7 @@ def judge(
     parts: PointParts,
     arrival: Arrival,
     action: ProposedAction,
-    standing: Standing,
+    plan: ActionPlan,
     seen: ActionSeen,
     find: Callable[[], StandingGrant | None],
 ) -> Generator[Request, Answer, RuledAction]:
@@ -134,29 +129,29 @@ def judge(
     grant of its scope at that moment. Another session may use the last of it while a gate waits: then the
     action is judged anew. An id seen within its window is answered from memory: no stage runs."""
     began = parts.stopwatch()
-    gates: StageOrder = parts.stages[standing.principal.bundle.hash]
     if seen.remembered:
-        seen = seen_by(seen, standing.principal.bundle.stages)
+        seen = seen_by(seen, plan.bundle.stages)
     refusal = _unsigned_because(arrival, seen.known)
     if refusal is not None:
-        return _unsigned(parts, arrival, action, standing, refusal)
-    context = _until(assess(parts, action, standing, seen, arrival.timestamp_ms), arrival, began)
+        return _unsigned(arrival, action, plan, refusal)
+    context = _until(assess(plan, action, seen, arrival.timestamp_ms), arrival, began)
     if (known := seen.known) is not None:
-        seen = seen if seen.room else seen._replace(room=True)
+        if not seen.room:
+            context.seen = seen._replace(room=True)
         if known.digest == hex_of(arrival.digest):
-            return _repeat(arrival, context, seen, known)
-        return _decide(arrival, context, gates.remembering, seen, Evaluation("BLOCK", ACTION_ID_CONFLICT))
+            return _repeat(arrival, context, known)
+        return _decide(arrival, context, Evaluation("BLOCK", ACTION_ID_CONFLICT))
     if not seen.room:
-        return _decide(arrival, context, gates.remembering, seen, Evaluation("BLOCK", SESSION_CAPACITY))
-    evaluation, used = yield from _evaluated(parts, context, standing, seen, find())
+        return _decide(arrival, context, Evaluation("BLOCK", SESSION_CAPACITY))
+    evaluation, used = yield from _evaluated(parts, context, find())
     while used is not None and not used.is_left_in(left := find()):
-        context = _until(assess(parts, action, standing, seen, arrival.timestamp_ms), arrival, began)
-        evaluation, used = yield from _evaluated(parts, context, standing, seen, left)
+        context = _until(assess(plan, action, seen, arrival.timestamp_ms), arrival, began)
+        evaluation, used = yield from _evaluated(parts, context, left)
     if action.deadline_ms is not None:
         arrival = _waited(parts, arrival, began)
-    if action.deadline_ms is not None or not standing.accepted:
+    if action.deadline_ms is not None or not plan.accepted:
         object_to(context, evaluation, arrival.waited_ms)
-    return _decide(arrival, context, gates.remembering, seen, evaluation, used and find())
+    return _decide(arrival, context, evaluation, used and find())
 
 
 def _until(context: ActionContext, arrival: Arrival, began_ns: int) -> ActionContext:
@@ -167,23 +162,18 @@ def _until(context: ActionContext, arrival: Arrival, began_ns: int) -> ActionCon
 
 
 def _evaluated(
-    parts: PointParts,
-    context: ActionContext,
-    standing: Standing,
-    seen: ActionSeen,
-    grant: StandingGrant | None,
+    parts: PointParts, context: ActionContext, grant: StandingGrant | None
 ) -> Generator[Request, Answer, tuple[Evaluation, StandingGrant | None]]:
     """What the stages make of an action, and the standing grant by which it needs no person."""
-    stages = parts.stages[context.bundle.hash].stages
-    evaluation = None if standing.accepted else unregistered(context)
+    seen, evaluation = context.seen, None if context.plan.accepted else unregistered(context)
     if evaluation is None:
-        evaluation = yield from run_proven(stages, context, parts.stopwatch)
+        evaluation = yield from run_proven(context, parts.stopwatch)
     if seen.dispute is not None and evaluation.outcome == "ALLOW":
         evaluation.settle("ESCALATE", evaluation.note_dispute(seen.dispute))
         evaluation.obligations.clear()
     if grant is None or seen.dispute is not None:
         return evaluation, None
-    return (yield from run_granted(grant, stages, context, evaluation, parts.stopwatch))
+    return (yield from run_granted(grant, context, evaluation, parts.stopwatch))
 
 
 def _unsigned_because(arrival: Arrival, known: RememberedAction | None) -> str | None:
@@ -195,17 +185,15 @@ def _unsigned_because(arrival: Arrival, known: RememberedAction | None) -> str |
     return None if known is not None and known.digest == hex_of(arrival.digest) else REPLAYED
 
 
-def _unsigned(
-    parts: PointParts, arrival: Arrival, action: ProposedAction, standing: Standing, refusal: str
-) -> RuledAction:
+def _unsigned(arrival: Arrival, action: ProposedAction, plan: ActionPlan, refusal: str) -> RuledAction:
     """Deny an action that its agent did not sign, in every mode and under shadow too: it is not the agent's.
     Nothing of its session is read, and nothing is counted."""
-    context = assess(parts, action, standing, NOTHING_SEEN, arrival.timestamp_ms)
-    about = about_action(arrival, context, NOTHING_SEEN, None) | {"advisories": ()}
+    context = assess(plan, action, NOTHING_SEEN, arrival.timestamp_ms)
+    about = about_action(arrival, context, None) | {"advisories": ()}
     evaluation, reason = Evaluation(), f"{UNSIGNED_AGENT}: {refusal}"
     evaluation.list_gate(SIGNATURE_GATE, StageResult("block", reason), 0)
     evaluation.settle("BLOCK", reason)
-    ruling = ruling_of("BLOCK", None, context.mode)
+    ruling = ruling_of("BLOCK", None, context.plan.mode)
     verdict = verdict_record(arrival, about, evaluation, ruling, action.session_id)
     return RuledAction((verdict,), ruling, None, apart=True)
 
@@ -218,13 +206,12 @@ def _waited(parts: PointParts, arrival: Arrival, began_ns: int) -> Arrival:
 def _decide(
     arrival: Arrival,
     context: ActionContext,
-    gates: tuple[RememberingGate, ...],
-    seen: ActionSeen,
     evaluation: Evaluation,
     grant: StandingGrant | None = None,
 ) -> RuledAction:
-    action, ruling = context.action, rule(evaluation.outcome, context)
-    about = about_action(arrival, context, seen, context.rows if ruling.carried else None)
+    action, plan, seen = context.action, context.plan, context.seen
+    ruling = rule(evaluation.outcome, plan)
+    about = about_action(arrival, context, context.rows if ruling.carried else None)
     if evaluation.entries:
         about["registry_hashes"] = about["registry_hashes"] | evaluation.entries
     waits = escalation_of(arrival, context) if ruling.waits else None
@@ -236,39 +223,37 @@ def _decide(
         about["registry_hashes"] = about["registry_hashes"] | entries_of(grant)
     verdict = verdict_record(arrival, about, evaluation, ruling, action.session_id, form)
     counted = Sighting(
-        who(context.tenant, action.agent_id),
+        plan.owner,
         action.action_id,
         hex_of(arrival.digest),
         arrival.offset,
         context.rows,
-        context.bundle.outcomes.unsigned_factor,
-        reads_untrusted(context.tool),
+        plan.bundle.outcomes.unsigned_factor,
+        plan.reads,
     )
     records = (verdict,) if waits is None else (verdict, opened(arrival, waits, evaluation.reason or ""))
     after = None
     if grant is not None and ruling.carried:
         after = grant.used()
         records = (*records, used_record(after, arrival, action.action_id))
-    room, kept = seen.room and context.agent is not None, NOTHING_REMEMBERED
-    if room and gates:
-        kept = what_gates_keep(gates, context, Decided(ruling.real, ruling.carried, seen.known is not None))
+    room, kept = seen.room and plan.agent is not None, NOTHING_REMEMBERED
+    if room and plan.remembering:
+        kept = what_gates_keep(context, Decided(ruling.real, ruling.carried, seen.known is not None))
     return RuledAction(records, ruling, counted, room, kept, waits, grant=after)
 
 
-def _repeat(
-    arrival: Arrival, context: ActionContext, seen: ActionSeen, known: RememberedAction
-) -> RuledAction:
-    ruling = repeated(known.mark, context.mode)
+def _repeat(arrival: Arrival, context: ActionContext, known: RememberedAction) -> RuledAction:
+    ruling = repeated(known.mark, context.plan.mode)
     evaluation = Evaluation(ruling.real)
     object_to_lateness(context, evaluation, arrival.waited_ms)
     if evaluation.outcome != ruling.real:
-        ruling = ruling.stricter(evaluation.outcome, context.mode)
+        ruling = ruling.stricter(evaluation.outcome, context.plan.mode)
     first = f"{arrival.topic}:{arrival.partition}:{known.offset}"
-    about = about_action(arrival, context, seen, None)
+    about = about_action(arrival, context, None)
     about["duplicate_of"] = verdict_id(first)
     about["escalationId"] = escalation_id(first) if ruling.waits else None
     if ruling.real == "ALLOW":
-        evaluation.obligations += OBLIGATIONS[context.tier]
+        evaluation.obligations += OBLIGATIONS[context.plan.tier]
     verdict = verdict_record(arrival, about, evaluation, ruling, context.action.session_id)
     return RuledAction((verdict,), ruling, None)
 

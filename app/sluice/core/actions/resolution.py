@@ -16,33 +16,31 @@ from sluice.core.actions.assessment import (
     read_seen,
     recorded_seen,
     seen_by,
-    standing_of,
     unregistered,
 )
 from sluice.core.actions.authority import OBLIGATIONS, required_role
 from sluice.core.actions.delegation import run_proven
+from sluice.core.actions.plan import what_gates_keep
 from sluice.core.actions.proposal import SESSION_CAPACITY
-from sluice.core.actions.stage import Decided, what_gates_keep
+from sluice.core.actions.stage import Decided
 from sluice.core.actions.verdict import Ruling, VerdictForm, about_action, count, rule, verdict_record
 from sluice.core.foundation.arrival import resolved_id
 from sluice.core.foundation.canonical import hex_of
 from sluice.core.foundation.clock import milliseconds_of, rfc3339
 from sluice.core.foundation.requests import input_in
-from sluice.core.registry.registry_entries import reads_untrusted
 from sluice.core.state.escalation import Escalation, Route, Vote, parameters_digest
 from sluice.core.state.reservations import Sighting
-from sluice.core.state.session import who
 from sluice_topics.record_reading import Unreadable, read
 from sluice_topics.records import ProposedAction
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping
 
-    from sluice.core.actions.assessment import ActionSeen
+    from sluice.core.actions.stage import ActionPlan, ActionSeen
     from sluice.core.foundation.arrival import Arrival
     from sluice.core.foundation.chain import OutRecord
     from sluice.core.foundation.requests import Answer, Request
-    from sluice.core.policy.policy import PointParts, Standing
+    from sluice.core.policy.policy import PointParts
     from sluice.core.state.draft import SessionDraft
     from sluice.core.state.remembered import GateMemory
 
@@ -74,10 +72,10 @@ class ResolvedAction(NamedTuple):
 
 
 def read_resolving(
-    draft: SessionDraft, standing: Standing, action: ProposedAction, escalation: Escalation
+    draft: SessionDraft, plan: ActionPlan, action: ProposedAction, escalation: Escalation
 ) -> SeenAtApproval:
     """Read the session. It remembers the action itself until the action leaves the window."""
-    owner = standing.principal.owner
+    owner = plan.owner
     known = draft.action(owner, action.action_id)
     own = known is not None and known.offset == escalation.offset
     return SeenAtApproval(read_seen(draft, owner, action), own and known is not None and known.carried > 0)
@@ -142,33 +140,33 @@ def resolve(
     arrival: Arrival,
     action: ProposedAction,
     approval: Approval,
-    read: Callable[[Standing, ProposedAction], SeenAtApproval],
+    read: Callable[[ActionPlan, ProposedAction], SeenAtApproval],
 ) -> Generator[Request, Answer, ResolvedAction]:
     """Judge an approved action. `arrival` is the arrival of the last approver's review."""
     escalation, votes, narrowed = approval
     if narrowed is not None:
         action = action.model_copy(update={"parameters": narrowed})
-    standing = standing_of(parts, action)
-    resolving = read(standing, action)
-    seen, gates = resolving.seen, parts.stages[standing.principal.bundle.hash]
+    plan: ActionPlan = parts.plan(action)
+    resolving = read(plan, action)
+    seen = resolving.seen
     if seen.remembered:
-        seen = seen_by(seen, standing.principal.bundle.stages)
-    context = assess(parts, action, standing, seen, arrival.timestamp_ms)
+        seen = seen_by(seen, plan.bundle.stages)
+    context = assess(plan, action, seen, arrival.timestamp_ms)
     context.approved = True
     evaluation = unregistered(context)
     if evaluation is None:
-        evaluation = yield from run_proven(gates.stages, context, parts.stopwatch)
+        evaluation = yield from run_proven(context, parts.stopwatch)
     if seen.dispute is not None:
         evaluation.note_dispute(seen.dispute)
-    if not standing.accepted:
+    if not plan.accepted:
         object_to(context, evaluation, 0)
     if evaluation.outcome != "BLOCK" and not seen.room:
         evaluation.settle("BLOCK", SESSION_CAPACITY)
     if evaluation.outcome == "ALLOW":
-        evaluation.obligations += OBLIGATIONS[context.tier]
-    ruling = rule(evaluation.outcome, context)
+        evaluation.obligations += OBLIGATIONS[plan.tier]
+    ruling = rule(evaluation.outcome, plan)
     adds = ruling.carried and not resolving.counted
-    about = about_action(replace(arrival, waited_ms=0), context, seen, context.rows if adds else None)
+    about = about_action(replace(arrival, waited_ms=0), context, context.rows if adds else None)
     about.pop("waited_ms", None)
     about["registry_hashes"] = {
         **about["registry_hashes"],
@@ -180,17 +178,17 @@ def resolve(
     form = FORM if narrowed is None else NARROWED
     verdict = verdict_record(arrival, about, evaluation, ruling, action.session_id, form)
     sighting = Sighting(
-        who(context.tenant, action.agent_id),
+        plan.owner,
         action.action_id,
         hex_of(escalation.digest),
         escalation.offset,
         context.rows,
-        context.bundle.outcomes.unsigned_factor,
-        reads_untrusted(context.tool),
+        plan.bundle.outcomes.unsigned_factor,
+        plan.reads,
     )
     decided = Decided(ruling.real, ruling.carried, known=True)
-    kept = what_gates_keep(gates.remembering, context, decided) if seen.room else {}
-    terms, tier = context.bundle.approvals, context.tier
+    kept = what_gates_keep(context, decided) if seen.room else {}
+    terms, tier = plan.bundle.approvals, plan.tier
     demanding = escalation.raised_to(
         tier, required_role(tier), terms.needed(tier), own_key=terms.demands_own_key(tier)
     )

@@ -7,7 +7,6 @@ and listed, so that a verdict shows everything that was wrong.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
@@ -17,12 +16,14 @@ from sluice.core.policy.bundles import BundlePart
 from sluice.core.quality_bundle.loosenings import Loosening
 from sluice.core.rules.rule import Rule
 from sluice.core.rules.rule_set import RuleSet
-from sluice.core.rules.variables import Cited, variables_of
+from sluice.core.rules.variables import ACTION_TYPE, Cited, variables_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from sluice.core.actions.stage import ActionContext
+    from sluice.core.policy.bundles import Bundle
+    from sluice.core.registry.registry_entries import Agent
     from sluice.core.rules.compiled_rule import RuleResult
 
 
@@ -70,7 +71,7 @@ class CompiledRules:
     def judge(self, context: ActionContext) -> StageResult:
         """The result of all rules. Most actions come to one of a few results, which are kept."""
         rules = self.rules
-        if context.types != (context.action_type,):
+        if context.plan.types != (context.plan.action_type,):
             return _judged(_worst(results_by_type(context, rules)))
         variables = variables_of(context, rules.variables)
         codes = rules.codes(variables)
@@ -93,8 +94,13 @@ class Rules(Gate):
 
     def evaluate(self, context: ActionContext) -> StageResult:
         """`rules` lists every rule; the evidence is the ids of the facts used, `entries` their hashes."""
-        compiled: CompiledRules = context.bundle.parts[self.name]
+        compiled: CompiledRules = context.plan.bundle.parts[self.name]
         return compiled.judge(context) if len(compiled.rules) else PASSED
+
+    def settle(self, bundle: Bundle, agent: Agent | None) -> StageResult | None:
+        """A pass where the bundle has no rule."""
+        del agent
+        return None if len(bundle.parts[self.name].rules) else PASSED
 
 
 def _judged(results: Sequence[RuleResult]) -> StageResult:
@@ -119,16 +125,17 @@ def _judged(results: Sequence[RuleResult]) -> StageResult:
 def results_by_type(context: ActionContext, rules: RuleSet) -> list[list[RuleResult]]:
     """Every rule's result, once for each type that the action may be of."""
     cited = _cited(context)
-    if context.types == (context.action_type,):
-        return [rules.evaluate(variables_of(context, rules.variables), cited)]
+    values = variables_of(context, rules.variables)
+    if context.plan.types == (context.plan.action_type,):
+        return [rules.evaluate(values, cited)]
     return [
-        rules.evaluate(variables_of(replace(context, action_type=name), rules.variables), cited)
-        for name in context.types
+        rules.evaluate({**values, ACTION_TYPE: name} if ACTION_TYPE in values else values, cited)
+        for name in context.plan.types
     ]
 
 
 def _cited(context: ActionContext) -> Cited:
-    return Cited(context.registry.facts, context.tenant, context.now_ms)
+    return Cited(context.plan.registry.facts, context.plan.tenant, context.now_ms)
 
 
 def _worst(by_type: list[list[RuleResult]]) -> Sequence[RuleResult]:

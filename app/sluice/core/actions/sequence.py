@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from sluice.core.actions.stage import ActionContext
+    from sluice.core.policy.bundles import Bundle
 
 MOST_RULES = 32
 MOST_DENIALS = 64
@@ -199,10 +200,10 @@ class SequenceGate(RememberingGate):
     def evaluate(self, context: ActionContext) -> StageResult:
         """The reason is `frozen_by_denials`, else a broken rule: one that blocks before one that
         escalates."""
-        known = context.remembered.get(self.name)
+        known = context.seen.remembered.get(self.name)
         if known is None:
             return PASSED
-        sequences: Sequences = context.bundle.parts[self.name]
+        sequences: Sequences = context.plan.bundle.parts[self.name]
         freeze, now = sequences.policy.freeze, context.now_ms
         denials = _recent(freeze, known["denials"], now)
         if freeze is not None and len(denials) >= freeze.denials:
@@ -213,10 +214,15 @@ class SequenceGate(RememberingGate):
             return PASSED
         return _judged([*_violations(sequences, context, known["firsts"])])
 
+    def may_remember(self, bundle: Bundle) -> bool:
+        """Whether the bundle has a rule of two actions, or freezes after denials."""
+        sequences: Sequences = bundle.parts[self.name]
+        return bool(sequences.policy.rules) or sequences.policy.freeze is not None
+
     def keep(self, context: ActionContext, decided: Decided) -> GateMemory | None:
         """What the gate remembers after this action; what no longer matters is left out."""
-        known = context.remembered.get(self.name) or {"firsts": {}, "denials": []}
-        sequences: Sequences = context.bundle.parts[self.name]
+        known = context.seen.remembered.get(self.name) or {"firsts": {}, "denials": []}
+        sequences: Sequences = context.plan.bundle.parts[self.name]
         policy, now = sequences.policy, context.now_ms
         firsts, until = {}, 0
         held = sequences.hold(context)

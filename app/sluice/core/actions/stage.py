@@ -11,25 +11,26 @@ docs/adding-a-gate.md takes a person through one.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple, Protocol
 
 from pydantic import BaseModel, Field
 
-from sluice.core.foundation.errors import UnknownStageError
-from sluice.core.state.acknowledgement import NOTHING, Acknowledgement
+from sluice.core.state.recent_retrieval import NOTHING_READ, ReadSoFar
 from sluice.detection.call_inspection import inspect_call
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable, Mapping
+    from collections.abc import Generator, Mapping, Sequence
 
     from sluice.core.foundation.requests import Answer, Request
     from sluice.core.policy.bundles import Bundle, BundlePart
+    from sluice.core.policy.policy import Principal
     from sluice.core.registry.freezes import Freeze
     from sluice.core.registry.registry import Registry
     from sluice.core.registry.registry_entries import Agent, Org, Tool
-    from sluice.core.state.recent_retrieval import ReadSoFar
+    from sluice.core.state.acknowledgement import Acknowledgement
     from sluice.core.state.remembered import GateMemory
+    from sluice.core.state.session import Who
     from sluice.detection.call_inspection import Inspection
     from sluice_topics.records import ProposedAction
 
@@ -52,70 +53,135 @@ class StageResult(NamedTuple):
     entries: Mapping[str, str] = _NO_DETAIL
 
 
-@dataclass(slots=True)
-class ActionContext:
-    """All that a stage may look at.
+Mode = Literal["standard", "high_stakes"]
 
-    `bundle` is the agent's own, or the default if the agent is not known; `bundle_granted` says whether it is
-    the one `bundle_asked_for`. `now_ms` is the input's broker time. `action_type` is the registry's or the
-    classified one, `types` this and the one that the caller claims; `reversible` (None for unknown), `tier`
-    and `risk` (per mille) are the strictest of both, `reversibilities` what each of them says. `rows` is
-    what this action counts for, `rows_before` the session's total without it, `tightened` whether the
-    caller's word made the action stricter than it is known to be, `inspection` what Gate 1 has read already,
-    `escalated` the reason of an earlier stage that escalated, `flags` what was read in the session and is
-    flagged, `read` what untrusted content came into it, by kind, `remembered` what the bundle's gates
-    remember of the agent in the session, by name. `approved`: a person has approved exactly this action.
-    `tool` is None when unregistered. `grading` is the grader's state while the action is judged (grader.py).
-    `resemblance`: the band in which similarity to known actions put it (action_similarity.py); None: it was
-    not compared. `replacement`: the parameters as the gates of the checkpoints `front` and `back` would have
-    them, so far; None: as they are. `due_ns`: what the stopwatch shows when
-    the caller's deadline is over; None: there is none.
-    """
 
-    action: ProposedAction
-    mode: Literal["standard", "high_stakes"]
-    tenant: str
+class PlannedGate(NamedTuple):
+    """A gate of the bundle, and the mode in which the bundle runs it. `settled`: what it comes to for every
+    action of the plan; None: it depends on the action."""
+
+    name: str
+    stage: Stage
+    mode: str
+    settled: StageResult | None
+    leaves_denials: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ActionPlan:
+    """`owner`: whose room in a session its actions use. `bundle` is the agent's registered bundle, else the
+    default one; `bundle_asked_for` the id that the action names, else the agent's registered one, else the
+    default; `granted`: `bundle` is that one; `accepted`: it is also in force, and the agent known. `tool` is
+    None when unregistered. `action_type` is the registered type, else the classified one; `types` are this
+    and the claimed one. `reversible` None is unknown; it, `tier`, `risk` (per mille) and `rows_upper_bound`
+    are the strictest of known and claimed values; `reversibilities` are both values, and `tightened` says
+    that a claim made it stricter. `entries` maps "kind/id@revision" to the hash of each registry entry used.
+    `gates`: of the bundle, in its order; `remembering`: those of them that remember something of an agent,
+    and whether the bundle has anything for them to remember. `reads`: the tool, where what it returns is
+    content of strangers. `told`: the verdict's members that are the same for all actions of the plan."""
+
+    principal: Principal
     agent: Agent | None
-    tool: Tool | None
+    tenant: str
     org: Org
-    freezes: tuple[Freeze, ...]
     bundle: Bundle
+    owner: Who
+    mode: Mode
     bundle_asked_for: str
-    bundle_granted: bool
+    granted: bool
+    accepted: bool
+    tool: Tool | None
     action_type: str
     types: tuple[str, ...]
     reversible: bool | None
+    tier: str
     risk: int
     reversibilities: tuple[bool | None, ...]
-    rows: int
+    rows_upper_bound: int
     tightened: bool
-    tier: str
-    rows_before: int
-    actions_before: int
     entries: dict[str, str]
     registry: Registry
+    reads: str | None
+    gates: tuple[PlannedGate, ...]
+    remembering: tuple[tuple[RememberingGate, bool], ...]
+    told: Mapping[str, Any]
+
+
+NOTHING_REMEMBERED: Mapping[str, Any] = {}
+
+
+class RememberedAction(NamedTuple):
+    """What is remembered under an action's id: the hex digest and the offset of the first input, and the mark
+    of its ruling."""
+
+    digest: str
+    offset: int
+    mark: str
+
+
+class ActionSeen(NamedTuple):
+    """`rows` and `actions`: its tenant's totals before the action. `room`: whether one more action can be
+    remembered; that is asked only where none is `known` under its id. `flags`: by kept id those of the items
+    that the agent was let see; `dispute`: the id of an action of its tenant whose outcome is disputed;
+    `remembered`: by a gate's name what it remembers of the agent; `read`: by kind the untrusted content that
+    came to the tenant's agents before."""
+
+    rows: int
+    actions: int
+    known: RememberedAction | None
+    room: bool
+    flags: Mapping[str, Sequence[str]]
+    dispute: str | None
+    remembered: Mapping[str, Any] = NOTHING_REMEMBERED
+    read: Mapping[str, ReadSoFar] = NOTHING_READ
+
+
+NOTHING_SEEN = ActionSeen(0, 0, None, room=True, flags={}, dispute=None)
+"""Of an action whose session is not read."""
+
+
+@dataclass(slots=True)
+class ActionContext:
+    """All that a stage may look at: the plan, the action, and what was seen of its session.
+
+    `now_ms` is the input's broker time, `freezes` those in force on it. `rows` is what this action counts
+    for, `tightened` whether the caller's word made the action stricter than it is known to be. `flags`: what
+    was read in the session and is flagged, parted by what the action acknowledges.
+
+    The rest changes while the stages run. `inspection`: what Gate 1 has read already; `escalated`: the
+    reason of an earlier stage that escalated; `approved`: a person has approved exactly this action;
+    `grading`: the grader's state while the action is judged (grader.py); `resemblance`: the band in which
+    similarity to known actions put it (action_similarity.py), None: it was not compared; `replacement`: the
+    parameters as the gates of the checkpoints `front` and `back` would have them so far, None: as they are;
+    `due_ns`: what the stopwatch shows when the caller's deadline is over, None: there is none.
+    """
+
+    plan: ActionPlan
+    action: ProposedAction
+    seen: ActionSeen
     now_ms: int
+    freezes: tuple[Freeze, ...]
+    rows: int
+    tightened: bool
+    flags: Acknowledgement
     inspection: Inspection | None = None
     escalated: str | None = None
-    flags: Acknowledgement = NOTHING
-    remembered: Mapping[str, Any] = field(default_factory=dict)
     approved: bool = False
     grading: Any = None
     resemblance: str | None = None
     replacement: dict[str, Any] | None = None
-    read: Mapping[str, ReadSoFar] = field(default_factory=dict)
     due_ns: int | None = None
 
     def reading(self) -> Inspection:
         """Everything that is found in the action's parameters, read once for all that ask."""
         if self.inspection is None:
-            self.inspection = inspect(self.bundle, self.types, self.action)
+            self.inspection = inspect(self.plan, self.action)
         return self.inspection
 
 
-def inspect(bundle: Bundle, types: tuple[str, ...], action: ProposedAction) -> Inspection:
-    """Everything found in an action's parameters, read as a call of each of these types."""
-    return inspect_call(bundle.library, action.tool_name, types, action.parameters)
+def inspect(plan: ActionPlan, action: ProposedAction) -> Inspection:
+    """Everything found in an action's parameters, read as a call of each type that it may be of."""
+    return inspect_call(plan.bundle.library, action.tool_name, plan.types, action.parameters)
 
 
 if TYPE_CHECKING:
@@ -137,15 +203,6 @@ class Stage(Protocol):
 
 
 PASSED = StageResult("pass")
-
-
-def in_order(names: Iterable[str], stages: Iterable[Stage]) -> tuple[Stage, ...]:
-    """The stages of these names, in the names' order. Raises UnknownStageError."""
-    known = {stage.name: stage for stage in stages}
-    for name in names:
-        if name not in known:
-            raise UnknownStageError(f"$.stages: no stage is called {name!r}; there are {', '.join(known)}")
-    return tuple(known[name] for name in names)
 
 
 class Detail(BaseModel):
@@ -185,6 +242,12 @@ class Gate(ABC):
     def evaluate(self, context: ActionContext) -> StageResult | Asking:
         """Decide, without changing anything; see `Stage`."""
 
+    def settle(self, bundle: Bundle, agent: Agent | None) -> StageResult | None:
+        """The pass that this gate gives every action of this agent under this bundle, so that it need not be
+        asked; None: it depends on the action."""
+        del bundle, agent
+        return None
+
 
 class Decided(NamedTuple):
     """What came of an action. `real` is the outcome before shadow mode, `carried` whether its caller carries
@@ -209,8 +272,8 @@ class RememberingGate(Gate):
     """A gate that remembers something of each agent in each session.
 
     `memory`: the shape of what it remembers, a JSON value that is bounded by the gate's own part of the
-    bundle. Before an action is judged it is `context.remembered[name]`, absent where there is nothing; the
-    verdict says what it was (`session.remembered`), and a rerun judges on that.
+    bundle. Before an action is judged it is `context.seen.remembered[name]`, absent where there is nothing;
+    the verdict says what it was (`session.remembered`), and a rerun judges on that.
     """
 
     memory: ClassVar[type[BaseModel]]
@@ -221,22 +284,8 @@ class RememberingGate(Gate):
         new, that has room in its session and whose agent is registered, whether or not the gate was reached.
         Only `context` and `decided` may be looked at."""
 
-
-def what_gates_keep(
-    gates: tuple[RememberingGate, ...], context: ActionContext, decided: Decided
-) -> dict[str, GateMemory | None]:
-    """By their names what gates remember of the agent after an action."""
-    return {gate.name: gate.keep(context, decided) for gate in gates}
-
-
-class StageOrder(NamedTuple):
-    """The stages of one bundle in their order, and those of them that remember something of an agent."""
-
-    stages: tuple[Stage, ...]
-    remembering: tuple[RememberingGate, ...]
-
-    @classmethod
-    def of(cls, names: Iterable[str], stages: Iterable[Stage]) -> StageOrder:
-        """As `in_order` has them. Raises UnknownStageError."""
-        ordered = in_order(names, stages)
-        return cls(ordered, tuple(one for one in ordered if isinstance(one, RememberingGate)))
+    def may_remember(self, bundle: Bundle) -> bool:
+        """Whether it can come to remember something under this bundle. What it remembers already it is asked
+        to keep in any case."""
+        del bundle
+        return True

@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping
 
     from sluice.core.actions.pipeline import Evaluation
-    from sluice.core.actions.stage import ActionContext, Stage
+    from sluice.core.actions.stage import ActionContext, ActionPlan
     from sluice.core.foundation.arrival import Arrival
     from sluice.core.foundation.requests import Answer, Request
-    from sluice.core.policy.policy import PointParts, Standing
+    from sluice.core.policy.policy import PointParts
     from sluice.core.registry.agent_grants import AgentGrant
     from sluice.core.registry.approvers import Approver
     from sluice.core.registry.registry import Registry
@@ -86,11 +86,11 @@ def grant_of(
 
 
 def find_grant(
-    parts: PointParts, book: Book, standing: Standing, action: ProposedAction, arrival: Arrival
+    parts: PointParts, book: Book, plan: ActionPlan, action: ProposedAction, arrival: Arrival
 ) -> StandingGrant | None:
     """The standing grant of an action's agent, tool and session; else the first of its agent and tool in all
     sessions of which the partition has uses left."""
-    tenant, registry = standing.principal.tenant, parts.policy.registry
+    tenant, registry = plan.tenant, plan.registry
     own = book.grants.get((tenant, action.agent_id, action.session_id, action.tool_name))
     if own is not None:
         return own
@@ -125,7 +125,6 @@ def entries_of(grant: StandingGrant) -> dict[str, str]:
 
 def run_granted(
     grant: StandingGrant,
-    stages: tuple[Stage, ...],
     context: ActionContext,
     evaluation: Evaluation,
     stopwatch: Callable[[], int],
@@ -137,22 +136,22 @@ def run_granted(
     if evaluation.outcome != "ESCALATE" or not covers(grant, context):
         return evaluation, None
     context.approved, context.escalated = True, None
-    again = yield from run_proven(stages, context, stopwatch)
+    again = yield from run_proven(context, stopwatch)
     again.model_outputs[:0] = evaluation.model_outputs
     if again.outcome == "ALLOW":
-        again.obligations += OBLIGATIONS[context.tier]
+        again.obligations += OBLIGATIONS[context.plan.tier]
     return again, grant
 
 
 def covers(grant: StandingGrant, context: ActionContext) -> bool:
     """Whether a grant with the action's scope replaces an approval of this action."""
-    waits = context.mode == "high_stakes" and context.org.enforcement == "enforce"
-    if not waits or context.tier == HIGHEST_TIER or grant.uses < 1 or grant.until_ms <= context.now_ms:
+    waits = context.plan.mode == "high_stakes" and context.plan.org.enforcement == "enforce"
+    if not waits or context.plan.tier == HIGHEST_TIER or grant.uses < 1 or grant.until_ms <= context.now_ms:
         return False
-    route = context.bundle.approvals.route_of(context.tier, grant.tool, context.tenant)
-    if not _is_in_force(context.registry, grant, context.now_ms, route):
+    route = context.plan.bundle.approvals.route_of(context.plan.tier, grant.tool, context.plan.tenant)
+    if not _is_in_force(context.plan.registry, grant, context.now_ms, route):
         return False
-    if context.bundle.approvals.needed(context.tier) > 1:
+    if context.plan.bundle.approvals.needed(context.plan.tier) > 1:
         return False
     if grant.when is None:
         return True

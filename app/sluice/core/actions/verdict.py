@@ -23,9 +23,8 @@ from sluice_topics.catalog import VERDICTS
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from sluice.core.actions.assessment import ActionSeen
     from sluice.core.actions.pipeline import Evaluation
-    from sluice.core.actions.stage import ActionContext
+    from sluice.core.actions.stage import ActionContext, ActionPlan
     from sluice.core.foundation.arrival import Arrival
     from sluice.core.state.draft import SessionDraft
     from sluice_topics.records import ProposedAction
@@ -53,11 +52,11 @@ class Ruling(NamedTuple):
         return ruling_of(real, None, mode) if self.shadow is None else ruling_of(self.outcome, real, mode)
 
 
-def rule(real: str, context: ActionContext) -> Ruling:
+def rule(real: str, plan: ActionPlan) -> Ruling:
     """What a real outcome becomes under the action's mode and its tenant's enforcement."""
-    if context.org.enforcement == "shadow":
-        return ruling_of("ALLOW", real, context.mode)
-    return ruling_of(real, None, context.mode)
+    if plan.org.enforcement == "shadow":
+        return ruling_of("ALLOW", real, plan.mode)
+    return ruling_of(real, None, plan.mode)
 
 
 def repeated(mark: str, mode: str) -> Ruling:
@@ -136,14 +135,12 @@ _MICROSECOND_NS = 1000
 _MILLISECOND_US = 1000
 
 
-def ids_of(action: ProposedAction, tenant_id: str | None) -> dict[str, Any]:
-    """The fields by which a verdict names its action; `tenant_id` None for an agent that is not
-    registered."""
+def ids_of(action: ProposedAction) -> dict[str, Any]:
+    """The fields by which a verdict names its action."""
     return {
         "action_id": action.action_id,
         "agent_id": action.agent_id,
         "session_id": action.session_id,
-        "tenant_id": tenant_id,
         "traceId": action.trace_id,
         "request_id": action.request_id,
     }
@@ -272,26 +269,19 @@ def _advice(gate: str, text: str) -> dict[str, Any]:
 
 
 def _entries_used(arrival: Arrival, context: ActionContext) -> dict[str, str]:
-    used = used_entries(context) if context.freezes else context.entries
+    used = used_entries(context) if context.freezes else context.plan.entries
     return used if arrival.signature is None else arrival.signature.entries(used)
 
 
-def about_action(
-    arrival: Arrival, context: ActionContext, seen: ActionSeen, counted: int | None
-) -> dict[str, Any]:
+def about_action(arrival: Arrival, context: ActionContext, counted: int | None) -> dict[str, Any]:
     """What the verdict says of the action, its policy and its session; `counted` as in `recorded`."""
     action = context.action
     about: dict[str, Any] = {
-        **ids_of(action, None if context.agent is None else context.tenant),
-        "mode": context.mode,
-        "enforcement": context.org.enforcement,
-        "tier": context.tier,
-        "policy_bundle_id": context.bundle_asked_for,
-        "bundle_hash": context.bundle.hash,
+        **ids_of(action),
+        **context.plan.told,
         "registry_hashes": _entries_used(arrival, context),
-        "stages": context.bundle.stages,
         "advisories": remarks(context),
-        "session": recorded(seen, context.flags, counted),
+        "session": recorded(context.seen, context.flags, counted),
         "rows_reserved": wire_int(counted or 0),
     }
     if action.deadline_ms is not None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from sluice.core.actions.action_kinds import ACTION
 from sluice.core.actions.action_similarity import ActionSimilarity, SimilarityPolicy
-from sluice.core.actions.stage import in_order
+from sluice.core.actions.plan import in_order
 from sluice.core.actions.stages import load_bundle, shipped_stages
 from sluice.core.cases.case_failure import CaseFailure, decided, placed, unusable
 from sluice.core.cases.quality_cases import run_quality_cases

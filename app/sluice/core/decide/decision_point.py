@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from sluice.core.actions.stage import StageOrder
+from sluice.core.actions.plan import in_order, plans
 from sluice.core.decide.kinds import BY_MODEL, BY_TOPIC, DECISIONS
 from sluice.core.foundation.chain import OutRecord
 from sluice.core.foundation.refusals import (
@@ -24,7 +24,7 @@ from sluice.core.foundation.refusals import (
     well_formed,
 )
 from sluice.core.memory import reviews
-from sluice.core.policy.policy import PointParts, standings
+from sluice.core.policy.policy import PointParts
 from sluice.core.registry.agent_keys import check_signature
 from sluice.core.retrieval import alarms
 from sluice.core.state import escalation_records, expiry
@@ -68,8 +68,8 @@ class DecisionPoint:
 
         Raises UnknownStageError for a bundle that names another stage.
         """
-        ordered = {one.hash: StageOrder.of(one.stages, stages) for one in policy.bundles.values()}
-        self._parts = PointParts(policy, limits, stopwatch, environment, standings(policy), ordered)
+        ordered = {one.hash: in_order(one.stages, stages) for one in policy.bundles.values()}
+        self._parts = PointParts(policy, limits, stopwatch, environment, plans(policy, ordered))
 
     @property
     def policy(self) -> Policy:

@@ -28,22 +28,49 @@ _TEXT, _INT, _BOOL, _ANY = cel.Type.STRING, cel.Type.INT, cel.Type.BOOL, cel.Typ
 _OBJECT, _TEXTS = cel.Type.Map(_TEXT, _ANY), cel.Type.List(_TEXT)
 
 
+class PlannedInput(Protocol):
+    """What a rule can see of what policy and registry settle."""
+
+    @property
+    def action_type(self) -> str: ...
+    @property
+    def tier(self) -> str: ...
+    @property
+    def mode(self) -> Literal["standard", "high_stakes"]: ...
+    @property
+    def reversible(self) -> bool | None: ...
+    @property
+    def agent(self) -> Agent | None: ...
+    @property
+    def tenant(self) -> str: ...
+    @property
+    def tool(self) -> Tool | None: ...
+
+
+class SessionInput(Protocol):
+    """What a rule can see of an action's session."""
+
+    @property
+    def rows(self) -> int: ...
+    @property
+    def actions(self) -> int: ...
+    @property
+    def read(self) -> Mapping[str, ReadSoFar]: ...
+
+
 class ActionInput(Protocol):
     """What a rule can see of an action; the context of the action pipeline has it all."""
 
+    @property
+    def plan(self) -> PlannedInput: ...
+
     action: ProposedAction
-    action_type: str
-    tier: str
-    mode: Literal["standard", "high_stakes"]
+
+    @property
+    def seen(self) -> SessionInput: ...
+
     rows: int
-    reversible: bool | None
-    agent: Agent | None
-    tenant: str
-    tool: Tool | None
-    rows_before: int
-    actions_before: int
     flags: Acknowledgement
-    read: Mapping[str, ReadSoFar]
     now_ms: int
 
     def reading(self) -> Inspection:
@@ -76,31 +103,32 @@ def _governance(context: ActionInput) -> dict[str, Any]:
 
 def _read(kind: ReadKind) -> Variable:
     """How many times content of this kind came into the session."""
-    return Variable(_INT, lambda it: _int64(it.read[kind].times) if kind in it.read else 0)
+    return Variable(_INT, lambda it: _int64(it.seen.read[kind].times) if kind in it.seen.read else 0)
 
 
+ACTION_TYPE = "action.type"
 VARIABLES: dict[str, Variable] = {
     "action.id": Variable(_TEXT, attrgetter("action.action_id")),
     "action.tool": Variable(_TEXT, attrgetter("action.tool_name")),
     "action.tool_description": Variable(_ANY, attrgetter("action.tool_description")),
-    "action.type": Variable(_TEXT, attrgetter("action_type")),
-    "action.tier": Variable(_TEXT, attrgetter("tier")),
-    "action.mode": Variable(_TEXT, attrgetter("mode")),
+    ACTION_TYPE: Variable(_TEXT, attrgetter("plan.action_type")),
+    "action.tier": Variable(_TEXT, attrgetter("plan.tier")),
+    "action.mode": Variable(_TEXT, attrgetter("plan.mode")),
     "action.rows": Variable(_INT, lambda it: _int64(it.rows)),
-    "action.reversible": Variable(_ANY, attrgetter("reversible")),
+    "action.reversible": Variable(_ANY, attrgetter("plan.reversible")),
     "action.reasoning": Variable(_ANY, attrgetter("action.reasoning")),
     "action.delegate_to": Variable(_ANY, attrgetter("action.delegate_to")),
     "action.acknowledged_flags": Variable(_TEXTS, lambda it: it.action.acknowledged_flags or []),
     "action.governanceContext": Variable(_OBJECT, _governance),
     "agent.id": Variable(_TEXT, attrgetter("action.agent_id")),
-    "agent.tenant": Variable(_TEXT, attrgetter("tenant")),
-    "agent.tier": Variable(_ANY, lambda it: None if it.agent is None else it.agent.tier),
-    "tool.registered": Variable(_BOOL, lambda it: it.tool is not None),
+    "agent.tenant": Variable(_TEXT, attrgetter("plan.tenant")),
+    "agent.tier": Variable(_ANY, lambda it: None if it.plan.agent is None else it.plan.agent.tier),
+    "tool.registered": Variable(_BOOL, lambda it: it.plan.tool is not None),
     "session.id": Variable(_TEXT, attrgetter("action.session_id")),
-    "session.aggregateRowsAffected": Variable(_INT, lambda it: _int64(it.rows_before + it.rows)),
-    "session.aggregateActionCount": Variable(_INT, lambda it: _int64(it.actions_before + 1)),
+    "session.aggregateRowsAffected": Variable(_INT, lambda it: _int64(it.seen.rows + it.rows)),
+    "session.aggregateActionCount": Variable(_INT, lambda it: _int64(it.seen.actions + 1)),
     "session.unacknowledged_flags": Variable(_TEXTS, lambda it: list(it.flags.outstanding)),
-    "session.read_untrusted": Variable(_BOOL, lambda it: bool(it.read)),
+    "session.read_untrusted": Variable(_BOOL, lambda it: bool(it.seen.read)),
     "session.read_external": _read("external"),
     "session.read_flagged": _read("flagged"),
     "session.writes_held": _read("held"),

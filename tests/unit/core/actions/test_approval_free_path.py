@@ -14,7 +14,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from sluice.core.actions.stage import in_order
+from sluice.core.actions.plan import in_order
 from sluice.core.actions.stages import shipped_stages
 from sluice.core.state.session import SessionState
 from tests.unit.core.scene import (

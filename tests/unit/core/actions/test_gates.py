@@ -226,7 +226,7 @@ class CurfewGate(Gate):
     part = BundlePart(name, Curfew, find_loosenings, Curfew())
 
     def evaluate(self, context: ActionContext) -> StageResult:
-        policy: Curfew = context.bundle.parts[self.name]
+        policy: Curfew = context.plan.bundle.parts[self.name]
         hour = context.now_ms // 3_600_000 % 24
         return PASSED if hour >= policy.until_hour else StageResult("block", "too_early", {"hour": hour})
 

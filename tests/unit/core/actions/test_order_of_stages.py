@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sluice.core.actions.authority import TierAuth
-from sluice.core.actions.stage import StageResult, in_order
+from sluice.core.actions.plan import in_order
+from sluice.core.actions.stage import StageResult
 from sluice.core.actions.stages import shipped_stages
 from tests.unit.core.scene import ALL_STAGES, Session, bundle, entry, point
 

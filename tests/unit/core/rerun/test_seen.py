@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sluice.core.actions import assessment as of_actions
-from sluice.core.actions.assessment import ActionSeen, RememberedAction
+from sluice.core.actions.stage import ActionSeen, RememberedAction
 from sluice.core.memory import memory_seen as of_writes
 from sluice.core.memory.memory_seen import Parent, RememberedWrite, WriteSeen
 from sluice.core.metadata.provenance import Resolution

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from sluice.core.actions.stage import in_order
+from sluice.core.actions.plan import in_order
 from sluice.core.actions.stages import shipped_stages
 from tests.unit.core.scene import Session, bundle, point
 

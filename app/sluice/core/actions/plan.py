@@ -1,0 +1,170 @@
+"""What bundle, registry, agent, tool and the caller's claims settle of an action before its session is read.
+
+The registry takes precedence over the bundle. The caller's claims only make the result stricter: they are
+judged in addition to the known facts, and the stricter tier, risk, reversibility and rows count.
+
+A plan never changes under one policy, so it is made once for all actions of its key, with all that follows
+from the key alone: the gates in their order, what a gate comes to that looks at nothing else, and the members
+of the verdict that are the same for all of them. (OPA does this as partial evaluation.)
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, NamedTuple
+
+from sluice.core.actions.stage import ActionPlan, Mode, PlannedGate, RememberingGate
+from sluice.core.foundation.errors import UnknownStageError
+from sluice.core.registry.registry_entries import hashes_of, reads_untrusted
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from sluice.core.actions.stage import ActionContext, Decided, Stage
+    from sluice.core.policy.bundles import Bundle
+    from sluice.core.policy.policy import Policy
+    from sluice.core.registry.registry_entries import Agent, Tool
+    from sluice.core.state.remembered import GateMemory
+    from sluice_topics.records import ProposedAction
+
+CACHED = 8192
+"""How many plans are cached; the number is bounded because tool names come from outside."""
+_DOUBT = {True: 0, None: 1, False: 2}
+"""The order from reversible to irreversible."""
+
+
+class _Key(NamedTuple):
+    """What a plan follows from, under one policy; of the caller's claims None is for one not made."""
+
+    agent_id: str
+    tool_name: str
+    claimed_type: str | None
+    claimed: bool | None
+    bundle_id: str | None
+    mode: Mode
+
+
+def in_order(names: Iterable[str], stages: Iterable[Stage]) -> tuple[Stage, ...]:
+    """The stages of these names, in the names' order. Raises UnknownStageError."""
+    known = {stage.name: stage for stage in stages}
+    for name in names:
+        if name not in known:
+            raise UnknownStageError(f"$.stages: no stage is called {name!r}; there are {', '.join(known)}")
+    return tuple(known[name] for name in names)
+
+
+def plans(policy: Policy, ordered: Mapping[str, tuple[Stage, ...]]) -> Callable[[ProposedAction], ActionPlan]:
+    """The plans under one policy. `ordered`: by a bundle's hash its stages in their order. Pure, so what it
+    returns may cache."""
+    made = lru_cache(maxsize=CACHED)(partial(_plan, policy, ordered))
+
+    def plan(action: ProposedAction) -> ActionPlan:
+        return made(
+            _Key(
+                action.agent_id,
+                action.tool_name,
+                action.action_type,
+                action.reversible,
+                action.policy_bundle_id,
+                action.mode or "high_stakes",
+            )
+        )
+
+    return plan
+
+
+def _plan(policy: Policy, ordered: Mapping[str, tuple[Stage, ...]], key: _Key) -> ActionPlan:
+    principal, tool = policy.principal(key.agent_id), policy.registry.tools.get(key.tool_name)
+    bundle, own = principal.bundle, principal.bundle_asked_for
+    asked_for, granted = key.bundle_id or own, key.bundle_id in (None, own)
+    action_type = (tool and tool.action_type) or bundle.classified(key.tool_name)
+    readings = _readings(bundle, tool, action_type, key.claimed_type, key.claimed)
+    types = tuple(dict.fromkeys(name for name, _ in readings))
+    policies = [bundle.action_types[name] for name in types]
+    undone = [reversible for _, reversible in readings]
+    tier = _tier(bundle, tool, readings)
+    stages = ordered.get(bundle.hash, ())
+    told = {
+        "tenant_id": principal.tenant_id,
+        "mode": key.mode,
+        "enforcement": principal.org.enforcement,
+        "tier": tier,
+        "policy_bundle_id": asked_for,
+        "bundle_hash": bundle.hash,
+        "stages": bundle.stages,
+    }
+    return ActionPlan(
+        principal,
+        principal.agent,
+        principal.tenant,
+        principal.org,
+        bundle,
+        principal.owner,
+        key.mode,
+        asked_for,
+        granted,
+        granted and principal.agent is not None and asked_for == bundle.id,
+        tool,
+        action_type,
+        types,
+        max(undone, key=_DOUBT.__getitem__),
+        tier,
+        max(one.risk for one in policies),
+        tuple(dict.fromkeys(undone)),
+        max(one.rows_upper_bound for one in policies),
+        len(readings) > 1,
+        hashes_of(principal.agent, tool, principal.org),
+        policy.registry,
+        reads_untrusted(tool),
+        tuple(_planned(one, bundle, principal.agent) for one in stages),
+        tuple((one, one.may_remember(bundle)) for one in stages if isinstance(one, RememberingGate)),
+        told,
+    )
+
+
+def _planned(stage: Stage, bundle: Bundle, agent: Agent | None) -> PlannedGate:
+    settle = getattr(stage, "settle", None)
+    return PlannedGate(
+        stage.name,
+        stage,
+        bundle.modes.get(stage.name, "enforce"),
+        None if settle is None else settle(bundle, agent),
+        getattr(stage, "leaves_denials", False),
+    )
+
+
+def rows_counted(tool: Tool | None, claimed: int | None, upper_bound: int) -> int:
+    """The rows of an action: at least the bound of its type, unless the tool's entry trusts the estimate."""
+    if claimed is not None and tool is not None and tool.trusts_row_claims:
+        return claimed
+    return max(upper_bound, claimed or 0)
+
+
+def _readings(
+    bundle: Bundle, tool: Tool | None, known_type: str, claimed_type: str | None, claimed: bool | None
+) -> list[tuple[str, bool | None]]:
+    """The readings of the action as type and reversibility: first as known, then as the caller claims. A
+    claim that the action can be undone does not count."""
+    found: dict[tuple[str, bool | None], None] = {}
+    for name in (known_type, claimed_type or known_type):
+        registered = None if tool is None else tool.reversible
+        found[(name, bundle.action_types[name].reversible if registered is None else registered)] = None
+        if claimed is False:
+            found[(name, False)] = None
+    return list(found)
+
+
+def _tier(bundle: Bundle, tool: Tool | None, readings: list[tuple[str, bool | None]]) -> str:
+    if tool is not None and tool.tier is not None:
+        return tool.tier
+    return max(bundle.action_types[name].tier.of(reversible) for name, reversible in readings)
+
+
+def what_gates_keep(context: ActionContext, decided: Decided) -> dict[str, GateMemory | None]:
+    """By their names what the plan's gates remember of the agent after an action."""
+    remembered = context.seen.remembered
+    return {
+        gate.name: gate.keep(context, decided)
+        for gate, may_remember in context.plan.remembering
+        if may_remember or gate.name in remembered
+    }
