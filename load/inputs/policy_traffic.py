@@ -75,7 +75,7 @@ class PolicyTraffic:
             self._older_entry,
             self._older_bundle,
             self._older_quality,
-            self._looser_quality,
+            self._relaxed_quality,
             self._failing_quality,
             self._quality_as_policy,
             self._other_content,
@@ -137,7 +137,7 @@ class PolicyTraffic:
     def _older_quality(self) -> list[ControlEvent]:
         return [_event(self._judging(self._quality - 1, STRICT), "older_revision")]
 
-    def _looser_quality(self) -> list[ControlEvent]:
+    def _relaxed_quality(self) -> list[ControlEvent]:
         """By one approver alone."""
         return [_event(self._judging(self._quality + 1, LAX), "second_approver_missing")]
 

@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from load.sites import neutral_policy, quality_policy
-from sluice.core.policy.bundles import ORDER_OF_OLD
+from sluice.core.policy.bundle_frame import ORDER_OF_OLD
 from sluice_topics.catalog import DEAD_LETTERS, QUALITY_DECISIONS, SERVED
 from tests.kafka.installation import awaited, records, site_on, stored, until
 

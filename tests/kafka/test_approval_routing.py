@@ -17,7 +17,7 @@ from load.sites.worker_process import WorkerProcess
 from sluice.cli.demo.throwaway_trust import publish_policy
 from sluice.cli.main import cli
 from sluice.core.foundation.clock import milliseconds_of
-from sluice.core.policy.bundles import ORDER_OF_OLD
+from sluice.core.policy.bundle_frame import ORDER_OF_OLD
 from sluice.core.registry.keys import SigningKey
 from sluice.core.trust.dsse import sign
 from sluice.core.trust.signed_entries import PAYLOAD_TYPES

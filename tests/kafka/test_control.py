@@ -170,7 +170,7 @@ def test_publishing_again_writes_nothing_and_is_well(installation: Installation)
     first = installation.publish("bundle", bundle_document(), "alice", "--json")
     again = installation.publish("bundle", bundle_document(), "alice", "--json")
     assert (first.exit_code, again.exit_code) == (0, 0)
-    nothing: dict[str, list[str]] = {"written": [], "refused": [], "looser": []}
+    nothing: dict[str, list[str]] = {"written": [], "refused": [], "relaxations": []}
     assert json.loads(again.stdout) == {**nothing, "already_there": ["small@1"]}
 
 
@@ -182,6 +182,6 @@ def test_publishing_says_what_is_gone_since_the_revision_in_force(installation: 
     installation.publish("bundle", bundle_document(stages=stages, rules=[rule]), "alice")
     told = installation.publish("bundle", bundle_document(2, stages=stages, rules=[]), "alice", "--json")
     assert told.exit_code == 0
-    (looser,) = json.loads(told.stdout)["looser"]
-    assert "small@1" in looser
-    assert "no_drop" in looser
+    (relaxed,) = json.loads(told.stdout)["relaxations"]
+    assert "small@1" in relaxed
+    assert "no_drop" in relaxed

@@ -15,7 +15,7 @@ from mcp import MCPError
 from load.sites import neutral_policy, quality_policy
 from sluice.cli.demo.throwaway_trust import publish_policy
 from sluice.cli.policy.key_files import new_private_key
-from sluice.core.policy.bundles import ORDER_OF_OLD
+from sluice.core.policy.bundle_frame import ORDER_OF_OLD
 from sluice.core.registry.keys import SigningKey
 from sluice.core.trust.dsse import sign
 from sluice.core.trust.signed_entries import PAYLOAD_TYPES

@@ -127,7 +127,7 @@ def test_a_worker_decides_by_a_rollback_as_by_the_revision_whose_content_it_has(
         done = back(1)
         assert done.exit_code == 0, done.stderr
         assert f"published {neutral_policy.BUNDLE}@3" in done.stdout
-        assert f"looser than {neutral_policy.BUNDLE}@2: " in done.stderr
+        assert f"relaxed of {neutral_policy.BUNDLE}@2: " in done.stderr
         by_3 = _until_verdict(site, worker, "allowed", **purge)
         signed = json.loads(stored(site, BUNDLES)[-1].value or b"")
         restored = json.loads(base64.b64decode(signed["payload"]))

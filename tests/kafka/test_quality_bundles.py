@@ -75,22 +75,22 @@ def owners(kafka: str, prefix: str, tmp_path: Path) -> Owners:
     return Owners(kafka, prefix, tmp_path)
 
 
-def test_a_looser_bundle_waits_for_the_second_approver_and_the_log_knows_all_of_it(owners: Owners) -> None:
+def test_a_relaxed_bundle_waits_for_the_second_approver_and_the_log_knows_all_of_it(owners: Owners) -> None:
     assert owners.publish("bundle", owners.signed("bundle", quality_document(), "alice")) == []
     file = owners.signed("bundle", LOOSER, "alice")
     assert owners.publish("bundle", file) == [("q@2", "second_approver_missing")]
     bob = ("--key", owners.folder / "bob.pem")
     assert sluice("bundle", "cosign", file, *bob).exit_code == 0
     told = json.loads(sluice("bundle", "publish", file, "--json", **owners.settings).stdout)
-    assert (told["refused"], len(told["looser"])) == ([], 1)
-    assert "than q@1: " in told["looser"][0]
-    assert "product_pricing" in told["looser"][0]
+    assert (told["refused"], len(told["relaxations"])) == ([], 1)
+    assert "of q@1: " in told["relaxations"][0]
+    assert "product_pricing" in told["relaxations"][0]
     first, second = owners.told("log", "q")
     assert (first["name"], first["state"], first["approvers"]) == ("q@1", "replaced", ["alice"])
     assert (second["name"], second["state"], second["approvers"]) == ("q@2", "in force", ["alice", "bob"])
     assert second["rationale"] == LOOSER["rationale"]
-    assert "product_pricing" in second["looser"][0]
-    assert owners.told("diff", "q@1", "q")["looser"] == second["looser"]
+    assert "product_pricing" in second["relaxations"][0]
+    assert owners.told("diff", "q@1", "q")["relaxations"] == second["relaxations"]
     assert owners.told("log", "other") == []
 
 
@@ -108,7 +108,7 @@ def test_a_bundle_goes_back_to_what_an_earlier_revision_said_signed_as_any_other
 
     alone = back("q@1", *alice, "--json")
     assert [one["code"] for one in json.loads(alone.stdout)["refused"]] == ["second_approver_missing"]
-    assert "looser than q@2: " in alone.stderr
+    assert "relaxed of q@2: " in alone.stderr
     assert "sluice bundle cosign FILE" in alone.stderr
     for name, said in (
         ("q@7", "it has 1, 2"),
@@ -122,7 +122,7 @@ def test_a_bundle_goes_back_to_what_an_earlier_revision_said_signed_as_any_other
     signed = owners.folder / "back"
     out = back("q@1", *alice, "--reason", "half a day was too short", "--out", signed)
     assert out.exit_code == 0, out.stderr
-    assert "looser than q@2: " in out.stderr
+    assert "relaxed of q@2: " in out.stderr
     assert sluice("bundle", "cosign", signed, *bob).exit_code == 0
     assert owners.publish("bundle", signed) == []
     last = owners.told("log", "q")[-1]

@@ -18,7 +18,7 @@ from load.sites.approvers import approver, entry
 from sluice.cli.demo.throwaway_trust import publish_policy
 from sluice.cli.main import cli
 from sluice.cli.policy.key_files import new_private_key
-from sluice.core.policy.bundles import ORDER_OF_OLD
+from sluice.core.policy.bundle_frame import ORDER_OF_OLD
 from sluice_topics.catalog import ESCALATIONS, SESSION_EVENTS, VERDICTS
 from tests.kafka.installation import action, awaited, publish, records, running, site_on, until
 from tests.kafka.memories import session_in

@@ -17,7 +17,7 @@ from load.tamper import sealed
 from sluice.adapters.kafka.kafka_evidence import KafkaEvidence
 from sluice.adapters.kafka.kafka_rerun import rerun_all
 from sluice.cli.main import cli
-from sluice.core.policy.bundles import ORDER_OF_OLD
+from sluice.core.policy.bundle_frame import ORDER_OF_OLD
 from sluice_topics.catalog import ACTIONS, OUTCOMES, SESSION_EVENTS, VERDICTS
 from sluice_topics.headers import output_headers
 from tests.kafka.installation import Sent, action, awaited, publish, publish_to, running, site_on, written

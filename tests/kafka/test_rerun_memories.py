@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from sluice.cli.main import cli
-from sluice.core.policy.bundles import ORDER_OF_OLD
+from sluice.core.policy.bundle_frame import ORDER_OF_OLD
 from sluice_topics.catalog import MEMORY_DECISIONS, MEMORY_WRITES, QUARANTINE, REVIEWS, VERDICTS
 from tests.kafka.installation import action, awaited, publish, running
 from tests.kafka.memories import MemorySite, held_write, memory_site, review, session_in, write

@@ -22,7 +22,7 @@ from sluice.core.cases.cases import run_cases
 from sluice.core.policy.approval_policy import ApprovalPolicy
 from sluice.core.policy.bundle_cases import Case
 from sluice.core.policy.pattern_library import KnownAction
-from sluice.core.quality_bundle.quality_models import ContentJudge
+from sluice.core.quality_bundle.content_settings import ContentJudge
 from sluice.core.registry.registry_entries import RegistryFile
 from sluice.offline.bundle_source import whole_bundle
 from sluice.setting_groups import KafkaSettings

@@ -26,6 +26,7 @@ from sluice.offline.bundle_source import whole_bundle
 from sluice_topics.audience import UNNAMED, record_message
 from sluice_topics.record_reading import Unreadable, read
 from sluice_topics.records import ActionOutcome, ProposedAction
+from sluice_topics.relaxations import find_relaxations
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from sluice.core.policy.bundles import Bundle
     from sluice.core.registry.registry import Registry
     from sluice.core.state.decision import Decision
+    from sluice_topics.relaxations import Relaxation
 
 ROOT = Path(__file__).resolve().parents[3]
 BUNDLE_BYTES = whole_bundle(ROOT / "config" / "bundles" / "default.json")
@@ -54,6 +56,11 @@ POINT_KEY = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
 def bundle(**changes: Any) -> Bundle:
     """The shipped bundle, with some top-level fields changed."""
     return _loaded(json.dumps({**json.loads(BUNDLE_BYTES), **changes}).encode())
+
+
+def relaxations(before: Bundle, after: Bundle) -> list[Relaxation]:
+    """What the second bundle relaxes of the first."""
+    return list(find_relaxations(before.file, after.file))
 
 
 @cache

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from load import ROOT
-from sluice.core.actions.stages import BUNDLE_FORM, load_bundle
+from sluice.core.actions.stages import load_bundle
 from sluice.core.foundation.errors import BundleError
 from sluice.offline.bundle_source import whole_bundle
+from tests.unit.core.scene import relaxations
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -122,17 +123,17 @@ def test_the_profile_for_hosted_models_sets_these_budgets_and_nothing_else(folde
     shipped = whole(folder, extends="shipped:default.json")
     found = whole(folder, extends="shipped:default.json", include=[HOSTED])
     assert found == {**shipped, **{name: {**shipped.get(name, {}), **one} for name, one in BUDGETS.items()}}
-    looser = [one.paths for one in BUNDLE_FORM.find_loosenings(*map(loaded, (shipped, found)))]
-    assert looser == [("grader.proof",)], "a hosted model is slower"
+    relaxed = [one.path for one in relaxations(*map(loaded, (shipped, found)))]
+    assert relaxed == ["grader.proof.most_p99_ms"], "a hosted model is slower"
     named = {"stages": ["controls", "inbound", "causal", "policies", "grader", "tier_auth"]}
     asking = {"inbound": {"mode": "enforce", "judge": "always"}, "causal": {"enabled": True}, **RULES}
     before = whole(folder, extends="shipped:default.json", **named, **asking)
     after = whole(folder, extends="shipped:default.json", **named, **asking, include=[HOSTED])
-    there = list(BUNDLE_FORM.find_loosenings(loaded(before), loaded(after)))
-    assert [one.paths for one in there] == [("grader.proof",)], "a longer budget is not looser"
-    back = [one.paths for one in BUNDLE_FORM.find_loosenings(loaded(after), loaded(before))]
+    there = relaxations(loaded(before), loaded(after))
+    assert [one.path for one in there] == ["grader.proof.most_p99_ms"], "a longer budget relaxes nothing"
+    back = [one.path for one in relaxations(loaded(after), loaded(before))]
     budgets = ("inbound.budget_ms", "causal.budget_ms", "causal.extraction_budget_ms")
-    assert back == [(one,) for one in (*budgets, "policies.budget_ms", "grader.budget_ms")]
+    assert back == [*budgets, "policies.budget_ms", "grader.budget_ms"]
 
 
 def test_what_the_bundle_says_counts_before_the_profile(folder: Path) -> None:

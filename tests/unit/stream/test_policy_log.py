@@ -146,7 +146,7 @@ def test_a_looser_quality_bundle_says_what_it_takes_back() -> None:
     assert list(describe_changes(before, tuple(topics.fold().entries.values()))) == [
         (
             "quality bundle q revision 2 replaces revision 1, signed by alice, bob; "
-            "looser: the time to live of product_pricing grows from 86400 s to 172800 s"
+            "relaxed: the time to live of product_pricing grows from 86400 s to 172800 s"
         )
     ]
 

@@ -47,8 +47,8 @@ _MAY: dict[str, dict[str, Any]] = {
     "vp": {"signs": [], "roles": ["vp"]},
 }
 """What each key may do; the root key signs these entries and nothing else. Two may sign what two must agree
-on: looser quality bundles, a tenant's way into shadow mode, an accepted loss. Only the VP approves actions of
-tier T4."""
+on: relaxed quality bundles, a tenant's way into shadow mode, an accepted loss. Only the VP approves actions
+of tier T4."""
 
 
 class FirstPolicy:

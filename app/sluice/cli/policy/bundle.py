@@ -18,9 +18,9 @@ from sluice.cli.policy.bundle_file import (
     extended_or_stop,
     loaded_or_stop,
 )
-from sluice.cli.policy.bundle_history import diff, find_looser, log, looser_than_in_force
+from sluice.cli.policy.bundle_history import diff, find_relaxed, log, relaxed_since_in_force
 from sluice.cli.policy.bundle_rollback import rollback
-from sluice.cli.policy.control_topics import AsJson, print_looser, publish_values
+from sluice.cli.policy.control_topics import AsJson, print_relaxed, publish_values
 from sluice.cli.policy.key_files import (
     Keys,
     Signed,
@@ -138,7 +138,7 @@ cli = typer.Typer(
     no_args_is_help=True,
     help="Write, check, compare, sign, publish and roll back bundles of policy and of quality. A "
     "published bundle is in force in every worker within a moment, if an approver signed it and its revision "
-    "is newer; a quality bundle that is looser than the one in force needs a second approver, and so does a "
+    "is newer; a quality bundle that relaxes the one in force needs a second approver, and so does a "
     "policy bundle that asks for fewer approvals or lets others approve.",
 )
 cli.command(name="test")(cases_command)
@@ -153,7 +153,7 @@ cli.command(name="rollback")(rollback)
 def check(file: BundlePath, ledger: Ledger = False, from_: From = None, as_json: AsJson = False) -> None:
     """Check a bundle as loading does: each field, the fields together, and the bundle's own cases.
 
-    It says what is looser than in the bundle that this one extends, such as
+    It says what is relaxed of the bundle that this one extends, such as
     a rule or a case that is gone.
 
     With --ledger (or --from, for an export) the command warns of content
@@ -164,16 +164,22 @@ def check(file: BundlePath, ledger: Ledger = False, from_: From = None, as_json:
     """
     document = document_or_stop(file, as_json=as_json)
     bundle = loaded_or_stop(document, as_json=as_json)
-    looser = _looser_than_base(file, document)
+    relaxed = _relaxed_since_base(file, document)
     differing = run_own_cases(bundle)
     failures = [str(failure) for failure in differing]
     name, cases = f"{bundle.id}@{bundle.revision}", case_count(bundle)
     unnamed = unnamed_or_stop(bundle, ledger=ledger, exported=from_)
     if as_json:
-        found = {"bundle": name, "hash": bundle.hash, "cases": cases, "failures": failures, "looser": looser}
+        found = {
+            "bundle": name,
+            "hash": bundle.hash,
+            "cases": cases,
+            "failures": failures,
+            "relaxations": relaxed,
+        }
         print_json(found | ({"unnamed_classes": unnamed} if ledger or from_ else {}))
     else:
-        print_looser(looser)
+        print_relaxed(relaxed)
         for seen, count in unnamed.items():
             message = (
                 f"content class {shown(seen)}: seen in {counted(count, 'decision')}, not named by the bundle"
@@ -196,14 +202,14 @@ def sign(
     """Sign the whole bundle, with everything that it includes, and write the envelope.
 
     With several keys each signs; `cosign` adds a signature later. It says
-    what is looser than in the bundle that this one extends.
+    what is relaxed of the bundle that this one extends.
 
     Exit codes: 0 signed, 1 the bundle is not valid, 2 could not do it.
     """
     keys = private_keys_or_stop(key)
     document = document_or_stop(file)
     bundle = loaded_or_stop(document)
-    print_looser(_looser_than_base(file, document))
+    print_relaxed(_relaxed_since_base(file, document))
     signed = signed_quality_bundle if is_quality(document) else signed_bundle
     value = signed(document, keys, is_loaded=True)
     if len(value) > BY_NAME[BUNDLES].max_message_bytes:
@@ -221,16 +227,16 @@ def publish(file: Signed, as_json: AsJson = False) -> None:
     The command checks the bundle against the topics as they are now:
     signatures and signers, revision, fields, rules, cases, and a second
     approver if a quality bundle, or the approvals of a policy bundle,
-    got looser. It says what is looser than in the revision in force.
+    are relaxed. It says what is relaxed of the revision in force.
 
     Exit codes: 0 it is in force, 1 it is refused, 2 could not do it.
     """
     values = envelopes_or_stop(file)
-    looser = partial(looser_than_in_force, values=values)
-    publish_values(values, BUNDLES, compare=looser, as_json=as_json)
+    relaxed = partial(relaxed_since_in_force, values=values)
+    publish_values(values, BUNDLES, compare=relaxed, as_json=as_json)
 
 
-def _looser_than_base(file: Path, document: bytes) -> list[str]:
-    """Where a bundle is looser than the one that it extends, in sentences."""
+def _relaxed_since_base(file: Path, document: bytes) -> list[str]:
+    """Where a bundle relaxes the one that it extends, in sentences."""
     base = extended_or_stop(file)
-    return [] if base is None else [f"than what it extends: {one}" for one in find_looser(base, document)]
+    return [] if base is None else [f"of what it extends: {one}" for one in find_relaxed(base, document)]

@@ -1,7 +1,7 @@
-"""`sluice bundle diff`: what one revision of a bundle changes of another, and what of it got looser.
+"""`sluice bundle diff`: what one revision of a bundle changes of another, and what of it is relaxed.
 
-Of a policy bundle the gates, their own parts and the terms for approvals are compared, and whatever is gone
-counts as looser; other values that gates share (action types, patterns) are listed as they changed.
+Each field says which way it is stricter (topics/sluice_topics/relaxations.py); whatever is gone counts too, a
+case among it.
 
 `sluice bundle log`: every revision that ever counted or was refused, with who signed it and why.
 """
@@ -26,16 +26,18 @@ from sluice.cli.policy.control_topics import (
 from sluice.core.foundation.canonical import canonical
 from sluice.core.foundation.clock import rfc3339, span
 from sluice.core.policy.document_changes import document_changes
-from sluice.core.quality_bundle.loosenings import BundleChange, changes, loosening_sentences
 from sluice.core.quality_bundle.quality_bundle import QualityBundle
 from sluice.core.trust.change_log import change_log
 from sluice.core.trust.dsse import Envelope, read_envelope
 from sluice.core.trust.signed_entries import APPROVER, BUNDLE, QUALITY_BUNDLE, Statement, statement
 from sluice.text.plurals import counted
 from sluice_topics.catalog import BUNDLES
+from sluice_topics.relaxations import find_relaxations, sentences_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+
+    from pydantic import BaseModel
 
     from sluice.core.policy.bundles import Bundle
     from sluice.core.trust.change_log import LogLine
@@ -90,9 +92,18 @@ def _show_log(line: LogLine, now_ms: int) -> None:
     console.print(message, soft_wrap=True, highlight=False)
     what = None if line.code is None else f"{line.code}: {line.message}"
     named = (("hash", line.hash), ("rationale", line.rationale), ("refused for", what))
-    for name, value in (*named, *(("looser", one) for one in line.looser)):
+    for name, value in (*named, *(("relaxes", one) for one in line.relaxations)):
         if value is not None:
             console.print(f"  {name}: {shown(value)}", soft_wrap=True, highlight=False)
+
+
+class MarkedChange(NamedTuple):
+    """A field of the file: its path, both values (None: it is not there), and whether that relaxes it."""
+
+    path: str
+    before: Any
+    after: Any
+    relaxed: bool
 
 
 class NamedBundle(NamedTuple):
@@ -154,18 +165,16 @@ def diff(
     after: Annotated[str, typer.Argument(metavar="B", help="The newer bundle, in one of the same forms.")],
     as_json: AsJson = False,
 ) -> None:
-    """Show what B changes in A, and what is looser.
+    """Show what B changes in A, and what is relaxed.
 
-    In a policy bundle, looser means that a gate is less strict in its own
-    part of the bundle, or that it no longer runs; that a rule, a pattern, a
-    case or anything else with a name is gone; that the memory gate may
-    hold less; that fewer people must approve, or others may; or that an
-    escalation waits for longer. A quality bundle that is looser than the
-    one in force, and a policy bundle that is looser in its approvals, counts
-    only with the signatures of two approvers: `sluice bundle cosign` adds
-    the second.
+    Relaxed is whatever may let through what A does not: a higher threshold,
+    a milder mode, a gate that no longer runs, a rule, a pattern or a case
+    that is gone, a condition that changed, fewer approvals, a longer wait.
+    A quality bundle that relaxes the one in force, and a policy bundle that
+    relaxes its approvals, counts only with the signatures of two approvers:
+    `sluice bundle cosign` adds the second.
 
-    Exit codes: 0 nothing is looser, 1 something is, 2 could not do it.
+    Exit codes: 0 nothing is relaxed, 1 something is, 2 could not do it.
 
     Example: sluice bundle diff sluice.quality next.json
     """
@@ -178,7 +187,7 @@ def diff(
                 "before": _fields(old),
                 "after": _fields(new),
                 "changes": [one._asdict() for one in changed],
-                "looser": list(sentences),
+                "relaxations": list(sentences),
             }
         )
     else:
@@ -186,33 +195,36 @@ def diff(
     raise typer.Exit(WRONG if sentences else WELL)
 
 
-def _compared(old: NamedBundle, new: NamedBundle) -> tuple[Sequence[BundleChange], Sequence[str]]:
-    if isinstance(old.bundle, QualityBundle) and isinstance(new.bundle, QualityBundle):
-        return changes(old.bundle, new.bundle), loosening_sentences(old.bundle, new.bundle)
-    if isinstance(old.bundle, QualityBundle) or isinstance(new.bundle, QualityBundle):
-        stop("one is a policy bundle and the other a quality bundle")
-    from sluice.core.actions.stages import BUNDLE_FORM  # noqa: PLC0415 - the gates; a quality bundle needs none
-
-    loosenings = list(BUNDLE_FORM.find_loosenings(old.bundle, new.bundle))
-    paths = tuple(f"$.{path}" for one in loosenings for path in one.paths)
-    changed = [(one, _is_part_of(one.path, paths)) for one in document_changes(old.document, new.document)]
-    removed = [f"{one.path} is gone" for one, is_told in changed if one.is_removal and not is_told]
-    marked = [BundleChange(*one, looser=is_told or one.is_removal) for one, is_told in changed]
-    return marked, [*(one.sentence for one in loosenings), *removed]
-
-
-def find_looser(before: bytes | dict[str, Any], after: bytes) -> list[str]:
-    """Where the second of two whole documents is looser than the first, in sentences; empty where one is a
-    bundle of policy and the other of quality."""
-    raw = before if isinstance(before, bytes) else canonical(before)
-    old, new = (NamedBundle(loaded_or_stop(one), orjson.loads(one)) for one in (raw, after))
+def _compared(old: NamedBundle, new: NamedBundle) -> tuple[Sequence[MarkedChange], Sequence[str]]:
     if isinstance(old.bundle, QualityBundle) != isinstance(new.bundle, QualityBundle):
+        stop("one is a policy bundle and the other a quality bundle")
+    return compare_files(old.bundle.file, new.bundle.file)
+
+
+def compare_files(before: BaseModel, after: BaseModel) -> tuple[list[MarkedChange], list[str]]:
+    """Every field whose value differs, with defaults, and the relaxations in sentences, whatever is gone
+    among them: a case too."""
+    relaxations = list(find_relaxations(before, after))
+    paths = {f"$.{one.path}" for one in relaxations}
+    written = (orjson.loads(canonical(one.model_dump(mode="json", by_alias=True))) for one in (before, after))
+    changed = [(one, _is_part_of(one.path, paths)) for one in document_changes(*written)]
+    gone = [f"{one.path} is gone" for one, relaxed in changed if one.is_removal and not relaxed]
+    marked = [MarkedChange(*one, relaxed=relaxed or one.is_removal) for one, relaxed in changed]
+    return marked, [*sentences_of(relaxations), *gone]
+
+
+def find_relaxed(before: bytes | dict[str, Any], after: bytes) -> list[str]:
+    """The relaxations between two whole documents, in sentences; none where one is a bundle of policy and the
+    other of quality."""
+    raw = before if isinstance(before, bytes) else canonical(before)
+    old, new = (loaded_or_stop(one) for one in (raw, after))
+    if isinstance(old, QualityBundle) != isinstance(new, QualityBundle):
         return []
-    return list(_compared(old, new)[1])
+    return compare_files(old.file, new.file)[1]
 
 
-def looser_than_in_force(folded: Folded, values: Iterable[bytes]) -> list[str]:
-    """Where signed bundles are looser than what is in force under their ids, in sentences."""
+def relaxed_since_in_force(folded: Folded, values: Iterable[bytes]) -> list[str]:
+    """Where signed bundles relax what is in force under their ids, in sentences."""
     found = []
     in_force = {one.hash for one in folded.bundles.values()} | {one.hash for one in folded.quality.values()}
     documents = {(one.kind, one.said.id): one for one in folded.entries.values() if one.hash in in_force}
@@ -221,14 +233,14 @@ def looser_than_in_force(folded: Folded, values: Iterable[bytes]) -> list[str]:
         said = statement(BUNDLES, envelope) if isinstance(envelope, Envelope) else None
         before = documents.get((said.kind, said.id)) if isinstance(said, Statement) else None
         if before is not None and isinstance(envelope, Envelope):
-            looser = find_looser(before.document, envelope.payload)
-            found += [f"than {before.key}: {one}" for one in looser]
+            relaxed = find_relaxed(before.document, envelope.payload)
+            found += [f"of {before.key}: {one}" for one in relaxed]
     return found
 
 
-def _is_part_of(path: str, looser: Iterable[str]) -> bool:
+def _is_part_of(path: str, relaxed: Iterable[str]) -> bool:
     """Whether a changed field is one of those, lies in one or holds one."""
-    return any(_holds(one, path) or _holds(path, one) for one in looser)
+    return any(_holds(one, path) or _holds(path, one) for one in relaxed)
 
 
 def _holds(above: str, path: str) -> bool:
@@ -240,24 +252,21 @@ def _fields(named: NamedBundle) -> dict[str, str]:
 
 
 def _show(
-    old: NamedBundle, new: NamedBundle, changed: Sequence[BundleChange], sentences: Sequence[str]
+    old: NamedBundle, new: NamedBundle, changed: Sequence[MarkedChange], sentences: Sequence[str]
 ) -> None:
     console.print(
         f"{shown(old.name)} → {shown(new.name)}: {counted(len(changed), 'change')}", highlight=False
     )
     for one in changed:
-        mark = "[bold red]looser[/] " if one.looser else ""
+        mark = "[bold red]relaxed[/] " if one.relaxed else ""
         message = f"  {mark}{shown(one.path)}: {_value(one.before)} → {_value(one.after)}"
         console.print(message, soft_wrap=True, highlight=False)
     for sentence in sentences:
-        console.print(f"[red]looser[/]: {shown(sentence)}", soft_wrap=True, highlight=False)
-    if isinstance(new.bundle, QualityBundle):
-        if sentences:
-            console.print("It counts with the signatures of two approvers only.", style="red")
-        else:
-            console.print("[green]nothing got looser[/]")
-    elif not sentences:
-        console.print("[green]nothing got looser, nothing is gone[/]; people compare patterns that changed")
+        console.print(f"[red]relaxed[/]: {shown(sentence)}", soft_wrap=True, highlight=False)
+    if not sentences:
+        console.print("[green]nothing is relaxed, nothing is gone[/]")
+    elif isinstance(new.bundle, QualityBundle):
+        console.print("It counts with the signatures of two approvers only.", style="red")
 
 
 def _value(value: Any) -> str:

@@ -14,8 +14,8 @@ import typer
 
 from sluice.cli.output import WRONG, console, print_json, shown, stop
 from sluice.cli.policy.bundle_file import loaded_or_stop
-from sluice.cli.policy.bundle_history import looser_than_in_force
-from sluice.cli.policy.control_topics import AsJson, folded_or_stop, print_looser, publish_values
+from sluice.cli.policy.bundle_history import relaxed_since_in_force
+from sluice.cli.policy.control_topics import AsJson, folded_or_stop, print_relaxed, publish_values
 from sluice.cli.policy.key_files import Keys, private_keys_or_stop, write_or_stop
 from sluice.core.foundation.canonical import canonical
 from sluice.core.trust.change_log import change_log, entries_in_force
@@ -54,8 +54,8 @@ def rollback(
     """Publish a new revision of a bundle that says what its revision N said.
 
     The content is read from the topic, with everything that it included
-    when it was signed. The command says what is looser than in the revision
-    in force, and publishes as `publish` does: what got looser there needs a
+    when it was signed. The command says what is relaxed of the revision in
+    force, and publishes as `publish` does: what is relaxed there needs a
     second approver here too. Give --key twice, or --out, for `cosign` and
     `publish`.
 
@@ -73,15 +73,15 @@ def rollback(
     sign = signed_quality_bundle if wanted.kind == QUALITY_BUNDLE else signed_bundle
     value = sign(raw, keys, is_loaded=True)
     if out is None:
-        looser = partial(looser_than_in_force, values=[value])
+        relaxed = partial(relaxed_since_in_force, values=[value])
         hints = {"second_approver_missing": _COSIGN}
-        publish_values([value], BUNDLES, compare=looser, hints=hints, as_json=as_json)
+        publish_values([value], BUNDLES, compare=relaxed, hints=hints, as_json=as_json)
     write_or_stop(out, [value])
-    name, sentences = f"{bundle.id}@{bundle.revision}", looser_than_in_force(folded, [value])
+    name, sentences = f"{bundle.id}@{bundle.revision}", relaxed_since_in_force(folded, [value])
     if as_json:
-        print_json({"bundle": name, "hash": bundle.hash, "looser": sentences})
+        print_json({"bundle": name, "hash": bundle.hash, "relaxations": sentences})
         return
-    print_looser(sentences)
+    print_relaxed(sentences)
     message = f"[green]signed[/] {shown(name)} {bundle.hash}, as {shown(wanted.key)}: {shown(out)}"
     console.print(message, soft_wrap=True, highlight=False)
 

@@ -59,17 +59,17 @@ def publish_values(
     as_json: bool,
 ) -> NoReturn:
     """Publish envelopes, all or none, and end the command with what became of them. `compare`: where they are
-    looser than what is in force, in sentences; `hints`: what to do next, by the code of a refusal."""
+    relaxed of what is in force, in sentences; `hints`: what to do next, by the code of a refusal."""
     only = (REGISTRY,) if topic == REGISTRY else ()
-    looser: list[str] = []
+    relaxed: list[str] = []
 
     def choose(folded: Folded) -> list[tuple[str, bytes]]:
-        looser[:] = compare(folded)
+        relaxed[:] = compare(folded)
         return [(topic, value) for value in values]
 
     publishing = Publishing(settings_or_stop(), choose, only)
     publishing.run()
-    _print_published(publishing, looser, as_json=as_json)
+    _print_published(publishing, relaxed, as_json=as_json)
     for code in {one.code for one in publishing.refused} & hints.keys():
         line(hints[code], errors)
     raise typer.Exit(WRONG if publishing.refused else WELL)
@@ -165,26 +165,26 @@ def _outgoing(write: Arrival, now_ms: int) -> Outgoing:
     )
 
 
-def _print_published(publishing: Publishing, looser: Sequence[str], *, as_json: bool) -> None:
+def _print_published(publishing: Publishing, relaxed: Sequence[str], *, as_json: bool) -> None:
     if as_json:
         print_json(
             {
                 "written": [_place(one) for one in publishing.written],
                 "already_there": [(one.key or b"").decode() for one in publishing.repeats],
                 "refused": [_refusal(one) for one in publishing.refused],
-                "looser": list(looser),
+                "relaxations": list(relaxed),
             }
         )
-    print_looser(looser)
+    print_relaxed(relaxed)
     print_refused(publishing.refused)
     if not as_json:
         _summary(publishing)
 
 
-def print_looser(sentences: Iterable[str]) -> None:
+def print_relaxed(sentences: Iterable[str]) -> None:
     """A line for each on standard error."""
     for one in sentences:
-        errors.print(f"[yellow]looser[/] {shown(one)}", soft_wrap=True, highlight=False)
+        errors.print(f"[yellow]relaxed[/] {shown(one)}", soft_wrap=True, highlight=False)
 
 
 def print_refused(refused: Iterable[Refused]) -> None:

@@ -11,24 +11,21 @@ above it the bundle says what happens. The closest entries and their bare cosine
 from __future__ import annotations
 
 from math import exp
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, ValidationError, model_validator
 
-from sluice.core.actions.model_questions import (
-    BudgetMs,
-    find_shorter_budget,
-)
+from sluice.core.actions.model_questions import BudgetMs  # noqa: TC001 - pydantic reads the annotations
 from sluice.core.actions.pipeline import INCONCLUSIVE
 from sluice.core.actions.stage import PASSED, Gate, ObjectionDetail, StageResult
 from sluice.core.foundation.canonical import wire_safe
 from sluice.core.foundation.requests import Request
 from sluice.core.foundation.strict import StrictModel
 from sluice.core.policy.bundles import BundlePart, always
-from sluice.core.policy.gate_modes import ModePart, find_milder_mode
+from sluice.core.policy.gate_modes import ModePart
 from sluice.core.policy.pattern_library import CLOSEST, render_call
 from sluice.core.policy.similarity_settings import EMBEDDING, Nearest, WindowSettings
-from sluice.core.quality_bundle.loosenings import Loosening
+from sluice_topics.relaxations import ComparedBy, Relaxation, Scale, StricterWhen, Unordered
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -45,7 +42,7 @@ NAMED = 3
 """Of these so many are in the verdict's detail; all are in its model_outputs."""
 DECIMALS = 6
 """Of a probability; what is compared with the thresholds is what the verdict says."""
-_STRICTNESS = {"pass": 0, "doubtful": 1, "escalate": 2, "block": 3}
+OTHER = Unordered("another {name}, which may find less")
 
 
 class ActionCalibration(StrictModel):
@@ -64,6 +61,15 @@ class ActionCalibration(StrictModel):
         return round(1 / (1 + exp(-bounded)), DECIMALS)
 
 
+def find_later_passing(before: SimilarityPolicy, after: SimilarityPolicy) -> Iterator[Relaxation]:
+    """A higher threshold after untrusted content, where either has one of its own."""
+    old, new = (one.passing(after_untrusted=True) for one in (before, after))
+    own = {before.pass_below_after_untrusted, after.pass_below_after_untrusted}
+    if own != {None} and new > old:
+        sentence = f"after untrusted content an action passes below {new}, not below {old}"
+        yield Relaxation(sentence, "pass_below_after_untrusted", old, new)
+
+
 class SimilarityPolicy(ModePart):
     """With `enabled: false` nothing is asked and every action passes. `library` is the digest of a library
     that the worker has, with the `calibration` that was fitted for it. `budget_ms`: the deadline of an
@@ -74,17 +80,21 @@ class SimilarityPolicy(ModePart):
     ones that were read are not above. From a share of `unknown_above` of its word pieces on that the encoder
     does not know, the gate abstains."""
 
-    enabled: bool = False
-    library: Digest | None = None
-    calibration: ActionCalibration | None = None
+    objection: ClassVar[str] = "what resembles harm"
+
+    enabled: Annotated[bool, StricterWhen("true", "no action is compared with known ones any more")] = False
+    library: Annotated[Digest | None, OTHER] = None
+    calibration: Annotated[ActionCalibration | None, OTHER] = None
     budget_ms: BudgetMs = 50
-    windows: WindowSettings = WindowSettings(characters=400, overlap=40, most=32)
-    pass_below: Share = 0.3
-    pass_below_after_untrusted: Share | None = None
-    harmful_above: Share = 0.7
-    unknown_above: Share = 0.2
-    above: Literal["block", "escalate", "doubtful"] = "block"
-    unread: Literal["escalate", "doubtful"] = "escalate"
+    windows: Annotated[WindowSettings, OTHER] = WindowSettings(characters=400, overlap=40, most=32)
+    pass_below: Annotated[Share, StricterWhen("lower")] = 0.3
+    pass_below_after_untrusted: Annotated[Share | None, ComparedBy(find_later_passing)] = None
+    harmful_above: Annotated[Share, StricterWhen("lower")] = 0.7
+    unknown_above: Annotated[Share, StricterWhen("higher", "the gate abstains from {new} on")] = 0.2
+    above: Annotated[Literal["block", "escalate", "doubtful"], Scale(("doubtful", "escalate", "block"))] = (
+        "block"
+    )
+    unread: Annotated[Literal["escalate", "doubtful"], Scale(("doubtful", "escalate"))] = "escalate"
 
     @model_validator(mode="after")
     def _usable(self) -> Self:
@@ -96,42 +106,15 @@ class SimilarityPolicy(ModePart):
             raise ValueError("enabled without a library and its calibration")
         return self
 
+    def idle_fields(self) -> frozenset[str]:
+        """How actions are compared, where none is."""
+        compared = frozenset({"mode", "library", "calibration", "windows", "budget_ms"})
+        return frozenset() if self.enabled else compared
+
     def passing(self, *, after_untrusted: bool) -> float:
         """The probability below which an action passes."""
         lower = self.pass_below_after_untrusted
         return lower if after_untrusted and lower is not None else self.pass_below
-
-
-def find_loosenings(before: SimilarityPolicy, after: SimilarityPolicy) -> Iterator[Loosening]:
-    """Switched off, higher thresholds, weaker outcomes, more abstentions, less time; another library,
-    calibration or cut counts as looser."""
-    if before.enabled:
-        yield from _find_less_compared(before, after)
-    for name in ("pass_below", "harmful_above"):
-        old, new = getattr(before, name), getattr(after, name)
-        if new > old:
-            yield Loosening(f"{name} is {new}, not {old}", (name,))
-    old, new = (one.passing(after_untrusted=True) for one in (before, after))
-    told = {before.pass_below_after_untrusted, after.pass_below_after_untrusted} != {None}
-    if told and new > old:
-        sentence = f"after untrusted content an action passes below {new}, not below {old}"
-        yield Loosening(sentence, ("pass_below_after_untrusted",))
-    if after.unknown_above < before.unknown_above:
-        yield Loosening(f"the gate abstains from {after.unknown_above} on", ("unknown_above",))
-    for name in ("above", "unread"):
-        old, new = getattr(before, name), getattr(after, name)
-        if _STRICTNESS[new] < _STRICTNESS[old]:
-            yield Loosening(f"{name} is {new}, not {old}", (name,))
-
-
-def _find_less_compared(before: SimilarityPolicy, after: SimilarityPolicy) -> Iterator[Loosening]:
-    if not after.enabled:
-        yield Loosening("no action is compared with known ones any more", ("enabled",))
-    yield from find_milder_mode(before, after, "what resembles harm")
-    for name in ("library", "calibration", "windows"):
-        if getattr(before, name) != getattr(after, name):
-            yield Loosening(f"another {name}, which may find less", (name,))
-    yield from find_shorter_budget(before.budget_ms, after.budget_ms)
 
 
 class PatternAnswer(StrictModel):
@@ -170,7 +153,7 @@ class ActionSimilarity(Gate):
 
     name = "similarity"
     detail = SimilarityDetail
-    part = BundlePart(name, SimilarityPolicy, find_loosenings, SimilarityPolicy(), asks=always)
+    part = BundlePart(name, SimilarityPolicy, SimilarityPolicy(), asks=always)
 
     def evaluate(self, context: ActionContext) -> StageResult | Asking:
         """Passes at once where the bundle does not ask for it."""

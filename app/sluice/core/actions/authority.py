@@ -26,17 +26,15 @@ from sluice.core.foundation.arrival import escalation_id, verdict_id
 from sluice.core.foundation.canonical import wire_int
 from sluice.core.foundation.strict import StrictModel
 from sluice.core.policy.bundles import BundlePart
-from sluice.core.quality_bundle.loosenings import Loosening
 from sluice.core.registry.registry import link_violations
 from sluice.core.state.escalation import Escalation, parameters_digest
 from sluice_topics.records.base import (
     LedgerCount,  # noqa: TC001 - pydantic reads the annotations
     Tier,  # noqa: TC001 - pydantic reads the annotations
 )
+from sluice_topics.relaxations import StricterWhen
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from sluice.core.actions.stage import ActionContext
     from sluice.core.foundation.arrival import Arrival
     from sluice_topics.records import ProposedAction
@@ -55,14 +53,11 @@ class Topology(StrictModel):
     0 forbids delegation altogether.
     """
 
-    max_chain_depth: Annotated[int, Field(ge=0, le=LONGEST_CHAIN)] = 3
-
-
-def find_loosenings(before: Topology, after: Topology) -> Iterator[Loosening]:
-    """A longer chain."""
-    old, new = before.max_chain_depth, after.max_chain_depth
-    if new > old:
-        yield Loosening(f"a chain may hold {new} delegations, not {old}", ("max_chain_depth",))
+    max_chain_depth: Annotated[
+        int,
+        Field(ge=0, le=LONGEST_CHAIN),
+        StricterWhen("lower", "a chain may hold {new} delegations, not {old}"),
+    ] = 3
 
 
 class TopologyDetail(Detail):
@@ -82,7 +77,7 @@ class TopologyCheck(Gate):
     name = "topology"
     detail = TopologyDetail
     judges_content = False
-    part = BundlePart(name, Topology, find_loosenings, Topology())
+    part = BundlePart(name, Topology, Topology())
 
     def evaluate(self, context: ActionContext) -> StageResult:
         """A delegation is an action of type DELEGATION, also if only claimed, or one that names

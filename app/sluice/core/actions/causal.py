@@ -25,8 +25,6 @@ from sluice.core.actions.model_questions import (
     BudgetMs,
     Characters,
     ShownAction,
-    find_milder,
-    find_shorter_budget,
     needs_no_asking,
     scope_of,
     show_action,
@@ -36,11 +34,11 @@ from sluice.core.actions.stage import PASSED, Gate, StageResult
 from sluice.core.foundation.prompts import ModelAnswer, Prompt, Share
 from sluice.core.foundation.requests import Request
 from sluice.core.policy.bundles import BundlePart, always
-from sluice.core.quality_bundle.loosenings import Loosening
 from sluice.core.registry.registry_entries import MOST_CONSTRAINTS, ConstraintText
+from sluice_topics.relaxations import StricterWhen
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from sluice.core.actions.stage import ActionContext, Asking
     from sluice.core.policy.bundles import Bundle
@@ -57,11 +55,17 @@ class CausalPolicy(AnalysisPart):
     `most_characters`: of an action's parameters that the model is shown; a longer one that it finds harmless
     is inconclusive."""
 
-    enabled: bool = False
+    enabled: Annotated[
+        bool, StricterWhen("true", "no model judges actions against their agent's constraints any more")
+    ] = False
     budget_ms: BudgetMs = 50
     extraction_budget_ms: BudgetMs = 10_000
-    escalate_at: Share = 0.5
-    block_at: Share = 0.85
+    escalate_at: Annotated[
+        Share, StricterWhen("lower", "a violation confidence escalates from {new}, not from {old}")
+    ] = 0.5
+    block_at: Annotated[
+        Share, StricterWhen("lower", "a violation confidence blocks from {new}, not from {old}")
+    ] = 0.85
     most_characters: Characters = 16_000
 
     @model_validator(mode="after")
@@ -70,19 +74,10 @@ class CausalPolicy(AnalysisPart):
             raise ValueError("escalate_at is above block_at")
         return self
 
-
-def find_loosenings(before: CausalPolicy, after: CausalPolicy) -> Iterator[Loosening]:
-    """Switched off, milder, less time, and higher thresholds."""
-    if before.enabled and not after.enabled:
-        yield Loosening("no model judges actions against their agent's constraints any more", ("enabled",))
-    if before.enabled:
-        yield from find_milder(before, after)
-        for name in ("budget_ms", "extraction_budget_ms"):
-            yield from find_shorter_budget(getattr(before, name), getattr(after, name), name)
-    for name, meaning in (("escalate_at", "escalates"), ("block_at", "blocks")):
-        old, new = getattr(before, name), getattr(after, name)
-        if new > old:
-            yield Loosening(f"a violation confidence {meaning} from {new}, not from {old}", (name,))
+    def idle_fields(self) -> frozenset[str]:
+        """How a model is asked, where none is."""
+        asked = frozenset({"mode", "ask", "budget_ms", "extraction_budget_ms"})
+        return frozenset() if self.enabled else asked
 
 
 class Extraction(ModelAnswer):
@@ -171,7 +166,7 @@ class Causal(Gate):
     name = "causal"
     analyses = True
     detail = CausalDetail
-    part = BundlePart(name, CausalPolicy, find_loosenings, CausalPolicy(), asks=always)
+    part = BundlePart(name, CausalPolicy, CausalPolicy(), asks=always)
 
     def evaluate(self, context: ActionContext) -> StageResult | Asking:
         """Passes at once where the bundle does not ask for it or the agent has neither a prompt nor
@@ -208,10 +203,7 @@ def _asking(
         return StageResult("pass", None, NOTHING_TO_JUDGE)
     shown = show_action(context, policy.most_characters)
     numbered = {str(number): text for number, text in enumerate(constraints, 1)}
-    payload = {
-        "scope": scope_of(context, "causal"),
-        "question": {"constraints": numbered, **shown.fields()},
-    }
+    payload = {"scope": scope_of(context, "causal"), "question": {"constraints": numbered, **shown.fields()}}
     answer = yield Request(PORT, payload, policy.budget_ms)
     judgement = JUDGE.read(answer.payload)
     if judgement is None or judgement.constraint > len(constraints):

@@ -16,9 +16,10 @@ from pydantic import Field, model_validator
 from sluice.core.actions.stage import Detail, Gate, StageResult
 from sluice.core.foundation.canonical import wire_int
 from sluice.core.foundation.strict import StrictModel
-from sluice.core.policy.bundles import PER_MILLE, BundlePart, PerMille, Rows
-from sluice.core.quality_bundle.loosenings import Loosening
+from sluice.core.policy.bundle_frame import PER_MILLE, PerMille, Rows
+from sluice.core.policy.bundles import BundlePart
 from sluice_topics.records.base import LedgerCount  # noqa: TC001 - pydantic reads the annotations
+from sluice_topics.relaxations import ComparedBy, PartOf, Relaxation, StricterWhen, Unordered
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,12 +27,17 @@ if TYPE_CHECKING:
     from sluice.core.actions.stage import ActionContext
 
 
+UNDONE = StricterWhen(
+    "higher", "the reversibility part of what is {name} falls from {old} to {new} per mille"
+)
+
+
 class ByReversibility(StrictModel):
     """A per-mille value for each answer to "can it be undone?"."""
 
-    reversible: PerMille
-    irreversible: PerMille
-    unknown: PerMille
+    reversible: Annotated[PerMille, UNDONE]
+    irreversible: Annotated[PerMille, UNDONE]
+    unknown: Annotated[PerMille, UNDONE]
 
     def of(self, reversible: bool | None) -> int:
         """The value for True, False or None (unknown)."""
@@ -57,18 +63,34 @@ class ConsequenceWeights(StrictModel):
 class RowStep(StrictModel):
     """From this many rows on, the row part of the score."""
 
-    from_rows: Rows
-    score: PerMille
+    from_rows: Annotated[Rows, PartOf("row_steps")]
+    score: Annotated[PerMille, PartOf("row_steps")]
+
+
+def find_step_relaxations(before: Consequence, after: Consequence) -> Iterator[Relaxation]:
+    """A lower row part at some number of rows."""
+    one, other = Score(before), Score(after)
+    edges = sorted({step.from_rows for step in (*before.row_steps, *after.row_steps)})
+    lower = [rows for rows in edges if other.rows_part(rows) < one.rows_part(rows)]
+    if lower:
+        sentence = f"the row part of the consequence score is lower from {lower[0]} rows on"
+        yield Relaxation(sentence, "row_steps", before.row_steps, after.row_steps)
 
 
 class Consequence(StrictModel):
     """Gate 2's layer 2: parts, weights and thresholds of the score, in per mille."""
 
-    weights: ConsequenceWeights
+    weights: Annotated[ConsequenceWeights, Unordered("the parts of the consequence score have other weights")]
     reversibility: ByReversibility
-    row_steps: Annotated[list[RowStep], Field(min_length=1)]
-    escalate_at: PerMille
-    block_at: Annotated[int, Field(ge=0, le=1001, description="1001 never blocks")]
+    row_steps: Annotated[list[RowStep], Field(min_length=1), ComparedBy(find_step_relaxations)]
+    escalate_at: Annotated[
+        PerMille, StricterWhen("lower", "a consequence score escalates from {new} per mille, not from {old}")
+    ]
+    block_at: Annotated[
+        int,
+        Field(ge=0, le=1001, description="1001 never blocks"),
+        StricterWhen("lower", "a consequence score blocks from {new} per mille, not from {old}"),
+    ]
 
     @model_validator(mode="after")
     def _rising(self) -> Self:
@@ -111,28 +133,6 @@ class Score:
         return total // PER_MILLE
 
 
-def find_loosenings(before: Consequence, after: Consequence) -> Iterator[Loosening]:
-    """Higher thresholds, lower parts; of other weights some action always scores less."""
-    for name, meaning in (("escalate_at", "escalates"), ("block_at", "blocks")):
-        old, new = getattr(before, name), getattr(after, name)
-        if new > old:
-            yield Loosening(f"a consequence score {meaning} from {new} per mille, not from {old}", (name,))
-    if before.weights != after.weights:
-        yield Loosening("the parts of the consequence score have other weights", ("weights",))
-    for name in ByReversibility.model_fields:
-        old, new = getattr(before.reversibility, name), getattr(after.reversibility, name)
-        if new < old:
-            sentence = f"the reversibility part of what is {name} falls from {old} to {new} per mille"
-            yield Loosening(sentence, (f"reversibility.{name}",))
-    one, other = Score(before), Score(after)
-    edges = sorted({step.from_rows for step in (*before.row_steps, *after.row_steps)})
-    lower = [rows for rows in edges if other.rows_part(rows) < one.rows_part(rows)]
-    if lower:
-        yield Loosening(
-            f"the row part of the consequence score is lower from {lower[0]} rows on", ("row_steps",)
-        )
-
-
 class ConsequenceDetail(Detail):
     """The score, its three parts and the thresholds in per mille, and the session's rows with this action's,
     from which `rows_part` follows."""
@@ -151,7 +151,7 @@ class ConsequenceScore(Gate):
 
     name = "consequence"
     detail = ConsequenceDetail
-    part = BundlePart(name, Consequence, find_loosenings, compile=Score)
+    part = BundlePart(name, Consequence, compile=Score)
 
     def evaluate(self, context: ActionContext) -> StageResult:
         """The detail holds the score, its parts and the thresholds, whatever the outcome."""

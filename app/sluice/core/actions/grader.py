@@ -13,8 +13,6 @@ from sluice.core.actions.model_questions import (
     AnalysisPart,
     BudgetMs,
     Characters,
-    find_milder,
-    find_shorter_budget,
     needs_no_asking,
 )
 from sluice.core.actions.pipeline import INCONCLUSIVE, with_missing
@@ -23,16 +21,14 @@ from sluice.core.actions.stage import PASSED, Decided, RememberingGate, StageRes
 from sluice.core.foundation.errors import BundleError
 from sluice.core.foundation.strict import Name, StrictModel
 from sluice.core.policy.bundles import BundlePart, always
-from sluice.core.quality_bundle.loosenings import Loosening
 from sluice.core.registry.model_proofs import ProofPolicy
 from sluice.core.rules.rule import Rule, Source
 from sluice.core.rules.rule_set import RuleSet
 from sluice.core.state.remembered import GateMemory
 from sluice_topics.records.base import Severity  # noqa: TC001 - pydantic reads the annotations
+from sluice_topics.relaxations import Members, Neutral, Unordered
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from sluice.core.actions.stage import ActionContext, Asking
     from sluice.core.policy.bundles import Bundle
     from sluice.core.registry.registry_entries import Agent
@@ -42,16 +38,19 @@ LASTS_MS = 24 * 3600 * 1000
 """A day, the idle time after which a session folds and forgets."""
 
 
+CHANGED = Unordered("the qualitative rule {id} has another criterion or condition")
+
+
 class QualitativeRule(StrictModel):
     """A rule of seed 000's type "qualitative". `criterion`: what an action must fulfil, in prose, as the
     model reads it; `when`: a CEL condition, a rule for which it is false is not asked about, one for which it
     cannot be decided is. `reason` is what a person reads when the rule fails."""
 
-    id: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_.-]{0,63}$")]
-    reason: Name
-    criterion: Annotated[str, Field(min_length=1, max_length=2000)]
-    severity: Severity = "critical"
-    when: Source | None = None
+    id: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_.-]{0,63}$"), Neutral("names it")]
+    reason: Annotated[Name, Neutral("for people")]
+    criterion: Annotated[str, Field(min_length=1, max_length=2000), CHANGED]
+    severity: Annotated[Severity, Neutral("is recorded with the result")] = "critical"
+    when: Annotated[Source | None, CHANGED] = None
 
 
 class GraderPolicy(AnalysisPart):
@@ -59,7 +58,11 @@ class GraderPolicy(AnalysisPart):
     `most_characters`: of an action's parameters that the model is shown; a longer one that it finds in order
     is inconclusive. `proof`: what a model's proof must show, for every gate that asks about actions."""
 
-    rules: Annotated[list[QualitativeRule], Field(max_length=MOST_RULES)] = Field(default_factory=list)
+    rules: Annotated[
+        list[QualitativeRule],
+        Field(max_length=MOST_RULES),
+        Members("more", "the qualitative rule {member} is gone"),
+    ] = Field(default_factory=list)
     budget_ms: BudgetMs = 80
     most_characters: Characters = 16_000
     proof: ProofPolicy = ProofPolicy()
@@ -71,31 +74,9 @@ class GraderPolicy(AnalysisPart):
             raise ValueError("two rules have the same id")
         return self
 
-
-def find_loosenings(before: GraderPolicy, after: GraderPolicy) -> Iterator[Loosening]:
-    """A rule that is gone, a milder mode, less time, and less of a proof. A changed rule counts too: nobody
-    can tell which criterion is stricter."""
-    if not _proves_as_much(before.proof, after.proof):
-        yield Loosening("the proof that a model needs shows less, or is not required", ("proof",))
-    if before.rules:
-        yield from find_milder(before, after)
-        yield from find_shorter_budget(before.budget_ms, after.budget_ms)
-    newer = {one.id: one for one in after.rules}
-    for old in before.rules:
-        new = newer.get(old.id)
-        if new is None:
-            yield Loosening(f"the qualitative rule {old.id} is gone", (f"rules[{old.id}]",))
-        elif (old.criterion, old.when) != (new.criterion, new.when):
-            sentence = f"the qualitative rule {old.id} has another criterion or condition"
-            yield Loosening(sentence, (f"rules[{old.id}]",))
-
-
-def _proves_as_much(old: ProofPolicy, new: ProofPolicy) -> bool:
-    if not old.required:
-        return True
-    same_set = old.golden in {None, new.golden}
-    as_good = new.least_agreement >= old.least_agreement and new.most_p99_ms <= old.most_p99_ms
-    return new.required and same_set and as_good
+    def idle_fields(self) -> frozenset[str]:
+        """How a model is asked, where there is nothing to ask."""
+        return frozenset() if self.rules else frozenset({"mode", "ask", "budget_ms"})
 
 
 class GradedRule(BaseModel):
@@ -172,7 +153,7 @@ class Grader(RememberingGate):
     detail = GraderDetail
     memory = GraderMemory
     decides_unanswered = True
-    part = BundlePart(name, GraderPolicy, find_loosenings, GraderPolicy(), compile_rules, asks=always)
+    part = BundlePart(name, GraderPolicy, GraderPolicy(), compile_rules, asks=always)
 
     def evaluate(self, context: ActionContext) -> StageResult | Asking:
         """Asks about the rules in the bundle's order until one is broken: a denial beats an escalation."""

@@ -13,12 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Self
 
 from pydantic import BaseModel, Field, model_validator
 
-from sluice.core.actions.model_questions import (
-    BudgetMs,
-    Characters,
-    find_shorter_budget,
-    scope_of,
-)
+from sluice.core.actions.model_questions import BudgetMs, Characters, scope_of
 from sluice.core.actions.outbound import (
     MODES,
     MOST_CHARACTERS,
@@ -36,13 +31,9 @@ from sluice.core.foundation.prompts import Share  # noqa: TC001 - pydantic reads
 from sluice.core.foundation.requests import Request
 from sluice.core.foundation.strict import StrictModel
 from sluice.core.policy.bundles import BundlePart
-from sluice.core.quality_bundle.loosenings import Loosening
-from sluice.detection.text_inspection import (
-    Kind,
-    Weight,
-    inspect_text,
-)
+from sluice.detection.text_inspection import Kind, Weight, inspect_text
 from sluice_topics.records.base import CheckpointState  # noqa: TC001 - pydantic reads the annotations
+from sluice_topics.relaxations import Scale, StricterWhen
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -65,10 +56,16 @@ class InboundPolicy(StrictModel):
     `escalate_below` the model's answer escalates, below `block_below` it blocks. `budget_ms` is its deadline,
     `most_characters` what it is shown; of more, an answer without objection is inconclusive."""
 
-    mode: Mode = "off"
-    judge: JudgeWhen = "off"
-    escalate_below: Share = 0.7
-    block_below: Share = 0.3
+    mode: Annotated[Mode, Scale(MODES, "injected instructions are only {new}, not {old}")] = "off"
+    judge: Annotated[JudgeWhen, Scale(OFTENER, "the model is asked about parameters {new}, not {old}")] = (
+        "off"
+    )
+    escalate_below: Annotated[
+        Share, StricterWhen("higher", "a trust in parameters escalates below {new}, not below {old}")
+    ] = 0.7
+    block_below: Annotated[
+        Share, StricterWhen("higher", "a trust in parameters blocks below {new}, not below {old}")
+    ] = 0.3
     budget_ms: BudgetMs = 80
     most_characters: Characters = 16_000
 
@@ -78,22 +75,11 @@ class InboundPolicy(StrictModel):
             raise ValueError("block_below is above escalate_below")
         return self
 
-
-def find_loosenings(before: InboundPolicy, after: InboundPolicy) -> Iterator[Loosening]:
-    """A milder mode, a model that is asked less often or has less time, and lower thresholds."""
-    if MODES.index(after.mode) < MODES.index(before.mode):
-        yield Loosening(f"injected instructions are only {after.mode}, not {before.mode}", ("mode",))
-    if before.mode == "off":
-        return
-    if OFTENER.index(after.judge) < OFTENER.index(before.judge):
-        sentence = f"the model is asked about parameters {after.judge}, not {before.judge}"
-        yield Loosening(sentence, ("judge",))
-    if before.judge != "off":
-        yield from find_shorter_budget(before.budget_ms, after.budget_ms)
-    for name, meaning in (("escalate_below", "escalates"), ("block_below", "blocks")):
-        old, new = getattr(before, name), getattr(after, name)
-        if new < old and before.judge != "off":
-            yield Loosening(f"a trust in parameters {meaning} below {new}, not below {old}", (name,))
+    def idle_fields(self) -> frozenset[str]:
+        """What nothing reads, where nothing is read or no model asked."""
+        if self.mode == "off":
+            return frozenset(type(self).model_fields)
+        return frozenset({"escalate_below", "block_below", "budget_ms"} if self.judge == "off" else ())
 
 
 class InboundFinding(BaseModel):
@@ -156,11 +142,7 @@ class Inbound(Gate):
     name = "inbound"
     detail = InboundDetail
     part = BundlePart(
-        name,
-        InboundPolicy,
-        find_loosenings,
-        InboundPolicy(),
-        asks=lambda part: part.mode != "off" and part.judge != "off",
+        name, InboundPolicy, InboundPolicy(), asks=lambda part: part.mode != "off" and part.judge != "off"
     )
     decides_unanswered = True
     leaves_denials = True

@@ -6,22 +6,26 @@ is the same question, whose answer may be kept. All of it is data of the caller,
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, get_args
 
 from pydantic import Field
 
 from sluice.core.actions.stage import ObjectionDetail, StageResult
 from sluice.core.foundation.canonical import canonical, wire_safe
-from sluice.core.policy.gate_modes import ModePart, find_milder_mode
-from sluice.core.quality_bundle.loosenings import Loosening
+from sluice.core.policy.gate_modes import ModePart
+from sluice_topics.relaxations import Neutral, Scale, StricterWhen
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from sluice.core.actions.stage import ActionContext
 
-BudgetMs = Annotated[int, Field(ge=1, le=600_000)]
-Characters = Annotated[int, Field(ge=256, le=400_000)]
+BudgetMs = Annotated[
+    int,
+    Field(ge=1, le=600_000),
+    StricterWhen("higher", "{name} is {new}, not {old}: in standard mode more actions go on unjudged"),
+]
+Characters = Annotated[
+    int, Field(ge=256, le=400_000), Neutral("a good answer on what was not shown whole is none")
+]
 
 
 class ShownAction(NamedTuple):
@@ -87,21 +91,9 @@ class AnalysisPart(ModePart):
     """What the bundle says for each gate of the checkpoint `integrity`. `ask`: "in_doubt" asks only about
     what the gate `similarity`, if it ran before, did not let pass."""
 
-    ask: AskWhen = "always"
-
-
-def find_milder(before: AnalysisPart, after: AnalysisPart) -> Iterator[Loosening]:
-    """A milder mode, and a model that is asked less often."""
-    yield from find_milder_mode(before, after)
-    if before.ask == "always" != after.ask:
-        yield Loosening("the model is asked only about what similarity does not let pass", ("ask",))
-
-
-def find_shorter_budget(before_ms: int, after_ms: int, name: str = "budget_ms") -> Iterator[Loosening]:
-    """Less time for an answer: in standard mode more actions go on without one."""
-    if after_ms < before_ms:
-        sentence = f"{name} is {after_ms}, not {before_ms}: in standard mode more actions go on unjudged"
-        yield Loosening(sentence, (name,))
+    ask: Annotated[
+        AskWhen, Scale(get_args(AskWhen), "the model is asked only about what similarity does not let pass")
+    ] = "always"
 
 
 def scope_of(context: ActionContext, rule: str) -> dict[str, str]:

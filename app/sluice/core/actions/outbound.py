@@ -18,10 +18,10 @@ from sluice.core.actions.stage import PASSED, Detail, Gate, StageResult
 from sluice.core.foundation.canonical import canonical, wire_safe
 from sluice.core.foundation.strict import StrictModel
 from sluice.core.policy.bundles import BundlePart
-from sluice.core.quality_bundle.loosenings import Loosening
 from sluice.detection.text_inspection import COMMON, KINDS, SensitiveScan, scan_for
 from sluice_topics.records.base import CheckpointState  # noqa: TC001 - pydantic reads the annotations
 from sluice_topics.records.inputs import ActionType  # noqa: TC001 - as above
+from sluice_topics.relaxations import Members, Scale
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -42,25 +42,24 @@ MOST_REPLACED_BYTES = 16_384
 """Larger parameters are not given back."""
 
 
+LOOKED_FOR = Members("more", "what leaves is no longer looked through for {members}")
+
+
 class OutboundPolicy(StrictModel):
     """`mode` "off": nothing is read. `action_types`: of which actions. `kinds`: what is looked for; without
     them all but e-mail addresses and telephone numbers, which most messages rightly hold."""
 
-    mode: Mode = "off"
-    action_types: Annotated[list[ActionType], Field(min_length=1)] = Field(default_factory=lambda: list(SENT))
-    kinds: Annotated[list[Literal[KINDS]], Field(min_length=1)] = Field(  # type: ignore[valid-type]
+    mode: Annotated[Mode, Scale(MODES, "what leaves is only {new}, not {old}")] = "off"
+    action_types: Annotated[list[ActionType], Field(min_length=1), LOOKED_FOR] = Field(
+        default_factory=lambda: list(SENT)
+    )
+    kinds: Annotated[list[Literal[KINDS]], Field(min_length=1), LOOKED_FOR] = Field(  # type: ignore[valid-type]
         default_factory=lambda: [one for one in KINDS if one not in COMMON]
     )
 
-
-def find_loosenings(before: OutboundPolicy, after: OutboundPolicy) -> Iterator[Loosening]:
-    """A milder mode, and kinds or types that are no longer looked at."""
-    if MODES.index(after.mode) < MODES.index(before.mode):
-        yield Loosening(f"what leaves is only {after.mode}, not {before.mode}", ("mode",))
-    for name in ("action_types", "kinds"):
-        gone = sorted(set(getattr(before, name)) - set(getattr(after, name)))
-        if gone and before.mode != "off":
-            yield Loosening(f"what leaves is no longer looked through for {', '.join(gone)}", (name,))
+    def idle_fields(self) -> frozenset[str]:
+        """Everything, where nothing is read."""
+        return frozenset(type(self).model_fields if self.mode == "off" else ())
 
 
 class OutboundFinding(BaseModel):
@@ -86,7 +85,7 @@ class Outbound(Gate):
 
     name = "outbound"
     detail = OutboundDetail
-    part = BundlePart(name, OutboundPolicy, find_loosenings, OutboundPolicy())
+    part = BundlePart(name, OutboundPolicy, OutboundPolicy())
 
     def evaluate(self, context: ActionContext) -> StageResult:
         """Passes at once what is not sent out."""

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from sluice.core.actions.stage import StageResult
 from sluice.core.foundation.requests import Asker, ask
-from sluice.core.policy.bundles import LAST_STAGE
+from sluice.core.policy.bundle_frame import LAST_STAGE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator

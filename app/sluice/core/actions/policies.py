@@ -12,19 +12,14 @@ bundle's `mode` "observe" or "nudge" the action passes, and the verdict says wha
 from __future__ import annotations
 
 import fnmatch
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple, Self
 
 from pydantic import BaseModel, Field, model_validator
 
 from sluice.core.actions.closest import NamedTexts, ask_for_closest, read_closest
 from sluice.core.actions.grader import LASTS_MS, GraderMemory
 from sluice.core.actions.grading import GradedBy, grade, grading_of, may_grade
-from sluice.core.actions.model_questions import (
-    BudgetMs,
-    Characters,
-    find_shorter_budget,
-    show_action,
-)
+from sluice.core.actions.model_questions import BudgetMs, Characters, show_action
 from sluice.core.actions.pipeline import INCONCLUSIVE, unanswered, with_missing
 from sluice.core.actions.rules import results_by_type
 from sluice.core.actions.stage import PASSED, Decided, ObjectionDetail, RememberingGate, StageResult
@@ -32,11 +27,11 @@ from sluice.core.foundation.canonical import canonical
 from sluice.core.foundation.errors import BundleError
 from sluice.core.foundation.strict import Name, StrictModel
 from sluice.core.policy.bundles import BundlePart, always
-from sluice.core.policy.gate_modes import ModePart, find_milder_mode
-from sluice.core.quality_bundle.loosenings import Loosening
+from sluice.core.policy.gate_modes import ModePart
 from sluice.core.rules.rule import Rule, Source
 from sluice.core.rules.rule_set import RuleSet
 from sluice.core.state.remembered import GateMemory
+from sluice_topics.relaxations import ComparedBy, Members, Neutral, Relaxation, Scale, StricterWhen, Unordered
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -59,21 +54,35 @@ class PolicySource(StrictModel):
     sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] | None = None
 
 
+_CHANGED = "the policy {id} says something else, or applies to other tools"
+CHANGED = Unordered(_CHANGED)
+
+
+def find_tool_relaxations(before: PolicyPassage, after: PolicyPassage) -> Iterator[Relaxation]:
+    """Other tools. An empty list means that an encoder finds the policy, for whatever tool."""
+    old, new = before.applies_to_tools, after.applies_to_tools
+    if set(old) != set(new):
+        yield Relaxation(_CHANGED.format(id=before.id), "appliesToTools", old, new)
+
+
 class PolicyPassage(StrictModel):
     """`text`: what the policy says. With a `condition` it is explicit: the CEL condition must hold where
     `when` does. Without, the grader judges the text. `appliesToTools`: globs of tools (`*`, `?`, `[...]`);
     an empty list: the policy may concern every tool. `outcome`: what a violation comes to."""
 
-    id: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_.-]{0,95}$")]
-    title: Name
-    text: Annotated[str, Field(min_length=1, max_length=4000)]
-    source: PolicySource
-    outcome: Literal["block", "escalate"] = "escalate"
-    applies_to_tools: Annotated[list[Name], Field(alias="appliesToTools", max_length=64)] = Field(
-        default_factory=list
-    )
-    when: Source | None = None
-    condition: Source | None = None
+    id: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_.-]{0,95}$"), Neutral("names it")]
+    title: Annotated[Name, CHANGED]
+    text: Annotated[str, Field(min_length=1, max_length=4000), CHANGED]
+    source: Annotated[PolicySource, Neutral("for people")]
+    outcome: Annotated[
+        Literal["block", "escalate"],
+        Scale(("escalate", "block"), "a violation of the policy {id} only escalates"),
+    ] = "escalate"
+    applies_to_tools: Annotated[
+        list[Name], Field(alias="appliesToTools", max_length=64), ComparedBy(find_tool_relaxations)
+    ] = Field(default_factory=list)
+    when: Annotated[Source | None, CHANGED] = None
+    condition: Annotated[Source | None, CHANGED] = None
 
     @property
     def criterion(self) -> str:
@@ -86,8 +95,16 @@ class PolicyShelf(ModePart):
     no tool are judged, the closest first. `budget_ms`: for all answers of encoder and grader.
     `most_characters`: of an action's parameters that the model is shown."""
 
-    policies: Annotated[list[PolicyPassage], Field(max_length=MOST_POLICIES)] = Field(default_factory=list)
-    closest: Annotated[int, Field(ge=1, le=32)] = 5
+    objection: ClassVar[str] = "a violation of a policy"
+
+    policies: Annotated[
+        list[PolicyPassage], Field(max_length=MOST_POLICIES), Members("more", "the policy {member} is gone")
+    ] = Field(default_factory=list)
+    closest: Annotated[
+        int,
+        Field(ge=1, le=32),
+        StricterWhen("higher", "{new} policies are looked up for an action, not {old}"),
+    ] = 5
     budget_ms: BudgetMs = 80
     most_characters: Characters = 16_000
 
@@ -98,29 +115,9 @@ class PolicyShelf(ModePart):
             raise ValueError("two policies have the same id")
         return self
 
-
-def find_loosenings(before: PolicyShelf, after: PolicyShelf) -> Iterator[Loosening]:
-    """A policy that is gone, milder, for fewer tools, or changed; a milder mode; fewer of the closest; less
-    time."""
-    if before.policies:
-        yield from find_milder_mode(before, after, "a violation of a policy")
-        yield from find_shorter_budget(before.budget_ms, after.budget_ms)
-    newer = {one.id: one for one in after.policies}
-    for old in before.policies:
-        path, new = (f"policies[{old.id}]",), newer.get(old.id)
-        if new is None:
-            yield Loosening(f"the policy {old.id} is gone", path)
-        elif new.outcome == "escalate" != old.outcome:
-            yield Loosening(f"a violation of the policy {old.id} only escalates", path)
-        elif _judged_by(old) != _judged_by(new):
-            yield Loosening(f"the policy {old.id} says something else, or applies to other tools", path)
-    if after.closest < before.closest:
-        sentence = f"{after.closest} policies are looked up for an action, not {before.closest}"
-        yield Loosening(sentence, ("closest",))
-
-
-def _judged_by(policy: PolicyPassage) -> tuple[Any, ...]:
-    return policy.text, policy.when, policy.condition, sorted(policy.applies_to_tools)
+    def idle_fields(self) -> frozenset[str]:
+        """How policies are judged, where there is none."""
+        return frozenset() if self.policies else frozenset({"mode", "budget_ms"})
 
 
 class FoundPolicy(BaseModel):
@@ -201,7 +198,7 @@ class Policies(RememberingGate):
     detail = PoliciesDetail
     memory = GraderMemory
     decides_unanswered = True
-    part = BundlePart(name, PolicyShelf, find_loosenings, PolicyShelf(), compile_shelf, asks=always)
+    part = BundlePart(name, PolicyShelf, PolicyShelf(), compile_shelf, asks=always)
 
     def evaluate(self, context: ActionContext) -> StageResult | Asking:
         """The explicit ones first: what they block, no model is asked about."""

@@ -13,13 +13,13 @@ from pydantic import Field
 
 from sluice.core.actions.stage import PASSED, Detail, Gate, StageResult
 from sluice.core.policy.bundles import BundlePart
-from sluice.core.quality_bundle.loosenings import Loosening
 from sluice.core.rules.rule import Rule
 from sluice.core.rules.rule_set import RuleSet
 from sluice.core.rules.variables import ACTION_TYPE, Cited, variables_of
+from sluice_topics.relaxations import Members
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from sluice.core.actions.stage import ActionContext
     from sluice.core.policy.bundles import Bundle
@@ -29,24 +29,6 @@ if TYPE_CHECKING:
 
 MOST_KEPT = 4096
 """Results of a bundle's rules that are kept; each is a few hundred bytes."""
-
-
-def find_loosenings(before: list[Rule], after: list[Rule]) -> Iterator[Loosening]:
-    """A rule that is gone or that a person may overrule now. A changed condition counts too, because it
-    cannot be told which condition is stricter."""
-    newer = {one.id: one for one in after}
-    for old in before:
-        path, new = (f"[{old.id}]",), newer.get(old.id)
-        if new is None:
-            yield Loosening(f"the rule {old.id} is gone", path)
-        elif new.type == "assertion" != old.type:
-            yield Loosening(f"a person may overrule {old.id} now", path)
-        elif new.escalates and not old.escalates:
-            yield Loosening(f"the rule {old.id} asks a person and no longer denies", path)
-        elif (old.type, old.when, old.condition, old.facts) != (new.type, new.when, new.condition, new.facts):
-            yield Loosening(
-                f"the rule {old.id} has another condition, which may hold where the old one fails", path
-            )
 
 
 class RulesDetail(Detail):
@@ -90,7 +72,9 @@ class Rules(Gate):
 
     name = "rules"
     detail = RulesDetail
-    part = BundlePart(name, list[Rule], find_loosenings, [], CompiledRules)
+    part = BundlePart(
+        name, list[Rule], [], CompiledRules, direction=Members("more", "the rule {member} is gone")
+    )
 
     def evaluate(self, context: ActionContext) -> StageResult:
         """`rules` lists every rule; the evidence is the ids of the facts used, `entries` their hashes."""

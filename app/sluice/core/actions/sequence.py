@@ -24,10 +24,10 @@ from sluice.core.actions.stage import PASSED, Decided, Detail, RememberingGate, 
 from sluice.core.foundation.errors import BundleError
 from sluice.core.foundation.strict import Name, StrictModel
 from sluice.core.policy.bundles import BundlePart
-from sluice.core.quality_bundle.loosenings import Loosening
 from sluice.core.rules.rule import Rule, Source
 from sluice.core.rules.rule_set import RuleSet
 from sluice.core.state.remembered import GateMemory, kept_id
+from sluice_topics.relaxations import Members, Neutral, Scale, StricterWhen, Unordered
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,33 +43,52 @@ RuleId = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_.-]{0,63}$")]
 Span = Annotated[int, Field(ge=1, le=LONGEST_MS)]
 
 
+CHANGED = Unordered("the sequence rule {id} has other conditions, which may hold for less")
+FROZEN_LATER = (
+    "an agent is frozen by {after.denials} denials within {after.within_ms} ms, "
+    "not by {before.denials} denials within {before.within_ms} ms"
+)
+
+
 class SequenceRule(StrictModel):
     """After an action that fulfils `first`, none that fulfils `then` may come within `within_ms` from the
     same agent in the same session. Both are CEL conditions. One that cannot be decided counts as fulfilled,
     and escalates."""
 
-    id: RuleId
-    reason: Name
-    first: Source
-    then: Source
-    within_ms: Span
-    outcome: Literal["block", "escalate"] = "block"
-    first_may_be_denied: bool = False
+    id: Annotated[RuleId, Neutral("names it")]
+    reason: Annotated[Name, Neutral("for people")]
+    first: Annotated[Source, CHANGED]
+    then: Annotated[Source, CHANGED]
+    within_ms: Annotated[
+        Span, StricterWhen("higher", "the sequence rule {id} looks back {new} ms, not {old}")
+    ]
+    outcome: Annotated[
+        Literal["block", "escalate"], Scale(("escalate", "block"), "the sequence rule {id} escalates only")
+    ] = "block"
+    first_may_be_denied: Annotated[
+        bool, StricterWhen("true", "what was denied is no first action of the sequence rule {id} any more")
+    ] = False
 
 
 class DenialFreeze(StrictModel):
     """After this many `denials` of an agent within `within_ms` in a session, the gate denies everything of
     the agent in that session, until the oldest of these denials is `within_ms` ago."""
 
-    denials: Annotated[int, Field(ge=1, le=MOST_DENIALS)]
-    within_ms: Span
+    denials: Annotated[int, Field(ge=1, le=MOST_DENIALS), StricterWhen("lower", FROZEN_LATER)]
+    within_ms: Annotated[Span, StricterWhen("higher", FROZEN_LATER)]
 
 
 class SequencePolicy(StrictModel):
     """Forbidden orders of actions, and when an agent is frozen. Without both the gate passes everything."""
 
-    rules: Annotated[list[SequenceRule], Field(max_length=MOST_RULES)] = Field(default_factory=list)
-    freeze: DenialFreeze | None = None
+    rules: Annotated[
+        list[SequenceRule],
+        Field(max_length=MOST_RULES),
+        Members("more", "the sequence rule {member} is gone"),
+    ] = Field(default_factory=list)
+    freeze: Annotated[DenialFreeze | None, StricterWhen("present", "denials no longer freeze an agent")] = (
+        None
+    )
 
     @model_validator(mode="after")
     def _distinct(self) -> Self:
@@ -77,39 +96,6 @@ class SequencePolicy(StrictModel):
         if len(set(ids)) != len(ids):
             raise ValueError("two rules have the same id")
         return self
-
-
-def find_loosenings(before: SequencePolicy, after: SequencePolicy) -> Iterator[Loosening]:
-    """A rule that is gone, has a shorter time, a milder outcome or other conditions; a freeze that comes
-    later or ends sooner."""
-    newer = {one.id: one for one in after.rules}
-    for old in before.rules:
-        path, new = f"rules[{old.id}]", newer.get(old.id)
-        if new is None:
-            yield Loosening(f"the sequence rule {old.id} is gone", (path,))
-            continue
-        if (old.first, old.then) != (new.first, new.then):
-            sentence = f"the sequence rule {old.id} has other conditions, which may hold for less"
-            yield Loosening(sentence, (f"{path}.first", f"{path}.then"))
-        if new.within_ms < old.within_ms:
-            sentence = f"the sequence rule {old.id} looks back {new.within_ms} ms, not {old.within_ms}"
-            yield Loosening(sentence, (f"{path}.within_ms",))
-        if new.outcome == "escalate" != old.outcome:
-            yield Loosening(f"the sequence rule {old.id} escalates only", (f"{path}.outcome",))
-        if old.first_may_be_denied and not new.first_may_be_denied:
-            sentence = f"what was denied is no first action of the sequence rule {old.id} any more"
-            yield Loosening(sentence, (f"{path}.first_may_be_denied",))
-    yield from _find_freeze_loosenings(before.freeze, after.freeze)
-
-
-def _find_freeze_loosenings(old: DenialFreeze | None, new: DenialFreeze | None) -> Iterator[Loosening]:
-    if old is None:
-        return
-    if new is None:
-        yield Loosening("denials no longer freeze an agent", ("freeze",))
-    elif new.denials > old.denials or new.within_ms < old.within_ms:
-        told = (f"{one.denials} denials within {one.within_ms} ms" for one in (new, old))
-        yield Loosening("an agent is frozen by {}, not by {}".format(*told), ("freeze",))
 
 
 class SequenceViolation(BaseModel):
@@ -195,7 +181,7 @@ class SequenceGate(RememberingGate):
     name = "sequence"
     detail = SequenceDetail
     memory = SequenceMemory
-    part = BundlePart(name, SequencePolicy, find_loosenings, SequencePolicy(), compile_sequences)
+    part = BundlePart(name, SequencePolicy, SequencePolicy(), compile_sequences)
 
     def evaluate(self, context: ActionContext) -> StageResult:
         """The reason is `frozen_by_denials`, else a broken rule: one that blocks before one that

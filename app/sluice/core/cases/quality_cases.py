@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from sluice.core.quality_bundle.quality_bundle import QualityBundle
-    from sluice.core.quality_bundle.quality_models import CaseItem, QualityCase
+    from sluice.core.quality_bundle.quality_case import CaseItem, QualityCase
 
 _MS = 1000
 

@@ -14,6 +14,7 @@ from pydantic import Field
 from sluice.core.foundation.strict import StrictModel
 from sluice.core.metadata.moments import instant_ms
 from sluice.core.metadata.provenance import fault_of
+from sluice_topics.relaxations import Members, StricterWhen
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,12 +31,14 @@ class WriteQuality(StrictModel):
     """`content_classes` null: any well-formed class. `provenance_schemes`: those that lead to something
     external. `future_skew_ms`: how far a timestamp may be ahead of the broker's time."""
 
-    content_classes: list[ClassName] | None = None
-    future_skew_ms: Annotated[int, Field(ge=0, le=2**53 - 1)] = 300_000
-    provenance_schemes: Annotated[list[Scheme], Field(min_length=1)] = Field(
-        default_factory=lambda: list(get_args(Scheme))
-    )
-    max_uri_characters: Annotated[int, Field(ge=1, le=65_536)] = 2048
+    content_classes: Annotated[
+        list[ClassName] | None, Members("fewer", "a memory may be of {members}", every="any class")
+    ] = None
+    future_skew_ms: Annotated[int, Field(ge=0, le=2**53 - 1), StricterWhen("lower")] = 300_000
+    provenance_schemes: Annotated[
+        list[Scheme], Field(min_length=1), Members("fewer", "a reference may begin with {members}")
+    ] = Field(default_factory=lambda: list(get_args(Scheme)))
+    max_uri_characters: Annotated[int, Field(ge=1, le=65_536), StricterWhen("lower")] = 2048
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Self, get_args
 from pydantic import Field, field_validator, model_validator
 
 from sluice.core.foundation.strict import LONGEST_WAIT_MS, Name, StrictModel
-from sluice.core.quality_bundle.loosenings import Loosening
 from sluice.core.state.escalation import Route
 from sluice.detection.call_inspection import Globs
 from sluice_topics.records.base import Tier
+from sluice_topics.relaxations import ComparedBy, Members, Neutral, PartOf, Relaxation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -24,7 +24,10 @@ if TYPE_CHECKING:
 MAX_GROUPS = 16
 MAX_ROUTES = 64
 MOST_COMPARED = 8
-"""Different lists of tools up to which two routings are compared; more count as looser."""
+"""Different lists of tools up to which two routings are compared; more count as relaxed."""
+TIERS: tuple[Tier, ...] = get_args(Tier)
+"""The mildest first."""
+ROUTED = PartOf("routing")
 WaitMs = Annotated[int, Field(ge=1, le=LONGEST_WAIT_MS)]
 
 
@@ -36,12 +39,12 @@ class ApprovalRoute(StrictModel):
     `next_after_ms` after the one before; the earlier groups may still answer.
     """
 
-    tiers: Annotated[list[Tier], Field(min_length=1)] | None = None
-    tools: Annotated[list[Name], Field(min_length=1)] | None = None
-    tenants: Annotated[list[Name], Field(min_length=1)] | None = None
-    groups: Annotated[list[Name], Field(min_length=1, max_length=MAX_GROUPS)]
-    remind_after_ms: WaitMs | None = None
-    next_after_ms: WaitMs | None = None
+    tiers: Annotated[list[Tier] | None, Field(min_length=1), ROUTED] = None
+    tools: Annotated[list[Name] | None, Field(min_length=1), ROUTED] = None
+    tenants: Annotated[list[Name] | None, Field(min_length=1), ROUTED] = None
+    groups: Annotated[list[Name], Field(min_length=1, max_length=MAX_GROUPS), ROUTED]
+    remind_after_ms: Annotated[WaitMs | None, Neutral("gives nobody a right")] = None
+    next_after_ms: Annotated[WaitMs | None, ROUTED] = None
 
     @field_validator("groups")
     @classmethod
@@ -84,50 +87,19 @@ class ApprovalRoute(StrictModel):
         return max((one.at_ms for one in self.route.steps(0)), default=0)
 
 
-class ApprovalPolicy(StrictModel):
-    """`quorum`: how many approvers must agree to an escalated action, by its tier; one where it says nothing.
-    One denial ends it. `routing`: the first route that matches says which groups may answer. `own_key_tiers`:
-    an answer to an action of these tiers counts only with the approver's own key, not a delegate's."""
-
-    quorum: dict[Tier, Annotated[int, Field(ge=1, le=16)]] = Field(default_factory=dict)
-    routing: Annotated[list[ApprovalRoute], Field(max_length=MAX_ROUTES)] = Field(default_factory=list)
-
-    own_key_tiers: list[Tier] = Field(default_factory=list)
-
-    def demands_own_key(self, tier: str) -> bool:
-        """Whether answers to actions of this tier need the approvers' own keys."""
-        return tier in self.own_key_tiers
-
-    def needed(self, tier: str) -> int:
-        """How many approvals an action of this tier needs."""
-        return self.quorum.get(tier, 1)  # type: ignore[call-overload, no-any-return]
-
-    def route_of(self, tier: str, tool: str, tenant: str) -> Route | None:
-        """Where an escalation of such an action goes; None: no route matches."""
-        for one in self.routing:
-            if one.takes(tier, tenant) and one.takes_tool(tool):
-                return one.route
-        return None
-
-    def check_within(self, ttl_ms: int) -> None:
-        """Raises ValueError for a route with a step that comes when an escalation has expired already."""
-        for at, one in enumerate(self.routing):
-            if one.last_ms >= ttl_ms:
-                message = f"approvals.routing[{at}]: its last step comes after {one.last_ms} ms"
-                raise ValueError(f"{message}, and escalation_ttl_ms is {ttl_ms}")
-
-
-def find_approval_loosenings(before: ApprovalPolicy, after: ApprovalPolicy) -> Iterator[Loosening]:
-    """Where fewer people must agree, or others may, or sooner."""
-    for tier in get_args(Tier):
+def find_quorum_relaxations(before: ApprovalPolicy, after: ApprovalPolicy) -> Iterator[Relaxation]:
+    """Tiers of which fewer approvers must agree; where the bundle says nothing of one, it is one."""
+    for tier in TIERS:
         old, new = before.needed(tier), after.needed(tier)
         if new < old:
             sentence = f"an action of {tier} needs {new} approvals, not {old}"
-            yield Loosening(sentence, ("approvals.quorum", f"approvals.quorum.{tier}"))
-        if before.demands_own_key(tier) and not after.demands_own_key(tier):
-            yield Loosening(f"a delegate may sign answers to actions of {tier}", ("approvals.own_key_tiers",))
+            yield Relaxation(sentence, f"quorum.{tier}", old, new)
+
+
+def find_routing_relaxations(before: ApprovalPolicy, after: ApprovalPolicy) -> Iterator[Relaxation]:
+    """Where others may answer, or sooner."""
     for sentence in dict.fromkeys(_wider(before.routing, after.routing)):
-        yield Loosening(sentence, ("approvals.routing",))
+        yield Relaxation(sentence, "routing", before.routing, after.routing)
 
 
 def _wider(before: list[ApprovalRoute], after: list[ApprovalRoute]) -> Iterator[str]:
@@ -146,7 +118,7 @@ def _wider(before: list[ApprovalRoute], after: list[ApprovalRoute]) -> Iterator[
     for taken in product((False, True), repeat=len(lists)):
         holding = {tools for tools, takes in zip(lists, taken, strict=True) if takes}
         takes_tool = _by_lists(holding)
-        for tier, tenant in product(get_args(Tier), sorted(tenants)):
+        for tier, tenant in product(TIERS, sorted(tenants)):
             old = _first(before, tier, tenant, takes_tool)
             if old is not None:
                 yield from _sooner(old, _first(after, tier, tenant, takes_tool))
@@ -175,3 +147,41 @@ def _sooner(old: Route, new: Route | None) -> Iterator[str]:
             yield f"{went}: {group} may answer too"
         elif got_ms < since[group]:
             yield f"{went}: {group} may answer after {got_ms} ms, not after {since[group]} ms"
+
+
+class ApprovalPolicy(StrictModel):
+    """`quorum`: how many approvers must agree to an escalated action, by its tier; one where it says nothing.
+    One denial ends it. `routing`: the first route that matches says which groups may answer. `own_key_tiers`:
+    an answer to an action of these tiers counts only with the approver's own key, not a delegate's."""
+
+    quorum: Annotated[dict[Tier, Annotated[int, Field(ge=1, le=16)]], ComparedBy(find_quorum_relaxations)] = (
+        Field(default_factory=dict)
+    )
+    routing: Annotated[
+        list[ApprovalRoute], Field(max_length=MAX_ROUTES), ComparedBy(find_routing_relaxations)
+    ] = Field(default_factory=list)
+    own_key_tiers: Annotated[
+        list[Tier], Members("more", "a delegate may sign answers to actions of {member}")
+    ] = Field(default_factory=list)
+
+    def demands_own_key(self, tier: str) -> bool:
+        """Whether answers to actions of this tier need the approvers' own keys."""
+        return tier in self.own_key_tiers
+
+    def needed(self, tier: str) -> int:
+        """How many approvals an action of this tier needs."""
+        return self.quorum.get(tier, 1)  # type: ignore[call-overload, no-any-return]
+
+    def route_of(self, tier: str, tool: str, tenant: str) -> Route | None:
+        """Where an escalation of such an action goes; None: no route matches."""
+        for one in self.routing:
+            if one.takes(tier, tenant) and one.takes_tool(tool):
+                return one.route
+        return None
+
+    def check_within(self, ttl_ms: int) -> None:
+        """Raises ValueError for a route with a step that comes when an escalation has expired already."""
+        for at, one in enumerate(self.routing):
+            if one.last_ms >= ttl_ms:
+                message = f"approvals.routing[{at}]: its last step comes after {one.last_ms} ms"
+                raise ValueError(f"{message}, and escalation_ttl_ms is {ttl_ms}")

@@ -6,16 +6,12 @@ modes of their own, since they also change parameters.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import Annotated, Any, ClassVar, Literal, get_args
 
 from sluice.core.foundation.strict import StrictModel
-from sluice.core.quality_bundle.loosenings import Loosening
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from sluice_topics.relaxations import Scale
 
 GateMode = Literal["observe", "nudge", "enforce"]
-_MILDEST_FIRST: tuple[GateMode, ...] = get_args(GateMode)
 
 
 class ModePart(StrictModel):
@@ -23,15 +19,14 @@ class ModePart(StrictModel):
     action up; with "observe" and "nudge" it passes, and the verdict says what would have been, with "nudge"
     also what the agent is to mind."""
 
-    mode: GateMode = "enforce"
+    objection: ClassVar[str] = "an objection"
+    """What holds an action up, as a relaxation says it."""
+
+    mode: Annotated[GateMode, Scale(get_args(GateMode), "{before.objection} is only {new}d, not {old}d")] = (
+        "enforce"
+    )
 
 
 def mode_of(written: Any) -> GateMode:
     """The mode of a gate's part; a part without one enforces."""
     return written.mode if isinstance(written, ModePart) else "enforce"
-
-
-def find_milder_mode(before: ModePart, after: ModePart, what: str = "an objection") -> Iterator[Loosening]:
-    """A milder mode. `what` it is that holds up less."""
-    if _MILDEST_FIRST.index(after.mode) < _MILDEST_FIRST.index(before.mode):
-        yield Loosening(f"{what} is only {after.mode}d, not {before.mode}d", ("mode",))

@@ -8,26 +8,29 @@ from __future__ import annotations
 
 from functools import cached_property
 from math import isclose
-from typing import Annotated, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 
-from sluice.core.foundation.content_judge import JudgeWhen
+from sluice.core.foundation.content_judge import OFTENER, JudgeWhen
 from sluice.core.foundation.strict import StrictModel
 from sluice.core.metadata.write_quality import WriteQuality
 from sluice.core.policy.similarity_settings import SimilaritySettings  # noqa: TC001 - pydantic reads the annotations
-from sluice.detection.text_inspection import (
-    ContentSets,
-    Kind,
-)
+from sluice.detection.text_inspection import ContentSets, Kind
 from sluice_topics.catalog import INPUT_RETENTION_MS
+from sluice_topics.relaxations import Members, Neutral, Scale, StricterWhen, Unordered
 
 Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 Milliseconds = Annotated[int, Field(ge=0, le=2**53 - 1)]
 Count = Annotated[int, Field(ge=0, le=2**53 - 1)]
 AtLeastOne = Annotated[int, Field(ge=1, le=2**53 - 1)]
+HIGHER, LOWER = StricterWhen("higher"), StricterWhen("lower")
+Counted = Members("more", "{path} lacks {members}")
 Margin = Annotated[float, Field(ge=0.001, le=1, allow_inf_nan=False)]
 """Far enough below a threshold that rounding a total never raises it back to the threshold."""
+
+
+REVIEWS = "reviews change a source's reliability by other numbers, which may hold less"
 
 
 class SeedNames(StrictModel):
@@ -38,6 +41,8 @@ class SeedNames(StrictModel):
 
 class TrustWeights(SeedNames):
     """The weight of each dimension in the total; together they are 1."""
+
+    unmarked: ClassVar = Unordered("other weights of the dimensions, which may hold less")
 
     source_reliability: Annotated[Share, Field(alias="sourceReliability")] = 0.25
     content_consistency: Annotated[Share, Field(alias="contentConsistency")] = 0.35
@@ -59,11 +64,11 @@ class TrustWeights(SeedNames):
 class Bases(StrictModel):
     """A source's reliability by its type, before any review."""
 
-    system: Share = 1.0
-    agent: Share = 0.8
-    user: Share = 0.7
-    plugin: Share = 0.6
-    external: Share = 0.4
+    system: Annotated[Share, LOWER] = 1.0
+    agent: Annotated[Share, LOWER] = 0.8
+    user: Annotated[Share, LOWER] = 0.7
+    plugin: Annotated[Share, LOWER] = 0.6
+    external: Annotated[Share, LOWER] = 0.4
 
 
 class HistoryPolicy(StrictModel):
@@ -74,6 +79,8 @@ class HistoryPolicy(StrictModel):
     history may lower the reliability but not raise it: by the formula alone a negative third review would
     raise an external source.
     """
+
+    unmarked: ClassVar = Unordered(REVIEWS)
 
     min_reviews: Count = 3
     prior_positive: Count = 2
@@ -93,9 +100,9 @@ class HistoryPolicy(StrictModel):
 class Hits(StrictModel):
     """The loss for hits: `first` once, plus `each` for every hit (also the first one), at most `most`."""
 
-    first: Share
-    each: Share
-    most: Share
+    first: Annotated[Share, HIGHER]
+    each: Annotated[Share, HIGHER]
+    most: Annotated[Share, HIGHER]
 
     def loss(self, hits: int) -> float:
         """The loss for this many hits; 0 for none."""
@@ -105,15 +112,15 @@ class Hits(StrictModel):
 class OverShare(StrictModel):
     """The loss if more than this share of the characters has the property."""
 
-    share: Share
-    loss: Share
+    share: Annotated[Share, LOWER]
+    loss: Annotated[Share, HIGHER]
 
 
 class OverLength(StrictModel):
     """The loss for a text with more characters than this."""
 
-    characters: Count
-    loss: Share
+    characters: Annotated[Count, LOWER]
+    loss: Annotated[Share, HIGHER]
 
 
 def _kinds(*kinds: Kind) -> list[Kind]:
@@ -128,13 +135,13 @@ class ConsistencyPolicy(StrictModel):
     """
 
     injection: Hits = Hits(first=0.3, each=0.1, most=0.6)
-    injection_kinds: list[Kind] = Field(
+    injection_kinds: Annotated[list[Kind], Counted] = Field(
         default_factory=lambda: _kinds(
             "instruction_override", "tool_smuggling", "hidden_markup", "exfiltration"
         )
     )
     manipulation: Hits = Hits(first=0.15, each=0.05, most=0.4)
-    manipulation_kinds: list[Kind] = Field(
+    manipulation_kinds: Annotated[list[Kind], Counted] = Field(
         default_factory=lambda: _kinds("persistence", "memory_poisoning", "disguise", "harmful_capability")
     )
     removed: OverShare = OverShare(share=0.1, loss=0.15)
@@ -145,29 +152,29 @@ class ConsistencyPolicy(StrictModel):
 class CoherencePolicy(StrictModel):
     """`loss` for a write within `within_ms` of the source's last."""
 
-    base: Share = 0.8
-    within_ms: Milliseconds = 100
-    loss: Share = 0.2
+    base: Annotated[Share, LOWER] = 0.8
+    within_ms: Annotated[Milliseconds, HIGHER] = 100
+    loss: Annotated[Share, HIGHER] = 0.2
 
 
 class AlignmentPolicy(StrictModel):
     """`identity` and `goal`: the losses, each once, for any finding of its kinds."""
 
-    base: Share = 0.8
-    identity: Share = 0.3
-    identity_kinds: list[Kind] = Field(default_factory=lambda: _kinds("identity_change"))
-    goal: Share = 0.1
-    goal_kinds: list[Kind] = Field(default_factory=lambda: _kinds("goal_change"))
+    base: Annotated[Share, LOWER] = 0.8
+    identity: Annotated[Share, HIGHER] = 0.3
+    identity_kinds: Annotated[list[Kind], Counted] = Field(default_factory=lambda: _kinds("identity_change"))
+    goal: Annotated[Share, HIGHER] = 0.1
+    goal_kinds: Annotated[list[Kind], Counted] = Field(default_factory=lambda: _kinds("goal_change"))
 
 
 class CapPolicy(StrictModel):
     """How far below its threshold a cap is: `definite` below the quarantine threshold, the others below the
     write threshold."""
 
-    strong: Margin = 0.1
-    definite: Margin = 0.1
-    unknown_parent: Margin = 0.05
-    inconclusive: Margin = 0.05
+    strong: Annotated[Margin, HIGHER] = 0.1
+    definite: Annotated[Margin, HIGHER] = 0.1
+    unknown_parent: Annotated[Margin, HIGHER] = 0.05
+    inconclusive: Annotated[Margin, HIGHER] = 0.05
 
 
 def _when(said: object) -> object:
@@ -182,12 +189,15 @@ class TrustPolicy(SeedNames):
     `max_characters` is rejected. Weak findings count as hits only if enough different ones come together.
     """
 
-    write_threshold: Annotated[Share, Field(alias="writeThreshold")] = 0.7
-    quarantine_threshold: Annotated[Share, Field(alias="quarantineThreshold")] = 0.3
+    write_threshold: Annotated[Share, Field(alias="writeThreshold"), HIGHER] = 0.7
+    quarantine_threshold: Annotated[Share, Field(alias="quarantineThreshold"), HIGHER] = 0.3
     llm_analysis: Annotated[
-        JudgeWhen, BeforeValidator(_when, json_schema_input_type=bool | JudgeWhen), Field(alias="llmAnalysis")
+        JudgeWhen,
+        BeforeValidator(_when, json_schema_input_type=bool | JudgeWhen),
+        Field(alias="llmAnalysis"),
+        Scale(OFTENER, "a model is asked {new}, not {old}"),
     ] = "off"
-    history_window: Annotated[AtLeastOne, Field(alias="historyWindow")] = 100
+    history_window: Annotated[AtLeastOne, Field(alias="historyWindow"), Unordered(REVIEWS)] = 100
     weights: TrustWeights = TrustWeights()
     bases: Bases = Bases()
     history: HistoryPolicy = HistoryPolicy()
@@ -195,8 +205,8 @@ class TrustPolicy(SeedNames):
     coherence: CoherencePolicy = CoherencePolicy()
     alignment: AlignmentPolicy = AlignmentPolicy()
     caps: CapPolicy = CapPolicy()
-    max_characters: AtLeastOne = 1_000_000
-    hints_that_count: AtLeastOne = 1
+    max_characters: Annotated[AtLeastOne, LOWER] = 1_000_000
+    hints_that_count: Annotated[AtLeastOne, LOWER] = 1
 
     @model_validator(mode="after")
     def _ordered(self) -> Self:
@@ -222,11 +232,20 @@ class AnalysisPolicy(StrictModel):
     is at most `doubt_within` from the write or the quarantine threshold.
     """
 
-    on_failure: Literal["quarantine", "ignore"] = "quarantine"
-    budget_ms: Annotated[int, Field(ge=1, le=600_000)] = 10_000
-    head_characters: Annotated[int, Field(ge=1, le=200_000)] = 16_000
-    tail_characters: Annotated[int, Field(ge=0, le=200_000)] = 8_000
-    doubt_within: Share = 0.05
+    on_failure: Annotated[
+        Literal["quarantine", "ignore"],
+        Scale(("ignore", "quarantine"), "a model's missing answer changes nothing"),
+    ] = "quarantine"
+    budget_ms: Annotated[
+        int, Field(ge=1, le=600_000), StricterWhen("higher", "a model has {new} ms to answer, not {old}")
+    ] = 10_000
+    head_characters: Annotated[int, Field(ge=1, le=200_000), HIGHER] = 16_000
+    tail_characters: Annotated[int, Field(ge=0, le=200_000), HIGHER] = 8_000
+    doubt_within: Annotated[Share, HIGHER] = 0.05
+
+    def idle_fields(self) -> frozenset[str]:
+        """The budget, where an answer that is missing holds the memory back."""
+        return frozenset() if self.on_failure == "ignore" else frozenset({"budget_ms"})
 
 
 MOST_REVIEW_MS = INPUT_RETENTION_MS
@@ -241,11 +260,23 @@ class MemoryPolicy(SeedNames):
     Without `similarity` no encoder is asked; a model is asked if `trust.llmAnalysis` says so.
     """
 
-    enabled: bool = True
-    review_after_ms: Annotated[AtLeastOne, Field(alias="quarantineReviewMs", le=MOST_REVIEW_MS)] = 3_600_000
-    lineage_budget_ms: Annotated[AtLeastOne, Field(le=600_000)] = 2_000
+    about: ClassVar[str] = "memory: "
+
+    enabled: Annotated[bool, StricterWhen("true", "every memory write is allowed")] = True
+    review_after_ms: Annotated[AtLeastOne, Field(alias="quarantineReviewMs", le=MOST_REVIEW_MS), LOWER] = (
+        3_600_000
+    )
+    lineage_budget_ms: Annotated[
+        AtLeastOne, Field(le=600_000), Neutral("a parent that is not found in time lowers the trust")
+    ] = 2_000
     trust: TrustPolicy = TrustPolicy()
     quality: WriteQuality = WriteQuality()
     content: ContentSets = ContentSets()
-    similarity: SimilaritySettings | None = None
+    similarity: Annotated[
+        SimilaritySettings | None, StricterWhen("present", "no memory is compared with known attacks")
+    ] = None
     analysis: AnalysisPolicy = AnalysisPolicy()
+
+    def idle_fields(self) -> frozenset[str]:
+        """Everything, where no memory is judged."""
+        return frozenset() if self.enabled else frozenset(type(self).model_fields)

@@ -14,6 +14,7 @@ from pydantic import Field, model_validator
 from sluice.core.foundation.canonical import digest
 from sluice.core.foundation.strict import StrictModel
 from sluice.detection.text_inspection import Kind, Weight  # noqa: TC001 - pydantic reads the annotations
+from sluice_topics.relaxations import Neutral, StricterWhen, Unordered
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -128,13 +129,20 @@ class WindowSettings(StrictModel):
         return self
 
 
+OTHERWISE = "memories are compared with other texts, or cut otherwise, which may find less"
+
+
 class SimilaritySettings(StrictModel):
     """With `enabled: false` no encoder is asked. `budget_ms` is the deadline of one answer."""
 
-    enabled: bool
-    budget_ms: Annotated[int, Field(ge=1, le=600_000)]
-    windows: WindowSettings
-    library: SimilarityLibrary
+    enabled: Annotated[bool, StricterWhen("true", "no memory is compared with known attacks")]
+    budget_ms: Annotated[int, Field(ge=1, le=600_000), Neutral("without an answer the memory is held back")]
+    windows: Annotated[WindowSettings, Unordered(OTHERWISE)]
+    library: Annotated[SimilarityLibrary, Unordered(OTHERWISE)]
+
+    def idle_fields(self) -> frozenset[str]:
+        """Everything, where no encoder is asked."""
+        return frozenset() if self.enabled else frozenset(type(self).model_fields)
 
 
 def is_from(source: str, names: Collection[str]) -> bool:

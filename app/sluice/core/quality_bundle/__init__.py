@@ -1,1 +1,1 @@
-"""The quality bundle: its written form, its look-up, and where a revision of it is looser."""
+"""The quality bundle: its written form, its look-up, and where its classes are relaxed."""

@@ -12,16 +12,12 @@ from sluice.core.foundation.clock import milliseconds_of
 from sluice.core.foundation.errors import BundleError, CanonicalError
 from sluice.core.foundation.strict import first_error, json_object
 from sluice.core.quality_bundle.lookup import Lookup
-from sluice.core.quality_bundle.quality_models import (
-    IMPACTS,
-    ContentWeight,
-    QualityBundleFile,
-    RolloutMode,
-    tables_of,
-)
+from sluice.core.quality_bundle.quality_models import QualityBundleFile, RolloutMode, tables_of
+from sluice.core.quality_bundle.severity import IMPACTS
 
 if TYPE_CHECKING:
     from sluice.core.metadata.provenance import Resolution
+    from sluice.core.quality_bundle.content_settings import ContentWeight
     from sluice_topics.records.retrievals import AutonomyTier, QualityOutcome
 
 _MS = 1000

@@ -1,17 +1,15 @@
-"""The written form of a quality bundle and its cases (seed 004, "Deployment", "Testing"; product.md).
+"""The written form of a quality bundle (seed 004, "Deployment"; product.md).
 
-Every table is by content class. `fault_in` checks the conditions that join several tables. A case gives an
-item and its required result under the bundle.
+Every table is by content class. `fault_in` checks the conditions that join several tables.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, get_args
+from typing import TYPE_CHECKING, Annotated, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
 from sluice.core.foundation.clock import milliseconds_of
-from sluice.core.foundation.content_judge import JudgeWhen  # noqa: TC001 - pydantic reads the annotations
 from sluice.core.foundation.strict import (
     LONGEST_WAIT_MS,
     MAX_CASES,
@@ -20,15 +18,25 @@ from sluice.core.foundation.strict import (
     Name,
     StrictModel,
 )
-from sluice.core.metadata.provenance import ProvenanceStatus  # noqa: TC001 - pydantic reads the annotations
-from sluice.core.metadata.write_quality import ClassName
-from sluice.core.quality_bundle.lookup import Tables
-from sluice.core.quality_bundle.severity import milder
-from sluice_topics.records.retrievals import (
+from sluice.core.metadata.write_quality import ClassName  # noqa: TC001 - pydantic reads the annotations
+from sluice.core.quality_bundle.class_relaxations import ByClass, find_class_relaxations
+from sluice.core.quality_bundle.content_settings import ContentByTier, ContentJudge, Share
+from sluice.core.quality_bundle.lookup import Lookup, Tables
+from sluice.core.quality_bundle.quality_case import QualityCase  # noqa: TC001 - the same
+from sluice.core.quality_bundle.severity import Impact  # noqa: TC001 - the same
+from sluice_topics.records.retrievals import (  # noqa: TC001 - the same
     AutonomyTier,
     Dimension,
-    QualityFlag,
     QualityOutcome,
+)
+from sluice_topics.relaxations import (
+    ComparedBy,
+    Members,
+    Neutral,
+    PartOf,
+    Relaxation,
+    StricterWhen,
+    Unordered,
 )
 
 if TYPE_CHECKING:
@@ -45,6 +53,20 @@ def tables_of(file: QualityBundleFile) -> Tables:
         file.default_by_class,
         dict(file.action_matrix.items()),
         frozenset().union(file.rollout, file.impact_by_class, file.access),
+    )
+
+
+def find_table_relaxations(before: QualityBundleFile, after: QualityBundleFile) -> Iterator[Relaxation]:
+    """What is less strict in the tables by class."""
+    return find_class_relaxations(_by_class(before), _by_class(after))
+
+
+def _by_class(file: QualityBundleFile) -> ByClass:
+    return ByClass(
+        Lookup(tables_of(file)),
+        {name: (one.mode, one.since) for name, one in file.rollout.items()},
+        file.impact_by_class,
+        {name: one.tenants for name, one in file.access.items() if one.tenants is not None},
     )
 
 
@@ -94,19 +116,13 @@ def _strays(file: QualityBundleFile) -> Iterator[str]:
         yield f"two cases are called {name}"
 
 
-Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 Seconds = Annotated[float, Field(gt=0, le=1e12, allow_inf_nan=False)]
 """Up to 30 000 years: no timestamp is older."""
 WholeSeconds = Annotated[int, Field(ge=0, le=LONGEST_WAIT_MS // 1000)]
 Days = Annotated[int, Field(ge=1, le=3650)]
-Impact = Literal["read_only", "low", "medium", "high", "financial", "production_write"]
-IMPACTS: tuple[Impact, ...] = get_args(Impact)
-"""The lowest first: in this order classes are promoted to enforce (seed 004, "Safe rollout")."""
 RolloutMode = Literal["flag_only", "enforce"]
 Reason = Annotated[str, Field(min_length=10, max_length=4096)]
 Scheme = Annotated[str, Field(pattern=r"^[a-z][a-z0-9+.-]{0,31}$")]
-ContentWeight = Literal["strong", "definite"]
-ByClass = dict[ClassName, QualityOutcome]
 MAX_CLASSES = 256
 
 
@@ -114,8 +130,8 @@ class Rollout(StrictModel):
     """Whether a class's outcomes are enforced, and since when; not before 1970, where the count of times
     begins."""
 
-    mode: RolloutMode
-    since: Instant
+    mode: Annotated[RolloutMode, PartOf("rollout")]
+    since: Annotated[Instant, PartOf("rollout")]
 
     @field_validator("since")
     @classmethod
@@ -129,60 +145,32 @@ class Promotion(StrictModel):
     """The conditions before a class in flag-only is enforced: the number of days with decisions since its
     rollout began, the number of decisions, and the highest share of them that would have been denied."""
 
-    min_days: Annotated[int, Field(ge=1, le=3650)] = 14
-    max_false_deny_rate: Share = 0.02
-    min_decisions: Annotated[int, Field(ge=1, le=2**53 - 1)] = 100
+    min_days: Annotated[
+        int,
+        Field(ge=1, le=3650),
+        StricterWhen("higher", "{new} days of decisions are enough to promote, not {old}"),
+    ] = 14
+    max_false_deny_rate: Annotated[
+        Share, StricterWhen("lower", "the false-deny rate may be {new}, not {old} to promote")
+    ] = 0.02
+    min_decisions: Annotated[
+        int,
+        Field(ge=1, le=2**53 - 1),
+        StricterWhen("higher", "{new} decisions are enough to promote, not {old}"),
+    ] = 100
 
 
 class Access(StrictModel):
     """The tenants that may read a class; null: every tenant."""
 
-    tenants: Annotated[list[Name], Field(max_length=4096)] | None
+    tenants: Annotated[list[Name] | None, Field(max_length=4096), PartOf("access")]
 
 
-class ContentActions(StrictModel):
-    """The outcome of an item whose body has a finding of this weight (C08). Inconclusive counts as strong."""
-
-    strong: QualityOutcome
-    definite: QualityOutcome
-
-    @model_validator(mode="after")
-    def _rising(self) -> Self:
-        if milder(self.definite, self.strong):
-            raise ValueError("a definite finding is milder than a strong one")
-        return self
+def _for_seconds(seconds: int | None) -> str:
+    return "for ever" if seconds is None else f"for {seconds} s"
 
 
-class ContentByTier(StrictModel):
-    """Content actions by tier. As shipped, an agent with more rights gets less of a doubtful text."""
-
-    sandbox: ContentActions = ContentActions(strong="flag", definite="downgrade")
-    bounded: ContentActions = ContentActions(strong="downgrade", definite="deny")
-    high_privilege: ContentActions = ContentActions(strong="deny", definite="deny")
-
-
-class ContentJudge(StrictModel):
-    """When a model is asked about a body; "in_doubt": where the detectors found something weak or framed
-    (quoted, reported), or could not read it all. It is not asked about a body that is not released anyway.
-
-    Below a trust of `strong_below` an answer counts as a strong finding, below `definite_below` as a definite
-    one, for `content_actions`. Of a request at most `most_items` bodies are asked about, together within
-    `budget_ms`, and of each at most `most_characters` are shown. `on_failure`: what a body counts as that was
-    not asked about for want of room, got no answer, or was not shown whole and not objected to."""
-
-    judge: JudgeWhen = "off"
-    strong_below: Share = 0.7
-    definite_below: Share = 0.3
-    most_items: Annotated[int, Field(ge=1, le=64)] = 8
-    most_characters: Annotated[int, Field(ge=256, le=400_000)] = 16_000
-    budget_ms: Annotated[int, Field(ge=1, le=600_000)] = 2_000
-    on_failure: Literal["strong", "ignore"] = "strong"
-
-    @model_validator(mode="after")
-    def _rising(self) -> Self:
-        if self.definite_below > self.strong_below:
-            raise ValueError("definite_below is above strong_below")
-        return self
+BY_CLASS = ComparedBy(find_table_relaxations)
 
 
 class QualityBundleFile(StrictModel):
@@ -198,34 +186,59 @@ class QualityBundleFile(StrictModel):
     high_privilege for one of `high_impact_categories` opens an escalation, for `escalation_ttl_ms`.
     """
 
-    id: Name
-    revision: Annotated[int, Field(ge=1, le=2**53 - 1)]
-    installations: Installations | None = None
-    description: str
-    rationale: Reason
-    ttl_by_class: dict[ClassName, Seconds | None]
-    ttl_by_tool: dict[Name, dict[ClassName, Seconds | None]] = Field(default_factory=dict)
-    min_confidence_by_class: dict[ClassName, Share]
-    provenance_required_by_class: dict[ClassName, bool]
-    default_by_class: ByClass = Field(default_factory=dict)
-    action_matrix: dict[AutonomyTier, dict[ClassName, dict[Dimension, QualityOutcome]]]
-    rollout: Annotated[dict[ClassName, Rollout], Field(min_length=1, max_length=MAX_CLASSES)]
-    rollout_window_days: Days = 14
-    alarm_recipient: Annotated[str, Field(min_length=1, max_length=1024)]
+    id: Annotated[Name, Neutral("names the bundle")]
+    revision: Annotated[int, Field(ge=1, le=2**53 - 1), Neutral("a newer one counts")]
+    installations: Annotated[Installations | None, Neutral("says where it counts")] = None
+    description: Annotated[str, Neutral("for people")]
+    rationale: Annotated[Reason, Neutral("for people")]
+    ttl_by_class: Annotated[dict[ClassName, Seconds | None], BY_CLASS]
+    ttl_by_tool: Annotated[dict[Name, dict[ClassName, Seconds | None]], BY_CLASS] = Field(
+        default_factory=dict
+    )
+    min_confidence_by_class: Annotated[dict[ClassName, Share], BY_CLASS]
+    provenance_required_by_class: Annotated[dict[ClassName, bool], BY_CLASS]
+    default_by_class: Annotated[dict[ClassName, QualityOutcome], BY_CLASS] = Field(default_factory=dict)
+    action_matrix: Annotated[dict[AutonomyTier, dict[ClassName, dict[Dimension, QualityOutcome]]], BY_CLASS]
+    rollout: Annotated[dict[ClassName, Rollout], Field(min_length=1, max_length=MAX_CLASSES), BY_CLASS]
+    rollout_window_days: Annotated[
+        Days, StricterWhen("lower", "flag-only may last {new} days without an alarm, not {old}")
+    ] = 14
+    alarm_recipient: Annotated[
+        str, Field(min_length=1, max_length=1024), Unordered("alarms go to {new}, no longer to {old}")
+    ]
     promotion: Promotion = Promotion()
-    impact_by_class: dict[ClassName, Impact] = Field(default_factory=dict)
-    high_impact_categories: list[Name] = Field(default_factory=list)
-    escalation_ttl_ms: Annotated[int, Field(ge=1, le=LONGEST_WAIT_MS)]
-    access: dict[ClassName, Access] = Field(default_factory=dict)
+    impact_by_class: Annotated[dict[ClassName, Impact], BY_CLASS] = Field(default_factory=dict)
+    high_impact_categories: Annotated[
+        list[Name], Members("more", "a deny for {member} no longer opens an escalation", fold=str.casefold)
+    ] = Field(default_factory=list)
+    escalation_ttl_ms: Annotated[
+        int,
+        Field(ge=1, le=LONGEST_WAIT_MS),
+        StricterWhen("lower", "an escalation can be answered for {new} ms, not for {old} ms"),
+    ]
+    access: Annotated[dict[ClassName, Access], BY_CLASS] = Field(default_factory=dict)
     content_actions: ContentByTier = ContentByTier()
     content_judge: ContentJudge = ContentJudge()
-    provenance_schemes: Annotated[list[Scheme], Field(min_length=1, max_length=64)] = Field(
-        default_factory=lambda: ["http", "https", "gate-source", "gate-feed"]
-    )
-    provenance_max_age_s: WholeSeconds | None = None
-    provenance_refresh_s: WholeSeconds = 86_400
-    provenance_retry_s: WholeSeconds = 900
-    cases: Annotated[list[QualityCase], Field(min_length=1, max_length=MAX_CASES)]
+    provenance_schemes: Annotated[
+        list[Scheme],
+        Field(min_length=1, max_length=64),
+        Members("fewer", "references may have the scheme {member}"),
+    ] = Field(default_factory=lambda: ["http", "https", "gate-source", "gate-feed"])
+    provenance_max_age_s: Annotated[
+        WholeSeconds | None,
+        StricterWhen("lower", "a recorded resolution counts {new}, not {old}", shows=_for_seconds),
+    ] = None
+    provenance_refresh_s: Annotated[
+        WholeSeconds, StricterWhen("lower", "references are resolved again after {new} s, not after {old} s")
+    ] = 86_400
+    provenance_retry_s: Annotated[
+        WholeSeconds, StricterWhen("lower", "failed references are resolved again after {new} s, not {old} s")
+    ] = 900
+    cases: Annotated[
+        list[QualityCase],
+        Field(min_length=1, max_length=MAX_CASES),
+        Neutral("they test the bundle and decide nothing"),
+    ]
 
     @model_validator(mode="after")
     def _whole(self) -> Self:
@@ -233,46 +246,3 @@ class QualityBundleFile(StrictModel):
         if fault is not None:
             raise ValueError(fault)
         return self
-
-
-AgeSeconds = Annotated[float, Field(ge=-1e12, le=1e12, allow_inf_nan=False)]
-
-
-class CaseItem(StrictModel):
-    """An item of a case, with `freshness_age_seconds`, or with the item's `timestamp`; with neither, the
-    item has no time.
-
-    Class and score may have any value that an item may have; left out, the item has none.
-    """
-
-    content_class: Any = None
-    freshness_age_seconds: AgeSeconds | None = None
-    timestamp: Any = None
-    confidence_score: Any = None
-    provenance: ProvenanceStatus = "missing"
-
-    @model_validator(mode="after")
-    def _one_age(self) -> Self:
-        if self.freshness_age_seconds is not None and self.timestamp is not None:
-            raise ValueError("an item has freshness_age_seconds or a timestamp")
-        return self
-
-
-class QualityExpected(StrictModel):
-    """The required result; null is not compared. `outcome` is the one under the class's rollout, and
-    `would_have_been` the one that flag-only hides: "nothing" if it hides none."""
-
-    outcome: QualityOutcome
-    flags: list[QualityFlag] | None = None
-    would_have_been: QualityOutcome | Literal["nothing"] | None = None
-
-
-class QualityCase(StrictModel):
-    """An item that an agent at `tier` reads at `at`, for `tool` if one is named."""
-
-    name: Name
-    item: CaseItem
-    tier: AutonomyTier
-    tool: Name | None = None
-    expect: QualityExpected
-    at: Instant = "2026-01-01T00:00:00.000Z"

@@ -15,6 +15,7 @@ from sluice.core.foundation.prompts import Share  # noqa: TC001 - pydantic reads
 from sluice.core.foundation.strict import Instant, StrictModel
 from sluice.core.registry.registry_entries import Entry
 from sluice_topics.records.base import Digest  # noqa: TC001 - as above
+from sluice_topics.relaxations import StricterWhen, Unordered
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -47,14 +48,21 @@ class ModelProof(Entry):
     p99_ms: float
 
 
+SHOWS_LESS = "the proof that a model needs shows less, or is not required"
+
+
 class ProofPolicy(StrictModel):
     """What a model's proof must show for its answers to count. `required` false: answers count without one.
     `golden`: the digest of the set that counts; null: of any."""
 
-    required: bool = True
-    least_agreement: Share = 0.9
-    most_p99_ms: Annotated[float, Field(gt=0, le=3_600_000)] = 200.0
-    golden: Digest | None = None
+    required: Annotated[bool, StricterWhen("true", SHOWS_LESS)] = True
+    least_agreement: Annotated[Share, StricterWhen("higher", SHOWS_LESS)] = 0.9
+    most_p99_ms: Annotated[float, Field(gt=0, le=3_600_000), StricterWhen("lower", SHOWS_LESS)] = 200.0
+    golden: Annotated[Digest | None, Unordered(SHOWS_LESS, null_allows_all=True)] = None
+
+    def idle_fields(self) -> frozenset[str]:
+        """Everything, where no proof is needed."""
+        return frozenset() if self.required else frozenset(type(self).model_fields)
 
     def objection(self, proof: ModelProof | None, port: str, prompt_version: str) -> str | None:
         """Why a model's answer at a port does not count; None: it does."""

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
 
     from sluice.core.foundation.content_judge import ContentJudgement, ShownTexts
+    from sluice.core.quality_bundle.content_settings import ContentJudge, ContentWeight
     from sluice.core.quality_bundle.quality_bundle import QualityBundle
-    from sluice.core.quality_bundle.quality_models import ContentJudge, ContentWeight
     from sluice.core.retrieval.context import RetrievalContext
     from sluice.core.retrieval.judgement import Judged
     from sluice_topics.records.retrievals import QualityOutcome

@@ -21,8 +21,8 @@ from sluice_topics.records.retrievals import StageName
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from sluice.core.quality_bundle.content_settings import ContentJudge, ContentWeight
     from sluice.core.quality_bundle.quality_bundle import QualityBundle
-    from sluice.core.quality_bundle.quality_models import ContentJudge, ContentWeight
     from sluice.core.registry.quality_entries import QualityOverrideEntry
     from sluice.core.registry.registry_entries import Entry
     from sluice.core.retrieval.bodies import Body

@@ -17,7 +17,7 @@ from sluice.core.foundation.errors import guarded
 from sluice.core.foundation.refusals import INTERNAL_ERROR as REASON
 from sluice.core.foundation.refusals import subject_of
 from sluice.core.policy.kind import AnswerKind, CaseKind, DecisionKind, Kind
-from sluice.core.quality_bundle.quality_models import QualityCase
+from sluice.core.quality_bundle.quality_case import QualityCase
 from sluice.core.quality_bundle.severity import TIERS
 from sluice.core.registry.registry_entries import hashes_of
 from sluice.core.retrieval import retrieval

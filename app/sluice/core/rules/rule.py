@@ -6,13 +6,17 @@ no person may overrule an invariant or a forbidden condition.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
 from sluice.core.cel.bounds import MAX_SOURCE
 from sluice.core.foundation.strict import StrictModel
 from sluice_topics.records.base import Severity  # noqa: TC001 - pydantic reads the annotations
+from sluice_topics.relaxations import ComparedBy, Neutral, Relaxation, StricterWhen, Unordered
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 Name = Annotated[str, Field(min_length=1, max_length=256)]
 Source = Annotated[str, Field(min_length=1, max_length=MAX_SOURCE)]
@@ -34,6 +38,18 @@ class FactReference(StrictModel):
         return self
 
 
+_CHANGED = "the rule {id} has another condition, which may hold where the old one fails"
+CHANGED = Unordered(_CHANGED)
+
+
+def find_type_relaxations(before: Rule, after: Rule) -> Iterator[Relaxation]:
+    """A person may overrule an assertion alone; between the other two the condition means the contrary."""
+    if before.type != after.type:
+        overruled = f"a person may overrule {before.id} now"
+        sentence = overruled if after.type == "assertion" else _CHANGED.format(id=before.id)
+        yield Relaxation(sentence, "type", before.type, after.type)
+
+
 class Rule(StrictModel):
     """`when` and `condition` are CEL and yield bool; a rule whose `when` is false has passed.
 
@@ -41,15 +57,17 @@ class Rule(StrictModel):
     assertion that fails asks a person at once, and does not deny.
     """
 
-    id: Name
-    type: Literal["invariant", "assertion", "forbidden"]
-    description: str = ""
-    reason: Name
-    severity: Severity = "critical"
-    when: Source | None = None
-    condition: Source
-    facts: dict[Alias, FactReference] = Field(default_factory=dict)
-    escalates: bool = False
+    id: Annotated[Name, Neutral("names it")]
+    type: Annotated[Literal["invariant", "assertion", "forbidden"], ComparedBy(find_type_relaxations)]
+    description: Annotated[str, Neutral("for people")] = ""
+    reason: Annotated[Name, Neutral("for people")]
+    severity: Annotated[Severity, Neutral("is recorded with the result")] = "critical"
+    when: Annotated[Source | None, CHANGED] = None
+    condition: Annotated[Source, CHANGED]
+    facts: Annotated[dict[Alias, FactReference], CHANGED] = Field(default_factory=dict)
+    escalates: Annotated[bool, StricterWhen("false", "the rule {id} asks a person and no longer denies")] = (
+        False
+    )
 
     @model_validator(mode="after")
     def _may_escalate(self) -> Self:

@@ -29,8 +29,8 @@ class LogLine:
     """One record of the topic. `at_ms`: its broker time; `name`: "id@revision", of an entry
     "kind/id@revision".
 
-    `approvers`: those who signed it and were allowed to, sorted; empty if a root key signed. `looser`: where
-    a bundle is looser than the revision before it; of a policy bundle its terms for approvals. For a refused
+    `approvers`: those who signed it and were allowed to, sorted; empty if a root key signed. `relaxations`:
+    what a bundle relaxes of the revision before it; of a policy bundle its terms for approvals. For a refused
     record `kind`, `hash` and `rationale` are only its claims, None if it is not readable.
     """
 
@@ -42,7 +42,7 @@ class LogLine:
     hash: str | None
     approvers: tuple[str, ...]
     rationale: str | None
-    looser: tuple[str, ...] = ()
+    relaxations: tuple[str, ...] = ()
     code: str | None = None
     message: str | None = None
 
@@ -84,7 +84,7 @@ def _counted(one: Accepted, is_in_force: bool) -> LogLine:
         one.hash,
         tuple(sorted(one.approvers)),
         _rationale(one.said),
-        one.looser,
+        one.relaxations,
     )
 
 

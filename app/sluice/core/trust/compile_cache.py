@@ -14,8 +14,6 @@ from sluice.core.cases.case_failure import count_cases
 from sluice.core.cases.quality_cases import run_quality_cases
 from sluice.core.foundation.canonical import canonical
 from sluice.core.foundation.errors import BundleError, RegistryError, UnknownStageError, guarded
-from sluice.core.policy.approval_policy import find_approval_loosenings
-from sluice.core.quality_bundle.loosenings import loosening_sentences
 from sluice.core.quality_bundle.quality_bundle import load_quality_bundle
 from sluice.core.registry.loading import FACT, build_registry, merged
 from sluice.core.registry.registry_entries import EntryFile
@@ -23,9 +21,12 @@ from sluice.core.trust.dsse import verified
 from sluice.core.trust.refused import Reason
 from sluice.core.trust.signed_entries import opened, statement
 from sluice_topics.audience import UNNAMED, Audience
+from sluice_topics.relaxations import find_relaxations, sentences_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from pydantic import BaseModel
 
     from sluice.core.cases.case_failure import CaseFailure
     from sluice.core.foundation.arrival import Arrival
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
     from sluice.core.trust.dsse import Envelope
     from sluice.core.trust.refused import Code
     from sluice.core.trust.signed_entries import Statement
+
+    AnyBundle = Bundle | QualityBundle
 
 _ONE_ENTRY = "$.entries[0]"
 Checked = TypeVar("Checked")
@@ -56,7 +59,7 @@ class Compiled:
         self._statements: dict[tuple[str, str], Statement | Reason] = {}
         self._bundles: dict[str, Bundle | Reason] = {}
         self._quality: dict[str, QualityBundle | Reason] = {}
-        self._loosenings: dict[tuple[str, str], tuple[str, ...]] = {}
+        self._relaxations: dict[tuple[str, str], tuple[str, ...]] = {}
         self._entries: dict[str, Registry | Reason] = {}
         self._registry: tuple[tuple[str, ...], Registry] | None = None
 
@@ -96,21 +99,15 @@ class Compiled:
             self._quality[said.hash] = _total("invalid_bundle", partial(_checked_quality, said))
         return self._quality[said.hash]
 
-    def loosening_sentences(self, before: QualityBundle, after: QualityBundle) -> tuple[str, ...]:
-        """Where the second is looser than the first, in sentences; if they cannot be compared, it is
-        looser."""
-        return self._compared((before.hash, after.hash), lambda: loosening_sentences(before, after))
-
-    def approval_loosenings(self, before: Bundle, after: Bundle) -> tuple[str, ...]:
-        """The same of the terms for approvals in two policy bundles."""
-        pair = before.approvals, after.approvals
-        compare = lambda: tuple(one.sentence for one in find_approval_loosenings(*pair))  # noqa: E731 - called once
-        return self._compared((before.hash, after.hash), compare)
-
-    def _compared(self, pair: tuple[str, str], compare: Callable[[], tuple[str, ...]]) -> tuple[str, ...]:
-        if pair not in self._loosenings:
-            self._loosenings[pair] = guarded(compare, lambda fault: (f"comparing them failed: {fault}",))
-        return self._loosenings[pair]
+    def relaxations(self, before: AnyBundle, after: AnyBundle) -> tuple[str, ...]:
+        """Where the second is less strict than the first, in sentences; if they cannot be compared, it is."""
+        pair = (before.hash, after.hash)
+        if pair not in self._relaxations:
+            self._relaxations[pair] = guarded(
+                lambda: sentences_of(find_relaxations(*map(_deciding, (before, after)))),
+                lambda fault: (f"comparing them failed: {fault}",),
+            )
+        return self._relaxations[pair]
 
     def entry(self, said: Statement) -> Registry | Reason:
         """A registry of this one entry, if it validates."""
@@ -136,6 +133,11 @@ class Compiled:
             return Reason("invalid_bundle", path, message)
         bundle.inspector.prepare()
         return _failed(failures, len(bundle.cases)) or bundle
+
+
+def _deciding(bundle: AnyBundle) -> BaseModel:
+    """What two approvers must agree on where it is relaxed."""
+    return bundle.approvals if hasattr(bundle, "approvals") else bundle.file
 
 
 def _checked_quality(said: Statement) -> QualityBundle | Reason:

@@ -30,7 +30,7 @@ from sluice.core.trust.grouped_changes import Changes
 from sluice.core.trust.refused import Reason, Refused
 from sluice.core.trust.revisions import Accepted, Revisions
 from sluice.core.trust.signed_entries import APPROVER, BUNDLE, QUALITY_BUNDLE
-from sluice.core.trust.signing_authority import Authority, entry_refusal, first_refusal, loosening_refusal
+from sluice.core.trust.signing_authority import Authority, entry_refusal, first_refusal, relaxation_refusal
 from sluice_topics.catalog import BUNDLES, REGISTRY
 
 if TYPE_CHECKING:
@@ -199,7 +199,7 @@ class _Folding:
         return self._quality(member) if said.kind == QUALITY_BUNDLE else self._entry(member, said)
 
     def _policy(self, member: Accepted) -> Accepted | Reason:
-        """Compare a policy bundle's terms for approvals with those in force: looser ones need two
+        """Compare a policy bundle's terms for approvals with those in force: relaxed ones need two
         approvers."""
         bundle = self._compiled.bundle(member.said)
         if isinstance(bundle, Reason):
@@ -207,12 +207,12 @@ class _Folding:
         before = self._revisions.newest.get((BUNDLE, member.said.id))
         if before is None or before.bundle is None:
             return replace(member, bundle=bundle)
-        looser = self._compiled.approval_loosenings(before.bundle, bundle)
-        refusal = loosening_refusal(looser, before.key, member.approvers)
-        return refusal or replace(member, bundle=bundle, looser=looser)
+        relaxed = self._compiled.relaxations(before.bundle, bundle)
+        refusal = relaxation_refusal(relaxed, before.key, member.approvers)
+        return refusal or replace(member, bundle=bundle, relaxations=relaxed)
 
     def _quality(self, member: Accepted) -> Accepted | Reason:
-        """Compare a quality bundle with the one in force: a looser one needs two approvers."""
+        """Compare a quality bundle with the one in force: a relaxed one needs two approvers."""
         loaded = self._compiled.quality_bundle(member.said)
         bundle = loaded if isinstance(loaded, Reason) else start_refusal(loaded, member.at_ms) or loaded
         if isinstance(bundle, Reason):
@@ -221,9 +221,9 @@ class _Folding:
         if before is None or before.quality is None:
             refusal = first_refusal(member.said.id, self._revisions.newest, member.approvers)
             return refusal or replace(member, quality=bundle)
-        looser = self._compiled.loosening_sentences(before.quality, bundle)
-        refusal = loosening_refusal(looser, before.key, member.approvers)
-        return refusal or replace(member, quality=bundle, looser=looser)
+        relaxed = self._compiled.relaxations(before.quality, bundle)
+        refusal = relaxation_refusal(relaxed, before.key, member.approvers)
+        return refusal or replace(member, quality=bundle, relaxations=relaxed)
 
     def _entry(self, member: Accepted, said: Statement) -> Accepted | Reason:
         entry = self._compiled.entry(said)

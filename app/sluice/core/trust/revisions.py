@@ -25,8 +25,8 @@ class Accepted:
     `signers`: ids of the keys that signed it; `approvers`: by id, the signers who were allowed to sign it
     then.
 
-    `bundle`, `quality`, `approver` and `delegate` are set for records with one; `looser`: where a bundle is
-    looser than the revision before it, in sentences: a policy bundle in its terms for approvals.
+    `bundle`, `quality`, `approver` and `delegate` are set for records with one; `relaxations`: what a
+    bundle relaxes of the revision before it, in sentences: a policy bundle of its terms for approvals.
     """
 
     said: Statement
@@ -38,7 +38,7 @@ class Accepted:
     approver: Approver | None = None
     delegate: Delegate | None = None
     quality: QualityBundle | None = None
-    looser: tuple[str, ...] = ()
+    relaxations: tuple[str, ...] = ()
     since_ms: int = 0
 
     @property

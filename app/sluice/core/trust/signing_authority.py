@@ -4,13 +4,13 @@ The roots and the approvers' entries in force at a moment decide which signature
 "Quality bundle change without policy review": a quality bundle must not become a back door to relax
 controls, so for some changes one allowed signature is not enough.
 
-- A quality bundle that is looser than the revision in force needs two approvers, not two keys of one. A
+- A quality bundle that relaxes the revision in force needs two approvers, not two keys of one. A
   refused revision was never in force, so a series of small steps reaches nothing. The same holds for a policy
   bundle in which fewer people must approve, or others may.
 - Two approvers are needed to move a tenant from enforce into shadow mode, where nothing is withheld. A
   tenant may begin in shadow mode with one: tenants are introduced like this.
 - Two approvers are needed to change the quality bundle that judges a tenant, and for the first revision of a
-  quality bundle that a tenant already names. Otherwise one approver could publish a looser bundle under a new
+  quality bundle that a tenant already names. Otherwise one approver could publish a relaxed one under a new
   id and let the tenant name it, before or after.
 - Two approvers are needed for a delegate that signs answers of people, and for whatever lets it sign more:
   its key stands for the keys of all who log in to it.
@@ -143,12 +143,12 @@ ENOUGH = 2
 """The number of approvers who must agree if one is not enough."""
 
 
-def loosening_refusal(looser: Sequence[str], before: str, approvers: Collection[str]) -> Reason | None:
-    """Why a bundle that is looser than `before` ("id@revision") in this way may not replace it."""
-    if not looser or len(approvers) >= ENOUGH:
+def relaxation_refusal(relaxations: Sequence[str], before: str, approvers: Collection[str]) -> Reason | None:
+    """Why a bundle that relaxes `before` ("id@revision") in this way may not replace it."""
+    if not relaxations or len(approvers) >= ENOUGH:
         return None
-    more = f" (and {len(looser) - 1} more)" if len(looser) > 1 else ""
-    return _alone(approvers, f"it is looser than {before}: {looser[0]}{more}")
+    more = f" (and {len(relaxations) - 1} more)" if len(relaxations) > 1 else ""
+    return _alone(approvers, f"it relaxes {before}: {relaxations[0]}{more}")
 
 
 def first_refusal(

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated, ClassVar, NamedTuple, get_args
 
 from pydantic import Field
 
 from sluice.detection.library_model import LibraryModel
-from sluice_topics.records.base import Severity  # noqa: TC001 - pydantic reads the annotations
+from sluice_topics.records.base import Severity
+from sluice_topics.relaxations import Neutral, Scale, Unordered
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,10 +20,12 @@ Expression = Annotated[str, Field(min_length=1, max_length=4096)]
 class Described(LibraryModel):
     """`severity`: critical blocks, warn escalates, info is only listed. `source`: whose knowledge it is."""
 
-    id: Text
-    reason: Text
-    severity: Severity
-    source: Text
+    unmarked: ClassVar = Unordered("the pattern {id} changed, and may find less")
+
+    id: Annotated[Text, Neutral("names it")]
+    reason: Annotated[Text, Neutral("for people")]
+    severity: Annotated[Severity, Scale(get_args(Severity), "the pattern {id} is {new}, not {old}")]
+    source: Annotated[Text, Neutral("for people")]
 
 
 class Hit(NamedTuple):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
 from pydantic import Field, model_validator
 
@@ -19,6 +19,7 @@ from sluice.detection.commands.sql.sql_patterns import SqlPattern, SqlPatterns
 from sluice.detection.commands.targets import TargetPattern, TargetPatterns
 from sluice.detection.library_model import LibraryModel
 from sluice.text.name_words import vocabulary
+from sluice_topics.relaxations import Members
 
 if TYPE_CHECKING:
     from sluice.detection.commands.inspection import Inspection
@@ -33,16 +34,19 @@ _BEGIN_COMMANDS = vocabulary(
 _GLOB = frozenset("*?[")
 
 
+GONE = Members("more", "the pattern {member} is gone")
+
+
 class PatternSets(LibraryModel):
     """All patterns of a bundle, by what they read. Ids are unique over all lists."""
 
-    text: list[TextPattern] = Field(default_factory=list)
-    commands: list[CommandPattern] = Field(default_factory=list)
-    sql: list[SqlPattern] = Field(default_factory=list)
-    injection: list[InjectionPattern] = Field(default_factory=list)
-    targets: list[TargetPattern] = Field(default_factory=list)
-    files: list[FilePattern] = Field(default_factory=list)
-    calls: list[CallPattern] = Field(default_factory=list)
+    text: Annotated[list[TextPattern], GONE] = Field(default_factory=list)
+    commands: Annotated[list[CommandPattern], GONE] = Field(default_factory=list)
+    sql: Annotated[list[SqlPattern], GONE] = Field(default_factory=list)
+    injection: Annotated[list[InjectionPattern], GONE] = Field(default_factory=list)
+    targets: Annotated[list[TargetPattern], GONE] = Field(default_factory=list)
+    files: Annotated[list[FilePattern], GONE] = Field(default_factory=list)
+    calls: Annotated[list[CallPattern], GONE] = Field(default_factory=list)
 
     @model_validator(mode="after")
     def _distinct(self) -> Self:

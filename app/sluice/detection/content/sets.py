@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
 from sluice.detection.content.findings import Kind, Weight  # noqa: TC001 - pydantic reads the annotations
 from sluice.detection.library_model import LibraryModel
+from sluice_topics.relaxations import Members, Neutral, Scale, StricterWhen, Unordered
 
 Text = Annotated[str, Field(min_length=1, max_length=256)]
 Expression = Annotated[str, Field(min_length=1, max_length=4096)]
@@ -24,17 +25,19 @@ class ContentPattern(LibraryModel):
     `source`: whose knowledge it is.
     """
 
-    id: Text
+    unmarked: ClassVar = Unordered("the pattern {id} changed, and may find less")
+
+    id: Annotated[Text, Neutral("names it")]
     kind: Kind
-    weight: Weight
-    reason: Text
-    source: Text
+    weight: Annotated[Weight, Scale(("weak", "strong", "definite"), "the pattern {id} is {new}, not {old}")]
+    reason: Annotated[Text, Neutral("for people")]
+    source: Annotated[Text, Neutral("for people")]
     any: Expressions
     all: list[Expression] = Field(default_factory=list)
     unless: list[Expression] = Field(default_factory=list)
     scope: Literal["sentence", "text"] = "sentence"
     framed: bool = True
-    language: Annotated[str, Field(pattern=r"^[a-z]{2,3}$")] = "en"
+    language: Annotated[str, Field(pattern=r"^[a-z]{2,3}$"), Neutral("for people")] = "en"
 
 
 class Frame(LibraryModel):
@@ -45,9 +48,11 @@ class Frame(LibraryModel):
     "before" what precedes it; "adjacent" what begins where the marker ends, which it says with `$`.
     """
 
-    id: Text
+    unmarked: ClassVar = Unordered("the frame {id} changed, and may take more findings back")
+
+    id: Annotated[Text, Neutral("names it")]
     kind: Literal["quotation", "reporting", "teaching", "detection"]
-    source: Text
+    source: Annotated[Text, Neutral("for people")]
     holds: Literal["quoted", "topic", "sentence", "after", "before", "adjacent"] = "quoted"
     any: Expressions
     all: list[Expression] = Field(default_factory=list)
@@ -59,9 +64,15 @@ class Frames(LibraryModel):
     `unless`: words that say the contrary of these ("do not follow it").
     """
 
-    markers: list[Frame] = Field(default_factory=list)
-    withdrawn: list[Expression] = Field(default_factory=list)
-    unless: list[Expression] = Field(default_factory=list)
+    markers: Annotated[
+        list[Frame], Members("fewer", "the frame {member} is new, and may take more findings back")
+    ] = Field(default_factory=list)
+    withdrawn: Annotated[
+        list[Expression], Unordered("other words that make an order of a quotation, which may hold less")
+    ] = Field(default_factory=list)
+    unless: Annotated[
+        list[Expression], Unordered("other words that say the contrary of these, which may hold less")
+    ] = Field(default_factory=list)
 
 
 class WordList(LibraryModel):
@@ -77,11 +88,17 @@ class ContentSets(LibraryModel):
     `vocabulary`: the words by which text is read that has no spaces or wrong letters.
     """
 
-    lexicon: dict[ClassName, Expressions] = Field(default_factory=dict)
-    findings: list[ContentPattern] = Field(default_factory=list)
+    lexicon: Annotated[dict[ClassName, Expressions], Unordered("other word classes, which may hold less")] = (
+        Field(default_factory=dict)
+    )
+    findings: Annotated[list[ContentPattern], Members("more", "the pattern {member} is gone")] = Field(
+        default_factory=list
+    )
     frames: Frames = Frames()
-    vocabulary: list[WordList] = Field(default_factory=list)
-    weak_makes_strong: Annotated[int, Field(ge=2)] = 3
+    vocabulary: Annotated[list[WordList], Unordered("another vocabulary, which may hold less")] = Field(
+        default_factory=list
+    )
+    weak_makes_strong: Annotated[int, Field(ge=2), StricterWhen("lower")] = 3
 
     @model_validator(mode="after")
     def _distinct(self) -> Self:

@@ -54,7 +54,7 @@ def describe(entries: Sequence[Accepted]) -> str:
 def describe_changes(before: Sequence[Accepted], now: Sequence[Accepted]) -> Iterator[str]:
     """A line for each revision that came into force: which one, which one it replaces, and who signed it.
 
-    For a bundle also where it is looser.
+    For a bundle also what it relaxes.
     """
     replaced = {name_of(one.said): one for one in before}
     known = {one.hash for one in before}
@@ -76,8 +76,8 @@ def _revision(one: Accepted) -> str:
 def _change(one: Accepted, before: Accepted | None) -> str:
     instead = "is new" if before is None else f"replaces revision {before.said.revision}"
     signed = ", ".join(sorted(one.approvers)) or "a root key"
-    looser = f"; looser: {', '.join(one.looser)}" if one.looser else ""
-    return f"{_revision(one)} {instead}, signed by {signed}{looser}"
+    relaxed = f"; relaxed: {', '.join(one.relaxations)}" if one.relaxations else ""
+    return f"{_revision(one)} {instead}, signed by {signed}{relaxed}"
 
 
 def _bounded(lines: Iterable[str], what: str) -> Iterator[str]:

@@ -7,12 +7,11 @@ from typing import Any
 
 import pytest
 
-from sluice.core.actions.stages import BUNDLE_FORM
 from sluice.core.foundation.errors import BundleError
 from sluice.core.foundation.requests import Answer
 from sluice.core.policy.pattern_library import render_call
 from tests.unit.core.actions.judging_scene import ALIKE, COMPARED, compared, resembling
-from tests.unit.core.scene import bundle
+from tests.unit.core.scene import bundle, relaxations
 
 LIBRARY = ALIKE["library"]
 CONSTANT = {"harmful": 0.0, "harmless": 0.0, "lean": 0.0}
@@ -160,10 +159,10 @@ def test_a_part_that_is_refused(part: dict[str, Any], reason: str) -> None:
         ({"unread": "doubtful"}, "similarity.unread"),
     ],
 )
-def test_what_loosens_it(change: dict[str, Any], path: str) -> None:
+def test_what_relaxes_it(change: dict[str, Any], path: str) -> None:
     before, after = (
         bundle(patterns={}, stages=COMPARED, similarity=part) for part in (ALIKE, {**ALIKE, **change})
     )
-    assert [one.paths for one in BUNDLE_FORM.find_loosenings(before, after)] == [(path,)]
+    assert [one.path for one in relaxations(before, after)] == [path]
     if change.keys() <= {"pass_below", "harmful_above", "unknown_above", "above", "unread"}:
-        assert [one.paths for one in BUNDLE_FORM.find_loosenings(after, before)] == []
+        assert relaxations(after, before) == []

@@ -7,13 +7,12 @@ from typing import Any, cast
 import pytest
 
 from sluice.core.actions.causal import EXTRACTION_PORT, PORT
-from sluice.core.actions.stages import BUNDLE_FORM
 from sluice.core.foundation.errors import BundleError
 from sluice.core.foundation.requests import Answer
 from sluice.core.state.remembered import Remembered
 from sluice.core.state.session import Account
 from tests.unit.core.actions.judging_scene import JUDGED, LISTED, PROMPT, extraction, judged, judgement
-from tests.unit.core.scene import bundle
+from tests.unit.core.scene import bundle, relaxations
 
 
 def detail_of(verdict: dict[str, Any]) -> dict[str, Any]:
@@ -117,13 +116,13 @@ def test_what_was_not_shown_can_only_be_judged_against(confidence: float, outcom
     assert detail_of(verdict)["omitted_characters"] == len('{"q":""}') + 1000 - 256
 
 
-def test_a_part_that_is_refused_and_what_loosens_it() -> None:
+def test_a_part_that_is_refused_and_what_relaxes_it() -> None:
     with pytest.raises(BundleError, match="escalate_at is above block_at"):
         bundle(patterns={}, stages=JUDGED, causal={"escalate_at": 0.9})
     before = bundle(patterns={}, stages=JUDGED, causal={"enabled": True})
     after = bundle(patterns={}, stages=JUDGED, causal={"escalate_at": 0.6, "block_at": 0.9})
-    assert [one.paths for one in BUNDLE_FORM.find_loosenings(before, after)] == [
-        ("causal.enabled",),
-        ("causal.escalate_at",),
-        ("causal.block_at",),
+    assert [one.path for one in relaxations(before, after)] == [
+        "causal.enabled",
+        "causal.escalate_at",
+        "causal.block_at",
     ]

@@ -16,10 +16,10 @@ from sluice.core.actions.stages import BUNDLE_FORM, GATES, load_bundle
 from sluice.core.foundation.errors import BundleError
 from sluice.core.foundation.strict import StrictModel
 from sluice.core.policy.bundles import BundleForm, BundlePart
-from sluice.core.quality_bundle.loosenings import Loosening
 from sluice.offline.reference import gate_shapes, reference_documents
 from sluice_topics.asyncapi import asyncapi, schema
 from sluice_topics.records import Verdict
+from sluice_topics.relaxations import Relaxation, StricterWhen
 from tests.unit.core.actions.judging_scene import (
     LISTED,
     compared,
@@ -37,7 +37,7 @@ from tests.unit.core.actions.test_inbound import verdict as incoming
 from tests.unit.core.actions.test_outbound import sending
 from tests.unit.core.actions.test_policies import FEW, closest, policy
 from tests.unit.core.actions.test_policies import judged as shelved
-from tests.unit.core.scene import BUNDLE_BYTES, ROOT, Session, bundle, entry, point
+from tests.unit.core.scene import BUNDLE_BYTES, ROOT, Session, bundle, entry, point, relaxations
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -192,9 +192,9 @@ ONE_LOWER = {"reversible": 0, "irreversible": 999, "unknown": 700}
 def test_what_gates_take_less_strictly_is_said(change: dict[str, Any], sentences: list[str]) -> None:
     base = {"patterns": {}, "rules": [{**RULES[0], "id": "old"}]}
     before, after = bundle(**base), bundle(**{**base, "revision": 2, **change})
-    found = list(BUNDLE_FORM.find_loosenings(before, after))
+    found = relaxations(before, after)
     assert [one.sentence for one in found] == sentences
-    assert all(one.paths for one in found)
+    assert all(one.path for one in found)
 
 
 # A gate in one file, as docs/adding-a-gate.md has it: here it is, and the bundle that names it.
@@ -203,13 +203,7 @@ def test_what_gates_take_less_strictly_is_said(change: dict[str, Any], sentences
 class Curfew(StrictModel):
     """`until_hour`: actions wait until then, UTC."""
 
-    until_hour: Annotated[int, Field(ge=0, le=23)] = 0
-
-
-def find_loosenings(before: Curfew, after: Curfew) -> Iterator[Loosening]:
-    """An earlier end."""
-    if after.until_hour < before.until_hour:
-        yield Loosening("the curfew ends earlier", ("until_hour",))
+    until_hour: Annotated[int, Field(ge=0, le=23), StricterWhen("higher", "the curfew ends earlier")] = 0
 
 
 class CurfewDetail(Detail):
@@ -223,7 +217,7 @@ class CurfewGate(Gate):
 
     name = "curfew"
     detail = CurfewDetail
-    part = BundlePart(name, Curfew, find_loosenings, Curfew())
+    part = BundlePart(name, Curfew, Curfew())
 
     def evaluate(self, context: ActionContext) -> StageResult:
         policy: Curfew = context.plan.bundle.parts[self.name]
@@ -250,13 +244,11 @@ def test_a_part_is_checked_described_and_compared() -> None:
         load_bundle(json.dumps({**NAMED, "curfew": {}}).encode())
     assert FORM.model.model_json_schema()["properties"]["curfew"]["default"] == {"until_hour": 0}
     late, early = (FORM.load(json.dumps({**NAMED, "curfew": {"until_hour": one}}).encode()) for one in (9, 8))
-    assert [*FORM.find_loosenings(late, early)] == [
-        Loosening("the curfew ends earlier", ("curfew.until_hour",))
-    ]
-    assert [*FORM.find_loosenings(early, late)] == []
+    assert relaxations(late, early) == [Relaxation("the curfew ends earlier", "curfew.until_hour", 9, 8)]
+    assert relaxations(early, late) == []
 
 
 @pytest.mark.parametrize("key", ["memory", "topology"])
 def test_a_key_that_is_taken_is_refused(key: str) -> None:
     with pytest.raises(ValueError, match="is taken"):
-        BundleForm([*BUNDLE_FORM.parts, BundlePart(key, Curfew, find_loosenings, Curfew())])
+        BundleForm([*BUNDLE_FORM.parts, BundlePart(key, Curfew, Curfew())])

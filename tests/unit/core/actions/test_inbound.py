@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 
 from sluice.core.actions.inbound import REMOVED, WARNING
 from sluice.core.actions.outbound import MOST_CHARACTERS
-from sluice.core.actions.stages import BUNDLE_FORM, load_bundle
+from sluice.core.actions.stages import load_bundle
 from sluice.core.foundation.content_judge import PORT, PROMPT
 from sluice.core.foundation.errors import BundleError
 from sluice.core.foundation.requests import Answer
 from tests.unit.core.actions.judging_scene import ALIKE, resembling
 from tests.unit.core.rerun.reruns import Case, document
-from tests.unit.core.scene import BUNDLE_BYTES, Session, bundle, entry, point
+from tests.unit.core.scene import BUNDLE_BYTES, Session, bundle, entry, point, relaxations
 
 JUDGED = ["controls", "fast_reject", "inbound", "outbound", "rules", "consequence", "topology", "tier_auth"]
 STAGES = ["controls", "inbound", "outbound", "fast_reject", "rules", "consequence", "topology", "tier_auth"]
@@ -242,17 +242,17 @@ def test_every_verdict_is_executed_again_without_the_model(mode: str, answer: An
     assert [one["port"] for one in case.verdicts[-1]["model_outputs"]] == [PORT]
 
 
-def test_what_loosens_it() -> None:
+def test_what_relaxes_it() -> None:
     strict = {"mode": "enforce", "judge": "always"}
     lax = {"mode": "nudge", "judge": "in_doubt", "escalate_below": 0.6, "block_below": 0.2}
     before, after = (bundle(patterns={}, stages=JUDGED, inbound=one) for one in (strict, lax))
-    assert [one.sentence for one in BUNDLE_FORM.find_loosenings(before, after)] == [
+    assert [one.sentence for one in relaxations(before, after)] == [
         "injected instructions are only nudge, not enforce",
         "the model is asked about parameters in_doubt, not always",
         "a trust in parameters escalates below 0.6, not below 0.7",
         "a trust in parameters blocks below 0.2, not below 0.3",
     ]
-    assert not list(BUNDLE_FORM.find_loosenings(after, before))
+    assert not relaxations(after, before)
 
 
 def test_thresholds_in_the_wrong_order_are_refused() -> None:

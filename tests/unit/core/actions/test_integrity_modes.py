@@ -7,11 +7,10 @@ from typing import Any
 import pytest
 
 from sluice.core.actions.causal import CausalPolicy
-from sluice.core.actions.causal import find_loosenings as find_causal
 from sluice.core.actions.grader import GraderPolicy
-from sluice.core.actions.grader import find_loosenings as find_grader
 from sluice.core.foundation.requests import Answer
 from sluice_topics.checkpoints import aip_verdict
+from sluice_topics.relaxations import find_relaxations
 from tests.unit.core.actions.judging_scene import (
     LISTED,
     POLITE,
@@ -106,13 +105,15 @@ def test_without_similarity_there_is_doubt() -> None:
 
 def test_a_milder_mode_and_fewer_questions_are_looser() -> None:
     strict, mild = CausalPolicy(enabled=True), CausalPolicy(enabled=True, mode="nudge", ask="in_doubt")
-    assert [one.paths for one in find_causal(strict, mild)] == [("mode",), ("ask",)]
-    assert [*find_causal(mild, strict)] == []
+    assert [one.path for one in find_relaxations(strict, mild)] == ["mode", "ask"]
+    assert [*find_relaxations(mild, strict)] == []
     graders = [
         GraderPolicy.model_validate({"rules": [POLITE], "mode": one}) for one in ("enforce", "observe")
     ]
-    assert [one.sentence for one in find_grader(*graders)] == ["an objection is only observed, not enforced"]
-    assert [*find_grader(*reversed(graders))] == []
+    assert [one.sentence for one in find_relaxations(*graders)] == [
+        "an objection is only observed, not enforced"
+    ]
+    assert [*find_relaxations(*reversed(graders))] == []
 
 
 @pytest.mark.parametrize("mode", ["standard", "high_stakes"])

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from sluice.core.actions.outbound import MOST_CHARACTERS
-from sluice.core.actions.stages import BUNDLE_FORM
-from tests.unit.core.scene import Session, bundle, counted, entry, point
+from tests.unit.core.scene import Session, bundle, counted, entry, point, relaxations
 
 STAGES = ["controls", "outbound", "fast_reject", "rules", "consequence", "topology", "tier_auth"]
 IBAN, CARD = "DE89 3704 0044 0532 0130 00", "4111 1111 1111 1111"
@@ -100,12 +99,12 @@ def test_kinds_and_types_are_the_bundle_s() -> None:
     assert sending("enforce", {"body": CARD}, reads, toolName="find")["outcome"] == "BLOCK"
 
 
-def test_what_loosens_it() -> None:
+def test_what_relaxes_it() -> None:
     before = bundle(patterns={}, stages=STAGES, outbound={"mode": "enforce", "kinds": ["card", "iban"]})
     after = bundle(
         patterns={}, stages=STAGES, outbound={"mode": "nudge", "kinds": ["card"], "action_types": ["MESSAGE"]}
     )
-    assert [one.sentence for one in BUNDLE_FORM.find_loosenings(before, after)] == [
+    assert [one.sentence for one in relaxations(before, after)] == [
         "what leaves is only nudge, not enforce",
         "what leaves is no longer looked through for API_CALL",
         "what leaves is no longer looked through for iban",

@@ -8,11 +8,10 @@ import pytest
 
 from sluice.core.actions.closest import PORT, NamedTexts
 from sluice.core.actions.grading import PORT as GRADER
-from sluice.core.actions.stages import BUNDLE_FORM
 from sluice.core.foundation.errors import BundleError
 from sluice.core.foundation.requests import Answer
 from tests.unit.core.actions.judging_scene import UNPROVED, scoring
-from tests.unit.core.scene import Session, bundle, point
+from tests.unit.core.scene import Session, bundle, point, relaxations
 
 STAGES = ["controls", "fast_reject", "rules", "consequence", "topology", "policies", "grader", "tier_auth"]
 SOURCE = {"document": "handbook", "place": "section 2"}
@@ -188,13 +187,13 @@ def test_to_observe_is_looser_and_the_way_back_is_not() -> None:
     strict, mild = (
         bundle(stages=STAGES, policies={"policies": [FEW], "mode": mode}) for mode in ("enforce", "observe")
     )
-    (found,) = BUNDLE_FORM.find_loosenings(strict, mild)
-    assert found.paths == ("policies.mode",)
+    (found,) = relaxations(strict, mild)
+    assert found.path == "policies.mode"
     assert found.sentence == "a violation of a policy is only observed, not enforced"
-    assert [*BUNDLE_FORM.find_loosenings(mild, strict)] == []
+    assert relaxations(mild, strict) == []
 
 
-def test_what_is_refused_and_what_loosens_it() -> None:
+def test_what_is_refused_and_what_relaxes_it() -> None:
     for wrong, said in (
         ([FEW, FEW], "two policies have the same id"),
         ([policy("p", condition="action.no_such")], "$.policies.policies[0].condition: "),
@@ -207,9 +206,9 @@ def test_what_is_refused_and_what_loosens_it() -> None:
     before = bundle(patterns={}, stages=STAGES, policies={"policies": [FEW, MILD, FIND_ONLY]})
     fewer = [{**FEW, "outcome": "escalate"}, {**FIND_ONLY, "appliesToTools": ["find"]}]
     after = bundle(patterns={}, stages=STAGES, policies={"policies": fewer, "closest": 1})
-    assert [one.paths for one in BUNDLE_FORM.find_loosenings(before, after)] == [
-        ("policies.policies[few]",),
-        ("policies.policies[mild]",),
-        ("policies.policies[find_only]",),
-        ("policies.closest",),
+    assert [one.path for one in relaxations(before, after)] == [
+        "policies.policies[mild]",
+        "policies.policies[few].outcome",
+        "policies.policies[find_only].appliesToTools",
+        "policies.closest",
     ]

@@ -12,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sluice.core.actions.sequence import MOST_DENIALS, MOST_RULES, SequenceMemory
-from sluice.core.actions.stages import BUNDLE_FORM
 from sluice.core.foundation.errors import BundleError
 from sluice.core.state.remembered import GATE_BYTES
 from sluice.core.state.session import SessionState, session_key
@@ -27,7 +26,7 @@ from tests.unit.core.actions.sequence_scene import (
     sequenced,
     session,
 )
-from tests.unit.core.scene import LIMITS, MINUTE, verdict_of
+from tests.unit.core.scene import LIMITS, MINUTE, relaxations, verdict_of
 
 OTHER = {**SECRET_OUT, "id": "other"}
 ESCALATING = {**SECRET_OUT, "outcome": "escalate"}
@@ -287,7 +286,7 @@ def test_a_wrong_part_is_refused_with_its_place(part: dict[str, Any], place: str
 )  # fmt: skip
 def test_what_a_revision_takes_less_strictly(after: dict[str, Any], sentences: list[str]) -> None:
     pair = sequenced(SECRET_OUT, freeze=FREEZE), sequenced(sequence=after)
-    assert [one.sentence for one in BUNDLE_FORM.find_loosenings(*pair)] == sentences
+    assert [one.sentence for one in relaxations(*pair)] == sentences
 
 
 def test_a_gate_is_remembered_only_for_registered_agents() -> None:

@@ -11,7 +11,7 @@ from sluice.core.actions.stages import load_bundle, shipped_stages
 from sluice.core.cases.cases import run_cases
 from sluice.core.foundation.errors import BundleError, UnknownStageError
 from sluice.core.foundation.requests import Answer
-from sluice.core.policy.bundles import ORDER_OF_OLD
+from sluice.core.policy.bundle_frame import ORDER_OF_OLD
 from tests.unit.core.rerun.reruns import Case, document
 from tests.unit.core.scene import BUNDLE_BYTES, Session, bundle, entry, point
 

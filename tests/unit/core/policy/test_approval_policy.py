@@ -11,10 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sluice.core.actions.stages import BUNDLE_FORM, load_bundle
+from sluice.core.actions.stages import load_bundle
 from sluice.core.foundation.errors import BundleError
-from sluice.core.policy.approval_policy import ApprovalPolicy, find_approval_loosenings
-from tests.unit.core.scene import BUNDLE_BYTES, bundle
+from sluice.core.policy.approval_policy import ApprovalPolicy
+from sluice_topics.relaxations import find_relaxations
+from tests.unit.core.scene import BUNDLE_BYTES, bundle, relaxations
 
 TTL_MS = 1000
 TWO = {"groups": ["desk", "leads"], "next_after_ms": 400}
@@ -55,7 +56,7 @@ def test_the_last_step_may_come_just_before_the_end() -> None:
 def told(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
     """What is looser, in sentences."""
     pair = ApprovalPolicy(**before), ApprovalPolicy(**after)
-    return [one.sentence for one in find_approval_loosenings(*pair)]
+    return [one.sentence for one in find_relaxations(*pair)]
 
 
 def routed(*routes: dict[str, Any]) -> dict[str, Any]:
@@ -125,13 +126,9 @@ def test_what_has_too_many_lists_of_tools_to_compare_counts_as_looser() -> None:
 def test_the_comparison_of_bundles_has_it_with_its_paths() -> None:
     old = bundle(approvals={"quorum": {"T4": 2}, **routed(DESK)})
     new = bundle(approvals=routed(LEADS), escalation_ttl_ms=old.escalation_ttl_ms + 1)
-    paths = [one.paths for one in BUNDLE_FORM.find_loosenings(old, new)]
-    assert paths == [
-        ("approvals.quorum", "approvals.quorum.T4"),
-        ("approvals.routing",),
-        ("escalation_ttl_ms",),
-    ]
-    assert list(BUNDLE_FORM.find_loosenings(new, bundle(approvals=routed(LEADS)))) == []
+    paths = [one.path for one in relaxations(old, new)]
+    assert paths == ["escalation_ttl_ms", "approvals.quorum.T4", "approvals.routing"]
+    assert relaxations(new, bundle(approvals=routed(LEADS))) == []
 
 
 PATTERNS = ("pay*", "*refund", "erase")

@@ -12,7 +12,7 @@ from sluice.core.decide.replay import Replay, nobody
 from sluice.core.foundation.arrival import Arrival
 from sluice.core.foundation.chain import Chain
 from sluice.core.foundation.requests import HELD_INPUT, Answer
-from sluice.core.policy.bundles import FIRST_STAGE, LAST_STAGE, Bundle
+from sluice.core.policy.bundle_frame import FIRST_STAGE, LAST_STAGE
 from sluice.core.rerun.evidence import PolicyEvidence
 from sluice.core.rerun.rerunner import Rerunner
 from sluice.core.rerun.walk import recorded_decision
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from sluice.core.actions.stage import Stage
     from sluice.core.foundation.limits import SessionLimits
     from sluice.core.foundation.requests import Request
+    from sluice.core.policy.bundles import Bundle
     from sluice.core.rerun.rerun_result import Rerun
     from sluice.core.state.decision import Decision
 

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sluice.core.actions.action_similarity import SimilarityPolicy, find_loosenings
-from sluice.core.actions.rules import find_loosenings as find_rule_loosenings
+from sluice.core.actions.action_similarity import SimilarityPolicy
 from sluice.core.registry.quality_entries import provenance_id
 from sluice.core.rules.rule import Rule
 from sluice.core.state.recent_retrieval import ReadSoFar, read_by_all
 from sluice.core.state.session import SessionState
+from sluice_topics.relaxations import find_relaxations
 from tests.unit.core.rerun.reruns import Case, document
 from tests.unit.core.retrieval.scene import HASH, OLD, SUSPECT, Scene, item
 from tests.unit.core.scene import LIMITS, entry
@@ -152,10 +152,10 @@ def test_only_an_assertion_asks_and_asking_in_place_of_denying_is_looser() -> No
     denies, asks = (
         Rule.model_validate({**fields, "type": "assertion", "escalates": one}) for one in (False, True)
     )
-    assert [one.sentence for one in find_rule_loosenings([denies], [asks])] == [
+    assert [one.sentence for one in find_relaxations(denies, asks)] == [
         "the rule a asks a person and no longer denies"
     ]
-    assert [*find_rule_loosenings([asks], [denies])] == []
+    assert [*find_relaxations(asks, denies)] == []
 
 
 def test_similarity_lets_less_pass_after_untrusted_content() -> None:
@@ -164,10 +164,10 @@ def test_similarity_lets_less_pass_after_untrusted_content() -> None:
     assert SimilarityPolicy().passing(after_untrusted=True) == 0.3
     with pytest.raises(ValueError, match="above pass_below"):
         SimilarityPolicy(pass_below_after_untrusted=0.4)
-    assert [one.paths for one in find_loosenings(strict, SimilarityPolicy())] == [
-        ("pass_below_after_untrusted",)
+    assert [one.path for one in find_relaxations(strict, SimilarityPolicy())] == [
+        "pass_below_after_untrusted"
     ]
-    assert [*find_loosenings(SimilarityPolicy(), strict)] == []
+    assert [*find_relaxations(SimilarityPolicy(), strict)] == []
 
 
 READS = st.dictionaries(

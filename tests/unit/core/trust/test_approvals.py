@@ -231,10 +231,10 @@ def test_one_approver_cannot_let_fewer_or_others_approve(
     topics.bundle(with_approvals(1, **before), ALICE)
     alone = topics.bundle(with_approvals(2, **after), ALICE)
     assert topics.refusals() == [(alone, "second_approver_missing")]
-    assert f"it is looser than small@1: {told}" in topics.fold().refused[0].message
+    assert f"it relaxes small@1: {told}" in topics.fold().refused[0].message
     topics.bundle(with_approvals(2, **after), ALICE, BOB)
     assert topics.fold().bundles["small"].revision == 2
-    assert list(topics.fold().entries.values())[-1].looser == (told,)
+    assert list(topics.fold().entries.values())[-1].relaxations == (told,)
 
 
 def test_one_approver_may_ask_for_more_approvals_and_fewer_groups() -> None:

@@ -40,11 +40,11 @@ def test_every_revision_that_counted_or_was_refused_is_there_in_order() -> None:
     assert [one.at_ms for one in lines] == [START + SECOND * at for at in (3, 4, 5, 6)]
 
 
-def test_a_line_says_who_signed_it_and_why_and_what_it_loosened() -> None:
+def test_a_line_says_who_signed_it_and_why_and_what_it_relaxed() -> None:
     first, _, refused, last = change_log(told().fold())
-    assert (first.approvers, first.rationale, first.looser) == (("alice",), "the first limits", ())
+    assert (first.approvers, first.rationale, first.relaxations) == (("alice",), "the first limits", ())
     assert (last.approvers, last.rationale) == (("alice", "bob"), "prices hold longer")
-    assert last.looser == ("the time to live of product_pricing grows from 86400 s to 172800 s",)
+    assert last.relaxations == ("the time to live of product_pricing grows from 86400 s to 172800 s",)
     assert (refused.approvers, refused.code) == (("alice",), "second_approver_missing")
     assert refused.hash == last.hash
 

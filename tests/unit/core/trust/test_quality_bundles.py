@@ -82,16 +82,16 @@ def test_a_looser_revision_needs_a_second_approver() -> None:
     code, message = refused(topics, quality(topics, LOOSER, ALICE))
     assert code == "second_approver_missing"
     assert "alice alone" in message
-    assert "looser than q@1: the time to live of product_pricing" in message
+    assert "relaxes q@1: the time to live of product_pricing" in message
 
 
-def test_two_approvers_may_loosen_it_and_the_log_says_what() -> None:
+def test_two_approvers_may_relax_it_and_the_log_says_what() -> None:
     topics = running()
     quality(topics, LOOSER, ALICE, BOB)
     assert in_force(topics) == 2
     newest = list(topics.fold().entries.values())[-1]
     assert set(newest.approvers) == {"alice", "bob"}
-    assert "product_pricing" in newest.looser[0]
+    assert "product_pricing" in newest.relaxations[0]
 
 
 def test_the_first_signature_alone_may_be_mended_by_a_second_later() -> None:
@@ -145,7 +145,7 @@ def test_two_small_steps_through_a_refused_revision_are_one_large_one() -> None:
     assert in_force(topics) == 1
 
 
-def test_what_was_tightened_is_loosened_again_by_two_only() -> None:
+def test_what_was_tightened_is_relaxed_again_by_two_only() -> None:
     topics = running()
     quality(topics, STRICTER, ALICE)
     quality(topics, quality_document(3), ALICE)

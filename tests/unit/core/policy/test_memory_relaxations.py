@@ -1,4 +1,4 @@
-"""What `sluice bundle diff` calls looser in the memory gate's part of a bundle."""
+"""What relaxes the memory gate's part of a bundle."""
 
 from __future__ import annotations
 
@@ -8,20 +8,56 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from sluice.core.actions.stages import BUNDLE_FORM, load_bundle
-from sluice.core.policy.memory_loosenings import (
-    ALLOWANCES,
-    KINDS,
-    LOSSES,
-    UNORDERED,
-    find_memory_loosenings,
-)
+from sluice.core.actions.stages import load_bundle
 from sluice.core.policy.memory_policy import MemoryPolicy
 from sluice.offline.bundle_source import SHIPPED, whole_bundle
+from sluice_topics.relaxations import find_relaxations
+from tests.unit.core.scene import relaxations
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
+LOSSES = (
+    "trust.write_threshold",
+    "trust.quarantine_threshold",
+    *(
+        f"trust.consistency.{hits}.{loss}"
+        for hits in ("injection", "manipulation")
+        for loss in ("first", "each", "most")
+    ),
+    *(f"trust.consistency.{over}.loss" for over in ("removed", "long", "special")),
+    *(f"trust.caps.{cap}" for cap in ("strong", "definite", "unknown_parent", "inconclusive")),
+    "trust.coherence.within_ms",
+    "trust.coherence.loss",
+    "trust.alignment.identity",
+    "trust.alignment.goal",
+    "analysis.head_characters",
+    "analysis.tail_characters",
+    "analysis.doubt_within",
+)
+"""Less strict where they are lower."""
+ALLOWANCES = (
+    "review_after_ms",
+    *(f"trust.bases.{kind}" for kind in ("system", "agent", "user", "plugin", "external")),
+    "trust.coherence.base",
+    "trust.alignment.base",
+    "trust.consistency.removed.share",
+    "trust.consistency.special.share",
+    "trust.consistency.long.characters",
+    "trust.max_characters",
+    "trust.hints_that_count",
+    "quality.future_skew_ms",
+    "quality.max_uri_characters",
+    "content.weak_makes_strong",
+)
+"""Less strict where they are higher."""
+KINDS = (
+    "trust.consistency.injection_kinds",
+    "trust.consistency.manipulation_kinds",
+    "trust.alignment.identity_kinds",
+    "trust.alignment.goal_kinds",
+)
+"""Less strict where one is missing."""
 DOCUMENT = json.loads(whole_bundle(SHIPPED / "default.json"))
 LIBRARY = json.loads((SHIPPED / "content" / "library.json").read_bytes())["similarity"]
 MEMORY = MemoryPolicy.model_validate({**DOCUMENT["memory"], "similarity": {**LIBRARY, "enabled": True}})
@@ -36,7 +72,7 @@ def changed(of: BaseModel, path: str, value: Any) -> Any:
 
 
 def sentences(after: MemoryPolicy, before: MemoryPolicy = MEMORY) -> list[str]:
-    return [one.sentence for one in find_memory_loosenings(before, after)]
+    return [one.sentence for one in find_relaxations(before, after)]
 
 
 def test_nothing_is_looser_than_itself() -> None:
@@ -48,9 +84,9 @@ def test_a_number_is_looser_in_one_direction_and_is_named(path: str) -> None:
     old = attrgetter(path)(MEMORY)
     lower, higher = (old - 0.01, old + 0.01) if isinstance(old, float) else (old - 1, old + 1)
     looser, stricter = (lower, higher) if path in LOSSES else (higher, lower)
-    (found,) = find_memory_loosenings(MEMORY, changed(MEMORY, path, looser))
-    assert f"is {looser}, not {old}" in found.sentence
-    assert path in found.paths
+    (found,) = find_relaxations(MEMORY, changed(MEMORY, path, looser))
+    assert f"{found.path} is {looser}, not {old}" in found.sentence
+    assert (found.before, found.after) == (old, looser)
     assert sentences(changed(MEMORY, path, stricter)) == []
 
 
@@ -72,12 +108,14 @@ def test_a_kind_of_finding_that_no_longer_counts_is_looser(path: str) -> None:
         ("content.vocabulary", []),
         ("content.frames.withdrawn", []),
         ("content.frames.unless", []),
+        ("trust.history_window", 99),
         ("similarity.windows.most", 1),
     ],
 )
 def test_what_has_no_order_is_looser_where_it_differs(path: str, value: Any) -> None:
-    (found,) = find_memory_loosenings(MEMORY, changed(MEMORY, path, value))
-    assert any(path.startswith(one) for one in (*UNORDERED, "similarity") if one in found.paths)
+    (found,) = find_relaxations(MEMORY, changed(MEMORY, path, value))
+    assert found.path.partition(".")[0] == path.partition(".")[0]
+    assert "which may" in found.sentence
 
 
 @pytest.mark.parametrize(
@@ -132,6 +170,6 @@ def test_a_bundle_says_it_under_the_fields_of_the_file() -> None:
     looser = {**DOCUMENT, "memory": {**DOCUMENT["memory"], "trust": {"writeThreshold": 0.5}}}
     stricter = {**DOCUMENT, "memory": {**DOCUMENT["memory"], "trust": {}}}
     pair = (load_bundle(json.dumps(one).encode()) for one in (stricter, looser))
-    (found,) = BUNDLE_FORM.find_loosenings(*pair)
+    (found,) = relaxations(*pair)
     assert found.sentence == "memory: trust.writeThreshold is 0.5, not 0.7"
-    assert found.paths == ("memory.trust.writeThreshold", "memory.trust.write_threshold")
+    assert found.path == "memory.trust.writeThreshold"

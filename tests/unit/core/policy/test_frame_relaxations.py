@@ -7,14 +7,13 @@ from typing import Any
 
 import pytest
 
-from sluice.core.actions.stages import BUNDLE_FORM
-from tests.unit.core.scene import BUNDLE_BYTES, bundle
+from tests.unit.core.scene import BUNDLE_BYTES, bundle, relaxations
 
 SHIPPED: dict[str, Any] = json.loads(BUNDLE_BYTES)
 
 
 def told(**changes: Any) -> list[str]:
-    return [one.sentence for one in BUNDLE_FORM.find_loosenings(bundle(), bundle(**changes))]
+    return [one.sentence for one in relaxations(bundle(), bundle(**changes))]
 
 
 def with_type(name: str, **changes: Any) -> dict[str, Any]:
