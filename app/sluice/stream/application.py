@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 import faust
 from aiokafka.errors import KafkaError
 from faust.types import TP
+from mode.supervisors import CrashingSupervisor
 
-from sluice.stream.consumer import BatchConsumer
+from sluice.stream.consumer import BatchConsumer, BatchSchema
 from sluice.stream.engine.sessions import SessionTable
 from sluice.stream.engine.takeover import PolicyLost, Recovered, StateBehind
 from sluice.stream.process import Explained, service_log
@@ -66,6 +67,11 @@ class SluiceApp(faust.App):  # type: ignore[misc]
 
     def _create_directories(self) -> None:
         """Does nothing: the worker keeps nothing on disk."""
+
+    async def _on_agent_error(self, agent: Any, exc: BaseException) -> None:
+        """Stop the worker with the agent's fault. Faust would start the agent again, without its batch."""
+        del agent
+        self.fail(exc)
 
     async def on_stop(self) -> None:
         """Stop: end Faust's fetching, then close the partitions, then the connections."""
@@ -177,21 +183,22 @@ def build_application(
     app.stop_bound = stop_bound
     app.sessions = app.Table("sessions", key_type=bytes, value_type=bytes, partitions=settings.partitions)
     for name in settings.input_names:
-        _declare_agent(app, name, fail)
+        _declare_agent(app, name)
     app.on_partitions_revoked.connect(_on_revoked, weak=False)
     app.on_before_shutdown.connect(_on_shutdown, weak=False)
     return app
 
 
-def _declare_agent(app: SluiceApp, name: str, fail: Callable[[BaseException], None]) -> None:
-    topic = app.topic(name, key_type=bytes, value_type=bytes, acks=False)
+def _declare_agent(app: SluiceApp, name: str) -> None:
+    """Declare the agent of one input topic. Its messages are fetched batches; the topic has no acks, so Faust
+    commits nothing. An agent that is cancelled while the worker runs crashes it."""
+    topic = app.topic(name, schema=BatchSchema(), acks=False)
 
-    async def decide(stream: Any) -> None:
-        stream.enable_acks = False
-        async for event in stream.events():
-            fail(Explained(f"{event.message.tp} came by the stream; batches go to the engine below it"))
+    async def decide(batches: Any) -> None:
+        async for batch in batches:
+            await app.engine.deliver(batch)
 
-    app.agent(topic, name=f"decide:{name}")(decide)
+    app.agent(topic, name=f"decide:{name}", supervisor_strategy=CrashingSupervisor)(decide)
 
 
 async def _on_revoked(app: SluiceApp, revoked: set[Any], **_: Any) -> None:

@@ -1,7 +1,8 @@
-"""Faust's consumer, read_committed, which passes whole fetched batches to the engine (faust 0.15.3).
+"""Faust's consumer, read_committed, which hands an agent one message per fetched batch (faust 0.15.3).
 
-Faust does membership, assignment, fetching and seeking. Its per-event path (channels, streams, acks) is not
-used: it costs more than all the rest, and deserialising there loses the neighbours of a bad record.
+Faust does membership, assignment, fetching, seeking, and the way from the consumer to an agent's stream. One
+message per record costs more than all the rest, and deserialising it loses the neighbours of a bad record:
+so a message is what one fetch brought of one topic-partition, and the engine reads its records.
 """
 
 from __future__ import annotations
@@ -10,18 +11,20 @@ import asyncio
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+import faust
 from aiokafka.errors import ConsumerStoppedError, IllegalStateError, KafkaError
 from faust.transport.drivers import aiokafka as driver
-from faust.types import TP
+from faust.types import TP, ConsumerMessage
 from mode import Service
 
 from sluice.core.foundation.arrival import Arrival
+from sluice.stream.engine.intake import FetchedBatch
 from sluice.stream.process import Explained, service_log
 from sluice_topics.agent_signature import header_in
 from sluice_topics.headers import agent_in
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 
 FETCH_MAX_WAIT_MS = 100
 IDLE_FETCH_MAX_WAIT_MS = 1000
@@ -51,23 +54,32 @@ class CommittedConsumerThread(driver.AIOKafkaConsumerThread):  # type: ignore[mi
         process dies of SIGSEGV. This thread closes them itself when it is stopped, and leaves the group."""
 
     def verify_event_path(self, now: float, tp: Any) -> None:
-        """Faust's livelock warnings are about streams and commits that this worker does not use."""
+        """Does nothing. Faust's livelock warnings are about commits of its own, and it makes none here."""
 
     def verify_recovery_event_path(self, now: float, tp: Any) -> None:
         """Likewise."""
 
 
+class BatchSchema(faust.Schema):  # type: ignore[misc]
+    """Reads messages whose value is a FetchedBatch, which the consumer has made; they have no key."""
+
+    def loads_key(self, *_: Any, **__: Any) -> None:
+        """None."""
+
+    def loads_value(self, app: Any, message: Any, **_: Any) -> FetchedBatch:
+        """The batch."""
+        del app
+        batch: FetchedBatch = message.value
+        return batch
+
+
 class BatchConsumer(driver.Consumer):  # type: ignore[misc]
-    """Delivers fetched batches below the streams; commits nothing itself."""
+    """Fetches batches for the agents, whose topics have no acks: so Faust commits nothing of its own."""
 
     logger = service_log
 
     def _new_consumer_thread(self) -> CommittedConsumerThread:
         return CommittedConsumerThread(self, loop=self.loop, beacon=self.beacon)
-
-    async def _commit(self, offsets: Any) -> bool:
-        del offsets  # Faust's; those of the engine come by `tell_group`
-        return True
 
     async def tell_group(self, offsets: Mapping[Any, int]) -> None:
         """Commit the group's offsets. During a rebalance it commits nothing; while the broker is away it
@@ -86,7 +98,7 @@ class BatchConsumer(driver.Consumer):  # type: ignore[misc]
         return None if state is None else state._position
 
     def _read_position(self, topic: str, number: int) -> int | None:
-        """The read position. Call it between two fetches, when everything fetched has been passed on."""
+        """The read position. Call it between two fetches, when everything fetched has been delivered."""
         return self.fetch_position(TP(topic, number))
 
     def known_end(self, tp: Any) -> int | None:
@@ -96,51 +108,64 @@ class BatchConsumer(driver.Consumer):  # type: ignore[misc]
         state = assignment.state_value(tp) if assignment else None
         return None if state is None else state.highwater
 
-    async def _wait_next_records(self, timeout: float) -> tuple[dict[Any, Any], set[Any]]:
-        """Like Faust's (consumer.py:776), but waiting for the first active partition takes less than a
-        second."""
+    async def getmany(self, timeout: float) -> AsyncIterator[tuple[Any, ConsumerMessage]]:
+        """Yield one message per fetched batch, and fetch again when the agents have delivered all of them.
+
+        Faust's fetcher calls it in a loop and puts each message on its agent's queue (consumer.py:1221).
+        An exception here is a fault of I/O: the worker stops, its partitions stay open.
+        """
         if not self.flow_active:
             await self.wait(self.can_resume_flow)
-        active = self._get_active_partitions()
-        if active:
-            await self._getmany(active, timeout)
-        else:
-            await self.sleep(IDLE_S)
-        return {}, active
-
-    async def _getmany(self, active_partitions: set[Any] | None, timeout: float) -> dict[Any, Any]:
-        """Faust's fetcher calls it in a loop (consumer.py:700). It always returns nothing to dispatch.
-
-        An exception here is a fault of I/O or of the engine: the worker stops, its partitions stay open.
-        """
+        generation = self.app.consumer_generation_id
         try:
-            await self._fetch(set(active_partitions or ()), timeout)
+            batches = await self._fetch(generation, set(self._get_active_partitions()), timeout)
         except ConsumerStoppedError:
             raise
         except Exception as fault:  # noqa: BLE001 - Faust would shut down in good order, as if all were well
             self.app.fail(fault)
-        return {}
-
-    async def _fetch(self, active: set[Any], timeout: float) -> None:
-        if self.app.in_recovery:
-            self._keep_fetches(FETCH_MAX_WAIT_MS)
-            records = await super()._getmany(active, min(timeout, RECOVERY_POLL_S))
-            self.app.tables.recovery.absorb(records)
             return
+        for tp, batch in batches.items():
+            if not self._is_current(generation):
+                return
+            self._read_offset.pop(tp, None)  # Faust drops what is below it, without a word (consumer.py:1209)
+            yield tp, _message(tp, batch)
+        await self._wait_delivered(generation, batches.values())
+
+    def _is_current(self, generation: int) -> bool:
+        """Whether inputs fetched in this generation may be decided."""
+        return bool(self.flow_active and generation == self.app.consumer_generation_id)
+
+    async def _wait_delivered(self, generation: int, batches: Iterable[FetchedBatch]) -> None:
+        """Return when the engine has taken the batches, or when a rebalance or a stop has dropped them."""
+        for batch in batches:
+            while not batch.delivered.is_set():
+                if self.should_stop or not self._is_current(generation):
+                    return
+                await self.wait_first(batch.delivered, self.suspend_flow, timeout=WATCH_S)
+        if self._is_current(generation):
+            self.app.engine.note_read(generation, self._read_position)
+
+    async def _fetch(self, generation: int, active: set[Any], timeout: float) -> dict[Any, FetchedBatch]:
+        """The next inputs of partitions that can take more; none during a recovery, whose records go to the
+        table."""
+        if self.app.in_recovery and active:
+            self._keep_fetches(FETCH_MAX_WAIT_MS)
+            changes = await self._getmany(active, min(timeout, RECOVERY_POLL_S))
+            self.app.tables.recovery.absorb(changes)
+            return {}
         wanted = self._wanted(active)
         if not wanted:
             self._keep_fetches(FETCH_MAX_WAIT_MS)
             await asyncio.sleep(IDLE_S)
-            return
-        generation = self.app.consumer_generation_id
+            return {}
         every = len(wanted) == len(active)
-        records = await super()._getmany(wanted, timeout if every else POLL_S)
+        records = await self._getmany(wanted, timeout if every else POLL_S)
         self._keep_fetches(FETCH_MAX_WAIT_MS if records or not every else IDLE_FETCH_MAX_WAIT_MS)
-        if self.flow_active and generation == self.app.consumer_generation_id:
-            await self._deliver(generation, records)
-            self.app.engine.note_read(generation, self._read_position)
-        elif records:
+        if self._is_current(generation):
+            return {tp: self._read(generation, tp, batch) for tp, batch in records.items()}
+        if records:
             await self._put_back(records)
+        return {}
 
     def _keep_fetches(self, max_wait_ms: int) -> None:
         """How long the broker may keep the next fetches that find nothing."""
@@ -159,10 +184,8 @@ class BatchConsumer(driver.Consumer):  # type: ignore[misc]
         numbers = self.app.engine.wanted({tp.partition for tp in inputs})
         return {tp for tp in inputs if tp.partition in numbers}
 
-    async def _deliver(self, generation: int, records: dict[Any, list[Any]]) -> None:
-        names = self.app.input_names
-        batches = (list(arrivals(names[tp.topic], batch)) for tp, batch in records.items())
-        await self.app.engine.deliver(generation, batches)
+    def _read(self, generation: int, tp: Any, records: Sequence[Any]) -> FetchedBatch:
+        return FetchedBatch(generation, list(arrivals(self.app.input_names[tp.topic], records)))
 
     @Service.task  # type: ignore[untyped-decorator]
     async def _watch_aiokafka(self) -> None:
@@ -177,6 +200,15 @@ class BatchConsumer(driver.Consumer):  # type: ignore[misc]
             dead = fetching.done() or coordinator._coordination_task.done()
             if dead or coordinator._pending_exception is not None:
                 self.app.fail(Explained("the consumer's background task ended"))
+
+
+def _message(tp: Any, batch: FetchedBatch) -> ConsumerMessage:
+    """A batch as Faust's streams know a record: the offset is its last one, the generation its fetch's, which
+    a stream compares with the group's before an agent sees it."""
+    offset = batch.arrivals[-1].offset
+    return ConsumerMessage(
+        *tp, offset, 0.0, 0, None, None, batch, None, tp=tp, generation_id=batch.generation
+    )
 
 
 def arrivals(topic: str, records: Sequence[Any]) -> Iterator[Arrival]:

@@ -12,6 +12,7 @@ from sluice.core.trust.in_force import InForce
 from sluice.core.trust.policy_contents import Difference, Edition, PolicyContents
 from sluice.stream.engine.engine import Engine, Feeds
 from sluice.stream.engine.evaluation import Ports
+from sluice.stream.engine.intake import FetchedBatch
 from sluice.stream.engine.policy_recorder import POLICY_KEY
 from sluice.stream.engine.takeover import MOST_LINES, PolicyLost, Recovered
 from sluice.stream.feeds.policy_feed import PolicyFeed
@@ -182,7 +183,7 @@ async def test_partitions_that_are_revoked_while_they_open_take_no_input() -> No
     worker.writes.answers.set()
     await asyncio.gather(opening, revoked)
     assert worker.engine.numbers == []
-    await worker.engine.deliver(1, [[Arrival(ACTIONS, NUMBER, 0, 0, None, b"")]])
+    await worker.engine.deliver(FetchedBatch(1, [Arrival(ACTIONS, NUMBER, 0, 0, None, b"")]))
     assert worker.writes.stopped == 1
 
 

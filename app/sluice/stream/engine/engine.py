@@ -28,11 +28,11 @@ if TYPE_CHECKING:
     from aiokafka import TopicPartition
 
     from sluice.core.decide.decision_point import DecisionPoint
-    from sluice.core.foundation.arrival import Arrival
     from sluice.core.trust.policy_contents import Difference, PolicyContents
     from sluice.core.trust.refused import Refused
     from sluice.stream.engine.engine_settings import EngineSettings
     from sluice.stream.engine.evaluation import Ports
+    from sluice.stream.engine.intake import FetchedBatch
     from sluice.stream.engine.owned import ReadPosition
     from sluice.stream.engine.takeover import Recovered, TellGroup
     from sluice.stream.engine.transaction import Transactor
@@ -213,22 +213,21 @@ class Engine:
         """The numbers that can take more inputs now."""
         return {n for n in numbers if (owned := self._owned.get(n)) is not None and owned.has_room()}
 
-    async def deliver(self, generation: int, arrivals: Iterable[Sequence[Arrival]]) -> None:
-        """Feed fetched inputs, one sequence per topic-partition in offset order; ignore those of a past
-        generation.
+    async def deliver(self, batch: FetchedBatch) -> None:
+        """Feed a fetched batch; ignore what is left of it once its generation is past.
 
         It yields to the loop every few milliseconds, so that commits go on. Raises OffsetGap.
         """
         pause_at = self._clock.monotonic_s() + self.settings.slice_s
-        for batch in arrivals:
-            for start in range(0, len(batch), self.settings.chunk):
-                if generation != self._generation:
-                    return
-                chunk = batch[start : start + self.settings.chunk]
-                self._owned[chunk[0].partition].offer(chunk)
-                if self._clock.monotonic_s() >= pause_at:
-                    await asyncio.sleep(0)
-                    pause_at = self._clock.monotonic_s() + self.settings.slice_s
+        for start in range(0, len(batch.arrivals), self.settings.chunk):
+            if batch.generation != self._generation:
+                break
+            chunk = batch.arrivals[start : start + self.settings.chunk]
+            self._owned[chunk[0].partition].offer(chunk)
+            if self._clock.monotonic_s() >= pause_at:
+                await asyncio.sleep(0)
+                pause_at = self._clock.monotonic_s() + self.settings.slice_s
+        batch.delivered.set()
 
     def note_read(self, generation: int, read: ReadPosition) -> None:
         """Note that everything up to these positions has been delivered; ignore a past generation."""

@@ -1,8 +1,29 @@
-"""The decided offsets of one input topic-partition: all below `next` except the pending ones."""
+"""A batch of inputs of one topic-partition, and the partition's decided offsets: all below `next` except the
+pending ones."""
 
 from __future__ import annotations
 
+import asyncio
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
 from sluice.stream.process import Explained
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from sluice.core.foundation.arrival import Arrival
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FetchedBatch:
+    """What one fetch brought of one topic-partition: at least one input, in offset order. `generation`: the
+    group's when the fetch began. `delivered` is set when the engine has taken them, or has ignored those of a
+    past generation."""
+
+    generation: int
+    arrivals: Sequence[Arrival]
+    delivered: asyncio.Event = field(default_factory=asyncio.Event)
 
 
 class OffsetGap(Explained):
