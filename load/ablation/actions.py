@@ -21,12 +21,11 @@ from sluice.core.actions.stages import load_bundle, shipped_stages
 from sluice.detection.call_inspection import PatternLibrary
 from sluice.detection.commands import inspector
 from sluice.detection.commands.calls.call import CallReading
-from sluice.detection.commands.code import NOTHING
-from sluice.detection.commands.python import PythonReading, python_statements, python_walk, walker
+from sluice.detection.commands.python import PythonReading, reader
 from sluice.detection.commands.python import calls as python_calls
-from sluice.detection.commands.python.libraries import network
 from sluice.detection.commands.python.parse import PythonSource
-from sluice.detection.commands.python.python_values import UNKNOWN
+from sluice.detection.commands.python.reader import ProgramReader
+from sluice.detection.commands.python.values import UNKNOWN
 from sluice.detection.commands.shell import ShellReading
 from sluice.detection.commands.sql.sql_reading import SqlReading
 from sluice.offline.action_evaluation import judged
@@ -42,7 +41,6 @@ if TYPE_CHECKING:
 
 AT_MS = 1_790_000_000_000
 PATTERNS = Path("config/bundles/patterns")
-_LIBRARIES = "sluice.detection.commands.python.libraries."
 
 
 def _replaced(**names: Any) -> Callable[[ExitStack], None]:
@@ -54,22 +52,6 @@ def _patched(target: Any, **names: Any) -> Callable[[ExitStack], None]:
     def off(stack: ExitStack) -> None:
         for name, value in names.items():
             stack.enter_context(patch.object(target, name, value))
-
-    return off
-
-
-def _without_test(walker: Any, test: Any, body: Any) -> None:
-    walker.value(test)
-    walker.body(body)
-
-
-def _without_library(name: str) -> Callable[[ExitStack], None]:
-    """Python's calls of one module of libraries, as if they were of a library that nobody knows."""
-
-    def off(stack: ExitStack) -> None:
-        for table in (python_calls._KNOWN, python_calls._BY_METHOD):  # noqa: SLF001 - switched off from outside
-            kept = {key: one for key, one in table.items() if one.__module__ != _LIBRARIES + name}
-            stack.enter_context(patch.dict(table, kept, clear=True))
 
     return off
 
@@ -104,7 +86,6 @@ def parts() -> dict[str, Callable[[ExitStack], None]]:
     """Every part by its name, and how it is switched off."""
     readers = {
         "python": _replaced(read_python=lambda _: PythonReading()),
-        "code": _replaced(read_code=lambda *_, **__: NOTHING),
         "calls": _replaced(read_calls=lambda *_: CallReading()),
         "program_lines": _replaced(lines_of=lambda *_: ("", ())),
         "written": _replaced(written_files=lambda *_: ()),
@@ -117,28 +98,16 @@ def parts() -> dict[str, Callable[[ExitStack], None]]:
         "spellings": _replaced(spellings=lambda _: ()),
         "inserted commands": _replaced(begins_command=lambda *_: False),
     }
-    libraries = {
-        f"python/{name}": _without_library(name)
-        for name in ("files", "network", "processes", "programs", "texts")
-    }
     python = {
-        "python/translations": _without_translations,
-        "python/cloud": _patched(network, cloud_handler=lambda _: None),
-        "python/called by name": _patched(python_calls, own_call=lambda call: call.result()),
-        "python/own functions": _patched(walker.Functions, call=lambda *_: UNKNOWN),
-        "python/uncalled functions": _patched(walker.Functions, uncalled=lambda _: None),
-        "python/programs within": _patched(walker.ProgramWalker, inner=lambda *_: UNKNOWN),
-        "python/tests of loops": _patched(python_statements, guard=lambda _: None, with_tests=_without_test),
-        "python/narrowing": _patched(python_walk, narrows=lambda _: False),
-        "python/notebooks": _patched(walker, source=PythonSource),
+        "python/table": _patched(python_calls, ROWS={}),
+        "python/functions of libraries": _patched(python_calls, _FUNCTIONS={}),
+        "python/called by name": _patched(python_calls, _say_by_name=lambda call: call.result()),
+        "python/own functions": _patched(ProgramReader, _call_own=lambda *_: UNKNOWN),
+        "python/programs within": _patched(ProgramReader, inner=lambda *_: UNKNOWN),
+        "python/notebooks": _patched(reader, source=PythonSource),
     }
     patterns = {f"patterns/{path.stem}": _without_patterns(path) for path in sorted(PATTERNS.glob("*.json"))}
-    return {**readers, **libraries, **python, **patterns}
-
-
-def _without_translations(stack: ExitStack) -> None:
-    stack.enter_context(patch.object(python_calls, "ROWS", {}))
-    stack.enter_context(patch.object(python_calls, "ROWS_OF_METHODS", {}))
+    return {**readers, **python, **patterns}
 
 
 def outcomes(rows: Sequence[ActionRow], bundle: Bundle) -> list[str]:

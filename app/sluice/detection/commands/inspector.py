@@ -22,7 +22,6 @@ from sluice.detection.commands.changes import (
     is_sql,
     may_write,
 )
-from sluice.detection.commands.code import LANGUAGES, NOTHING, read_code
 from sluice.detection.commands.inspection import Hit, Inspection
 from sluice.detection.commands.languages import language_of
 from sluice.detection.commands.leaves import LEAVES, Place
@@ -63,7 +62,7 @@ class Inspector:
     """Collects hits over the leaves of one action, within its bounds."""
 
     __slots__ = (
-        "_action_type", "_allowance", "_calls_left", "_changes", "_code_left", "_cues", "_hits",
+        "_action_type", "_allowance", "_changes", "_code_left", "_cues", "_hits",
         "_inconclusive", "_matchers", "_texts", "_tool_name",
     )  # fmt: skip
 
@@ -74,7 +73,7 @@ class Inspector:
         self._hits: dict[tuple[str, str], Hit] = {}
         self._texts = [tool_name]
         self._cues = ANYTHING
-        self._code_left = self._calls_left = PYTHON_CHARS
+        self._code_left = PYTHON_CHARS
         self._inconclusive: str | None = None
         self._changes = False
 
@@ -215,8 +214,6 @@ class Inspector:
                 self._found(self._matchers.text.matches(nested.text, "code"), inner)
                 self._python(nested.text, inner)
             else:
-                if nested.language in LANGUAGES:
-                    self._calls(nested.text, inner)
                 language: Language = "shell" if nested.language in _COMMAND_LANGUAGES else "code"
                 self._found(self._matchers.text.matches(nested.text, language), inner)
 
@@ -249,22 +246,10 @@ class Inspector:
         if len(text) > CODE_CHARS:
             self._doubt(f"{len(text)} characters of code are too many to read")
             return
-        is_python = self._python(text, place)
-        self._calls(text, place.within("code"), is_python=is_python)
-        if is_python:
+        if self._python(text, place):
             return
         for statement in sql_in_code(text):
             self._sql(statement, place.within("code"))
-
-    def _calls(self, text: str, place: Place, *, is_python: bool = False) -> None:
-        """What the calls of code in any language do to files, and the programs that they start."""
-        self._calls_left -= len(text)
-        reading = read_code(text, is_python=is_python) if self._calls_left >= 0 else NOTHING
-        if not (is_python or (reading.all_read and self._calls_left >= 0)):
-            self._doubt("too much code to read all of its calls")
-        self._commands(ShellReading(reading.commands), place)
-        for line in (*reading.lines, *reading.scripts):
-            self._shell(line, place)
 
     def _python(self, text: str, place: Place) -> bool:
         """Whether it is Python, and then it is read as such, up to a bound on all of an action's code."""

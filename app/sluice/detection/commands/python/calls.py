@@ -1,100 +1,293 @@
-"""Calls: which function knows what is called, and what it returns."""
+"""What a call does, as the command that it stands for, and what it returns."""
 
 from __future__ import annotations
 
-import ast
+import re
+import shlex
 from typing import TYPE_CHECKING
 
-from sluice.detection.commands.python.libraries import (
-    files,
-    network,
-    processes,
-    programs,
-    texts,
-)
-from sluice.detection.commands.python.libraries.called import Called
-from sluice.detection.commands.python.libraries.translations import ROWS, ROWS_OF_METHODS, translated
-from sluice.detection.commands.python.python_values import UNKNOWN, PythonValue, flags, merged
-from sluice.text.name_words import vocabulary
+from sluice.detection.commands.python.call_table import BY_NAME, ROWS, SHELLS, STATEMENTS
+from sluice.detection.commands.python.text_calls import TEXTS, call_of_members, call_of_text
+from sluice.detection.commands.python.values import HOLE, PATH, UNKNOWN, Value, flag, member, merge, word
+from sluice.detection.commands.shell import Command
+from sluice.detection.commands.shell.shell_reading import Redirect
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from sluice.detection.commands.python.python_walk import Walker
+    from sluice.detection.commands.python.call import Call
+    from sluice.detection.commands.python.call_table import Row
 
-    Handler = Callable[[Called], PythonValue]
-
-
-_LIBRARIES = vocabulary(
-    "os ctypes mmap pty pickle marshal shelve pynput keyboard mouse pyhook pyxhook win32api win32process",
-    "win32security win32crypt winreg multiprocessing signal resource scapy impacket ldap3 cv2 yaml",
-    "logging code ptrace frida pymem wmi evdev pyrasite sounddevice pyaudio mss bluetooth nmap",
-    "browser_cookie3 keyring pywifi jsonpickle",
-)
-"""Libraries whose calls a pattern may judge by name."""
+MOST_WRITTEN = 2000
+"""Characters of a text written to a file that are looked at."""
+MOST_SHOWN = 200
+"""Characters of an argument of a call that is judged by its name."""
 
 
-def own_call(call: Called) -> PythonValue:
-    """Say the call itself, if its library is one of those; what it returns holds what it was given."""
-    library = call.name.partition(".")[0].lower()
-    if library in _LIBRARIES and "." in call.name:
-        words = [flags(one)[:200] for one in call.args]
-        words += [f"--{name}={flags(value)[:200]}" for name, value in call.keywords.items()]
-        call.runs(call.name.lower(), *words, fed_by=merged([call.base, *call.given()]))
-    elif call.method == "__subclasses__" and call.name == "":
-        call.runs("python.subclasses", *(() if call.base.name else ("unnamed",)))
+def evaluate(call: Call) -> Value:
+    """What the call returns; the commands that it stands for are found."""
+    known = _FUNCTIONS.get(call.name)
+    if known is None and call.base.text is not None and call.base.name in {"", "int"}:
+        text = call_of_text(call)
+        if text is not None:
+            return text
+    if known is None and call.base.keys and call.method in {"get", "items", "values"}:
+        return call_of_members(call)
+    known = known or (_call_sdk if _SDK.match(call.name) else _METHODS.get(call.method))
+    if known is not None:
+        return known(call)
+    row = ROWS.get(call.name) or ROWS.get(call.method)
+    return _translate(call, row) if row is not None else _say_by_name(call)
+
+
+def _translate(call: Call, row: Row) -> Value:
+    given = {name: call.arg(place, name) for place, name in enumerate(row.parameters)}
+    words: list[str] = []
+    for part in row.words[1:]:
+        words += [flag(one) for one in call.args] if part == "{every*}" else _words(part, given, call.base)
+    return call.result(call.run(row.words[0], *words, feeds=call.given()))
+
+
+_PARAMETER = re.compile(r"\{(\w+)\}")
+
+
+def _words(part: str, given: dict[str, Value], base: Value) -> list[str]:
+    values = {**given, "self": base}
+    names = _PARAMETER.findall(part)
+    if len(names) == 1 and values[names[0]].items:
+        return [flag(one) for one in values[names[0]].items or ()]
+
+    def fill(match: re.Match[str]) -> str:
+        value = values[match[1]]
+        is_mode = match[1] == "mode" and value.name == "int" and (value.text or "").isdigit()
+        return f"{int(value.text or 0):03o}" if is_mode else flag(value)
+
+    return [_PARAMETER.sub(fill, part)]
+
+
+def _say_by_name(call: Call) -> Value:
+    if "." in call.name and call.name.partition(".")[0].lower() in BY_NAME:
+        words = [flag(one)[:MOST_SHOWN] for one in call.args]
+        words += [f"--{name}={flag(value)[:MOST_SHOWN]}" for name, value in call.keywords.items()]
+        call.run(call.name.lower(), *words, feeds=call.given())
+    elif call.method == "__subclasses__" and not call.name and not call.base.name:
+        call.run("python.subclasses", "unnamed")
     return call.result()
 
 
-_KNOWN: dict[str, Handler] = {
-    **texts.FUNCTIONS,
-    **files.FUNCTIONS,
-    **processes.FUNCTIONS,
-    **programs.FUNCTIONS,
-    **network.FUNCTIONS,
+def start(call: Call) -> Value:
+    """`os.system(text)`, `subprocess.run([...])`: the text or the words as a shell's."""
+    return _start(call, call.arg(0, "args", "command", "cmd", "argv"))
+
+
+def _start(call: Call, line: Value) -> Value:
+    text = _line(line)
+    if text is None:
+        return call.result(*((call.run("sh", feeds=line.feeds),) if line.feeds else ()))
+    given = call.keywords.get("input", UNKNOWN)
+    if given.text is not None and not given.feeds:
+        text = f"{text} <<'END_OF_INPUT'\n{given.text}\nEND_OF_INPUT\n"
+    commands = call.found.shell(text)
+    environment = call.keywords.get("env", UNKNOWN)
+    assigned = tuple((key, word(member(environment, key))) for key in environment.keys if key)
+    if assigned:
+        call.found.command(Command("", assigned=assigned))
+    streams = merge(call.keywords.get(one, UNKNOWN) for one in ("stdin", "stdout", "stderr"))
+    feeds = (*given.feeds, *(one for one in streams if one.program == "nc"))
+    for command in commands if feeds else ():
+        call.run(command.program, *command.args, feeds=feeds)
+    if call.name == "pty.spawn":
+        call.run("pty.spawn", *(one.program for one in commands[:1]))
+    return Value(text, "subprocess.Popen()", feeds=commands[:3])
+
+
+def _line(line: Value) -> str | None:
+    if line.items is not None and not line.keys:
+        words = [word(one) for one in line.items]
+        if not words or words[0] == HOLE:
+            return None
+        return " ".join(f'"{one}"' if HOLE in one else shlex.quote(one) for one in words)
+    return None if line.text in {None, HOLE} else line.text
+
+
+def _execute(call: Call) -> Value:
+    """`os.execv(path, args)`, `os.spawnl(mode, path, *args)`."""
+    args = call.args[1:] if "spawn" in call.method else call.args
+    listed = next((one.items for one in args[1:] if one.items is not None and not one.keys), None)
+    return _start(call, Value(items=(*args[:1], *tuple(listed or args[1:])[1:])))
+
+
+def _start_elsewhere(call: Call) -> Value:
+    """`client.exec_command(text)`."""
+    line = call.arg(0, "command")
+    return _start(call, line) if line.text is not None or line.feeds else call.result()
+
+
+def _communicate(call: Call) -> Value:
+    """`process.communicate(text)`: the text goes to the program that was started."""
+    if call.base.name == "subprocess.Popen()" and call.base.text is not None:
+        _start(call._replace(keywords={"input": call.arg(0, "input")}), call.base)
+    return call.result()
+
+
+def _duplicate(call: Call) -> Value:
+    """`os.dup2(fd, fd2)`: a standard stream of this process becomes a socket."""
+    if any(feed.program == "nc" for feed in call.arg(0).feeds) and call.arg(1).text in {"0", "1", "2"}:
+        call.run("sh", "-i", feeds=call.arg(0).feeds)
+    return UNKNOWN
+
+
+def _run_text(call: Call) -> Value:
+    """`exec(text)`, `eval(text)`: read here and now where the text is known."""
+    program = call.arg(0, "source")
+    if program.text is not None and HOLE not in program.text:
+        before = call.found.started
+        value = call.found.inner(program.text)
+        if call.name == "eval" and call.found.started > before:
+            call.run("python.eval")
+        return value
+    return call.result(call.run("python3", "-", feeds=program.feeds)) if program.feeds else UNKNOWN
+
+
+def _open(call: Call) -> Value:
+    """`open(path, mode)`: reading is `cat`, writing is `tee` onto the path."""
+    return _opened(call, call.arg(0, "file", "path"), word(call.arg(1, "mode")))
+
+
+def _opened(call: Call, path: Value, mode: str) -> Value:
+    if mode != HOLE and set("wax+") & set(mode):
+        arrow = ">>" if "a" in mode else ">"
+        if path.text is not None:
+            _write(call, path, arrow, UNKNOWN)
+        return Value(path.text, f"open({arrow})", feeds=())
+    return Value(path.text, "open()", feeds=_read(call, path))
+
+
+def _read(call: Call, path: Value) -> tuple[Command, ...]:
+    return path.feeds if path.text in {None, HOLE} else (call.run("cat", word(path)),)
+
+
+def _write(call: Call, path: Value, arrow: str, content: Value) -> None:
+    target = word(path)
+    for feed in content.feeds:
+        if feed.program in {"curl", "wget"}:
+            call.run(feed.program, *feed.args, "-o", target)
+    redirects = (Redirect(arrow, target),)
+    tee = Command("tee", ("-a", target) if arrow == ">>" else (target,), redirects, path="tee")
+    feeds = tuple(feed._replace(fed_by=()) for feed in content.feeds)
+    call.found.command(tee._replace(stdin=content.text, fed_by=feeds, reads_pipe=bool(feeds)))
+    if content.text is not None:
+        call.found.command(Command("echo", (content.text[:MOST_WRITTEN],), redirects, path="echo"))
+
+
+def _read_path(call: Call) -> Value:
+    return Value(feeds=_read(call, call.base))
+
+
+def _write_path(call: Call) -> Value:
+    _write(call, call.base, ">", call.arg(0, "data"))
+    return UNKNOWN
+
+
+def _write_file(call: Call) -> Value:
+    """`file.write(text)`, `writelines`."""
+    content = call.arg(0)
+    if call.base.name.startswith("open(>") and call.base.text is not None:
+        lines = content.items or ()
+        text = "".join(map(word, lines)) if lines and content.text is None else content.text
+        _write(call, call.base, call.base.name[5:-1], content._replace(text=text))
+    return call.result() if not call.base.name.startswith("open(") else UNKNOWN
+
+
+def _remove_tree(call: Call) -> Value:
+    """`shutil.rmtree(path)`: of a plain directory below the working one without force, as nobody is asked."""
+    path = call.arg(0, "path")
+    text = word(path).removeprefix("./")
+    is_plain = text[:1] not in {"/", "~", ".", "$"} or text.startswith(HOLE)
+    call.run("rm", *(("-r",) if is_plain else ("-r", "-f")), word(path), feeds=path.feeds)
+    return UNKNOWN
+
+
+def _request(call: Call) -> Value:
+    """`requests.post(url, data=...)`: `curl` with what it carries, files by their path."""
+    named = call.method in {"request", "stream"}
+    method = word(call.arg(0, "method")) if named else "GET" if call.method == "urlopen" else call.method
+    url = call.arg(int(named), "url")
+    carried = [
+        *call.args[1 + named :],
+        *(one for name, one in call.keywords.items() if name in {"data", "json", "files", "content", "body"}),
+    ]
+    if call.method == "urlopen":
+        method = "POST" if carried else url.keys[0] if url.keys else method
+    feeds = merge([*carried, url])
+    words = [] if method.upper() in {"GET", HOLE} else ["-X", method.upper()]
+    words += [part for feed in feeds if feed.program == "cat" for part in ("-d", f"@{feed.args[-1]}")]
+    text = next((one.text for one in carried if one.text), None)
+    words += [] if text is None else ["-d", text[:MOST_SHOWN]]
+    command = call.run("curl", *words, word(url), feeds=feeds)
+    return Value(None, "requests.Response()", feeds=(command._replace(args=(word(url),), fed_by=()),))
+
+
+def _prepare_request(call: Call) -> Value:
+    """`urllib.request.Request(url, data)`: sent later."""
+    data, method = call.arg(1, "data"), call.arg(5, "method").text
+    method = method or ("GET" if data == UNKNOWN else "POST")
+    return Value(word(call.arg(0, "url")), "urllib.request.Request()", keys=(method,), feeds=data.feeds)
+
+
+_HUMPS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+
+
+_SDK = re.compile(r"(?:boto3\.client\(\)|kubernetes\.client\.\w+\(\))\.\w+\Z")
+
+
+def _call_sdk(call: Call) -> Value:
+    """A method of an SDK's client, named like the command of the command line."""
+    verb, _, thing = call.method.partition("_")
+    if call.name.startswith("kubernetes."):
+        everything = ("--all",) if thing.startswith("collection_") else ()
+        thing = thing.removeprefix("collection_").removeprefix("namespaced_").replace("_", "")
+        return call.result(call.run("kubectl", verb, thing, *map(word, call.args[:1]), *everything))
+    words = [word(call.base), call.method.replace("_", "-")]
+    for name, value in call.keywords.items():
+        words += ["--" + _HUMPS.sub("-", name).lower(), *map(flag, value.items or (value,))]
+    return call.result(call.run("aws", *words, feeds=call.given()))
+
+
+def _state(call: Call) -> Value:
+    """A method that takes a statement: what begins one is read as SQL."""
+    text = call.arg(0, "sql", "query", "statement", "operation").text
+    if text is not None:
+        call.found.sql(text, "python")
+    return call.result()
+
+
+_REQUESTS = ("get", "post", "put", "patch", "delete", "request", "stream")
+_EXECS = ("execl execle execlp execlpe execv execve execvp execvpe posix_spawn posix_spawnp spawnl spawnle"
+          " spawnlp spawnlpe spawnv spawnve spawnvp spawnvpe")  # fmt: skip
+_FUNCTIONS: dict[str, Callable[[Call], Value]] = {
+    **TEXTS,
+    **dict.fromkeys(SHELLS, start),
+    **{f"os.{one}": _execute for one in _EXECS.split()},
+    **{f"requests.{one}": _request for one in _REQUESTS},
+    **dict.fromkeys((f"{PATH}.read_text", f"{PATH}.read_bytes"), _read_path),
+    **dict.fromkeys((f"{PATH}.write_text", f"{PATH}.write_bytes"), _write_path),
+    f"{PATH}.open": lambda call: _opened(call, call.base, word(call.arg(0, "mode"))),
+    "asyncio.create_subprocess_exec": lambda call: _start(call, Value(items=tuple(call.args))),
+    "urllib.request.urlopen": _request,
+    "urllib.request.Request": _prepare_request,
+    "os.dup2": _duplicate,
+    "open": _open,
+    "shutil.rmtree": _remove_tree,
+    "exec": _run_text,
+    "eval": _run_text,
+    "socket.socket": lambda _: Value(None, "socket.socket()", feeds=(Command("nc"),)),
+    "boto3.client": lambda call: Value(call.arg(0, "service_name").text, "boto3.client()"),
 }
-_BY_METHOD: dict[str, Handler] = {
-    **files.METHODS,
-    **programs.METHODS,
-    **network.METHODS,
+_METHODS: dict[str, Callable[[Call], Value]] = {
+    **dict.fromkeys(STATEMENTS, _state),
+    **dict.fromkeys(("write", "writelines"), _write_file),
+    **dict.fromkeys(("read", "readline", "readlines"), lambda call: Value(feeds=call.base.feeds)),
+    "exec_command": _start_elsewhere,
+    "communicate": _communicate,
 }
-
-
-def call(walker: Walker, node: ast.Call) -> PythonValue:
-    """What a call returns; the commands that it stands for are found."""
-    function = node.func
-    if isinstance(function, ast.Attribute):
-        method, base = function.attr, walker.value(function.value)
-        callee = walker.attribute(function, base)
-    else:
-        method, base, callee = "", UNKNOWN, walker.value(function)
-    args: list[PythonValue] = []
-    for one in node.args:
-        value = walker.value(one)
-        args += value.items if isinstance(one, ast.Starred) and value.items is not None else (value,)
-    keywords = {one.arg or "**": walker.value(one.value) for one in node.keywords}
-    own = walker.functions.own(callee, method)
-    if own is not None:
-        return walker.functions.call(own, args, keywords)
-    return known_call(Called(walker, callee.name, method, base, args, keywords))
-
-
-def known_call(call: Called) -> PythonValue:
-    """A call of a library's function or method, or of what is not known."""
-    handler = _KNOWN.get(call.name)
-    if handler is not None:
-        return handler(call)
-    row = ROWS.get(call.name)
-    if row is not None:
-        return translated(call, row)
-    if call.base.text is not None:
-        text = texts.method(call)
-        if text is not None:
-            return text
-    if call.base.keys and call.method in texts.MEMBERS:
-        return texts.members(call)
-    handler = network.cloud_handler(call.name) or _BY_METHOD.get(call.method)
-    if handler is not None:
-        return handler(call)
-    row = ROWS_OF_METHODS.get(call.method)
-    return translated(call, row) if row is not None else own_call(call)

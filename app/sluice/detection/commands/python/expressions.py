@@ -4,279 +4,228 @@ from __future__ import annotations
 
 import ast
 import posixpath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from sluice.detection.commands.python import strings
-from sluice.detection.commands.python.calls import call
-from sluice.detection.commands.python.libraries.files import ENCRYPTED
-from sluice.detection.commands.python.python_statements import bind, each, of_elements
-from sluice.detection.commands.python.python_values import (
-    HOLE,
-    PATH,
-    UNKNOWN,
-    PythonValue,
-    attribute,
-    entry,
-    known,
-    listing,
-    merged,
-    word,
-)
+from sluice.detection.commands.python.values import HOLE, PATH, UNKNOWN, Value, join, member, merge, word
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from sluice.detection.commands.python.python_walk import Walker
+    from collections.abc import Callable, Iterator
 
     Comprehension = ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp
 
-
-_NAMESPACE = ".__dict__"
-
-
-def subscript(walker: Walker, node: ast.Subscript) -> PythonValue:
-    """What is known of `base[index]`."""
-    base = walker.value(node.value)
-    if isinstance(node.slice, ast.Slice):
-        return _sliced(base, node.slice)
-    index = walker.value(node.slice)
-    found = _by_name(walker, base, index)
-    if found is None and index.name == "int" and index.text is not None:
-        found = _by_number(base, int(index.text))
-    if found is not None:
-        return found
-    return PythonValue(None, f"{base.name}[]" if base.name else "", feeds=base.feeds, every=base.every)
-
-
-def _by_name(walker: Walker, base: PythonValue, index: PythonValue) -> PythonValue | None:
-    if base.name in {"os.environ", "os.environb"}:
-        return PythonValue(f"${{{index.text or 'unknown'}}}")
-    if index.text is None:
-        return None
-    if base.name == "sys.modules":
-        return PythonValue(None, index.text)
-    if base.name.endswith(_NAMESPACE):
-        return attribute(PythonValue(None, base.name.removesuffix(_NAMESPACE)), index.text)
-    if base.name == "globals()":
-        return walker.scope.get(index.text)
-    return entry(base, index.text) if index.text in base.keys else None
-
-
-def _by_number(base: PythonValue, place: int) -> PythonValue | None:
-    if base.items and not base.keys and place < len(base.items):
-        return base.items[place]
-    return PythonValue(base.text[place]) if base.text is not None and place < len(base.text) else None
-
-
-def _sliced(base: PythonValue, node: ast.Slice) -> PythonValue:
-    if base.text is None:
-        return base
-    bounds = [_number(one) for one in (node.lower, node.upper, node.step)]
-    if _UNKNOWN_NUMBER in bounds or HOLE in base.text or bounds[2] == 0:
-        return PythonValue(feeds=base.feeds, every=base.every)
-    return base._replace(text=base.text[slice(*bounds)])
-
-
-_UNKNOWN_NUMBER = 1 << 62
-
-
-def _number(node: ast.expr | None) -> int | None:
-    if node is None:
-        return None
-    negative = isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub)
-    inner = node.operand if isinstance(node, ast.UnaryOp) else node
-    if not (isinstance(inner, ast.Constant) and isinstance(inner.value, int)):
-        return _UNKNOWN_NUMBER
-    return -inner.value if negative else inner.value
-
-
 MOST_REPEATED = 1000
 """Times that a text is repeated; more often than that it is not known."""
+_MOST_BITS = 64
 
 
-def binary(walker: Walker, node: ast.BinOp) -> PythonValue:
-    """Texts put together, paths joined, bits set; of other operations what both sides hold."""
-    if isinstance(node.op, ast.Add):
-        return _sum(walker, node)
-    left, right = walker.value(node.left), walker.value(node.right)
-    if isinstance(node.op, ast.Div) and PATH in {left.name, right.name}:
-        return known(posixpath.join(word(left), word(right)), left, right, name=PATH)
-    if isinstance(node.op, ast.Mod) and left.text is not None and left.name != "int":
-        return _formatted(left, right)
-    if isinstance(node.op, ast.Mult):
-        return _repeated(left, right)
-    if isinstance(node.op, ast.BitOr) and {left.name, right.name} == {"int"}:
-        return _either_bits(left, right)
-    sources = merged((left, right))
-    if isinstance(node.op, ast.BitXor):
-        sources = (*sources, ENCRYPTED)
-    names = f"{left.name}|{right.name}" if isinstance(node.op, ast.BitOr) and left.name and right.name else ""
-    return PythonValue(None, names, feeds=sources, every=left.every or right.every)
+class Reader(Protocol):
+    """Reads the program that an expression stands in."""
+
+    def value(self, node: ast.expr | None) -> Value:
+        """What is known of an expression; what it calls is found on the way."""
+
+    def name(self, name: str) -> Value:
+        """What is known of a name."""
+
+    def attribute(self, node: ast.Attribute, base: Value) -> Value:
+        """What is known of an attribute."""
+
+    def bind(self, target: ast.expr, value: Value) -> None:
+        """`target = value`."""
+
+    def each(self, iterable: Value) -> Iterator[Value]:
+        """What a loop over the value goes through."""
 
 
-def _either_bits(left: PythonValue, right: PythonValue) -> PythonValue:
-    return PythonValue(str(int(left.text or "0") | int(right.text or "0")), "int")
-
-
-def _sum(walker: Walker, node: ast.BinOp) -> PythonValue:
-    parts: list[PythonValue] = []
-    rest: ast.expr = node
-    while isinstance(rest, ast.BinOp) and isinstance(rest.op, ast.Add):
-        parts.append(walker.value(rest.right))
-        rest = rest.left
-    parts.append(walker.value(rest))
-    parts.reverse()
-    if all(part.items is not None and not part.keys for part in parts):
-        return PythonValue(
-            items=tuple(one for part in parts for one in part.items or ()), feeds=merged(parts)
-        )
-    if all(part.name == "int" for part in parts) or all(part.text is None for part in parts):
-        return PythonValue(feeds=merged(parts), every=any(part.every for part in parts))
-    return known("".join(word(part) for part in parts), *parts)
-
-
-def _formatted(left: PythonValue, right: PythonValue) -> PythonValue:
-    args = right.items if right.items is not None else (right,)
-    pieces = (left.text or "").replace("%%", "%").replace("%d", "%s").replace("%r", "%s").split("%s")
-    text = pieces[0]
-    for place, piece in enumerate(pieces[1:]):
-        text += (word(args[place]) if place < len(args) else HOLE) + piece
-    return known(text, left, *args)
-
-
-def _repeated(left: PythonValue, right: PythonValue) -> PythonValue:
-    text, times = (left, right) if right.name == "int" else (right, left)
-    if text.text is None or text.name == "int" or times.name != "int" or times.text is None:
-        return PythonValue(feeds=merged((left, right)))
-    count = int(times.text)
-    return known(text.text * count if 0 <= count <= MOST_REPEATED else None, left, right)
-
-
-def _constant(_: Walker, node: ast.Constant) -> PythonValue:
-    value = node.value
-    if isinstance(value, str):
-        return PythonValue(value)
-    if isinstance(value, bytes):
-        return PythonValue(strings.as_text(value))
-    if isinstance(value, int) and not isinstance(value, bool) and value.bit_length() < 64:  # noqa: PLR2004 - longer ones take time to write out
-        return PythonValue(str(value), "int")
-    return PythonValue(None, "bool" if value is True else "")
-
-
-def _attribute(walker: Walker, node: ast.Attribute) -> PythonValue:
-    return walker.attribute(node, walker.value(node.value))
-
-
-def _joined(walker: Walker, node: ast.JoinedStr) -> PythonValue:
-    parts = [walker.value(one.value if isinstance(one, ast.FormattedValue) else one) for one in node.values]
-    return known("".join(word(part) for part in parts), *parts)
-
-
-def _boolean(walker: Walker, node: ast.BoolOp) -> PythonValue:
-    return _best(walker.values(node.values))
-
-
-def _conditional(walker: Walker, node: ast.IfExp) -> PythonValue:
-    walker.value(node.test)
-    return _best([walker.value(node.body), walker.value(node.orelse)])
-
-
-def _best(values: list[PythonValue]) -> PythonValue:
+def _any(reader: Reader, node: ast.expr) -> Value:
+    """Of a choice, a comparison and others: the most telling of their parts."""
+    values = [reader.value(one) for one in ast.iter_child_nodes(node) if isinstance(one, ast.expr)]
+    if not isinstance(node, ast.BoolOp | ast.IfExp):
+        return UNKNOWN
     telling = [one for one in values if one.feeds] or [one for one in values if one != UNKNOWN]
     return telling[0] if telling else UNKNOWN
 
 
-def _sequence(walker: Walker, node: ast.List | ast.Tuple | ast.Set) -> PythonValue:
-    items: list[PythonValue] = []
+def _constant(_: Reader, node: ast.Constant) -> Value:
+    value = node.value
+    if isinstance(value, str):
+        return Value(value)
+    if isinstance(value, bytes):
+        return Value(strings.as_text(value))
+    if isinstance(value, int) and not isinstance(value, bool) and value.bit_length() < _MOST_BITS:
+        return Value(str(value), "int")
+    return Value(None, "bool" if value is True else "")
+
+
+def _attribute(reader: Reader, node: ast.Attribute) -> Value:
+    base = reader.value(node.value)
+    if base.name == PATH and node.attr == "parent":
+        return base._replace(text=posixpath.dirname(word(base)) or ".")
+    if base.name == PATH and node.attr in {"name", "stem", "path"}:
+        return join(word(base) if node.attr == "path" else posixpath.basename(word(base)), base)
+    return reader.attribute(node, base)
+
+
+def _sequence(reader: Reader, node: ast.List | ast.Tuple | ast.Set) -> Value:
+    items: list[Value] = []
     for one in node.elts:
-        value = walker.value(one.value if isinstance(one, ast.Starred) else one)
+        value = reader.value(one)
         items += value.items or (value,) if isinstance(one, ast.Starred) else (value,)
-    return PythonValue(items=tuple(items), feeds=merged(items), every=any(one.every for one in items))
+    return Value(items=tuple(items), feeds=merge(items))
 
 
-def _dict(walker: Walker, node: ast.Dict) -> PythonValue:
-    keys = [walker.value(key).text or "" for key in node.keys]
-    items = walker.values(node.values)
-    return PythonValue(items=tuple(items), keys=tuple(keys), feeds=merged(items))
+def _dict(reader: Reader, node: ast.Dict) -> Value:
+    names = tuple(reader.value(key).text or "" for key in node.keys)
+    items = tuple(map(reader.value, node.values))
+    return Value(items=items, keys=names, feeds=merge(items))
 
 
-def _unary(walker: Walker, node: ast.UnaryOp) -> PythonValue:
-    value = walker.value(node.operand)
-    if isinstance(node.op, ast.USub) and value.name == "int" and value.text is not None:
-        return PythonValue(f"-{value.text}", "int")
-    return UNKNOWN
+def _join(reader: Reader, node: ast.JoinedStr) -> Value:
+    parts = (one.value if isinstance(one, ast.FormattedValue) else one for one in node.values)
+    values = [reader.value(one) for one in parts]
+    return join("".join(map(word, values)), *values)
 
 
-def _comprehension(walker: Walker, node: Comprehension) -> PythonValue:
-    return _generated(walker, node, 0)
+def _unary(reader: Reader, node: ast.UnaryOp) -> Value:
+    value = reader.value(node.operand)
+    is_number = isinstance(node.op, ast.USub) and value.name == "int"
+    return Value(f"-{value.text}", "int") if is_number else UNKNOWN
 
 
-def _generated(walker: Walker, node: Comprehension, place: int) -> PythonValue:
-    if place == len(node.generators):
-        if isinstance(node, ast.DictComp):
-            walker.value(node.key)
-            return walker.value(node.value)
-        return walker.value(node.elt)
-    generator = node.generators[place]
-    results: list[PythonValue] = []
-    for element in each(walker, of_elements(walker.value(generator.iter))):
-        bind(walker, generator.target, element)
-        walker.values(generator.ifs)
-        walker.around.tests = [*walker.around.tests, *generator.ifs]
-        results.append(_generated(walker, node, place + 1))
-    return listing(*results)
-
-
-def _compare(walker: Walker, node: ast.Compare) -> PythonValue:
-    walker.values([node.left, *node.comparators])
-    return UNKNOWN
-
-
-def _named(walker: Walker, node: ast.NamedExpr) -> PythonValue:
-    value = walker.value(node.value)
-    bind(walker, node.target, value)
+def _name(reader: Reader, node: ast.NamedExpr) -> Value:
+    value = reader.value(node.value)
+    reader.bind(node.target, value)
     return value
 
 
-def _inner(walker: Walker, node: ast.Await | ast.Starred | ast.YieldFrom | ast.Yield) -> PythonValue:
-    return walker.value(node.value)
+def _inner(reader: Reader, node: ast.Await | ast.Starred | ast.YieldFrom) -> Value:
+    return reader.value(node.value)
 
 
-def _lambda(walker: Walker, node: ast.Lambda) -> PythonValue:
-    for one in node.args.args:
-        walker.scope.set(one.arg, UNKNOWN)
-    return PythonValue(feeds=walker.value(node.body).feeds)
+def _lambda(reader: Reader, node: ast.Lambda) -> Value:
+    return Value(feeds=reader.value(node.body).feeds)
 
 
-def _slice(walker: Walker, node: ast.Slice) -> PythonValue:
-    walker.values([one for one in (node.lower, node.upper, node.step) if one is not None])
-    return UNKNOWN
+def _subscript(reader: Reader, node: ast.Subscript) -> Value:
+    base = reader.value(node.value)
+    if isinstance(node.slice, ast.Slice):
+        return _slice(base, node.slice)
+    index = reader.value(node.slice)
+    if base.name == "os.environ":
+        return Value(f"${{{index.text or 'unknown'}}}")
+    known = _member(reader, base, index)
+    return Value(None, f"{base.name}[]" if base.name else "", feeds=base.feeds) if known is None else known
 
 
-EXPRESSIONS: dict[type[ast.expr], Callable[..., PythonValue]] = {
+def _member(reader: Reader, base: Value, index: Value) -> Value | None:
+    if index.text is None:
+        return None
+    if base.name == "globals()":
+        return reader.name(index.text)
+    if index.text in base.keys:
+        return member(base, index.text)
+    place = int(index.text) if index.name == "int" else _BEYOND
+    items = base.items if base.items and not base.keys else tuple(map(Value, base.text or ""))
+    return items[place] if -len(items) <= place < len(items) else None
+
+
+_BEYOND = 1 << 62
+
+
+def _slice(base: Value, node: ast.Slice) -> Value:
+    if base.text is None:
+        return base
+    bounds = (node.lower, node.upper, node.step)
+    try:
+        cut = slice(*(None if one is None else ast.literal_eval(one) for one in bounds))
+        text = None if HOLE in base.text else base.text[cut]
+    except (ValueError, TypeError):
+        text = None
+    return Value(text, feeds=base.feeds)
+
+
+def _binary(reader: Reader, node: ast.BinOp) -> Value:
+    """Texts put together, paths joined, bits set; of other operations what both sides hold."""
+    left, right = reader.value(node.left), reader.value(node.right)
+    match node.op:
+        case ast.Add():
+            return _sum(left, right)
+        case ast.Div() if PATH in {left.name, right.name}:
+            return join(posixpath.join(word(left), word(right)), left, right, name=PATH)
+        case ast.Mod() if left.text is not None and left.name != "int":
+            return _format(left, right)
+        case ast.Mult() if "int" in {left.name, right.name}:
+            text, times = (left, right) if right.name == "int" else (right, left)
+            count = int(times.text or 0)
+            if text.text is not None and text.name != "int" and 0 <= count <= MOST_REPEATED:
+                return join(text.text * count, left, right)
+        case ast.BitOr() if left.name and right.name:
+            return _either(left, right)
+    return Value(feeds=merge((left, right)))
+
+
+def _either(left: Value, right: Value) -> Value:
+    if left.name == right.name == "int":
+        return Value(str(int(left.text or 0) | int(right.text or 0)), "int")
+    return Value(None, f"{left.name}|{right.name}")
+
+
+def _sum(left: Value, right: Value) -> Value:
+    if left.items is not None and right.items is not None:
+        return Value(items=left.items + right.items, feeds=merge((left, right)))
+    if left.name == right.name == "int" or left.text is None is right.text:
+        return Value(feeds=merge((left, right)))
+    return join(word(left) + word(right), left, right)
+
+
+def _format(left: Value, right: Value) -> Value:
+    args = right.items if right.items is not None else (right,)
+    first, *pieces = (left.text or "").replace("%%", "%").replace("%d", "%s").replace("%r", "%s").split("%s")
+    filled = [*map(word, args[: len(pieces)]), *[HOLE] * (len(pieces) - len(args))]
+    text = first + "".join(one + piece for one, piece in zip(filled, pieces, strict=True))
+    return join(text, left, *args)
+
+
+def _comprehend(reader: Reader, node: Comprehension, place: int = 0) -> Value:
+    if place == len(node.generators):
+        if isinstance(node, ast.DictComp):
+            reader.value(node.key)
+            return reader.value(node.value)
+        return reader.value(node.elt)
+    generator = node.generators[place]
+    results: list[Value] = []
+    for element in reader.each(reader.value(generator.iter)):
+        reader.bind(generator.target, element)
+        for test in generator.ifs:
+            reader.value(test)
+        results.append(_comprehend(reader, node, place + 1))
+    return Value(items=tuple(results), feeds=merge(results))
+
+
+_READERS: dict[type[ast.expr], Callable[..., Value]] = {
     ast.Constant: _constant,
     ast.Attribute: _attribute,
-    ast.Call: call,
-    ast.JoinedStr: _joined,
-    ast.BinOp: binary,
-    ast.BoolOp: _boolean,
-    ast.IfExp: _conditional,
+    ast.JoinedStr: _join,
+    ast.BinOp: _binary,
     ast.List: _sequence,
     ast.Tuple: _sequence,
     ast.Set: _sequence,
     ast.Dict: _dict,
-    ast.Subscript: subscript,
+    ast.Subscript: _subscript,
     ast.UnaryOp: _unary,
-    ast.ListComp: _comprehension,
-    ast.SetComp: _comprehension,
-    ast.GeneratorExp: _comprehension,
-    ast.DictComp: _comprehension,
-    ast.Compare: _compare,
-    ast.NamedExpr: _named,
+    ast.ListComp: _comprehend,
+    ast.SetComp: _comprehend,
+    ast.GeneratorExp: _comprehend,
+    ast.DictComp: _comprehend,
+    ast.NamedExpr: _name,
     ast.Await: _inner,
     ast.Starred: _inner,
-    ast.Yield: _inner,
     ast.YieldFrom: _inner,
     ast.Lambda: _lambda,
-    ast.Slice: _slice,
 }
+
+
+def value_of(reader: Reader, node: ast.expr) -> Value:
+    """What is known of an expression that is no name and no call."""
+    return _READERS.get(type(node), _any)(reader, node)

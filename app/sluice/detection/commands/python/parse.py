@@ -33,8 +33,6 @@ _LINE = re.compile(
     re.MULTILINE,
 )
 _MAGIC = re.compile(r"(?:\A|\n)[ \t]*(?:\w+[ \t]*=[ \t]*)?[!%]")
-_PRINT = re.compile(r"^([ \t]*)print[ \t]+([^\n(=][^\n]*)$", re.MULTILINE)
-_EXCEPT = re.compile(r"^([ \t]*except[ \t]+[\w.() ,]+?),[ \t]*(\w+)[ \t]*:", re.MULTILINE)
 
 
 class PythonSource(NamedTuple):
@@ -66,12 +64,6 @@ def source(text: str) -> PythonSource:
         return f"{match[1]}pass"
 
     return PythonSource(_LINE.sub(plain, _CELL.sub("", text)), tuple(shell))
-
-
-def of_python_two(text: str) -> str | None:
-    """The text with Python 2's print statements and except clauses as Python 3 has them; None without any."""
-    changed = _EXCEPT.sub(r"\1 as \2:", _PRINT.sub(r"\1print(\2)", text))
-    return None if changed == text else changed
 
 
 MOST_CHARACTERS = 8192

@@ -10,7 +10,7 @@ import urllib.parse
 import zlib
 from typing import TYPE_CHECKING
 
-from sluice.detection.commands.python.python_values import MOST_TEXT
+from sluice.detection.commands.python.values import MOST_TEXT
 
 if TYPE_CHECKING:
     from collections.abc import Callable

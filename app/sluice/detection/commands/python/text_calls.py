@@ -1,0 +1,116 @@
+"""Calls that make texts, paths, modules and attributes out of others."""
+
+from __future__ import annotations
+
+import posixpath
+import sys
+from typing import TYPE_CHECKING
+
+from sluice.detection.commands.python import strings
+from sluice.detection.commands.python.values import HOLE, PATH, UNKNOWN, Value, canonical, join, member, word
+from sluice.detection.commands.shell import Command
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from sluice.detection.commands.python.call import Call
+
+MOST_CODES = 2000
+
+
+def _decode(call: Call) -> Value:
+    """A decoder: what it gives, or something whose source is a decoder."""
+    value, codec = call.arg(0), call.arg(1, "encoding")
+    if value.text is not None and HOLE not in value.text:
+        text = strings.decoded(call.name, value.text, codec.text or "")
+        if text is not None:
+            return join(text, value)
+    return Value(feeds=(Command("decode"), *value.feeds))
+
+
+def _join_path(call: Call) -> Value:
+    parts = [*((call.base,) if call.base.name == PATH else ()), *call.args]
+    text = posixpath.join(*map(word, parts)) if parts else "."
+    return join(text, *parts, name="" if call.name == "os.path.join" else PATH)
+
+
+def call_of_text(call: Call) -> Value | None:
+    """A method of a text, None where the text has none of that name."""
+    text, value = call.base.text or "", call.arg(0)
+    if call.method == "join":
+        parts = value.items or (value,)
+        return join(text.join(map(word, parts)) if value.items or not text else None, *parts)
+    if call.method == "format":
+        for place, one in enumerate(call.args):
+            text = text.replace("{}", word(one), 1).replace("{" + str(place) + "}", word(one))
+        for name, one in call.keywords.items():
+            text = text.replace("{" + name + "}", word(one))
+        return join(text, call.base, *call.args, *call.keywords.values())
+    if call.method == "split" and HOLE not in text:
+        return Value(items=tuple(Value(one) for one in text.split(value.text or None)[:64]))
+    made = strings.method(call.method, text, tuple(one.text for one in call.args))
+    return None if made is None else join(made, call.base, *call.args)
+
+
+def call_of_members(call: Call) -> Value:
+    """`dictionary.values()`, `.items()`, `.get(key)`."""
+    base = call.base
+    if call.method == "get":
+        return member(base, call.arg(0).text or "")
+    pairs = zip(map(Value, base.keys), base.items or (), strict=False)
+    items = base.items if call.method == "values" else tuple(Value(items=pair) for pair in pairs)
+    return Value(items=items, feeds=base.feeds)
+
+
+def _character(call: Call) -> Value:
+    value = call.arg(0)
+    code = int(value.text or -1) if value.name == "int" else -1
+    return Value(chr(code)) if 0 <= code <= sys.maxunicode else UNKNOWN
+
+
+def _bytes(call: Call) -> Value:
+    value = call.arg(0)
+    items = (value.items or ())[:MOST_CODES]
+    codes = [int(one.text or -1) for one in items if one.name == "int"]
+    if not items or len(codes) < len(items) or not all(0 <= one < 256 for one in codes):  # noqa: PLR2004 - a byte
+        return value._replace(name="")
+    return Value("".join(map(chr, codes)))
+
+
+def _attribute_of(call: Call) -> Value:
+    base, name = call.arg(0), call.arg(1).text
+    return Value(None, canonical(f"{base.name}.{name}")) if name and base.name else UNKNOWN
+
+
+def _as_it_is(call: Call) -> Value:
+    return call.arg(0)._replace(name="")
+
+
+def _path_function(call: Call) -> Value:
+    value = call.arg(0)
+    return join(None if value.text is None else strings.path_function(call.name, value.text), *call.args)
+
+
+def _variable(call: Call) -> Value:
+    return Value(f"${{{call.arg(0, 'key').text or 'unknown'}}}")
+
+
+TEXTS: dict[str, Callable[[Call], Value]] = {
+    **dict.fromkeys(strings.OF_PATHS, _path_function),
+    **dict.fromkeys(("str", "list", "tuple", "sorted", "set", "iter", "repr", "compile"), _as_it_is),
+    **dict.fromkeys(strings.DECODERS, _decode),
+    **{f"{PATH}.{one}": _join_path for one in ("resolve", "expanduser", "absolute", "joinpath")},
+    "os.path.join": _join_path,
+    "pathlib.Path": _join_path,
+    "pathlib.Path.home": lambda _: Value("~", PATH),
+    "pathlib.Path.cwd": lambda _: Value(".", PATH),
+    "os.getcwd": lambda _: Value("."),
+    "chr": _character,
+    "bytes": _bytes,
+    "bytearray": _bytes,
+    "getattr": _attribute_of,
+    "__import__": lambda call: Value(None, canonical(word(call.arg(0, "name")))),
+    "os.getenv": _variable,
+    "os.environ.get": _variable,
+    "globals": lambda _: Value(None, "globals()"),
+}
