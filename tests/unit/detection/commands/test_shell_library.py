@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.unit.detection.commands.shell_library import SHIPPED, hits
+from tests.unit.detection.commands.shipped import blocked, inspected
 
 HARMFUL = {
     "files": """
@@ -249,3 +250,40 @@ def test_asking_for_help_passes(text: str, flag: str) -> None:
 def test_every_shipped_pattern_has_its_own_id_and_says_where_it_comes_from() -> None:
     assert len({one.id for one in SHIPPED}) == len(SHIPPED)
     assert all(one.source and one.reason for one in SHIPPED)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "while true; do ./x & done",
+        "while :; do sh -c 'id' & done",
+        "for (( ; ; )); do $0 & done",
+        "until false; do a & b & done",
+        "$0 & $0",
+        "$0 | $0 &",
+    ],
+)
+def test_starts_without_end_are_blocked(line: str) -> None:
+    assert blocked({"command": line}, "run_command")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "while true; do date; sleep 60; done",
+        "while true; do ./poll & wait; done",
+        "while true; do ./poll &> log; sleep 1; done",
+        "for f in *; do gzip $f & done",
+        "while read -r n; do ./one $n & done < list",
+        'echo "$0: usage: $0 file"',
+    ],
+)
+def test_loops_that_wait_or_end_pass(line: str) -> None:
+    assert not blocked({"command": line}, "run_command")
+
+
+@pytest.mark.parametrize("line", ["pcalua -a c:\\x.exe", "forfiles /p logs /c 'cmd /c start x.exe'"])
+def test_a_signed_program_that_starts_another_is_put_to_a_person(line: str) -> None:
+    assert any(
+        hit.severity in {"warn", "critical"} for hit in inspected({"command": line}, "run_command").hits
+    )
