@@ -148,7 +148,7 @@ class AttackedSession:
     @property
     def state_bytes(self) -> int:
         """Of the session's stored form."""
-        return len(self.replay.session(self.session.encode()).encode())
+        return sum(map(len, self.replay.session(self.session.encode()).entries().values()))
 
     @property
     def rows(self) -> int:

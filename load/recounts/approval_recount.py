@@ -12,6 +12,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from load.recounts import figures
+from load.recounts.stored_sessions import stored_sessions
 from load.sites.approvers import (
     EXPIRED,
     HASTY_AGENT,
@@ -208,11 +209,7 @@ def _wrong_totals(evidence: Evidence, by: dict[str, list[dict[str, Any]]]) -> li
     due: Counter[str] = Counter()
     for one in (*by[VERDICT], *by[RESOLVED_VERDICT]):
         due[one["session_id"]] += ROWS * (one["outcome"] == "ALLOW" and one["duplicate_of"] is None)
-    states = {one.key: one.value for one in evidence.changelog}
-    found = {name: _rows(states[b"s:" + name.encode()]) for name in due}
+    states = stored_sessions(evidence.changelog)
+    found = {name: states[name.encode()].totals[TENANT][0] for name in due}
     wrong = [name for name in due if found[name] != due[name]]
     return [f"{name}: the state has {found[name]} rows, due {due[name]}" for name in wrong]
-
-
-def _rows(state: bytes | None) -> int:
-    return int(json.loads(state or b"{}")["a"][TENANT][0])

@@ -11,13 +11,13 @@ reviews come to is recounted in load/recounts/write_recount.py.
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from load.recounts.input_answers import is_answer, place_of
+from load.recounts.stored_sessions import StoredSession, stored_sessions
 from load.sites.neutral_policy import PURGE_LIMIT, PURGE_TOOL, TENANT, UNSIGNED_FACTOR
 from load.sites.quality_policy import POINT
 from sluice_topics.catalog import ACTIONS, OUTCOMES
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from load.recounts.input_answers import AnswerAccount, Answered
     from sluice.adapters.kafka.kafka_read import StoredRecord
 
-STATE_KEY = b"s:"
 REFUSED = "sluice/input_refused/v1"
 UNREGISTERED = "unregistered"
 """The tenant of agents that nobody registered. In these runs they act nowhere, so it has no account."""
@@ -93,14 +92,14 @@ class RecountedSession:
 
 def wrong_sessions(account: AnswerAccount, changelog: Iterable[StoredRecord]) -> dict[str, list[str]]:
     """Sessions that are not as recounted, with what is wrong about each."""
-    states = {record.key: record.value for record in changelog}
+    states = stored_sessions(changelog)
     by_session: dict[bytes, list[Answered]] = defaultdict(list)
     for one in account.inputs.values():
         by_session[one.record.key or b""].append(one)
     folded = _folded_along_ledger(account)
     for key, inputs in by_session.items():
         session = folded[key]
-        _compare_state(session, states.get(STATE_KEY + key))
+        _compare_state(session, states.get(key, StoredSession()))
         _compare_sum(session, inputs)
     return {key.decode(): one.problems for key, one in folded.items() if one.problems}
 
@@ -189,12 +188,13 @@ def _due_settlement(
     }
 
 
-def _compare_state(session: RecountedSession, stored: bytes | None) -> None:
-    state = json.loads(stored) if stored else {"a": {}, "e": []}
-    rows, actions, *_ = state["a"].get(TENANT, (0, 0))
-    others = state["a"].keys() - {TENANT, UNREGISTERED}
-    if (int(rows), actions) != (session.rows, session.actions) or others or state["e"]:
+def _compare_state(session: RecountedSession, state: StoredSession) -> None:
+    rows, actions = state.totals.get(TENANT, (0, 0))
+    others = state.totals.keys() - {TENANT, UNREGISTERED}
+    if (rows, actions) != (session.rows, session.actions) or others or state.early:
         session.problems.append(f"the state has {rows} rows, {actions} actions, recounted {session.totals()}")
+    if state.stray:
+        session.problems.append(f"{state.stray} pages are left that its state does not name")
 
 
 def _compare_sum(session: RecountedSession, inputs: list[Answered]) -> None:

@@ -19,6 +19,7 @@ from load.recounts.input_answers import place_of
 from load.recounts.quarantine_recount import milliseconds
 from load.recounts.retrieval_recount import COVERED, DECISION, MOST_NAMED, along, tenant_of
 from load.recounts.retrieval_rules import tier_of
+from load.recounts.stored_sessions import RETRIEVALS, StoredSession, stored_sessions
 from load.sites.neutral_policy import TENANT
 
 if TYPE_CHECKING:
@@ -32,9 +33,6 @@ if TYPE_CHECKING:
 MOST_RETRIEVALS = 64
 """Of an agent in a session; of one that nobody registered there are none. Their items are fewer in these runs
 than would find no room."""
-STATE_KEY = b"s:"
-AGENTS_PLACE, RETRIEVALS_PLACE = 2, 3
-"""Of what is remembered by agent in a tenant's stored account, and of an agent's retrievals in that."""
 
 
 @dataclass(slots=True)
@@ -99,13 +97,12 @@ class CoverageRecount:
 
     def wrong_states(self, changelog: Iterable[StoredRecord]) -> list[str]:
         """Sessions whose state remembers other retrievals than these."""
-        states = {one.key or b"": one.value for one in changelog if (one.key or b"").startswith(STATE_KEY)}
+        states = stored_sessions(changelog)
         problems = []
         for key, agents in self.remembered.items():
-            account = json.loads(states.get(STATE_KEY + key) or b'{"a":{}}')["a"].get(TENANT, [0, 0, {}])
+            state = states.get(key, StoredSession())
             for agent, due in agents.items():
-                stored = account[AGENTS_PLACE].get(agent, [])
-                kept = [*stored[RETRIEVALS_PLACE]] if len(stored) > RETRIEVALS_PLACE else []
+                kept = state.names(TENANT, agent, RETRIEVALS)
                 if kept != [*due]:
                     problems.append(f"{key.decode()} remembers {kept} of {agent}, due {[*due]}")
         return problems

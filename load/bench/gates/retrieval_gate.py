@@ -97,7 +97,7 @@ class JudgingGate:
         if state is None:
             state = self._sessions[key] = SessionState(key)
         decision = drive(self._point.evaluate(arrival, message, state, self._shared), nobody)
-        state.apply(decision.transition)
+        state.apply(decision.session)
         return [record for record in decision.records if record.topic == QUALITY_DECISIONS]
 
 

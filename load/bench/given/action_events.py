@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sluice.core.actions.assessment import assess, read_seen
-from sluice.core.state.draft import SessionDraft
 from sluice.core.state.session import SessionState, session_key
+from sluice.core.state.session_view import SessionView
 from sluice.detection.commands.languages import language_of
 from sluice.offline.panels import load_panel
 from sluice_topics.records import ProposedAction
@@ -109,9 +109,9 @@ SESSION = "session"
 def context(parts: PointParts, fields: dict[str, Any]) -> ActionContext:
     """Of an action with these fields, the first of its session."""
     proposed = ProposedAction.model_validate(fields)
-    draft = SessionDraft(SessionState(session_key(SESSION)), parts.limits, AT_MS)
+    view = SessionView(SessionState(session_key(SESSION)), parts.limits, AT_MS)
     plan = parts.plan(proposed)
-    return assess(plan, proposed, read_seen(draft, plan.owner, proposed), AT_MS)
+    return assess(plan, proposed, read_seen(view, plan.owner, proposed), AT_MS)
 
 
 def of_panel(parts: PointParts, count: int) -> list[ActionContext]:

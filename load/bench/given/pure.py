@@ -100,6 +100,6 @@ class Pipeline:
         return state
 
     def _applied(self, state: SessionState, decision: Decision) -> list[OutRecord]:
-        state.apply(decision.transition)
+        state.apply(decision.session)
         self._shared.book.apply(decision.book)
         return decision.records

@@ -1,8 +1,8 @@
 """Actions beside what costs more: timed from before the send to the committed verdict's arrival.
 
 Memory writes that ask the encoder, beside the same worker without one: one input in twenty is a memory write
-in a session of its own. One session that is as large as the rules let it be and whose every input writes its
-whole state, beside the same worker while a small session acts in its place.
+in a session of its own. One session that is as large as the rules let it be, beside the same worker while a
+small session acts in its place.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import orjson
 
 from load.bench.given import action_events, bench_env, memory_writes
 from load.bench.workers.latency import ONE_IN, Beside, Latency, Message, Probe, by_turns
-from sluice.core.state.session import KEY_PREFIX
+from sluice.core.state.session import KEY_PREFIX, PAGE_PREFIX
 from sluice_topics.catalog import (
     ACTIONS,
     MEMORY_DECISIONS,
@@ -30,9 +30,10 @@ from sluice_topics.catalog import (
 from sluice_topics.records.base import MAX_COUNT
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from load.bench.given.bench_env import Round
+    from sluice.adapters.kafka.kafka_read import StoredRecord
 
 RATE = 200
 SECONDS = 30
@@ -82,8 +83,19 @@ async def actions_with_large_session(round_: Round, seed: int) -> tuple[Beside, 
 
         beside = await by_turns(round_, BYSTANDER_RATE, TURNS, TURN_WARM_UP_S, messages)
     changelog = await bench_env.committed(round_.bootstrap, round_.topic(SESSIONS_CHANGELOG))
-    size = max(len(one.value or b"") for one in changelog if one.key == KEY_PREFIX + LARGE.encode())
-    return beside, size
+    return beside, max(_written(changelog, LARGE.encode()))
+
+
+def _written(changelog: Iterable[StoredRecord], session: bytes) -> Iterator[int]:
+    """What each transaction wrote of a session: its head, and the pages before it."""
+    size = 0
+    for one in changelog:
+        key = one.key or b""
+        if key.startswith(PAGE_PREFIX) and key.endswith(b":" + session):
+            size += len(one.value or b"")
+        elif key == KEY_PREFIX + session:
+            yield size + len(one.value or b"")
+            size = 0
 
 
 async def _fill_large(round_: Round) -> None:

@@ -178,7 +178,11 @@ async def large(bench: Bench) -> list[Measurement]:
     missing = [float(one.little.missing + one.more.missing) for one in found]
     rate = f"{bystanders.BYSTANDER_RATE}/s"
     return [
-        reported("the large session's state", [float(size) for _, size in every], "bytes"),
+        reported(
+            "one write of the large session",
+            [float(size) for _, size in every],
+            "bytes",
+        ),
         reported(f"others' p50 at {rate}, a small one", [one.little.p50 for one in found], "ms", "yardstick"),
         reported(f"others' p50 at {rate}, a large one", [one.more.p50 for one in found], "ms"),
         reported(f"others' p99 at {rate}, a small one", [one.little.p99 for one in found], "ms", "yardstick"),

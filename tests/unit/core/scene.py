@@ -225,7 +225,7 @@ class Session:
         """Put what `arrival` made earlier, and apply its decision."""
         message = read_record(arrival.topic, arrival.value)
         decision = self.drive(self.point.evaluate(arrival, message, self.state))
-        self.state.apply(decision.transition)
+        self.state.apply(decision.session)
         return decision
 
     def verdict(self, **fields: Any) -> dict[str, Any]:
@@ -234,7 +234,7 @@ class Session:
 
     def _decide(self, topic: str, record: dict[str, Any]) -> Decision:
         decision = self.evaluate(topic, record)
-        self.state.apply(decision.transition)
+        self.state.apply(decision.session)
         return decision
 
     def evaluate(self, topic: str, record: dict[str, Any]) -> Decision:
@@ -272,6 +272,11 @@ def read_record(topic: str, raw: bytes | None) -> ProposedAction | ActionOutcome
     message = read(ProposedAction, raw) if topic == "gate.actions.proposed" else read(ActionOutcome, raw)
     assert not isinstance(message, Unreadable), message
     return message
+
+
+def stored_bytes(state: SessionState) -> int:
+    """Of all that a state has in the table."""
+    return sum(map(len, state.entries().values()))
 
 
 def verdict_of(decision: Decision) -> dict[str, Any]:

@@ -67,7 +67,7 @@ def test_an_input_without_a_signature_does_not_count(topic: str) -> None:
     body = answer_of(decision)
     assert "missing" in reason_of(body)
     assert "unsigned_agent" in {body.get("reason"), reason_of(body).split(":")[0]}
-    assert decision.transition is None
+    assert decision.session == ()
     assert case.totals() == before
 
 
@@ -218,7 +218,7 @@ def test_an_input_on_which_the_core_fails_counts_only_signed() -> None:
     assert not isinstance(message, Unreadable)
     unsigned = where.fault(made, message, state, "raised")
     signed = where.fault(case.sign(made), message, state, "raised")
-    assert (unsigned.transition, signed.transition is None) == (None, False)
+    assert (unsigned.session, signed.session == ()) == ((), False)
     assert [one.records[0].body["verdict"] for one in (unsigned, signed)] == ["denied", "allowed"]
 
 

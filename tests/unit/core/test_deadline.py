@@ -59,7 +59,7 @@ def test_a_repeat_that_comes_too_late_is_not_allowed_and_counts_nothing(mode: st
     raw = json.dumps({**fields, "toolName": "search_records", "parameters": {}, "deadline_ms": 50}).encode()
     state = SessionState(session_key("s"))
     first = decide(POINT, Arrival(ACTIONS, 0, 1, START, b"s", raw), state)
-    state.apply(first.transition)
+    state.apply(first.session)
     late = verdict_of(decide(POINT, Arrival(ACTIONS, 0, 2, START, b"s", raw, waited_ms=50), state))
     assert (verdict_of(first)["outcome"], late["outcome"]) == ("ALLOW", outcome)
     assert late["duplicate_of"] == verdict_of(first)["verdict_id"]

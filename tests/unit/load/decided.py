@@ -113,7 +113,9 @@ class _Run:
     def evidence(self) -> Evidence:
         """All that a reader of the broker would find."""
         states = [
-            self._stored("t-sessions-changelog", 0, key, one.encode()) for key, one in self._states.items()
+            self._stored("t-sessions-changelog", 0, key, value)
+            for one in self._states.values()
+            for key, value in one.entries().items()
         ]
         apart = [self._written[topic] for topic in APART]
         return Evidence(SITE, self._inputs, self._written["ledger"], [*self._changelog, *states], 0, *apart)
@@ -135,7 +137,7 @@ class _Run:
                 request = evaluating.send(self._answer(request))
         except StopIteration as done:
             decision: Decision = done.value
-        state.apply(decision.transition)
+        state.apply(decision.session)
         self._stage(decision, arrival.key or b"")
 
     def _answer(self, request: Request) -> Answer:

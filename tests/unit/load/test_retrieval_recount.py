@@ -123,7 +123,8 @@ def test_a_report_that_is_counted_otherwise_is_found(change: Body) -> None:
 def test_a_session_that_forgets_a_retrieval_is_found() -> None:
     changelog = _honest().changelog
     states = [one for one in changelog if (one.key or b"").startswith(b"s:")]
-    forgetful = [changed(one, a={}) if one in states else one for one in changelog]
+    pages = [one for one in changelog if (one.key or b"").startswith(b"r:")]
+    forgetful = [changed(one, p=None) if one in states else one for one in changelog if one not in pages]
     assert _found(replace(_honest(), changelog=forgetful)) == {"wrong_remembered"}
 
 

@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from load.recounts.input_answers import AnswerAccount, account
-from load.recounts.session_recount import STATE_KEY, wrong_sessions
+from load.recounts.session_recount import wrong_sessions
+from load.recounts.stored_sessions import HEAD, PAGE
 from sluice_topics.catalog import BUNDLES, DEAD_LETTERS
 from tests.unit.load.decided import PREFIX, changed, decided
 
@@ -89,7 +90,7 @@ def test_two_verdicts_of_a_session_in_the_other_order_are_wrong() -> None:
 
 def test_a_state_that_is_behind_the_ledger_is_wrong() -> None:
     evidence = decided(6, 150)
-    state = next(one for one in evidence.changelog if (one.key or b"").startswith(STATE_KEY))
+    state = next(one for one in evidence.changelog if (one.key or b"").startswith(HEAD))
     accounts = _body(state)["a"]
     accounts["load"][0] -= 1
     changelog = [changed(one, a=accounts) if one is state else one for one in evidence.changelog]
@@ -108,3 +109,12 @@ def _counts(evidence: Evidence) -> tuple[int, int]:
 def _body(record: StoredRecord) -> dict[str, Any]:
     body: dict[str, Any] = json.loads(record.value or b"{}")
     return body
+
+
+def test_a_page_that_outlives_its_session_is_found() -> None:
+    evidence = decided(5, 150)
+    state = next(one for one in evidence.changelog if (one.key or b"").startswith(HEAD))
+    session = (state.key or b"").removeprefix(HEAD)
+    stray = replace(state, key=b"%b9:%b" % (PAGE, session), value=b"[[],[]]")
+    wrong = wrong_sessions(account(evidence), [*evidence.changelog, stray])
+    assert wrong == {session.decode(): ["1 pages are left that its state does not name"]}

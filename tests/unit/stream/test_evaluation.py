@@ -85,7 +85,7 @@ def test_in_standard_it_is_allowed_with_an_advisory_and_its_rows_count() -> None
     assert verdict["verdict"] == "allowed"
     assert "internal_error" in json.dumps(verdict["advisories"])
     assert isinstance(step, Decision)
-    tried.state.apply(step.transition)
+    tried.state.apply(step.session)
     assert [account.rows for account in tried.state.accounts.values()] == [7]
 
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from sluice.core.state.session import Account, SessionState, Transition
+from sluice.core.state.changes import Counted, Moved, Restarted
+from sluice.core.state.session import SessionState
 from sluice.stream.engine.sessions import Sessions
 
 KEY = b"s:one"
 
 
 def changed(state: SessionState, due_ms: int, rows: int = 1) -> SessionState:
-    state.apply(Transition(False, {"t": Account(rows, 1, {})}, [], 1, 1, due_ms))
+    state.apply([Counted("t", rows, 1), Moved(1, 1, due_ms)])
     return state
 
 
@@ -24,13 +25,13 @@ def test_a_staged_state_is_seen_before_it_is_flushed_and_after_it() -> None:
     assert sessions.load(KEY).accounts["t"].rows == 7
     assert [key for key, _ in sessions.flush()] == [KEY]
     assert sessions.load(KEY).accounts["t"].rows == 7
-    assert SessionState.decode(KEY, table[KEY]).accounts["t"].rows == 7
+    assert SessionState.read(KEY, table).accounts["t"].rows == 7
 
 
 def test_a_session_that_is_gone_is_deleted_from_table_and_changelog() -> None:
-    sessions = Sessions({KEY: changed(SessionState(KEY), 50).encode()}, max_hot=4)
+    sessions = Sessions(changed(SessionState(KEY), 50).entries(), max_hot=4)
     state = sessions.load(KEY)
-    state.apply(Transition(True, {}, [], 0, 0, 9))
+    state.apply([Restarted(), Moved(0, 0, 9)])
     sessions.touch(KEY, state, None)
     assert sessions.flush() == [(KEY, None)]
     assert not sessions.known(KEY)
@@ -46,7 +47,7 @@ def test_a_session_is_due_at_its_newest_time_only() -> None:
 
 
 def test_a_busy_session_comes_up_again() -> None:
-    sessions = Sessions({KEY: changed(SessionState(KEY), 50).encode()}, max_hot=4)
+    sessions = Sessions(changed(SessionState(KEY), 50).entries(), max_hot=4)
     assert due(sessions, 60, busy=(KEY,)) == []
     assert due(sessions, 61) == [KEY]
 

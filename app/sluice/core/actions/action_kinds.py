@@ -31,10 +31,10 @@ from sluice.core.registry.registry_entries import hashes_of, reads_untrusted
 from sluice.core.state.acknowledgement import NOTHING as NO_FLAGS
 from sluice.core.state.acknowledgement import acknowledgement
 from sluice.core.state.decision import Decision
-from sluice.core.state.draft import SessionDraft
 from sluice.core.state.expiry import time_records
 from sluice.core.state.nonces import keep_nonce
 from sluice.core.state.reservations import Sighting
+from sluice.core.state.session_view import SessionView
 from sluice_topics.catalog import ACTIONS, OUTCOMES, SESSION_EVENTS, VERDICTS
 from sluice_topics.records import ActionOutcome, ProposedAction, ReservationSettled, Verdict
 
@@ -71,22 +71,22 @@ def deny_unread(parts: PointParts, arrival: Arrival, letter: OutRecord) -> Decis
         "session": recorded(NOTHING_SEEN, NO_FLAGS, None),
     }
     evaluation = Evaluation("BLOCK", INTERNAL_ERROR)
-    return Decision(None, [verdict_record(arrival, about, evaluation, DENIED, subject_of(arrival)), letter])
+    return Decision((), [verdict_record(arrival, about, evaluation, DENIED, subject_of(arrival)), letter])
 
 
 def answer_fault(
     parts: PointParts, arrival: Arrival, action: ProposedAction, state: SessionState, letter: OutRecord
 ) -> Decision:
     """Answer an action that made the core raise: read its session, judge it, and keep what came of it."""
-    draft = SessionDraft(state, parts.limits, arrival.timestamp_ms)
+    view = SessionView(state, parts.limits, arrival.timestamp_ms)
     principal = parts.policy.principal(action.agent_id)
-    seen = read_seen(draft, principal.owner, action)._replace(room=draft.has_room(principal.owner))
+    seen = read_seen(view, principal.owner, action)._replace(room=view.has_room(principal.owner))
     verdict, ruling, counted = _judge(parts, arrival, action, principal, seen)
-    keep_nonce(draft, principal.owner, arrival)
+    keep_nonce(view, principal.owner, arrival)
     if counted is not None:
         room = seen.room and principal.agent is not None
-        count(draft, counted, ruling, known=seen.known is not None, room=room)
-    return Decision(draft.transition(), [*time_records(draft), verdict, letter])
+        count(view, counted, ruling, known=seen.known is not None, room=room)
+    return Decision(view.changes(), [*time_records(view), verdict, letter])
 
 
 def answer_fault_again(
@@ -96,7 +96,7 @@ def answer_fault_again(
     waited = replace(arrival, waited_ms=verdict.get("waited_ms") or 0)
     principal = parts.policy.principal(action.agent_id)
     judged = _judge(parts, waited, action, principal, recorded_seen(verdict))
-    return Decision(None, [judged[0], letter])
+    return Decision((), [judged[0], letter])
 
 
 def kept_no_answers(verdict: Mapping[str, Any]) -> bool:

@@ -41,7 +41,6 @@ from sluice.core.foundation.requests import ask_for_input
 from sluice.core.registry.review_signing import answer_delegate, signer_fields
 from sluice.core.state.book import EscalationKept, GrantKept
 from sluice.core.state.decision import Decision
-from sluice.core.state.draft import SessionDraft
 from sluice.core.state.escalation import Escalation, Vote
 from sluice.core.state.escalation_records import (
     EXPIRED,
@@ -52,6 +51,7 @@ from sluice.core.state.escalation_records import (
     take_steps,
 )
 from sluice.core.state.expiry import time_records
+from sluice.core.state.session_view import SessionView
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping
@@ -73,13 +73,13 @@ def evaluate(
     parts: PointParts, arrival: Arrival, review: ReviewDecision, state: SessionState, shared: Shared
 ) -> Generator[Request, Answer, Decision]:
     """Decide on an answer to an escalated action."""
-    draft = SessionDraft(state, parts.limits, arrival.timestamp_ms)
+    view = SessionView(state, parts.limits, arrival.timestamp_ms)
     escalation = shared.book.escalation(review.subject_id)
     against = object_to_review(parts.policy.registry, arrival, review, escalation)
     if against is not None or escalation is None:
-        return refuse(arrival, review, draft, against or unknown(review))
+        return refuse(arrival, review, view, against or unknown(review))
     _, on_its_way = take_steps(escalation, arrival.timestamp_ms)
-    waits = _Answered(parts, arrival, review, draft, on_its_way)
+    waits = _Answered(parts, arrival, review, view, on_its_way)
     if escalation.expires_ms <= arrival.timestamp_ms:
         decision = _too_late(waits)
     elif review.decision == DENY:
@@ -92,8 +92,8 @@ def evaluate(
         decision = yield from _approved(waits)
     known = shared.book.escalation(review.subject_id)
     if known is None or known._replace(steps_done=escalation.steps_done) != escalation:
-        draft = SessionDraft(state, parts.limits, arrival.timestamp_ms)
-        return refuse(arrival, review, draft, unknown(review))
+        view = SessionView(state, parts.limits, arrival.timestamp_ms)
+        return refuse(arrival, review, view, unknown(review))
     if decision.book:
         decision.records[:0] = take_steps(known, arrival.timestamp_ms, arrival)[0]
     return decision
@@ -105,7 +105,7 @@ class _Answered(NamedTuple):
     parts: PointParts
     arrival: Arrival
     review: ReviewDecision
-    draft: SessionDraft
+    view: SessionView
     escalation: Escalation
 
     @property
@@ -180,14 +180,14 @@ def _votes(
     return (*escalation.votes_with(approved_parameters(review, escalation)), last)
 
 
-def refuse(arrival: Arrival, review: ReviewDecision, draft: SessionDraft, why: Objection) -> Decision:
+def refuse(arrival: Arrival, review: ReviewDecision, view: SessionView, why: Objection) -> Decision:
     """The decision on an answer that is refused."""
-    return _ended(draft, [refused_review(arrival, review, why)])
+    return _ended(view, [refused_review(arrival, review, why)])
 
 
-def _ended(draft: SessionDraft, records: list[OutRecord], *changes: EscalationKept) -> Decision:
-    records = [*time_records(draft), *records]
-    return Decision(None if draft.state.gone else draft.transition(), records, changes)
+def _ended(view: SessionView, records: list[OutRecord], *changes: EscalationKept) -> Decision:
+    records = [*time_records(view), *records]
+    return Decision(() if view.state.gone else view.changes(), records, changes)
 
 
 def _too_late(waits: _Answered) -> Decision:
@@ -195,15 +195,15 @@ def _too_late(waits: _Answered) -> Decision:
     escalation, now = waits.escalation, waits.arrival.timestamp_ms
     record, change = expire(escalation, now, waits.arrival)
     why = Objection("expired", f"the escalation expired at {rfc3339(escalation.expires_ms)}")
-    return _ended(waits.draft, [record, refused_review(waits.arrival, waits.review, why)], change)
+    return _ended(waits.view, [record, refused_review(waits.arrival, waits.review, why)], change)
 
 
 def _denied(waits: _Answered) -> Decision:
-    parts, arrival, review, draft, escalation = waits
+    parts, arrival, review, view, escalation = waits
     end = End(DENY, "BLOCK", f"approval_denied: {review.approver_id}", None)
     change = EscalationKept(escalation.after("denial", arrival.timestamp_ms, outcome="BLOCK"))
     return _ended(
-        draft,
+        view,
         [resolved_record(escalation, arrival, signer_fields(parts.policy.registry, review), end)],
         change,
     )
@@ -211,18 +211,18 @@ def _denied(waits: _Answered) -> Decision:
 
 def _counted(waits: _Answered, demanding: Escalation) -> Decision:
     """It waits on, for what `demanding` asks for: the approvals that fulfil this are counted."""
-    parts, arrival, review, draft, escalation = waits
+    parts, arrival, review, view, escalation = waits
     registry = parts.policy.registry
     votes = fulfilling(registry, arrival, demanding, waits.votes)
     votes_for = approved_parameters(review, escalation)
     after = demanding.after("approval", arrival.timestamp_ms, votes=votes, votes_for=votes_for)
     record = counted_record(escalation, after, arrival, signer_fields(registry, review))
-    return _ended(draft, [record], EscalationKept(after))
+    return _ended(view, [record], EscalationKept(after))
 
 
 def _released(waits: _Answered) -> Decision:
     """The last approval of a retrieval's items: the agent may ask for exactly them once more."""
-    parts, arrival, review, draft, escalation = waits
+    parts, arrival, review, view, escalation = waits
     registry = parts.policy.registry
     terms = parts.policy.principal(escalation.agent_id).bundle.approvals
     tier = escalation.tier
@@ -231,7 +231,7 @@ def _released(waits: _Answered) -> Decision:
     )
     against = object_to_last(registry, arrival, review, demanding, waits.votes[-1])
     if against is not None:
-        return refuse(arrival, review, draft, against)
+        return refuse(arrival, review, view, against)
     if len(fulfilling(registry, arrival, demanding, waits.votes)) < demanding.quorum:
         return _counted(waits, demanding)
     after = escalation.after(
@@ -239,25 +239,25 @@ def _released(waits: _Answered) -> Decision:
     )
     end = End(APPROVE, "ALLOW", None, None)
     told = resolved_record(escalation, arrival, signer_fields(registry, review), end)
-    return _ended(draft, [told], EscalationKept(after))
+    return _ended(view, [told], EscalationKept(after))
 
 
 def _approved(waits: _Answered) -> Generator[Request, Answer, Decision]:
-    parts, arrival, review, draft, escalation = waits
+    parts, arrival, review, view, escalation = waits
 
     def reading(plan: ActionPlan, action: ProposedAction) -> SeenAtApproval:
-        return read_resolving(draft, plan, action, escalation)
+        return read_resolving(view, plan, action, escalation)
 
     resolved = yield from _judged(parts, arrival, review, escalation, reading)
     if isinstance(resolved, Objection):
-        return refuse(arrival, review, draft, resolved)
+        return refuse(arrival, review, view, resolved)
     if isinstance(resolved, Escalation):
         return _counted(waits, resolved)
     body = resolved.verdict.body
     end = End(APPROVE, body["outcome"], body["blockReason"], body["verdict_id"])
     told = resolved_record(escalation, arrival, signer_fields(parts.policy.registry, review), end)
-    records = [*time_records(draft), resolved.verdict, told]
-    count_resolved(draft, escalation, resolved)
+    records = [*time_records(view), resolved.verdict, told]
+    count_resolved(view, escalation, resolved)
     after = escalation.after(
         "last_approval",
         arrival.timestamp_ms,
@@ -270,4 +270,4 @@ def _approved(waits: _Answered) -> Generator[Request, Answer, Decision]:
     if grant is not None:
         records.append(given_record(grant, arrival, escalation.escalation_id, review.justification))
         changes.append(GrantKept(grant))
-    return Decision(draft.transition(), records, tuple(changes))
+    return Decision(view.changes(), records, tuple(changes))

@@ -40,8 +40,8 @@ if TYPE_CHECKING:
 
     from sluice.core.actions.stage import ActionPlan
     from sluice.core.state.acknowledgement import Acknowledgement
-    from sluice.core.state.draft import SessionDraft
     from sluice.core.state.session import Who
+    from sluice.core.state.session_view import SessionView
     from sluice.detection.call_inspection import Inspection
     from sluice_topics.records import ProposedAction
 
@@ -170,20 +170,20 @@ def _not_ours(name: str, claimed: int, ours: int) -> dict[str, Any]:
     return {"source": "sluice.session", "text": text, "severity": "warn"}
 
 
-def read_seen(draft: SessionDraft, owner: Who, action: ProposedAction) -> ActionSeen:
+def read_seen(view: SessionView, owner: Who, action: ProposedAction) -> ActionSeen:
     """From the session, for an action of `owner`."""
-    account = draft.account(owner.tenant)
+    account = view.account(owner.tenant)
     if account is None:
-        return ActionSeen(0, 0, None, draft.has_room(owner), {}, None)
-    known = draft.action(owner, action.action_id)
+        return ActionSeen(0, 0, None, view.has_room(owner), {}, None)
+    known = view.action(owner, action.action_id)
     return ActionSeen(
         account.rows,
         account.actions,
         None if known is None else RememberedAction(known.digest, known.offset, known.mark),
-        known is not None or draft.has_room(owner),
-        draft.served_flags(owner, account),
+        known is not None or view.has_room(owner),
+        view.served_flags(owner, account),
         account.dispute,
-        draft.remembered_by_gates(owner, account),
+        view.remembered_by_gates(owner, account),
         account.read_so_far(),
     )
 

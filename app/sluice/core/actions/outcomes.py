@@ -16,7 +16,6 @@ from sluice.core.foundation.refusals import Objection, refused
 from sluice.core.registry.agent_keys import UNSIGNED_AGENT
 from sluice.core.registry.keys import is_signed
 from sluice.core.state.decision import Decision
-from sluice.core.state.draft import SessionDraft
 from sluice.core.state.expiry import time_records
 from sluice.core.state.nonces import keep_nonce
 from sluice.core.state.remembered import kept_id
@@ -30,6 +29,7 @@ from sluice.core.state.reservations import (
     settled_for_good,
 )
 from sluice.core.state.session import EarlyOutcome, who
+from sluice.core.state.session_view import SessionView
 from sluice_topics.catalog import ACTIONS, ALARMS, SESSION_EVENTS
 
 if TYPE_CHECKING:
@@ -54,58 +54,58 @@ def evaluate(
     action that it names under its signature, and once. One that a signing agent did not sign is refused and
     changes nothing.
     """
-    draft, signature = SessionDraft(state, parts.limits, arrival.timestamp_ms), arrival.signature
+    view, signature = SessionView(state, parts.limits, arrival.timestamp_ms), arrival.signature
     if signature is not None and signature.refusal is not None:
         unsigned = Objection(UNSIGNED_AGENT, signature.refusal)
-        return Decision(None, [_refused(draft, outcome, arrival.coordinates(), unsigned)])
-    records = time_records(draft)
+        return Decision((), [_refused(view, outcome, arrival.coordinates(), unsigned)])
+    records = time_records(view)
     signed = is_signed(parts.policy.registry, outcome)
     why = _unbound(arrival, outcome) if signed else None
     if signature is not None and signature.novelty == "replayed":
         why = REPEATED
     if why is None:
-        report = _report(parts, arrival, outcome, draft.now, signed=signed)
-        tenants = draft.tenants() if report.tenant is None else [report.tenant]
-        known = [found for tenant in tenants for found in find_meant(draft, tenant, report)]
-        why = _spent(draft, parts, outcome, report, known)
+        report = _report(parts, arrival, outcome, view.now, signed=signed)
+        tenants = view.tenants() if report.tenant is None else [report.tenant]
+        known = [found for tenant in tenants for found in find_meant(view, tenant, report)]
+        why = _spent(view, parts, outcome, report, known)
     if why is not None:
-        records.append(_refused(draft, outcome, arrival.coordinates(), why))
-        return Decision(draft.transition(), records)
+        records.append(_refused(view, outcome, arrival.coordinates(), why))
+        return Decision(view.changes(), records)
     if report.tenant is not None:
-        keep_nonce(draft, who(report.tenant, outcome.reported_by), arrival)
+        keep_nonce(view, who(report.tenant, outcome.reported_by), arrival)
     if known:
         open_ = [found for found in known if not settled_for_good(found[1], report)]
         for place, found in enumerate(open_):
-            records += _settle(parts, draft, report, found, place, early=False)
+            records += _settle(parts, view, report, found, place, early=False)
     else:
-        draft.early = [*draft.early, report._replace(action_id=kept_id(report.action_id))]
-    return Decision(draft.transition(), records)
+        view.wait(report._replace(action_id=kept_id(report.action_id)))
+    return Decision(view.changes(), records)
 
 
 def settle_early(
-    parts: PointParts, draft: SessionDraft, owner: Who, action_id: str, offset: int
+    parts: PointParts, view: SessionView, owner: Who, action_id: str, offset: int
 ) -> list[OutRecord]:
     """Settle an action that has just come by the outcomes that came before it, in their order.
 
     One that is signed for this offset or an earlier one and finds its action by now nowhere never will: the
     actions of a session are decided in the order of their offsets.
     """
-    waiting, draft.early = draft.early, []
     records: list[OutRecord] = []
-    for one in waiting:
+    for one in view.early:
         mine = one.tenant in (None, owner.tenant) and one.action_id in (action_id, kept_id(action_id))
-        known = draft.action(owner, action_id) if mine else None
+        known = view.action(owner, action_id) if mine else None
         if known is not None and not one.means(known):
             known = None
         if known is not None and not settled_for_good(known, one):
             told = one._replace(action_id=action_id)
-            records += _settle(parts, draft, told, (owner, known), 0, early=True)
+            records += _settle(parts, view, told, (owner, known), 0, early=True)
         elif known is not None:
-            records.append(_refused(draft, one, one.coordinates(), USED if one.signed else SETTLED))
+            records.append(_refused(view, one, one.coordinates(), USED if one.signed else SETTLED))
         elif one.offset is not None and one.offset <= offset:
-            records.append(_refused(draft, one, one.coordinates(), OF_ANOTHER))
+            records.append(_refused(view, one, one.coordinates(), OF_ANOTHER))
         else:
-            draft.early.append(one)
+            continue
+        view.answer(one)
     return records
 
 
@@ -144,7 +144,7 @@ def _unbound(arrival: Arrival, outcome: ActionOutcome) -> Objection | None:
 
 
 def _spent(
-    draft: SessionDraft,
+    view: SessionView,
     parts: PointParts,
     outcome: ActionOutcome,
     report: EarlyOutcome,
@@ -155,29 +155,29 @@ def _spent(
         spent = all(settled_for_good(one, report) for _, one in known)
         return (USED if report.signed else SETTLED) if spent else None
     if report.signed and outcome.input is not None:
-        gone = outcome.input.timestamp + parts.limits.action_window_ms <= draft.now
-        if gone or is_past(draft, report, outcome.input.offset):
+        gone = outcome.input.timestamp + parts.limits.action_window_ms <= view.now
+        if gone or is_past(view, report, outcome.input.offset):
             return OF_ANOTHER
-        if is_waiting(draft, report):
+        if is_waiting(view, report):
             return WAITS
     if report.tenant is None:
         return UNKNOWN
-    return None if may_wait(draft, report, parts.limits) else FULL
+    return None if may_wait(view, report, parts.limits) else FULL
 
 
 def _refused(
-    draft: SessionDraft,
+    view: SessionView,
     outcome: ActionOutcome | EarlyOutcome,
     coordinates: dict[str, Any],
     why: Objection,
 ) -> OutRecord:
-    session_id = draft.state.session_id
-    return refused(coordinates, draft.now, session_id, outcome.action_id, why)
+    session_id = view.state.session_id
+    return refused(coordinates, view.now, session_id, outcome.action_id, why)
 
 
 def _settle(
     parts: PointParts,
-    draft: SessionDraft,
+    view: SessionView,
     report: EarlyOutcome,
     found: tuple[Who, RecentAction],
     place: int,
@@ -186,23 +186,23 @@ def _settle(
 ) -> list[OutRecord]:
     """The settlement of an action, and an alarm where nothing claimed too much for it before."""
     owner, known = found
-    settlement = settle(draft, owner, known, report)
-    records = [_settled_record(draft, report, settlement, place, early=early)]
+    settlement = settle(view, owner, known, report)
+    records = [_settled_record(view, report, settlement, place, early=early)]
     if settlement.new:
         recipient = parts.policy.default.outcomes.alarm_recipient
-        records.append(_alarm(draft, report, settlement, place, recipient))
+        records.append(_alarm(view, report, settlement, place, recipient))
     return records
 
 
 def _settled_record(
-    draft: SessionDraft, report: EarlyOutcome, settlement: Settlement, place: int, *, early: bool
+    view: SessionView, report: EarlyOutcome, settlement: Settlement, place: int, *, early: bool
 ) -> OutRecord:
     """ReservationSettled; `place` counts the accounts that one outcome settles."""
     body = {
         "schema": SCHEMA,
         "outcome_id": outcome_id(_decision_id(report), place),
         "action_id": report.action_id,
-        "session_id": draft.state.session_id,
+        "session_id": view.state.session_id,
         "tenant_id": settlement.tenant,
         "reserved": wire_int(settlement.reserved),
         "actual": wire_int(report.rows),
@@ -213,16 +213,16 @@ def _settled_record(
         "disputed": settlement.disputed,
         "early": early,
         "reported_by": report.reported_by,
-        "decided_at": rfc3339(draft.now),
+        "decided_at": rfc3339(view.now),
         "input": report.coordinates(),
     }
-    return OutRecord(SESSION_EVENTS, "ReservationSettled", body, draft.state.session_id)
+    return OutRecord(SESSION_EVENTS, "ReservationSettled", body, view.state.session_id)
 
 
 def _alarm(
-    draft: SessionDraft, report: EarlyOutcome, settlement: Settlement, place: int, recipient: str
+    view: SessionView, report: EarlyOutcome, settlement: Settlement, place: int, recipient: str
 ) -> OutRecord:
-    now = rfc3339(draft.now)
+    now = rfc3339(view.now)
     body = {
         "schema": ALARM_SCHEMA,
         "alarm_id": f"alarm:{DISPUTED}:{outcome_id(_decision_id(report), place)}",
@@ -232,7 +232,7 @@ def _alarm(
         "subject": report.action_id,
         "message": "an outcome that is not signed claims more rows than it may count; the session's actions "
         "need a person until a signed outcome settles this one",
-        "session_id": draft.state.session_id,
+        "session_id": view.state.session_id,
         "tenant_id": settlement.tenant,
         "claimed": wire_int(report.rows),
         "counted": wire_int(settlement.counted),
@@ -241,7 +241,7 @@ def _alarm(
         "decided_at": now,
         "input": report.coordinates(),
     }
-    return OutRecord(ALARMS, "OutcomeAlarm", body, draft.state.session_id)
+    return OutRecord(ALARMS, "OutcomeAlarm", body, view.state.session_id)
 
 
 def _decision_id(report: EarlyOutcome) -> str:

@@ -44,11 +44,11 @@ from sluice.core.foundation.canonical import hex_of
 from sluice.core.registry.agent_keys import UNSIGNED_AGENT
 from sluice.core.state.book import GrantKept
 from sluice.core.state.decision import Decision
-from sluice.core.state.draft import SessionDraft
 from sluice.core.state.escalation_records import open_in, opened
 from sluice.core.state.expiry import time_records
 from sluice.core.state.nonces import keep_nonce
 from sluice.core.state.reservations import Sighting
+from sluice.core.state.session_view import SessionView
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping
@@ -91,9 +91,9 @@ def evaluate(
     parts: PointParts, arrival: Arrival, action: ProposedAction, state: SessionState, shared: Shared
 ) -> Generator[Request, Answer, Decision]:
     """Decide on an action: read its session, judge it, and keep what came of it."""
-    draft = SessionDraft(state, parts.limits, arrival.timestamp_ms)
+    view = SessionView(state, parts.limits, arrival.timestamp_ms)
     plan = parts.plan(action)
-    seen = read_seen(draft, plan.owner, action)
+    seen = read_seen(view, plan.owner, action)
 
     def find() -> StandingGrant | None:
         grants = shared.book.grants or parts.policy.registry.agent_grants
@@ -101,9 +101,9 @@ def evaluate(
 
     judged = yield from judge(parts, arrival, action, plan, seen, find)
     if judged.apart:
-        return Decision(None, [*judged.records])
-    keep_nonce(draft, plan.owner, arrival)
-    return _keep(parts, draft, seen, judged, shared.book)
+        return Decision((), [*judged.records])
+    keep_nonce(view, plan.owner, arrival)
+    return _keep(parts, view, seen, judged, shared.book)
 
 
 def judge_again(
@@ -259,19 +259,19 @@ def _repeat(arrival: Arrival, context: ActionContext, known: RememberedAction) -
 
 
 def _keep(
-    parts: PointParts, draft: SessionDraft, seen: ActionSeen, judged: RuledAction, book: Book
+    parts: PointParts, view: SessionView, seen: ActionSeen, judged: RuledAction, book: Book
 ) -> Decision:
     """The session's change and all records: outcomes that came before their action settle it now."""
     records, counted = [*judged.records], judged.counted
-    if draft.refused or draft.folded:
-        records = time_records(draft) + records
+    if view.refused or view.folded:
+        records = time_records(view) + records
     if counted is not None:
-        count(draft, counted, judged.ruling, known=seen.known is not None, room=judged.room)
+        count(view, counted, judged.ruling, known=seen.known is not None, room=judged.room)
         for gate, kept in judged.gates.items():
-            draft.remember_for_gate(counted.owner, gate, kept)
-        if draft.early:
-            records += settle_early(parts, draft, counted.owner, counted.action_id, counted.offset)
+            view.remember_for_gate(counted.owner, gate, kept)
+        if view.early:
+            records += settle_early(parts, view, counted.owner, counted.action_id, counted.offset)
     if judged.waits is None:
-        return Decision(draft.transition(), records, (judged.grant and (GrantKept(judged.grant),)) or ())
+        return Decision(view.changes(), records, (judged.grant and (GrantKept(judged.grant),)) or ())
     evicted, changes = open_in(book, judged.waits, parts.limits.max_escalations)
-    return Decision(draft.transition(), [*records, *evicted], changes)
+    return Decision(view.changes(), [*records, *evicted], changes)

@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     from sluice.core.foundation.chain import OutRecord
     from sluice.core.foundation.requests import Answer, Request
     from sluice.core.policy.policy import PointParts
-    from sluice.core.state.draft import SessionDraft
     from sluice.core.state.remembered import GateMemory
+    from sluice.core.state.session_view import SessionView
 
 SCHEMA = "sluice/resolved_verdict/v1"
 FORM = VerdictForm("ResolvedVerdict", ("resolves", "action", "escalation", "approvals"))
@@ -72,13 +72,13 @@ class ResolvedAction(NamedTuple):
 
 
 def read_resolving(
-    draft: SessionDraft, plan: ActionPlan, action: ProposedAction, escalation: Escalation
+    view: SessionView, plan: ActionPlan, action: ProposedAction, escalation: Escalation
 ) -> SeenAtApproval:
     """Read the session. It remembers the action itself until the action leaves the window."""
     owner = plan.owner
-    known = draft.action(owner, action.action_id)
+    known = view.action(owner, action.action_id)
     own = known is not None and known.offset == escalation.offset
-    return SeenAtApproval(read_seen(draft, owner, action), own and known is not None and known.carried > 0)
+    return SeenAtApproval(read_seen(view, owner, action), own and known is not None and known.carried > 0)
 
 
 def recorded_resolving(recorded: Mapping[str, Any]) -> SeenAtApproval:
@@ -195,30 +195,28 @@ def resolve(
     return ResolvedAction(verdict, ruling, demanding, sighting, resolving, kept, votes[-1])
 
 
-def count_resolved(draft: SessionDraft, escalation: Escalation, resolved: ResolvedAction) -> None:
+def count_resolved(view: SessionView, escalation: Escalation, resolved: ResolvedAction) -> None:
     """Reserve the rows of an approved action, and answer later repeats of it with the new verdict."""
     sighting, ruling = resolved.sighting, resolved.ruling
     owner, action_id = sighting.owner, sighting.action_id
-    known = draft.action(owner, action_id)
+    known = view.action(owner, action_id)
     if known is None or known.offset != escalation.offset:
         if not resolved.resolving.counted:
-            count(draft, sighting, ruling, known=known is not None, room=resolved.resolving.seen.room)
+            count(view, sighting, ruling, known=known is not None, room=resolved.resolving.seen.room)
     else:
         adds = ruling.carried and not resolved.resolving.counted
         if adds:
-            account = draft.change(owner.tenant)
-            account.rows += sighting.rows
-            account.actions += 1
+            view.count(owner.tenant, sighting.rows, 1)
             if sighting.reads is not None:
-                draft.remember_read(owner, "external", sighting.reads)
+                view.remember_read(owner, "external", sighting.reads)
         rows, times = (sighting.rows, 1) if adds else (0, 0)
         most = max(known.most, sighting.most)
         after = known._replace(
             mark=ruling.mark, counted=known.counted + rows, carried=known.carried + times, most=most
         )
-        draft.remember(owner, action_id, after)
+        view.remember(owner, action_id, after)
     for gate, kept in resolved.gates.items():
-        draft.remember_for_gate(owner, gate, kept)
+        view.remember_for_gate(owner, gate, kept)
 
 
 def _told(arrival: Arrival, approval: Approval, resolving: SeenAtApproval) -> dict[str, Any]:

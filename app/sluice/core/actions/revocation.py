@@ -11,8 +11,8 @@ from sluice.core.foundation.refusals import Objection
 from sluice.core.registry.review_signing import object_to_signature, signer_fields
 from sluice.core.state.book import GrantKept
 from sluice.core.state.decision import Decision
-from sluice.core.state.draft import SessionDraft
 from sluice.core.state.expiry import time_records
+from sluice.core.state.session_view import SessionView
 
 if TYPE_CHECKING:
     from sluice.core.foundation.arrival import Arrival
@@ -27,14 +27,14 @@ def evaluate(
     parts: PointParts, arrival: Arrival, review: ReviewDecision, state: SessionState, shared: Shared
 ) -> Decision:
     """Decide on a revocation."""
-    draft = SessionDraft(state, parts.limits, arrival.timestamp_ms)
+    view = SessionView(state, parts.limits, arrival.timestamp_ms)
     grant = shared.book.grant(review.subject_id)
     against = _object_to(parts, arrival, review, grant)
     if against is not None or grant is None:
-        return refuse(arrival, review, draft, against or _unknown(review))
+        return refuse(arrival, review, view, against or _unknown(review))
     record = revoked_record(grant, arrival, signer_fields(parts.policy.registry, review))
-    after = None if draft.state.gone else draft.transition()
-    return Decision(after, [*time_records(draft), record], (GrantKept(grant._replace(uses=0)),))
+    after = () if view.state.gone else view.changes()
+    return Decision(after, [*time_records(view), record], (GrantKept(grant._replace(uses=0)),))
 
 
 def _object_to(

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from sluice.core.actions.pipeline import Evaluation
     from sluice.core.actions.stage import ActionContext, ActionPlan
     from sluice.core.foundation.arrival import Arrival
-    from sluice.core.state.draft import SessionDraft
+    from sluice.core.state.session_view import SessionView
     from sluice_topics.records import ProposedAction
 
 VERDICT_OF = {"ALLOW": "allowed", "BLOCK": "denied", "ESCALATE": "needs_human"}
@@ -75,21 +75,21 @@ def ruling_of(outcome: str, shadow: str | None, mode: str) -> Ruling:
     return Ruling(outcome, shadow, not held_up, waits, real, mark, "pass" if real == "ALLOW" else autonomy)
 
 
-def count(draft: SessionDraft, seen: Sighting, ruling: Ruling, *, known: bool, room: bool) -> None:
+def count(view: SessionView, seen: Sighting, ruling: Ruling, *, known: bool, room: bool) -> None:
     """Count an action that comes for the first time; carried out, it counts whatever else is wrong with it,
     and what its tool returns is read.
 
     `known`: another action is remembered under its id; `room`: it can be remembered.
     """
-    other = draft.action(seen.owner, seen.action_id) if known else None
+    other = view.action(seen.owner, seen.action_id) if known else None
     if other is not None:
-        share_id(draft, seen, other, carried=ruling.carried)
+        share_id(view, seen, other, carried=ruling.carried)
     elif room:
-        reserve(draft, seen, ruling.mark, carried=ruling.carried)
+        reserve(view, seen, ruling.mark, carried=ruling.carried)
     elif ruling.carried:
-        count_only(draft, seen)
+        count_only(view, seen)
     if seen.reads is not None and ruling.carried:
-        draft.remember_read(seen.owner, "external", seen.reads)
+        view.remember_read(seen.owner, "external", seen.reads)
 
 
 SCHEMA = "sluice/verdict/v1"

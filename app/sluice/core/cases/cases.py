@@ -26,8 +26,8 @@ from sluice.core.policy.policy import Policy
 from sluice.core.policy.similarity_settings import EMBEDDING
 from sluice.core.quality_bundle.quality_bundle import QualityBundle, load_quality_bundle
 from sluice.core.registry.loading import build_registry, neutral_agent, neutral_tool
-from sluice.core.state.remembered import Remembered
-from sluice.core.state.session import Account, SessionState, session_key, who
+from sluice.core.state.changes import Counted, EntryKept, Moved
+from sluice.core.state.session import NEVER_DUE_MS, SessionState, session_key, who
 from sluice_topics.record_reading import Unreadable, read
 from sluice_topics.records import ProposedAction
 
@@ -101,7 +101,7 @@ def _action_failures(
         raw = json.dumps(fields).encode()
         arrival = Arrival(ACTION.topic, 0, place, at, state.session_id.encode(), raw)
         decision = decide(point, arrival, state, answering(case))
-        state.apply(decision.transition)
+        state.apply(decision.session)
     yield from _compared(case, decision)
 
 
@@ -134,13 +134,15 @@ def _registry(case: Case, actions: Sequence[ProposedAction]) -> Registry:
 def _session(case: Case, registry: Registry, action: ProposedAction, at_ms: int) -> SessionState:
     state = SessionState(session_key(action.session_id))
     so_far = case.session
-    account = Account(so_far.aggregate_rows_affected, so_far.aggregate_action_count)
     owner = who(registry.agents[action.agent_id].tenant, action.agent_id)
-    if so_far.read:
-        read: dict[str, Any] = {kind: (times, at_ms, "case") for kind, times in so_far.read.items()}
-        account.agents[owner.agent] = Remembered(read=read)
-    state.accounts[owner.tenant] = account
-    state.opened_at = state.last_at = at_ms
+    read = (so_far.read or {}).items()
+    state.apply(
+        [
+            Counted(owner.tenant, so_far.aggregate_rows_affected, so_far.aggregate_action_count),
+            *(EntryKept(*owner, "read", kind, (times, at_ms, "case")) for kind, times in read),
+            Moved(at_ms, at_ms, NEVER_DUE_MS),
+        ]
+    )
     return state
 
 

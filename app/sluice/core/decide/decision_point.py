@@ -29,9 +29,9 @@ from sluice.core.registry.agent_keys import check_signature
 from sluice.core.retrieval import alarms
 from sluice.core.state import escalation_records, expiry
 from sluice.core.state.decision import Decision, Shared
-from sluice.core.state.draft import SessionDraft
 from sluice.core.state.nonces import novelty_of
 from sluice.core.state.session import who
+from sluice.core.state.session_view import SessionView
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping, Sequence
@@ -116,7 +116,7 @@ class DecisionPoint:
         if not due:
             return None
         records = [record for one in due for record in one.records]
-        return Decision(None, records, tuple(change for one in due for change in one.book))
+        return Decision((), records, tuple(change for one in due for change in one.book))
 
     def judge_again(
         self, arrival: Arrival, message: Message, recorded: Mapping[str, Any]
@@ -145,8 +145,8 @@ def checked(parts: PointParts, arrival: Arrival, signer: str, state: SessionStat
         return arrival
     signature = _signature_of(parts, agent, arrival)
     if signature.refusal is None:
-        draft, owner = SessionDraft(state, parts.limits, arrival.timestamp_ms), who(agent.tenant, agent.id)
-        signature = signature.known_as(novelty_of(draft, owner, arrival, signature, parts.limits))
+        view, owner = SessionView(state, parts.limits, arrival.timestamp_ms), who(agent.tenant, agent.id)
+        signature = signature.known_as(novelty_of(view, owner, arrival, signature, parts.limits))
     return arrival.checked(signature)
 
 
@@ -181,7 +181,7 @@ def unread(parts: PointParts, arrival: Arrival, reason: str = CRASHED) -> Decisi
     """Deny an input without reading it; nothing in it is known, and no session changes."""
     letter, deny = dead_letter(arrival, INTERNAL_ERROR, "$", reason), BY_TOPIC[arrival.topic].unread
     if deny is None:
-        return Decision(None, [_refused(arrival, None, None, reason), letter])
+        return Decision((), [_refused(arrival, None, None, reason), letter])
     return deny(parts, arrival, letter)
 
 
@@ -201,7 +201,7 @@ def fault(
     letter, kind = dead_letter(arrival, INTERNAL_ERROR, "$", reason), BY_MODEL[type(message)]
     if kind.fault is None:
         refusal = _refused(arrival, kind.session_of(message), kind.subject_of(message), reason)
-        return Decision(None, [refusal, letter])
+        return Decision((), [refusal, letter])
     return kind.fault(parts, arrival, message, state, letter)
 
 
@@ -221,4 +221,4 @@ def _refused(arrival: Arrival, session_id: str | None, subject: str | None, reas
 def unreadable(arrival: Arrival, error: Unreadable) -> Decision:
     """The dead letter of an unreadable input; no session changes."""
     ids = ids_in(arrival.value)
-    return Decision(None, [dead_letter(arrival, error.code, error.path, error.message, ids)])
+    return Decision((), [dead_letter(arrival, error.code, error.path, error.message, ids)])

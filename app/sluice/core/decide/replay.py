@@ -124,7 +124,7 @@ class Replay:
         key = KEY_PREFIX + (arrival.key or b"")
         state = self._sessions.get(key) or SessionState(key)
         decision = decide(self._point, arrival, state, self._answer, Shared(self.book, self._histories))
-        state.apply(decision.transition)
+        state.apply(decision.session)
         if state.gone:
             self._sessions.pop(key, None)
         else:

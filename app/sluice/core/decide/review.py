@@ -49,7 +49,7 @@ def _fault_again(
 ) -> Decision:
     """A review that makes the core raise is refused and gets no verdict."""
     del parts, arrival, review, recorded
-    return Decision(None, [letter])
+    return Decision((), [letter])
 
 
 def _kept_no_answers(recorded: Mapping[str, Any]) -> bool:

@@ -40,7 +40,7 @@ def reject_unread(parts: PointParts, arrival: Arrival, letter: OutRecord) -> Dec
     """Reject a write without reading it; `letter` is its dead letter."""
     subject = subject_of(arrival)
     record = unread_record(arrival, parts.policy.default.hash, INTERNAL_ERROR, subject)
-    return Decision(None, [record, letter], (WriteDecided(NOBODY, "reject"),))
+    return Decision((), [record, letter], (WriteDecided(NOBODY, "reject"),))
 
 
 def reject_fault(
@@ -62,7 +62,7 @@ def reject_fault(
     whose = NOBODY if agent is None else Whose(agent.tenant, agent.id)
     if agent is None or not principal.is_shadowed:
         hashed(record.body)
-        return Decision(None, [record, letter], (WriteDecided(whose, "reject"),))
+        return Decision((), [record, letter], (WriteDecided(whose, "reject"),))
     record.body |= {"enforcement": "shadow", "action": "allow", "shadowAction": "reject"}
     hashed(record.body)
     memory = Released(
@@ -74,7 +74,7 @@ def reject_fault(
         arrival.coordinates(),
     )
     released = admitted(proposed, memory, arrival.timestamp_ms)
-    return Decision(None, [record, released, letter], (WriteDecided(whose, "allow"),))
+    return Decision((), [record, released, letter], (WriteDecided(whose, "allow"),))
 
 
 def kept_no_answers(decision: Mapping[str, Any]) -> bool:
@@ -142,9 +142,9 @@ def fold_feedback(
     before = shared.book.history(name)
     full = shared.book.histories[feedback.tenant_id] >= parts.limits.max_source_histories
     if feedback.verdict == "seen" and (full or before.type is not None):
-        return Decision(None)
+        return Decision(())
     after = before.folded(feedback.type, feedback.verdict)
-    return Decision(None, [history_record(name, after, arrival.timestamp_ms)], (HistoryFolded(name, after),))
+    return Decision((), [history_record(name, after, arrival.timestamp_ms)], (HistoryFolded(name, after),))
 
 
 FEEDBACK = Kind(

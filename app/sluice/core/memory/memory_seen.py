@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from sluice.core.foundation.arrival import Arrival
     from sluice.core.policy.policy import Principal
     from sluice.core.state.decision import Shared
-    from sluice.core.state.draft import SessionDraft
+    from sluice.core.state.session_view import SessionView
     from sluice_topics.records import ProposedMemoryWrite
 
 
@@ -56,19 +56,19 @@ NOTHING_SEEN = WriteSeen(None, room=True, history=UNSEEN, session_type=None, las
 
 
 def read_seen(
-    arrival: Arrival, write: ProposedMemoryWrite, draft: SessionDraft, shared: Shared, principal: Principal
+    arrival: Arrival, write: ProposedMemoryWrite, view: SessionView, shared: Shared, principal: Principal
 ) -> WriteSeen:
     """From the session, and from what the partition keeps beside it."""
     tenant, owner = principal.tenant, principal.owner
-    known = draft.write(owner, write.write_id)
-    session_type, last_at = draft.source(tenant, write.source.id)
+    known = view.write(owner, write.write_id)
+    session_type, last_at = view.source(tenant, write.source.id)
     return WriteSeen(
         None if known is None else RememberedWrite(known.digest, known.offset, known.action, known.shadow),
-        known is not None or draft.has_room_for_write(owner),
+        known is not None or view.has_room_for_write(owner),
         shared.histories.get(SourceName(tenant, write.source.id), UNSEEN),
         session_type,
         last_at,
-        _parents(arrival, write, draft, shared, tenant),
+        _parents(arrival, write, view, shared, tenant),
     )
 
 
@@ -125,13 +125,13 @@ def recorded_trust(decision: Mapping[str, Any]) -> dict[str, float | None]:
 
 
 def _parents(
-    arrival: Arrival, write: ProposedMemoryWrite, draft: SessionDraft, shared: Shared, tenant: str
+    arrival: Arrival, write: ProposedMemoryWrite, view: SessionView, shared: Shared, tenant: str
 ) -> tuple[Parent, ...]:
     """Parents are looked for in the session, and among what the partition holds for the tenant."""
     if not write.derived_from:
         return ()
     place = f"{arrival.topic}:{arrival.partition}:"
-    trust = {memory_id(f"{place}{one.offset}"): one.trust for one in draft.writes(tenant)}
+    trust = {memory_id(f"{place}{one.offset}"): one.trust for one in view.writes(tenant)}
     return tuple(
         Parent(one, trust[one] if one in trust else shared.book.trust_of(tenant, one))
         for one in dict.fromkeys(write.derived_from)

@@ -20,11 +20,11 @@ from sluice.core.memory.admitted import Released, admitted
 from sluice.core.registry.review_signing import object_to_signature, signer_fields
 from sluice.core.state.book import Entered, Left
 from sluice.core.state.decision import Decision
-from sluice.core.state.draft import SessionDraft
 from sluice.core.state.expiry import time_records
 from sluice.core.state.held import Held
 from sluice.core.state.history import reviewed as feedback
 from sluice.core.state.session import who
+from sluice.core.state.session_view import SessionView
 from sluice_topics.catalog import QUARANTINE
 from sluice_topics.record_reading import Unreadable, read
 from sluice_topics.records import ProposedMemoryWrite
@@ -97,7 +97,7 @@ def expired(book: Book, now_ms: int, limit: int) -> Decision | None:
     due = [expire(one, now_ms) for one in book.due(now_ms, limit)]
     if not due:
         return None
-    return Decision(None, [record for record, _ in due], tuple(change for _, change in due))
+    return Decision((), [record for record, _ in due], tuple(change for _, change in due))
 
 
 def reviewed(held: Held, arrival: Arrival, review: dict[str, Any], *, approved: bool) -> OutRecord:
@@ -134,25 +134,25 @@ def evaluate(
     parts: PointParts, arrival: Arrival, review: ReviewDecision, state: SessionState, shared: Shared
 ) -> Generator[Request, Answer, Decision]:
     """Decide on a review."""
-    draft = SessionDraft(state, parts.limits, arrival.timestamp_ms)
+    view = SessionView(state, parts.limits, arrival.timestamp_ms)
     held = shared.book.held(review.subject_id)
     wrong = _wrong(parts.policy.registry, arrival, review, held)
     if wrong is not None or held is None:
-        return _refused(arrival, review, draft, wrong or _unknown(review))
+        return _refused(arrival, review, view, wrong or _unknown(review))
     if held.expires_ms <= arrival.timestamp_ms:
-        return _too_late(arrival, review, draft, held)
+        return _too_late(arrival, review, view, held)
     write: ProposedMemoryWrite | None = None
     if review.decision == APPROVE:
         answer = yield ask_for_input(held.topic, held.partition, held.offset)
         if shared.book.held(review.subject_id) is None:
-            return _refused(arrival, review, draft, _unknown(review))
+            return _refused(arrival, review, view, _unknown(review))
         write = _content(answer, held)
         if write is None:
             gone = Objection(
                 "content_unavailable", "the input that holds the content could not be read again"
             )
-            return _refused(arrival, review, draft, gone)
-    return _decided(parts.policy.registry, arrival, review, draft, held, write)
+            return _refused(arrival, review, view, gone)
+    return _decided(parts.policy.registry, arrival, review, view, held, write)
 
 
 def _wrong(
@@ -199,15 +199,15 @@ def _content(answer: Answer, held: Held) -> ProposedMemoryWrite | None:
     return None if isinstance(write, Unreadable) else write
 
 
-def _refused(arrival: Arrival, review: ReviewDecision, draft: SessionDraft, why: Objection) -> Decision:
-    records = [*time_records(draft), refused_review(arrival, review, why)]
-    return Decision(None if draft.state.gone else draft.transition(), records)
+def _refused(arrival: Arrival, review: ReviewDecision, view: SessionView, why: Objection) -> Decision:
+    records = [*time_records(view), refused_review(arrival, review, why)]
+    return Decision(() if view.state.gone else view.changes(), records)
 
 
-def _too_late(arrival: Arrival, review: ReviewDecision, draft: SessionDraft, held: Held) -> Decision:
+def _too_late(arrival: Arrival, review: ReviewDecision, view: SessionView, held: Held) -> Decision:
     """The input's own time is past the memory's: it finds it expired, timer or not."""
     event, change = expire(held, arrival.timestamp_ms, arrival)
-    decision = _refused(arrival, review, draft, Objection("expired", "the memory expired before the review"))
+    decision = _refused(arrival, review, view, Objection("expired", "the memory expired before the review"))
     decision.records.insert(-1, event)
     decision.book = (change,)
     return decision
@@ -217,19 +217,19 @@ def _decided(
     registry: Registry,
     arrival: Arrival,
     review: ReviewDecision,
-    draft: SessionDraft,
+    view: SessionView,
     held: Held,
     write: ProposedMemoryWrite | None,
 ) -> Decision:
     """`write`: what to release; None for a rejection."""
     told = signer_fields(registry, review)
     now = arrival.timestamp_ms
-    records = [*time_records(draft), reviewed(held, arrival, told, approved=write is not None)]
+    records = [*time_records(view), reviewed(held, arrival, told, approved=write is not None)]
     if write is not None:
         records.append(admitted(write, _released(held), now, review.approver_id))
     records.append(feedback(held, approved=write is not None, now_ms=now))
-    _remember(draft, held, approved=write is not None)
-    return Decision(None if draft.state.gone else draft.transition(), records, (Left(held),))
+    _remember(view, held, approved=write is not None)
+    return Decision(() if view.state.gone else view.changes(), records, (Left(held),))
 
 
 def _released(held: Held) -> Released:
@@ -245,11 +245,11 @@ def _released(held: Held) -> Released:
     )
 
 
-def _remember(draft: SessionDraft, held: Held, *, approved: bool) -> None:
+def _remember(view: SessionView, held: Held, *, approved: bool) -> None:
     """What a person said goes for memories derived from it: at least the write threshold, or nothing."""
     owner = who(held.tenant, held.agent_id)
-    known = draft.write(owner, held.write_id)
+    known = view.write(owner, held.write_id)
     if known is None or known.offset != held.offset:
         return
     trust = max(held.trust, held.threshold) if approved else 0
-    draft.remember_write(owner, held.write_id, known._replace(trust=trust))
+    view.remember_write(owner, held.write_id, known._replace(trust=trust))

@@ -18,12 +18,12 @@ from sluice.core.registry.agent_keys import UNSIGNED_AGENT
 from sluice.core.registry.registry_entries import STRANGERS, UNREGISTERED
 from sluice.core.state.book import WriteDecided
 from sluice.core.state.decision import Decision
-from sluice.core.state.draft import SessionDraft
 from sluice.core.state.expiry import time_records
 from sluice.core.state.history import seen as seen_first
 from sluice.core.state.nonces import keep_nonce
 from sluice.core.state.remembered import RecentWrite
 from sluice.core.state.session import who
+from sluice.core.state.session_view import SessionView
 from sluice.core.state.statistics import Whose
 
 if TYPE_CHECKING:
@@ -65,11 +65,11 @@ def evaluate(
 
     What the partition keeps is looked at again after the last answer, since other sessions went on meanwhile.
     """
-    draft = SessionDraft(state, parts.limits, arrival.timestamp_ms)
+    view = SessionView(state, parts.limits, arrival.timestamp_ms)
     principal = parts.policy.principal(write.agent_id)
-    seen = read_seen(arrival, write, draft, shared, principal)
+    seen = read_seen(arrival, write, view, shared, principal)
     judged = yield from judge(parts, arrival, write, principal, seen)
-    return _keep(parts, arrival, judged, draft, shared)
+    return _keep(parts, arrival, judged, view, shared)
 
 
 def judge_again(
@@ -116,16 +116,16 @@ def _unsigned(
 
 
 def _keep(
-    parts: PointParts, arrival: Arrival, judged: DecidedWrite, draft: SessionDraft, shared: Shared
+    parts: PointParts, arrival: Arrival, judged: DecidedWrite, view: SessionView, shared: Shared
 ) -> Decision:
     """The changes of session and partition, and all records. A repeat counts nowhere and releases nothing."""
     if judged.apart:
         whose = Whose(judged.context.tenant, judged.context.write.agent_id)
-        return Decision(None, [judged.record], (WriteDecided(whose, judged.judgement.action),))
-    records = [*time_records(draft), judged.record]
-    keep_nonce(draft, who(judged.context.tenant, judged.context.write.agent_id), arrival)
+        return Decision((), [judged.record], (WriteDecided(whose, judged.judgement.action),))
+    records = [*time_records(view), judged.record]
+    keep_nonce(view, who(judged.context.tenant, judged.context.write.agent_id), arrival)
     if judged.repeats:
-        return Decision(draft.transition(), records)
+        return Decision(view.changes(), records)
     context, judgement = judged.context, judged.judgement
     whose = Whose(context.tenant, "" if context.agent is None else context.agent.id)
     changes: list[Change] = [WriteDecided(whose, judgement.action)]
@@ -139,8 +139,8 @@ def _keep(
     if judgement.action != "reject":
         records += _wanted(context, shared)
     if context.seen.known is None and context.seen.room:
-        records += _remembered(arrival, context, judgement, judged.shadow, draft)
-    return Decision(draft.transition(), records, tuple(changes))
+        records += _remembered(arrival, context, judgement, judged.shadow, view)
+    return Decision(view.changes(), records, tuple(changes))
 
 
 def _shadowed(context: WriteContext, judged: Judgement) -> str | None:
@@ -175,7 +175,7 @@ def _released(arrival: Arrival, context: WriteContext, judged: Judgement) -> Out
 
 
 def _remembered(
-    arrival: Arrival, context: WriteContext, judged: Judgement, shadow: str | None, draft: SessionDraft
+    arrival: Arrival, context: WriteContext, judged: Judgement, shadow: str | None, view: SessionView
 ) -> list[OutRecord]:
     """Keep the write and its source in the session; a source that is new is reported to the partition that
     owns it."""
@@ -185,20 +185,20 @@ def _remembered(
     remembered = RecentWrite(
         hex_of(arrival.digest),
         arrival.offset,
-        draft.now,
+        view.now,
         judged.action,
         shadow,
         None if judged.trust is None else judged.trust.total,
     )
     owner = who(context.tenant, write.agent_id)
-    draft.remember_write(owner, write.write_id, remembered)
+    view.remember_write(owner, write.write_id, remembered)
     source_type = context.source_type
     new = context.seen.session_type is None and context.seen.history.type is None
-    draft.remember_source(owner, write.source.id, source_type, arrival.timestamp_ms)
+    view.remember_source(owner, write.source.id, source_type, arrival.timestamp_ms)
     if source_type in STRANGERS:
-        draft.remember_read(owner, "external", write.write_id)
+        view.remember_read(owner, "external", write.write_id)
     if is_held(judged.action if shadow is None else shadow, was_scored=judged.trust is not None):
-        draft.remember_read(owner, "held", write.write_id)
+        view.remember_read(owner, "held", write.write_id)
     return [seen_first(context.name, source_type, context.memory_id, context.now_ms)] if new else []
 
 

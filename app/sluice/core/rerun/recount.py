@@ -26,11 +26,12 @@ from sluice.core.registry.agent_keys import UNSIGNED_AGENT
 from sluice.core.registry.registry_entries import UNREGISTERED
 from sluice.core.rerun.evidence import RecordedAnswers, recorded_beside
 from sluice.core.rerun.rerun_result import HASH_FIELD, Difference
-from sluice.core.state.draft import SessionDraft
+from sluice.core.state.changes import EntryDropped, EntryKept, Restarted
 from sluice.core.state.expiry import SCHEMA_FOLDED
 from sluice.core.state.recent_retrieval import add_read
 from sluice.core.state.remembered import kept_id
 from sluice.core.state.session import KEY_PREFIX, SessionState, session_key, totals, who
+from sluice.core.state.session_view import SessionView
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
     from sluice.core.policy.kind import Path
     from sluice.core.rerun.policy_then import PointsUnder, PolicyThen
     from sluice.core.state.decision import Decision
-    from sluice.core.state.session import Account
+    from sluice.core.state.remembered import Remembered
 
 NO_INPUTS: Mapping[tuple[str, int, int], Arrival] = {}
 CLOCKS_APART_MS = 60_000
@@ -124,12 +125,12 @@ class Recount:
         if decision is None:
             self._lose(key, NO_POLICY)
             return [Recounted() for _ in group]
-        if decision.transition is not None and decision.transition.fresh:
+        if decision.session[:1] == (Restarted(),):
             self._lose(key, FOLDS)
         found = [self._held(one.fields, decision, key) for one in group]
-        before = dict(state.accounts)
-        state.apply(decision.transition)
-        for one in group:
+        held = [_held_before(state, one.fields) for one in group]
+        state.apply(decision.session)
+        for one, before in zip(group, held, strict=True):
             _believe(state, one.fields, before)
         return found
 
@@ -179,7 +180,7 @@ class Recount:
     def _touch(self, key: bytes, at_ms: int) -> None:
         state = self._sessions.get(key)
         if state is not None and not state.gone:
-            state.apply(SessionDraft(state, self.limits, at_ms).transition())
+            state.apply(SessionView(state, self.limits, at_ms).changes())
 
     def _lose(self, key: bytes | None, why: str) -> None:
         if key is not None:
@@ -249,14 +250,29 @@ def _at(record: dict[str, Any], path: Path) -> Any:
     return value
 
 
-def _believe(state: SessionState, recorded: dict[str, Any], before: Mapping[str, Account]) -> None:
+def _held_before(state: SessionState, recorded: dict[str, Any]) -> Any:
+    """What the agent of a memory decision had read of memories that the gate held; None for none."""
+    if recorded["schema"] != MEMORY:
+        return None
+    memory = _memory_of(state, recorded)
+    return None if memory is None else memory.read.get("held")
+
+
+def _memory_of(state: SessionState, recorded: dict[str, Any]) -> Remembered | None:
+    account = state.accounts.get(recorded["tenant_id"])
+    if account is None:
+        return None
+    return account.agents.get(who(recorded["tenant_id"], recorded["agent_id"]).agent)
+
+
+def _believe(state: SessionState, recorded: dict[str, Any], held: Any) -> None:
     """Go on from what a record left, so that a false one is told once and not with all after it.
 
     What became of a memory rests on more than its session (a parent's approval, a source's history), so that
     the record says it and not the recount; whether it is true, the rerun of that record tells.
     """
     if recorded["schema"] == MEMORY:
-        _believe_write(state, recorded, before.get(recorded["tenant_id"]))
+        _believe_write(state, recorded, held)
     if (
         recorded["schema"] not in (VERDICT, RESOLVED)
         or recorded["session"]["after"] == recorded["session"]["before"]
@@ -268,10 +284,8 @@ def _believe(state: SessionState, recorded: dict[str, Any], before: Mapping[str,
         account.rows, account.actions = int(after["aggregateRowsAffected"]), after["aggregateActionCount"]
 
 
-def _believe_write(state: SessionState, recorded: dict[str, Any], before: Account | None) -> None:
-    account = state.accounts.get(recorded["tenant_id"])
-    owner = None if account is None else who(recorded["tenant_id"], recorded["agent_id"])
-    remembered = None if account is None or owner is None else account.agents.get(owner.agent)
+def _believe_write(state: SessionState, recorded: dict[str, Any], held: Any) -> None:
+    remembered = _memory_of(state, recorded)
     known = None if remembered is None else remembered.write(recorded["write_id"])
     if remembered is None or known is None or known.offset != recorded["input"]["offset"]:
         return
@@ -282,10 +296,11 @@ def _believe_write(state: SessionState, recorded: dict[str, Any], before: Accoun
         trust=None if score is None else score["total"],
     )
     name = kept_id(recorded["write_id"])
-    remembered.writes[name] = tuple(left)
-    earlier = None if before is None or owner is None else before.agents.get(owner.agent)
-    remembered.read.pop("held", None)
-    if earlier is not None and "held" in earlier.read:
-        remembered.read["held"] = earlier.read["held"]
+    owner = who(recorded["tenant_id"], recorded["agent_id"])
+    state.apply([EntryKept(*owner, "writes", name, tuple(left))])
     if is_held(recorded["shadowAction"] or recorded["action"], was_scored=score is not None):
-        add_read(remembered.read, "held", 1, name, recorded["input"]["timestamp"])
+        held = add_read(held, 1, name, recorded["input"]["timestamp"])
+    if held is not None:
+        state.apply([EntryKept(*owner, "read", "held", held)])
+    elif "held" in remembered.read:
+        state.apply([EntryDropped(*owner, "read", "held")])

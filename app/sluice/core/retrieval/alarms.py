@@ -67,7 +67,7 @@ def alarms(bundles: Iterable[QualityBundle], book: Book, now_ms: int) -> Decisio
         return None
     records = [_alarm(bundle, one, now_ms) for bundle, one in due]
     changes = tuple(Alarmed(name_of(bundle, one), one.ended_ms) for bundle, one in due)
-    return Decision(None, records, changes)
+    return Decision((), records, changes)
 
 
 def name_of(bundle: QualityBundle, one: Overdue) -> tuple[str, str, int]:

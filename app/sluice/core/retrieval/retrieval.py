@@ -23,13 +23,13 @@ from sluice.core.retrieval.seen import recorded_seen
 from sluice.core.retrieval.served import served, withheld
 from sluice.core.state.book import EscalationKept
 from sluice.core.state.decision import Decision
-from sluice.core.state.draft import SessionDraft
 from sluice.core.state.escalation import Escalation
 from sluice.core.state.escalation_records import open_in
 from sluice.core.state.expiry import time_records
 from sluice.core.state.nonces import keep_nonce
 from sluice.core.state.recent_retrieval import RecentRetrieval, item_mark
 from sluice.core.state.session import who
+from sluice.core.state.session_view import SessionView
 from sluice_topics.catalog import ESCALATIONS, RETRIEVALS
 
 if TYPE_CHECKING:
@@ -99,15 +99,15 @@ def evaluate(
     parts: PointParts, arrival: Arrival, retrieval: ProposedRetrieval, state: SessionState, shared: Shared
 ) -> Decision | Generator[Request, Answer, Decision]:
     """Decide on every item. A request that comes again is judged again: an item may have grown old."""
-    draft = SessionDraft(state, parts.limits, arrival.timestamp_ms)
+    view = SessionView(state, parts.limits, arrival.timestamp_ms)
     context = assess(parts, arrival, retrieval, shared.provenance)
     approved = shared.book.approval_of(retrieval.session_id, arrival.digest)
     context = context._replace(approval=_approval(context, approved))
     refusal = _refusal(arrival)
     if refusal is not None:
         denied = [_unsigned(context, place, refusal) for place in range(len(retrieval.items))]
-        return Decision(None, _records(arrival, context, denied))
-    judged, under = _judged(context), _Kept(parts, draft, shared)
+        return Decision((), _records(arrival, context, denied))
+    judged, under = _judged(context), _Kept(parts, view, shared)
     if any(one.asks for one in judged):
         return _asking(arrival, context, judged, under)
     return _keep(arrival, context, judged, under)
@@ -117,7 +117,7 @@ class _Kept(NamedTuple):
     """Where a decision is kept."""
 
     parts: PointParts
-    draft: SessionDraft
+    view: SessionView
     shared: Shared
 
 
@@ -131,11 +131,11 @@ def _asking(
 def _keep(arrival: Arrival, context: RetrievalContext, judged: Sequence[Judged], under: _Kept) -> Decision:
     """The changes of session and partition, and all records. What the partition keeps is looked at again
     after the last answer, since other sessions went on meanwhile."""
-    parts, draft, shared = under
+    parts, view, shared = under
     approved = shared.book.approval_of(context.retrieval.session_id, arrival.digest)
-    records = [*time_records(draft), *_records(arrival, context, judged)]
-    keep_nonce(draft, who(context.tenant, context.retrieval.agent_id), arrival)
-    _remember(draft, context, judged, arrival.offset)
+    records = [*time_records(view), *_records(arrival, context, judged)]
+    keep_nonce(view, who(context.tenant, context.retrieval.agent_id), arrival)
+    _remember(view, context, judged, arrival.offset)
     changes: tuple[EscalationKept, ...] = ()
     if approved is not None and any(isinstance(one.override, ItemApproval) for one in judged):
         changes = (EscalationKept(approved._replace(outcome="ALLOW")),)
@@ -144,7 +144,7 @@ def _keep(arrival: Arrival, context: RetrievalContext, judged: Sequence[Judged],
         evicted, opening = open_in(shared.book, waits, parts.limits.max_escalations)
         records += evicted
         changes += opening
-    return Decision(draft.transition(), records, changes)
+    return Decision(view.changes(), records, changes)
 
 
 def judge_again(
@@ -267,14 +267,14 @@ def _wanted(context: RetrievalContext, judged: Sequence[Judged]) -> list[OutReco
     return [wanted(context.tenant, uri, "retrieval", context.now_ms) for uri in uris]
 
 
-def _remember(draft: SessionDraft, context: RetrievalContext, judged: Sequence[Judged], offset: int) -> None:
+def _remember(view: SessionView, context: RetrievalContext, judged: Sequence[Judged], offset: int) -> None:
     """The session keeps which items were decided on, the flags of those that were let through, and that
     untrusted content was among them."""
     items = context.retrieval.items
     marks = "".join([item_mark(item.item_id) for item in items])
-    remembered = RecentRetrieval(context.tier, marks, draft.now, offset)
+    remembered = RecentRetrieval(context.tier, marks, view.now, offset)
     owner = who(context.tenant, context.retrieval.agent_id)
-    draft.remember_retrieval(owner, context.retrieval.request_id, remembered)
+    view.remember_retrieval(owner, context.retrieval.request_id, remembered)
     let_through = [
         (item.item_id, one.flags)
         for item, one in zip(items, judged, strict=True)
@@ -283,13 +283,13 @@ def _remember(draft: SessionDraft, context: RetrievalContext, judged: Sequence[J
     flagged: dict[str, list[str]] = {}
     for item_id, flags in let_through:
         flagged.setdefault(item_id, []).extend(flags)
-    draft.remember_flags(owner, flagged)
+    view.remember_flags(owner, flagged)
     if flagged:
-        draft.remember_read(owner, "flagged", let_through[-1][0], len(let_through))
+        view.remember_read(owner, "flagged", let_through[-1][0], len(let_through))
     strangers = [
         item.item_id
         for item, one in zip(items, judged, strict=True)
         if one.outcome in ("pass", "flag") and not (one.check and one.check.is_vouched_for)
     ]
     if strangers:
-        draft.remember_read(owner, "external", strangers[-1], len(strangers))
+        view.remember_read(owner, "external", strangers[-1], len(strangers))

@@ -25,9 +25,9 @@ from sluice.core.retrieval.context import names_in
 from sluice.core.retrieval.quality_record import RERUN_FIELDS, SCHEMA, SCHEMA_VERSION, SIGNATURE, hashed
 from sluice.core.retrieval.served import nothing_served
 from sluice.core.state.decision import Decision
-from sluice.core.state.draft import SessionDraft
 from sluice.core.state.expiry import time_records
 from sluice.core.state.recent_retrieval import has_mark
+from sluice.core.state.session_view import SessionView
 from sluice_topics.catalog import QUALITY_DECISIONS, REPORTED, RETRIEVALS, SESSION_EVENTS
 from sluice_topics.records import ProposedRetrieval, QualityDecision, RetrievalReport
 
@@ -70,7 +70,7 @@ UNKNOWN = (
 def deny_unread(parts: PointParts, arrival: Arrival, letter: OutRecord) -> Decision:
     """Deny a retrieval without reading it; `letter` is its dead letter."""
     body = _denied(parts, arrival, 0)
-    return Decision(None, [_record(body, subject_of(arrival)), letter])
+    return Decision((), [_record(body, subject_of(arrival)), letter])
 
 
 def deny_fault(
@@ -85,7 +85,7 @@ def deny_fault(
     denied = [record.body for record in records]
     names = guarded(partial(_names, retrieval, principal), lambda _: None)
     nothing = nothing_served(arrival, retrieval, principal.tenant_id, denied, names)
-    return Decision(None, [*records, nothing, letter])
+    return Decision((), [*records, nothing, letter])
 
 
 def kept_no_answers(decision: Mapping[str, Any]) -> bool:
@@ -199,10 +199,10 @@ def count_report(
     forgotten, by time or for want of room, counts as uncovered: coverage may look worse than it is, never
     better. An item that a report names more than once is one item.
     """
-    draft = SessionDraft(state, parts.limits, arrival.timestamp_ms)
+    view = SessionView(state, parts.limits, arrival.timestamp_ms)
     principal = parts.policy.principal(report.agent_id)
     is_known = principal.agent is not None
-    known = draft.retrieval(principal.tenant, report.request_id) if is_known else None
+    known = view.retrieval(principal.tenant, report.request_id) if is_known else None
     items = dict.fromkeys(report.items)
     uncovered = [item for item in items if known is None or not has_mark(known.items, item)]
     body: dict[str, Any] = {
@@ -221,8 +221,8 @@ def count_report(
         "decided_at": rfc3339(arrival.timestamp_ms),
         "input": arrival.coordinates(),
     }
-    records = [*time_records(draft), OutRecord(SESSION_EVENTS, "RetrievalReported", body, report.session_id)]
-    return Decision(None if state.gone else draft.transition(), records)
+    records = [*time_records(view), OutRecord(SESSION_EVENTS, "RetrievalReported", body, report.session_id)]
+    return Decision(() if state.gone else view.changes(), records)
 
 
 REPORT = Kind(

@@ -16,16 +16,16 @@ if TYPE_CHECKING:
     from sluice.core.foundation.chain import OutRecord
     from sluice.core.metadata.provenance import Resolution
     from sluice.core.state.book import Change
+    from sluice.core.state.changes import SessionChange
     from sluice.core.state.history import History, SourceName
-    from sluice.core.state.session import Transition
 
 
 @dataclass(slots=True)
 class Decision:
-    """The session's change (None: no session changes), the records to write, in this order, and the changes
-    to the partition's book."""
+    """The session's changes, in this order (none: no session changes), the records to write, in this order,
+    and the changes to the partition's book."""
 
-    transition: Transition | None
+    session: tuple[SessionChange, ...]
     records: list[OutRecord] = field(default_factory=list)
     book: tuple[Change, ...] = ()
 

@@ -191,7 +191,7 @@ def expired(book: Book, now_ms: int, limit: int) -> Decision | None:
             record, change = expire(escalation, now_ms)
             records.append(record)
         changes.append(change)
-    return Decision(None, records, tuple(changes)) if changes else None
+    return Decision((), records, tuple(changes)) if changes else None
 
 
 def fields_of(escalation: Escalation) -> dict[str, Any]:

@@ -8,8 +8,8 @@ from sluice.core.foundation.chain import OutRecord
 from sluice.core.foundation.clock import rfc3339
 from sluice.core.foundation.refusals import Objection, refused
 from sluice.core.state.decision import Decision
-from sluice.core.state.draft import SessionDraft
 from sluice.core.state.session import totals
+from sluice.core.state.session_view import SessionView
 from sluice_topics.catalog import SESSION_EVENTS
 
 if TYPE_CHECKING:
@@ -24,24 +24,24 @@ def expire(limits: SessionLimits, key: bytes, state: SessionState, now_ms: int) 
     """The decision on the session `key` at `now_ms`; None if nothing is due."""
     if key != state.key:
         raise ValueError(f"state of {state.key!r} given for {key!r}")
-    draft = SessionDraft(state, limits, now_ms)
-    records = time_records(draft)
-    return Decision(draft.transition(touched=False), records) if records else None
+    view = SessionView(state, limits, now_ms)
+    records = time_records(view)
+    return Decision(view.changes(touched=False), records) if records else None
 
 
-def time_records(draft: SessionDraft) -> list[OutRecord]:
-    """The records of everything whose time was over before the draft's `now`."""
-    if not draft.refused and not draft.folded:
+def time_records(view: SessionView) -> list[OutRecord]:
+    """The records of everything whose time was over before the view's `now`."""
+    if not view.refused and not view.folded:
         return []
-    session_id = draft.state.session_id
+    session_id = view.state.session_id
     records = [
-        refused(one.coordinates(), draft.now, session_id, one.action_id, NEVER_CAME) for one in draft.refused
+        refused(one.coordinates(), view.now, session_id, one.action_id, NEVER_CAME) for one in view.refused
     ]
-    return [*records, _folded(draft)] if draft.folded else records
+    return [*records, _folded(view)] if view.folded else records
 
 
-def _folded(draft: SessionDraft) -> OutRecord:
-    state = draft.state
+def _folded(view: SessionView) -> OutRecord:
+    state = view.state
     body = {
         "schema": SCHEMA_FOLDED,
         "session_id": state.session_id,
@@ -49,7 +49,7 @@ def _folded(draft: SessionDraft) -> OutRecord:
         "opened_at": rfc3339(state.opened_at),
         "last_at": rfc3339(state.last_at),
         "reason": "idle",
-        "decided_at": rfc3339(draft.now),
+        "decided_at": rfc3339(view.now),
         "input": None,
     }
     return OutRecord(SESSION_EVENTS, "SessionFolded", body, state.session_id)

@@ -13,15 +13,15 @@ from sluice.core.state.remembered import GateMemory
 if TYPE_CHECKING:
     from sluice.core.foundation.arrival import Arrival, InputSignature, Novelty
     from sluice.core.foundation.limits import SessionLimits
-    from sluice.core.state.draft import SessionDraft
     from sluice.core.state.session import Who
+    from sluice.core.state.session_view import SessionView
 
 MOST_NONCES = 128
 """Of one agent, session and topic."""
 
 
 def novelty_of(
-    draft: SessionDraft,
+    view: SessionView,
     owner: Who,
     arrival: Arrival,
     signature: InputSignature,
@@ -29,9 +29,9 @@ def novelty_of(
 ) -> Novelty:
     """What the session says of a valid signature. A session that folds forgets its nonces, so that nothing
     counts that may have come before the last fold."""
-    if draft.now >= signature.signed_at_ms - signature.window_ms + limits.idle_timeout_ms:
+    if view.now >= signature.signed_at_ms - signature.window_ms + limits.idle_timeout_ms:
         return "forgotten"
-    known = _known(draft, owner, arrival.topic)
+    known = _known(view, owner, arrival.topic)
     if known is None:
         return "new"
     if signature.nonce in known["seen"]:
@@ -39,23 +39,23 @@ def novelty_of(
     return "new" if signature.signed_at_ms > known["floor"] else "forgotten"
 
 
-def keep_nonce(draft: SessionDraft, owner: Who, arrival: Arrival) -> None:
+def keep_nonce(view: SessionView, owner: Who, arrival: Arrival) -> None:
     """Keep the nonce of an input that was decided; nothing of an agent that does not sign."""
     signature = arrival.signature
     if signature is None or signature.novelty != "new":
         return
-    known = _known(draft, owner, arrival.topic) or {"floor": 0, "seen": {}}
+    known = _known(view, owner, arrival.topic) or {"floor": 0, "seen": {}}
     floor, seen = known["floor"], {**known["seen"], signature.nonce: signature.signed_at_ms}
     over = arrival.timestamp_ms - signature.window_ms
     while len(seen) > MOST_NONCES or seen[next(iter(seen))] < over:
         floor = max(floor, seen.pop(next(iter(seen))))
     until = max(seen.values()) + signature.window_ms
-    draft.remember_for_gate(owner, _name(arrival.topic), GateMemory(until, {"floor": floor, "seen": seen}))
+    view.remember_for_gate(owner, _name(arrival.topic), GateMemory(until, {"floor": floor, "seen": seen}))
 
 
-def _known(draft: SessionDraft, owner: Who, topic: str) -> Any:
-    account = draft.account(owner.tenant)
-    return None if account is None else draft.remembered_by_gates(owner, account).get(_name(topic))
+def _known(view: SessionView, owner: Who, topic: str) -> Any:
+    account = view.account(owner.tenant)
+    return None if account is None else view.remembered_by_gates(owner, account).get(_name(topic))
 
 
 def _name(topic: str) -> str:

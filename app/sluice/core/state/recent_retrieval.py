@@ -69,10 +69,10 @@ class ReadSoFar(NamedTuple):
 NOTHING_READ: Mapping[str, ReadSoFar] = {}
 
 
-def add_read(kept: dict[str, Any], kind: ReadKind, times: int, last: str, at_ms: int) -> None:
-    """Add what came in at a moment; `last`: as states keep ids."""
-    known = kept[kind][0] if kind in kept else 0
-    kept[kind] = tuple(ReadSoFar(known + times, at_ms, last))
+def add_read(known: Any, times: int, last: str, at_ms: int) -> tuple[Any, ...]:
+    """The stored ReadSoFar after what came in at a moment, `last` as states keep ids. `known`: the one
+    before; None for none."""
+    return tuple(ReadSoFar((known[0] if known else 0) + times, at_ms, last))
 
 
 def read_by_all(kept: Iterable[Mapping[str, Any]]) -> Mapping[str, ReadSoFar]:
@@ -86,16 +86,6 @@ def read_by_all(kept: Iterable[Mapping[str, Any]]) -> Mapping[str, ReadSoFar]:
                 mine = latest._replace(times=mine.times + known.times)
             found[kind] = mine
     return found
-
-
-def add_flagged(kept: dict[str, Any], item: str, flags: Iterable[str], at_ms: int) -> None:
-    """Add an item's flags, joined with those already kept for it, after the others. Beyond the bound drop the
-    oldest; an item of its own then says that some were dropped."""
-    _put(kept, item, flags, at_ms)
-    while len(kept) > MAX_FLAGGED:
-        oldest = next(name for name in kept if name != FORGOTTEN)
-        del kept[oldest]
-        _put(kept, FORGOTTEN, (FORGOTTEN_FLAG,), at_ms)
 
 
 def join_all(known: list[RecentRetrieval]) -> RecentRetrieval | None:
@@ -139,12 +129,6 @@ def has_mark(items: str, item_id: str) -> bool:
     while at > 0 and at % MARK_DIGITS:
         at = items.find(mark, at + 1)
     return at >= 0
-
-
-def _put(kept: dict[str, Any], item: str, flags: Iterable[str], at_ms: int) -> None:
-    known = kept.pop(item, None)
-    before, times = ((), 0) if known is None else (known[0], known[1])
-    kept[item] = tuple(Flagged(tuple(sorted({*before, *flags})), times + 1, at_ms))
 
 
 def _marks(items: str) -> list[str]:

@@ -9,18 +9,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import lru_cache
 from hashlib import sha256
-from itertools import islice
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import orjson
 
 from sluice.core.foundation.canonical import MAX_SAFE_INTEGER, wire_int
-from sluice.core.state.recent_retrieval import MARK_DIGITS, RecentRetrieval
+from sluice.core.state.recent_retrieval import RecentRetrieval
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from sluice.core.foundation.limits import SessionLimits
+    from collections.abc import Iterable, Iterator, Mapping
 
 LONGEST_KEPT_ID = 64
 REMEMBERED_IDS = 1 << 14
@@ -34,7 +31,17 @@ FLAGGED_BYTES = 304
 READ_BYTES = 128
 GATE_BYTES = 96
 """The gate's name and the time, which are kept with the value that a gate remembers."""
-NO_VALUES: Mapping[str, Any] = {}
+Table = Literal["recent", "writes", "sources", "retrievals", "flagged", "gates", "read"]
+TIMED: tuple[Table, ...] = ("recent", "writes", "retrievals", "flagged")
+"""Tables whose entries leave the window, the oldest first; an entry's time is in third place."""
+UNTIMED: tuple[Table, ...] = ("sources", "gates", "read")
+_BYTES: Mapping[str, int] = {
+    "recent": ACTION_BYTES,
+    "writes": WRITE_BYTES,
+    "sources": SOURCE_BYTES,
+    "flagged": FLAGGED_BYTES,
+    "read": READ_BYTES,
+}
 
 
 class RecentAction(NamedTuple):
@@ -72,6 +79,11 @@ class RecentAction(NamedTuple):
 
 
 _UNSETTLED = RecentAction._fields.index("signed")
+
+
+def is_settled(stored: Any) -> bool:
+    """Whether a stored RecentAction says that a signed outcome has settled the action."""
+    return len(stored) > _UNSETTLED and bool(stored[_UNSETTLED])
 
 
 class RecentWrite(NamedTuple):
@@ -114,6 +126,17 @@ class GateMemory(NamedTuple):
     until_ms: int
     value: Any
 
+    def stored(self) -> tuple[int, Any, int]:
+        """The form in states: with the bytes that the value takes."""
+        return self.until_ms, self.value, len(orjson.dumps(self.value))
+
+
+def entry_bytes(table: Table, stored: Any) -> int:
+    """Bytes that an entry takes at most in the stored form."""
+    if table == "retrievals":
+        return RETRIEVAL_BYTES + len(stored[1])
+    return GATE_BYTES + int(stored[2]) if table == "gates" else _BYTES[table]
+
 
 @dataclass(slots=True)
 class Remembered:
@@ -122,6 +145,9 @@ class Remembered:
     last write (ms), `retrievals` a request's id to a stored RecentRetrieval, `flagged` an item's id to a
     stored Flagged, `gates` a gate's name to what it remembers: until_ms, the value and its bytes, `read` a
     kind of untrusted content to a stored ReadSoFar.
+
+    `size`: bytes that it takes at most in the stored form. `settled`: the names of those in `recent` that a
+    signed outcome has settled.
     """
 
     recent: dict[str, Any] = field(default_factory=dict)
@@ -131,6 +157,38 @@ class Remembered:
     flagged: dict[str, Any] = field(default_factory=dict)
     gates: dict[str, Any] = field(default_factory=dict)
     read: dict[str, Any] = field(default_factory=dict)
+    size: int = field(default=AGENT_BYTES, init=False, compare=False)
+    settled: dict[str, None] = field(default_factory=dict, init=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Reckon what it was made with."""
+        self.settled.update((name, None) for name, stored in self.recent.items() if is_settled(stored))
+        for table in (*TIMED, *UNTIMED):
+            for stored in getattr(self, table).values():
+                self.size += entry_bytes(table, stored)
+
+    def put(self, table: Table, name: str, stored: Any) -> None:
+        """Keep an entry, in its place where there is one of the name."""
+        entries = getattr(self, table)
+        known = entries.get(name)
+        if known is not None:
+            self.size -= entry_bytes(table, known)
+        entries[name] = stored
+        self.size += entry_bytes(table, stored)
+        if table == "recent":
+            self._settle(name, stored)
+
+    def drop(self, table: Table, name: str) -> None:
+        """Forget an entry. Raises KeyError where there is none of the name."""
+        self.size -= entry_bytes(table, getattr(self, table).pop(name))
+        if table == "recent":
+            self.settled.pop(name, None)
+
+    def _settle(self, name: str, stored: Any) -> None:
+        if is_settled(stored):
+            self.settled[name] = None
+        elif self.settled:
+            self.settled.pop(name, None)
 
     def action(self, action_id: str) -> RecentAction | None:
         """What is remembered of an action id."""
@@ -147,73 +205,20 @@ class Remembered:
         stored = self.retrievals.get(kept_id(request_id))
         return None if stored is None else RecentRetrieval(*stored)
 
-    def keep_retrieval(
-        self, request_id: str, retrieval: RecentRetrieval, limits: SessionLimits, fits: Callable[[int], bool]
-    ) -> None:
-        """Keep it together with what is kept under its id. While there is no room, the oldest ones go; if
-        that is not enough, it is not kept. `fits`: whether there is room for so many bytes more."""
-        known = self.retrieval(request_id)
-        self.retrievals.pop(kept_id(request_id), None)
-        if known is not None:
-            retrieval = known.joined(retrieval, limits.max_recent_items)
-        size = RETRIEVAL_BYTES + len(retrieval.items)
+    def values_of_gates(self, cut_ms: int) -> Mapping[str, Any]:
+        """What gates remember, by the gate's name, without what is over."""
+        return {name: kept[1] for name, kept in self.gates.items() if kept[0] > cut_ms}
 
-        def has_room() -> bool:
-            few = len(self.retrievals) < limits.max_recent_retrievals
-            few = few and self.items + retrieval.size <= limits.max_recent_items
-            return few and fits(size)
-
-        while self.retrievals and not has_room():
-            del self.retrievals[next(iter(self.retrievals))]
-        if has_room():
-            self.retrievals[kept_id(request_id)] = tuple(retrieval)
-
-    @property
-    def items(self) -> int:
-        """How many items its retrievals have."""
-        return sum([len(stored[1]) for stored in self.retrievals.values()]) // MARK_DIGITS
-
-    @property
-    def size(self) -> int:
-        """Bytes that it takes at most in the stored form."""
-        return (
-            AGENT_BYTES
-            + ACTION_BYTES * len(self.recent)
-            + WRITE_BYTES * len(self.writes)
-            + SOURCE_BYTES * len(self.sources)
-            + (RETRIEVAL_BYTES * len(self.retrievals) + MARK_DIGITS * self.items if self.retrievals else 0)
-            + FLAGGED_BYTES * len(self.flagged)
-            + (sum(GATE_BYTES + kept[2] for kept in self.gates.values()) if self.gates else 0)
-            + READ_BYTES * len(self.read)
-        )
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether nothing is remembered."""
-        kept = self.recent or self.writes or self.sources or self.retrievals
-        return not (kept or self.flagged or self.gates or self.read)
-
-    def values_of_gates(self) -> Mapping[str, Any]:
-        """What gates remember, by the gate's name."""
-        return {name: kept[1] for name, kept in self.gates.items()} if self.gates else NO_VALUES
-
-    def keep_for_gate(self, gate: str, kept: GateMemory | None) -> None:
-        """Keep what a gate remembers in place of what it did; None: nothing."""
-        self.gates.pop(gate, None)
-        if kept is not None:
-            self.gates[gate] = (kept.until_ms, kept.value, len(orjson.dumps(kept.value)))
-
-    def copied(self, cut_ms: int) -> Remembered:
-        """A copy without inputs of this time or before."""
-        return Remembered(
-            _still_known(self.recent, cut_ms) if self.recent else {},
-            _still_known(self.writes, cut_ms) if self.writes else {},
-            self.sources.copy(),
-            _still_known(self.retrievals, cut_ms) if self.retrievals else {},
-            _still_known(self.flagged, cut_ms) if self.flagged else {},
-            {name: kept for name, kept in self.gates.items() if kept[0] > cut_ms} if self.gates else {},
-            self.read.copy() if self.read else {},
-        )
+    def over(self, cut_ms: int) -> Iterator[tuple[str, Table]]:
+        """The names of the entries of this time or before, with their tables."""
+        for table in TIMED:
+            for name, stored in getattr(self, table).items():
+                if stored[2] > cut_ms:
+                    break
+                yield name, table
+        for name, kept in self.gates.items():
+            if kept[0] <= cut_ms:
+                yield name, "gates"
 
     def is_over(self, cut_ms: int) -> bool:
         """Whether there is something of this time or before, or nothing, and nothing later. What it knows of
@@ -233,27 +238,6 @@ class Remembered:
         """What is left of it when everything with a time is over."""
         return Remembered(sources=self.sources, read=self.read) if self.sources or self.read else None
 
-    def fold(self) -> None:
-        """Forget the actions that a signed outcome has settled: their rows are in the totals for good."""
-        self.recent = {
-            name: one for name, one in self.recent.items() if len(one) <= _UNSETTLED or not one[_UNSETTLED]
-        }
-
-    def encoded(self) -> list[Any]:
-        """The stored form: an agent without memories needs no bytes for them."""
-        stored = [self.recent, self.writes, self.sources, self.retrievals]
-        stored += [self.flagged, self.gates, self.read]
-        while stored and not stored[-1]:
-            stored.pop()
-        return stored
-
-
-def _still_known(remembered: dict[str, Any], cut_ms: int) -> dict[str, Any]:
-    """A copy without entries of this time or before. The oldest entries come first; their time is in third
-    place."""
-    gone = 0
-    for stored in remembered.values():
-        if stored[2] > cut_ms:
-            break
-        gone += 1
-    return dict(islice(remembered.items(), gone, None)) if gone else remembered.copy()
+    def names(self, tables: Iterable[Table]) -> Iterator[tuple[Table, str]]:
+        """The entries of some tables."""
+        return ((table, name) for table in tables for name in getattr(self, table))

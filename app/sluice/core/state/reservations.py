@@ -20,9 +20,9 @@ from sluice.core.state.session import Who
 
 if TYPE_CHECKING:
     from sluice.core.foundation.limits import SessionLimits
-    from sluice.core.state.draft import SessionDraft
     from sluice.core.state.remembered import RecentAction
     from sluice.core.state.session import EarlyOutcome
+    from sluice.core.state.session_view import SessionView
 
 EARLY_BYTES = 1024
 """Largest stored form of one waiting outcome; its names come from the registry."""
@@ -30,14 +30,14 @@ REPORTERS_THAT_WAIT = 4
 """All unsigned outcomes of a session may wait in this many times the room of one reporter."""
 
 
-def find_meant(draft: SessionDraft, tenant: str, report: EarlyOutcome) -> list[tuple[Who, RecentAction]]:
+def find_meant(view: SessionView, tenant: str, report: EarlyOutcome) -> list[tuple[Who, RecentAction]]:
     """The actions of a tenant that an outcome may mean: for each agent, the action with this id. A signed
     outcome means only the action that it was signed for. A disputed action is remembered past its window,
     but there only a signed outcome finds it."""
-    account = draft.account(tenant)
+    account = view.account(tenant)
     if account is None:
         return []
-    found = [pair for pair in _under_id(draft, tenant, report.action_id) if report.means(pair[1])]
+    found = [pair for pair in _under_id(view, tenant, report.action_id) if report.means(pair[1])]
     if not found and report.offset is not None:
         disputed = account.disputed_at(report.offset, report.action_id)
         if disputed is not None and report.means(disputed[1]):
@@ -45,34 +45,34 @@ def find_meant(draft: SessionDraft, tenant: str, report: EarlyOutcome) -> list[t
     return found
 
 
-def is_past(draft: SessionDraft, report: EarlyOutcome, offset: int) -> bool:
+def is_past(view: SessionView, report: EarlyOutcome, offset: int) -> bool:
     """Whether an action with the outcome's id has arrived at this offset or a later one."""
-    found = _under_id(draft, report.tenant or "", report.action_id)
+    found = _under_id(view, report.tenant or "", report.action_id)
     return any(one.offset >= offset for _, one in found)
 
 
-def is_waiting(draft: SessionDraft, report: EarlyOutcome) -> bool:
+def is_waiting(view: SessionView, report: EarlyOutcome) -> bool:
     """Whether an equal signed outcome already waits."""
     told = (True, kept_id(report.action_id), report.offset, report.rows)
-    return any((one.signed, one.action_id, one.offset, one.rows) == told for one in draft.early)
+    return any((one.signed, one.action_id, one.offset, one.rows) == told for one in view.early)
 
 
-def may_wait(draft: SessionDraft, report: EarlyOutcome, limits: SessionLimits) -> bool:
+def may_wait(view: SessionView, report: EarlyOutcome, limits: SessionLimits) -> bool:
     """Whether one more outcome of this reporter can wait. Signed and unsigned outcomes have separate room,
     because anyone may write a reporter's name."""
     most = limits.max_early_outcomes
-    if EARLY_BYTES * (len(draft.early) + 1) > limits.max_state_bytes:
+    if EARLY_BYTES * (len(view.early) + 1) > limits.max_state_bytes:
         return False
-    alike = [one for one in draft.early if one.signed == report.signed]
+    alike = [one for one in view.early if one.signed == report.signed]
     own = sum((one.tenant, one.reported_by) == (report.tenant, report.reported_by) for one in alike)
     return own < most and (report.signed or len(alike) < REPORTERS_THAT_WAIT * most)
 
 
-def _under_id(draft: SessionDraft, tenant: str, action_id: str) -> list[tuple[Who, RecentAction]]:
-    account = draft.account(tenant)
+def _under_id(view: SessionView, tenant: str, action_id: str) -> list[tuple[Who, RecentAction]]:
+    account = view.account(tenant)
     agents = {} if account is None else account.agents
     found = [(Who(tenant, agent), memory.action(action_id)) for agent, memory in agents.items()]
-    return [(owner, one) for owner, one in found if one is not None and draft.in_window(one.at_ms)]
+    return [(owner, one) for owner, one in found if one is not None and view.in_window(one.at_ms)]
 
 
 class Sighting(NamedTuple):
@@ -109,15 +109,12 @@ class Settlement(NamedTuple):
     new: bool
 
 
-def reserve(draft: SessionDraft, seen: Sighting, mark: str, *, carried: bool) -> None:
+def reserve(view: SessionView, seen: Sighting, mark: str, *, carried: bool) -> None:
     """Remember a new action; if it is carried out, count its rows and the action."""
-    account = draft.change(seen.owner.tenant)
-    if carried:
-        account.rows += seen.rows
-        account.actions += 1
     counted, times = (seen.rows, 1) if carried else (0, 0)
-    stored = _stored_first(seen, draft.now, mark, counted, times)
-    draft.remember_first(account, seen.owner, seen.action_id, stored)
+    view.count(seen.owner.tenant, counted, times)
+    stored = _stored_first(seen, view.now, mark, counted, times)
+    view.remember_first(seen.owner, seen.action_id, stored)
 
 
 def _stored_first(seen: Sighting, at_ms: int, mark: str, counted: int, times: int) -> tuple[Any, ...]:
@@ -128,61 +125,51 @@ def _stored_first(seen: Sighting, at_ms: int, mark: str, counted: int, times: in
     return seen.digest, seen.offset, at_ms, mark, counted, times, False, 0, most
 
 
-def share_id(draft: SessionDraft, seen: Sighting, known: RecentAction, *, carried: bool) -> None:
+def share_id(view: SessionView, seen: Sighting, known: RecentAction, *, carried: bool) -> None:
     """Record a second action with a known id. If it is still carried out (standard mode, shadow), it counts.
 
     An outcome can no longer distinguish the two actions: from now on no outcome lowers the total, and one
     that raises it counts for each action.
     """
     if carried:
-        account = draft.change(seen.owner.tenant)
-        account.rows += seen.rows
-        account.actions += 1
+        view.count(seen.owner.tenant, seen.rows, 1)
         known = known._replace(counted=known.counted + seen.rows, carried=known.carried + 1)
     most = max(known.most, seen.most)
-    draft.remember(seen.owner, seen.action_id, known._replace(shared=True, most=most))
+    view.remember(seen.owner, seen.action_id, known._replace(shared=True, most=most))
 
 
-def count_only(draft: SessionDraft, seen: Sighting) -> str:
+def count_only(view: SessionView, seen: Sighting) -> str:
     """Count an action for which there is no room in the memory; return the tenant of the account that counts
     it."""
     own = seen.owner.tenant
-    tenant = own if draft.account(own) is not None else UNREGISTERED
-    account = draft.change(tenant)
-    account.rows += seen.rows
-    account.actions += 1
+    tenant = own if view.has_account(own) else UNREGISTERED
+    view.count(tenant, seen.rows, 1)
     return tenant
 
 
-def settle(draft: SessionDraft, owner: Who, known: RecentAction, report: EarlyOutcome) -> Settlement:
+def settle(view: SessionView, owner: Who, known: RecentAction, report: EarlyOutcome) -> Settlement:
     """Replace the rows counted for the action by an outcome's rows.
 
     Several actions carried out under one id each count the largest outcome, because each of them may have
     done it. A denied action that was carried out after all counts too.
     """
-    account = draft.change(owner.tenant)
     rows = report.rows if report.signed else min(report.rows, known.most)
     final = report.signed and not known.shared and not known.signed
     peak = rows if final else max(known.peak, rows)
     counted = rows if final else max(known.counted, max(known.carried, 1) * peak)
-    account.rows += counted - known.counted
-    carried = known.carried
-    if carried == 0 and rows > 0:
-        carried = 1
-        account.actions += 1
+    first = known.carried == 0 and rows > 0
+    total = view.count(owner.tenant, counted - known.counted, int(first))
     claims_more = not report.signed and report.rows > known.most
     after = known._replace(
         counted=counted,
-        carried=carried,
+        carried=1 if first else known.carried,
         peak=peak,
         signed=known.signed or report.signed,
         disputed=not report.signed and (claims_more or known.disputed),
     )
-    draft.remember(owner, report.action_id, after)
+    view.remember(owner, report.action_id, after)
     new = claims_more and not known.disputed
-    return Settlement(
-        owner.tenant, known.counted, counted, account.rows, counted < known.counted, claims_more, new
-    )
+    return Settlement(owner.tenant, known.counted, counted, total, counted < known.counted, claims_more, new)
 
 
 def settled_for_good(known: RecentAction, report: EarlyOutcome) -> bool:

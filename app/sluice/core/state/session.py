@@ -4,29 +4,34 @@ Product.md, "Session state". An action that the caller will carry out counts at 
 an outcome settles it. Actions that leave the window are dropped from `recent`; their rows are already in the
 totals.
 
-Stored form, in the table and in its changelog: JSON that starts with a fixed-width due time, so that timers
-can find due sessions without reading the rest; see `encode`.
+Stored form, in the table and in its changelog: a head, JSON that starts with a fixed-width due time, so that
+timers can find due sessions without reading the rest, and the pages of what is remembered
+(sluice/core/state/pages.py).
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 
 import orjson
 
-from sluice.core.foundation.canonical import wire_int, wire_safe
+from sluice.core.foundation.canonical import wire_int
 from sluice.core.registry.registry_entries import UNREGISTERED
+from sluice.core.state.pages import EntryName, Pages
 from sluice.core.state.recent_retrieval import NOTHING_READ, read_by_all
 from sluice.core.state.remembered import ACTION_BYTES, RecentAction, Remembered, kept_id, recent_action
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from sluice.core.state.recent_retrieval import ReadSoFar
+    from sluice.core.state.remembered import Table
 
 KEY_PREFIX = b"s:"
+PAGE_PREFIX = b"r:"
 NEVER_DUE_MS = 9_999_999_999_999
 REMEMBERED_OWNERS = 1 << 12
 _DUE_DIGITS = 13
@@ -50,6 +55,11 @@ class EarlyOutcome(NamedTuple):
     origin: list[Any]
     offset: int | None
     digest: str | None
+
+    @property
+    def place(self) -> int:
+        """Its own offset, which no other outcome of the session has."""
+        return int(self.origin[2])
 
     def coordinates(self) -> dict[str, Any]:
         """The `input` field of the ledger record about it."""
@@ -81,13 +91,28 @@ class Account:
     """One tenant's totals in the session, and the memories by agent.
 
     `disputed` maps the offset of a disputed action to its kept id, its agent and the stored RecentAction; it
-    outlives the window.
+    outlives the window. `disputes` counts them by agent.
     """
 
     rows: int
     actions: int
     agents: dict[str, Remembered] = field(default_factory=dict)
     disputed: dict[str, Any] = field(default_factory=dict)
+    disputes: Counter[str] = field(default_factory=Counter, init=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Count what it was made with."""
+        self.disputes.update(stored[1] for stored in self.disputed.values())
+
+    def put_dispute(self, offset: str, stored: tuple[Any, ...]) -> None:
+        """Keep a disputed action, in its place where it is disputed already."""
+        if offset not in self.disputed:
+            self.disputes[stored[1]] += 1
+        self.disputed[offset] = stored
+
+    def end_dispute(self, offset: str) -> None:
+        """Dispute an action no longer. Raises KeyError where it is not disputed."""
+        self.disputes[self.disputed.pop(offset)[1]] -= 1
 
     def read_so_far(self) -> Mapping[str, ReadSoFar]:
         """The untrusted content that came to the tenant's agents in the session, by kind."""
@@ -114,65 +139,40 @@ class Account:
             size += one.size
         return size
 
-    def copied(self, cut_ms: int) -> Account:
-        """A copy without the memories of agents whose inputs are all of this time or before, but for those
-        that last."""
-        agents = self.agents.copy()
-        if self.has_over(cut_ms):
-            for name, one in self.agents.items():
-                if one.is_over(cut_ms):
-                    left = one.lasting()
-                    if left is None:
-                        del agents[name]
-                    else:
-                        agents[name] = left
-        return Account(self.rows, self.actions, agents, self.disputed.copy())
-
-    def has_over(self, cut_ms: int) -> bool:
-        """Whether there is an agent whose inputs are all of this time or before."""
-        for one in self.agents.values():  # noqa: SIM110 - asked at every input, and `any` takes twice as long
-            if one.is_over(cut_ms):
-                return True
-        return False
+    def over(self, cut_ms: int) -> list[str]:
+        """The agents whose inputs are all of this time or before."""
+        return [name for name, one in self.agents.items() if one.is_over(cut_ms)]
 
     def encoded(self) -> list[Any]:
-        """As it is stored."""
-        agents = {name: one.encoded() for name, one in self.agents.items()}
-        return [wire_int(self.rows), self.actions, agents, self.disputed]
+        """As it is stored, without entries: its agents are named in their order."""
+        return [wire_int(self.rows), self.actions, [*self.agents]]
 
     @classmethod
     def decode(cls, stored: list[Any]) -> Account:
         """What `encoded` gave."""
-        rows, actions, agents, disputed = stored
-        return cls(int(rows), actions, {name: Remembered(*one) for name, one in agents.items()}, disputed)
+        rows, actions, agents = stored
+        return cls(int(rows), actions, {name: Remembered() for name in agents})
 
 
-@dataclass(slots=True)
-class Transition:
-    """A session's new values, complete and already computed; applying it only assigns them.
+class Change(Protocol):
+    """An event by which a session changes: one of sluice/core/state/changes.py."""
 
-    `accounts` has only the changed accounts. With `fresh` it has all of them, and the earlier ones are
-    dropped.
-    """
-
-    fresh: bool
-    accounts: dict[str, Account]
-    early: list[EarlyOutcome]
-    opened_at: int
-    last_at: int
-    due_ms: int
+    def apply(self, state: SessionState) -> None:
+        """Take it over, in place."""
 
 
 class SessionState:
-    """The state of one session. Only `apply` changes it."""
+    """The state of one session. Only events change it. `early`: the outcomes that wait, by their offset, the
+    oldest first."""
 
-    __slots__ = ("accounts", "due_ms", "early", "key", "last_at", "opened_at")
+    __slots__ = ("accounts", "due_ms", "early", "key", "last_at", "opened_at", "pages")
 
     def __init__(self, key: bytes) -> None:
         """A new session; `key` is the table's key, `session_key(session_id)`."""
         self.key = key
         self.accounts: dict[str, Account] = {}
-        self.early: list[EarlyOutcome] = []
+        self.early: dict[int, EarlyOutcome] = {}
+        self.pages = Pages()
         self.opened_at = 0
         self.last_at = 0
         self.due_ms = NEVER_DUE_MS
@@ -187,44 +187,67 @@ class SessionState:
         """The id in the key."""
         return self.key[len(KEY_PREFIX) :].decode()
 
-    def apply(self, transition: Transition | None) -> None:
-        """Assign the values of a transition that was evaluated on this state; None changes nothing."""
-        if transition is None:
-            return
-        if transition.fresh:
-            self.accounts = transition.accounts
-        else:
-            self.accounts.update(transition.accounts)
-        self.early = transition.early
-        self.opened_at = transition.opened_at
-        self.last_at = transition.last_at
-        self.due_ms = transition.due_ms
+    def apply(self, changes: Iterable[Change]) -> None:
+        """Take over the changes of a decision that was made on this state."""
+        for change in changes:
+            change.apply(self)
 
-    def encode(self) -> bytes:
-        """`{"due":<13 digits of ms>,` and the rest of the state as JSON."""
+    def flush(self) -> dict[bytes, bytes | None]:
+        """The table's entries that changed since the last time, by key, the head always; None deletes one."""
+        changed = {self._page_key(page): self.pages.encode(page) for page in self.pages.marked() if page}
+        changed[self.key] = None if self.gone else self._head()
+        return changed
+
+    def entries(self) -> dict[bytes, bytes]:
+        """All of the table's entries, by key; none where the state is gone."""
+        if self.gone:
+            return {}
+        pages = {self._page_key(page): self.pages.encode(page) for page in range(1, self.pages.count)}
+        return {self.key: self._head(), **{key: value for key, value in pages.items() if value is not None}}
+
+    def _head(self) -> bytes:
+        """`{"due":<13 digits of ms>,`, times and totals, how many pages there are, and the first page."""
         rest = {
             "o": self.opened_at,
             "t": self.last_at,
             "a": {name: one.encoded() for name, one in self.accounts.items()},
-            "e": [list(one) for one in self.early],
+            "n": self.pages.count,
         }
-        try:
-            written = orjson.dumps(rest, option=orjson.OPT_STRICT_INTEGER)
-        except TypeError:
-            written = orjson.dumps(wire_safe(rest))
-        return b"%b%013d,%b" % (_DUE_PREFIX, self.due_ms, written[1:])
+        first = self.pages.encode(0) or b"null"
+        return b'%b%013d,%b,"p":%b}' % (_DUE_PREFIX, self.due_ms, orjson.dumps(rest)[1:-1], first)
+
+    def _page_key(self, page: int) -> bytes:
+        return page_key(self.key, page)
 
     @classmethod
-    def decode(cls, key: bytes, stored: bytes) -> SessionState:
-        """The state that `encode` wrote."""
-        state = cls(key)
-        rest = orjson.loads(b"{" + stored[_DUE_END + 1 :])
-        state.due_ms = due_ms(stored)
-        state.opened_at = rest["o"]
-        state.last_at = rest["t"]
+    def read(cls, key: bytes, table: Mapping[bytes, bytes]) -> SessionState:
+        """The state whose entries are in the table; a new one where there are none."""
+        state, head = cls(key), table.get(key)
+        if head is None:
+            return state
+        rest = orjson.loads(b"{" + head[_DUE_END + 1 :])
+        state.due_ms, state.opened_at, state.last_at = due_ms(head), rest["o"], rest["t"]
         state.accounts = {name: Account.decode(one) for name, one in rest["a"].items()}
-        state.early = [_early(one) for one in rest["e"]]
+        pages = [table[one] for number in range(1, rest["n"]) if (one := page_key(key, number)) in table]
+        first = [] if rest["p"] is None else [rest["p"]]
+        for name, stored in state.pages.restore(rest["n"], [*first, *map(orjson.loads, pages)]):
+            state.put(name, stored)
         return state
+
+    def put(self, entry: EntryName, stored: Any) -> None:
+        """Take over an entry that is in the pages."""
+        tenant, agent, table, name = entry
+        if table == "early":
+            self.early[int(name)] = _early(stored)
+        elif table == "disputed":
+            self.accounts[tenant].put_dispute(name, stored)
+        else:
+            self.accounts[tenant].agents[agent].put(cast("Table", table), name, stored)
+
+
+def page_key(key: bytes, page: int) -> bytes:
+    """A session's page in the table; the first one is in the head."""
+    return b"%b%d:%b" % (PAGE_PREFIX, page, key[len(KEY_PREFIX) :])
 
 
 def session_key(session_id: str) -> bytes:

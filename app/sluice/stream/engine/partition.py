@@ -275,7 +275,7 @@ class Partition:
         queued_at: int | None,
     ) -> None:
         """Stage a decision. `queued_at`: the session's time in the timers' queue, None if it is not there."""
-        state.apply(decision.transition)
+        state.apply(decision.session)
         self.book.apply(decision.book)
         if not state.gone or self.sessions.known(key):
             self.sessions.touch(key, state, queued_at)

@@ -46,8 +46,7 @@ class Sessions:
         decoded = self._touched.get(key) or self._hot.get(key)
         if decoded is not None:
             return decoded
-        value = self._table.get(key)
-        return SessionState(key) if value is None else SessionState.decode(key, value)
+        return SessionState.read(key, self._table)
 
     def touch(self, key: bytes, state: SessionState, queued_at: int | None) -> None:
         """Mark the state as changed. `queued_at` (ms): when the timers check it next, None if they do not."""
@@ -60,15 +59,14 @@ class Sessions:
         heapq.heappush(self._due, (at_ms, key))
 
     def flush(self) -> list[tuple[bytes, bytes | None]]:
-        """Encode changed states into the table; the same entries go to the changelog (None deletes)."""
-        entries: list[tuple[bytes, bytes | None]] = []
-        for key, state in self._touched.items():
-            if state.gone:
+        """Write what changed of the touched states into the table; the same entries go to the changelog (None
+        deletes)."""
+        entries = [entry for state in self._touched.values() for entry in state.flush().items()]
+        for key, value in entries:
+            if value is None:
                 self._table.pop(key, None)
-                entries.append((key, None))
             else:
-                value = self._table[key] = state.encode()
-                entries.append((key, value))
+                self._table[key] = value
         self._keep_hot()
         return entries
 

@@ -138,7 +138,7 @@ class Paths(RuleBasedStateMachine):
         arrival = self.session.arrival("gate.actions.proposed", action(**fields))
         message = read_record(arrival.topic, arrival.value)
         decision = self.session.point.fault(arrival, message, self.session.state, "it raised")
-        self.session.state.apply(decision.transition)
+        self.session.state.apply(decision.session)
         verdict = verdict_of(decision)
         if verdict["enforcement"] == "enforce" and fields["mode"] == "high_stakes":
             assert verdict["outcome"] == "BLOCK"
@@ -162,7 +162,7 @@ class Paths(RuleBasedStateMachine):
         """The timer comes round."""
         state = self.session.state
         decision = self.session.point.expire(state.key, state, self.session.now)
-        state.apply(decision.transition if decision else None)
+        state.apply(decision.session if decision else ())
         self.notice(decision)
 
     @rule(policy=st.sampled_from(list(POLICIES)))
@@ -174,7 +174,7 @@ class Paths(RuleBasedStateMachine):
     def restart(self) -> None:
         """Another worker reads the state from the changelog."""
         if not self.session.state.gone:
-            self.session.state = SessionState.decode(self.session.state.key, self.session.state.encode())
+            self.session.state = SessionState.read(self.session.state.key, self.session.state.entries())
 
     @invariant()
     def the_total_is_not_below_what_was_done(self) -> None:

@@ -68,7 +68,7 @@ def test_a_session_keeps_its_totals_until_it_was_idle_for_the_timeout(
     if by_timer:
         decision = session.point.expire(session.state.key, session.state, session.now)
         assert (decision is None) is kept
-        session.state.apply(decision.transition if decision else None)
+        session.state.apply(decision.session if decision else ())
     assert session.verdict(action_id="act-2")["session"]["before"]["aggregateRowsAffected"] == (
         7 if kept else 0
     )

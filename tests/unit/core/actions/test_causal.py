@@ -9,8 +9,7 @@ import pytest
 from sluice.core.actions.causal import EXTRACTION_PORT, PORT
 from sluice.core.foundation.errors import BundleError
 from sluice.core.foundation.requests import Answer
-from sluice.core.state.remembered import Remembered
-from sluice.core.state.session import Account
+from sluice.core.state.changes import Counted, EntryKept
 from tests.unit.core.actions.judging_scene import JUDGED, LISTED, PROMPT, extraction, judged, judgement
 from tests.unit.core.scene import bundle, relaxations
 
@@ -55,7 +54,8 @@ def test_the_model_sees_the_prompt_once_and_then_the_constraints_with_the_action
 
 def test_the_model_is_told_what_kinds_of_untrusted_content_the_session_has_read() -> None:
     session = judged(judgement(0.1), agent={"system_prompt": PROMPT, "constraints": ["Refund nobody."]})
-    session.state.accounts["acme"] = Account(0, 0, {"clerk": Remembered(read={"flagged": (2, 0, "kb-7")})})
+    read = EntryKept("acme", "clerk", "read", "flagged", (2, 0, "kb-7"))
+    session.state.apply([Counted("acme", 0, 0), read])
     session.state.last_at = session.now
     session.verdict(agent_id="clerk")
     (asked,) = [cast("Any", one.payload)["question"] for one in session.asked]

@@ -80,7 +80,7 @@ def test_a_later_outcome_raises_further_but_only_by_the_difference() -> None:
 def test_what_is_not_the_points_own_signature_lowers_nothing(record: dict[str, Any]) -> None:
     session = reserved()
     decision = session.evaluate("gate.outcomes", record)
-    session.state.apply(decision.transition)
+    session.state.apply(decision.session)
     assert (session.rows, only(decision, "ReservationSettled")["lowered"]) == (10, False)
 
 
@@ -130,7 +130,7 @@ def test_an_early_outcome_waits_for_its_action() -> None:
     )
     assert event["input"]["topic"] == "gate.outcomes"
     assert verdict_of(decision)["session"]["after"]["aggregateRowsAffected"] == 10
-    assert session.state.early == []
+    assert session.state.early == {}
 
 
 def test_early_outcomes_settle_in_the_order_of_their_coming() -> None:
@@ -161,7 +161,7 @@ def test_a_signed_outcome_that_waited_is_refused_when_another_action_comes_under
     decision = session.propose(rows_affected=400)
     assert kinds(decision) == ["Verdict", "InputRefused"]
     assert (decision.records[1].body["reason"], session.rows) == ("outcome_replayed", 400)
-    assert session.state.early == []
+    assert session.state.early == {}
 
 
 def test_the_same_early_outcome_twice_settles_once() -> None:
@@ -229,7 +229,7 @@ def test_a_disputed_outcome_escalates_the_session_until_a_signed_one_settles_it(
     session.report(rows_affected=101)
     for _ in range(2):
         session.now += wait * MINUTE // 2
-        session.state = SessionState.decode(session.state.key, session.state.encode())
+        session.state = SessionState.read(session.state.key, session.state.entries())
     verdict = session.verdict(action_id="act-2")
     assert (verdict["verdict"], verdict["blockReason"].split(":")[0]) == ("needs_human", "outcome_disputed")
     assert verdict["session"]["disputed"] == "act-1"

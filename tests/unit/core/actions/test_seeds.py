@@ -20,8 +20,7 @@ from sluice.core.actions.grading import PORT as GRADER
 from sluice.core.actions.policies import PolicyShelf
 from sluice.core.actions.stages import load_bundle
 from sluice.core.policy.similarity_settings import EMBEDDING
-from sluice.core.state.remembered import Remembered
-from sluice.core.state.session import Account
+from sluice.core.state.changes import Counted, EntryKept
 from sluice.offline.bundle_source import whole_bundle
 from tests.unit.core.actions.judging_scene import judgement, scoring
 from tests.unit.core.actions.seed_rows import (
@@ -76,11 +75,10 @@ def session_of(ports: dict[str, list[Answer]], rows: int = 0, *, governed: bool 
     """A session with so many rows, of an agent who is governed or not."""
     session = Answered(by_port={name: list(answers) for name, answers in ports.items()})
     session.state.last_at = session.now
-    account = Account(rows, int(rows > 0))
+    session.state.apply([Counted("acme", rows, int(rows > 0))])
     if governed:
-        gates = {"grader": (session.now + 60_000, {"state": "governed"}, 20)}
-        account.agents["operator"] = Remembered(gates=gates)
-    session.state.accounts["acme"] = account
+        grader = (session.now + 60_000, {"state": "governed"}, 20)
+        session.state.apply([EntryKept("acme", "operator", "gates", "grader", grader)])
     return session
 
 

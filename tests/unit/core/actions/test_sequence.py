@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
 import pytest
@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 from sluice.core.actions.sequence import MOST_DENIALS, MOST_RULES, SequenceMemory
 from sluice.core.foundation.errors import BundleError
+from sluice.core.state.open_memory import OpenMemory
 from sluice.core.state.remembered import GATE_BYTES
-from sluice.core.state.session import SessionState, session_key
+from sluice.core.state.session import SessionState, session_key, who
 from tests.unit.core.actions.sequence_scene import (
     READ,
     SECRET_OUT,
@@ -27,6 +28,9 @@ from tests.unit.core.actions.sequence_scene import (
     session,
 )
 from tests.unit.core.scene import LIMITS, MINUTE, relaxations, verdict_of
+
+if TYPE_CHECKING:
+    from sluice.core.state.changes import SessionChange
 
 OTHER = {**SECRET_OUT, "id": "other"}
 ESCALATING = {**SECRET_OUT, "outcome": "escalate"}
@@ -172,8 +176,10 @@ def test_it_is_remembered_beyond_the_window_of_action_ids_and_then_forgotten() -
 def test_a_session_that_folds_forgets_and_one_that_makes_room_does_not() -> None:
     of = session({**SECRET_OUT, "within_ms": 24 * 60 * MINUTE})
     run(of, [(0, READ)])
-    (memory,) = of.state.accounts["acme"].agents.values()
-    memory.fold()
+    ((agent, memory),) = of.state.accounts["acme"].agents.items()
+    changes: list[SessionChange] = []
+    OpenMemory(memory, who("acme", agent), changes, 0).forget_settled()
+    of.state.apply(changes)
     assert memory.gates
     assert last(of, (LIMITS.idle_timeout_ms, SEND)) == ("ALLOW", None)
 
@@ -231,7 +237,7 @@ def test_the_gate_does_what_the_plain_model_does(
         assert of.verdict(**fields)["outcome"] == expected, (place, fields)
         if again:
             assert of.verdict(**fields)["outcome"] == expected
-        of.state = SessionState.decode(of.state.key, of.state.encode())
+        of.state = SessionState.read(of.state.key, of.state.entries())
 
 
 def test_what_is_remembered_is_bounded_whatever_comes() -> None:
@@ -247,7 +253,7 @@ def test_what_is_remembered_is_bounded_whatever_comes() -> None:
     assert len(value["denials"]) == MOST_DENIALS
     assert size == len(orjson.dumps(value)) <= 8192
     assert len(orjson.dumps({"sequence": [until, value, size]})) <= size + GATE_BYTES
-    assert memory.size >= len(orjson.dumps(memory.encoded()))
+    assert memory.size >= len(orjson.dumps([memory.recent, memory.gates]))
 
 
 @pytest.mark.parametrize(
@@ -293,6 +299,6 @@ def test_a_gate_is_remembered_only_for_registered_agents() -> None:
     of = session(freeze=FREEZE)
     found = run(of, [(1, {"agent_id": "nobody"})] * 3)
     assert {one["blockReason"] for one in found} == {"unknown_agent: nobody"}
-    assert b"denials" not in of.state.encode()
+    assert b"denials" not in b"".join(of.state.entries().values())
     assert verdict_of(of.propose(action_id="own", agent_id="operator"))["outcome"] == "ALLOW"
     json.loads(json.dumps(found))

@@ -19,7 +19,7 @@ ACTIONS, OUTCOMES = "gate.actions.proposed", "gate.outcomes"
 def fault(session: Session, topic: str, record: dict[str, Any]) -> Decision:
     arrival = session.arrival(topic, record)
     decision = session.point.fault(arrival, read_record(topic, arrival.value), session.state, "KeyError in x")
-    session.state.apply(decision.transition)
+    session.state.apply(decision.session)
     return decision
 
 
@@ -72,7 +72,7 @@ def test_a_faulty_outcome_is_refused_and_kept() -> None:
 def test_an_input_of_three_crashes_is_denied_unread(topic: str, first: str) -> None:
     arrival = Arrival(topic, 0, 7, START, b"s-1", b"\xff not even JSON")
     decision = Session().point.unread(arrival)
-    assert (kinds(decision), decision.transition) == ([first, "DeadLetter"], None)
+    assert (kinds(decision), decision.session) == ([first, "DeadLetter"], ())
     if first == "Verdict":
         verdict = verdict_of(decision)
         assert (verdict["verdict"], verdict["blockReason"]) == ("denied", "internal_error")

@@ -75,7 +75,7 @@ def test_every_decision_is_the_worker_s(records: list[tuple[str, Any]]) -> None:
         given_ = arrival(offset, record, topic)
         decided = InputInProgress(POINT, receive(given_), state, Shared(), at_home=True).advance()
         assert isinstance(decided, Decision)
-        state.apply(decided.transition)
+        state.apply(decided.session)
         assert replay.take(given_).records == decided.records
 
 
@@ -107,7 +107,7 @@ def test_every_request_is_answered_in_turn() -> None:
     def evaluation() -> Generator[Request, Answer, Decision]:
         first = yield Request("a", 1, 1)
         second = yield Request("b", first.payload, 1)
-        return Decision(None, [first, second])  # type: ignore[list-item]
+        return Decision((), [first, second])  # type: ignore[list-item]
 
     asked: list[Request] = []
 

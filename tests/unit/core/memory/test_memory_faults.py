@@ -39,7 +39,7 @@ def test_a_write_that_the_core_raises_on_is_rejected_and_remembered_nowhere() ->
     assert (decided["action"], decided["reason"], decided["write_id"]) == ("reject", "internal_error", "w-1")
     assert (decided["tenant_id"], decided["trustScore"]) == ("acme", None)
     assert "agent/operator@1" in decided["registry_hashes"]
-    assert decision.transition is None
+    assert decision.session == ()
     asking.book.apply(decision.book)
     assert asking.book.statistics == {Whose("acme", "operator"): Statistics(1, 0, 0, 1, 0)}
     MemoryDecision.model_validate({**decided, **CHAIN})
@@ -57,7 +57,7 @@ def test_the_same_write_is_judged_when_it_comes_again() -> None:
 )
 def test_what_was_in_flight_at_three_crashes_is_answered_unread(topic: str, first: str) -> None:
     decision = Place().point.unread(Arrival(topic, PARTITION, 7, START, b"s-1", b"\xff no JSON"))
-    assert (kinds(decision), decision.transition) == ([first, "DeadLetter"], None)
+    assert (kinds(decision), decision.session) == ([first, "DeadLetter"], ())
 
 
 def test_an_unread_write_counts_as_nobodys_and_is_a_whole_record() -> None:
@@ -88,7 +88,7 @@ def test_a_write_that_cannot_be_read_is_a_dead_letter_and_counts_nowhere(
     letter = only(decision, "DeadLetter")
     assert letter["path"] == path
     assert code is None or letter["code"] == code
-    assert (decision.transition, decision.book) == (None, ())
+    assert (decision.session, decision.book) == ((), ())
 
 
 def test_a_fault_leaves_what_waits_where_it_is() -> None:

@@ -28,7 +28,7 @@ def test_a_timer_expires_what_is_due_the_earliest_first_and_names_no_input() -> 
         "2025-11-21T13:00:00.000Z",
         "2025-11-21T14:00:00.000Z",
     )
-    assert (decision.transition, len(timed.book)) == (None, 1)
+    assert (decision.session, len(timed.book)) == ((), 1)
 
 
 def test_a_timer_takes_no_more_at_once_than_it_is_told() -> None:

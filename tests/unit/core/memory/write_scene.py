@@ -136,7 +136,7 @@ class Place:
         state = self.session(record["session_id"])
         shared = Shared(self.book, self.histories)
         decision = decide(self.point, arrival, state, self.answer, shared)
-        state.apply(decision.transition)
+        state.apply(decision.session)
         self.book.apply(decision.book)
         return decision
 

@@ -215,7 +215,7 @@ class Scene:
         """The same of what has arrived."""
         shared = Shared(self.book, provenance=self.provenance)
         decision = decide(self.point, arrival, self.state, self.port, shared)
-        self.state.apply(decision.transition)
+        self.state.apply(decision.session)
         self.book.apply(decision.book)
         self.keep(arrival, decision)
         return decision

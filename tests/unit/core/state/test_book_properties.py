@@ -111,7 +111,7 @@ class Quarantine(RuleBasedStateMachine):
         assert self.place.book.statistics == before.statistics
         for name, state in self.place.sessions.items():
             if not state.gone:
-                self.place.sessions[name] = SessionState.decode(state.key, state.encode())
+                self.place.sessions[name] = SessionState.read(state.key, state.entries())
 
     def free(self) -> list[Held]:
         """What is held of sessions that wait for nothing."""
@@ -122,7 +122,7 @@ class Quarantine(RuleBasedStateMachine):
         return any(session == one for one, _, _ in self.waiting)
 
     def apply(self, session: str, decision: Decision) -> None:
-        self.place.session(session).apply(decision.transition)
+        self.place.session(session).apply(decision.session)
         self.place.book.apply(decision.book)
         self.take(decision)
 

@@ -18,7 +18,7 @@ WINDOW = LIMITS.action_window_ms
 
 def expire(session: Session, now: int) -> Decision | None:
     decision = session.point.expire(KEY, session.state, now)
-    session.state.apply(decision.transition if decision else None)
+    session.state.apply(decision.session if decision else ())
     return decision
 
 
@@ -81,7 +81,7 @@ def test_a_timer_and_the_next_input_find_the_same(waited: int) -> None:
     after_timer = timed.propose(rows_affected=5)
     by_input = late.propose(rows_affected=5)
     assert [one.body for one in by_input.records] == by_timer + [one.body for one in after_timer.records]
-    assert timed.state.encode() == late.state.encode()
+    assert timed.state.entries() == late.state.entries()
 
 
 def test_what_was_still_open_is_answered_before_the_session_folds() -> None:
@@ -100,7 +100,7 @@ def test_a_folded_session_starts_anew() -> None:
     decision = session.evaluate("gate.actions.proposed", action(rows_affected=5))
     assert kinds(decision) == ["SessionFolded", "Verdict"]
     assert decision.records[1].body["session"]["before"]["aggregateRowsAffected"] == 0
-    session.state.apply(decision.transition)
+    session.state.apply(decision.session)
     assert session.state.opened_at == session.now
 
 

@@ -9,14 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sluice.core.state.acknowledgement import acknowledgement, flags_of
-from sluice.core.state.draft import SessionDraft
 from sluice.core.state.recent_retrieval import MAX_FLAGGED, RecentRetrieval, item_mark
 from sluice.core.state.remembered import kept_id
 from sluice.core.state.session import SessionState, session_key, who
+from sluice.core.state.session_view import SessionView
 from sluice.settings import Settings
 from tests.unit.core.rerun.reruns import document
 from tests.unit.core.retrieval.scene import FINDINGS, OLD, SUSPECT, Scene, item
-from tests.unit.core.scene import LIMITS, MINUTE, START
+from tests.unit.core.scene import LIMITS, MINUTE, START, stored_bytes
 
 STALE, UNSURE = item(item_id="lease", timestamp=OLD), item(item_id="price", confidence_score=0.1)
 RULE = {
@@ -108,7 +108,7 @@ def test_flags_end_with_the_window_and_with_the_session() -> None:
 
 def test_the_session_survives_being_stored() -> None:
     scene = sandboxed()
-    scene.state = SessionState.decode(scene.state.key, scene.state.encode())
+    scene.state = SessionState.read(scene.state.key, scene.state.entries())
     assert len(flags(scene)["outstanding"]) == 2
     assert scene.reported("lease", "i-1")["covered"] == 2
 
@@ -157,7 +157,7 @@ def test_thousands_of_requests_keep_a_session_small() -> None:
     state = SessionState(session_key("s-1"))
     for number in range(5000):
         remember(state, f"r-{number}", [f"{number}-{place}".ljust(64, "x") for place in range(20)])
-    assert len(state.encode()) < 512 * 1024
+    assert stored_bytes(state) < 512 * 1024
     kept = state.accounts["acme"].agents["reader"].retrievals
     assert (len(kept), next(reversed(kept))) == (64, "r-4999")
 
@@ -166,19 +166,19 @@ def test_of_large_requests_the_last_are_remembered() -> None:
     state = SessionState(session_key("s-1"))
     for number in range(12):
         remember(state, f"r-{number}", [f"{number}-{place}".ljust(64, "x") for place in range(1000)])
-    assert len(state.encode()) < 512 * 1024
+    assert stored_bytes(state) < 512 * 1024
     assert list(state.accounts["acme"].agents["reader"].retrievals) == ["r-10", "r-11"]
 
 
 def remember(state: SessionState, request: str, items: list[str], tenant: str = "acme") -> None:
     """A retrieval of items that were all flagged, under the shipped limits."""
-    draft = SessionDraft(state, SHIPPED, START)
+    view = SessionView(state, SHIPPED, START)
     every = {name: ["stale", "low_confidence", "provenance_unverified", "content_suspect"] for name in items}
     marks = "".join(map(item_mark, items))
     owner = who(tenant, "reader")
-    draft.remember_retrieval(owner, request, RecentRetrieval("sandbox", marks, START, 1))
-    draft.remember_flags(owner, every)
-    state.apply(draft.transition())
+    view.remember_retrieval(owner, request, RecentRetrieval("sandbox", marks, START, 1))
+    view.remember_flags(owner, every)
+    state.apply(view.changes())
 
 
 def test_what_an_action_may_carry_of_flags_is_bounded() -> None:
@@ -215,7 +215,7 @@ def test_an_hour_later_a_session_has_forgotten_what_it_read() -> None:
     scene.read(STALE, agent_id="sandbox")
     scene.now += LIMITS.action_window_ms + MINUTE
     scene.read(item(item_id="new"), request_id="r-2")
-    stored = scene.state.encode()
+    stored = b"".join(scene.state.entries().values())
     assert b"stale" not in stored
     assert b'"r-1"' not in stored
 
@@ -256,4 +256,4 @@ def test_eight_tenants_together_keep_a_session_small() -> None:
         for number in range(2):
             items = [f"{number}-{place}".ljust(64, "x") for place in range(1000)]
             remember(state, f"r-{tenant}-{number}", items, f"t-{tenant}")
-    assert len(state.encode()) < 512 * 1024
+    assert stored_bytes(state) < 512 * 1024

@@ -102,7 +102,7 @@ def test_it_is_not_forgotten_with_the_window_but_with_the_session() -> None:
     at.read(item(provenance_uri=STRANGER))
     for number in range(3):
         at.now += LIMITS.action_window_ms + 1
-        at.state = SessionState.decode(at.state.key, at.state.encode())
+        at.state = SessionState.read(at.state.key, at.state.entries())
         assert read_before(at.act(action_id=f"a-{number}")) == {"external": 1}
     at.now += LIMITS.idle_timeout_ms
     assert read_before(at.act(action_id="later")) == {}

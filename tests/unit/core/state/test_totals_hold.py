@@ -223,14 +223,14 @@ class Totals(RuleBasedStateMachine):
     def tick(self) -> None:
         """The timer comes round."""
         decision = self.session.point.expire(self.session.state.key, self.session.state, self.session.now)
-        self.session.state.apply(decision.transition if decision else None)
+        self.session.state.apply(decision.session if decision else ())
         self.pass_time()
 
     @rule()
     def restart(self) -> None:
         """Another worker reads the state from the changelog."""
         if not self.session.state.gone:
-            self.session.state = SessionState.decode(self.session.state.key, self.session.state.encode())
+            self.session.state = SessionState.read(self.session.state.key, self.session.state.entries())
 
     @invariant()
     def the_totals_hold(self) -> None:

@@ -1,0 +1,161 @@
+"""An agent's memory as one input leaves it: what the session remembers, read through the input's own changes.
+
+The memory itself stays as it is. Each change becomes an event, and reading finds it at once, whatever the
+memory's size.
+"""
+
+from __future__ import annotations
+
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+from sluice.core.state.changes import EntryDropped, EntryKept
+from sluice.core.state.recent_retrieval import (
+    FORGOTTEN,
+    FORGOTTEN_FLAG,
+    MARK_DIGITS,
+    MAX_FLAGGED,
+    Flagged,
+    RecentRetrieval,
+)
+from sluice.core.state.remembered import AGENT_BYTES, Remembered, entry_bytes, is_settled
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from sluice.core.state.changes import SessionChange
+    from sluice.core.state.remembered import Table
+    from sluice.core.state.session import Who
+
+NOTHING = Remembered()
+
+
+class OpenTable:
+    """One table of an agent's memory, by name and oldest first, with the changes of this input."""
+
+    __slots__ = ("_changes", "_count", "_gone", "_new", "_owner", "_stored", "_table", "size")
+
+    def __init__(
+        self, stored: dict[str, Any], owner: Who, table: Table, changes: list[SessionChange]
+    ) -> None:
+        """`stored`: the table as the session has it. `changes`: where the events of this input go. `size`:
+        bytes by which it has grown."""
+        self._stored = stored
+        self._owner = owner
+        self._table = table
+        self._changes = changes
+        self._new: dict[str, Any] = {}
+        self._gone: set[str] = set()
+        self._count = len(stored)
+        self.size = 0
+
+    def get(self, name: str) -> Any:
+        """The entry of this name; None for none."""
+        found = self._new.get(name)
+        return found if found is not None or name in self._gone else self._stored.get(name)
+
+    def __len__(self) -> int:
+        """How many entries."""
+        return self._count
+
+    def __iter__(self) -> Iterator[str]:
+        """Names, the oldest first."""
+        if not self._gone and not self._new:
+            return iter(self._stored)
+        left = (name for name in self._stored if name not in self._gone)
+        return chain(left, (name for name in self._new if name not in self._stored or name in self._gone))
+
+    def put(self, name: str, stored: Any) -> None:
+        """Keep an entry, in its place where there is one of the name."""
+        known = self.get(name)
+        if known is None:
+            self._count += 1
+        else:
+            self.size -= entry_bytes(self._table, known)
+        self.size += entry_bytes(self._table, stored)
+        self._new[name] = stored
+        self._changes.append(EntryKept(self._owner.tenant, self._owner.agent, self._table, name, stored))
+
+    def drop(self, name: str) -> None:
+        """Forget the entry of this name, if there is one."""
+        known = self.get(name)
+        if known is None:
+            return
+        self._count -= 1
+        self.size -= entry_bytes(self._table, known)
+        self._new.pop(name, None)
+        if name in self._stored:
+            self._gone.add(name)
+        self._changes.append(EntryDropped(self._owner.tenant, self._owner.agent, self._table, name))
+
+
+class OpenMemory:
+    """All tables of an agent's memory, without what is over."""
+
+    __slots__ = ("_changes", "_owner", "_stored", "_tables")
+
+    def __init__(self, stored: Remembered, owner: Who, changes: list[SessionChange], cut_ms: int) -> None:
+        """`stored`: the memory as the session has it; `cut_ms`: what is of this time or before is over."""
+        self._stored = stored
+        self._owner = owner
+        self._changes = changes
+        self._tables: dict[Table, OpenTable] = {}
+        for name, table in stored.over(cut_ms):
+            self.table(table).drop(name)
+
+    def table(self, table: Table) -> OpenTable:
+        """One of its tables."""
+        found = self._tables.get(table)
+        if found is None:
+            found = OpenTable(getattr(self._stored, table), self._owner, table, self._changes)
+            self._tables[table] = found
+        return found
+
+    def count(self, table: Table) -> int:
+        """How many entries a table has."""
+        found = self._tables.get(table)
+        return len(getattr(self._stored, table) if found is None else found)
+
+    @property
+    def size(self) -> int:
+        """Bytes that it takes at most in the stored form."""
+        return self._stored.size + sum([one.size for one in self._tables.values()])
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is remembered."""
+        return self.size == AGENT_BYTES
+
+    def retrieval(self, name: str) -> RecentRetrieval | None:
+        """What is remembered of a retrieval, by its kept id."""
+        stored = self.table("retrievals").get(name)
+        return None if stored is None else RecentRetrieval(*stored)
+
+    def marks(self) -> int:
+        """How many items its retrievals have."""
+        table = self.table("retrievals")
+        return sum([len(table.get(name)[1]) for name in table]) // MARK_DIGITS
+
+    def forget_settled(self) -> None:
+        """Forget the actions that a signed outcome has settled: their rows are in the totals for good."""
+        recent = self.table("recent")
+        for name in [*self._stored.settled]:
+            if is_settled(recent.get(name) or ()):
+                recent.drop(name)
+
+
+def add_flagged(kept: OpenTable, item: str, flags: Iterable[str], at_ms: int) -> None:
+    """Add an item's flags, joined with those already kept for it, after the others. Beyond the bound drop the
+    oldest; an item of its own then says that some were dropped."""
+    _put(kept, item, flags, at_ms)
+    while len(kept) > MAX_FLAGGED:
+        oldest = next(name for name in kept if name != FORGOTTEN)
+        kept.drop(oldest)
+        _put(kept, FORGOTTEN, (FORGOTTEN_FLAG,), at_ms)
+
+
+def _put(kept: OpenTable, item: str, flags: Iterable[str], at_ms: int) -> None:
+    known = kept.get(item)
+    before, times = ((), 0) if known is None else (known[0], known[1])
+    kept.drop(item)
+    kept.put(item, tuple(Flagged(tuple(sorted({*before, *flags})), times + 1, at_ms)))
