@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from sluice.detection.content.required_words import RequiredWords
-from sluice.detection.content.text import Prefilter
+from sluice.detection.content.text import Prefilter, words_and_signs
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Generator, Iterable, Iterator
 
     from sluice.detection.content.compiled_expressions import Expressions
     from sluice.detection.content.sets import ContentPattern
@@ -20,11 +20,17 @@ WHOLE_BYTES = 512 * 1024
 The patterns of texts are there looked for in a few sentences at a time; any such text is inconclusive too."""
 
 
+LOOKED_UP_BYTES = 4096
+"""Up to here the words of a text of ASCII are looked up: of words that nobody uses an automaton reads more in
+the same time."""
 SHORT_BYTES = 256
-"""Up to here most texts of ASCII lack some word of every pattern: to look its words up is cheaper than an
-automaton, of which a short text walks through states that are in no cache of the processor any more."""
-MOST_SEARCHED = 8
-"""Of more expressions that a short text's words leave, the automata leave fewer to search for."""
+"""Up to here they are looked up together, before the text is cut into sentences: most such texts lack some
+word of every pattern. Of a longer one they are looked up for a few sentences at a time."""
+MOST_SEARCHED = 16
+"""Of more expressions that the words leave of a few sentences, the automata leave fewer to search for: to ask
+them takes as long as to search for so many."""
+MOST_SEARCHED_FOR = 40
+"""The same of a whole text, for the expressions that may be found anywhere in it."""
 
 
 class PatternPlace(NamedTuple):
@@ -42,11 +48,8 @@ class _Places(NamedTuple):
     unless: tuple[int, ...]
 
 
-class _LookedUp(NamedTuple):
-    """The patterns that a text may hold, with the expressions that begin them."""
-
-    sentences: list[tuple[_Places, int]]
-    texts: list[tuple[_Places, int]]
+_Begins = list[tuple[_Places, int]]
+"""Patterns that a text may hold, with the expressions that begin them."""
 
 
 class Patterns:
@@ -75,28 +78,47 @@ class Patterns:
     def hits(self, text: Text, seen: set[bytes]) -> Iterator[PatternPlace]:
         """Each place of each pattern, those of sentences first; sentences that were seen are left out."""
         whole = (0, len(text.raw))
-        long = whole[1] > WHOLE_BYTES
-        looked_up = self._look_up(text)
-        for start, end, written in text.pieces(seen) if looked_up is None or looked_up.sentences else ():
-            for one, place in looked_up.sentences if looked_up else self._of_sentences.begun(written):
+        looked_up = whole[1] <= LOOKED_UP_BYTES and text.raw.isascii()
+        of_text = yield from self._by_words(text, seen) if looked_up else self._by_automata(text, seen)
+        for one, place in self._of_sentences.always:
+            yield from self._in_sentences(one, place, text, whole)
+        if whole[1] <= WHOLE_BYTES:
+            for one, place in (*of_text, *self._of_texts.always):
+                yield from self._in_scope(one, place, text, whole)
+
+    def _by_words(self, text: Text, seen: set[bytes]) -> Generator[PatternPlace, None, _Begins]:
+        """The places in sentences of a text of ASCII, by its words; which patterns of texts it may hold."""
+        words = self._words
+        if len(text.raw) <= SHORT_BYTES:
+            met = words.met(text.raw)
+            if met.bit_count() <= MOST_SEARCHED:
+                begun = self._of_sentences.of(met)
+                for start, end, _ in _new(text, seen) if begun else ():
+                    for one, place in begun:
+                        yield from self._in_sentences(one, place, text, (start, end))
+                return self._of_texts.of(met >> self._of_sentences.count)
+        clauses = 0
+        for start, end, folded in text.pieces():
+            in_piece = words.clauses(folded)
+            clauses |= in_piece
+            if folded not in seen:
+                seen.add(folded)
+                met = words.requirements(in_piece)
+                for one, place in self._of_sentences.begun_by(met, MOST_SEARCHED, folded):
+                    yield from self._in_sentences(one, place, text, (start, end))
+        met = words.requirements(clauses) >> self._of_sentences.count
+        return self._of_texts.begun_by(met, MOST_SEARCHED_FOR, text.folded())
+
+    def _by_automata(self, text: Text, seen: set[bytes]) -> Generator[PatternPlace, None, _Begins]:
+        """The same of any text; of one that is not read as a whole, all places."""
+        long = len(text.raw) > WHOLE_BYTES
+        for start, end, folded in _new(text, seen):
+            written = words_and_signs(folded)
+            for one, place in self._of_sentences.begun(written):
                 yield from self._in_sentences(one, place, text, (start, end))
             for one, place in self._of_texts.begun(written) if long else ():
                 yield from self._in_scope(one, place, text, (start, end))
-        for one, place in self._of_sentences.always:
-            yield from self._in_sentences(one, place, text, whole)
-        if not long:
-            begun = looked_up.texts if looked_up else self._of_texts.begun(text.written())
-            for one, place in (*begun, *self._of_texts.always):
-                yield from self._in_scope(one, place, text, whole)
-
-    def _look_up(self, text: Text) -> _LookedUp | None:
-        """What a short text may hold by its words alone; None: the automata tell sooner."""
-        if len(text.raw) > SHORT_BYTES or not text.raw.isascii():
-            return None
-        met = self._words.met(text.raw)
-        if met.bit_count() > MOST_SEARCHED:
-            return None
-        return _LookedUp(self._of_sentences.of(met), self._of_texts.of(met >> self._of_sentences.count))
+        return [] if long else self._of_texts.begun(text.written())
 
     def _in_sentences(
         self, one: _Places, place: int, text: Text, part: tuple[int, int]
@@ -123,6 +145,14 @@ class Patterns:
             found = search(place, text.raw, max(found[1], found[0] + 1), scope[1])
 
 
+def _new(text: Text, seen: set[bytes]) -> Iterator[tuple[int, int, bytes]]:
+    """The sentences that were not seen, some at a time."""
+    for piece in text.pieces():
+        if piece[2] not in seen:
+            seen.add(piece[2])
+            yield piece
+
+
 class _Begun:
     """Patterns by what a text must hold for them: one expression of `any` and every one of `all`."""
 
@@ -138,11 +168,17 @@ class _Begun:
         self.always = [self._begins[number] for number in self._prefilter.always]
         """The patterns that any text may hold, with the expression that begins them."""
 
-    def begun(self, written: bytes) -> list[tuple[_Places, int]]:
+    def begun(self, written: bytes) -> _Begins:
         """The other patterns that a text may hold, which is written as the prefilter reads it."""
         return [self._begins[number] for number in self._prefilter.candidates(written)]
 
-    def of(self, bits: int) -> list[tuple[_Places, int]]:
+    def begun_by(self, met: int, most: int, folded: bytes) -> _Begins:
+        """The same of a casefolded text of ASCII, by the requirements that its words meet if these are few:
+        of more, the automata leave fewer."""
+        bits = met & ((1 << self.count) - 1)
+        return self.of(bits) if bits.bit_count() <= most else self.begun(words_and_signs(folded))
+
+    def of(self, bits: int) -> _Begins:
         """Those of them whose numbers' bits are set."""
         numbers: list[int] = []
         left = bits & ((1 << self.count) - 1)

@@ -28,8 +28,9 @@ SHORTEST = 2
 LONGEST_WORD = 24
 """Bytes. Nothing is kept of a longer one: it may be as long as a text."""
 REMEMBERED_WORDS = 1 << 14
-_UNSEEN: list[int] = []
-"""Of a word that was not looked up yet; None: it meets no clause."""
+_HALVES = (CLAUSES // 2, CLAUSES // 4, CLAUSES // 8)
+"""How far rows of bits are apart that are laid on each other until one row is left."""
+_SIGNS = [bytes([code]) for code in range(128)]
 _SPELLINGS = 8
 _GROUP = "(?:"
 _SIGN = re.compile(f"{SIGN_MARK}.{SIGN_MARK}", re.DOTALL)
@@ -181,55 +182,84 @@ def _commonness(clause: Clause) -> tuple[float, list[Part]]:
 
 
 class RequiredWords:
-    """Requirements by the words of their clauses."""
+    """Requirements by the words of their clauses.
 
-    __slots__ = ("_known", "_open", "_parts", "_whole")
+    What a word meets is one number: a row of bits for each place of a clause, a bit in it for each
+    requirement. A text's words are so joined in one step each.
+    """
+
+    __slots__ = (
+        "_begins",
+        "_count",
+        "_inner",
+        "_known",
+        "_longest",
+        "_open",
+        "_prefixes",
+        "_suffixes",
+        "_whole",
+    )
 
     def __init__(self, requirements: Iterable[str]) -> None:
         every = [clauses(one) for one in requirements]
-        self._open = [0] * CLAUSES
-        met: defaultdict[Part, list[int]] = defaultdict(lambda: [0] * CLAUSES)
+        self._count = len(every)
+        self._open = 0
+        met: defaultdict[Part, int] = defaultdict(int)
         for number, found in enumerate(every):
             for place in range(CLAUSES if found is not None else 0):
+                bit = 1 << (place * self._count + number)
                 if place >= len(found or ()):
-                    self._open[place] |= 1 << number
+                    self._open |= bit
                 for part in chain.from_iterable((found or [])[place : place + 1]):
-                    met[part][place] |= 1 << number
-        self._whole = {
-            part.text.encode(): bits for part, bits in met.items() if not part.left and not part.right
-        }
-        self._parts: defaultdict[bytes, list[tuple[bytes, Part, list[int]]]] = defaultdict(list)
-        for part, bits in met.items():
-            if part.left or part.right:
-                word = part.text.encode()
-                self._parts[word[:BEGIN]].append((word, part, bits))
-        self._known: dict[bytes, list[int] | None] = {}
+                    met[part] |= bit
+        self._whole = _of_ends(met, left=False, right=False)
+        self._prefixes = _of_ends(met, left=False, right=True)
+        self._suffixes = _of_ends(met, left=True, right=False)
+        self._longest = max(map(len, (*self._prefixes, *self._suffixes)), default=0)
+        self._inner: defaultdict[bytes, list[tuple[bytes, int]]] = defaultdict(list)
+        for word, bits in _of_ends(met, left=True, right=True).items():
+            self._inner[word[:BEGIN]].append((word, bits))
+        self._begins = {*map(len, self._inner)}
+        self._known: dict[bytes, int] = {}
 
     def met(self, text: bytes) -> int:
         """The requirements that a text of ASCII may meet, a bit for each in their order."""
-        known, held = self._known, []
+        return self.requirements(self.clauses(text))
+
+    def clauses(self, text: bytes) -> int:
+        """The clauses that the words of a text of ASCII meet; those of several texts may be joined."""
+        known = self._known
         raw = text.lower()
-        signs = raw.translate(None, ORDINARY)
-        for word in {*raw.translate(BLANKS).split(), *(signs[at : at + 1] for at in range(len(signs)))}:
-            bits = known.get(word, _UNSEEN)  # one step: another thread may forget the words meanwhile
-            if bits is _UNSEEN:
+        words = {*raw.translate(BLANKS).split()}
+        if signs := raw.translate(None, ORDINARY):
+            words.update(map(_SIGNS.__getitem__, {*signs}))
+        met = self._open
+        for word in words:
+            bits = known.get(word)  # one step: another thread may forget the words meanwhile
+            if bits is None:
                 bits = self._learn(word)
             if bits:
-                held.append(bits)
-        met = -1
-        for place, of_place in enumerate(self._open):
-            met &= reduce(or_, [bits[place] for bits in held], of_place)
-            if not met:
-                break
+                met |= bits
         return met
 
-    def _learn(self, word: bytes) -> list[int] | None:
-        """The bits of all clauses that a word meets, by their places; None for none."""
-        met = [self._whole[word]] if word in self._whole else []
-        for start, size in product(range(len(word)), (SHORTEST, BEGIN)):
-            if begun := self._parts.get(word[start : start + size]):
-                met += (bits for inner, part, bits in begun if _holds(word, start, inner, part))
-        bits = [reduce(or_, of_place) for of_place in zip(*met, strict=True)] if met else None
+    def requirements(self, met: int) -> int:
+        """The requirements all of whose clauses are met, a bit for each."""
+        for places in _HALVES:
+            met &= met >> (places * self._count)
+        return met
+
+    def _learn(self, word: bytes) -> int:
+        """The bits of all clauses that a word meets, by their places."""
+        found = [self._whole.get(word, 0)]
+        sizes = range(SHORTEST, min(len(word), self._longest) + 1)
+        found += filter(None, [self._prefixes.get(word[:size]) for size in sizes])
+        found += filter(None, [self._suffixes.get(word[-size:]) for size in sizes])
+        for size in self._begins:
+            for start in range(len(word) - size + 1):
+                for inner, met in self._inner.get(word[start : start + size], ()):
+                    if word.startswith(inner, start):
+                        found.append(met)
+        bits = reduce(or_, found)
         if len(word) <= LONGEST_WORD:
             if len(self._known) >= REMEMBERED_WORDS:
                 self._known.clear()
@@ -237,10 +267,8 @@ class RequiredWords:
         return bits
 
 
-def _holds(word: bytes, start: int, inner: bytes, part: Part) -> bool:
-    """Whether a word has a part there, and nothing beside it where the part may not go on."""
-    return (
-        (part.left or not start)
-        and word.startswith(inner, start)
-        and (part.right or start + len(inner) == len(word))
-    )
+def _of_ends(met: dict[Part, int], *, left: bool, right: bool) -> dict[bytes, int]:
+    """The parts that go on to these sides, with the clauses that they meet."""
+    return {
+        part.text.encode(): bits for part, bits in met.items() if part.left == left and part.right == right
+    }

@@ -180,20 +180,22 @@ class Text:
         sizes = (len(self.text[start:end].encode()) for start, end in self._bounds)
         return list(accumulate(sizes, initial=0))
 
+    def folded(self) -> bytes:
+        """The whole text, casefolded."""
+        return self.text.casefold().encode()
+
     def written(self) -> bytes:
         """The words and signs of the whole text."""
-        return words_and_signs(self.text.casefold().encode())
+        return words_and_signs(self.folded())
 
-    def pieces(self, seen: set[bytes]) -> Iterator[tuple[int, int, bytes]]:
-        """Some sentences at a time: from which byte to which, their words and signs; none that were seen."""
+    def pieces(self) -> Iterator[tuple[int, int, bytes]]:
+        """Some sentences at a time: from which byte to which, and what they say, casefolded."""
         starts, ends = self._starts, self._bytes
         first = 0
         for last in range(1, len(starts)):
             if starts[last] - starts[first] >= PIECE_CHARS or last == len(starts) - 1:
                 folded = self.text[starts[first] : starts[last]].casefold().encode()
-                if folded not in seen:
-                    seen.add(folded)
-                    yield ends[first], ends[last], words_and_signs(folded)
+                yield ends[first], ends[last], folded
                 first = last
 
     def sentence_at(self, byte: int) -> tuple[int, int]:

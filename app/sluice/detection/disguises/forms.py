@@ -154,7 +154,7 @@ class Forms:
 
     def _by_words(self, text: str) -> Iterator[tuple[str, str]]:
         tokens = letters_of(text).split()
-        hints = list(filter(None, map(self._words.hints, set(tokens) - self._words.known)))
+        hints = self._words.all_hints(tokens)
         if not hints:
             return
         if any(hint.garbled for hint in hints):
@@ -164,7 +164,7 @@ class Forms:
         if sum(hint.reversed for hint in hints) >= _LEAST_HINTS:
             yield from (("reversed", one) for one in reversals(text))
         shifts = Counter(hint.shift for hint in hints if hint.shift)
-        for shift in (one for one, times in shifts.items() if times >= _LEAST_HINTS):
+        for shift in sorted(one for one, times in shifts.items() if times >= _LEAST_HINTS):
             yield "rot13" if shift == _ROT13 else f"shifted-{shift}", shifted(text, shift)
 
 

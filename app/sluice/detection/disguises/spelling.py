@@ -40,7 +40,6 @@ _GLUED = re.compile(
 """A run is looked at from its start alone: from each of its letters, 16 000 of them took 3 s."""
 _LEAST_GLUED = 2
 _LONG_WORD = 4
-"""A shorter one must be a common word: it may be an accident in a number or a name ("PI1", "1st")."""
 
 
 def without_glued(text: str) -> str:
@@ -56,7 +55,7 @@ def without_glued(text: str) -> str:
 def without_leet(text: str, words: Vocabulary) -> str:
     """Digits and signs as the letters they stand for, in words that this makes known; then numbers too."""
     folded = text.casefold()
-    if not any(_is_told(token, words) for token in _of_leet(folded)):
+    if not words.tells_of_leet(folded.encode().translate(_LEET_RUNS).decode().split()):
         return text
     found = set[str]()
 
@@ -67,27 +66,9 @@ def without_leet(text: str, words: Vocabulary) -> str:
         return word or _to_the_sign(token[0], words)
 
     plain = _LEET_TOKEN.sub(read, folded)
-    if not any(_is_evidence(word, words) for word in found):
+    if not any(map(words.is_evidence, found)):
         return text
     return _NUMBER.sub(lambda one: words.without_leet(one[0]) or one[0], plain)
-
-
-def _of_leet(folded: str) -> list[str]:
-    """The runs of letters, digits and leet signs that are not letters alone."""
-    runs = folded.encode().translate(_LEET_RUNS).decode().split()
-    return [run for run in runs if not run.isalpha()]
-
-
-def _is_told(run: str, words: Vocabulary) -> bool:
-    """Whether what a run stands for makes a text one of leetspeak; one too long for a word may."""
-    if len(run) > LONGEST:
-        return True
-    word = words.without_leet(run)
-    return word is not None and len(word) > _SHORTEST_FEW and _is_evidence(word, words)
-
-
-def _is_evidence(word: str, words: Vocabulary) -> bool:
-    return word in words.looked_for and (len(word) >= _LONG_WORD or word in words.ranked)
 
 
 def _to_the_sign(token: str, words: Vocabulary) -> str:

@@ -13,7 +13,7 @@ from math import log
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
 _SAME = ("il1!|", "o0", "s5$", "e3", "a4@", "t7+", "b8", "g96", "z2")
 _KEY = str.maketrans({sign: same[0] for same in _SAME for sign in same})
@@ -24,6 +24,9 @@ REMEMBERED_WORDS = 1 << 16
 _SHORTEST_GARBLED = 5
 _SHORTEST_TURNED = 4
 _SHORTEST_FRAGMENT = 3
+_SHORTEST_FEW = 2
+_LONG_WORD = 4
+"""A shorter one must be a common word: it may be an accident in a number or a name ("PI1", "1st")."""
 LONGEST = 24
 """Characters; a longer run of letters is no word, and nothing is kept of it: it may be as long as a text."""
 _BEGIN = 5
@@ -57,6 +60,8 @@ class Vocabulary:
         "_hints",
         "_leet",
         "_prefixes",
+        "_unhinted",
+        "_untold",
         "known",
         "looked_for",
         "ranked",
@@ -70,6 +75,8 @@ class Vocabulary:
         self.looked_for = frozenset(looked_for)
         self._hints = lru_cache(REMEMBERED_WORDS)(self._hints_of)
         self._leet = lru_cache(REMEMBERED_WORDS)(self._without_leet)
+        self._unhinted = set[str]()
+        self._untold = set[str]()
         self._by_key: dict[str, str] = {}
         self._costs: dict[str, float] = {}
         for rank, word in enumerate(order):
@@ -100,6 +107,31 @@ class Vocabulary:
         if found is None and (single := _SAME_AGAIN.sub(r"\1", word)) != word:
             found = self._by_shape.get(_shape(single))
         return found
+
+    def all_hints(self, words: Iterable[str]) -> list[Hints]:
+        """What is known of those words, casefolded and of letters alone, that may be others in disguise."""
+        found: list[Hints] = []
+        for word in {*words} - self.known - self._unhinted:
+            if hints := self.hints(word):
+                found.append(hints)
+            else:
+                _remember(self._unhinted, word)
+        return found
+
+    def tells_of_leet(self, runs: Iterable[str]) -> bool:
+        """Whether one of the runs of letters and leet signs makes a text one of leetspeak: a run that stands
+        for a word looked for, or that is too long for a word."""
+        for run in {*runs} - self._untold:
+            if not run.isalpha() and (len(run) > LONGEST or self.is_evidence(self.without_leet(run))):
+                return True
+            _remember(self._untold, run)
+        return False
+
+    def is_evidence(self, word: str | None) -> bool:
+        """Whether a word that leetspeak stands for is one looked for, and a long or a common one."""
+        if word is None or len(word) <= _SHORTEST_FEW or word not in self.looked_for:
+            return False
+        return len(word) >= _LONG_WORD or word in self.ranked
 
     def hints(self, word: str) -> Hints | None:
         """What an unknown word, casefolded and of letters alone, may be in disguise; None for nothing."""
@@ -162,6 +194,14 @@ class Vocabulary:
             yield word
         if rest:
             yield rest
+
+
+def _remember(words: set[str], word: str) -> None:
+    """One more word that says nothing. All are forgotten where they are too many."""
+    if len(word) <= LONGEST:
+        if len(words) >= REMEMBERED_WORDS:
+            words.clear()
+        words.add(word)
 
 
 def _shape(word: str) -> str:
