@@ -29,6 +29,8 @@ WHOLE, NEWER = 5, 3
 """How often a whole change and a newer bundle of each kind come, where each kind of refusal comes once."""
 STRICT, LAX = 0.99, 0.1
 """Minima of quality bundles that must not count."""
+LONGER_MS = 36_000_000
+"""How long an escalation waits in a bundle that must not count."""
 
 
 @dataclass(slots=True)
@@ -76,6 +78,8 @@ class PolicyTraffic:
             self._older_bundle,
             self._older_quality,
             self._relaxed_quality,
+            self._relaxed_bundle,
+            self._other_bundle,
             self._failing_quality,
             self._quality_as_policy,
             self._other_content,
@@ -140,6 +144,16 @@ class PolicyTraffic:
     def _relaxed_quality(self) -> list[ControlEvent]:
         """By one approver alone."""
         return [_event(self._judging(self._quality + 1, LAX), "second_approver_missing")]
+
+    def _relaxed_bundle(self) -> list[ControlEvent]:
+        """By one approver alone."""
+        document = neutral_policy.bundle(self._bundle + 1) | {"escalation_ttl_ms": LONGER_MS}
+        return [_event(self._trust.bundle(_written(document), alone=True), "second_approver_missing")]
+
+    def _other_bundle(self) -> list[ControlEvent]:
+        """Under a new id, by one approver alone."""
+        document = neutral_policy.bundle() | {"id": "load.other"}
+        return [_event(self._trust.bundle(_written(document), alone=True), "second_approver_missing")]
 
     def _failing_quality(self) -> list[ControlEvent]:
         failing = quality_policy.failing(self._quality + 1)

@@ -121,11 +121,11 @@ async def test_half_of_a_transaction_is_never_read(kafka: str, prefix: str, topi
 
 
 class Installation:
-    """A broker's topics, a root key and an approver's, and the command with the settings for them."""
+    """A broker's topics, the keys of a root and two approvers, and the command with the settings for them."""
 
     def __init__(self, kafka: str, prefix: str, folder: Path) -> None:
         self.folder = folder
-        self.root, self.alice = made(folder, "root"), made(folder, "alice")
+        self.root, self.alice, self.bob = (made(folder, name) for name in ("root", "alice", "bob"))
         self._settings = {
             "SLUICE_KAFKA__BOOTSTRAP_SERVERS": kafka,
             "SLUICE_KAFKA__TOPIC_PREFIX": prefix,
@@ -135,7 +135,7 @@ class Installation:
 
     def publish(self, noun: str, document: dict[str, object], signer: str, *options: str) -> Result:
         file, out = written(self.folder / "source.json", document), self.folder / "signed"
-        keys = ("--key", self.folder / f"{signer}.pem")
+        keys = [word for name in signer.split() for word in ("--key", self.folder / f"{name}.pem")]
         assert sluice(noun, "sign", file, *keys, "--out", out).exit_code == 0
         return sluice(noun, "publish", out, *options, **self._settings)
 
@@ -176,11 +176,16 @@ def test_publishing_again_writes_nothing_and_is_well(installation: Installation)
 
 def test_publishing_says_what_is_gone_since_the_revision_in_force(installation: Installation) -> None:
     """Mend 22.11."""
-    installation.publish("registry", {"entries": [approver("alice", installation.alice)]}, "root")
+    both = [approver("alice", installation.alice), approver("bob", installation.bob)]
+    installation.publish("registry", {"entries": both}, "root")
     rule = {"id": "no_drop", "type": "forbidden", "reason": "no", "condition": "action.tool == 'drop'"}
     stages = ["controls", "rules", "tier_auth"]
     installation.publish("bundle", bundle_document(stages=stages, rules=[rule]), "alice")
-    told = installation.publish("bundle", bundle_document(2, stages=stages, rules=[]), "alice", "--json")
+    without = bundle_document(2, stages=stages, rules=[])
+    alone = installation.publish("bundle", without, "alice")
+    assert (alone.exit_code, "second_approver_missing" in alone.stderr) == (1, True)
+    assert "the rule no_drop is gone" in alone.stderr
+    told = installation.publish("bundle", without, "alice bob", "--json")
     assert told.exit_code == 0
     (relaxed,) = json.loads(told.stdout)["relaxations"]
     assert "small@1" in relaxed

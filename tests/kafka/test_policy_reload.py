@@ -107,6 +107,24 @@ def test_a_newer_bundle_decides_and_an_older_one_is_refused_in_the_ledger_once(s
         assert len(stored(site, DEAD_LETTERS)) == 1
 
 
+def test_a_worker_refuses_a_relaxed_bundle_and_one_of_a_new_id_until_two_have_signed(site: Site) -> None:
+    """Issue 23.10: one approver alone relaxed any gate, or published a bundle of any content beside it."""
+    relaxed = _bundle(2, escalation_ttl_ms=3_600_001)
+    other = json.dumps({**neutral_policy.bundle(), "id": "load.other"}).encode()
+    for worker in running(site):
+        before = _verdict_of(site, worker, "before")["bundle_hash"]
+        _publish(site, [site.trust.bundle(one, alone=True) for one in (relaxed, other)])
+        letters = written(site, DEAD_LETTERS, 2, worker)
+        assert {(one["code"], one["topic"]) for one in letters} == {("second_approver_missing", BUNDLES)}
+        told = " ".join(one["message"] for one in letters)
+        assert f"it relaxes {neutral_policy.BUNDLE}@1: an escalation can be answered for 3600001 ms" in told
+        assert f"a policy bundle under a new id, beside {neutral_policy.BUNDLE}" in told
+        assert _verdict_of(site, worker, "alone")["bundle_hash"] == before
+        _publish(site, [site.trust.bundle(one) for one in (other, relaxed)])
+        _until_said(worker, "revision 2 replaces revision 1")
+        assert _verdict_of(site, worker, "both")["bundle_hash"] == digest(json.loads(relaxed))
+
+
 def test_a_worker_decides_by_a_rollback_as_by_the_revision_whose_content_it_has(
     kafka: str, prefix: str, tmp_path: Path
 ) -> None:
@@ -116,15 +134,17 @@ def test_a_worker_decides_by_a_rollback_as_by_the_revision_whose_content_it_has(
     site = site_on(kafka, tmp_path, prefix.rstrip("."), stages, SLUICE_POLICY__REFRESH_S="0.05")
     site.trust.write(tmp_path)
 
-    def back(revision: int) -> Result:
-        key = ("--key", tmp_path / "owner.pem")
-        return sluice("bundle", "rollback", f"{neutral_policy.BUNDLE}@{revision}", *key, **site.settings)
+    def back(revision: int, *signers: str) -> Result:
+        keys = [word for name in signers or ("owner",) for word in ("--key", tmp_path / f"{name}.pem")]
+        return sluice("bundle", "rollback", f"{neutral_policy.BUNDLE}@{revision}", *keys, **site.settings)
 
     for worker in running(site):
         assert _verdict_of(site, worker, "by-1", **purge)["outcome"] == "ALLOW"
         _publish(site, [site.trust.bundle(_bundle(2, stages=stages, irreversible_row_threshold=0))])
         by_2 = _until_verdict(site, worker, "irreversible_rows", **purge)
-        done = back(1)
+        alone = back(1)
+        assert (alone.exit_code, "second_approver_missing" in alone.stderr) == (1, True)
+        done = back(1, "owner", "reviewer")
         assert done.exit_code == 0, done.stderr
         assert f"published {neutral_policy.BUNDLE}@3" in done.stdout
         assert f"relaxed of {neutral_policy.BUNDLE}@2: " in done.stderr

@@ -81,8 +81,8 @@ class ThrowawayTrust:
 
     def reviewing(self) -> ControlRecord:
         """The entry of a reviewer of quarantined memories who may also sign overrides of items' quality, and,
-        as the second approver that they need, the entry of a delegate and an accepted loss."""
-        signs = ["quality_override", "delegate", "policy_loss"]
+        as the second approver that they need, policy bundles, a delegate's entry and an accepted loss."""
+        signs = ["bundle", "quality_override", "delegate", "policy_loss"]
         return self._approver(REVIEWER, self.reviewer, signs, [REVIEWER, _DECIDES])
 
     def entries(self, entries: Sequence[dict[str, Any]], change: str | None = None) -> list[ControlRecord]:
@@ -109,9 +109,9 @@ class ThrowawayTrust:
         """Overrides of quality, signed by the reviewer who answers for them."""
         return [self._entry(entry, self.reviewer) for entry in entries]
 
-    def bundle(self, document: bytes) -> ControlRecord:
-        """A whole policy bundle document, signed by the owner."""
-        return self._bundle(PAYLOAD_TYPES[BUNDLES], document)
+    def bundle(self, document: bytes, *, alone: bool = False) -> ControlRecord:
+        """A whole policy bundle document, signed by owner and reviewer, or by the owner `alone`."""
+        return self._bundle(PAYLOAD_TYPES[BUNDLES], document, *(() if alone else (self.reviewer,)))
 
     def quality_bundle(self, document: bytes) -> ControlRecord:
         """A whole quality bundle document, signed by the owner."""
@@ -126,9 +126,9 @@ class ThrowawayTrust:
         spec = {"public_key": key.public.text, "signs": signs, "roles": roles}
         return self._entry({"kind": "approver", "id": name, "revision": 1, "spec": spec}, self.root)
 
-    def _bundle(self, payload_type: str, document: bytes) -> ControlRecord:
+    def _bundle(self, payload_type: str, document: bytes, *more: SigningKey) -> ControlRecord:
         frame = json_object(document)
-        envelope = sign(payload_type, document, [self.owner])
+        envelope = sign(payload_type, document, [self.owner, *more])
         return BUNDLES, f"{frame['id']}@{frame['revision']}".encode(), envelope.written()
 
     def _entry(self, entry: dict[str, Any], *signers: SigningKey) -> ControlRecord:

@@ -41,14 +41,14 @@ KEYS = ("root", "owner", "reviewer", "vp")
 _MAY: dict[str, dict[str, Any]] = {
     "owner": {"signs": list(get_args(SignedKind)), "roles": ["approver"]},
     "reviewer": {
-        "signs": ["quality_bundle", "org", "quality_override", "policy_loss"],
+        "signs": ["bundle", "quality_bundle", "org", "quality_override", "policy_loss"],
         "roles": ["reviewer", "approver"],
     },
     "vp": {"signs": [], "roles": ["vp"]},
 }
 """What each key may do; the root key signs these entries and nothing else. Two may sign what two must agree
-on: relaxed quality bundles, a tenant's way into shadow mode, an accepted loss. Only the VP approves actions
-of tier T4."""
+on: bundles that relax or have a new id, a tenant's way into shadow mode, an accepted loss. Only the VP
+approves actions of tier T4."""
 
 
 class FirstPolicy:
@@ -93,9 +93,10 @@ class FirstPolicy:
         return signed_entries(own, [self._keys[by]], separately=False)
 
     def _bundle(self, kind: str, document: dict[str, Any]) -> bytes:
-        """Publishing validates it; signing need not do so as well."""
+        """Publishing validates it; signing need not do so as well. One beside the first bundle needs two."""
         payload_type = QUALITY_BUNDLE_TYPE if kind == QUALITY_BUNDLE else PAYLOAD_TYPES[BUNDLES]
-        return sign(payload_type, orjson.dumps(document), [self._keys["owner"]]).written()
+        signers = [self._keys[name] for name in ("owner", "reviewer")]
+        return sign(payload_type, orjson.dumps(document), signers).written()
 
 
 def observe_by_models(bundle: dict[str, Any], settings: Settings) -> None:

@@ -138,8 +138,8 @@ cli = typer.Typer(
     no_args_is_help=True,
     help="Write, check, compare, sign, publish and roll back bundles of policy and of quality. A "
     "published bundle is in force in every worker within a moment, if an approver signed it and its revision "
-    "is newer; a quality bundle that relaxes the one in force needs a second approver, and so does a "
-    "policy bundle that asks for fewer approvals or lets others approve.",
+    "is newer; a bundle that relaxes the one in force needs a second approver, and so does a policy "
+    "bundle under a new id.",
 )
 cli.command(name="test")(cases_command)
 cli.command(name="new")(new)
@@ -226,8 +226,8 @@ def publish(file: Signed, as_json: AsJson = False) -> None:
 
     The command checks the bundle against the topics as they are now:
     signatures and signers, revision, fields, rules, cases, and a second
-    approver if a quality bundle, or the approvals of a policy bundle,
-    are relaxed. It says what is relaxed of the revision in force.
+    approver if the revision in force is relaxed, or a policy bundle has a
+    new id. It says what is relaxed of the revision in force.
 
     Exit codes: 0 it is in force, 1 it is refused, 2 could not do it.
     """

@@ -170,9 +170,9 @@ def diff(
     Relaxed is whatever may let through what A does not: a higher threshold,
     a milder mode, a gate that no longer runs, a rule, a pattern or a case
     that is gone, a condition that changed, fewer approvals, a longer wait.
-    A quality bundle that relaxes the one in force, and a policy bundle that
-    relaxes its approvals, counts only with the signatures of two approvers:
-    `sluice bundle cosign` adds the second.
+    A bundle that relaxes the one in force counts only with the signatures of
+    two approvers: `sluice bundle cosign` adds the second. A case that is gone
+    is told and needs no second one.
 
     Exit codes: 0 nothing is relaxed, 1 something is, 2 could not do it.
 
@@ -265,7 +265,7 @@ def _show(
         console.print(f"[red]relaxed[/]: {shown(sentence)}", soft_wrap=True, highlight=False)
     if not sentences:
         console.print("[green]nothing is relaxed, nothing is gone[/]")
-    elif isinstance(new.bundle, QualityBundle):
+    else:
         console.print("It counts with the signatures of two approvers only.", style="red")
 
 

@@ -30,7 +30,7 @@ class LogLine:
     "kind/id@revision".
 
     `approvers`: those who signed it and were allowed to, sorted; empty if a root key signed. `relaxations`:
-    what a bundle relaxes of the revision before it; of a policy bundle its terms for approvals. For a refused
+    what a bundle relaxes of the revision before it. For a refused
     record `kind`, `hash` and `rationale` are only its claims, None if it is not readable.
     """
 

@@ -26,8 +26,6 @@ from sluice_topics.relaxations import find_relaxations, sentences_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from pydantic import BaseModel
-
     from sluice.core.cases.case_failure import CaseFailure
     from sluice.core.foundation.arrival import Arrival
     from sluice.core.policy.bundles import Bundle
@@ -104,7 +102,7 @@ class Compiled:
         pair = (before.hash, after.hash)
         if pair not in self._relaxations:
             self._relaxations[pair] = guarded(
-                lambda: sentences_of(find_relaxations(*map(_deciding, (before, after)))),
+                lambda: sentences_of(find_relaxations(before.file, after.file)),
                 lambda fault: (f"comparing them failed: {fault}",),
             )
         return self._relaxations[pair]
@@ -133,11 +131,6 @@ class Compiled:
             return Reason("invalid_bundle", path, message)
         bundle.inspector.prepare()
         return _failed(failures, len(bundle.cases)) or bundle
-
-
-def _deciding(bundle: AnyBundle) -> BaseModel:
-    """What two approvers must agree on where it is relaxed."""
-    return bundle.approvals if hasattr(bundle, "approvals") else bundle.file
 
 
 def _checked_quality(said: Statement) -> QualityBundle | Reason:

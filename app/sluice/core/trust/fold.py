@@ -30,7 +30,13 @@ from sluice.core.trust.grouped_changes import Changes
 from sluice.core.trust.refused import Reason, Refused
 from sluice.core.trust.revisions import Accepted, Revisions
 from sluice.core.trust.signed_entries import APPROVER, BUNDLE, QUALITY_BUNDLE
-from sluice.core.trust.signing_authority import Authority, entry_refusal, first_refusal, relaxation_refusal
+from sluice.core.trust.signing_authority import (
+    Authority,
+    entry_refusal,
+    first_refusal,
+    new_id_refusal,
+    relaxation_refusal,
+)
 from sluice_topics.catalog import BUNDLES, REGISTRY
 
 if TYPE_CHECKING:
@@ -199,14 +205,15 @@ class _Folding:
         return self._quality(member) if said.kind == QUALITY_BUNDLE else self._entry(member, said)
 
     def _policy(self, member: Accepted) -> Accepted | Reason:
-        """Compare a policy bundle's terms for approvals with those in force: relaxed ones need two
-        approvers."""
+        """Compare a policy bundle with the one in force: a relaxed one needs two approvers, and so does one
+        under a new id."""
         bundle = self._compiled.bundle(member.said)
         if isinstance(bundle, Reason):
             return bundle
         before = self._revisions.newest.get((BUNDLE, member.said.id))
         if before is None or before.bundle is None:
-            return replace(member, bundle=bundle)
+            refusal = new_id_refusal(self._revisions.newest, member.approvers)
+            return refusal or replace(member, bundle=bundle)
         relaxed = self._compiled.relaxations(before.bundle, bundle)
         refusal = relaxation_refusal(relaxed, before.key, member.approvers)
         return refusal or replace(member, bundle=bundle, relaxations=relaxed)

@@ -26,7 +26,7 @@ class Accepted:
     then.
 
     `bundle`, `quality`, `approver` and `delegate` are set for records with one; `relaxations`: what a
-    bundle relaxes of the revision before it, in sentences: a policy bundle of its terms for approvals.
+    bundle relaxes of the revision before it, in sentences.
     """
 
     said: Statement

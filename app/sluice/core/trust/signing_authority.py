@@ -4,9 +4,10 @@ The roots and the approvers' entries in force at a moment decide which signature
 "Quality bundle change without policy review": a quality bundle must not become a back door to relax
 controls, so for some changes one allowed signature is not enough.
 
-- A quality bundle that relaxes the revision in force needs two approvers, not two keys of one. A
-  refused revision was never in force, so a series of small steps reaches nothing. The same holds for a policy
-  bundle in which fewer people must approve, or others may.
+- A bundle, of policy or of quality, that relaxes the revision in force needs two approvers, not two keys of
+  one. A refused revision was never in force, so a series of small steps reaches nothing.
+- A policy bundle under a new id needs two approvers where another one counts: one approver could relax
+  whatever they like in it and let an agent name it. The first of an installation counts with one.
 - Two approvers are needed to move a tenant from enforce into shadow mode, where nothing is withheld. A
   tenant may begin in shadow mode with one: tenants are introduced like this.
 - Two approvers are needed to change the quality bundle that judges a tenant, and for the first revision of a
@@ -32,7 +33,7 @@ from sluice.core.registry.quality_entries import LONGEST_OVERRIDE_MS, QualityOve
 from sluice.core.registry.registry_entries import OrgSpec
 from sluice.core.trust.delegated_freezes import DECIDES, DELEGATE, FREEZE, freeze_refusal
 from sluice.core.trust.refused import Reason
-from sluice.core.trust.signed_entries import APPROVER
+from sluice.core.trust.signed_entries import APPROVER, BUNDLE
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -160,6 +161,15 @@ def first_refusal(
     led = (one.said.id for one in newest.values() if one.kind == ORG and _named(one) == quality_bundle_id)
     tenant = next(led, None)
     return None if tenant is None else _alone(approvers, f"tenant {tenant} names it already")
+
+
+def new_id_refusal(newest: Mapping[tuple[str, str], Accepted], approvers: Collection[str]) -> Reason | None:
+    """Why a policy bundle under a new id may not count: others are in force, and it relaxes whichever of them
+    it may be named in place of. The first of an installation is signed by whoever sets it up."""
+    others = sorted(name for kind, name in newest if kind == BUNDLE)
+    if not others or len(approvers) >= ENOUGH:
+        return None
+    return _alone(approvers, f"it is a policy bundle under a new id, beside {others[0]}")
 
 
 def entry_refusal(

@@ -237,6 +237,51 @@ def test_one_approver_cannot_let_fewer_or_others_approve(
     assert list(topics.fold().entries.values())[-1].relaxations == (told,)
 
 
+RULE = {"id": "no_drop", "type": "forbidden", "reason": "no", "condition": "action.tool == 'drop'"}
+PATTERN = {"id": "pat", "reason": "no", "severity": "critical", "source": "own", "targets": ["/etc/shadow"]}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "told"),
+    [
+        ({"rules": [RULE]}, {"rules": []}, "the rule no_drop is gone"),
+        ({"irreversible_row_threshold": 5}, {"irreversible_row_threshold": 6}, "denied above 6 rows"),
+        ({"patterns": {"targets": [PATTERN]}}, {"patterns": {}}, "the pattern pat is gone"),
+        ({"memory": {}}, {"memory": {"enabled": False}}, "memory: every memory write is allowed"),
+        ({}, {"stages": ["controls", "tier_auth"]}, "the gate inbound no longer runs"),
+        ({"topology": {}}, {"topology": {"max_chain_depth": 9}}, "a chain may hold 9 delegations"),
+    ],
+)
+def test_one_approver_cannot_relax_a_policy_bundle_in_anything(
+    before: dict[str, Any], after: dict[str, Any], told: str
+) -> None:
+    topics = trusting_both()
+    topics.bundle(bundle_document(1, **before), ALICE)
+    alone = topics.bundle(bundle_document(2, **after), ALICE)
+    assert topics.refusals() == [(alone, "second_approver_missing")]
+    assert told in topics.fold().refused[0].message
+    topics.bundle(bundle_document(2, **after), ALICE, BOB)
+    assert topics.fold().bundles["small"].revision == 2
+    assert told in list(topics.fold().entries.values())[-1].relaxations[0]
+    topics.bundle(bundle_document(3, **before), BOB)
+    assert topics.fold().bundles["small"].revision == 3
+
+
+def test_one_approver_begins_an_installation_and_two_add_a_bundle_under_a_new_id() -> None:
+    topics = trusting_both()
+    other = {**bundle_document(), "id": "other"}
+    topics.bundle(bundle_document(), ALICE)
+    alone = topics.bundle(other, ALICE)
+    assert topics.refusals() == [(alone, "second_approver_missing")]
+    assert "a policy bundle under a new id, beside small" in topics.fold().refused[0].message
+    topics.bundle({**other, "revision": 7}, BOB)
+    assert sorted(topics.fold().bundles) == ["small"]
+    topics.bundle(other, ALICE, BOB)
+    assert sorted(topics.fold().bundles) == ["other", "small"]
+    topics.bundle({**other, "revision": 2}, ALICE)
+    assert topics.fold().bundles["other"].revision == 2
+
+
 def test_one_approver_may_ask_for_more_approvals_and_fewer_groups() -> None:
     topics = trusting_both()
     topics.bundle(with_approvals(1, quorum={"T3": 1}), ALICE)
