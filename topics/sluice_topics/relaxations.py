@@ -8,6 +8,7 @@ relaxed wherever it differs, and a person has to look.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -63,14 +64,14 @@ class ComparedBy(Direction):
     by: Callable[[Any, Any], Iterable[Relaxation]]
 
 
-class Ordered(Direction):
+class Ordered(Direction, ABC):
     """What two values alone can say."""
 
     says: str
 
+    @abstractmethod
     def relaxes(self, old: Any, new: Any) -> bool:
         """Whether `new`, which is not `old`, is less strict."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True)

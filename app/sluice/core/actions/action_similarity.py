@@ -156,9 +156,8 @@ class ActionSimilarity(Gate):
     part = BundlePart(name, SimilarityPolicy, SimilarityPolicy(), asks=always)
 
     def evaluate(self, context: ActionContext) -> StageResult | Asking:
-        """Passes at once where the bundle does not ask for it."""
-        policy: SimilarityPolicy = context.plan.bundle.parts[self.name]
-        return _asking(policy, context) if policy.enabled else PASSED
+        """Asks how near the call is to known ones."""
+        return _asking(context.plan.bundle.parts[self.name], context)
 
     def settle(self, bundle: Bundle, agent: Agent | None) -> StageResult | None:
         """A pass where the bundle does not ask for it."""

@@ -47,7 +47,10 @@ if TYPE_CHECKING:
 
 
 def assess(plan: ActionPlan, action: ProposedAction, seen: ActionSeen, arrived_at_ms: int) -> ActionContext:
-    """The context of an action, on what was seen of its session."""
+    """The context of an action, on what was seen of its session: of what gates remember, only what the
+    bundle's own do."""
+    if seen.remembered:
+        seen = seen_by(seen, plan.bundle.stages)
     inspection, most = None, plan.rows_upper_bound
     rows = rows_counted(plan.tool, action.rows_affected, most)
     if rows == 0:

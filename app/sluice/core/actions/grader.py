@@ -158,7 +158,7 @@ class Grader(RememberingGate):
     def evaluate(self, context: ActionContext) -> StageResult | Asking:
         """Asks about the rules in the bundle's order until one is broken: a denial beats an escalation."""
         compiled: Qualitative = context.plan.bundle.parts[self.name]
-        rules = compiled.asked(context) if compiled.policy.rules else []
+        rules = compiled.asked(context)
         if rules and needs_no_asking(context, compiled.policy.ask):
             return NOT_IN_DOUBT
         return _graded(compiled.policy, rules, context) if rules else PASSED

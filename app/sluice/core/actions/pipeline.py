@@ -21,7 +21,7 @@ from sluice.core.policy.bundle_frame import LAST_STAGE
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
 
-    from sluice.core.actions.stage import ActionContext, Asking, Stage, StageOutcome
+    from sluice.core.actions.stage import ActionContext, Asking, PlannedGate, StageOutcome
     from sluice.core.foundation.requests import Answer, Request
 
 _WORST_FIRST = ("block", "escalate", "nudged", "observed", "unanswered", "pass")
@@ -91,7 +91,8 @@ class Evaluation:
 def run(context: ActionContext, stopwatch: Callable[[], int]) -> Generator[Request, Answer, Evaluation]:
     """Evaluate the gates of the plan on a context. `stopwatch` returns ns."""
     done, waits, blockable = Evaluation(), False, context.tightened
-    for name, stage, mode, settled, leaves_denials in context.plan.gates:
+    for gate in context.plan.gates:
+        name, stage, mode, settled, leaves_denials = gate
         if context.escalated is not None:
             waits = name != LAST_STAGE
             if waits and not blockable:
@@ -105,7 +106,7 @@ def run(context: ActionContext, stopwatch: Callable[[], int]) -> Generator[Reque
             found = (
                 _unasked(step)
                 if waits
-                else (yield from _answered(step, stage, context, done, _Clock(context, stopwatch)))
+                else (yield from _answered(step, gate, context, done, _Clock(context, stopwatch)))
             )
             if found is None:
                 continue
@@ -166,11 +167,11 @@ class _Clock:
 
 
 def _answered(
-    asking: Asking, stage: Stage, context: ActionContext, done: Evaluation, clock: _Clock
+    asking: Asking, planned: PlannedGate, context: ActionContext, done: Evaluation, clock: _Clock
 ) -> Generator[Request, Answer, StageResult]:
     """What the stage comes to; its requests are handed on, and what they were answered is kept."""
-    gate, analyses = stage.name, getattr(stage, "analyses", False)
-    mode = context.plan.bundle.modes.get(gate, "enforce")
+    gate, stage, mode, *_ = planned
+    analyses = getattr(stage, "analyses", False)
     decides = getattr(stage, "decides_unanswered", False)
     try:
         request = next(asking)

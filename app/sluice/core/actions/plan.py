@@ -94,7 +94,6 @@ def _plan(policy: Policy, ordered: Mapping[str, tuple[Stage, ...]], key: _Key) -
         "stages": bundle.stages,
     }
     return ActionPlan(
-        principal,
         principal.agent,
         principal.tenant,
         principal.org,

@@ -203,8 +203,6 @@ class Policies(RememberingGate):
     def evaluate(self, context: ActionContext) -> StageResult | Asking:
         """The explicit ones first: what they block, no model is asked about."""
         shelf: Shelf = context.plan.bundle.parts[self.name]
-        if not shelf.part.policies:
-            return PASSED
         found, evaluated = _explicit(shelf, context)
         semantic = [one for one in shelf.semantic if _names(one, context.action.tool_name)]
         if not (semantic or shelf.library.ids) or any(_blocks(one, state) for one, state in found):

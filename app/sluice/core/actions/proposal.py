@@ -11,7 +11,6 @@ from sluice.core.actions.assessment import (
     object_to_lateness,
     read_seen,
     recorded_seen,
-    seen_by,
     unregistered,
 )
 from sluice.core.actions.authority import OBLIGATIONS, escalation_of
@@ -37,6 +36,7 @@ from sluice.core.actions.verdict import (
     repeated,
     rule,
     ruling_of,
+    sighting_of,
     verdict_record,
 )
 from sluice.core.foundation.arrival import REPLAYED, escalation_id, verdict_id
@@ -47,7 +47,6 @@ from sluice.core.state.decision import Decision
 from sluice.core.state.escalation_records import open_in, opened
 from sluice.core.state.expiry import time_records
 from sluice.core.state.nonces import keep_nonce
-from sluice.core.state.reservations import Sighting
 from sluice.core.state.session_view import SessionView
 
 if TYPE_CHECKING:
@@ -63,6 +62,7 @@ if TYPE_CHECKING:
     from sluice.core.state.escalation import Escalation
     from sluice.core.state.grant import StandingGrant
     from sluice.core.state.remembered import GateMemory
+    from sluice.core.state.reservations import Sighting
     from sluice.core.state.session import SessionState
     from sluice_topics.records import ProposedAction
 
@@ -129,15 +129,13 @@ def judge(
     grant of its scope at that moment. Another session may use the last of it while a gate waits: then the
     action is judged anew. An id seen within its window is answered from memory: no stage runs."""
     began = parts.stopwatch()
-    if seen.remembered:
-        seen = seen_by(seen, plan.bundle.stages)
     refusal = _unsigned_because(arrival, seen.known)
     if refusal is not None:
         return _unsigned(arrival, action, plan, refusal)
     context = _until(assess(plan, action, seen, arrival.timestamp_ms), arrival, began)
     if (known := seen.known) is not None:
         if not seen.room:
-            context.seen = seen._replace(room=True)
+            context.seen = context.seen._replace(room=True)
         if known.digest == hex_of(arrival.digest):
             return _repeat(arrival, context, known)
         return _decide(arrival, context, Evaluation("BLOCK", ACTION_ID_CONFLICT))
@@ -222,15 +220,7 @@ def _decide(
         about["grant"], form = told_in_verdict(grant), GRANTED
         about["registry_hashes"] = about["registry_hashes"] | entries_of(grant)
     verdict = verdict_record(arrival, about, evaluation, ruling, action.session_id, form)
-    counted = Sighting(
-        plan.owner,
-        action.action_id,
-        hex_of(arrival.digest),
-        arrival.offset,
-        context.rows,
-        plan.bundle.outcomes.unsigned_factor,
-        plan.reads,
-    )
+    counted = sighting_of(context, arrival.digest, arrival.offset)
     records = (verdict,) if waits is None else (verdict, opened(arrival, waits, evaluation.reason or ""))
     after = None
     if grant is not None and ruling.carried:

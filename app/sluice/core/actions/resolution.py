@@ -15,7 +15,6 @@ from sluice.core.actions.assessment import (
     object_to,
     read_seen,
     recorded_seen,
-    seen_by,
     unregistered,
 )
 from sluice.core.actions.authority import OBLIGATIONS, required_role
@@ -23,13 +22,19 @@ from sluice.core.actions.delegation import run_proven
 from sluice.core.actions.plan import what_gates_keep
 from sluice.core.actions.proposal import SESSION_CAPACITY
 from sluice.core.actions.stage import Decided
-from sluice.core.actions.verdict import Ruling, VerdictForm, about_action, count, rule, verdict_record
+from sluice.core.actions.verdict import (
+    Ruling,
+    VerdictForm,
+    about_action,
+    count,
+    rule,
+    sighting_of,
+    verdict_record,
+)
 from sluice.core.foundation.arrival import resolved_id
-from sluice.core.foundation.canonical import hex_of
 from sluice.core.foundation.clock import milliseconds_of, rfc3339
 from sluice.core.foundation.requests import input_in
 from sluice.core.state.escalation import Escalation, Route, Vote, parameters_digest
-from sluice.core.state.reservations import Sighting
 from sluice_topics.record_reading import Unreadable, read
 from sluice_topics.records import ProposedAction
 
@@ -42,6 +47,7 @@ if TYPE_CHECKING:
     from sluice.core.foundation.requests import Answer, Request
     from sluice.core.policy.policy import PointParts
     from sluice.core.state.remembered import GateMemory
+    from sluice.core.state.reservations import Sighting
     from sluice.core.state.session_view import SessionView
 
 SCHEMA = "sluice/resolved_verdict/v1"
@@ -149,8 +155,6 @@ def resolve(
     plan: ActionPlan = parts.plan(action)
     resolving = read(plan, action)
     seen = resolving.seen
-    if seen.remembered:
-        seen = seen_by(seen, plan.bundle.stages)
     context = assess(plan, action, seen, arrival.timestamp_ms)
     context.approved = True
     evaluation = unregistered(context)
@@ -177,15 +181,7 @@ def resolve(
     about |= _told(arrival, approval, resolving)
     form = FORM if narrowed is None else NARROWED
     verdict = verdict_record(arrival, about, evaluation, ruling, action.session_id, form)
-    sighting = Sighting(
-        plan.owner,
-        action.action_id,
-        hex_of(escalation.digest),
-        escalation.offset,
-        context.rows,
-        plan.bundle.outcomes.unsigned_factor,
-        plan.reads,
-    )
+    sighting = sighting_of(context, escalation.digest, escalation.offset)
     decided = Decided(ruling.real, ruling.carried, known=True)
     kept = what_gates_keep(context, decided) if seen.room else {}
     terms, tier = plan.bundle.approvals, plan.tier

@@ -79,7 +79,7 @@ class Rules(Gate):
     def evaluate(self, context: ActionContext) -> StageResult:
         """`rules` lists every rule; the evidence is the ids of the facts used, `entries` their hashes."""
         compiled: CompiledRules = context.plan.bundle.parts[self.name]
-        return compiled.judge(context) if len(compiled.rules) else PASSED
+        return compiled.judge(context)
 
     def settle(self, bundle: Bundle, agent: Agent | None) -> StageResult | None:
         """A pass where the bundle has no rule."""

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     from sluice.core.foundation.requests import Answer, Request
     from sluice.core.policy.bundles import Bundle, BundlePart
-    from sluice.core.policy.policy import Principal
     from sluice.core.registry.freezes import Freeze
     from sluice.core.registry.registry import Registry
     from sluice.core.registry.registry_entries import Agent, Org, Tool
@@ -80,7 +79,6 @@ class ActionPlan:
     and whether the bundle has anything for them to remember. `reads`: the tool, where what it returns is
     content of strangers. `told`: the verdict's members that are the same for all actions of the plan."""
 
-    principal: Principal
     agent: Agent | None
     tenant: str
     org: Org

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sluice.core.actions.assessment import recorded, remarks, used_entries
 from sluice.core.foundation.arrival import verdict_id
-from sluice.core.foundation.canonical import digest_alike, wire_int
+from sluice.core.foundation.canonical import digest_alike, hex_of, wire_int
 from sluice.core.foundation.chain import OutRecord
 from sluice.core.foundation.clock import rfc3339
 from sluice.core.state.reservations import Sighting, count_only, reserve, share_id
@@ -73,6 +73,13 @@ def ruling_of(outcome: str, shadow: str | None, mode: str) -> Ruling:
     autonomy = "enforced" if held_up else "observed"
     waits = held_up and outcome == "ESCALATE"
     return Ruling(outcome, shadow, not held_up, waits, real, mark, "pass" if real == "ALLOW" else autonomy)
+
+
+def sighting_of(context: ActionContext, digest: str, offset: int) -> Sighting:
+    """An action as its session counts it; `digest` and `offset` are those of the input that proposed it."""
+    plan, action_id = context.plan, context.action.action_id
+    most = plan.bundle.outcomes.unsigned_factor
+    return Sighting(plan.owner, action_id, hex_of(digest), offset, context.rows, most, plan.reads)
 
 
 def count(view: SessionView, seen: Sighting, ruling: Ruling, *, known: bool, room: bool) -> None:
