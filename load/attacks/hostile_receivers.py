@@ -8,6 +8,7 @@ that hangs or ends. The parts that ask are the real ones, and so are the servers
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import time
 from contextlib import contextmanager
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING
 from pydantic import ValidationError
 
 from load.attacks.attempt import Attempt
-from load.attacks.two_servers import FLOODS, MOST_TAKEN, PATIENCE_S, TIMEOUT_S, body_of, count, open_servers
+from load.attacks.two_servers import FLOODS, MOST_TAKEN, PATIENCE_S, body_of, count, open_servers, time_for
 from sluice.adapters.slack_calls import MOST_BYTES, SlackCalls, SlackClient
 from sluice.adapters.webhook import Webhook
 from sluice.notification_settings import WebhookSettings
@@ -123,7 +124,11 @@ async def _delivered(
 ) -> Attempt:
     scene.outside.will(first, again, pause_s)
     endpoint = f"http://127.0.0.1:{scene.port}/hook", SECRET.encode()
-    hook, asked, wait_s = Webhook("a", endpoint, None, TIMEOUT_S, time.time), len(scene.inside.heads), 0.0
+    hook, asked, wait_s = (
+        Webhook("a", endpoint, None, time_for(again), time.time),
+        len(scene.inside.heads),
+        0.0,
+    )
     record = LedgerRecord(("gate.escalations", 0), 1, 1, {"escalation_id": "e"})
     try:
         async with asyncio.timeout(PATIENCE_S):
@@ -182,7 +187,7 @@ async def _called(
     scene.outside.will(first, again, pause_s)
     asked = len(scene.inside.heads)
     url = f"http://127.0.0.1:{scene.port}/api/"
-    client = SlackClient(TOKEN, base_url=url, timeout=1, retry_handlers=[])
+    client = SlackClient(TOKEN, base_url=url, timeout=math.ceil(time_for(again)), retry_handlers=[])
     try:
         async with asyncio.timeout(PATIENCE_S):
             said, is_slacks = str(await SlackCalls(client).call(client.auth_test, "C1")), True

@@ -11,7 +11,16 @@ import ssl
 from typing import TYPE_CHECKING, Any
 
 from load.attacks.attempt import Attempt
-from load.attacks.two_servers import FLOODS, MOST_TAKEN, PATIENCE_S, TIMEOUT_S, body_of, count, open_servers
+from load.attacks.two_servers import (
+    ANSWER_S,
+    FLOODS,
+    MOST_TAKEN,
+    PATIENCE_S,
+    body_of,
+    count,
+    open_servers,
+    time_for,
+)
 from sluice.adapters.checked_network import HostNames
 from sluice.adapters.http_provenance import HttpProvenance
 from sluice.adapters.http_target import HttpRules
@@ -69,10 +78,12 @@ async def _reference(scene: Scene, uri: str) -> Attempt:
     return Attempt(f"a reference {uri!r}", plain and (found[0] == honest), found[1], harmless=honest)
 
 
-async def _resolve(scene: Scene, uri: str, lookup: Any = None, *, pinned: bool = True) -> tuple[bool, str]:
+async def _resolve(
+    scene: Scene, uri: str, lookup: Any = None, *, pinned: bool = True, timeout_s: float = ANSWER_S
+) -> tuple[bool, str]:
     """Whether something was fetched, and what the record says. `lookup` None: the system's."""
     rules = HttpRules(
-        (HOST,), 100_000, int(TIMEOUT_S * 1000), 3, (scene.port,), allow_loopback=True,
+        (HOST,), 100_000, int(timeout_s * 1000), 3, (scene.port,), allow_loopback=True,
         pinned={HOST: "127.0.0.1"} if pinned else {},
     )  # fmt: skip
     source = HttpProvenance(rules, lookup or HostNames().addresses, ssl.create_default_context())
@@ -130,7 +141,7 @@ async def _rebound(scene: Scene) -> Attempt:
 
 async def _flooded(scene: Scene, tried: str, first: bytes, again: bytes, pause_s: float) -> Attempt:
     scene.outside.will(first, again, pause_s)
-    fetched, said = await _resolve(scene, f"http://{HOST}:{scene.port}/")
+    fetched, said = await _resolve(scene, f"http://{HOST}:{scene.port}/", timeout_s=time_for(again))
     taken = scene.outside.sent
     return Attempt(
         f"{tried}, behind a reference", not fetched and taken < MOST_TAKEN, f"{said}, {taken} bytes"

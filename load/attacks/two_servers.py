@@ -16,8 +16,13 @@ OK, FLOOD = b"HTTP/1.1 200 OK\r\n", b"x" * 65_536
 MOST_TAKEN = 16 * 1024 * 1024
 """Bytes of a flood that sockets and readers may hold."""
 BOMB = gzip.compress(bytes(64 * 1024 * 1024))
-TIMEOUT_S, PATIENCE_S = 0.5, 20.0
-"""What those that ask have for an answer, and what a busy machine has."""
+TIMEOUT_S, ANSWER_S, PATIENCE_S = 0.5, 10.0, 20.0
+"""What those that ask have for an answer that has no end, for one that has, and what a busy machine has."""
+
+
+def time_for(again: bytes) -> float:
+    """Seconds that those that ask have for an answer in which `again` comes without end."""
+    return TIMEOUT_S if again else ANSWER_S
 
 
 class Server:
