@@ -16,7 +16,6 @@ from sluice.core.state.recent_retrieval import (
     MARK_DIGITS,
     MAX_FLAGGED,
     Flagged,
-    RecentRetrieval,
 )
 from sluice.core.state.remembered import AGENT_BYTES, Remembered, entry_bytes, is_settled
 
@@ -125,11 +124,6 @@ class OpenMemory:
     def is_empty(self) -> bool:
         """Whether nothing is remembered."""
         return self.size == AGENT_BYTES
-
-    def retrieval(self, name: str) -> RecentRetrieval | None:
-        """What is remembered of a retrieval, by its kept id."""
-        stored = self.table("retrievals").get(name)
-        return None if stored is None else RecentRetrieval(*stored)
 
     def marks(self) -> int:
         """How many items its retrievals have."""
