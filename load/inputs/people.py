@@ -260,17 +260,22 @@ class People:
 
 
 async def have_all_ended(site: Site, seen: int) -> bool:
-    """Each action has a verdict, each answer its own, each escalation was seen and has ended."""
-    counts = Counter[str]()
-    for topic in (ACTIONS, REVIEWS, ESCALATIONS, VERDICTS, SESSION_EVENTS):
+    """Each action has a verdict, each answer its own, each escalation was seen and has ended.
+
+    Verdicts are read before escalations, and name them: else one that opens between the two readings would be
+    missed."""
+    counts, named = Counter[str](), set[str]()
+    for topic in (ACTIONS, REVIEWS, VERDICTS, ESCALATIONS, SESSION_EVENTS):
         for one in await records_of(site, topic):
             if is_of_people(one.key):
-                counts[json.loads(one.value or b"{}").get("schema", topic)] += 1
+                body = json.loads(one.value or b"{}")
+                counts[body.get("schema", topic)] += 1
+                named |= {body["escalationId"]} if body.get("escalationId") else set()
     answered = counts[RESOLVED] + counts[COUNTED] + counts[REFUSED]
     return (
         counts["sluice/verdict/v1"] >= counts[ACTIONS]
         and answered >= counts[REVIEWS]
-        and counts[OPENED] == seen == counts[RESOLVED] + counts[EXPIRED]
+        and len(named) == counts[OPENED] == seen == counts[RESOLVED] + counts[EXPIRED]
     )
 
 
