@@ -36,7 +36,7 @@ from sluice.core.foundation.arrival import Arrival
 from sluice.core.policy.policy import Policy
 from sluice.core.quality_bundle.quality_bundle import load_quality_bundle
 from sluice.core.registry.loading import load_registry
-from sluice.settings import Settings
+from sluice.settings.reader import Settings
 from sluice_topics.catalog import ACTIONS
 
 if TYPE_CHECKING:

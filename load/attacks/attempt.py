@@ -25,7 +25,7 @@ from sluice.core.foundation.arrival import Arrival
 from sluice.core.policy.policy import Policy
 from sluice.core.registry.loading import load_registry
 from sluice.offline.bundle_source import whole_bundle
-from sluice.settings import Settings
+from sluice.settings.reader import Settings
 from sluice.shipped import SHIPPED_FILES
 from sluice_topics.catalog import ACTIONS, OUTCOMES
 

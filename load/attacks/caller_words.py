@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any
 
 from load import ROOT
 from load.attacks.attempt import Attempt
-from sluice.bootstrap import build_decision_point
+from sluice.bootstrap.parts import build_decision_point
 from sluice.core.actions.stages import load_bundle
 from sluice.core.decide.replay import Replay
 from sluice.core.foundation.arrival import Arrival
 from sluice.core.policy.policy import Policy
 from sluice.core.registry.loading import load_registry
 from sluice.offline.bundle_source import whole_bundle
-from sluice.settings import Settings
+from sluice.settings.reader import Settings
 from sluice.shipped import SHIPPED_FILES
 from sluice_topics.catalog import ACTIONS
 

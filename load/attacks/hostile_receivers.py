@@ -20,9 +20,9 @@ from load.attacks.attempt import Attempt
 from load.attacks.two_servers import FLOODS, MOST_TAKEN, PATIENCE_S, body_of, count, open_servers, time_for
 from sluice.adapters.slack_calls import MOST_BYTES, SlackCalls, SlackClient
 from sluice.adapters.webhook import Webhook
-from sluice.notification_settings import WebhookSettings
 from sluice.notify.backlog import LedgerRecord
 from sluice.notify.notifier import LONGEST_WAIT_S, TryLaterError
+from sluice.settings.notifications import WebhookSettings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -28,7 +28,7 @@ from sluice.adapters.models.prompted_port import AskedTogether, PromptedPort
 from sluice.core.actions.causal import JUDGE
 from sluice.core.actions.grading import GRADE
 from sluice.core.foundation.requests import Asker
-from sluice.redis_seal import Seal, SealKeys
+from sluice.secrets.redis_seal import Seal, SealKeys
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator

@@ -19,7 +19,8 @@ from pydantic import SecretStr
 from load.attacks.attempt import Attempt
 from load.attacks.caller_words import AT_MS, ORDER
 from load.sites.model_server import KEY, MODEL, ModelServer
-from sluice.bootstrap import build_decision_point
+from sluice.bootstrap.model_ports import grader_ports
+from sluice.bootstrap.parts import build_decision_point
 from sluice.core.actions.stages import load_bundle
 from sluice.core.decide.decision_point import NOTHING_SHARED
 from sluice.core.foundation.arrival import Arrival
@@ -27,10 +28,9 @@ from sluice.core.foundation.requests import Request
 from sluice.core.policy.policy import Policy
 from sluice.core.registry.loading import load_registry
 from sluice.core.state.session import SessionState, session_key
-from sluice.model_ports import grader_ports
-from sluice.model_settings import GraderSettings
 from sluice.offline.bundle_source import whole_bundle
-from sluice.settings import Settings
+from sluice.settings.models import GraderSettings
+from sluice.settings.reader import Settings
 from sluice.stream.engine.evaluation import InputInProgress, Ports, receive
 from sluice_topics.catalog import ACTIONS
 

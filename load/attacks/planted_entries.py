@@ -31,7 +31,7 @@ from sluice.gateway.idempotency import (
 from sluice.gateway.pages.accounts import Account
 from sluice.gateway.pages.log_ins import Session, id_of
 from sluice.gateway.pages.shared_log_ins import SharedLogIns
-from sluice.redis_seal import Seal, SealKeys
+from sluice.secrets.redis_seal import Seal, SealKeys
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -25,7 +25,7 @@ from sluice.core.rerun.rerunner import Rerunner
 from sluice.core.rerun.walk import DECIDED, PartitionWalk, WrittenRecord, entry_of, together
 from sluice.core.state.session import KEY_PREFIX, SessionState
 from sluice.core.trust.in_force import PolicyFold
-from sluice.setting_groups import Settings
+from sluice.settings.groups import Settings
 from sluice.shipped import SHIPPED_FILES
 from sluice.verifier.export import Located
 from sluice.verifier.verify import verify

@@ -9,10 +9,10 @@ from load.recounts import figures
 from load.sites.faulty_worker import Poison, SlowProbe
 from sluice.adapters.kafka.kafka_evidence import KafkaEvidence
 from sluice.adapters.kafka.kafka_rerun import rerun_all, rerun_sample
-from sluice.bootstrap import build_installation
+from sluice.bootstrap.parts import build_installation
 from sluice.core.rerun.rerun_result import RerunTally
 from sluice.core.rerun.walk import DECISION_TOPICS
-from sluice.settings import load_settings
+from sluice.settings.reader import load_settings
 
 if TYPE_CHECKING:
     from load.recounts.figures import RunFigure

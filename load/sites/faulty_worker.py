@@ -24,12 +24,12 @@ import typer
 
 from load.sites.site import POISON_MARK, SLOW_MARK
 from load.sites.worker_process import Gauge, tell_when_asked
-from sluice.bootstrap import Additions
+from sluice.bootstrap.parts import Additions
 from sluice.cli.machine.worker import run
 from sluice.core.actions.stage import PASSED, StageResult
 from sluice.core.foundation.requests import Request
 from sluice.core.memory import analysis
-from sluice.settings import load_settings
+from sluice.settings.reader import load_settings
 
 if TYPE_CHECKING:
     from sluice.core.actions.stage import ActionContext, Asking

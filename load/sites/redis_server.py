@@ -8,7 +8,7 @@ import subprocess
 import time
 from typing import TYPE_CHECKING, Self
 
-from sluice.redis_seal import new_seal_key, write_seal_keys
+from sluice.secrets.redis_seal import new_seal_key, write_seal_keys
 
 if TYPE_CHECKING:
     from pathlib import Path

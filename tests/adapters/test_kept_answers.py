@@ -15,7 +15,7 @@ from sluice.adapters.models.kept_answers import STORE_FAILURES, STORE_S, KeptAns
 from sluice.adapters.models.prompted_port import ModelUsage, PromptedPort
 from sluice.core.memory.analysis import PROMPT, AnalysisAnswer
 from sluice.ports import PortUnavailable
-from sluice.redis_seal import Seal
+from sluice.secrets.redis_seal import Seal
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -43,7 +43,7 @@ def serve(address: Path) -> NoReturn:
 
     for verb in VERBS.values():
         import_module(verb.module)
-    import_module("sluice.bootstrap")
+    import_module("sluice.bootstrap.parts")
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(str(address))

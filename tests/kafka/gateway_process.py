@@ -17,7 +17,7 @@ import httpx2
 
 from load.sites import neutral_policy
 from sluice.gateway.http.api_keys import ApiKeyFile, new_key, read_keys, write_keys
-from sluice.redis_seal import new_seal_key, write_seal_keys
+from sluice.secrets.redis_seal import new_seal_key, write_seal_keys
 from tests.documents.blocks import ROOT
 from tests.kafka.installation import DEADLINE_S, END_S
 

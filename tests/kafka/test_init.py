@@ -21,7 +21,7 @@ import yaml
 from typer.testing import CliRunner, Result
 
 from sluice.cli.main import cli
-from sluice.settings import load_settings
+from sluice.settings.reader import load_settings
 from tests.documents.blocks import blocks
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from redis import Redis
 from redis.exceptions import AuthenticationError
 from redis.exceptions import ConnectionError as RedisConnectionError
 
-from sluice.redis_seal import with_password
+from sluice.secrets.redis_seal import with_password
 
 if TYPE_CHECKING:
     from collections.abc import Callable

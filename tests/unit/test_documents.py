@@ -25,7 +25,7 @@ from sluice.core.policy.pattern_library import KnownAction
 from sluice.core.quality_bundle.content_settings import ContentJudge
 from sluice.core.registry.registry_entries import RegistryFile
 from sluice.offline.bundle_source import whole_bundle
-from sluice.setting_groups import KafkaSettings
+from sluice.settings.groups import KafkaSettings
 from sluice_topics.record_reading import Unreadable, read
 from sluice_topics.records import ProposedAction, ProposedMemoryWrite, ProposedRetrieval
 from tests.documents.blocks import NOT_RUN, PROGRAM, RECORD, ROOT, RUN, Block, blocks, documents

@@ -8,16 +8,16 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
+from sluice.bootstrap.model_ports import PROMPTS, analysis_ports, grader_ports
 from sluice.core.actions import grading
 from sluice.core.foundation import content_judge as judge
 from sluice.core.foundation.content_judge import show_texts
 from sluice.core.foundation.requests import Request
 from sluice.core.memory import analysis
 from sluice.core.trust.in_force import PolicyError
-from sluice.model_ports import PROMPTS, analysis_ports, grader_ports
-from sluice.model_settings import AnalysisSettings, GraderSettings
 from sluice.ports import AnalysisOff, Queued
-from sluice.settings import Settings
+from sluice.settings.models import AnalysisSettings, GraderSettings
+from sluice.settings.reader import Settings
 from sluice.stream.engine.evaluation import Ports
 from tests.adapters.asking import ORDINARY
 from tests.chat_api import refusal_of, ruling, speaking

@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 from sluice.cli.main import cli
 from sluice.gateway.idempotency import RedisAnswers, request_name
-from sluice.redis_seal import (
+from sluice.secrets.redis_seal import (
     Purpose,
     Seal,
     SealKeys,

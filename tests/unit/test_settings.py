@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from sluice.cli.main import cli
-from sluice.settings import DEFAULT_FILE, Settings, SettingsError, load_settings, missing_trust
+from sluice.settings.reader import DEFAULT_FILE, Settings, SettingsError, load_settings, missing_trust
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -161,7 +161,7 @@ def _options(
 
 def _open_store() -> Store | None:
     from sluice.adapters.kept_compilations import KeptCompilations  # noqa: PLC0415 - for verbs that compile
-    from sluice.settings import SettingsError, load_settings  # noqa: PLC0415 - as above
+    from sluice.settings.reader import SettingsError, load_settings  # noqa: PLC0415 - as above
 
     try:
         folder = load_settings().cache.folder

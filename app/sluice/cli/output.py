@@ -22,7 +22,7 @@ from rich.console import Console, ConsoleDimensions
 from rich.markup import escape
 from rich.text import Text
 
-from sluice.settings import Settings, SettingsError, load_settings
+from sluice.settings.reader import Settings, SettingsError, load_settings
 from sluice.text.plurals import counted
 from sluice.text.visible import is_seen, numbered
 

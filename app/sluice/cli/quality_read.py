@@ -13,7 +13,7 @@ from sluice.cli.output import broker_or_stop, record_proofs_or_stop, settings_or
 from sluice.core.reports.ledger_values import LedgerValues
 from sluice.core.reports.report_tally import NotADecisionError
 from sluice.offline.record_files import read_export
-from sluice.settings import real_names
+from sluice.settings.reader import real_names
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
     from pathlib import Path
 
-    from sluice.redis_seal import Seal
+    from sluice.secrets.redis_seal import Seal
 
 log = logging.getLogger(__name__)
 KEPT_S = 24 * 3600

@@ -22,7 +22,7 @@ from sluice.adapters.models.model_api import ModelApiSettings
 from sluice.adapters.models.prompted_port import PromptedPort
 from sluice.core.actions.grading import GRADE
 from sluice.core.foundation.prompts import user_turn
-from sluice.redis_seal import Seal
+from sluice.secrets.redis_seal import Seal
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

@@ -17,7 +17,7 @@ import orjson
 from load.bench.given import items
 from load.bench.given.action_events import AGENT, MAX_ID, panel
 from load.sites import quality_policy
-from sluice.bootstrap import build_decision_point
+from sluice.bootstrap.parts import build_decision_point
 from sluice.core.actions.plan import plans
 from sluice.core.actions.stages import load_bundle
 from sluice.core.foundation.strict import json_object
@@ -25,7 +25,7 @@ from sluice.core.policy.policy import PointParts, Policy
 from sluice.core.quality_bundle.quality_bundle import load_quality_bundle
 from sluice.core.registry.loading import load_registry
 from sluice.offline.bundle_source import whole_bundle
-from sluice.settings import Settings
+from sluice.settings.reader import Settings
 from sluice.shipped import SHIPPED_FILES
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from sluice.core.foundation.arrival import Arrival
 from sluice.core.foundation.clock import milliseconds_of
 from sluice.core.registry.keys import Roots
 from sluice.core.trust.in_force import PolicyFold
-from sluice.settings import load_settings
+from sluice.settings.reader import load_settings
 from sluice_topics.catalog import BUNDLES, REGISTRY
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ import json
 from typing import TYPE_CHECKING
 
 from load import ROOT
-from sluice.bootstrap import build_decision_point
+from sluice.bootstrap.parts import build_decision_point
 from sluice.core.actions.stages import load_bundle
 from sluice.core.decide.kinds import KEY_MISMATCH
 from sluice.core.foundation.arrival import Arrival
@@ -18,7 +18,7 @@ from sluice.core.registry.loading import load_registry
 from sluice.core.state.decision import Decision, Shared
 from sluice.core.state.session import SessionState
 from sluice.offline.bundle_source import whole_bundle
-from sluice.settings import Settings
+from sluice.settings.reader import Settings
 from sluice.stream.engine.evaluation import InputInProgress, Lanes, Ports, receive, unread
 from sluice.stream.engine.outbox import Outbox
 from sluice_topics.catalog import ACTIONS, DEAD_LETTERS, VERDICTS

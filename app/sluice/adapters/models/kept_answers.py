@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any, Protocol
 from sluice.adapters.models.guarded_model import Breaker, BreakerOpen
 from sluice.core.foundation.canonical import canonical
 from sluice.core.foundation.strict import json_object
-from sluice.redis_seal import OVERHEAD
+from sluice.secrets.redis_seal import OVERHEAD
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from sluice.adapters.models.prompted_port import PromptedPort
     from sluice.core.foundation.requests import Asker
-    from sluice.redis_seal import Seal
+    from sluice.secrets.redis_seal import Seal
 
 log = logging.getLogger(__name__)
 STORE_S = 0.004

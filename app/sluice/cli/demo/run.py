@@ -17,7 +17,7 @@ from sluice.adapters.kafka.kafka_ledger import read_values, verify_ledger
 from sluice.adapters.kafka.kafka_quarantine import KafkaQuarantine
 from sluice.adapters.kafka.kafka_rerun import rerun_all
 from sluice.adapters.kafka.kafka_topics import create
-from sluice.bootstrap import build_installation
+from sluice.bootstrap.parts import build_installation
 from sluice.broker import locate
 from sluice.cli.demo import run_place
 from sluice.cli.demo.material import TENANT
@@ -31,7 +31,7 @@ from sluice.core.reports.ledger_values import ALARM, DECISION, REPORTED, LedgerV
 from sluice.core.reports.report import quality_report
 from sluice.core.reports.report_tally import QualityTally
 from sluice.core.rerun.rerun_result import RerunTally
-from sluice.settings import load_settings
+from sluice.settings.reader import load_settings
 from sluice_topics.catalog import ALARMS, QUALITY_DECISIONS, REGISTRY, SESSION_EVENTS
 
 if TYPE_CHECKING:

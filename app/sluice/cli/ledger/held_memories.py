@@ -26,7 +26,7 @@ from sluice.core.foundation.clock import milliseconds_of, span
 from sluice.core.memory.memory_context import digest_of
 from sluice.core.reports.ledger_values import NotInLedgerError, Waiting, decision_in
 from sluice.ports import PortUnavailable
-from sluice.settings import real_names
+from sluice.settings.reader import real_names
 from sluice.text.plurals import counted
 from sluice_topics.catalog import MEMORY_WRITES
 from sluice_topics.record_reading import Unreadable, read

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from sluice.adapters.kafka.kafka_read import StoredRecord
-    from sluice.settings import Settings
+    from sluice.settings.reader import Settings
     from sluice.verifier.ledger_findings import LedgerFinding, Report
 
 SHOWN = 50

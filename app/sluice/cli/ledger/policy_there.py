@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from sluice.core.foundation.arrival import Arrival
     from sluice.core.trust.policy_contents import Edition, PolicyContents
-    from sluice.settings import Settings
+    from sluice.settings.reader import Settings
 
 MOST_NAMED = 3
 

@@ -10,7 +10,7 @@ from rich.table import Table
 from sluice.adapters.kafka.kafka_evidence import KafkaEvidence
 from sluice.adapters.kafka.kafka_named import meanings
 from sluice.adapters.kafka.kafka_rerun import rerun_all, rerun_ids, rerun_sample
-from sluice.bootstrap import build_installation
+from sluice.bootstrap.parts import build_installation
 from sluice.cli.output import (
     IMPOSSIBLE,
     WELL,
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from sluice.adapters.kafka.kafka_named import Meaning
     from sluice.core.rerun.policy_then import Installation
     from sluice.core.rerun.rerun_result import Rerun, Status
-    from sluice.settings import Settings
+    from sluice.settings.reader import Settings
 
 SHOWN = 50
 """Reruns on the screen; `--json` has all."""

@@ -23,7 +23,7 @@ from sluice_topics.catalog import CATALOG
 
 if TYPE_CHECKING:
     from sluice.adapters.kafka.kafka_read import Start, StoredRecord
-    from sluice.setting_groups import KafkaSettings
+    from sluice.settings.groups import KafkaSettings
 
 WATCHABLE = tuple(topic.name for topic in CATALOG if topic.direction != "internal")
 

@@ -11,7 +11,7 @@ import orjson
 import typer
 
 from sluice.adapters.kafka.kafka_read import StoredRecord
-from sluice.bootstrap import build_ports
+from sluice.bootstrap.parts import build_ports
 from sluice.cli.ledger.record_line import as_line
 from sluice.cli.output import WELL, WRONG, console, print_json, settings_or_stop, stop
 from sluice.core.actions.stages import shipped_stages
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from sluice.core.foundation.arrival import Arrival
     from sluice.core.foundation.chain import OutRecord
     from sluice.core.state.decision import Decision
-    from sluice.settings import Settings
+    from sluice.settings.reader import Settings
 
 
 _DECISIONS = frozenset(ANSWERS[schema].model.__name__ for schema in DECISIONS)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from sluice.adapters.pattern_files import read_calibrations, read_libraries
+from sluice.bootstrap.model_ports import encoder_of
 from sluice.cli.machine.evaluate_hosted import HostedTrial, NoPrice, prices_of
 from sluice.cli.machine.evaluate_report import ActionReport, ItemReport, WriteReport
 from sluice.cli.output import WRONG, print_json, settings_or_stop, stop
@@ -23,7 +24,6 @@ from sluice.core.policy.similarity_settings import EMBEDDING
 from sluice.core.quality_bundle.quality_bundle import load_quality_bundle
 from sluice.core.retrieval.retrieval_kinds import RETRIEVAL
 from sluice.core.trust.in_force import PolicyError
-from sluice.model_ports import encoder_of
 from sluice.offline.action_evaluation import Likeness, with_hosted, without_similarity
 from sluice.offline.action_evaluation import judged as judged_actions
 from sluice.offline.asking import Asking, NotMeasured

@@ -6,10 +6,10 @@ from collections import Counter, defaultdict
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Literal
 
+from sluice.bootstrap.model_ports import trial_model
 from sluice.cli.output import console, shown
 from sluice.core.foundation.content_judge import PORT as CONTENT
 from sluice.core.memory.analysis import PORT as ANALYSIS
-from sluice.model_ports import trial_model
 from sluice.text.plurals import counted
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from sluice.adapters.models.guarded_model import GuardedModel
     from sluice.ports import Port
-    from sluice.settings import Settings
+    from sluice.settings.reader import Settings
 
 KINDS = ("input", "output", "cache_read", "cache_write")
 MILLION = 1_000_000

@@ -10,7 +10,7 @@ import typer
 
 from sluice.cli.machine.worker import log_to_stderr, stop_unless_topics_fit
 from sluice.cli.output import settings_or_stop, stop
-from sluice.settings import missing_trust
+from sluice.settings.reader import missing_trust
 
 EXIT_FAULT = 3
 STOP_S = 20

@@ -6,14 +6,14 @@ import asyncio
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from sluice.settings import real_names
+from sluice.settings.reader import real_names
 from sluice_topics.catalog import QUALITY_DECISIONS, SESSION_EVENTS
 
 if TYPE_CHECKING:
     from sluice.client.record_proofs import RecordProofs
     from sluice.core.reports.report import QualityReport
     from sluice.gateway.routes.reading_routes import LedgerWork
-    from sluice.settings import Settings
+    from sluice.settings.reader import Settings
 
 OF_THE_INSTALLATION = ("alarms", "basis", "ledger")
 """What a quality report says that is no tenant's."""
@@ -36,7 +36,7 @@ def _rerun(settings: Settings, an_id: str) -> dict[str, Any]:
     from sluice.adapters.kafka.kafka_evidence import KafkaEvidence  # noqa: PLC0415 - a second to import
     from sluice.adapters.kafka.kafka_read import KafkaUnreachable, UnknownTopics  # noqa: PLC0415 - as above
     from sluice.adapters.kafka.kafka_rerun import rerun_ids  # noqa: PLC0415 - as above
-    from sluice.bootstrap import build_installation  # noqa: PLC0415 - as above
+    from sluice.bootstrap.parts import build_installation  # noqa: PLC0415 - as above
     from sluice.core.trust.in_force import PolicyError  # noqa: PLC0415 - as above
     from sluice.gateway.routes.reading_routes import LedgerUnreadable  # noqa: PLC0415 - as above
 

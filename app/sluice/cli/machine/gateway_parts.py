@@ -35,8 +35,8 @@ from sluice.gateway.recent_records import RecentRecords
 from sluice.gateway.registry_view import RegistryView
 from sluice.gateway.waiting_subjects import WaitingSubjects
 from sluice.gateway.web_app import GatewayParts, build_app
-from sluice.redis_seal import Seal, SealKeysError, seal_keys, with_password
-from sluice.settings import real_names
+from sluice.secrets.redis_seal import Seal, SealKeysError, seal_keys, with_password
+from sluice.settings.reader import real_names
 from sluice_topics.catalog import REGISTRY
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from sluice.gateway.idempotency import AnswerStore
     from sluice.gateway.pages.log_ins import LogIns
     from sluice.gateway.routes.slack_routes import SlackApp
-    from sluice.settings import Settings
+    from sluice.settings.reader import Settings
 
 SLACK_S = 2
 """For a call while Slack waits for our answer."""

@@ -35,9 +35,9 @@ from sluice.cli.policy.key_files import (
     private_keys_or_stop,
     work_tree_of,
 )
-from sluice.redis_seal import new_seal_key, write_seal_keys
-from sluice.secret_files import create_secret
-from sluice.settings import (
+from sluice.secrets.redis_seal import new_seal_key, write_seal_keys
+from sluice.secrets.secret_files import create_secret
+from sluice.settings.reader import (
     CONFIG,
     SETTINGS_NAME,
     Settings,

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from sluice.core.registry.keys import SigningKey
     from sluice.core.registry.registry_entries import EntryFile
     from sluice.core.trust.fold import Folded
-    from sluice.settings import Settings
+    from sluice.settings.reader import Settings
 
 APPROVERS, REGISTRY_FILE = "approvers.json", "registry.json"
 EXAMPLES = SHIPPED_FILES / "registry.json"

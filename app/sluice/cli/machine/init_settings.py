@@ -10,8 +10,8 @@ import tomllib
 from typing import TYPE_CHECKING, Any
 
 from sluice.cli.output import stop
-from sluice.secret_files import replace_file
-from sluice.settings import Settings
+from sluice.secrets.secret_files import replace_file
+from sluice.settings.reader import Settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -31,7 +31,7 @@ from sluice.client import AsyncGateClient, ClientError, ClientOptions
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Iterable
 
-    from sluice.settings import Settings
+    from sluice.settings.reader import Settings
 
 _OURS = "SLUICE_"
 _LANGUAGE = ("LANG", "LC_ALL", "LC_CTYPE")

@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 from sluice.cli.machine.worker import log_to_stderr, stop_unless_topics_fit
 from sluice.cli.output import record_proofs_or_stop, settings_or_stop, stop
-from sluice.settings import real_names
+from sluice.settings.reader import real_names
 from sluice_topics.catalog import ALARMS, ESCALATIONS, NOTIFICATIONS, QUARANTINE
 from sluice_topics.record_reading import call_in
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from sluice.adapters.kafka.kafka_inputs import KafkaHeldInput
     from sluice.notify.notifier import Destination, Notifier
     from sluice.notify.told_subject import ToldSubject
-    from sluice.settings import Settings
+    from sluice.settings.reader import Settings
 
 log = logging.getLogger(__name__)
 EXIT_FAULT = 3

@@ -22,7 +22,7 @@ from sluice_topics.layout import TopicLayout
 if TYPE_CHECKING:
     from collections.abc import Coroutine
 
-    from sluice.settings import Settings
+    from sluice.settings.reader import Settings
     from sluice_topics.catalog import Topic
     from sluice_topics.layout import FoundTopic, TopicDifference
 

@@ -18,16 +18,16 @@ from sluice.cli.machine.topics import layout_of
 from sluice.cli.output import settings_or_stop, stop
 from sluice.client.kafka_lines import thin_out_kafka_lines
 from sluice.core.trust.in_force import PolicyError
-from sluice.settings import missing_trust
+from sluice.settings.reader import missing_trust
 from sluice.stream.process import EXIT_FAULT, EXIT_STOPPED, end_process
 
 if TYPE_CHECKING:
     import typer
 
     from sluice.adapters.kafka.kafka_control import KafkaControlReader
-    from sluice.bootstrap import Additions
+    from sluice.bootstrap.parts import Additions
     from sluice.core.foundation.arrival import Arrival
-    from sluice.settings import Settings
+    from sluice.settings.reader import Settings
     from sluice_topics.layout import TopicDifference
 
 log = logging.getLogger(__name__)
@@ -56,7 +56,7 @@ def worker() -> None:
 
 def run(settings: Settings, additions: Additions | None = None) -> None:
     """Check the topics, build and run the worker in this process, and end the process."""
-    from sluice.bootstrap import build_worker, control_reader  # noqa: PLC0415 - importing Faust takes a second
+    from sluice.bootstrap.parts import build_worker, control_reader  # noqa: PLC0415 - importing Faust takes a second
     from sluice.stream.engine import reclaim  # noqa: PLC0415 - so does aiokafka
 
     log_to_stderr(settings)

@@ -29,7 +29,7 @@ from sluice.core.foundation.errors import CoreError
 from sluice.core.trust.compile_cache import Compiled
 from sluice.core.trust.fold import fold
 from sluice.core.trust.in_force import Rehearsal, arrivals, refused_of, rehearse
-from sluice.settings import missing_trust
+from sluice.settings.reader import missing_trust
 from sluice_topics.catalog import BUNDLES, BY_NAME, REGISTRY
 from sluice_topics.headers import input_headers
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from sluice.core.registry.keys import Roots
     from sluice.core.trust.fold import Folded
     from sluice.core.trust.refused import Refused
-    from sluice.settings import Settings
+    from sluice.settings.reader import Settings
 
 SOURCE = "/sluice/publish"
 """ce_source of what these commands publish."""

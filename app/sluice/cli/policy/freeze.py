@@ -34,7 +34,7 @@ from sluice.core.trust.freezing import (
 )
 from sluice.core.trust.signed_entries import Statement, statement
 from sluice.core.trust.signing import signed_entries
-from sluice.settings import real_names
+from sluice.settings.reader import real_names
 from sluice_topics.catalog import REGISTRY, SESSIONS_CHANGELOG
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from sluice.core.registry.keys import SigningKey
     from sluice.core.trust.fold import Folded
     from sluice.core.trust.freezing import FreezeFor
-    from sluice.settings import Settings
+    from sluice.settings.reader import Settings
 
 Kind = Annotated[str, typer.Argument(metavar="SUBJECT", help=f"One of {', '.join(SUBJECTS)}.")]
 Name = Annotated[str | None, typer.Argument(metavar="ID", help="Its id; nothing for `all`.")]

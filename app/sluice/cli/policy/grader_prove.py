@@ -12,11 +12,11 @@ import typer
 from rich.table import Table
 
 from sluice.adapters.models.prompted_port import PromptedPort
+from sluice.bootstrap.model_ports import PROMPTS, hosted_model
 from sluice.cli.output import WRONG, console, print_json, settings_or_stop, shown, stop
 from sluice.cli.policy.control_topics import AsJson  # noqa: TC001 - Typer reads the annotations
 from sluice.core.foundation.clock import rfc3339
 from sluice.core.registry.model_proofs import ProofPolicy
-from sluice.model_ports import PROMPTS, hosted_model
 from sluice.offline.golden_set import (
     GOLDEN,
     GoldenSetError,
@@ -28,7 +28,7 @@ from sluice.text.plurals import counted
 
 if TYPE_CHECKING:
     from sluice.offline.golden_set import GoldenRun, GoldenSet
-    from sluice.settings import Settings
+    from sluice.settings.reader import Settings
 
 cli = typer.Typer(no_args_is_help=True, add_completion=False)
 SHOWN_CASES = 20

@@ -27,8 +27,8 @@ from sluice.core.registry.keys import SigningKey, UnusableKeyError
 from sluice.core.trust.dsse import read_envelope
 from sluice.core.trust.refused import Reason
 from sluice.core.trust.signed_entries import CARRIED, statement
-from sluice.redis_seal import MOST_KEYS, SealKeysError, new_seal_key, read_seal_keys, write_seal_keys
-from sluice.secret_files import create_secret
+from sluice.secrets.redis_seal import MOST_KEYS, SealKeysError, new_seal_key, read_seal_keys, write_seal_keys
+from sluice.secrets.secret_files import create_secret
 from sluice.text.plurals import counted
 from sluice_topics.json_text import Unreadable
 

@@ -16,7 +16,7 @@ from sluice.core.registry.policy_losses import MOST_LOST
 from sluice.core.trust.change_log import entries_in_force
 from sluice.core.trust.policy_contents import contents_of, find_loss
 from sluice.core.trust.signing_authority import POLICY_LOSS
-from sluice.settings import real_names
+from sluice.settings.reader import real_names
 from sluice.stream.engine.policy_recorder import recorded_policies
 from sluice.text.plurals import counted
 from sluice_topics.catalog import BUNDLES, REGISTRY, SESSIONS_CHANGELOG
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from sluice.core.trust.policy_contents import Difference, Edition, PolicyContents
-    from sluice.settings import Settings
+    from sluice.settings.reader import Settings
 
 _ID_DIGITS = slice(7, 23)
 

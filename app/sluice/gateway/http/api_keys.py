@@ -18,12 +18,12 @@ from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from sluice.secret_files import replace_secret, state_of
+from sluice.secrets.secret_files import replace_secret, state_of
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from sluice.secret_files import FileState
+    from sluice.secrets.secret_files import FileState
 
 _HASHER = PasswordHasher(time_cost=2, memory_cost=19 * 1024, parallelism=1)
 """OWASP's cheaper choice for Argon2id: what is hashed has 256 random bits, and is no password."""

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from sluice.gateway.http.api_keys import ApiKeyFileError
 from sluice.gateway.http.http_errors import HttpError
 from sluice.gateway.pages.log_ins import WITHIN_S, Session, id_of
-from sluice.redis_seal import Seal
+from sluice.secrets.redis_seal import Seal
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence

@@ -14,7 +14,7 @@ from sluice.core.actions.stages import BUNDLE_FORM
 from sluice.core.foundation.content_judge import PORT
 from sluice.core.foundation.requests import Answer
 from sluice.core.foundation.strict import json_object
-from sluice.settings import Settings
+from sluice.settings.reader import Settings
 from sluice.shipped import SHIPPED_FILES
 from tests.unit.core.scene import Session, point
 

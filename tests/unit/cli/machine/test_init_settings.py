@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sluice.cli.machine.init_settings import NotExtendedError, extend_or_stop, extended, missing_settings
-from sluice.settings import Settings
+from sluice.settings.reader import Settings
 
 if TYPE_CHECKING:
     from pathlib import Path

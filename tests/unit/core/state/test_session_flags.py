@@ -13,7 +13,7 @@ from sluice.core.state.recent_retrieval import MAX_FLAGGED, RecentRetrieval, ite
 from sluice.core.state.remembered import kept_id
 from sluice.core.state.session import SessionState, session_key, who
 from sluice.core.state.session_view import SessionView
-from sluice.settings import Settings
+from sluice.settings.reader import Settings
 from tests.unit.core.rerun.reruns import document
 from tests.unit.core.retrieval.scene import FINDINGS, OLD, SUSPECT, Scene, item
 from tests.unit.core.scene import LIMITS, MINUTE, START, stored_bytes

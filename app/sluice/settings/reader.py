@@ -1,6 +1,6 @@
 """The only reader of the environment and of config/.
 
-Source, last wins: the defaults of `sluice/setting_groups.py`, `config/sluice.toml`, the file named by
+Source, last wins: the defaults of `sluice/settings/groups.py`, `config/sluice.toml`, the file named by
 `SLUICE_CONFIG`, environment variables (`SLUICE_KAFKA__TOPIC_PREFIX=…`). Each value is kept with the place
 that says it, for messages. A variable or a key that no setting has is refused with the name that was probably
 meant.
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from sluice.setting_groups import Settings
+from sluice.settings.groups import Settings
 from sluice.shipped import SHIPPED_FILES
 from sluice_topics.catalog import CATALOG
 

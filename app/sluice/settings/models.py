@@ -7,7 +7,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, SecretStr, model_validator
 
-from sluice.setting_base import Seconds, SettingGroup
+from sluice.settings.base import Seconds, SettingGroup
 
 
 class EmbeddingSettings(SettingGroup):

@@ -27,13 +27,13 @@ from cryptography.hazmat.primitives.ciphers.aead import AESSIV
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-from sluice.secret_files import replace_secret, state_of
+from sluice.secrets.secret_files import replace_secret, state_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from sluice.secret_files import FileState
+    from sluice.secrets.secret_files import FileState
 
 log = logging.getLogger(__name__)
 Purpose = Literal["idempotent answer", "model answer", "log-in", "said on a page", "failed log-ins"]

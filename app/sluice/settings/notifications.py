@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, SecretStr, model_validator
 
-from sluice.setting_base import Positive, Seconds, SettingGroup
+from sluice.settings.base import Positive, Seconds, SettingGroup
 
 if TYPE_CHECKING:
     from sluice.notify.told_subject import Shown

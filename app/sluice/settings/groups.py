@@ -10,10 +10,10 @@ from pydantic import AwareDatetime, Field, SecretStr, model_validator
 
 from sluice.core.foundation.limits import SessionLimits
 from sluice.core.policy.policy import DEFAULT_QUALITY
-from sluice.key_settings import PublicKey, RedisSettings, VerdictSettings
-from sluice.model_settings import AnalysisSettings, EmbeddingSettings, GraderSettings
-from sluice.notification_settings import NotifySettings, SlackSettings
-from sluice.setting_base import Positive, Seconds, SettingGroup
+from sluice.settings.base import Positive, Seconds, SettingGroup
+from sluice.settings.keys import PublicKey, RedisSettings, VerdictSettings
+from sluice.settings.models import AnalysisSettings, EmbeddingSettings, GraderSettings
+from sluice.settings.notifications import NotifySettings, SlackSettings
 from sluice_topics.audience import Audience
 
 if TYPE_CHECKING:

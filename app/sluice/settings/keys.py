@@ -8,7 +8,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, SecretStr
 
-from sluice.setting_base import SettingGroup
+from sluice.settings.base import SettingGroup
 
 PEM_BEGIN = "-----BEGIN"
 

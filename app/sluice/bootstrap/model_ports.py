@@ -23,7 +23,7 @@ from sluice.core.memory import analysis
 from sluice.core.policy.similarity_settings import EMBEDDING
 from sluice.core.trust.in_force import PolicyError
 from sluice.ports import AnalysisOff
-from sluice.redis_seal import Seal, SealKeysError, seal_keys, with_password
+from sluice.secrets.redis_seal import Seal, SealKeysError, seal_keys, with_password
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,9 +37,9 @@ if TYPE_CHECKING:
     from sluice.core.policy.pattern_library import PatternLibrary
     from sluice.core.policy.policy import Policy
     from sluice.core.policy.similarity_settings import SimilarityLibrary
-    from sluice.model_settings import GraderSettings, HostedModelSettings
     from sluice.ports import Port
-    from sluice.settings import Settings
+    from sluice.settings.models import GraderSettings, HostedModelSettings
+    from sluice.settings.reader import Settings
 
 PROMPTS: dict[str, Prompt[Any]] = {
     causal.EXTRACTION_PORT: causal.EXTRACT,

@@ -17,6 +17,7 @@ from sluice.adapters.kafka.kafka_control import KafkaControlReader
 from sluice.adapters.kafka.kafka_inputs import KafkaHeldInput
 from sluice.adapters.kafka.kafka_lineage import KafkaLineage
 from sluice.adapters.kafka.kafka_provenance import KafkaProvenance
+from sluice.bootstrap.model_ports import analysis_ports, encoder_ports, grader_ports
 from sluice.client.answers import ClientError
 from sluice.client.record_proofs import RecordProofs
 from sluice.core.actions.stages import shipped_stages
@@ -29,8 +30,7 @@ from sluice.core.registry.keys import SigningKey, UnusableKeyError
 from sluice.core.rerun.policy_then import Installation
 from sluice.core.trust.in_force import PolicyError, PolicyFold
 from sluice.decider_version import decider_version
-from sluice.model_ports import analysis_ports, encoder_ports, grader_ports
-from sluice.settings import missing_trust, real_names
+from sluice.settings.reader import missing_trust, real_names
 from sluice.stream.application import ApplicationSettings, build_application
 from sluice.stream.engine.engine import Engine, Feeds
 from sluice.stream.engine.engine_settings import EngineSettings
@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from sluice.core.foundation.arrival import Arrival
     from sluice.core.policy.policy import Policy
     from sluice.ports import Port
-    from sluice.settings import Settings
+    from sluice.settings.reader import Settings
     from sluice.stream.application import SluiceApp
 
 RESOLVER_AGAIN_S = 10.0
