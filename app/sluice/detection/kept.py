@@ -7,7 +7,7 @@ be worked out again, so nothing that decides depends on whether there is a store
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
 import orjson
 
@@ -81,25 +81,19 @@ CHARACTERS = 16 << 20
 Answer = TypeVar("Answer")
 
 
-class RememberedTexts(Generic[Answer]):
-    """What was found in the texts that were asked for last. What is forgotten is found again."""
+class RememberedTexts(OrderedDict[str, Answer]):
+    """What was found in texts, the oldest first: whoever finds a text here again moves it to the end. What is
+    forgotten is found again."""
 
-    __slots__ = ("_by_text", "_characters")
+    __slots__ = ("_characters",)
 
     def __init__(self) -> None:
-        self._by_text: OrderedDict[str, Answer] = OrderedDict()
+        super().__init__()
         self._characters = 0
 
-    def get(self, text: str) -> Answer | None:
-        """What was found in the text, if it is remembered."""
-        found = self._by_text.get(text)
-        if found is not None:
-            self._by_text.move_to_end(text)
-        return found
-
     def put(self, text: str, found: Answer) -> None:
-        """Remembers one more and forgets the oldest beyond the bounds."""
-        self._by_text[text] = found
+        """Remember one more, and forget the oldest beyond the bounds."""
+        self[text] = found
         self._characters += len(text)
-        while len(self._by_text) > ANSWERS or self._characters > CHARACTERS:
-            self._characters -= len(self._by_text.popitem(last=False)[0])
+        while len(self) > ANSWERS or self._characters > CHARACTERS:
+            self._characters -= len(self.popitem(last=False)[0])

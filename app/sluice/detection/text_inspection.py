@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sluice.detection.content.content_inspector import ContentInspector
+from sluice.detection.content.content_inspector import ContentInspector, inspect_text
 from sluice.detection.content.findings import ContentInspection, Finding, Kind, Weight, finding_fields
 from sluice.detection.content.released_names import NOTHING, Name, Names, Read
 from sluice.detection.content.sets import ContentSets
@@ -26,8 +26,3 @@ __all__ = [
     "inspect_text",
     "scan_for",
 ]
-
-
-def inspect_text(inspector: ContentInspector, text: str) -> ContentInspection:
-    """Everything found in the text, by a bundle's content library; the same text always gives the same."""
-    return inspector.inspect(text)

@@ -18,6 +18,7 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
+from sluice.detection.commands.sql.statement import CHANGING_VERBS
 from sluice.detection.commands.sql.tokens import BackslashSql
 from sluice.text.name_words import vocabulary
 
@@ -25,11 +26,6 @@ if TYPE_CHECKING:
     from sluice.detection.commands.shell.shell_reading import Command, Redirect
     from sluice.detection.commands.sql.sql_reading import SqlStatement
 
-_CHANGING_VERBS = vocabulary(
-    "DELETE UPDATE INSERT REPLACE MERGE UPSERT DROP TRUNCATE ALTER CREATE RENAME PURGE GRANT REVOKE "
-    "COPY LOAD",
-    "EXEC EXECUTE CALL DO DECLARE BACKUP RESTORE IMPORT UNDROP",
-)
 _CHANGING_PART = re.compile(r"\b(?:INSERT|MERGE|INTO)\b|\b(?:DELETE FROM|UPDATE \S+ SET)\b")
 """Behind SELECT, WITH or EXPLAIN."""
 _READING_PROGRAMS = vocabulary(
@@ -49,7 +45,7 @@ _TO_NOWHERE = frozenset(["/dev/null", "nul", "$null", "/dev/stdout", "/dev/stder
 
 def changes_data(statement: SqlStatement) -> bool:
     """Whether a SQL statement changes anything."""
-    if statement.verb in _CHANGING_VERBS or statement.where != "unused":
+    if statement.verb in CHANGING_VERBS or statement.where != "unused":
         return True
     return _CHANGING_PART.search(statement.phrase) is not None
 
@@ -91,12 +87,13 @@ _SQL_VERBS = vocabulary(
     "DROP TRUNCATE DELETE UPDATE ALTER GRANT REVOKE CREATE EXEC EXECUTE INSERT MERGE SHUTDOWN COPY LOAD",
     "WITH DO DECLARE SET BEGIN USE CALL BACKUP RESTORE PRAGMA ATTACH SELECT",
 )
-_STATEMENT_WORDS = _SQL_VERBS | vocabulary(
+STATEMENT_WORDS = _SQL_VERBS | vocabulary(
     "SHOW DESCRIBE DESC EXPLAIN ANALYZE VACUUM REINDEX COMMENT VALUES TABLE REPLACE UPSERT COMMIT",
     "ROLLBACK START SAVEPOINT LOCK UNLOCK FLUSH KILL OPTIMIZE REPAIR CHECK DETACH RENAME REFRESH CACHE",
     "UNCACHE MSCK FROM IF WHILE PRINT RETURN PREPARE DEALLOCATE LISTEN NOTIFY CLUSTER RESET FETCH OPEN",
     "CLOSE HANDLER PURGE MATCH DETACH",
 )
+"""The words that a SQL statement begins with."""
 _CERTAIN = re2.compile(
     r"(?is)^\W*(?:revoke\s+\w+.*\son\s.*\sfrom\s|create\s+(?:user|login|role)\s+\S+\s+(?:identified|with|password)|"
     r"shutdown\s+with\s+nowait|exec(?:ute)?\s+(?:master\b|xp_|sp_)|declare\s+@|grant\s+(?:all|select|insert|update|delete|execute|usage|create|alter|index|connect|resource|super\w*|"
@@ -131,11 +128,6 @@ def begins_command(word: str, text: str, programs: frozenset[str]) -> bool:
     """Whether a text of that first word begins with a program; a word of English too needs a sign more."""
     known = word in programs or word.partition(".")[0] in programs
     return known and (word not in _ALSO_ENGLISH or _COMMAND_MARK.search(text) is not None)
-
-
-def begins_statement(word: str) -> bool:
-    """Whether the first word is one that a SQL statement begins with."""
-    return word.upper() in _STATEMENT_WORDS
 
 
 def begins_change(word: str) -> bool:

@@ -4,19 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
-from sluice.detection.commands.allowance import (
-    CODE_CHARS,
-    NESTED,
-    PORTION,
-    PYTHON_CHARS,
-    UNFOLDED_CHARS,
-    Allowance,
-)
 from sluice.detection.commands.calls import may_change, milder, read_calls
 from sluice.detection.commands.changes import (
+    STATEMENT_WORDS,
     begins_change,
     begins_command,
-    begins_statement,
     changes_data,
     first_word,
     is_sql,
@@ -33,14 +25,14 @@ from sluice.detection.commands.matchers import (
     may_be_disguised,
     may_break_out,
 )
-from sluice.detection.commands.program_lines import lines_of
+from sluice.detection.commands.program_lines import find_program, lines_of
 from sluice.detection.commands.python import read_python
 from sluice.detection.commands.shell import ShellReading, read_shell
 from sluice.detection.commands.sql.sql_reading import read_sql, sql_in_code
 from sluice.detection.commands.targets import spellings
 from sluice.detection.commands.written.contents import run_by_itself
 from sluice.detection.commands.written.writes import files_of, meant, written_files
-from sluice.detection.disguises.scan import past_bounds
+from sluice.detection.disguises.scan import PARSED_NESTING, UNFOLDED_CHARS, past_bounds
 from sluice.detection.disguises.unfold import TooManyForms, forms
 
 if TYPE_CHECKING:
@@ -56,6 +48,68 @@ if TYPE_CHECKING:
 
 Inner = TypeVar("Inner", "Nested", "HandedOn")
 _COMMAND_LANGUAGES = frozenset(["powershell", "cmd", "shell"])
+
+PARSED_CHARS_PER_ACTION = 4 * 1024
+"""All that one action gives to parsers: 1 to 2 ms for each thousand."""
+CODE_CHARS = 32 * 1024
+"""A longer program is not searched for commands and statements."""
+PORTION = 32
+"""So many leaves are scanned together; only where the scan of a portion answers is each asked alone."""
+PYTHON_CHARS = 8 * 1024
+"""What of one action's code is read with Python's grammar, and what by its calls."""
+NESTED = 4
+"""How deep a language within a language is followed."""
+LARGE_CHARS = 16 * 1024
+"""An action of more text spends its time on the linear scan of it."""
+PARSED_CHARS_WITH_LARGE, PARSED_TEXTS_WITH_LARGE, UNFOLDED_CHARS_WITH_LARGE = 512, 8, 1024
+"""What such an action gives to parsers, and has unfolded."""
+
+
+SHELL_WORK_PER_ACTION = 2.0
+"""All shell texts of an action together; what one text may cost is 1.0 (shell/bounds.py), some 10 ms."""
+
+
+class Allowance:
+    """Counts down what is parsed and unfolded of an action. What would come after is not: the reading is
+    inconclusive.
+
+    `shell_work` is what is left; `spent`: a text was not parsed, and so is no later one; `all_unfolded`:
+    the same of disguises.
+    """
+
+    __slots__ = (
+        "_forms",
+        "_forms_left",
+        "_parsed",
+        "_parsed_left",
+        "_texts_left",
+        "all_unfolded",
+        "shell_work",
+        "spent",
+    )
+
+    def __init__(self, chars: int) -> None:
+        """For an action whose texts have so many characters together."""
+        large = chars > LARGE_CHARS
+        self._parsed = self._parsed_left = PARSED_CHARS_WITH_LARGE if large else PARSED_CHARS_PER_ACTION
+        self._texts_left = PARSED_TEXTS_WITH_LARGE if large else PARSED_CHARS_PER_ACTION
+        self._forms = self._forms_left = UNFOLDED_CHARS_WITH_LARGE if large else UNFOLDED_CHARS
+        self.shell_work = SHELL_WORK_PER_ACTION
+        self.spent = self.all_unfolded = False
+
+    def spend(self, text: str) -> str | None:
+        """Count a text before it is parsed; why it may not be parsed any more, None where it may."""
+        self._parsed_left -= len(text)
+        self._texts_left -= 1
+        self.spent = self._parsed_left < 0 or self._texts_left < 0
+        return f"more than {self._parsed} characters to parse" if self.spent else None
+
+    def spend_on_form(self, form: str) -> None:
+        """Count a form of a text before it is read. Raises TooManyForms where no more may be read."""
+        self._forms_left -= len(form)
+        self.all_unfolded = self._forms_left < 0
+        if self.all_unfolded:
+            raise TooManyForms(f"more than {self._forms} characters of disguises")
 
 
 class Inspector:
@@ -79,7 +133,7 @@ class Inspector:
 
     def inspect(self, walk: Walk, parameters: dict[str, Any]) -> Inspection:
         """What is in the parameters, by the walk over them too; of more texts than the bound none is read."""
-        texts = walk.texts()
+        texts = walk.texts
         self._texts += [*texts, *walk.keys]
         self._allowance = Allowance(sum(map(len, texts)))
         if walk.more:
@@ -129,9 +183,10 @@ class Inspector:
 
         `told`: what of a request may stand in the texts, the keys and the tool's name.
         """
-        program, lines = lines_of(self._tool_name, parameters, self._matchers.programs)
-        for line in lines:
-            self._shell(line, Place(None, program))
+        named_after = find_program(self._tool_name, self._matchers.programs)
+        if named_after is not None:
+            for line in lines_of(named_after, parameters):
+                self._shell(line, Place(None, named_after.name))
         if not told:
             return
         reading = read_calls(self._tool_name, parameters, self._matchers.calls.verbs, told)
@@ -220,12 +275,16 @@ class Inspector:
     def _sql(self, text: str, place: Place) -> None:
         if not self._may_parse(text):
             return
+        if self._matchers.sql.excuse(text):
+            if text.partition(" ")[0].upper() not in STATEMENT_WORDS:
+                self._found(self._matchers.injection.matches(text), place)
+            return
         reading = read_sql(text)
         self._doubt(reading.inconclusive)
         for statement in reading.statements:
             self._found(self._matchers.sql.matches(statement), place)
             self._changes = self._changes or changes_data(statement)
-        if not begins_statement(first_word(text)):
+        if first_word(text).upper() not in STATEMENT_WORDS:
             self._found(self._matchers.injection.matches(text), place)
         for nested, inner in self._within(reading.nested, place):
             if nested.language == "sql":
@@ -276,8 +335,10 @@ class Inspector:
     def _may_parse(self, text: str) -> bool:
         if self._allowance.spent:
             return False
-        past = past_bounds(text) or self._allowance.refused(text)
-        self._doubt(past)
+        past = past_bounds(text) if len(text) > PARSED_NESTING else None
+        past = past or self._allowance.spend(text)
+        if past is not None:
+            self._doubt(past)
         return past is None
 
     def _doubt(self, reason: str | None) -> None:

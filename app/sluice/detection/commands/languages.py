@@ -30,14 +30,15 @@ class TextPattern(Described):
 
 
 class TextPatterns:
-    """Text patterns, compiled to one automaton for each language."""
+    """Text patterns, compiled to one automaton for each language. `anywhere`: all of them, to be searched in
+    several texts that line ends join."""
 
-    __slots__ = ("_anywhere", "_by_language")
+    __slots__ = ("_by_language", "anywhere")
 
     def __init__(self, patterns: list[TextPattern]) -> None:
         """Raises LibraryError with the path of the expression that does not compile."""
         try:
-            self._anywhere = PatternSet([(one.id, f"(?m){one.pattern}") for one in patterns])
+            self.anywhere = PatternSet([(one.id, f"(?m){one.pattern}") for one in patterns])
         except PatternError as error:
             name = patterns[error.index].id
             raise LibraryError(
@@ -47,10 +48,6 @@ class TextPatterns:
             language: _of_language(patterns, language)
             for language in Language.__args__  # type: ignore[attr-defined]
         }
-
-    def anywhere(self, texts: str) -> bool:
-        """Whether any of the texts, joined by line ends, may hold a pattern of any language."""
-        return bool(self._anywhere.matches(texts))
 
     def matches(self, text: str, language: Language) -> list[TextPattern]:
         """The patterns of that language which are found in the text."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import shlex
 from functools import lru_cache
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import orjson
@@ -52,6 +53,9 @@ class Leaf(NamedTuple):
         return path_of(self.trail)
 
 
+_TEXT = attrgetter("text")
+
+
 def path_of(trail: Trail) -> str:
     """A trail as a JSON path; only hits have theirs written out."""
     steps: list[str] = []
@@ -68,29 +72,32 @@ class Walk:
     """One walk over all of the parameters, which a record holds no deeper than its reader allows.
 
     `leaves` are those that may be looked at, every list of strings once more as one command line, in the
-    order of the document; `more` are the texts past that bound, `keys` all keys at any depth.
+    order of the document; `more` are the texts past that bound, `keys` all keys at any depth, `texts` all
+    texts.
     """
 
-    __slots__ = ("keys", "leaves", "more")
+    __slots__ = ("keys", "leaves", "more", "texts")
 
-    def __init__(self, parameters: dict[str, Any]) -> None:
+    def __init__(self, parameters: dict[str, Any], tool_name: str | None = None) -> None:
+        """With the name of the tool a storage's lifecycle is looked for too."""
         self.leaves: list[Leaf] = []
         self.more: list[str] = []
         self.keys: list[str] = []
         self._object(parameters, None)
+        self.texts = [*map(_TEXT, self.leaves)]
+        if tool_name is not None and _LIFECYCLE in "\n".join([tool_name, *self.keys, *self.texts]).lower():
+            self._add_configuration(tool_name, parameters)
+        self.texts += self.more
 
-    def add_configuration(self, tool_name: str, parameters: dict[str, Any]) -> None:
+    def _add_configuration(self, tool_name: str, parameters: dict[str, Any]) -> None:
         """A storage's lifecycle once more as the text that a program is given, which patterns know."""
-        short = [leaf.text for leaf in self.leaves if len(leaf.text) <= LONGEST_OPERATION]
+        short = [text for text in self.texts if len(text) <= LONGEST_OPERATION]
         if _LIFECYCLE not in "\n".join([tool_name, *self.keys, *short]).lower():
             return
         text = orjson.dumps(parameters).decode()
         if len(text) <= CONFIGURATION_CHARS and len(self.leaves) < LEAVES:
             self.leaves.append(Leaf("", None, f"{_LIFECYCLE} {text}", whole=True))
-
-    def texts(self) -> list[str]:
-        """All texts."""
-        return [leaf.text for leaf in self.leaves] + self.more
+            self.texts.append(self.leaves[-1].text)
 
     def _object(self, value: dict[str, Any], trail: Trail) -> None:
         if len(value) == 1:

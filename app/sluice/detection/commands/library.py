@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Self
 from pydantic import Field, model_validator
 
 from sluice.detection.commands.calls.call_patterns import CallPattern, CallPatterns
+from sluice.detection.commands.inspection import Inspection, together
 from sluice.detection.commands.inspector import Inspector
 from sluice.detection.commands.languages import TextPattern, TextPatterns
 from sluice.detection.commands.leaves import Walk
@@ -22,7 +23,7 @@ from sluice.text.name_words import vocabulary
 from sluice_topics.relaxations import Members
 
 if TYPE_CHECKING:
-    from sluice.detection.commands.inspection import Inspection
+    from collections.abc import Sequence
 
 _BEGIN_COMMANDS = vocabulary(
     "sudo doas env nohup timeout nice xargs sh bash zsh dash ksh eval exec source curl wget echo printf",
@@ -97,6 +98,16 @@ class PatternLibrary:
 
     def inspect(self, tool_name: str, action_type: str, parameters: dict[str, Any]) -> Inspection:
         """Everything found in an action's parameters; the same parameters always give the same."""
-        walk = Walk(parameters)
-        walk.add_configuration(tool_name, parameters)
+        walk = Walk(parameters, tool_name)
         return Inspector(self._matchers, tool_name, action_type).inspect(walk, parameters)
+
+
+def inspect_call(
+    library: PatternLibrary, tool_name: str, action_types: Sequence[str], parameters: dict[str, Any]
+) -> Inspection:
+    """Everything found in a call's parameters, read as an action of each of these types (at least one)."""
+    first, *others = action_types
+    found = library.inspect(tool_name, first, parameters)
+    if not others:
+        return found
+    return together([found, *(library.inspect(tool_name, one, parameters) for one in others)])

@@ -57,6 +57,9 @@ ANYTHING = Cues(True, True, True, True, True, True, REQUESTS)
 """Of a text that was not among those looked at."""
 
 
+_NO_CUES = frozenset[str]()
+
+
 class CuePatterns:
     """The cues to each thing. Two automata, one of signs and one of words, since each costs a pass over the
     texts, and one of both has the product of their states: noise of 64 KB made 18 ms of new ones."""
@@ -72,9 +75,11 @@ class CuePatterns:
         self._long = PatternSet([*requests, ("place", _PATCH)])
         self._of_names = lru_cache(maxsize=REMEMBERED_KEYS)(self._named)
 
-    def of_texts(self, texts: Sequence[str], joined: str) -> frozenset[str]:
-        """What the texts may hold; `joined`: all of them by JOINT. One that is too long for a path names a
-        place only as a patch."""
+    def of_texts(self, texts: Sequence[str], joined: str, written: bytes) -> frozenset[str]:
+        """What the texts may hold; `joined`: all of them by JOINT, `written` the same in UTF-8. One that is
+        too long for a path names a place only as a patch."""
+        if len(joined) <= LONGEST_PATH and not (self._signs.search(written) or self._words.search(written)):
+            return _NO_CUES
         signs = self._signs.matches(joined)
         if len(joined) <= LONGEST_PATH:
             return frozenset([*signs, *self._words.matches(joined)])
@@ -118,10 +123,11 @@ class Matchers(NamedTuple):
 def find_cues(texts: Sequence[str], matchers: Matchers) -> Cues:
     """What the texts may hold."""
     joined = JOINT.join(texts)
-    found = matchers.cues.of_texts(texts, joined)
+    written = joined.encode()
+    found = matchers.cues.of_texts(texts, joined, written)
     return Cues(
-        matchers.text.anywhere(joined),
-        bool(matchers.targets.matches(joined)),
+        bool(matchers.text.anywhere.search(written)),
+        bool(matchers.targets.expressions.search(written)),
         "breakout" in found,
         "encoding" in found or not joined.isascii(),
         "spelling" in found,

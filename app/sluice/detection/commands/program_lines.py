@@ -89,34 +89,28 @@ _ALSO_REQUESTS = frozenset(["verb", "action", "operation"])
 
 
 class Program(NamedTuple):
-    """A program and the commands that the tool's name says; `certain`: any parameters make a line of it, not
-    only those that speak of a command or of arguments."""
+    """The program that a tool is named after, and the commands that its name says; `certain`: any parameters
+    make a line of it, not only those that speak of a command or of arguments."""
 
     name: str
     commands: tuple[str, ...] = ()
     certain: bool = True
 
 
-def lines_of(
-    tool_name: str, parameters: dict[str, Any], programs: frozenset[str]
-) -> tuple[str, tuple[str, ...]]:
-    """(the program, its line as shell text); no line where the tool is no program.
+def lines_of(program: Program, parameters: dict[str, Any]) -> tuple[str, ...]:
+    """The program's line as shell text; none where the parameters speak of no line.
 
     Where a parameter holds the arguments, a second line is of them alone: a tool may look at nothing else,
     so that `{"args": ["delete", "ns", "prod"], "dry_run": true}` only tries for those that read both.
-    `programs`: the names that patterns know.
     """
-    program = _program(tool_name, programs)
-    if program is None:
-        return "", ()
     given = _unwrapped(parameters)
     if program.name in SHELLS:
         given = {key: one for key, one in given.items() if isinstance(one, list)}
     if not (program.certain or any(_speaks_of_line(key) for key in given)):
-        return program.name, ()
+        return ()
     alone = {key: one for key, one in given.items() if _role(key) == "words"}
     read = [_line(program, one) for one in (given, alone) if one or one is given]
-    return program.name, tuple(dict.fromkeys(read))
+    return tuple(dict.fromkeys(read))
 
 
 def _line(program: Program, given: dict[str, Any]) -> str:
@@ -128,7 +122,9 @@ def _line(program: Program, given: dict[str, Any]) -> str:
 
 
 @lru_cache(maxsize=REMEMBERED_KEYS)
-def _program(tool_name: str, programs: frozenset[str]) -> Program | None:
+def find_program(tool_name: str, programs: frozenset[str]) -> Program | None:
+    """The program that a tool is named after; None for a tool that is none. `programs`: the names that
+    patterns know."""
     named = words_of(tool_name)
     words = [word for word in named if word not in _CALLED]
     if not words or not _OF_AN_API.isdisjoint(named):

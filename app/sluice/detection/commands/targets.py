@@ -44,17 +44,17 @@ class TargetPattern(Described):
 
 
 class TargetPatterns:
-    """Target patterns, compiled to one automaton."""
+    """Target patterns, compiled to one automaton, `expressions`."""
 
-    __slots__ = ("_set",)
+    __slots__ = ("expressions",)
 
     def __init__(self, patterns: list[TargetPattern]) -> None:
         """Raises nothing: a glob always compiles."""
-        self._set = PatternSet([(one, _expression(one.targets)) for one in patterns])
+        self.expressions = PatternSet([(one, _expression(one.targets)) for one in patterns])
 
     def matches(self, text: str) -> list[TargetPattern]:
         """The patterns of which a target stands in the text, each once."""
-        return self._set.matches(text)
+        return self.expressions.matches(text)
 
 
 def _expression(targets: list[str]) -> str:

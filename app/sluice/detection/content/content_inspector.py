@@ -161,7 +161,7 @@ class ContentInspector:
         self._sets = sets
         self._library = sets.model_dump_json().encode()
         self._weak_makes_strong = sets.weak_makes_strong
-        self._remembered = RememberedTexts[ContentInspection]()
+        self.remembered = RememberedTexts[ContentInspection]()
         self._kept = find_compilation(self._library)
         if self._kept is None:
             keep_compilation(self._library, self._detector.compilation)
@@ -177,7 +177,7 @@ class ContentInspector:
     @cached_property
     def names(self) -> Names:
         """Reads the ids and references that are released together with a content."""
-        return Names(self._detector.vocabulary, self._inspected, self.inspect_as_it_stands)
+        return Names(self._detector.vocabulary, self.inspect_anew, self.inspect_as_it_stands)
 
     @property
     def was_kept(self) -> bool:
@@ -190,13 +190,10 @@ class ContentInspector:
 
     def inspect(self, text: str) -> ContentInspection:
         """Everything found in the text; the same text always gives the same."""
-        known = self._remembered.get(text)
-        if known is None:
-            known = self._inspected(text)
-            self._remembered.put(text, known)
-        return known
+        return inspect_text(self, text)
 
-    def _inspected(self, text: str) -> ContentInspection:
+    def inspect_anew(self, text: str) -> ContentInspection:
+        """The same, though it is remembered."""
         unfolding = self._forms.of(text)
         found: dict[str, Finding] = {}
         seen = set[bytes]()
@@ -224,3 +221,15 @@ class ContentInspector:
             first = weak[0]
             reason = f"{len(weak)} weak findings in one text"
             yield first._replace(id=_SEVERAL, weight="strong", reason=reason, source="weak_makes_strong")
+
+
+def inspect_text(inspector: ContentInspector, text: str) -> ContentInspection:
+    """Everything found in the text, by a bundle's content library; the same text always gives the same."""
+    remembered = inspector.remembered
+    known = remembered.get(text)
+    if known is None:
+        known = inspector.inspect_anew(text)
+        remembered.put(text, known)
+    else:
+        remembered.move_to_end(text)
+    return known

@@ -13,6 +13,8 @@ PARSED_CHARS = 3072
 """The longest text that a parser is given."""
 PARSED_NESTING = 24
 """The deepest nesting of brackets that a parser is given."""
+UNFOLDED_CHARS = 3072
+"""A longer text is not unfolded, nor more than so many characters of an action's disguises read."""
 _BRACKETS = re.compile(r"[()\[\]{}]+")
 _STEP = {"(": 1, "[": 1, "{": 1, ")": -1, "]": -1, "}": -1}
 

@@ -7,17 +7,16 @@ from typing import Any
 
 import pytest
 
-from sluice.detection.commands.allowance import (
+from sluice.detection.commands.inspector import (
     LARGE_CHARS,
     PARSED_CHARS_PER_ACTION,
     PARSED_CHARS_WITH_LARGE,
     PARSED_TEXTS_WITH_LARGE,
-    UNFOLDED_CHARS,
     UNFOLDED_CHARS_WITH_LARGE,
 )
 from sluice.detection.commands.leaves import LEAVES
 from sluice.detection.commands.library import PatternLibrary, PatternSets
-from sluice.detection.disguises.scan import PARSED_CHARS
+from sluice.detection.disguises.scan import PARSED_CHARS, UNFOLDED_CHARS
 from sluice.detection.library_model import LibraryError
 from tests.unit.core.scene import BUNDLE_BYTES
 from tests.unit.detection.commands.shipped import LIBRARY, blocked, inspected, silent

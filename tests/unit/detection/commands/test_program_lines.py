@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from sluice.detection.commands.program_lines import lines_of
+from sluice.detection.commands.program_lines import find_program, lines_of
 from tests.unit.detection.commands.shipped import LIBRARY, blocked, silent
 
 PROGRAMS = LIBRARY.programs
@@ -36,7 +36,9 @@ PROGRAMS = LIBRARY.programs
     ],
 )
 def test_the_parameters_make_the_line(tool: str, parameters: dict[str, Any], line: str) -> None:
-    assert lines_of(tool, parameters, PROGRAMS)[1][0] == line
+    program = find_program(tool, PROGRAMS)
+    assert program is not None
+    assert lines_of(program, parameters)[0] == line
 
 
 @pytest.mark.parametrize(
@@ -52,7 +54,8 @@ def test_the_parameters_make_the_line(tool: str, parameters: dict[str, Any], lin
     ],
 )
 def test_a_tool_that_is_no_program_makes_none(tool: str, parameters: dict[str, Any]) -> None:
-    assert lines_of(tool, parameters, PROGRAMS)[1] == ()
+    program = find_program(tool, PROGRAMS)
+    assert program is None or lines_of(program, parameters) == ()
 
 
 @pytest.mark.parametrize(

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
 from sluice.detection.commands.inspection import Described, Expression
+from sluice.detection.commands.sql.statement import CHANGING_VERBS, SPLITTING_WORDS
 from sluice.detection.library_model import LibraryError
 from sluice.text.expression_sets import PatternError, PatternSet
 
 if TYPE_CHECKING:
     from sluice.detection.commands.sql.sql_reading import SqlStatement
 
+_WORDS = re.compile(r"[A-Za-z]\w*+(?: [A-Za-z]\w*+)*+", re.ASCII)
+_LONGEST_EXCUSED = 512
+_TELLING_WORDS = CHANGING_VERBS | SPLITTING_WORDS | {"WITH", "INTO"}
 Word = Annotated[str, Field(pattern=r"^[A-Z@_][A-Z0-9_$@. ]*$", max_length=128)]
 
 
@@ -41,7 +46,7 @@ class SqlPattern(Described):
 class SqlPatterns:
     """SQL patterns, indexed by verb; all phrases are matched in one pass."""
 
-    __slots__ = ("_any_verb", "_by_verb", "_phrases", "_unless")
+    __slots__ = ("_any_verb", "_by_verb", "_phrases", "_telling", "_unless")
 
     def __init__(self, patterns: list[SqlPattern]) -> None:
         """Raises LibraryError with the path of the expression that does not compile."""
@@ -52,6 +57,15 @@ class SqlPatterns:
             for verb in one.verbs:
                 self._by_verb.setdefault(verb, []).append(one)
         self._any_verb = [one for one in patterns if not one.verbs]
+        self._telling = _TELLING_WORDS.union(self._by_verb)
+
+    def excuse(self, text: str) -> bool:
+        """Whether the text is plain words in which no reader and no pattern finds anything: no verb of a
+        pattern, no word that changes data or begins a statement within one, no phrase. It needs no tokens."""
+        if len(text) > _LONGEST_EXCUSED or _WORDS.fullmatch(text) is None:
+            return False
+        phrase = text.upper()
+        return self._telling.isdisjoint(phrase.split()) and not self._phrases.search(phrase.encode())
 
     def matches(self, statement: SqlStatement) -> list[SqlPattern]:
         """The patterns that the statement fulfils."""

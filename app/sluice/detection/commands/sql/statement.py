@@ -42,6 +42,14 @@ _NOT_BEFORE_HEAD = vocabulary("ON FOR BEFORE AFTER OF OR OPTION INSTEAD GRANT RE
 """After these the words name an event or a privilege (`ON DELETE`, `AFTER UPDATE`, `GRANT DROP`)."""
 _NAMES_PRIVILEGES = frozenset(["GRANT", "REVOKE", "EXPLAIN", "DESCRIBE", "DESC", "COMMENT", "HELP", "SHOW"])
 _SKIPPED_FIRST = frozenset(["BEGIN", "(", "{", ")", "}", "THEN", "ELSE", "DO", "LOOP", "$$"])
+CHANGING_VERBS = vocabulary(
+    "DELETE UPDATE INSERT REPLACE MERGE UPSERT DROP TRUNCATE ALTER CREATE RENAME PURGE GRANT REVOKE "
+    "COPY LOAD",
+    "EXEC EXECUTE CALL DO DECLARE BACKUP RESTORE IMPORT UNDROP",
+)
+"""Of statements that change data or what may be done with it."""
+SPLITTING_WORDS = frozenset([*_INNER_HEADS, "UPDATE", *_CALLS, *_SKIPPED_FIRST])
+"""Without one of these a text of words is one statement from its first word to its last."""
 _DEEPER, _SHALLOWER = frozenset("({["), frozenset(")}]")
 
 

@@ -13,11 +13,11 @@ from functools import lru_cache
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
-from sluice.detection.commands.allowance import UNFOLDED_CHARS
 from sluice.detection.commands.languages import REMEMBERED_KEYS
 from sluice.detection.commands.matchers import JOINT, may_be_disguised
 from sluice.detection.commands.patterns.pattern_words import CommandWords
 from sluice.detection.commands.shell.outputs import known_output
+from sluice.detection.disguises.scan import UNFOLDED_CHARS
 from sluice.detection.disguises.unfold import forms
 from sluice.text.name_words import vocabulary, words_of
 from sluice.text.places import LONGEST_PATH, plain_path
