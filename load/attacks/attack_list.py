@@ -23,6 +23,7 @@ from load.attacks import (
     raced_answers,
     released_text,
     reused_reviews,
+    second_signature,
     self_running_files,
     server_side_requests,
     slow_requests,
@@ -106,6 +107,12 @@ ATTACKS: tuple[Attack, ...] = (
         "lost_policy",
         "a decision under less policy than was in force, by control topics put back without a part of it",
         lost_policy.run,
+    ),
+    Attack(
+        23,
+        "second_signature",
+        "a control relaxed, or an agent led to a laxer bundle, by one approver where two must agree",
+        second_signature.run,
     ),
     Attack.on_broker(
         22,

@@ -64,6 +64,27 @@ class ComparedBy(Direction):
     by: Callable[[Any, Any], Iterable[Relaxation]]
 
 
+def compare_cases(is_stricter: Callable[[Any, Any], bool]) -> ComparedBy:
+    """How the `cases` of two bundles are compared, which guard them: a case that is gone relaxes, and so does
+    one that changed, unless only what it expects did and `is_stricter` than before."""
+
+    def holds(old: Any, new: Any) -> bool:
+        same_input = old.model_copy(update={"expect": new.expect}) == new
+        return same_input and (old.expect == new.expect or is_stricter(new.expect, old.expect))
+
+    def find(before: Any, after: Any) -> Iterator[Relaxation]:
+        by_name: dict[str, list[Any]] = {}
+        for case in after.cases:
+            by_name.setdefault(case.name, []).append(case)
+        for case in before.cases:
+            same = by_name.get(case.name, [])
+            if not any(holds(case, new) for new in same):
+                how = "no longer asks for what it did" if same else "is gone"
+                yield Relaxation(f"the case {case.name!r} {how}", f"cases[{case.name}]", case, same or None)
+
+    return ComparedBy(find)
+
+
 class Ordered(Direction, ABC):
     """What two values alone can say."""
 

@@ -81,16 +81,24 @@ class ThrowawayTrust:
 
     def reviewing(self) -> ControlRecord:
         """The entry of a reviewer of quarantined memories who may also sign overrides of items' quality, and,
-        as the second approver that they need, policy bundles, a delegate's entry and an accepted loss."""
-        signs = ["bundle", "quality_override", "delegate", "policy_loss"]
+        as the second approver that they need, policy bundles, agents that go to another one, a delegate's
+        entry and an accepted loss."""
+        signs = ["bundle", "agent", "quality_override", "delegate", "policy_loss"]
         return self._approver(REVIEWER, self.reviewer, signs, [REVIEWER, _DECIDES])
 
-    def entries(self, entries: Sequence[dict[str, Any]], change: str | None = None) -> list[ControlRecord]:
-        """Registry entries, signed by the owner; with a change's id they take effect together."""
-        if change is None:
-            return [self._entry(entry, self.owner) for entry in entries]
+    def entries(
+        self, entries: Sequence[dict[str, Any]], change: str | None = None, *, alone: bool = False
+    ) -> list[ControlRecord]:
+        """Registry entries, signed by the owner, and where they name an agent's policy bundle by the reviewer
+        too, unless the owner signs `alone`. With a change's id they take effect together."""
         whole = {"id": change, "entries": {_name(entry): digest(entry) for entry in entries}}
-        return [self._entry({**entry, "change": whole}, self.owner) for entry in entries]
+        shared = {} if change is None else {"change": whole}
+        signed = []
+        for entry in entries:
+            second = not alone and entry["spec"].get("policy_bundle_id") is not None
+            signers = [self.owner, self.reviewer] if second else [self.owner]
+            signed.append(self._entry({**entry, **shared}, *signers))
+        return signed
 
     def delegate(self, tenants: Sequence[str], name: str = GATEWAY, **changed: Any) -> ControlRecord:
         """The entry by which the gateway signs for all people of these tenants, signed by owner and reviewer;

@@ -41,14 +41,14 @@ KEYS = ("root", "owner", "reviewer", "vp")
 _MAY: dict[str, dict[str, Any]] = {
     "owner": {"signs": list(get_args(SignedKind)), "roles": ["approver"]},
     "reviewer": {
-        "signs": ["bundle", "quality_bundle", "org", "quality_override", "policy_loss"],
+        "signs": ["bundle", "quality_bundle", "agent", "org", "quality_override", "policy_loss"],
         "roles": ["reviewer", "approver"],
     },
     "vp": {"signs": [], "roles": ["vp"]},
 }
 """What each key may do; the root key signs these entries and nothing else. Two may sign what two must agree
-on: bundles that relax or have a new id, a tenant's way into shadow mode, an accepted loss. Only the VP
-approves actions of tier T4."""
+on: bundles that relax or have a new id, an agent's way to a laxer bundle, a tenant's into shadow mode, an
+accepted loss. Only the VP approves actions of tier T4."""
 
 
 class FirstPolicy:
@@ -90,7 +90,8 @@ class FirstPolicy:
 
     def _signed(self, by: str, entries: Sequence[tuple[str, EntryFile]]) -> list[bytes]:
         own = [entry for signer, entry in entries if signer == by]
-        return signed_entries(own, [self._keys[by]], separately=False)
+        names = ("owner", "reviewer") if by == "owner" else (by,)
+        return signed_entries(own, [self._keys[name] for name in names], separately=False)
 
     def _bundle(self, kind: str, document: dict[str, Any]) -> bytes:
         """Publishing validates it; signing need not do so as well. One beside the first bundle needs two."""

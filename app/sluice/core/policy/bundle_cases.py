@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self, get_args
 
 from pydantic import Field, model_validator
 
@@ -10,12 +10,16 @@ from sluice.core.foundation.strict import Instant, StrictModel
 from sluice.core.registry.registry_entries import EntryFile  # noqa: TC001 - pydantic reads the annotations
 from sluice.core.state.recent_retrieval import ReadKind  # noqa: TC001 - the same
 from sluice_topics.records.base import Count, Outcome, Tier  # noqa: TC001 - the same
-from sluice_topics.records.memory import MemoryAction  # noqa: TC001 - the same
+from sluice_topics.records.memory import MemoryAction
+from sluice_topics.relaxations import Neutral
 
 Name = Annotated[str, Field(min_length=1, max_length=256)]
 MOST_EARLIER = 8
 """Every worker runs every case before a bundle is in force."""
 LONGEST_MS = 24 * 3600 * 1000
+_OUTCOMES: tuple[Outcome, ...] = ("ALLOW", "ESCALATE", "BLOCK")
+_ACTIONS: tuple[MemoryAction, ...] = get_args(MemoryAction)
+"""The mildest first."""
 
 
 class SessionSoFar(StrictModel):
@@ -52,6 +56,15 @@ class Expected(StrictModel):
     rules: dict[Name, bool | None] = Field(default_factory=dict)
 
 
+def expects_stricter(new: Expected, old: Expected) -> bool:
+    """Whether a case expects a stricter outcome of its action, or of its memory write, than before."""
+    if new.outcome is not None and old.outcome is not None:
+        return _OUTCOMES.index(new.outcome) > _OUTCOMES.index(old.outcome)
+    if new.action is not None and old.action is not None:
+        return _ACTIONS.index(new.action) > _ACTIONS.index(old.action)
+    return False
+
+
 class Case(StrictModel):
     """`action` is a ProposedAction, `write` a ProposedMemoryWrite; one of them. Ids and metadata that it
     leaves out, and its agent and tool where `registry` does not have them, are filled in neutrally.
@@ -60,6 +73,8 @@ class Case(StrictModel):
     remember; the totals of `session` come on top. `answers` are what the ports answer, to an action the
     encoder's alone; without one the bundle's encoder or model is not asked.
     """
+
+    unmarked: ClassVar = Neutral("compared as a whole, with the other cases")
 
     name: Name
     action: dict[str, Any] | None = None

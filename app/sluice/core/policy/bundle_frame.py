@@ -8,7 +8,7 @@ from pydantic import Field, field_validator, model_validator
 
 from sluice.core.foundation.strict import LONGEST_WAIT_MS, MAX_CASES, Installations, Name, StrictModel
 from sluice.core.policy.approval_policy import TIERS, ApprovalPolicy
-from sluice.core.policy.bundle_cases import Case  # noqa: TC001 - pydantic reads the annotations
+from sluice.core.policy.bundle_cases import Case, expects_stricter
 from sluice.core.policy.memory_policy import MemoryPolicy
 from sluice.detection.call_inspection import PatternSets
 from sluice.text.name_words import words_of
@@ -23,6 +23,7 @@ from sluice_topics.relaxations import (
     Scale,
     StricterWhen,
     Unordered,
+    compare_cases,
 )
 
 if TYPE_CHECKING:
@@ -150,9 +151,9 @@ class BundleFrame(StrictModel):
         StricterWhen("lower", "an escalation can be answered for {new} ms, not for {old} ms"),
     ]
     approvals: ApprovalPolicy = ApprovalPolicy()
-    cases: Annotated[
-        list[Case], Field(max_length=MAX_CASES), Neutral("they test the bundle and decide nothing")
-    ] = Field(default_factory=list)
+    cases: Annotated[list[Case], Field(max_length=MAX_CASES), compare_cases(expects_stricter)] = Field(
+        default_factory=list
+    )
 
     @model_validator(mode="after")
     def _complete(self) -> Self:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
 from sluice.core.foundation.strict import Instant, Name, StrictModel
 from sluice.core.metadata.provenance import ProvenanceStatus  # noqa: TC001 - pydantic reads the annotations
+from sluice.core.quality_bundle.severity import milder
 from sluice_topics.records.retrievals import (  # noqa: TC001 - the same
     AutonomyTier,
     QualityFlag,
     QualityOutcome,
 )
+from sluice_topics.relaxations import Neutral
 
 AgeSeconds = Annotated[float, Field(ge=-1e12, le=1e12, allow_inf_nan=False)]
 
@@ -46,8 +48,15 @@ class QualityExpected(StrictModel):
     would_have_been: QualityOutcome | Literal["nothing"] | None = None
 
 
+def expects_stricter(new: QualityExpected, old: QualityExpected) -> bool:
+    """Whether a case expects a severer outcome than before."""
+    return milder(old.outcome, new.outcome)
+
+
 class QualityCase(StrictModel):
     """An item that an agent at `tier` reads at `at`, for `tool` if one is named."""
+
+    unmarked: ClassVar = Neutral("compared as a whole, with the other cases")
 
     name: Name
     item: CaseItem

@@ -22,7 +22,7 @@ from sluice.core.metadata.write_quality import ClassName  # noqa: TC001 - pydant
 from sluice.core.quality_bundle.class_relaxations import ByClass, find_class_relaxations
 from sluice.core.quality_bundle.content_settings import ContentByTier, ContentJudge, Share
 from sluice.core.quality_bundle.lookup import Lookup, Tables
-from sluice.core.quality_bundle.quality_case import QualityCase  # noqa: TC001 - the same
+from sluice.core.quality_bundle.quality_case import QualityCase, expects_stricter
 from sluice.core.quality_bundle.severity import Impact  # noqa: TC001 - the same
 from sluice_topics.records.retrievals import (  # noqa: TC001 - the same
     AutonomyTier,
@@ -37,6 +37,7 @@ from sluice_topics.relaxations import (
     Relaxation,
     StricterWhen,
     Unordered,
+    compare_cases,
 )
 
 if TYPE_CHECKING:
@@ -237,7 +238,7 @@ class QualityBundleFile(StrictModel):
     cases: Annotated[
         list[QualityCase],
         Field(min_length=1, max_length=MAX_CASES),
-        Neutral("they test the bundle and decide nothing"),
+        compare_cases(expects_stricter),
     ]
 
     @model_validator(mode="after")

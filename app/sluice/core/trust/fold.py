@@ -26,6 +26,7 @@ from heapq import merge
 from typing import TYPE_CHECKING
 
 from sluice.core.foundation.clock import rfc3339
+from sluice.core.trust.bundle_moves import AGENT, object_to_move
 from sluice.core.trust.grouped_changes import Changes
 from sluice.core.trust.refused import Reason, Refused
 from sluice.core.trust.revisions import Accepted, Revisions
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from sluice.core.foundation.arrival import Arrival
     from sluice.core.policy.bundles import Bundle
     from sluice.core.quality_bundle.quality_bundle import QualityBundle
+    from sluice.core.registry.approvers import Approver
     from sluice.core.registry.keys import Roots
     from sluice.core.registry.registry import Registry
     from sluice.core.trust.compile_cache import Compiled
@@ -238,7 +240,7 @@ class _Folding:
             return entry
         if said.kind != APPROVER:
             member = replace(member, delegate=entry.delegates.get(said.id))
-            return entry_refusal(member, self._revisions.newest, member.approvers) or member
+            return self._object(member, member.approvers) or member
         approver = entry.approvers[said.id]
         unusable = self._authority.unusable(approver)
         return replace(member, approver=approver) if unusable is None else unusable
@@ -266,7 +268,12 @@ class _Folding:
         allowed = self._authority.allowed(member.signers, said.kind, at_ms)
         if isinstance(allowed, Reason):
             return allowed
-        return self._revisions.refusal(said) or entry_refusal(member, self._revisions.newest, allowed)
+        return self._revisions.refusal(said) or self._object(member, allowed)
+
+    def _object(self, member: Accepted, approvers: Mapping[str, Approver]) -> Reason | None:
+        if member.kind == AGENT:
+            return object_to_move(member, self._revisions, approvers, self._compiled.relaxations)
+        return entry_refusal(member, self._revisions.newest, approvers)
 
     def _put(self, accepted: Accepted, at_ms: int) -> None:
         self._revisions.put(replace(accepted, since_ms=at_ms))

@@ -63,9 +63,13 @@ class Accepted:
 
 
 class Revisions:
-    """All revisions, added in order; the last one added for a bundle or entry is the newest."""
+    """All revisions, added in order; the last one added for a bundle or entry is the newest.
+
+    `newest` has them by kind and id, and `bundles` those of them that are bundles, of policy or quality.
+    """
 
     def __init__(self) -> None:
+        self.bundles: dict[tuple[str, str], Accepted] = {}
         self.newest: dict[tuple[str, str], Accepted] = {}
         self.by_hash: dict[str, Accepted] = {}
         self._by_key: dict[tuple[str, str], Accepted] = {}
@@ -90,5 +94,7 @@ class Revisions:
         """Add a revision that is not refused."""
         said = accepted.said
         self.newest[(said.kind, said.id)] = accepted
+        if accepted.bundle is not None or accepted.quality is not None:
+            self.bundles[(said.kind, said.id)] = accepted
         self._by_key[(said.kind, said.key)] = accepted
         self.by_hash[said.hash] = accepted

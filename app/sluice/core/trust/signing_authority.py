@@ -8,6 +8,7 @@ controls, so for some changes one allowed signature is not enough.
   one. A refused revision was never in force, so a series of small steps reaches nothing.
 - A policy bundle under a new id needs two approvers where another one counts: one approver could relax
   whatever they like in it and let an agent name it. The first of an installation counts with one.
+- An agent is led to a laxer bundle by two approvers (bundle_moves.py).
 - Two approvers are needed to move a tenant from enforce into shadow mode, where nothing is withheld. A
   tenant may begin in shadow mode with one: tenants are introduced like this.
 - Two approvers are needed to change the quality bundle that judges a tenant, and for the first revision of a
@@ -149,7 +150,7 @@ def relaxation_refusal(relaxations: Sequence[str], before: str, approvers: Colle
     if not relaxations or len(approvers) >= ENOUGH:
         return None
     more = f" (and {len(relaxations) - 1} more)" if len(relaxations) > 1 else ""
-    return _alone(approvers, f"it relaxes {before}: {relaxations[0]}{more}")
+    return demand_second(approvers, f"it relaxes {before}: {relaxations[0]}{more}")
 
 
 def first_refusal(
@@ -160,7 +161,7 @@ def first_refusal(
         return None
     led = (one.said.id for one in newest.values() if one.kind == ORG and _named(one) == quality_bundle_id)
     tenant = next(led, None)
-    return None if tenant is None else _alone(approvers, f"tenant {tenant} names it already")
+    return None if tenant is None else demand_second(approvers, f"tenant {tenant} names it already")
 
 
 def new_id_refusal(newest: Mapping[tuple[str, str], Accepted], approvers: Collection[str]) -> Reason | None:
@@ -169,7 +170,7 @@ def new_id_refusal(newest: Mapping[tuple[str, str], Accepted], approvers: Collec
     others = sorted(name for kind, name in newest if kind == BUNDLE)
     if not others or len(approvers) >= ENOUGH:
         return None
-    return _alone(approvers, f"it is a policy bundle under a new id, beside {others[0]}")
+    return demand_second(approvers, f"it is a policy bundle under a new id, beside {others[0]}")
 
 
 def entry_refusal(
@@ -202,11 +203,11 @@ def _org_refusal(
     before = OrgSpec() if known is None else OrgSpec.model_validate(known.document["spec"])
     after = OrgSpec.model_validate(spec)
     if known is not None and after.enforcement == SHADOW != before.enforcement:
-        return _alone(approvers, f"tenant {tenant} goes from {before.enforcement} to {SHADOW}")
+        return demand_second(approvers, f"tenant {tenant} goes from {before.enforcement} to {SHADOW}")
     led = (before.quality_bundle_id, after.quality_bundle_id)
     if led[0] == led[1]:
         return None
-    return _alone(approvers, f"tenant {tenant} goes from {_name(led[0])} to {_name(led[1])}")
+    return demand_second(approvers, f"tenant {tenant} goes from {_name(led[0])} to {_name(led[1])}")
 
 
 def _override_refusal(
@@ -258,7 +259,7 @@ def _delegate_refusal(
         return None
     before = None if known is None else DelegateSpec.model_validate(known.document["spec"])
     if before is None or not _is_narrower(after, before):
-        return _alone(approvers, f"delegate {name} may sign more for people")
+        return demand_second(approvers, f"delegate {name} may sign more for people")
     return None
 
 
@@ -268,7 +269,11 @@ def _loss_refusal(entry: Accepted, approvers: Collection[str]) -> Reason | None:
     if not entry.said.installations:
         told = "an accepted loss names the installation that it is for"
         return Reason("invalid_entry", "$.installations", told)
-    return None if len(approvers) >= ENOUGH else _alone(approvers, "entries that were in force are missing")
+    return (
+        None
+        if len(approvers) >= ENOUGH
+        else demand_second(approvers, "entries that were in force are missing")
+    )
 
 
 def _is_narrower(after: DelegateSpec, before: DelegateSpec) -> bool:
@@ -291,7 +296,8 @@ def _named(org: Accepted) -> str | None:
     return named
 
 
-def _alone(approvers: Collection[str], why: str) -> Reason:
+def demand_second(approvers: Collection[str], why: str) -> Reason:
+    """The refusal of what these approvers signed and another one must."""
     told = f"{' and '.join(sorted(approvers))} alone signed it, a second approver must, for {why}"
     return Reason("second_approver_missing", "$.signatures", told)
 

@@ -142,11 +142,11 @@ def test_what_an_extending_bundle_removes_is_said_when_it_is_checked_and_signed(
     told = json.loads(found.stdout)["relaxations"]
     assert found.exit_code == 0
     assert any("no_drop" in one for one in told)
-    assert "of what it extends: $.cases[reads pass] is gone" in told
+    assert "of what it extends: the case 'reads pass' is gone" in told
     out = tmp_path / "own.signed"
     found = sluice("bundle", "sign", file, "--key", tmp_path / "alice.pem", "--out", out)
     assert (found.exit_code, "no_drop" in found.stderr, "reads pass" in found.stderr) == (0, True, True)
     kept = written(tmp_path / "kept.json", own)
     assert json.loads(sluice("bundle", "check", kept, "--json").stdout)["relaxations"] == []
     found = sluice("bundle", "diff", tmp_path / "base.json", file)
-    assert (found.exit_code, "$.cases[reads pass] is gone" in found.stdout) == (1, True)
+    assert (found.exit_code, "the case 'reads pass' is gone" in found.stdout) == (1, True)
