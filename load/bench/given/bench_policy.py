@@ -21,9 +21,11 @@ from sluice.bootstrap.parts import build_decision_point
 from sluice.core.actions.plan import plans
 from sluice.core.actions.stages import load_bundle
 from sluice.core.foundation.strict import json_object
+from sluice.core.memory.plan import plan_writes
 from sluice.core.policy.policy import PointParts, Policy
 from sluice.core.quality_bundle.quality_bundle import load_quality_bundle
 from sluice.core.registry.loading import load_registry
+from sluice.core.retrieval.plan import plan_retrievals
 from sluice.offline.bundle_source import whole_bundle
 from sluice.settings.reader import Settings
 from sluice.shipped import SHIPPED_FILES
@@ -123,7 +125,8 @@ def point_of(under: Policy) -> DecisionPoint:
 def parts(rules: list[dict[str, Any]] | None = None) -> PointParts:
     """What a decision point decides with, for measuring one stage of it."""
     under, limits = policy(rules), Settings().limits()
-    return PointParts(under, limits, time.perf_counter_ns, TENANT, plans(under, {}))
+    ways = plans(under, {}), plan_writes(under), plan_retrievals(under, TENANT)
+    return PointParts(under, limits, time.perf_counter_ns, TENANT, *ways)
 
 
 def records(

@@ -23,7 +23,7 @@ from sluice.cli.output import (
 )
 from sluice.core.foundation.arrival import coordinates_of, memory_id
 from sluice.core.foundation.clock import milliseconds_of, span
-from sluice.core.memory.memory_context import digest_of
+from sluice.core.memory.plan import digest_of
 from sluice.core.reports.ledger_values import NotInLedgerError, Waiting, decision_in
 from sluice.ports import PortUnavailable
 from sluice.settings.reader import real_names

@@ -24,9 +24,11 @@ from sluice.core.foundation.refusals import (
     well_formed,
 )
 from sluice.core.memory import reviews
+from sluice.core.memory.plan import plan_writes
 from sluice.core.policy.policy import PointParts
 from sluice.core.registry.agent_keys import check_signature
 from sluice.core.retrieval import alarms
+from sluice.core.retrieval.plan import plan_retrievals
 from sluice.core.state import escalation_records, expiry
 from sluice.core.state.decision import Decision, Shared
 from sluice.core.state.nonces import novelty_of
@@ -69,7 +71,15 @@ class DecisionPoint:
         Raises UnknownStageError for a bundle that names another stage.
         """
         ordered = {one.hash: in_order(one.stages, stages) for one in policy.bundles.values()}
-        self._parts = PointParts(policy, limits, stopwatch, environment, plans(policy, ordered))
+        self._parts = PointParts(
+            policy,
+            limits,
+            stopwatch,
+            environment,
+            plans(policy, ordered),
+            plan_writes(policy),
+            plan_retrievals(policy, environment),
+        )
 
     @property
     def policy(self) -> Policy:

@@ -13,31 +13,53 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from sluice.core.foundation.arrival import is_memory_id
 from sluice.core.foundation.chain import OutRecord
 from sluice.core.foundation.clock import rfc3339
-from sluice.core.metadata.moments import instant_ms
+from sluice.core.metadata.moments import MAX_TIME_CHARACTERS, time_of
 from sluice.core.metadata.provenance import is_uri
 from sluice_topics.catalog import ADMITTED
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Mapping
 
     from sluice.detection.text_inspection import Name
     from sluice_topics.records import ProposedMemoryWrite
 
 LONGEST_URI = 65_536
 """As many characters as a bundle may allow."""
-LONGEST_TIME = 64
 _CLASS_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,127}")
 _HASH = re.compile(r"sha256:[0-9a-f]{64}")
 
 
-def names_before(write: ProposedMemoryWrite) -> list[Name]:
-    """The free texts that stand before the content in the released record."""
-    return [("write_id", write.write_id), ("session_id", write.session_id)]
+FIELDS_BEFORE = ("write_id", "session_id")
+"""The free texts that stand before the content in the released record."""
 
 
-def names_after(write: ProposedMemoryWrite) -> list[Name]:
-    """Those behind it. The id of a memory is none: its form leaves no room for words."""
-    return [("source.id", write.source.id), *_of_quality(write), *_parents(write)]
+def names_of(write: ProposedMemoryWrite, quality: Mapping[str, Any]) -> list[Name]:
+    """The free texts that are released with the content: FIELDS_BEFORE, then those behind it. `quality`: the
+    quality fields as they are released. The id of a memory is none: its form leaves no room for words."""
+    names: list[Name] = [("write_id", write.write_id), ("session_id", write.session_id)]
+    names.append(("source.id", write.source.id))
+    for field in ("content_class", "provenance_uri", "provenance_hash"):
+        text = quality[field]
+        if text is not None:
+            names.append((field, text))
+    if write.derived_from:
+        names += [("derived_from", one) for one in write.derived_from if not is_memory_id(one)]
+    return names
+
+
+def quality_of(write: ProposedMemoryWrite, *, is_valid: bool) -> dict[str, Any]:
+    """The quality fields of a write as they are released. `is_valid`: none of them has a fault; then a time
+    may still be too long."""
+    if not is_valid:
+        return released_quality(write)
+    timed = write.timestamp
+    return {
+        "content_class": write.content_class,
+        "timestamp": timed if len(timed) <= MAX_TIME_CHARACTERS else None,
+        "confidence_score": write.confidence_score,
+        "provenance_uri": write.provenance_uri,
+        "provenance_hash": write.provenance_hash,
+    }
 
 
 def released_quality(write: ProposedMemoryWrite) -> dict[str, Any]:
@@ -52,23 +74,12 @@ def released_quality(write: ProposedMemoryWrite) -> dict[str, Any]:
     }
 
 
-def _of_quality(write: ProposedMemoryWrite) -> Iterator[Name]:
-    released = released_quality(write)
-    for field in ("content_class", "provenance_uri", "provenance_hash"):
-        if released[field] is not None:
-            yield field, released[field]
-
-
-def _parents(write: ProposedMemoryWrite) -> list[Name]:
-    return [("derived_from", one) for one in write.derived_from or () if not is_memory_id(one)]
-
-
 def _is_text(value: Any, form: re.Pattern[str]) -> bool:
     return isinstance(value, str) and form.fullmatch(value) is not None
 
 
 def _is_time(value: Any) -> bool:
-    return isinstance(value, str) and len(value) <= LONGEST_TIME and instant_ms(value) is not None
+    return isinstance(value, str) and time_of(value) is not None
 
 
 def _is_share(value: Any) -> bool:
@@ -84,7 +95,8 @@ SCHEMA = "sluice/admitted_memory/v1"
 
 class Released(NamedTuple):
     """What is known of the memory in addition to its write: `source_type` is the one that counted,
-    `coordinates` are the write's, whoever released it."""
+    `coordinates` are the write's, whoever released it. `quality`: its quality fields as they are released,
+    None where nobody has read them yet."""
 
     memory_id: str
     tenant: str
@@ -92,6 +104,7 @@ class Released(NamedTuple):
     content_digest: str
     trust: float
     coordinates: dict[str, Any]
+    quality: Mapping[str, Any] | None = None
 
 
 def admitted(
@@ -110,7 +123,7 @@ def admitted(
         "content": write.content,
         "content_digest": memory.content_digest,
         "source": {"id": write.source.id, "type": memory.source_type},
-        **released_quality(write),
+        **(released_quality(write) if memory.quality is None else memory.quality),
         "derived_from": write.derived_from,
         "trust": memory.trust,
         "decided_at": rfc3339(now_ms),

@@ -12,8 +12,8 @@ from sluice.core.foundation.arrival import memory_id
 from sluice.core.foundation.refusals import INTERNAL_ERROR, subject_of
 from sluice.core.memory import write
 from sluice.core.memory.admitted import Released, admitted
-from sluice.core.memory.memory_context import digest_of
 from sluice.core.memory.memory_record import RERUN_FIELDS, hashed, unread_record
+from sluice.core.memory.plan import digest_of
 from sluice.core.policy.bundle_cases import Case
 from sluice.core.policy.kind import AnswerKind, CaseKind, DecisionKind, Kind
 from sluice.core.registry.registry_entries import UNREGISTERED, hashes_of

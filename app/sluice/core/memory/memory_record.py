@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from sluice.core.foundation.arrival import memory_id
-from sluice.core.foundation.canonical import digest
+from sluice.core.foundation.canonical import digest_alike
 from sluice.core.foundation.chain import OutRecord
 from sluice.core.foundation.clock import rfc3339
 from sluice.core.memory.memory_seen import NOTHING_SEEN, recorded
@@ -15,8 +15,7 @@ from sluice_topics.catalog import MEMORY_DECISIONS
 if TYPE_CHECKING:
     from sluice.core.foundation.arrival import Arrival
     from sluice.core.memory.gate import Judgement
-    from sluice.core.memory.memory_context import WriteContext
-    from sluice.core.memory.trust import Trust
+    from sluice.core.memory.plan import WriteContext
 
 SCHEMA = "sluice/memory_decision/v1"
 RERUN_FIELDS = (
@@ -44,29 +43,29 @@ is there where one was verified."""
 
 
 def decision_record(
-    arrival: Arrival, context: WriteContext, judged: Judgement, shadow: str | None, duplicate_of: str | None
+    context: WriteContext, judged: Judgement, shadow: str | None, duplicate_of: str | None
 ) -> OutRecord:
     """The decision without its place in the chain. `judged.action` is what is published; `shadow` is the
     action that shadow mode hides."""
+    plan, arrival, write = context.plan, context.arrival, context.write
     held = judged.action == "quarantine" and duplicate_of is None
-    review_after = context.bundle.memory.review_after_ms if held else None
-    write = context.write
+    review_after = plan.bundle.memory.review_after_ms if held else None
     body: dict[str, Any] = {
         "schema": SCHEMA,
         "memory_id": context.memory_id,
         "write_id": write.write_id,
         "agent_id": write.agent_id,
         "session_id": write.session_id,
-        "tenant_id": None if context.agent is None else context.tenant,
         "traceId": write.trace_id,
         "request_id": write.request_id,
         "action": judged.action,
         "shadowAction": shadow,
-        "enforcement": context.org.enforcement,
         "reason": judged.reason,
-        "trustScore": _trust(judged.trust),
-        "findings": [finding_fields(one) for one in judged.findings],
-        "quality_faults": [{"field": one.field, "problem": one.problem} for one in judged.faults],
+        "trustScore": None if judged.scored is None else judged.scored.fields,
+        "findings": list(map(finding_fields, judged.findings)),
+        "quality_faults": [{"field": one.field, "problem": one.problem} for one in judged.faults]
+        if judged.faults
+        else [],
         "similarity": judged.similarity,
         "analysis": judged.analysis,
         "reviewAfterMs": review_after,
@@ -74,27 +73,18 @@ def decision_record(
         "duplicate_of": duplicate_of,
         "content_digest": context.content_digest,
         "content_characters": len(write.content),
-        "policy_bundle_id": context.bundle_asked_for,
-        "bundle_hash": context.bundle.hash,
-        "registry_hashes": _entries_used(arrival, context),
+        "registry_hashes": context.hashes(),
         "seen": recorded(context.seen),
         "model_outputs": judged.model_outputs,
-        "decided_at": rfc3339(arrival.timestamp_ms),
+        "decided_at": rfc3339(context.now_ms),
         "input": arrival.coordinates(),
+        **plan.fields,
     }
-    return OutRecord(
-        MEMORY_DECISIONS, "MemoryDecision", hashed(_with_signature(body, arrival)), write.session_id
-    )
-
-
-def _entries_used(arrival: Arrival, context: WriteContext) -> dict[str, str]:
-    used = context.entries()
-    return used if arrival.signature is None else arrival.signature.entries(used)
-
-
-def _with_signature(body: dict[str, Any], arrival: Arrival) -> dict[str, Any]:
     signature = None if arrival.signature is None else arrival.signature.recorded()
-    return body if signature is None else {**body, "signature": signature}
+    if signature is not None:
+        body["signature"] = signature
+    alike = put_rerun_hash(body)
+    return OutRecord(MEMORY_DECISIONS, "MemoryDecision", body, write.session_id, alike=alike)
 
 
 def unread_record(arrival: Arrival, bundle_hash: str, reason: str, subject: str) -> OutRecord:
@@ -122,21 +112,21 @@ def unread_record(arrival: Arrival, bundle_hash: str, reason: str, subject: str)
         "decided_at": rfc3339(arrival.timestamp_ms),
         "input": arrival.coordinates(),
     }
-    return OutRecord(MEMORY_DECISIONS, "MemoryDecision", hashed(_with_signature(body, arrival)), subject)
+    signature = None if arrival.signature is None else arrival.signature.recorded()
+    if signature is not None:
+        body["signature"] = signature
+    return OutRecord(MEMORY_DECISIONS, "MemoryDecision", hashed(body), subject)
 
 
 def hashed(body: dict[str, Any]) -> dict[str, Any]:
     """The body with its `rerun_hash`: over all inputs of the decision and the decision."""
-    body["rerun_hash"] = digest([body[name] for name in RERUN_FIELDS if name in body], finite=True)
+    put_rerun_hash(body)
     return body
 
 
-def _trust(trust: Trust | None) -> dict[str, Any] | None:
-    if trust is None:
-        return None
-    return {
-        "total": trust.total,
-        "uncapped": trust.uncapped,
-        "dimensions": trust.dimensions or None,
-        "caps": [{"value": value, "by": by} for value, by in trust.caps],
-    }
+def put_rerun_hash(body: dict[str, Any]) -> bool:
+    """Give the body its `rerun_hash`. Returns whether orjson writes the body as RFC 8785 does: the fields
+    that the hash does not cover are texts and whole numbers."""
+    values = [body[name] for name in RERUN_FIELDS if name in body]
+    body["rerun_hash"], alike = digest_alike(values)
+    return alike

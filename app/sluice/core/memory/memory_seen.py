@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from sluice.core.foundation.arrival import Arrival
-    from sluice.core.policy.policy import Principal
     from sluice.core.state.decision import Shared
+    from sluice.core.state.session import Who
     from sluice.core.state.session_view import SessionView
     from sluice_topics.records import ProposedMemoryWrite
 
@@ -55,20 +55,21 @@ class WriteSeen(NamedTuple):
 NOTHING_SEEN = WriteSeen(None, room=True, history=UNSEEN, session_type=None, last_at=None, parents=())
 
 
-def read_seen(
-    arrival: Arrival, write: ProposedMemoryWrite, view: SessionView, shared: Shared, principal: Principal
+def observe(
+    owner: Who, arrival: Arrival, write: ProposedMemoryWrite, view: SessionView, shared: Shared
 ) -> WriteSeen:
-    """From the session, and from what the partition keeps beside it."""
-    tenant, owner = principal.tenant, principal.owner
+    """What a write finds in its session, and in what the partition keeps beside it; `owner` has the room that
+    it uses."""
+    tenant, source_id = owner.tenant, write.source.id
     known = view.write(owner, write.write_id)
-    session_type, last_at = view.source(tenant, write.source.id)
+    session_type, last_at = view.source(tenant, source_id)
     return WriteSeen(
         None if known is None else RememberedWrite(known.digest, known.offset, known.action, known.shadow),
         known is not None or view.has_room_for_write(owner),
-        shared.histories.get(SourceName(tenant, write.source.id), UNSEEN),
+        shared.histories.get(SourceName(tenant, source_id), UNSEEN),
         session_type,
         last_at,
-        _parents(arrival, write, view, shared, tenant),
+        _parents(arrival, write, view, shared, tenant) if write.derived_from else (),
     )
 
 
@@ -93,7 +94,9 @@ def recorded(seen: WriteSeen) -> dict[str, Any]:
             "session_type": seen.session_type,
             "last_at": seen.last_at,
         },
-        "parents": [{"memory_id": one.memory_id, "trust": one.trust} for one in seen.parents],
+        "parents": [{"memory_id": one.memory_id, "trust": one.trust} for one in seen.parents]
+        if seen.parents
+        else [],
     }
 
 
@@ -128,11 +131,9 @@ def _parents(
     arrival: Arrival, write: ProposedMemoryWrite, view: SessionView, shared: Shared, tenant: str
 ) -> tuple[Parent, ...]:
     """Parents are looked for in the session, and among what the partition holds for the tenant."""
-    if not write.derived_from:
-        return ()
     place = f"{arrival.topic}:{arrival.partition}:"
     trust = {memory_id(f"{place}{one.offset}"): one.trust for one in view.writes(tenant)}
     return tuple(
         Parent(one, trust[one] if one in trust else shared.book.trust_of(tenant, one))
-        for one in dict.fromkeys(write.derived_from)
+        for one in dict.fromkeys(write.derived_from or ())
     )

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from sluice.core.foundation.arrival import Arrival
     from sluice.core.foundation.requests import Answer, Request
     from sluice.core.memory.gate import Judgement
-    from sluice.core.memory.memory_context import WriteContext
+    from sluice.core.memory.plan import WriteContext
     from sluice.core.policy.policy import PointParts
     from sluice.core.registry.registry import Registry
     from sluice.core.state.book import Book, Change
@@ -47,15 +47,15 @@ EXPIRED = "nobody reviewed it in time"
 EVICTED = "the quarantine was full and this was the oldest of the agent that held the most"
 
 
-def held_of(arrival: Arrival, context: WriteContext, judged: Judgement) -> Held:
+def held_of(context: WriteContext, judged: Judgement) -> Held:
     """The write as the state keeps it. Its time runs from the input's own."""
-    write, policy = context.write, context.bundle.memory
+    arrival, write, policy = context.arrival, context.write, context.plan.bundle.memory
     return Held(
         context.memory_id,
         write.write_id,
         write.agent_id,
         write.session_id,
-        context.tenant,
+        context.plan.tenant,
         write.source.id,
         context.source_type,
         context.content_digest,
@@ -63,7 +63,7 @@ def held_of(arrival: Arrival, context: WriteContext, judged: Judgement) -> Held:
         arrival.topic,
         arrival.partition,
         arrival.offset,
-        0 if judged.trust is None else judged.trust.total,
+        judged.total or 0,
         policy.trust.write_threshold,
         context.now_ms,
         context.now_ms + policy.review_after_ms,

@@ -7,10 +7,10 @@ source, so what must not pass is a cap on the total: no source and no history ou
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping
+    from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
 
     from sluice.core.policy.memory_policy import (
         AlignmentPolicy,
@@ -50,21 +50,31 @@ def consistency(
 ) -> float:
     """Of the content: 1 less what its findings and its form cost. A pattern found twice is one hit."""
     found = tuple(findings)
-    loss = policy.injection.loss(_hits(found, policy.injection_kinds))
-    loss += policy.manipulation.loss(_hits(found, policy.manipulation_kinds))
-    if inspection.removed_share > policy.removed.share:
-        loss += policy.removed.loss
-    if inspection.characters > policy.long.characters:
-        loss += policy.long.loss
-    if inspection.special_share > policy.special.share:
-        loss += policy.special.loss
+    loss = 0.0
+    if found:
+        loss += policy.injection.loss(_hits(found, policy.injection_kinds))
+        loss += policy.manipulation.loss(_hits(found, policy.manipulation_kinds))
+    for cost in _form_losses(policy, inspection):
+        loss += cost
     return within(1 - loss)
+
+
+def _form_losses(policy: ConsistencyPolicy, inspection: ContentInspection) -> tuple[float, float, float]:
+    """What the form of a content costs: what was removed of it, its length, its signs."""
+    return (
+        policy.removed.loss if inspection.removed_share > policy.removed.share else 0.0,
+        policy.long.loss if inspection.characters > policy.long.characters else 0.0,
+        policy.special.loss if inspection.special_share > policy.special.share else 0.0,
+    )
 
 
 def coherence(policy: CoherencePolicy, since_last_ms: int | None) -> float:
     """Of the time since the source's last write, ms; None: there is none."""
-    hasty = since_last_ms is not None and since_last_ms <= policy.within_ms
-    return within(policy.base - (policy.loss if hasty else 0))
+    return within(policy.base - (policy.loss if _is_hasty(policy, since_last_ms) else 0))
+
+
+def _is_hasty(policy: CoherencePolicy, since_last_ms: int | None) -> bool:
+    return since_last_ms is not None and since_last_ms <= policy.within_ms
 
 
 def alignment(policy: AlignmentPolicy, findings: Iterable[Finding]) -> float:
@@ -90,8 +100,7 @@ DIGITS = 6
 """Decimals of every number of a score: enough for any table, few enough to be the same on every machine."""
 
 
-@dataclass(frozen=True, slots=True)
-class Facts:
+class Facts(NamedTuple):
     """What a score follows from.
 
     `source_type`: the type that counts, `mismatch` whether the write claims another; `since_last_ms`: since
@@ -147,6 +156,74 @@ def score(policy: TrustPolicy, facts: Facts) -> Trust:
     total = min([uncapped, *(value for value, _ in caps)])
     dimensions = {name: _written(value) for name, value in exact.items()}
     return Trust(_written(total), _written(uncapped), dimensions, caps)
+
+
+class Scored(NamedTuple):
+    """A write's trust and where it leads; `fields`: the trust as the decision's record has it."""
+
+    trust: Trust
+    action: Action
+    reason: str
+    fields: dict[str, Any]
+
+
+MOST_QUIET = 1024
+"""Scores that are remembered of writes in which nothing was found; reviews are counted without a bound."""
+
+
+class Scorer:
+    """Scores writes under one policy. Where nothing was found in a write, its score follows from the source
+    and a few answers yes or no: it is worked out once."""
+
+    __slots__ = ("_policy", "_quiet")
+
+    def __init__(self, policy: TrustPolicy) -> None:
+        self._policy = policy
+        self._quiet: dict[Hashable, Scored] = {}
+
+    def score(self, facts: Facts) -> Scored:
+        """The trust in a write, where it leads and why."""
+        inspection, history = facts.inspection, facts.history
+        unread = facts.inconclusive or inspection.inconclusive is not None
+        if (
+            inspection.findings
+            or facts.extra_findings
+            or facts.parents
+            or unread
+            or facts.ceiling is not None
+        ):
+            return score_facts(self._policy, facts)
+        key = (
+            facts.source_type,
+            facts.mismatch,
+            history.positive,
+            history.negative,
+            _is_hasty(self._policy.coherence, facts.since_last_ms),
+            *_form_losses(self._policy.consistency, inspection),
+            inspection.characters > self._policy.max_characters,
+        )
+        scored = self._quiet.get(key)
+        if scored is None:
+            scored = score_facts(self._policy, facts)
+            if len(self._quiet) < MOST_QUIET:
+                self._quiet[key] = scored
+        return scored
+
+
+def score_facts(policy: TrustPolicy, facts: Facts) -> Scored:
+    """As a Scorer, which remembers."""
+    trust = score(policy, facts)
+    return Scored(trust, route(policy, trust), reason(policy, trust), trust_fields(trust))
+
+
+def trust_fields(trust: Trust) -> dict[str, Any]:
+    """The trust as a decision's record has it."""
+    return {
+        "total": trust.total,
+        "uncapped": trust.uncapped,
+        "dimensions": trust.dimensions or None,
+        "caps": [{"value": value, "by": by} for value, by in trust.caps],
+    }
 
 
 def route(policy: TrustPolicy, trust: Trust) -> Action:

@@ -15,7 +15,7 @@ from urllib.parse import SplitResult, unquote, urlsplit
 from sluice.text.places import normal_uri
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterable
 
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(?:[A-Za-z0-9._~:/?#\[\]@!$&'()*+,;=-]|%[0-9A-Fa-f]{2})*")
 _HOST = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]|%[0-9A-Fa-f]{2}){0,252}")
@@ -122,7 +122,7 @@ _USUAL = re.compile(
 names the item. This check takes 1 us; the general rules take 20 us."""
 
 
-_KEPT, LONGEST_KEPT = 4096, 256
+_CACHED, LONGEST_CACHED = 4096, 256
 """Size of the cache and longest text in it: the same references come again and again, and reading one takes
 2 us."""
 
@@ -141,7 +141,7 @@ class Spelling(NamedTuple):
 
 def spelling_of(uri: str) -> Spelling:
     """The parts of a reference; they are cached for recent references that are not too long."""
-    return _kept_spelling(uri) if len(uri) <= LONGEST_KEPT else _spelling(uri)
+    return _cached_spelling(uri) if len(uri) <= LONGEST_CACHED else _spelling(uri)
 
 
 def form_fault(uri: Any, schemes: frozenset[str], item_id: str) -> ProvenanceState | None:
@@ -150,7 +150,7 @@ def form_fault(uri: Any, schemes: frozenset[str], item_id: str) -> ProvenanceSta
         return unverified("provenance_uri is not a string")
     if len(uri) > MAX_URI_CHARACTERS:
         return unverified(f"provenance_uri has over {MAX_URI_CHARACTERS} characters")
-    if _is_usual(uri, schemes, item_id):
+    if is_usual(uri, schemes, (item_id,)):
         return None
     scheme = scheme_of(uri)
     if scheme and scheme not in schemes:
@@ -175,12 +175,16 @@ def _spelling(uri: str) -> Spelling:
     return Spelling(scheme_of(uri), normal_uri(uri), uri.casefold() if usual else None)
 
 
-_kept_spelling = lru_cache(maxsize=_KEPT)(_spelling)
+_cached_spelling = lru_cache(maxsize=_CACHED)(_spelling)
 
 
-def _is_usual(uri: str, schemes: frozenset[str], item_id: str) -> bool:
+def is_usual(uri: str, schemes: Collection[str], own_ids: Iterable[str]) -> bool:
+    """Whether a reference is of the usual form and nothing in it is an id of `own_ids`: then it has no fault.
+    False says nothing."""
     scheme, _, folded = spelling_of(uri)
-    return folded is not None and scheme in schemes and item_id.casefold() not in folded
+    if folded is None or scheme not in schemes:
+        return False
+    return not [own for own in own_ids if own.casefold() in folded]
 
 
 def _unregistered(uri: str, scheme: str, item_id: str) -> ProvenanceState:

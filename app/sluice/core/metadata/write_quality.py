@@ -12,13 +12,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 from pydantic import Field
 
 from sluice.core.foundation.strict import StrictModel
-from sluice.core.metadata.moments import instant_ms
-from sluice.core.metadata.provenance import fault_of
+from sluice.core.metadata.moments import MAX_TIME_CHARACTERS, instant_ms, time_of
+from sluice.core.metadata.provenance import fault_of, is_usual
 from sluice_topics.relaxations import Members, StricterWhen
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from sluice_topics.records import ProposedMemoryWrite
 
 Scheme = Literal["http", "https", "gate-source", "gate-feed"]
@@ -63,19 +61,12 @@ def faults(
         "provenance_uri": _uri_problem(quality, write.provenance_uri, own_ids),
         "provenance_hash": _hash_problem(write.provenance_hash),
     }
-    return tuple(_named(problems))
-
-
-def _named(problems: dict[str, str | None]) -> Iterator[Fault]:
-    for name, problem in problems.items():
-        if problem is not None:
-            yield Fault(name, problem)
+    return tuple([Fault(name, problem) for name, problem in problems.items() if problem is not None])
 
 
 def _class_problem(quality: WriteQuality, value: Any) -> str | None:
-    not_text = _no_text(value)
-    if not_text is not None:
-        return not_text
+    if not isinstance(value, str) or value == "":
+        return _no_text(value)
     if _CLASS_NAME.fullmatch(value) is None:
         return "malformed: letters, digits and _ . : - only, at most 128"
     known = quality.content_classes
@@ -83,10 +74,9 @@ def _class_problem(quality: WriteQuality, value: Any) -> str | None:
 
 
 def _timestamp_problem(quality: WriteQuality, value: Any, now_ms: int) -> str | None:
-    not_text = _no_text(value)
-    if not_text is not None:
-        return not_text
-    at_ms = instant_ms(value)
+    if not isinstance(value, str) or value == "":
+        return _no_text(value)
+    at_ms = time_of(value) if len(value) <= MAX_TIME_CHARACTERS else instant_ms(value)
     if at_ms is None:
         return "malformed: not an RFC 3339 date-time with an offset"
     return "in the future" if at_ms > now_ms + quality.future_skew_ms else None
@@ -101,22 +91,20 @@ def _confidence_problem(value: Any) -> str | None:
 
 
 def _uri_problem(quality: WriteQuality, value: Any, own_ids: frozenset[str]) -> str | None:
-    not_text = _no_text(value)
-    if not_text is not None:
-        return not_text
+    if not isinstance(value, str) or value == "":
+        return _no_text(value)
     if len(value) > quality.max_uri_characters:
         return f"malformed: over {quality.max_uri_characters} characters"
-    return fault_of(value, quality.provenance_schemes, own_ids)
+    schemes = quality.provenance_schemes
+    return None if is_usual(value, schemes, own_ids) else fault_of(value, schemes, own_ids)
 
 
 def _hash_problem(value: Any) -> str | None:
-    not_text = _no_text(value)
-    if not_text is not None:
-        return not_text
+    if not isinstance(value, str) or value == "":
+        return _no_text(value)
     return None if _HASH.fullmatch(value) else "malformed: not sha256: and 64 lower-case hex digits"
 
 
-def _no_text(value: Any) -> str | None:
-    if value is None or value == "":
-        return "missing"
-    return None if isinstance(value, str) else "malformed: not a string"
+def _no_text(value: Any) -> str:
+    """The problem of a value that is no text, or an empty one."""
+    return "missing" if value is None or value == "" else "malformed: not a string"

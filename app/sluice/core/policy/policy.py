@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from sluice.core.registry.registry import Registry
     from sluice.core.registry.registry_entries import Agent, Org
     from sluice.core.state.session import Who
-    from sluice_topics.records import ProposedAction
+    from sluice_topics.records import ProposedAction, ProposedMemoryWrite, ProposedRetrieval
     from sluice_topics.records.retrievals import AutonomyTier
 
 
@@ -113,7 +113,9 @@ class Policy:
 class PointParts:
     """One snapshot of policy and registry, the bounds, and the stopwatch (ns).
 
-    `plan`: what is settled of an action before its session is read (sluice/core/actions/plan.py).
+    `plan`: what is settled of an action before its session is read (sluice/core/actions/plan.py);
+    `plan_write`: of a memory write (sluice/core/memory/plan.py); `plan_retrieval`: of a retrieval
+    (sluice/core/retrieval/plan.py).
     """
 
     policy: Policy
@@ -121,3 +123,5 @@ class PointParts:
     stopwatch: Callable[[], int]
     environment: str
     plan: Callable[[ProposedAction], Any]
+    plan_write: Callable[[ProposedMemoryWrite], Any]
+    plan_retrieval: Callable[[ProposedRetrieval], Any]

@@ -11,8 +11,7 @@ import orjson
 
 from sluice.core.foundation.chain import OutRecord
 from sluice.core.foundation.clock import rfc3339
-from sluice.core.metadata.provenance import MAX_URI_CHARACTERS, RESOLVABLE, scheme_of
-from sluice.text.places import normal_uri
+from sluice.core.metadata.provenance import MAX_URI_CHARACTERS, RESOLVABLE, spelling_of
 from sluice_topics.catalog import PROVENANCE_WANTED
 
 if TYPE_CHECKING:
@@ -29,10 +28,10 @@ def wants_resolving(
     tenant: str, uri: str, recorded: Mapping[tuple[str, str], Resolution], bundle: QualityBundle, now_ms: int
 ) -> bool:
     """Whether a reference leads over the network and its recorded resolution is missing or old."""
-    if scheme_of(uri) not in RESOLVABLE or len(uri) > MAX_URI_CHARACTERS:
+    if len(uri) > MAX_URI_CHARACTERS:
         return False
-    name = normal_uri(uri)
-    if len(name) > MAX_URI_CHARACTERS:
+    scheme, name, _ = spelling_of(uri)
+    if scheme not in RESOLVABLE or len(name) > MAX_URI_CHARACTERS:
         return False
     known = recorded.get((tenant, name))
     return known is None or bundle.wants_again(known, now_ms)
@@ -41,7 +40,7 @@ def wants_resolving(
 def wanted(tenant: str, uri: str, by: Literal["write", "retrieval"], now_ms: int) -> OutRecord:
     """The request; its partition is that of (tenant, uri), whichever partition decided and however the URI
     was written."""
-    uri = normal_uri(uri)
+    uri = spelling_of(uri).name
     body = {
         "schema": SCHEMA,
         "tenant_id": tenant,

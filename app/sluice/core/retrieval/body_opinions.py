@@ -20,24 +20,24 @@ if TYPE_CHECKING:
     from sluice.core.foundation.content_judge import ContentJudgement, ShownTexts
     from sluice.core.quality_bundle.content_settings import ContentJudge, ContentWeight
     from sluice.core.quality_bundle.quality_bundle import QualityBundle
-    from sluice.core.retrieval.context import RetrievalContext
     from sluice.core.retrieval.judgement import Judged
+    from sluice.core.retrieval.plan import RetrievalContext
     from sluice_topics.records.retrievals import QualityOutcome
 
 
 def ask_about(context: RetrievalContext, judged: Sequence[Judged]) -> Generator[Request, Answer, None]:
     """Ask about the bodies that are to be asked about, and take what is answered. Those beyond the bound get
     no answer."""
-    bundle, items = context.quality, [one for one in judged if one.asks]
+    bundle, items = context.plan.quality, [one for one in judged if one.asks]
     if bundle is None or not items:
         return
     policy = bundle.file.content_judge
     asked, left = items[: policy.most_items], items[policy.most_items :]
     shown = [show_texts("retrieved", [one.body.text], policy.most_characters, None) for one in asked]
     payload = {
-        "scope": {"tenant": context.tenant, "bundle": bundle.hash, "rule": "content_judge"},
+        "scope": {"tenant": context.plan.tenant, "bundle": bundle.hash, "rule": "content_judge"},
         "questions": [one.question for one in shown],
-        "asker": [context.tenant, context.retrieval.agent_id],
+        "asker": [context.plan.tenant, context.retrieval.agent_id],
     }
     told: list[dict[str, Any]] = []
     answer = yield from ask(STAGE, Request(TOGETHER, payload, policy.budget_ms), told)
@@ -65,7 +65,7 @@ def _take(
         judged.unjudged = _unjudged(said, read, shown)
         if judged.unjudged is not None and policy.on_failure == "strong":
             weight, reason = INCONCLUSIVE, f"inconclusive: {judged.unjudged}"
-    action: QualityOutcome = "pass" if weight is None else bundle.content_outcome(context.tier, weight)
+    action: QualityOutcome = "pass" if weight is None else bundle.content_outcome(context.plan.tier, weight)
     if action == "pass":
         return
     if SEVERITY[action] > SEVERITY[judged.stages[-1]["outcome"]]:
@@ -73,10 +73,10 @@ def _take(
     if SUSPECT not in judged.flags:
         judged.flags = (*judged.flags, SUSPECT)
         judged.codes = (*judged.codes, UNSAFE)
-    if context.shadow:
+    if context.plan.is_shadowed:
         judged.outcome = judged.real
     judged.comes_to(action, reason)
-    if context.shadow:
+    if context.plan.is_shadowed:
         judged.outcome = "flag"
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 from sluice.core.foundation.canonical import MAX_SAFE_INTEGER
 from sluice.core.foundation.clock import span
 from sluice.core.metadata.moments import time_of
-from sluice.core.quality_bundle.severity import SEVERITY, milder
+from sluice.core.quality_bundle.severity import DIMENSIONS, SEVERITY, milder
 
 if TYPE_CHECKING:
     from sluice.core.metadata.provenance import ProvenanceState, ProvenanceStatus
@@ -29,6 +29,9 @@ if TYPE_CHECKING:
         QualityOutcome,
         ReasonCode,
     )
+
+    _Result = tuple[QualityOutcome | None, str]
+    """The outcome of a dimension that failed, None for one that passed; and the detail."""
 
 _CLASS_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,127}")
 NO_TIME = "malformed: not an RFC 3339 date-time with an offset"
@@ -139,55 +142,52 @@ def judge(lookup: Lookup, tier: str, facts: ItemFacts) -> Quality:
 def judge_by(cell: Cell, limit: Limit | None, facts: ItemFacts) -> Quality:
     """The same with what they hold for the item's class."""
     if cell.known:
-        fresh, sure, traced = _fresh(cell, limit, facts), _sure(cell, facts), _traced(cell, facts.provenance)
+        fresh, sure, traced = _judge_age(cell, limit, facts), _judge_score(cell, facts), _trace(cell, facts)
     else:
-        fresh = _fails("freshness", cell.freshness, UNKNOWN_CLASS)
-        sure = _fails("confidence", cell.confidence, UNKNOWN_CLASS)
-        traced = _fails("provenance", cell.provenance, UNKNOWN_CLASS)
-    results = (fresh, sure, traced)
-    if fresh["passed"] and sure["passed"] and traced["passed"]:
+        fresh, sure = (cell.freshness, UNKNOWN_CLASS), (cell.confidence, UNKNOWN_CLASS)
+        traced = cell.provenance, UNKNOWN_CLASS
+    judged: list[JudgedDimension] = [
+        {
+            "detail": detail,
+            "dimension": dimension,
+            "outcome": "pass" if outcome is None else outcome,
+            "passed": outcome is None,
+        }
+        for dimension, (outcome, detail) in zip(DIMENSIONS, (fresh, sure, traced), strict=True)
+    ]
+    results = tuple(judged)
+    if fresh[0] is sure[0] is traced[0] is None:
         return Quality("pass", (), (), results, None)
     return _failed(results, facts.provenance.status)
 
 
-def _passes(dimension: Dimension, detail: str) -> JudgedDimension:
-    return {"detail": detail, "dimension": dimension, "outcome": "pass", "passed": True}
-
-
-def _fails(dimension: Dimension, outcome: QualityOutcome, detail: str) -> JudgedDimension:
-    return {"detail": detail, "dimension": dimension, "outcome": outcome, "passed": False}
-
-
-def _fresh(cell: Cell, limit: Limit | None, facts: ItemFacts) -> JudgedDimension:
+def _judge_age(cell: Cell, limit: Limit | None, facts: ItemFacts) -> _Result:
     if limit is None:
-        return _passes("freshness", "the bundle has no time to live for this class")
+        return None, "the bundle has no time to live for this class"
     age_ms = facts.age_ms
     if facts.age_problem is not None or age_ms is None:
-        return _fails("freshness", cell.freshness, facts.age_problem or "missing")
+        return cell.freshness, facts.age_problem or "missing"
+    passes = limit.ms is None or age_ms <= limit.ms
     detail = f"{span(age_ms)} old ({age_ms / _MS:.3f} s); {limit.text}"
-    if limit.ms is None or age_ms <= limit.ms:
-        return _passes("freshness", detail)
-    return _fails("freshness", cell.freshness, detail)
+    return None if passes else cell.freshness, detail
 
 
-def _sure(cell: Cell, facts: ItemFacts) -> JudgedDimension:
-    minimum = cell.minimum
+def _judge_score(cell: Cell, facts: ItemFacts) -> _Result:
+    minimum, score = cell.minimum, facts.confidence
     if minimum is None:
-        return _passes("confidence", "the bundle has no minimum for this class")
-    score = facts.confidence
+        return None, "the bundle has no minimum for this class"
     if facts.confidence_problem is not None or score is None:
-        return _fails("confidence", cell.confidence, facts.confidence_problem or "missing")
+        return cell.confidence, facts.confidence_problem or "missing"
     if score >= minimum:
-        return _passes("confidence", f"{score} of at least {cell.least}")
-    return _fails("confidence", cell.confidence, f"{score} is below {cell.least}")
+        return None, f"{score} of at least {cell.least}"
+    return cell.confidence, f"{score} is below {cell.least}"
 
 
-def _traced(cell: Cell, state: ProvenanceState) -> JudgedDimension:
-    status, detail = state
+def _trace(cell: Cell, facts: ItemFacts) -> _Result:
+    status, detail = facts.provenance
     if status == "verified" or (status == "missing" and not cell.required):
-        return _passes("provenance", detail)
-    outcome = cell.unregistered if status == "unregistered_scheme" else cell.provenance
-    return _fails("provenance", outcome, detail)
+        return None, detail
+    return cell.unregistered if status == "unregistered_scheme" else cell.provenance, detail
 
 
 def _failed(results: tuple[JudgedDimension, ...], status: ProvenanceStatus) -> Quality:

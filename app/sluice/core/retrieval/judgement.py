@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from sluice.core.registry.quality_entries import QualityOverrideEntry
     from sluice.core.registry.registry_entries import Entry
     from sluice.core.retrieval.bodies import Body
-    from sluice.core.retrieval.context import ClassTerms, ItemApproval, RetrievalContext
     from sluice.core.retrieval.dimensions import ItemFacts, JudgedDimension, Quality
     from sluice.core.retrieval.names import ItemNames
+    from sluice.core.retrieval.plan import ClassTerms, ItemApproval, RetrievalContext
     from sluice.core.retrieval.provenance_check import ProvenanceCheck
     from sluice.detection.text_inspection import ContentInspection, Finding
     from sluice_topics.records.retrieval_inputs import RetrievedItem
@@ -140,79 +140,74 @@ class Judged:
             self.real = real
 
 
-def judge(context: RetrievalContext, place: int, stopped: tuple[ReasonCode, str] | None) -> Judged:
-    """Judge the item at `place`; `stopped`: why no item of the request may be read (context.barred)."""
-    judged = Judged(place, context.bodies[place])
-    if context.quality is None:
-        code, reason = stopped or ("NO_QUALITY_BUNDLE", "no_quality_bundle")
-        judged.denies("controls", code, reason)
+def judge(context: RetrievalContext, place: int) -> Judged:
+    """Judge the item at `place`."""
+    judged, quality = Judged(place, context.bodies[place]), context.plan.quality
+    if quality is None:
+        judged.denies("controls", *(context.barred or ("NO_QUALITY_BUNDLE", "no_quality_bundle")))
         return judged
-    _stages(context, context.quality, context.retrieval.items[place], stopped, judged)
-    if context.shadow and SEVERITY[judged.outcome] > SEVERITY["flag"]:
+    _judge_by_stages(context, quality, context.retrieval.items[place], judged)
+    if context.plan.is_shadowed and SEVERITY[judged.outcome] > SEVERITY["flag"]:
         judged.outcome = "flag"
     return judged
 
 
-def _stages(
-    context: RetrievalContext,
-    bundle: QualityBundle,
-    item: RetrievedItem,
-    stopped: tuple[ReasonCode, str] | None,
-    judged: Judged,
+def _judge_by_stages(
+    context: RetrievalContext, bundle: QualityBundle, item: RetrievedItem, judged: Judged
 ) -> None:
-    if stopped is None:
+    """Each stage in its order. Under shadow a stage that denies does not end it."""
+    plan, named, is_shadowed = context.plan, item.content_class, context.plan.is_shadowed
+    if context.barred is None:
         judged.stages.append(PASSED["controls"])
     else:
-        judged.denies("controls", *stopped)
-    named = item.content_class
-    terms = context.terms[named if isinstance(named, str) else None]
-    for stage in (_access, _poisoning, _quality):
-        if judged.real == "deny" and not context.shadow:
+        judged.denies("controls", *context.barred)
+        if not is_shadowed:
             return
-        stage(context, terms, item, judged)
-    names = context.names.items[judged.place]
-    body_read = judged.body.given and (context.shadow or SEVERITY[judged.outcome] < SEVERITY["downgrade"])
-    names_count = bool(names.findings or names.inconclusive) and judged.outcome != "deny"
-    if body_read or names_count:
-        _content(context, bundle, names, judged, body_read=body_read)
-
-
-def _access(_: RetrievalContext, terms: ClassTerms, __: RetrievedItem, judged: Judged) -> None:
-    """Of the agent and of the tenant to the item's class."""
+    terms = plan.terms[named if isinstance(named, str) else None]
     if terms.closed is None:
         judged.stages.append(PASSED["access"])
     else:
         judged.denies("access", "ACCESS_DENIED", terms.closed)
-
-
-def _poisoning(context: RetrievalContext, _: ClassTerms, item: RetrievedItem, judged: Judged) -> None:
-    """What the registry knows to be bad: an item, a source, a content."""
-    registry = context.registry
-    if registry.known_bad:
-        uri = item.provenance_uri if isinstance(item.provenance_uri, str) else None
-        bad = registry.known_bad_of(context.tenant, item.item_id, uri, judged.body.digest)
-        if bad:
-            judged.denies("poisoning", "KNOWN_BAD", f"known_bad_{bad[0].subject}: {bad[0].reason}", bad)
+        if not is_shadowed:
             return
-    judged.stages.append(PASSED["poisoning"])
+    if not plan.registry.known_bad:
+        judged.stages.append(PASSED["poisoning"])
+    elif _is_poisoned(context, item, judged) and not is_shadowed:
+        return
+    _quality(context, terms, item, judged)
+    names = context.names.items[judged.place]
+    body_read = judged.body.given and (is_shadowed or SEVERITY[judged.outcome] < SEVERITY["downgrade"])
+    if body_read or (judged.outcome != "deny" and (names.findings or names.inconclusive)):
+        _content(context, bundle, names, judged, body_read=body_read)
+
+
+def _is_poisoned(context: RetrievalContext, item: RetrievedItem, judged: Judged) -> bool:
+    """Whether the registry knows the item, its source or its content to be bad: then it is denied."""
+    uri = item.provenance_uri if isinstance(item.provenance_uri, str) else None
+    bad = context.plan.registry.known_bad_of(context.plan.tenant, item.item_id, uri, judged.body.digest)
+    if not bad:
+        judged.stages.append(PASSED["poisoning"])
+        return False
+    judged.denies("poisoning", "KNOWN_BAD", f"known_bad_{bad[0].subject}: {bad[0].reason}", bad)
+    return True
 
 
 def _quality(context: RetrievalContext, terms: ClassTerms, item: RetrievedItem, judged: Judged) -> None:
     """The three dimensions, then what lets an item through all the same."""
-    bundle = terms.bundle
-    check = provenance_of(item, context.tenant, context.registry, context.recorded, bundle, context.now_ms)
-    facts = facts_of(item, terms.content_class, terms.tool, check, context.now_ms)
-    found = judge_by(terms.cell, terms.limit, facts)
+    bundle, plan, now_ms = terms.bundle, context.plan, context.now_ms
+    check = provenance_of(item, plan.tenant, plan.registry, context.recorded, bundle, now_ms)
+    facts = facts_of(item, terms.content_class, terms.tool, check, now_ms)
+    quality = judge_by(terms.cell, terms.limit, facts)
     judged.check, judged.facts, judged.rollout = check, facts, terms.rollout
-    judged.flags, judged.dimensions = found.flags, found.dimensions
-    judged.codes += found.codes
+    judged.flags, judged.dimensions = quality.flags, quality.dimensions
+    judged.codes += quality.codes
     judged.entries += check.entries
-    if found.outcome == "pass":
+    if quality.outcome == "pass":
         judged.stages.append(PASSED["quality"])
     else:
-        shown, _ = under_rollout(bundle, terms.content_class, found.outcome)
-        _failed(context, item, found, shown, judged)
-        judged.ran("quality", found.outcome, found.reason)
+        shown, _ = under_rollout(bundle, terms.content_class, quality.outcome)
+        _failed(context, item, quality, shown, judged)
+        judged.ran("quality", quality.outcome, quality.reason)
 
 
 def _failed(
@@ -233,7 +228,7 @@ def _override(
 ) -> QualityOverrideEntry | ItemApproval | None:
     """The first, by its key, that is of exactly this reading and has not expired; else the approval of the
     request's escalation."""
-    for one in context.registry.overrides.get((context.tenant, item.item_id), ()):
+    for one in context.plan.registry.overrides.get((context.plan.tenant, item.item_id), ()):
         of_agent = one.agent_id in (None, context.retrieval.agent_id)
         of_session = one.session_id in (None, context.retrieval.session_id)
         of_body = one.body_digest in (None, judged.body.digest)
@@ -251,7 +246,7 @@ def _content(
         judged.denies("content", UNSAFE, judged.body.problem)
         return
     found = _found(context, names, judged.body.text if body_read else "")
-    action, reason = content_action(bundle, context.tier, found)
+    action, reason = content_action(bundle, context.plan.tier, found)
     judged.ran("content", action, reason)
     judged.findings = found.findings
     if action != "pass":
@@ -260,14 +255,14 @@ def _content(
         if SEVERITY[action] == SEVERITY[judged.outcome]:
             judged.reason = reason
         judged.comes_to(action, reason)
-    if body_read and bundle.file.content_judge.judge != "off":
-        goes_out = context.shadow or SEVERITY[judged.outcome] < SEVERITY["downgrade"]
+    if body_read and context.plan.is_judged:
+        goes_out = context.plan.is_shadowed or SEVERITY[judged.outcome] < SEVERITY["downgrade"]
         judged.asks = goes_out and _in_question(bundle.file.content_judge, found) and bool(judged.body.text)
 
 
 def _found(context: RetrievalContext, names: ItemNames, text: str) -> ContentInspection:
     """In the body, in the names and where the two meet."""
-    inspector = context.bundle.inspector
+    inspector = context.plan.bundle.inspector
     body = inspect_text(inspector, text)
     beside = names.findings + (at_the_body(inspector.names, names.own, text) if text else ())
     if not beside and names.inconclusive is None:

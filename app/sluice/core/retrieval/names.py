@@ -25,7 +25,7 @@ REQUEST_FIELDS = ("request_id", "session_id", "trace_id", "agent_id")
 ITEM_FIELDS = ("item_id", "content_class", "provenance_uri")
 LONGEST_CLASS = 256
 WITHHELD = "withheld:sha256:"
-_NONE = frozenset[str]()
+NO_FIELDS = frozenset[str]()
 
 
 class ItemNames(NamedTuple):
@@ -50,7 +50,7 @@ class ItemNames(NamedTuple):
     def unsafe(self) -> frozenset[str]:
         """The item's fields in which more than a hint was found."""
         if not (self.own.findings or self.several or self.own.inconclusive):
-            return _NONE
+            return NO_FIELDS
         return _unsafe(ITEM_FIELDS, (*self.own.findings, *self.several), self.own.inconclusive)
 
 
@@ -63,6 +63,8 @@ class RequestNames(NamedTuple):
     @property
     def unsafe(self) -> frozenset[str]:
         """The request's own fields in which more than a hint was found."""
+        if not self.request.findings and self.request.inconclusive is None:
+            return NO_FIELDS
         return _unsafe(REQUEST_FIELDS, self.request.findings, self.request.inconclusive)
 
 
@@ -71,10 +73,15 @@ def read_names(
 ) -> RequestNames:
     """Read the names of a request. `classes`: those that the quality bundle names, whose text is its own; the
     id of a known agent is the registry's."""
-    fields = REQUEST_FIELDS[:-1] if known_agent else REQUEST_FIELDS
-    given = [(field, getattr(retrieval, field)) for field in fields]
-    request = reader.read([(field, value) for field, value in given if value is not None])
+    given = [("request_id", retrieval.request_id), ("session_id", retrieval.session_id)]
+    if retrieval.trace_id is not None:
+        given.append(("trace_id", retrieval.trace_id))
+    if not known_agent:
+        given.append(("agent_id", retrieval.agent_id))
+    request = reader.read(given)
     reads = [reader.read(_names(item, classes)) for item in retrieval.items]
+    if len(reads) == 1:
+        return RequestNames(request, (ItemNames(reads[0], (), request),))
     several = _several(reader, reads)
     alone = {id(own): ItemNames(own, (), request) for own in reads}
     items = [

@@ -113,8 +113,9 @@ class ProvenanceCheck(NamedTuple):
     def is_vouched_for(self) -> bool:
         """Whether the registry stands behind it: a registered source that is no stranger, or a hash that the
         registry has. That a web page has this hash says nothing of who wrote it."""
-        strangers = [isinstance(one, Source) and one.type in STRANGERS for one in self.entries]
-        return self.verified and bool(strangers) and not any(strangers)
+        if not self.verified or not self.entries:
+            return False
+        return not [one for one in self.entries if isinstance(one, Source) and one.type in STRANGERS]
 
 
 class _Reference(NamedTuple):

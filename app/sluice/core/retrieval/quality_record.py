@@ -26,9 +26,9 @@ from sluice_topics.records import QualityDecision
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from sluice.core.foundation.arrival import Arrival
-    from sluice.core.retrieval.context import RetrievalContext
+    from sluice.core.registry.quality_entries import QualityOverrideEntry
     from sluice.core.retrieval.judgement import Judged
+    from sluice.core.retrieval.plan import ItemApproval, RetrievalContext
     from sluice.detection.text_inspection import Finding
     from sluice_topics.records.retrieval_inputs import RetrievedItem
 
@@ -66,7 +66,7 @@ RERUN_FIELDS = (*OF_THE_REQUEST, *OF_THE_ITEM, SIGNATURE, OUTPUTS)
 items of a request share comes first: its part of the hash is made once. `signature` is there where one was
 verified, `model_outputs` where a model was to be asked."""
 _GRAVITY = {"definite": 0, "strong": 1, "weak": 2}
-_of_the_item = itemgetter(*OF_THE_ITEM)
+_of_the_request, _of_the_item = itemgetter(*OF_THE_REQUEST), itemgetter(*OF_THE_ITEM)
 _BLANK = dict.fromkeys(
     sorted(
         {one.alias or name for name, one in QualityDecision.model_fields.items()}
@@ -96,44 +96,38 @@ class Common(NamedTuple):
         return "sha256:" + str(going.hexdigest())
 
 
-def common_to(arrival: Arrival, context: RetrievalContext) -> Common:
+def common_to(context: RetrievalContext) -> Common:
     """What the decisions on all items of a request have in common: made once."""
-    retrieval, quality = context.retrieval, context.quality
-    moment = rfc3339(arrival.timestamp_ms)
+    arrival, retrieval = context.arrival, context.retrieval
+    moment, decision_id = rfc3339(context.now_ms), arrival.decision_id
     fields = {
+        **_BLANK,
         "schema": SCHEMA,
         "schema_version": SCHEMA_VERSION,
         "timestamp": moment,
         "request_id": retrieval.request_id,
         "request_hash": arrival.digest,
-        "quality_bundle_id": context.quality_asked_for or None,
-        "quality_bundle_hash": None if quality is None else quality.hash,
         "trace_id": retrieval.trace_id,
         "agent_id": retrieval.agent_id,
         "session_id": retrieval.session_id,
-        "tenant_id": None if context.agent is None else context.tenant,
-        "environment": context.environment,
-        "autonomy_tier": context.tier,
         "toolName": retrieval.tool_name,
         "tool_category": retrieval.tool_category,
-        "enforcement": context.org.enforcement,
-        "policy_bundle_id": context.bundle_asked_for,
-        "bundle_hash": context.bundle.hash,
-        "registry_hashes": dict(sorted(_entries_used(arrival, context).items())),
+        "registry_hashes": context.hashes(),
         "decided_at": moment,
-        "input": dict(sorted(arrival.coordinates().items())),
+        "input": {
+            "digest": arrival.digest,
+            "offset": arrival.offset,
+            "partition": arrival.partition,
+            "timestamp": arrival.timestamp_ms,
+            "topic": arrival.topic,
+        },
+        **context.plan.fields,
     }
-    begun = in_order([fields[name] for name in OF_THE_REQUEST])
-    every = _BLANK | fields
+    begun = in_order(_of_the_request(fields))
     signature = None if arrival.signature is None else arrival.signature.recorded()
     if signature is not None:
-        every = dict(sorted({**every, SIGNATURE: signature}.items()))
-    return Common(arrival.decision_id, every, sha256(begun[:-1]))
-
-
-def _entries_used(arrival: Arrival, context: RetrievalContext) -> dict[str, str]:
-    used = context.entries()
-    return used if arrival.signature is None else arrival.signature.entries(used)
+        fields = dict(sorted({**fields, SIGNATURE: signature}.items()))
+    return Common(decision_id, fields, sha256(begun[:-1]))
 
 
 def decision_record(
@@ -164,9 +158,11 @@ def decision_record(
         "would_have_been": judged.real if hidden else None,
         "stages": judged.stages,
         "dimensions": judged.dimensions,
-        "findings": [dict(sorted(finding_fields(one).items())) for one in _gravest(judged.findings)],
-        "override": _override(judged),
-        "escalation_id": escalation if judged.denied_for_quality else None,
+        "findings": [dict(sorted(finding_fields(one).items())) for one in _gravest(judged.findings)]
+        if judged.findings
+        else [],
+        "override": None if judged.override is None else _override_fields(judged.override),
+        "escalation_id": escalation if escalation is not None and judged.denied_for_quality else None,
         "body_digest": judged.body.digest,
         "body_released": judged.released,
         "seen": None if check is None or check.seen is None else recorded(check.seen),
@@ -215,18 +211,13 @@ def _age_seconds(judged: Judged) -> float | None:
 
 
 def _gravest(findings: tuple[Finding, ...]) -> Sequence[Finding]:
-    if not findings:
-        return findings
     return sorted(findings, key=lambda one: _GRAVITY[one.weight])[:MAX_FINDINGS]
 
 
-def _override(judged: Judged) -> dict[str, Any] | None:
-    one = judged.override
-    if one is None:
-        return None
+def _override_fields(override: QualityOverrideEntry | ItemApproval) -> dict[str, Any]:
     return {
-        "approver_id": one.approver_id,
-        "expires_at": rfc3339(one.expires_ms),
-        "justification": one.justification,
-        "override_id": one.id,
+        "approver_id": override.approver_id,
+        "expires_at": rfc3339(override.expires_ms),
+        "justification": override.justification,
+        "override_id": override.id,
     }

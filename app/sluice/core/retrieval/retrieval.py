@@ -16,8 +16,8 @@ from sluice.core.quality_bundle.provenance_request import wanted
 from sluice.core.registry.agent_keys import UNSIGNED_AGENT
 from sluice.core.registry.review_signing import may_still_sign
 from sluice.core.retrieval.body_opinions import ask_about
-from sluice.core.retrieval.context import ItemApproval, assess, barred
 from sluice.core.retrieval.judgement import Judged, judge
+from sluice.core.retrieval.plan import ItemApproval, assess
 from sluice.core.retrieval.quality_record import common_to, decision_record
 from sluice.core.retrieval.seen import recorded_seen
 from sluice.core.retrieval.served import served, withheld
@@ -28,7 +28,6 @@ from sluice.core.state.escalation_records import open_in
 from sluice.core.state.expiry import time_records
 from sluice.core.state.nonces import keep_nonce
 from sluice.core.state.recent_retrieval import RecentRetrieval, item_mark
-from sluice.core.state.session import who
 from sluice.core.state.session_view import SessionView
 from sluice_topics.catalog import ESCALATIONS, RETRIEVALS
 
@@ -38,7 +37,7 @@ if TYPE_CHECKING:
     from sluice.core.foundation.arrival import Arrival
     from sluice.core.foundation.requests import Answer, Request
     from sluice.core.policy.policy import PointParts
-    from sluice.core.retrieval.context import RetrievalContext
+    from sluice.core.retrieval.plan import RetrievalContext, RetrievalPlan
     from sluice.core.state.decision import Shared
     from sluice.core.state.session import SessionState
     from sluice_topics.records import ProposedRetrieval
@@ -52,24 +51,23 @@ ACTION_TIER = "T3"
 """As many approvals as an action of this tier needs."""
 
 
-def escalation_of(arrival: Arrival, context: RetrievalContext, judged: Iterable[Judged]) -> str | None:
+def escalation_of(context: RetrievalContext, judged: Iterable[Judged]) -> str | None:
     """The id of the escalation that a request opens, None if it opens none.
 
     Seed 004, "Interaction with HITL": every flag to a person would end in approval fatigue. A person answers
     with an approval or a signed override (registry kind quality_override), and the agent asks again.
     """
-    quality, category = context.quality, context.retrieval.tool_category
-    if quality is None or context.tier != TIER or (category or "").casefold() not in quality.high_impact:
+    quality, category = context.plan.quality, context.retrieval.tool_category
+    if quality is None or category is None or context.plan.tier != TIER:
         return None
-    waits = any(one.denied_for_quality for one in judged)
-    return escalation_id(arrival.decision_id) if waits else None
+    if category.casefold() not in quality.high_impact or not any(one.denied_for_quality for one in judged):
+        return None
+    return escalation_id(context.arrival.decision_id)
 
 
-def opened(
-    arrival: Arrival, context: RetrievalContext, an_id: str, denied: Sequence[dict[str, Any]], ttl_ms: int
-) -> OutRecord:
+def opened(context: RetrievalContext, an_id: str, denied: Sequence[dict[str, Any]], ttl_ms: int) -> OutRecord:
     """RetrievalEscalationOpened; `denied` are the decision records of the items that wait."""
-    retrieval, now = context.retrieval, arrival.timestamp_ms
+    arrival, retrieval, now = context.arrival, context.retrieval, context.now_ms
     body = {
         "schema": SCHEMA,
         "escalation_id": an_id,
@@ -77,7 +75,7 @@ def opened(
         "request_hash": arrival.digest,
         "agent_id": retrieval.agent_id,
         "session_id": retrieval.session_id,
-        "tenant_id": context.tenant,
+        "tenant_id": context.plan.tenant,
         "tool_category": retrieval.tool_category,
         "items": [withheld(record) for record in denied],
         "reason": denied[0]["reason"],
@@ -87,10 +85,10 @@ def opened(
         "decided_at": rfc3339(now),
         "input": arrival.coordinates(),
     }
-    quorum = context.bundle.approvals.needed(ACTION_TIER)
+    quorum = context.plan.bundle.approvals.needed(ACTION_TIER)
     if quorum > 1:
         body["quorum"] = quorum
-    if context.bundle.approvals.demands_own_key(ACTION_TIER):
+    if context.plan.bundle.approvals.demands_own_key(ACTION_TIER):
         body["own_key"] = True
     return OutRecord(ESCALATIONS, "RetrievalEscalationOpened", body, retrieval.session_id)
 
@@ -99,49 +97,55 @@ def evaluate(
     parts: PointParts, arrival: Arrival, retrieval: ProposedRetrieval, state: SessionState, shared: Shared
 ) -> Decision | Generator[Request, Answer, Decision]:
     """Decide on every item. A request that comes again is judged again: an item may have grown old."""
-    view = SessionView(state, parts.limits, arrival.timestamp_ms)
-    context = assess(parts, arrival, retrieval, shared.provenance)
+    view, plan = SessionView(state, parts.limits, arrival.timestamp_ms), parts.plan_retrieval(retrieval)
     approved = shared.book.approval_of(retrieval.session_id, arrival.digest)
-    context = context._replace(approval=_approval(context, approved))
+    approval = None if approved is None else _approval(plan, approved, arrival.timestamp_ms)
+    context = assess(plan, arrival, retrieval, shared.provenance, approval)
     refusal = _refusal(arrival)
     if refusal is not None:
-        denied = [_unsigned(context, place, refusal) for place in range(len(retrieval.items))]
-        return Decision((), _records(arrival, context, denied))
-    judged, under = _judged(context), _Kept(parts, view, shared)
-    if any(one.asks for one in judged):
-        return _asking(arrival, context, judged, under)
-    return _keep(arrival, context, judged, under)
+        denied = [_deny_unsigned(context, place, refusal) for place in range(len(retrieval.items))]
+        return Decision((), _records(context, denied, escalation_of(context, denied)))
+    judged = [judge(context, place) for place in range(len(retrieval.items))]
+    under = _Kept(parts.limits.max_escalations, view, shared)
+    if plan.is_judged and any(one.asks for one in judged):
+        return _asking(context, judged, under)
+    return _keep(context, judged, under)
 
 
 class _Kept(NamedTuple):
-    """Where a decision is kept."""
+    """Where a decision is kept; `max_escalations`: how many may be open there."""
 
-    parts: PointParts
+    max_escalations: int
     view: SessionView
     shared: Shared
 
 
 def _asking(
-    arrival: Arrival, context: RetrievalContext, judged: Sequence[Judged], under: _Kept
+    context: RetrievalContext, judged: Sequence[Judged], under: _Kept
 ) -> Generator[Request, Answer, Decision]:
     yield from ask_about(context, judged)
-    return _keep(arrival, context, judged, under)
+    return _keep(context, judged, under)
 
 
-def _keep(arrival: Arrival, context: RetrievalContext, judged: Sequence[Judged], under: _Kept) -> Decision:
+def _keep(context: RetrievalContext, judged: Sequence[Judged], under: _Kept) -> Decision:
     """The changes of session and partition, and all records. What the partition keeps is looked at again
     after the last answer, since other sessions went on meanwhile."""
-    parts, view, shared = under
-    approved = shared.book.approval_of(context.retrieval.session_id, arrival.digest)
-    records = [*time_records(view), *_records(arrival, context, judged)]
-    keep_nonce(view, who(context.tenant, context.retrieval.agent_id), arrival)
+    max_escalations, view, shared = under
+    plan, arrival = context.plan, context.arrival
+    escalation = escalation_of(context, judged)
+    records = _records(context, judged, escalation)
+    if view.refused or view.folded:
+        records[:0] = time_records(view)
+    if arrival.signature is not None:
+        keep_nonce(view, plan.owner, arrival)
     _remember(view, context, judged, arrival.offset)
     changes: tuple[EscalationKept, ...] = ()
-    if approved is not None and any(isinstance(one.override, ItemApproval) for one in judged):
-        changes = (EscalationKept(approved._replace(outcome="ALLOW")),)
-    if escalation_of(arrival, context, judged) is not None:
-        waits = _waiting(arrival, context)
-        evicted, opening = open_in(shared.book, waits, parts.limits.max_escalations)
+    if context.approval is not None and any(isinstance(one.override, ItemApproval) for one in judged):
+        approved = shared.book.approval_of(context.retrieval.session_id, arrival.digest)
+        if approved is not None:
+            changes = (EscalationKept(approved._replace(outcome="ALLOW")),)
+    if escalation is not None:
+        evicted, opening = open_in(shared.book, _waiting(context, escalation), max_escalations)
         records += evicted
         changes += opening
     return Decision(view.changes(), records, changes)
@@ -151,68 +155,68 @@ def judge_again(
     parts: PointParts, arrival: Arrival, retrieval: ProposedRetrieval, decision: Mapping[str, Any]
 ) -> Generator[Request, Answer, OutRecord]:
     """The decision on the one item of which `decision` says where its reference led. Raises IndexError."""
-    context = assess(parts, arrival, retrieval, recorded_seen(decision))
-    context = context._replace(approval=_recorded_approval(context, decision["override"]))
-    place = decision["place"]
+    plan, place = parts.plan_retrieval(retrieval), decision["place"]
+    approval = _recorded_approval(plan, decision["override"], arrival.timestamp_ms)
+    context = assess(plan, arrival, retrieval, recorded_seen(decision), approval)
     refusal = _refusal(arrival)
-    one = judge(context, place, barred(context)) if refusal is None else _unsigned(context, place, refusal)
+    one = judge(context, place) if refusal is None else _deny_unsigned(context, place, refusal)
     yield from ask_about(context, [one])
-    escalation = escalation_of(arrival, context, [one])
-    return decision_record(common_to(arrival, context), retrieval.items[place], one, place, escalation)
+    escalation = escalation_of(context, [one])
+    return decision_record(common_to(context), retrieval.items[place], one, place, escalation)
 
 
-def _waiting(arrival: Arrival, context: RetrievalContext) -> Escalation:
+def _waiting(context: RetrievalContext, an_id: str) -> Escalation:
     """The escalation that a request opens, bound to the digest of exactly this request."""
-    retrieval, now = context.retrieval, arrival.timestamp_ms
-    ttl_ms = 0 if context.quality is None else context.quality.escalation_ttl_ms
+    plan, arrival, retrieval, now = context.plan, context.arrival, context.retrieval, context.now_ms
+    ttl_ms = 0 if plan.quality is None else plan.quality.escalation_ttl_ms
     return Escalation(
-        escalation_id(arrival.decision_id),
+        an_id,
         quality_id(arrival.decision_id, 0),
         retrieval.request_id,
         retrieval.agent_id,
         retrieval.session_id,
-        context.tenant,
+        context.plan.tenant,
         retrieval.tool_name or "",
         arrival.digest,
         ACTION_TIER,
         ROLE,
-        context.bundle.approvals.needed(ACTION_TIER),
+        context.plan.bundle.approvals.needed(ACTION_TIER),
         arrival.topic,
         arrival.partition,
         arrival.offset,
         now,
         now + ttl_ms,
-        own_key=context.bundle.approvals.demands_own_key(ACTION_TIER),
+        own_key=context.plan.bundle.approvals.demands_own_key(ACTION_TIER),
     )
 
 
-def _approval(context: RetrievalContext, approved: Escalation | None) -> ItemApproval | None:
+def _approval(plan: RetrievalPlan, approved: Escalation, now_ms: int) -> ItemApproval | None:
     """The approval of an earlier request of the same bytes, as long as it, its last approver and the delegate
     that signed it are in force."""
-    if approved is None or context.now_ms >= approved.usable_until_ms:
+    if now_ms >= approved.usable_until_ms:
         return None
-    within = context.tenant, ROLE
-    if not may_still_sign(context.registry, approved.votes[-1].delegate, within, context.now_ms):
+    last = approved.votes[-1]
+    if not may_still_sign(plan.registry, last.delegate, (plan.tenant, ROLE), now_ms):
         return None
-    name, until = approved.votes[-1].approver_id, approved.usable_until_ms
-    return _in_force(context, approved.escalation_id, name, until, approved.justification)
+    until, justification = approved.usable_until_ms, approved.justification
+    return _approval_in_force(plan, approved.escalation_id, last.approver_id, until, justification, now_ms)
 
 
-def _recorded_approval(context: RetrievalContext, override: Mapping[str, Any] | None) -> ItemApproval | None:
+def _recorded_approval(
+    plan: RetrievalPlan, override: Mapping[str, Any] | None, now_ms: int
+) -> ItemApproval | None:
     """What a record says of the approval that let its item through; None: none did."""
     if override is None or not override["override_id"].startswith(_OF_ITEMS):
         return None
-    until = milliseconds_of(override["expires_at"])
-    return _in_force(
-        context, override["override_id"], override["approver_id"], until, override["justification"]
-    )
+    until, name = milliseconds_of(override["expires_at"]), override["approver_id"]
+    return _approval_in_force(plan, override["override_id"], name, until, override["justification"], now_ms)
 
 
-def _in_force(
-    context: RetrievalContext, an_id: str, name: str, until_ms: int, justification: str
+def _approval_in_force(
+    plan: RetrievalPlan, an_id: str, name: str, until_ms: int, justification: str, now_ms: int
 ) -> ItemApproval | None:
-    approver = context.registry.approvers.get(name)
-    if approver is None or not approver.acts_for(context.tenant, context.now_ms):
+    approver = plan.registry.approvers.get(name)
+    if approver is None or not approver.acts_for(plan.tenant, now_ms):
         return None
     return ItemApproval(an_id, approver.key, approver.hash, name, until_ms, justification)
 
@@ -222,74 +226,56 @@ def _refusal(arrival: Arrival) -> str | None:
     return None if arrival.signature is None else arrival.signature.unanswered()
 
 
-def _unsigned(context: RetrievalContext, place: int, refusal: str) -> Judged:
+def _deny_unsigned(context: RetrievalContext, place: int, refusal: str) -> Judged:
     """Denied under flag-only and shadow too: the request is not the agent's."""
     judged = Judged(place, context.bodies[place])
     judged.denies("controls", "UNSIGNED_AGENT", f"{UNSIGNED_AGENT}: {refusal}")
     return judged
 
 
-def _records(arrival: Arrival, context: RetrievalContext, judged: Sequence[Judged]) -> list[OutRecord]:
+def _records(context: RetrievalContext, judged: Sequence[Judged], escalation: str | None) -> list[OutRecord]:
     """The decision on each item, the escalation that they open, what is served and what is to be resolved."""
-    escalation = escalation_of(arrival, context, judged)
-    common = common_to(arrival, context)
+    common, items = common_to(context), context.retrieval.items
     decided = [
-        decision_record(common, item, one, place, escalation)
-        for place, (item, one) in enumerate(zip(context.retrieval.items, judged, strict=True))
+        decision_record(common, items[place], one, place, escalation) for place, one in enumerate(judged)
     ]
     bodies = [record.body for record in decided]
     if escalation is not None:
-        decided.append(_escalated(arrival, context, escalation, bodies))
-    decided.append(served(arrival, context, list(zip(bodies, judged, strict=True))))
-    return decided + _wanted(context, judged)
-
-
-def _judged(context: RetrievalContext) -> list[Judged]:
-    stopped = barred(context)
-    return [judge(context, place, stopped) for place in range(len(context.retrieval.items))]
-
-
-def _escalated(
-    arrival: Arrival, context: RetrievalContext, escalation: str, bodies: Sequence[dict[str, Any]]
-) -> OutRecord:
-    denied = [body for body in bodies if body["escalation_id"] is not None]
-    ttl_ms = 0 if context.quality is None else context.quality.escalation_ttl_ms
-    return opened(arrival, context, escalation, denied, ttl_ms)
-
-
-def _wanted(context: RetrievalContext, judged: Sequence[Judged]) -> list[OutRecord]:
-    """Each reference once."""
+        decided.append(_escalated(context, escalation, bodies))
+    decided.append(served(context, common, bodies, judged))
     uris = {
-        item.provenance_uri: None
-        for item, one in zip(context.retrieval.items, judged, strict=True)
-        if one.check is not None and one.check.wanted
+        items[one.place].provenance_uri: None for one in judged if one.check is not None and one.check.wanted
     }
-    return [wanted(context.tenant, uri, "retrieval", context.now_ms) for uri in uris]
+    if uris:
+        decided += [wanted(context.plan.tenant, uri, "retrieval", context.now_ms) for uri in uris]
+    return decided
+
+
+def _escalated(context: RetrievalContext, escalation: str, bodies: Sequence[dict[str, Any]]) -> OutRecord:
+    denied = [body for body in bodies if body["escalation_id"] is not None]
+    quality = context.plan.quality
+    return opened(context, escalation, denied, 0 if quality is None else quality.escalation_ttl_ms)
 
 
 def _remember(view: SessionView, context: RetrievalContext, judged: Sequence[Judged], offset: int) -> None:
     """The session keeps which items were decided on, the flags of those that were let through, and that
     untrusted content was among them."""
-    items = context.retrieval.items
+    plan, items = context.plan, context.retrieval.items
+    owner = plan.owner
     marks = "".join([item_mark(item.item_id) for item in items])
-    remembered = RecentRetrieval(context.tier, marks, view.now, offset)
-    owner = who(context.tenant, context.retrieval.agent_id)
+    remembered = RecentRetrieval(plan.tier, marks, view.now, offset)
     view.remember_retrieval(owner, context.retrieval.request_id, remembered)
-    let_through = [
-        (item.item_id, one.flags)
-        for item, one in zip(items, judged, strict=True)
-        if one.flags and one.outcome != "deny"
-    ]
     flagged: dict[str, list[str]] = {}
-    for item_id, flags in let_through:
-        flagged.setdefault(item_id, []).extend(flags)
-    view.remember_flags(owner, flagged)
+    flags, last_flagged, strangers, last_stranger = 0, "", 0, ""
+    for one in judged:
+        item_id = items[one.place].item_id
+        if one.flags and one.outcome != "deny":
+            flags, last_flagged = flags + 1, item_id
+            flagged.setdefault(item_id, []).extend(one.flags)
+        if one.outcome in ("pass", "flag") and not (one.check and one.check.is_vouched_for):
+            strangers, last_stranger = strangers + 1, item_id
     if flagged:
-        view.remember_read(owner, "flagged", let_through[-1][0], len(let_through))
-    strangers = [
-        item.item_id
-        for item, one in zip(items, judged, strict=True)
-        if one.outcome in ("pass", "flag") and not (one.check and one.check.is_vouched_for)
-    ]
+        view.remember_flags(owner, flagged)
+        view.remember_read(owner, "flagged", last_flagged, flags)
     if strangers:
-        view.remember_read(owner, "external", strangers[-1], len(strangers))
+        view.remember_read(owner, "external", last_stranger, strangers)

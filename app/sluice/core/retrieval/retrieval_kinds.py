@@ -21,7 +21,7 @@ from sluice.core.quality_bundle.quality_case import QualityCase
 from sluice.core.quality_bundle.severity import TIERS
 from sluice.core.registry.registry_entries import hashes_of
 from sluice.core.retrieval import retrieval
-from sluice.core.retrieval.context import names_in
+from sluice.core.retrieval.names import read_names
 from sluice.core.retrieval.quality_record import RERUN_FIELDS, SCHEMA, SCHEMA_VERSION, SIGNATURE, hashed
 from sluice.core.retrieval.served import nothing_served
 from sluice.core.state.decision import Decision
@@ -95,7 +95,9 @@ def kept_no_answers(decision: Mapping[str, Any]) -> bool:
 
 def _names(retrieval: ProposedRetrieval, principal: Principal) -> RequestNames | None:
     """None where reading them was what made the core raise."""
-    return names_in(retrieval, principal)
+    classes = frozenset[str]() if principal.quality is None else principal.quality.lookup.classes
+    detectors, is_known = principal.bundle.inspector.names, principal.agent is not None
+    return read_names(detectors, retrieval, classes, known_agent=is_known)
 
 
 def _record(body: dict[str, Any], subject: str) -> OutRecord:

@@ -13,18 +13,19 @@ from sluice.core.foundation.chain import OutRecord
 from sluice.core.foundation.clock import rfc3339
 from sluice.core.quality_bundle.severity import SEVERITY
 from sluice.core.retrieval.judgement import content_action
-from sluice.core.retrieval.names import ITEM_FIELDS, REQUEST_FIELDS, withheld_id
-from sluice.detection.text_inspection import ContentInspection
+from sluice.core.retrieval.names import ITEM_FIELDS, NO_FIELDS, REQUEST_FIELDS, withheld_id
+from sluice.detection.text_inspection import NOTHING, ContentInspection
 from sluice_topics.catalog import SERVED
 from sluice_topics.records.retrievals import QualityFlag
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from sluice.core.foundation.arrival import Arrival
-    from sluice.core.retrieval.context import RetrievalContext
     from sluice.core.retrieval.judgement import Judged
     from sluice.core.retrieval.names import RequestNames
+    from sluice.core.retrieval.plan import RetrievalContext
+    from sluice.core.retrieval.quality_record import Common
     from sluice_topics.records import ProposedRetrieval
 
 SCHEMA = "sluice/served_retrieval/v1"
@@ -34,22 +35,20 @@ _NO_FLAGS = dict.fromkeys(FLAGS, False)
 
 
 def served(
-    arrival: Arrival, context: RetrievalContext, decisions: Sequence[tuple[dict[str, Any], Judged]]
+    context: RetrievalContext, common: Common, bodies: Sequence[dict[str, Any]], judged: Sequence[Judged]
 ) -> OutRecord:
-    """`decisions`: each item's decision record and what came of it, in the request's order."""
-    tenant = None if context.agent is None else context.tenant
-    unsafe = [names.unsafe for names in context.names.items]
-    items = [
-        _item(record, judged, unsafe[judged.place])
-        for record, judged in decisions
-        if judged.outcome != "deny"
-    ]
-    denied = [
-        _named(withheld(record), unsafe[judged.place])
-        for record, judged in decisions
-        if judged.outcome == "deny"
-    ]
-    return _record(arrival, context.retrieval, tenant, items, denied, _unsafe_of_request(context))
+    """`bodies`: each item's decision record, `judged` what came of it, in the request's order; `common`: what
+    the records share."""
+    items, denied = [], []
+    for body, one in zip(bodies, judged, strict=True):
+        unsafe = context.names.items[one.place].unsafe
+        if one.outcome == "deny":
+            denied.append(_named(withheld(body), unsafe))
+        else:
+            items.append(_item(body, one, unsafe))
+    shared = common.fields
+    unsafe_of_request = _unsafe_of_request(context) if context.names.request is not NOTHING else NO_FIELDS
+    return _record(context.arrival, shared, items, denied, unsafe_of_request)
 
 
 def nothing_served(
@@ -65,41 +64,50 @@ def nothing_served(
     unsafe = [every] * len(denied) if names is None else [one.unsafe for one in names.items]
     items = [_named(withheld(record), among) for record, among in zip(denied, unsafe, strict=True)]
     of_request = frozenset(REQUEST_FIELDS) if names is None else names.unsafe
-    return _record(arrival, retrieval, tenant, [], items, of_request)
-
-
-def _unsafe_of_request(context: RetrievalContext) -> frozenset[str]:
-    """The request's own fields that are not released."""
-    read, bundle = context.names.request, context.quality
-    if bundle is None or not context.names.unsafe:
-        return context.names.unsafe
-    action, _ = content_action(
-        bundle, context.tier, ContentInspection(read.findings, 0, 0, 0, read.inconclusive)
-    )
-    let_through = context.shadow or SEVERITY[action] < SEVERITY["downgrade"]
-    return frozenset() if let_through else context.names.unsafe
-
-
-def _record(
-    arrival: Arrival,
-    retrieval: ProposedRetrieval,
-    tenant: str | None,
-    items: list[dict[str, Any]],
-    denied: Sequence[dict[str, Any]],
-    unsafe: frozenset[str],
-) -> OutRecord:
-    body: dict[str, Any] = {
-        "schema": SCHEMA,
-        "served_id": served_id(arrival.decision_id),
+    shared = {
         "request_id": retrieval.request_id,
         "agent_id": retrieval.agent_id,
         "session_id": retrieval.session_id,
         "tenant_id": tenant,
         "trace_id": retrieval.trace_id,
-        "items": items,
-        "withheld": denied,
         "decided_at": rfc3339(arrival.timestamp_ms),
         "input": arrival.coordinates(),
+    }
+    return _record(arrival, shared, [], items, of_request)
+
+
+def _unsafe_of_request(context: RetrievalContext) -> frozenset[str]:
+    """The request's own fields that are not released."""
+    unsafe, plan, read = context.names.unsafe, context.plan, context.names.request
+    if plan.quality is None or not unsafe:
+        return unsafe
+    action, _ = content_action(
+        plan.quality, plan.tier, ContentInspection(read.findings, 0, 0, 0, read.inconclusive)
+    )
+    let_through = plan.is_shadowed or SEVERITY[action] < SEVERITY["downgrade"]
+    return NO_FIELDS if let_through else unsafe
+
+
+def _record(
+    arrival: Arrival,
+    shared: Mapping[str, Any],
+    items: list[dict[str, Any]],
+    denied: Sequence[dict[str, Any]],
+    unsafe: frozenset[str],
+) -> OutRecord:
+    """`shared`: the fields that it has in common with the items' decisions, and more."""
+    body: dict[str, Any] = {
+        "schema": SCHEMA,
+        "served_id": served_id(arrival.decision_id),
+        "request_id": shared["request_id"],
+        "agent_id": shared["agent_id"],
+        "session_id": shared["session_id"],
+        "tenant_id": shared["tenant_id"],
+        "trace_id": shared["trace_id"],
+        "items": items,
+        "withheld": denied,
+        "decided_at": shared["decided_at"],
+        "input": shared["input"],
     }
     for field in unsafe:
         if body[field] is not None:

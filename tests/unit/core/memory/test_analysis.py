@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import replace
 from typing import Any, get_args
 
 import pytest
@@ -79,8 +78,8 @@ def facts(source_type: str, *, mismatch: bool = False) -> Facts:
 def after(before: Facts, analysis: Analysis) -> Facts:
     """The facts with what an analysis has to say."""
     if analysis.ceiling is not None:
-        return replace(before, ceiling=analysis.ceiling.trust, ceiling_by="llm_analysis")
-    return replace(before, inconclusive=("llm_analysis",)) if analysis.standing == "inconclusive" else before
+        return before._replace(ceiling=analysis.ceiling.trust, ceiling_by="llm_analysis")
+    return before._replace(inconclusive=("llm_analysis",)) if analysis.standing == "inconclusive" else before
 
 
 sources = st.builds(

@@ -47,7 +47,7 @@ writes = st.builds(
 
 
 def total(facts: Facts, **changes: Any) -> float:
-    return score(POLICY, replace(facts, **changes)).total
+    return score(POLICY, facts._replace(**changes)).total
 
 
 @given(writes)
@@ -69,8 +69,8 @@ def test_the_order_of_findings_and_parents_does_not_matter(facts: Facts, chance:
     parents = list(facts.parents)
     chance.shuffle(shuffled)
     chance.shuffle(parents)
-    other = replace(
-        facts, inspection=facts.inspection._replace(findings=tuple(shuffled)), parents=tuple(parents)
+    other = facts._replace(
+        inspection=facts.inspection._replace(findings=tuple(shuffled)), parents=tuple(parents)
     )
     assert score(POLICY, other) == score(POLICY, facts)
 
@@ -114,17 +114,17 @@ def test_a_model_can_only_lower_and_the_lower_it_says_the_lower(
 
 @given(writes)
 def test_what_could_not_be_judged_is_never_allowed(facts: Facts) -> None:
-    trust = score(POLICY, replace(facts, inconclusive=("llm_analysis",)))
+    trust = score(POLICY, facts._replace(inconclusive=("llm_analysis",)))
     assert route(POLICY, trust) != "allow"
 
 
 @given(writes)
 def test_a_strong_finding_is_never_allowed_whatever_the_source(facts: Facts) -> None:
     found = (*facts.extra_findings, finding(weight="strong"))
-    assert route(POLICY, score(POLICY, replace(facts, extra_findings=found))) != "allow"
+    assert route(POLICY, score(POLICY, facts._replace(extra_findings=found))) != "allow"
 
 
 @given(writes)
 def test_a_definite_finding_is_always_rejected(facts: Facts) -> None:
     found = (*facts.extra_findings, finding(weight="definite"))
-    assert route(POLICY, score(POLICY, replace(facts, extra_findings=found))) == "reject"
+    assert route(POLICY, score(POLICY, facts._replace(extra_findings=found))) == "reject"

@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
-from sluice.core.retrieval.context import Reader, terms_of
+from typing import Any
+
+from sluice.core.retrieval.plan import Reader, plan_retrievals, terms_of
+from sluice_topics.records import ProposedRetrieval
 from tests.unit.core.retrieval.quality_scene import NOTE, quality_bundle
+from tests.unit.core.retrieval.scene import Scene, retrieval
+
+
+def proposed(**fields: Any) -> ProposedRetrieval:
+    return ProposedRetrieval.model_validate(retrieval(**fields))
+
 
 READER = Reader(quality_bundle(), "bounded", "acme", None, None, None, vouched=False)
 
@@ -25,3 +34,14 @@ def test_what_an_agent_was_not_granted_is_closed_to_it_alone() -> None:
     granted = READER._replace(agent_id="clerk", granted=frozenset({"memo"}))
     assert terms_of(granted)[NOTE].closed == "class_not_granted: to agent clerk"
     assert terms_of(READER)[NOTE].closed is None
+
+
+def test_requests_that_differ_in_what_no_table_names_share_a_plan() -> None:
+    plan = plan_retrievals(Scene().point.policy, "test")
+    one = proposed()
+    assert plan(one) is plan(proposed(request_id="r-9", tool_name="a tool that no table names"))
+    assert plan(one) is not plan(proposed(autonomy_tier="sandbox"))
+    assert plan(one).barred is None
+    stranger = plan(proposed(agent_id="nobody"))
+    assert stranger.barred == ("UNKNOWN_AGENT", "unknown_agent: nobody")
+    assert stranger.fields["tenant_id"] is None

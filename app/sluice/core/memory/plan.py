@@ -1,0 +1,170 @@
+"""What bundle, registry, agent and source settle of a memory write before its session is read.
+
+A plan is made once for all writes of an agent from a registered source, and of an agent from any other
+source. With it comes what follows from it alone: why nothing is admitted whatever the write says, which
+models can be asked, what a write scores in which nothing is found, and the members of the decision that
+never differ.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from sluice.core.foundation.arrival import memory_id
+from sluice.core.memory.admitted import quality_of
+from sluice.core.memory.trust import Scorer
+from sluice.core.registry.registry_entries import hashes_of
+from sluice.core.state.history import SourceName
+from sluice.core.state.statistics import Whose
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from sluice.core.foundation.arrival import Arrival
+    from sluice.core.memory.memory_seen import WriteSeen
+    from sluice.core.policy.bundles import Bundle
+    from sluice.core.policy.policy import Policy, Principal
+    from sluice.core.policy.similarity_settings import SimilaritySettings
+    from sluice.core.registry.freezes import Freeze
+    from sluice.core.registry.registry_entries import Agent, Source
+    from sluice.core.state.session import Who
+    from sluice_topics.records import ProposedMemoryWrite
+
+CACHED = 8192
+"""How many plans are cached; the number is bounded because agents' names come from outside."""
+
+
+class WritePlan(NamedTuple):
+    """`bundle` is the agent's registered one, or the default where that is not in force. `source` is the
+    registry's entry, None where there is none. `owner` has the room that the write uses in its session;
+    `whose` is the account of the partition's statistics.
+
+    `barred`: why the agent may write nothing; None: it may. `similarity`: how an encoder is asked, None: it
+    is not; `is_analysed`: whether a model can be asked. `hashes`: by "kind/id@revision", of the entries that
+    every decision rests on. `fields`: members of the decision that are the same for all writes of the plan.
+    """
+
+    principal: Principal
+    agent: Agent | None
+    tenant: str
+    bundle: Bundle
+    source: Source | None
+    owner: Who
+    whose: Whose
+    barred: str | None
+    is_shadowed: bool
+    similarity: SimilaritySettings | None
+    is_analysed: bool
+    scorer: Scorer
+    hashes: dict[str, str]
+    fields: Mapping[str, Any]
+
+
+@dataclass(slots=True)
+class WriteContext:
+    """A write, its plan, and what was seen of its session. `name`: of its source; `source_type`: the type
+    that counts, which is the registered one, else the one first seen, else the one claimed.
+
+    `quality`: its quality fields as they are released, null where one is not of its form; None: nobody has
+    read them yet.
+    """
+
+    plan: WritePlan
+    arrival: Arrival
+    write: ProposedMemoryWrite
+    seen: WriteSeen
+    freezes: tuple[Freeze, ...]
+    name: SourceName
+    source_type: str
+    memory_id: str
+    content_digest: str
+    quality: dict[str, Any] | None = None
+
+    @property
+    def now_ms(self) -> int:
+        """The input's broker time, ms since 1970."""
+        return self.arrival.timestamp_ms
+
+    def released_quality(self) -> dict[str, Any]:
+        """The quality fields as they are released; read at the first call."""
+        if self.quality is None:
+            self.quality = quality_of(self.write, is_valid=False)
+        return self.quality
+
+    def hashes(self) -> dict[str, str]:
+        """By "kind/id@revision" the hashes of all registry entries that the decision rests on."""
+        used = {**self.plan.hashes, **hashes_of(*self.freezes)} if self.freezes else self.plan.hashes
+        return used if self.arrival.signature is None else self.arrival.signature.entries(used)
+
+
+def plan_writes(policy: Policy) -> Callable[[ProposedMemoryWrite], WritePlan]:
+    """The plans under one policy, by write. Pure, so what it returns may cache."""
+    registered = frozenset(source_id for _, source_id in policy.registry.sources)
+    make = lru_cache(maxsize=CACHED)(partial(_plan, policy))
+
+    def plan(write: ProposedMemoryWrite) -> WritePlan:
+        source_id = write.source.id
+        return make(write.agent_id, source_id if source_id in registered else None)
+
+    return plan
+
+
+def _plan(policy: Policy, agent_id: str, source_id: str | None) -> WritePlan:
+    principal = policy.principal(agent_id)
+    agent, tenant, bundle = principal.agent, principal.tenant, principal.bundle
+    source = None if source_id is None else policy.registry.sources.get((tenant, source_id))
+    memory = bundle.memory
+    return WritePlan(
+        principal,
+        agent,
+        tenant,
+        bundle,
+        source,
+        principal.owner,
+        Whose(tenant, "" if agent is None else agent.id),
+        _barred(principal),
+        principal.is_shadowed,
+        memory.similarity if memory.similarity is not None and memory.similarity.enabled else None,
+        memory.trust.llm_analysis != "off",
+        Scorer(memory.trust),
+        hashes_of(agent, principal.org, source),
+        {
+            "tenant_id": principal.tenant_id,
+            "enforcement": principal.org.enforcement,
+            "policy_bundle_id": principal.bundle_asked_for,
+            "bundle_hash": bundle.hash,
+        },
+    )
+
+
+def _barred(principal: Principal) -> str | None:
+    if principal.agent is None:
+        return f"unknown_agent: {principal.agent_id}"
+    asked_for = principal.bundle_asked_for
+    return None if asked_for == principal.bundle.id else f"unknown_bundle: {asked_for}"
+
+
+def assess(
+    policy: Policy, plan: WritePlan, arrival: Arrival, write: ProposedMemoryWrite, seen: WriteSeen
+) -> WriteContext:
+    """The context of a write, on what was seen of the session and the partition."""
+    registered = None if plan.source is None else plan.source.type
+    return WriteContext(
+        plan,
+        arrival,
+        write,
+        seen,
+        policy.freezes_of(plan.principal, write.session_id) if policy.registry.freezes else (),
+        SourceName(plan.tenant, write.source.id),
+        registered or seen.history.type or seen.session_type or write.source.type,
+        memory_id(arrival.decision_id),
+        digest_of(write.content),
+    )
+
+
+def digest_of(content: str) -> str:
+    """ "sha256:" and the hex digest of the content's UTF-8: what a review is bound to."""
+    return "sha256:" + sha256(content.encode()).hexdigest()
