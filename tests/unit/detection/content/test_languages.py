@@ -11,7 +11,7 @@ import pytest
 from tests.unit.detection.content.shipped import FILES, Row, holding, inspector, rows
 
 LEAST_ROWS = {
-    "attacks_by_language.txt": 5,
+    "attacks_by_language.txt": 6,
     "honest_by_language.txt": 6,
     "security_writing_by_language.txt": 2,
 }
