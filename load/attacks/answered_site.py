@@ -17,7 +17,7 @@ from load.sites import approvers
 from load.sites.site import prepare, records_of
 from load.sites.worker_process import WorkerProcess
 from sluice.cli.demo.throwaway_trust import publish_policy
-from sluice.core.trust.signing import signed_review
+from sluice.core.trust.signing import sign_review
 from sluice.stream.engine.outbox import home_of
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class AnsweredSite:
             "justification": "looked at and compared",
             **changed,
         }
-        signed = signed_review(fields, approvers.KEYS[by], self.site.audience)
+        signed = sign_review(fields, approvers.KEYS[by], self.site.audience)
         return signed.model_dump(mode="json", exclude_unset=True)
 
     def session_in(self, partition: int, name: str) -> str:

@@ -23,7 +23,7 @@ from load.sites import approvers, neutral_policy
 from load.sites.site import records_of
 from sluice.client import AsyncGateClient, ClientError, ClientOptions
 from sluice.client.json_values import could_be_json
-from sluice.core.trust.signing import signed_review
+from sluice.core.trust.signing import sign_review
 from sluice_topics.catalog import ACTIONS, ESCALATIONS, REVIEWS
 
 if TYPE_CHECKING:
@@ -129,7 +129,7 @@ async def _approve(site: Site, call: Call) -> None:
     }
     if call.less is not None:
         fields["parameters"] = call.less
-    signed = signed_review(fields, approvers.KEYS[ANN], site.audience)
+    signed = sign_review(fields, approvers.KEYS[ANN], site.audience)
     review = signed.model_dump(mode="json", exclude_unset=True)
     async with AIOKafkaProducer(bootstrap_servers=site.bootstrap_servers, acks="all") as producer:
         key = review["session_id"].encode()

@@ -19,11 +19,11 @@ from sluice.cli.demo.throwaway_trust import ThrowawayTrust
 from sluice.core.cases.cases import run_cases
 from sluice.core.foundation.arrival import Arrival
 from sluice.core.registry.keys import Roots, SigningKey
-from sluice.core.trust.change_log import entries_in_force
-from sluice.core.trust.compile_cache import Compiled
+from sluice.core.trust.change_log import list_entries_in_force
+from sluice.core.trust.compile_cache import CompileCache
 from sluice.core.trust.dsse import sign
 from sluice.core.trust.fold import fold
-from sluice.core.trust.policy_contents import PolicyContents, contents_of, find_loss
+from sluice.core.trust.policy_contents import PolicyContents, collect_contents, find_loss
 from sluice.core.trust.signed_entries import PAYLOAD_TYPES
 from sluice_topics.audience import Audience
 from sluice_topics.catalog import REGISTRY
@@ -41,7 +41,7 @@ ANN, TIM = SigningKey(Ed25519PrivateKey.generate()), SigningKey(Ed25519PrivateKe
 """Two who were approvers once."""
 LEFT_OUT = {"short": 2, "full": 4}
 """Up to so many records at once."""
-_COMPILED = Compiled(partial(run_cases, stages=None), Audience(HERE, ""))
+_COMPILED = CompileCache(partial(run_cases, stages=None), Audience(HERE, ""))
 
 
 def run(extent: Extent) -> Iterator[Attempt]:
@@ -177,7 +177,7 @@ def _contents(records: Iterable[ControlRecord]) -> PolicyContents:
         for place, (topic, key, value) in enumerate(records)
     ]
     folded = fold(lines, Roots([TRUST.root_key]), _COMPILED)
-    return contents_of(entries_in_force(folded, REGISTRY))
+    return collect_contents(list_entries_in_force(folded, REGISTRY))
 
 
 def _lost(

@@ -27,11 +27,11 @@ from sluice.core.foundation.requests import HELD_INPUT, Answer
 from sluice.core.registry.keys import Roots, SigningKey
 from sluice.core.registry.loading import build_registry
 from sluice.core.registry.registry_entries import EntryFile
-from sluice.core.trust.compile_cache import Compiled
+from sluice.core.trust.compile_cache import CompileCache
 from sluice.core.trust.dsse import sign
 from sluice.core.trust.fold import fold
 from sluice.core.trust.signed_entries import PAYLOAD_TYPES
-from sluice.core.trust.signing import signed_review
+from sluice.core.trust.signing import sign_review
 from sluice_topics.audience import Audience, record_message
 from sluice_topics.catalog import ACTIONS, OUTCOMES, REGISTRY, REVIEWS
 
@@ -104,7 +104,7 @@ def _review(audience: Audience) -> tuple[bool, str]:
         "digest": waits["action_digest"],
         "justification": "looked at it",
     }
-    review = signed_review(fields, ANN, audience).model_dump(mode="json", exclude_unset=True)
+    review = sign_review(fields, ANN, audience).model_dump(mode="json", exclude_unset=True)
     records = place.replay.take(place.arrival(REVIEWS, review)).records
     return any(one.kind == "EscalationResolved" for one in records), ", ".join(one.kind for one in records)
 
@@ -126,7 +126,7 @@ def _entries_for_others() -> Iterator[Attempt]:
         value = sign(PAYLOAD_TYPES[REGISTRY], json.dumps(entry).encode(), [TRUST.owner]).written()
         lines = [TRUST.approver(), (REGISTRY, b"agent/mighty@1", value)]
         records = [Arrival(topic, 0, n, BEGAN_MS, key, it) for n, (topic, key, it) in enumerate(lines)]
-        compiled = Compiled(partial(run_cases, stages=None), PRODUCTION)
+        compiled = CompileCache(partial(run_cases, stages=None), PRODUCTION)
         folded = fold(records, Roots([TRUST.root_key]), compiled)
         counts = "mighty" in folded.registry.agents
         answer = "in force" if counts else folded.refused[0].code

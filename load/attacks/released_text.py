@@ -26,7 +26,7 @@ from sluice.core.foundation.arrival import Arrival
 from sluice.core.foundation.clock import milliseconds_of, rfc3339
 from sluice.core.foundation.limits import ROOM_FOR_ONE
 from sluice.core.policy.policy import Policy
-from sluice.core.registry.loading import build_registry, neutral_agent
+from sluice.core.registry.loading import build_registry, make_neutral_agent
 from sluice.core.state.session import SessionState, session_key
 from sluice.offline.policy_files import unsigned_any_bundle, unsigned_bundle
 from sluice.shipped import SHIPPED_FILES
@@ -228,7 +228,7 @@ def _is_turned_away(place: _Place, text: str) -> bool:
 def _place() -> _Place:
     bundle = unsigned_bundle(SHIPPED_FILES / "bundles" / "default.json")
     quality = unsigned_any_bundle(SHIPPED_FILES / "quality" / "default.json")
-    registry = build_registry([neutral_agent("acme", "assistant", autonomy_tier="bounded")])
+    registry = build_registry([make_neutral_agent("acme", "assistant", autonomy_tier="bounded")])
     policy = Policy({bundle.id: bundle}, registry, bundle.id, {quality.id: quality}, quality.id)  # type: ignore[dict-item]
     point = DecisionPoint(policy, shipped_stages(), ROOM_FOR_ONE, stopwatch=lambda: 0, environment="attacks")
     return _Place(point, bundle.inspector)

@@ -18,11 +18,11 @@ from sluice.core.cases.cases import run_cases
 from sluice.core.foundation.arrival import Arrival
 from sluice.core.foundation.canonical import digest
 from sluice.core.registry.keys import Roots
-from sluice.core.trust.compile_cache import Compiled
+from sluice.core.trust.compile_cache import CompileCache
 from sluice.core.trust.dsse import Envelope, read_envelope, sign
 from sluice.core.trust.fold import fold
 from sluice.core.trust.signed_entries import PAYLOAD_TYPES
-from sluice.core.trust.signing import cosigned
+from sluice.core.trust.signing import cosign
 from sluice.offline.bundle_source import whole_bundle
 from sluice.shipped import SHIPPED_FILES
 from sluice_topics.audience import Audience
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 TRUST = ThrowawayTrust()
 OWNER, REVIEWER, STRANGER = TRUST.owner, TRUST.reviewer, ThrowawayTrust().reviewer
-_COMPILED = Compiled(partial(run_cases, stages=None), Audience("acme-production", ""))
+_COMPILED = CompileCache(partial(run_cases, stages=None), Audience("acme-production", ""))
 _BASE: dict[str, Any] = {
     **json.loads(whole_bundle(SHIPPED_FILES / "bundles" / "default.json")),
     "rules": [],
@@ -127,7 +127,7 @@ def _attempt_in_steps(policy: Sequence[ControlRecord]) -> Iterator[Attempt]:
         [refused, again],
         counts=False,
     )
-    value = cosigned(_sign(moved, [OWNER])[2], [REVIEWER]).written()
+    value = cosign(_sign(moved, [OWNER])[2], [REVIEWER]).written()
     both = (REGISTRY, b"agent/held@2", value)
     yield _judge(policy, "the second signs what was refused", [moved], [refused, both], counts=True)
 

@@ -58,7 +58,7 @@ class Measured:
 def main(arguments: list[str]) -> int:
     """Prints each source as the others judge it, and their means."""
     paths = [one for one in arguments if one != "--write"]
-    library = PatternLibrary.of_lines(Path(paths[0]).read_bytes())
+    library = PatternLibrary.from_lines(Path(paths[0]).read_bytes())
     rows = [row for path in paths[1:] for row in load_panel(Path(path)) if row.label != "ambiguous"]
     encoder, model = load_model()
     written = [render_call(row.tool, row.parameters) for row in rows]

@@ -25,7 +25,7 @@ CATEGORIES = {"action_redcode": "code", "action_shell_dcg": "shell"}
 
 def main(pool: str, panel: str, library: str) -> int:
     """Writes the library, each line in canonical order of fields."""
-    known = PatternLibrary.of_lines(Path(library).read_bytes()).known
+    known = PatternLibrary.from_lines(Path(library).read_bytes()).known
     held_out = {(row.file, row.id) for row in load_panel(Path(panel))}
     chosen: dict[tuple[str, str], dict[str, KnownAction]] = {}
     rows = sorted(load_panel(Path(pool)), key=lambda row: sha256(row.id.encode()).digest())

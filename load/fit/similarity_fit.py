@@ -20,7 +20,7 @@ import orjson
 from load.fit.make_encoder import LIBRARY
 from sluice.adapters.encoder_model import load_model
 from sluice.core.memory.similarity import windows_of
-from sluice.core.policy.similarity_settings import SimilaritySettings, without
+from sluice.core.policy.similarity_settings import SimilaritySettings, remove_sources
 from sluice.offline.panels import WriteRow, load_mixed
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def main(paths: list[str]) -> int:
 def _measured(encoder: Encoder, settings: SimilaritySettings, rows: list[WriteRow]) -> Iterator[TextSource]:
     for name in sorted({row.file for row in rows}):
         own = [row for row in rows if row.file == name]
-        library = without(settings.library, name, *sorted({row.repository for row in own} - {""}))
+        library = remove_sources(settings.library, name, *sorted({row.repository for row in own} - {""}))
         attack = encoder.vectors([one.text for one in library.attack])
         benign = encoder.vectors([text for _, text in library.harmless])
         counts = {}

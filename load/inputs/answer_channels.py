@@ -19,7 +19,7 @@ import httpx2
 from load import ROOT
 from load.sites.approvers import KEYS
 from load.sites.slack_api import signed_request
-from sluice.core.trust.signing import signed_review
+from sluice.core.trust.signing import sign_review
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -147,7 +147,7 @@ class Api:
             "digest": opened["action_digest"],
             "justification": answer.why,
         }
-        review = signed_review(fields, KEYS[answer.person], self._audience).model_dump(
+        review = sign_review(fields, KEYS[answer.person], self._audience).model_dump(
             mode="json", exclude_unset=True
         )
         path, headers = f"/v1/escalations/{opened['escalation_id']}/decision", {"X-Mnemom-Api-Key": self._key}

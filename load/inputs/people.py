@@ -49,7 +49,7 @@ from load.sites.approvers import (
 from load.sites.fleet import RunFailed
 from load.sites.site import records_of
 from sluice.adapters.kafka.kafka_read import KafkaUnreachable, open_reader
-from sluice.core.trust.signing import signed_review
+from sluice.core.trust.signing import sign_review
 from sluice_topics.catalog import ACTIONS, ESCALATIONS, REVIEWS, SESSION_EVENTS, VERDICTS
 
 if TYPE_CHECKING:
@@ -235,7 +235,7 @@ class People:
             "digest": opened["action_digest"],
             "justification": "a fault run",
         }
-        return signed_review(fields, KEYS[key or by], self.site.audience).model_dump(exclude_unset=True)
+        return sign_review(fields, KEYS[key or by], self.site.audience).model_dump(exclude_unset=True)
 
     async def _publish(self, review: dict[str, Any], said: tuple[str, str, str], *, good: bool) -> None:
         place = await self._send(REVIEWS, review["session_id"], orjson.dumps(review))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from sluice.cli.demo.throwaway_trust import OWNER
 from sluice.core.foundation.clock import rfc3339
-from sluice.core.registry.quality_entries import provenance_id
+from sluice.core.registry.quality_entries import make_provenance_id
 from sluice.core.trust.dsse import sign
 from sluice.core.trust.signed_entries import QUALITY_BUNDLE_TYPE
 from sluice_topics.catalog import BUNDLES
@@ -92,7 +92,7 @@ def changing(tenant: str) -> dict[tuple[str, str], dict[str, Any]]:
     recorded = {"tenant_id": tenant, "uri": RECORDED_URI, "hash": RECORDED_HASH}
     return {
         ("agent", NARROW): narrow,
-        ("provenance", provenance_id(tenant, RECORDED_URI)): recorded,
+        ("provenance", make_provenance_id(tenant, RECORDED_URI)): recorded,
     }
 
 

@@ -16,7 +16,7 @@ from sluice.cli.demo.throwaway_trust import publish_policy
 from sluice.core.registry.keys import SigningKey
 from sluice.core.trust.dsse import sign
 from sluice.core.trust.signed_entries import PAYLOAD_TYPES
-from sluice.core.trust.signing import signed_review
+from sluice.core.trust.signing import sign_review
 from sluice.stream.engine.outbox import home_of
 from sluice_topics.catalog import REGISTRY
 from tests.kafka.installation import site_on
@@ -107,7 +107,7 @@ def review(made: MemorySite, entered: dict[str, Any], decision: str, **changed: 
         "digest": entered["content_digest"],
         "justification": "read and compared",
     }
-    return signed_review({**fields, **changed}, made.key, made.site.audience).model_dump(
+    return sign_review({**fields, **changed}, made.key, made.site.audience).model_dump(
         mode="json", exclude_none=True
     )
 

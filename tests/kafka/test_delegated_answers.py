@@ -13,7 +13,7 @@ from load.sites import neutral_policy
 from load.sites.approvers import entry
 from sluice.cli.demo.throwaway_trust import GATEWAY, OWNER, REVIEWER, publish_policy
 from sluice.cli.main import cli
-from sluice.core.trust.signing import signed_review
+from sluice.core.trust.signing import sign_review
 from sluice_topics.catalog import ESCALATIONS, MEMORY_WRITES, QUARANTINE, REVIEWS, SESSION_EVENTS, VERDICTS
 from tests.kafka import memories
 from tests.kafka.installation import action, awaited, publish, running, site_on
@@ -163,7 +163,7 @@ def test_a_memory_is_reviewed_within_the_same_bounds(site: Site, worker: WorkerP
     }
     said = {"channel": "slack", "key_id": site.trust.gateway.keyid}
     reviews = [
-        signed_review({**fields, "delegate": {"id": name, **said}}, site.trust.gateway, site.audience)
+        sign_review({**fields, "delegate": {"id": name, **said}}, site.trust.gateway, site.audience)
         for name in ("lesser", GATEWAY)
     ]
     publish(site, [one.model_dump(mode="json", exclude_unset=True) for one in reviews], REVIEWS)

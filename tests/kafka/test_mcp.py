@@ -19,7 +19,7 @@ from sluice.core.policy.bundle_frame import ORDER_OF_OLD
 from sluice.core.registry.keys import SigningKey
 from sluice.core.trust.dsse import sign
 from sluice.core.trust.signed_entries import PAYLOAD_TYPES
-from sluice.core.trust.signing import signed_review
+from sluice.core.trust.signing import sign_review
 from sluice_topics.catalog import ESCALATIONS, OUTCOMES, REGISTRY, REVIEWS, SESSION_EVENTS, VERDICTS
 from tests.documents.blocks import ROOT
 from tests.kafka.installation import awaited, publish, records, running, site_on
@@ -180,7 +180,7 @@ def _answer(
     }
     if narrowed is not None:
         fields["parameters"] = narrowed
-    return signed_review(fields, APPROVER, site.audience).model_dump(mode="json", exclude_unset=True)
+    return sign_review(fields, APPROVER, site.audience).model_dump(mode="json", exclude_unset=True)
 
 
 async def test_the_proxy_signs_for_an_agent_that_signs(place: Place, worker: WorkerProcess) -> None:

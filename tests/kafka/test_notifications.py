@@ -13,7 +13,7 @@ import pytest
 from load.sites import approvers, neutral_policy
 from load.sites.slack_api import TOKEN, SlackApi, slack_api, slack_settings
 from sluice.cli.demo.throwaway_trust import REVIEWER, publish_policy
-from sluice.core.trust.signing import signed_review
+from sluice.core.trust.signing import sign_review
 from sluice_topics.catalog import ESCALATIONS, MEMORY_WRITES, QUARANTINE, REVIEWS
 from tests.kafka.installation import action, awaited, publish, running, site_on, stored, until
 from tests.kafka.memories import held_write
@@ -111,7 +111,7 @@ def answer(site: Site, escalation_id: str, decision: str, approver: str = "ann")
         "digest": opened[0]["action_digest"],
         "justification": "looked at it",
     }
-    review = signed_review(fields, approvers.KEYS[approver], site.audience).model_dump(
+    review = sign_review(fields, approvers.KEYS[approver], site.audience).model_dump(
         mode="json", exclude_unset=True
     )
     publish(site, [review], REVIEWS)
@@ -176,7 +176,7 @@ def test_a_held_memory_is_shown_with_its_content_until_it_leaves_the_quarantine(
         "digest": held["content_digest"],
         "justification": "nobody knows who said so",
     }
-    review = signed_review(fields, site.trust.reviewer, site.audience).model_dump(
+    review = sign_review(fields, site.trust.reviewer, site.audience).model_dump(
         mode="json", exclude_unset=True
     )
     publish(site, [review], REVIEWS)

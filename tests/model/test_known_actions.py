@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
-LIBRARY = PatternLibrary.of_lines((PATTERNS / "actions.jsonl").read_bytes())
+LIBRARY = PatternLibrary.from_lines((PATTERNS / "actions.jsonl").read_bytes())
 SHIPPED = {
     **json.loads(whole_bundle(ROOT / "config" / "bundles" / "default.json"))["similarity"],
     "mode": "enforce",

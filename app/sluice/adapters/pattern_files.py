@@ -23,7 +23,7 @@ def read_libraries(folder: Path | None = None) -> list[PatternLibrary]:
     libraries = []
     for file in sorted((folder or PATTERNS).glob("*.jsonl")):
         try:
-            libraries.append(PatternLibrary.of_lines(file.read_bytes()))
+            libraries.append(PatternLibrary.from_lines(file.read_bytes()))
         except (OSError, CoreError) as wrong:
             raise PolicyError(f"embedding.patterns: {file}: {wrong}") from wrong
     return libraries

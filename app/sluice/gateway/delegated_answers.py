@@ -19,7 +19,7 @@ from sluice.core.foundation.canonical import canonical
 from sluice.core.registry.freezes import FreezeBy
 from sluice.core.registry.keys import SigningKey
 from sluice.core.trust.freezing import FreezeFor, FreezeSubject
-from sluice.core.trust.signing import signed_review
+from sluice.core.trust.signing import sign_review
 from sluice.gateway.http.http_errors import HttpError, not_found
 from sluice.gateway.input_requests import PreparedInput
 
@@ -102,7 +102,7 @@ class DelegatedAnswers:
     def frozen(self, tenant: str, agent: str, session: str) -> tuple[Freeze, ...]:
         """The freezes in force on an agent or a session of a tenant, as far as this gateway has read; "" for
         none."""
-        return self._registry.registry.freezes_of(tenant, agent, session)
+        return self._registry.registry.find_freezes(tenant, agent, session)
 
     def grants(self, tenant: str, agent: str, tool: str) -> list[AgentGrant]:
         """The grants that let a tenant's agent use a tool in all its sessions now."""
@@ -140,7 +140,7 @@ class DelegatedAnswers:
         if answer.parameters is not None:
             fields["parameters"] = answer.parameters
         try:
-            review = signed_review(fields, self._key, self._registry.registry.audience)
+            review = sign_review(fields, self._key, self._registry.registry.audience)
         except ValidationError as error:
             first = error.errors()[0]
             path = ".".join(map(str, ("$", *first["loc"])))

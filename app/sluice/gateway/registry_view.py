@@ -12,7 +12,7 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Protocol
 
-from sluice.core.trust.compile_cache import Compiled
+from sluice.core.trust.compile_cache import CompileCache
 from sluice.core.trust.fold import fold
 from sluice_topics.audience import UNNAMED, Audience
 
@@ -55,7 +55,7 @@ class RegistryView:
         self._refresh_s = refresh_s
         self._max_lag_s = max_lag_s
         self._records: list[Arrival] = []
-        self._compiled = Compiled(lambda _: (), audience)
+        self._compiled = CompileCache(lambda _: (), audience)
         self._registry: Registry | None = None
         self._looked_at = 0.0
         self._looked = asyncio.Condition()

@@ -20,7 +20,7 @@ from sluice.core.decide.replay import decide_alone, nobody
 from sluice.core.foundation import content_judge as judge
 from sluice.core.foundation.limits import ROOM_FOR_ONE
 from sluice.core.policy.policy import Policy
-from sluice.core.registry.loading import build_registry, neutral_entries
+from sluice.core.registry.loading import build_registry, make_neutral_entries
 from sluice.core.registry.model_proofs import ProofPolicy
 from sluice.offline.asking import decided_together
 from sluice_topics.record_reading import Unreadable
@@ -178,7 +178,7 @@ def judged(
     Raises NotMeasured.
     """
     tools = [row.tool for row in rows if row.tool]
-    entries = neutral_entries(TENANT, [row.agent for row in rows], tools)
+    entries = make_neutral_entries(TENANT, [row.agent for row in rows], tools)
     if Causal.name in bundle.stages:
         entries = [_constrained(one) if one.kind == "agent" else one for one in entries]
     registry = build_registry(entries)

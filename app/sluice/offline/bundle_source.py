@@ -25,7 +25,7 @@ import orjson
 
 from sluice.core.foundation.errors import BundleError
 from sluice.core.foundation.strict import json_object
-from sluice.core.policy.document_changes import names_in
+from sluice.core.policy.document_changes import list_names
 from sluice.detection.text_inspection import ContentSets
 from sluice.shipped import SHIPPED_FILES
 
@@ -92,7 +92,7 @@ def _changed(base: Any, own: Any, where: str) -> Any:
         return {**base, **own, **both}
     if not (isinstance(base, list) and isinstance(own, list)):
         return own
-    known, said = names_in(base), names_in(own)
+    known, said = list_names(base), list_names(own)
     if known is None or said is None:
         return own
     if len(set(said)) != len(said):
@@ -114,7 +114,7 @@ def _remove(bundle: dict[str, Any], removed: Any, where: str) -> None:
         for step in above:
             holder = holder.get(step) if isinstance(holder, dict) else None
         found: Any = holder.get(last, []) if isinstance(holder, dict) else []
-        known = list(found) if isinstance(found, dict) else names_in(found) or []
+        known = list(found) if isinstance(found, dict) else list_names(found) or []
         if absent := [name for name in names if name not in known]:
             raise BundleError(f"{where}.{path}: there is no {', '.join(absent)}")
         if isinstance(found, dict):

@@ -16,10 +16,10 @@ from sluice.core.policy.policy import DEFAULT_QUALITY, Policy
 from sluice.core.quality_bundle.quality_bundle import QualityBundle
 from sluice.core.registry.loading import build_registry, load_registry
 from sluice.core.registry.registry_entries import RegistryFile
-from sluice.core.trust.compile_cache import Compiled
+from sluice.core.trust.compile_cache import CompileCache
 from sluice.core.trust.dsse import read_envelope
 from sluice.core.trust.fold import fold
-from sluice.core.trust.in_force import arrivals
+from sluice.core.trust.in_force import make_arrivals
 from sluice.offline.bundle_source import whole_bundle
 from sluice_topics.audience import UNNAMED, Audience
 from sluice_topics.catalog import BUNDLES, REGISTRY
@@ -62,7 +62,7 @@ def control_records(topic: str, files: Sequence[Path], at_ms: int) -> tuple[list
     read = [one for path in files for one in envelopes(path)]
     if not read:
         raise PolicyFileError(f"{', '.join(map(str, files))}: no envelope in it")
-    records = arrivals(topic, [one.value for one in read], [], at_ms)
+    records = make_arrivals(topic, [one.value for one in read], [], at_ms)
     places = zip(records, read, strict=True)
     return records, {record.decision_id: one.place for record, one in places}
 
@@ -115,7 +115,7 @@ def signed_policy(files: PolicyFiles, roots: Roots, at_ms: int, audience: Audien
     """
     registry, entry_places = control_records(REGISTRY, files.registry, at_ms)
     bundles, bundle_places = control_records(BUNDLES, files.bundles, at_ms)
-    folded = fold([*registry, *bundles], roots, Compiled(run_cases, audience))
+    folded = fold([*registry, *bundles], roots, CompileCache(run_cases, audience))
     if folded.refused:
         raise PolicyFileError(describe_refused(folded.refused, entry_places | bundle_places))
     order = [(one.key or b"").decode().rpartition(_REVISION_MARK)[0] for one in bundles]

@@ -20,8 +20,8 @@ from sluice.core.foundation.limits import ROOM_FOR_ONE
 from sluice.core.memory.analysis import PORT as ANALYSIS
 from sluice.core.memory.memory_kinds import WRITE
 from sluice.core.policy.policy import Policy
-from sluice.core.policy.similarity_settings import without
-from sluice.core.registry.loading import build_registry, neutral_entries
+from sluice.core.policy.similarity_settings import remove_sources
+from sluice.core.registry.loading import build_registry, make_neutral_entries
 from sluice.offline.action_evaluation import TENANT, UNREADABLE
 from sluice.offline.asking import decided_together
 from sluice_topics.record_reading import Unreadable
@@ -112,12 +112,12 @@ def _point(trial: WriteTrial, file: str, rows: Sequence[WriteRow]) -> DecisionPo
     if trial.asks_encoder and memory.similarity is not None:
         own = {file} | {row.repository for row in rows if row.file == file and row.repository}
         try:
-            library = without(memory.similarity.library, *sorted(own))
+            library = remove_sources(memory.similarity.library, *sorted(own))
         except ValidationError:
             raise BundleError(f"$.memory.similarity.library: every attack text is of {file}") from None
         similarity = memory.similarity.model_copy(update={"enabled": True, "library": library})
     bundle.memory = memory.model_copy(update={"trust": trust, "similarity": similarity})
-    registry = build_registry(neutral_entries(TENANT, [AGENT], []))
+    registry = build_registry(make_neutral_entries(TENANT, [AGENT], []))
     policy = Policy({bundle.id: bundle}, registry, bundle.id)
     return DecisionPoint(policy, shipped_stages(), ROOM_FOR_ONE, stopwatch=lambda: 0, environment=TENANT)
 

@@ -16,7 +16,7 @@ from load.bench.given import memory_writes
 from load.bench.given.action_events import AT_MS
 from sluice.core.foundation.arrival import Arrival
 from sluice.core.foundation.clock import rfc3339
-from sluice.core.registry.quality_entries import provenance_id
+from sluice.core.registry.quality_entries import make_provenance_id
 from sluice.shipped import SHIPPED_FILES
 from sluice_topics.catalog import RETRIEVALS
 
@@ -47,7 +47,7 @@ def entries(tenant: str) -> list[dict[str, Any]]:
     return [
         {
             "kind": "provenance",
-            "id": provenance_id(tenant, uri(number)),
+            "id": make_provenance_id(tenant, uri(number)),
             "revision": 1,
             "spec": {"tenant_id": tenant, "uri": uri(number), "hash": HASH},
         }

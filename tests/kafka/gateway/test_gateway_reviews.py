@@ -11,7 +11,7 @@ import pytest
 
 from load.sites import neutral_policy, quality_policy
 from sluice.cli.demo.throwaway_trust import OWNER, REVIEWER
-from sluice.core.trust.signing import signed_review
+from sluice.core.trust.signing import sign_review
 from tests.kafka.gateway_process import (
     ESCALATING_TOOL,
     OTHER_TENANT,
@@ -66,7 +66,7 @@ def signed(site: Site, waits: dict[str, Any], decision: str = "approve", **chang
         "justification": "looked at it",
         **changed,
     }
-    return signed_review(fields, site.trust.owner, site.audience).model_dump(mode="json", exclude_unset=True)
+    return sign_review(fields, site.trust.owner, site.audience).model_dump(mode="json", exclude_unset=True)
 
 
 def test_an_approver_lets_an_action_run_and_whoever_waits_is_told(
@@ -227,7 +227,7 @@ def _held_memory(site: Site, client: httpx2.Client) -> tuple[str, dict[str, Any]
         "digest": held[0]["content_digest"],
         "justification": "known and harmless",
     }
-    answer = signed_review(review, site.trust.reviewer, site.audience).model_dump(
+    answer = sign_review(review, site.trust.reviewer, site.audience).model_dump(
         mode="json", exclude_unset=True
     )
     return f"/v1/quarantine/{decided['memory_id']}/review", answer

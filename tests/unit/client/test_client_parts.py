@@ -25,7 +25,7 @@ from sluice.client import AsyncGateClient, ClientError, ClientOptions, GateClien
 from sluice.client.answers import InputPlace, Verdict, refusal_of
 from sluice.client.journal import Journal
 from sluice.client.sender import signature_of
-from sluice.core.registry.keys import signed_by
+from sluice.core.registry.keys import is_signed_by
 from sluice_topics.agent_signature import read_signature
 from sluice_topics.audience import Audience, SignedInput
 from sluice_topics.records import ActionOutcome
@@ -83,8 +83,8 @@ def test_a_signed_outcome_bears_the_signature_that_the_worker_asks_for() -> None
         "input": place,
     }
     signed = ActionOutcome.model_validate({**record, "signature": signature_of(record, pem, HERE)})
-    assert signed_by(key.public_key(), signed, HERE)
-    assert not signed_by(key.public_key(), signed.model_copy(update={"rows_affected": 1}), HERE)
+    assert is_signed_by(key.public_key(), signed, HERE)
+    assert not is_signed_by(key.public_key(), signed.model_copy(update={"rows_affected": 1}), HERE)
 
 
 def test_one_call_alone_gets_to_start_an_action(tmp_path: Path) -> None:

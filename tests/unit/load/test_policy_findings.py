@@ -23,7 +23,7 @@ from sluice.core.actions.stages import shipped_stages
 from sluice.core.cases.cases import run_cases
 from sluice.core.foundation.arrival import Arrival
 from sluice.core.registry.keys import Roots
-from sluice.core.trust.compile_cache import Compiled
+from sluice.core.trust.compile_cache import CompileCache
 from sluice.core.trust.fold import fold
 from tests.unit.load.decided import BEGAN_MS, TRUST, changed, decided
 
@@ -59,7 +59,9 @@ class _Topics:
             self.placed.append(PublishedChange(event, (at.topic, at.offset), at.timestamp_ms))
 
     def folded(self) -> Folded:
-        return fold(self.records, Roots([self._trust.root_key]), Compiled(partial(run_cases, stages=STAGES)))
+        return fold(
+            self.records, Roots([self._trust.root_key]), CompileCache(partial(run_cases, stages=STAGES))
+        )
 
     def _append(self, topic: str, key: bytes, value: bytes | None) -> Arrival:
         offset = sum(one.topic == topic for one in self.records)

@@ -62,7 +62,7 @@ def test_signed_files_give_the_first_of_each_kind_as_the_default(tmp_path: Path)
     assert (policy.default_bundle, policy.default_quality) == ("small", "q")
     both = lines(tmp_path / "q2.json", quality_value(quality_document(), ALICE, BOB))
     policy = signed_policy(PolicyFiles([bundles[1], both], [registry(tmp_path, entry)]), ROOTS, START)
-    assert policy.quality_for(policy.registry.orgs["acme"])[0] == "q"
+    assert policy.find_quality(policy.registry.orgs["acme"])[0] == "q"
 
 
 def test_a_second_approver_is_missed_in_files_too(tmp_path: Path) -> None:

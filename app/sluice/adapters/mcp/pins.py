@@ -21,7 +21,7 @@ from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING, Any
 
 from sluice.core.registry.keys import SigningKey
-from sluice.core.trust.dsse import read_envelope, sign, verified
+from sluice.core.trust.dsse import find_valid_keys, read_envelope, sign
 from sluice_topics.json_text import Unreadable, parse
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ class Pins:
         if self.key is None and envelope.signatures:
             raise PinsError(f"{self._file} is signed: give the key, or its public half, with --pins-key")
         public = self.key.public if isinstance(self.key, SigningKey) else self.key
-        if public is not None and not verified(envelope, [public]):
+        if public is not None and not find_valid_keys(envelope, [public]):
             raise PinsError(
                 f"{self._file} is not signed with this key. Move the file away, and accept the tools anew: "
                 "`sluice mcp pins accept`"

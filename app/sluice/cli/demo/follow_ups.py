@@ -13,7 +13,7 @@ from sluice.core.actions.action_kinds import ACTION, OUTCOME
 from sluice.core.decide.review import REVIEW
 from sluice.core.foundation.clock import milliseconds_of, rfc3339
 from sluice.core.retrieval.retrieval_kinds import REPORT, RETRIEVAL
-from sluice.core.trust.signing import signed_review
+from sluice.core.trust.signing import sign_review
 from sluice_topics.catalog import QUARANTINE, VERDICTS
 
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ def make_approvals(
         made.append(
             input_of(
                 REVIEW,
-                signed_review(fields, key, trust.audience(prefix)).model_dump(exclude_unset=True),
+                sign_review(fields, key, trust.audience(prefix)).model_dump(exclude_unset=True),
                 time,
             )
         )
@@ -151,6 +151,6 @@ def make_reviews(
             "digest": entered["content_digest"],
             "justification": memory.justification,
         }
-        review = signed_review(fields, trust.reviewer, trust.audience(prefix))
+        review = sign_review(fields, trust.reviewer, trust.audience(prefix))
         reviews.append(input_of(REVIEW, review.model_dump(exclude_unset=True), time))
     return [*reviews, *reviews[:1]]

@@ -33,8 +33,8 @@ from sluice.core.foundation.clock import milliseconds_of, rfc3339
 from sluice.core.foundation.strict import json_object
 from sluice.core.memory.memory_kinds import WRITE
 from sluice.core.quality_bundle.quality_bundle import load_quality_bundle
-from sluice.core.registry.loading import neutral_entries
-from sluice.core.registry.quality_entries import provenance_id
+from sluice.core.registry.loading import make_neutral_entries
+from sluice.core.registry.quality_entries import make_provenance_id
 from sluice.core.retrieval.retrieval_kinds import RETRIEVAL
 from sluice.offline.bundle_source import whole_bundle
 from sluice.offline.panels import load_panel
@@ -145,7 +145,7 @@ def generated_registry(rows: Iterable[ActionRow], readings: SimpleNamespace, fee
     registry is generated.
     """
     rows = list(rows)
-    neutral = neutral_entries(TENANT, [row.agent for row in rows], [row.tool for row in rows])
+    neutral = make_neutral_entries(TENANT, [row.agent for row in rows], [row.tool for row in rows])
     entries = [entry.model_dump() for entry in neutral]
     tiers = {agent: tier for tier, agents in vars(readings.tiers.of).items() for agent in agents}
     for entry in entries:
@@ -167,7 +167,7 @@ def generated_registry(rows: Iterable[ActionRow], readings: SimpleNamespace, fee
         if source_of(readings, one.content_class).by == "recorded":
             uri = uri_of(readings, one.content_class, one.text)
             entries.append(
-                _entry("provenance", provenance_id(TENANT, uri), uri=uri, hash=digest_of(one.text))
+                _entry("provenance", make_provenance_id(TENANT, uri), uri=uri, hash=digest_of(one.text))
             )
     for bad in readings.known_bad:
         spec = {"subject": "item", "value": bad.item_id, "reason": bad.reason}

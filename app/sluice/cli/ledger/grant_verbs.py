@@ -20,7 +20,7 @@ from sluice.core.foundation.arrival import coordinates_of, escalation_id
 from sluice.core.foundation.clock import rfc3339
 from sluice.core.foundation.errors import BundleError, RegistryError
 from sluice.core.registry.agent_grants import LONGEST_GRANT_MS, MOST_USES
-from sluice.core.trust.signing import checked_entries, signed_entries
+from sluice.core.trust.signing import check_entries, sign_entries
 from sluice_topics.catalog import ACTIONS, REGISTRY, RETRIEVALS
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def _publish_entry(entry: EntryFile, key: SigningKey, *, yes: bool) -> None:
             line(f"  {name}: {shown(value)}", errors)
     if not yes:
         typer.confirm("Sign and publish this?", abort=True, err=True)
-    publish_values(signed_entries([entry], [key], separately=True), REGISTRY, as_json=False)
+    publish_values(sign_entries([entry], [key], separately=True), REGISTRY, as_json=False)
 
 
 def _revoke_entry(grant_id: str, key: SigningKey, justification: str, *, yes: bool) -> None:
@@ -193,7 +193,7 @@ def span_or_stop(span: str) -> int:
 
 def _checked(entry: dict[str, Any]) -> EntryFile:
     try:
-        (checked,) = checked_entries(orjson.dumps({"entries": [entry]}))
+        (checked,) = check_entries(orjson.dumps({"entries": [entry]}))
     except RegistryError as error:
         stop(str(error), WRONG)
     return checked

@@ -13,8 +13,8 @@ from sluice.adapters.kafka.kafka_read import UnknownTopics
 from sluice.cli.policy.control_topics import control_topics
 from sluice.cli.policy.policy_loss import read_recorded
 from sluice.core.trust.dsse import Envelope
-from sluice.core.trust.policy_contents import edition_of
-from sluice.core.trust.signed_entries import Statement, opened, statement
+from sluice.core.trust.policy_contents import make_edition
+from sluice.core.trust.signed_entries import Statement, open_record, read_statement
 from sluice.verifier.ledger_findings import LedgerFinding
 from sluice_topics.catalog import REGISTRY
 
@@ -52,14 +52,14 @@ async def find_absent_policy(settings: Settings) -> list[LedgerFinding]:
 
 def _editions(records: Iterable[Arrival]) -> set[tuple[str, Edition]]:
     said = (_statement(one) for one in records)
-    return {edition_of(one) for one in said if one is not None}
+    return {make_edition(one) for one in said if one is not None}
 
 
 def _statement(record: Arrival) -> Statement | None:
-    envelope = opened(record)
+    envelope = open_record(record)
     if not isinstance(envelope, Envelope):
         return None
-    said = statement(record.topic, envelope)
+    said = read_statement(record.topic, envelope)
     return said if isinstance(said, Statement) else None
 
 

@@ -17,7 +17,7 @@ from sluice.cli.output import WELL, WRONG, audience_or_stop, console, errors, no
 from sluice.cli.policy.key_files import private_keys_or_stop
 from sluice.core.foundation.clock import rfc3339
 from sluice.core.foundation.strict import first_error
-from sluice.core.trust.signing import signed_review
+from sluice.core.trust.signing import sign_review
 from sluice_topics.catalog import REVIEWS
 from sluice_topics.headers import input_headers
 
@@ -169,7 +169,7 @@ def _fields(found: Life, decision: ReviewWord, approver: str, justification: str
 def signed_or_stop(fields: dict[str, Any], signer: SigningKey) -> ReviewDecision:
     """A review of these fields with its signature. Ends the command if a field is wrong."""
     try:
-        return signed_review(fields, signer, audience_or_stop())
+        return sign_review(fields, signer, audience_or_stop())
     except ValidationError as error:
         stop(first_error(error))
 

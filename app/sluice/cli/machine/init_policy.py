@@ -15,7 +15,7 @@ from sluice.core.policy.bundles import NO_MODEL_BEFORE
 from sluice.core.registry.registry_entries import SignedKind
 from sluice.core.trust.dsse import sign
 from sluice.core.trust.signed_entries import BUNDLE, PAYLOAD_TYPES, QUALITY_BUNDLE, QUALITY_BUNDLE_TYPE
-from sluice.core.trust.signing import checked_entries, signed_entries
+from sluice.core.trust.signing import check_entries, sign_entries
 from sluice.shipped import SHIPPED_FILES
 from sluice_topics.catalog import BUNDLES, REGISTRY
 
@@ -91,7 +91,7 @@ class FirstPolicy:
     def _signed(self, by: str, entries: Sequence[tuple[str, EntryFile]]) -> list[bytes]:
         own = [entry for signer, entry in entries if signer == by]
         names = ("owner", "reviewer") if by == "owner" else (by,)
-        return signed_entries(own, [self._keys[name] for name in names], separately=False)
+        return sign_entries(own, [self._keys[name] for name in names], separately=False)
 
     def _bundle(self, kind: str, document: dict[str, Any]) -> bytes:
         """Publishing validates it; signing need not do so as well. One beside the first bundle needs two."""
@@ -174,7 +174,7 @@ def _entry_files(folder: Path) -> list[tuple[str, Path]]:
 
 def _entries_or_stop(path: Path) -> list[EntryFile]:
     try:
-        return checked_entries(path.read_bytes())
+        return check_entries(path.read_bytes())
     except OSError as error:
         stop(f"cannot read {path}: {error.strerror}")
     except RegistryError as error:

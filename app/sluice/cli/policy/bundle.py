@@ -37,7 +37,7 @@ from sluice.core.cases.case_failure import count_cases
 from sluice.core.cases.cases import case_count, is_quality, run_own_cases
 from sluice.core.quality_bundle.quality_bundle import QualityBundle
 from sluice.core.reports.ledger_values import DECISION
-from sluice.core.trust.signing import signed_bundle, signed_quality_bundle
+from sluice.core.trust.signing import sign_bundle, sign_quality_bundle
 from sluice.offline.bundle_source import SHIPPED_MARK, whole_bundle
 from sluice.shipped import SHIPPED_FILES
 from sluice.text.plurals import counted
@@ -210,7 +210,7 @@ def sign(
     document = document_or_stop(file)
     bundle = loaded_or_stop(document)
     print_relaxed(_relaxed_since_base(file, document))
-    signed = signed_quality_bundle if is_quality(document) else signed_bundle
+    signed = sign_quality_bundle if is_quality(document) else sign_bundle
     value = signed(document, keys, is_loaded=True)
     if len(value) > BY_NAME[BUNDLES].max_message_bytes:
         size = counted(len(value), "byte")

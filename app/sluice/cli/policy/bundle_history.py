@@ -25,11 +25,11 @@ from sluice.cli.policy.control_topics import (
 )
 from sluice.core.foundation.canonical import canonical
 from sluice.core.foundation.clock import rfc3339, span
-from sluice.core.policy.document_changes import document_changes
+from sluice.core.policy.document_changes import find_document_changes
 from sluice.core.quality_bundle.quality_bundle import QualityBundle
-from sluice.core.trust.change_log import change_log
+from sluice.core.trust.change_log import build_change_log
 from sluice.core.trust.dsse import Envelope, read_envelope
-from sluice.core.trust.signed_entries import APPROVER, BUNDLE, QUALITY_BUNDLE, Statement, statement
+from sluice.core.trust.signed_entries import APPROVER, BUNDLE, QUALITY_BUNDLE, Statement, read_statement
 from sluice.text.plurals import counted
 from sluice_topics.catalog import BUNDLES
 from sluice_topics.relaxations import find_relaxations, sentences_of
@@ -59,7 +59,7 @@ def log(
 
     Exit codes: 0 shown, 2 could not do it.
     """
-    print_log(change_log(folded_or_stop(), bundle_id), as_json=as_json)
+    print_log(build_change_log(folded_or_stop(), bundle_id), as_json=as_json)
 
 
 def print_log(lines: Sequence[LogLine], *, as_json: bool) -> None:
@@ -207,7 +207,7 @@ def compare_files(before: BaseModel, after: BaseModel) -> tuple[list[MarkedChang
     relaxations = list(find_relaxations(before, after))
     paths = {f"$.{one.path}" for one in relaxations}
     written = (orjson.loads(canonical(one.model_dump(mode="json", by_alias=True))) for one in (before, after))
-    changed = [(one, _is_part_of(one.path, paths)) for one in document_changes(*written)]
+    changed = [(one, _is_part_of(one.path, paths)) for one in find_document_changes(*written)]
     gone = [f"{one.path} is gone" for one, relaxed in changed if one.is_removal and not relaxed]
     marked = [MarkedChange(*one, relaxed=relaxed or one.is_removal) for one, relaxed in changed]
     return marked, [*sentences_of(relaxations), *gone]
@@ -230,7 +230,7 @@ def relaxed_since_in_force(folded: Folded, values: Iterable[bytes]) -> list[str]
     documents = {(one.kind, one.said.id): one for one in folded.entries.values() if one.hash in in_force}
     for value in values:
         envelope = read_envelope(value)
-        said = statement(BUNDLES, envelope) if isinstance(envelope, Envelope) else None
+        said = read_statement(BUNDLES, envelope) if isinstance(envelope, Envelope) else None
         before = documents.get((said.kind, said.id)) if isinstance(said, Statement) else None
         if before is not None and isinstance(envelope, Envelope):
             relaxed = find_relaxed(before.document, envelope.payload)

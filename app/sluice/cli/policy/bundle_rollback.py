@@ -18,9 +18,9 @@ from sluice.cli.policy.bundle_history import relaxed_since_in_force
 from sluice.cli.policy.control_topics import AsJson, folded_or_stop, print_relaxed, publish_values
 from sluice.cli.policy.key_files import Keys, private_keys_or_stop, write_or_stop
 from sluice.core.foundation.canonical import canonical
-from sluice.core.trust.change_log import change_log, entries_in_force
+from sluice.core.trust.change_log import build_change_log, list_entries_in_force
 from sluice.core.trust.signed_entries import QUALITY_BUNDLE
-from sluice.core.trust.signing import signed_bundle, signed_quality_bundle
+from sluice.core.trust.signing import sign_bundle, sign_quality_bundle
 from sluice_topics.catalog import BUNDLES
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def rollback(
     document = _next_document(wanted, _in_force_or_stop(folded, wanted), reason)
     raw = canonical(document)
     bundle = loaded_or_stop(raw, as_json=as_json)
-    sign = signed_quality_bundle if wanted.kind == QUALITY_BUNDLE else signed_bundle
+    sign = sign_quality_bundle if wanted.kind == QUALITY_BUNDLE else sign_bundle
     value = sign(raw, keys, is_loaded=True)
     if out is None:
         relaxed = partial(relaxed_since_in_force, values=[value])
@@ -96,7 +96,7 @@ def _counted_or_stop(folded: Folded, named: str) -> Accepted:
 
 
 def _stop_for_none(folded: Folded, bundles: list[Accepted], named: str) -> NoReturn:
-    refused = [one for one in change_log(folded) if one.name == named]
+    refused = [one for one in build_change_log(folded) if one.name == named]
     if refused:
         stop(f"{named} does not count: {refused[-1].code}: {refused[-1].message}", WRONG)
     bundle_id = named.rpartition("@")[0] or named
@@ -108,7 +108,7 @@ def _stop_for_none(folded: Folded, bundles: list[Accepted], named: str) -> NoRet
 def _in_force_or_stop(folded: Folded, wanted: Accepted) -> Accepted:
     """The revision that is to be replaced; one that says the same already ends the command."""
     meant = (wanted.kind, wanted.said.id)
-    newest = next(one for one in entries_in_force(folded, BUNDLES) if (one.kind, one.said.id) == meant)
+    newest = next(one for one in list_entries_in_force(folded, BUNDLES) if (one.kind, one.said.id) == meant)
     if newest.key == wanted.key:
         stop(f"{wanted.key} is the revision in force", WRONG)
     if _content(newest) == _content(wanted):

@@ -26,9 +26,9 @@ from sluice.cli.output import (
 from sluice.core.cases.cases import run_cases
 from sluice.core.foundation.clock import rfc3339
 from sluice.core.foundation.errors import CoreError
-from sluice.core.trust.compile_cache import Compiled
+from sluice.core.trust.compile_cache import CompileCache
 from sluice.core.trust.fold import fold
-from sluice.core.trust.in_force import Rehearsal, arrivals, refused_of, rehearse
+from sluice.core.trust.in_force import Rehearsal, make_arrivals, rehearse, select_refused
 from sluice.settings.reader import missing_trust
 from sluice_topics.catalog import BUNDLES, BY_NAME, REGISTRY
 from sluice_topics.headers import input_headers
@@ -92,7 +92,7 @@ class Publishing:
         self._only = only
         self._choose = choose
         self._roots = roots_or_stop(settings)
-        self._compiled = Compiled(run_cases, settings.audience())
+        self._compiled = CompileCache(run_cases, settings.audience())
         self._rehearsal = Rehearsal((), (), ())
         self.written: list[Arrival] = []
         self.refused: tuple[Refused, ...] = ()
@@ -121,7 +121,9 @@ class Publishing:
         new = [
             arrival
             for topic in (REGISTRY, BUNDLES)
-            for arrival in arrivals(topic, [value for to, value in chosen if to == topic], records, now_ms)
+            for arrival in make_arrivals(
+                topic, [value for to, value in chosen if to == topic], records, now_ms
+            )
         ]
         self._rehearsal = rehearse(records, new, self._roots, self._compiled)
         self.refused = self._rehearsal.refused
@@ -133,7 +135,7 @@ class Publishing:
         self.written = [
             one for one in records if one.offset >= due.get((one.topic, one.key, one.value), one.offset + 1)
         ]
-        self.refused = refused_of(fold(records, self._roots, self._compiled), self.written)
+        self.refused = select_refused(fold(records, self._roots, self._compiled), self.written)
 
 
 def control_topics(settings: Settings, only: Sequence[str] = ()) -> dict[str, str]:
@@ -225,4 +227,4 @@ def folded_or_stop(*only: str) -> Folded:
     kafka = settings.kafka
     reading = read_control(kafka.bootstrap_servers, control_topics(settings, only))
     records = broker_or_stop(reading, "cannot read the control topics: {}")
-    return fold(records, roots, Compiled(run_cases, settings.audience()))
+    return fold(records, roots, CompileCache(run_cases, settings.audience()))

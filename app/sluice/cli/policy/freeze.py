@@ -27,13 +27,13 @@ from sluice.core.trust.freezing import (
     SUBJECTS,
     FreezeSubject,
     describe_unknown,
-    freeze_entry,
-    freezes_in,
+    list_frozen_subjects,
+    make_freeze_entry,
+    make_thaw_entries,
     read_subject,
-    thaw_entries,
 )
-from sluice.core.trust.signed_entries import Statement, statement
-from sluice.core.trust.signing import signed_entries
+from sluice.core.trust.signed_entries import Statement, read_statement
+from sluice.core.trust.signing import sign_entries
 from sluice.settings.reader import real_names
 from sluice_topics.catalog import REGISTRY, SESSIONS_CHANGELOG
 
@@ -126,10 +126,10 @@ def register_thaw(cli: typer.Typer) -> None:
 def stop_for_unknown_subjects(values: Sequence[bytes]) -> None:
     """End the command if signed entries freeze what nobody knows, and what they do not bring either."""
     read = [read_envelope(value) for value in values]
-    said = [statement(REGISTRY, one) for one in read if isinstance(one, Envelope)]
+    said = [read_statement(REGISTRY, one) for one in read if isinstance(one, Envelope)]
     entries = [one.document for one in said if isinstance(one, Statement)]
     brought = {("tenant" if one["kind"] == "org" else one["kind"], one["id"]) for one in entries}
-    asked = [one for one in freezes_in(entries) if (one.kind, one.id) not in brought]
+    asked = [one for one in list_frozen_subjects(entries) if (one.kind, one.id) not in brought]
     if not asked:
         return
     settings, registry = settings_or_stop(), folded_or_stop(REGISTRY).registry
@@ -176,10 +176,10 @@ async def carry_out(settings: Settings, order: FreezeOrder, signer: SigningKey) 
             unknown_to_all.append(unknown)
             return []
         if order.active:
-            entries = [freeze_entry(folded, subject, order.reason, order.person)]
+            entries = [make_freeze_entry(folded, subject, order.reason, order.person)]
         else:
-            entries = thaw_entries(folded, subject, order.reason)
-        return [(REGISTRY, value) for value in signed_entries(entries, [signer], separately=True)]
+            entries = make_thaw_entries(folded, subject, order.reason)
+        return [(REGISTRY, value) for value in sign_entries(entries, [signer], separately=True)]
 
     publishing = Publishing(settings, choose, (REGISTRY,))
     await publishing.publish()

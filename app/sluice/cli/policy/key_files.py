@@ -26,7 +26,7 @@ from sluice.core.foundation.errors import EnvelopeError
 from sluice.core.registry.keys import SigningKey, UnusableKeyError
 from sluice.core.trust.dsse import read_envelope
 from sluice.core.trust.refused import Reason
-from sluice.core.trust.signed_entries import CARRIED, statement
+from sluice.core.trust.signed_entries import CARRIED, read_statement
 from sluice.secrets.redis_seal import MOST_KEYS, SealKeysError, new_seal_key, read_seal_keys, write_seal_keys
 from sluice.secrets.secret_files import create_secret
 from sluice.text.plurals import counted
@@ -89,14 +89,16 @@ def cosign(
 
 
 def _cosigned(value: bytes, keys: Sequence[SigningKey]) -> tuple[Envelope, Statement]:
-    from sluice.core.trust.signing import cosigned  # noqa: PLC0415 - and with it the whole core
+    from sluice.core.trust.signing import cosign  # noqa: PLC0415 - and with it the whole core
 
     try:
-        envelope = cosigned(value, keys)
+        envelope = cosign(value, keys)
     except EnvelopeError as error:
         stop(str(error), WRONG)
     topics = [topic for topic, types in CARRIED.items() if envelope.payload_type in types]
-    said = statement(topics[0], envelope) if topics else stop("not an envelope of a control topic", WRONG)
+    said = (
+        read_statement(topics[0], envelope) if topics else stop("not an envelope of a control topic", WRONG)
+    )
     if isinstance(said, Reason):
         stop(f"{said.path}: {said.message}", WRONG)
     return envelope, said

@@ -13,8 +13,8 @@ from sluice.cli.policy.control_topics import folded_or_stop
 from sluice.cli.policy.registry_new import write_entry_or_stop
 from sluice.core.foundation.canonical import digest
 from sluice.core.registry.policy_losses import MOST_LOST
-from sluice.core.trust.change_log import entries_in_force
-from sluice.core.trust.policy_contents import contents_of, find_loss
+from sluice.core.trust.change_log import list_entries_in_force
+from sluice.core.trust.policy_contents import collect_contents, find_loss
 from sluice.core.trust.signing_authority import POLICY_LOSS
 from sluice.settings.reader import real_names
 from sluice.stream.engine.policy_recorder import recorded_policies
@@ -50,7 +50,7 @@ def accept_loss(
     """
     settings = settings_or_stop()
     folded = folded_or_stop()
-    now = contents_of(entries_in_force(folded, BUNDLES, REGISTRY))
+    now = collect_contents(list_entries_in_force(folded, BUNDLES, REGISTRY))
     reading = broker_or_stop(read_recorded(settings), "cannot read what the workers recorded: {}")
     lost = sorted({entry for one in reading.values() for entry in find_loss(one, now)})
     if not lost:

@@ -13,10 +13,10 @@ from sluice.cli.output import console, shown, stop
 from sluice.core.foundation.canonical import digest
 from sluice.core.foundation.clock import rfc3339
 from sluice.core.foundation.errors import RegistryError
-from sluice.core.registry.quality_entries import provenance_id
+from sluice.core.registry.quality_entries import make_provenance_id
 from sluice.core.registry.registry_entries import Kind, SignedKind
 from sluice.core.trust.freezing import FORMS, read_subject
-from sluice.core.trust.signing import checked_entries
+from sluice.core.trust.signing import check_entries
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -138,7 +138,7 @@ def _source(given: _Given) -> _Spec:
 
 def _provenance(given: _Given) -> _Spec:
     spec = {"tenant_id": given.tenant, "uri": given.name, "hash": digest("put the source's hash here")}
-    return provenance_id(given.tenant, given.name), spec
+    return make_provenance_id(given.tenant, given.name), spec
 
 
 def _known_bad(given: _Given) -> _Spec:
@@ -190,7 +190,7 @@ def write_entry_or_stop(out: Path, entry: dict[str, Any]) -> None:
     command."""
     raw = orjson.dumps({"entries": [entry]}, option=orjson.OPT_INDENT_2) + b"\n"
     try:
-        checked_entries(raw)
+        check_entries(raw)
         with out.open("xb") as written:
             written.write(raw)
     except RegistryError as error:

@@ -14,7 +14,7 @@ from sluice.adapters.mcp.proxy_file import ProxyFileError, read_proxy_file
 from sluice.cli.output import WRONG, console, print_json, settings_or_stop, shown, stop
 from sluice.cli.policy.control_topics import AsJson, folded_or_stop
 from sluice.cli.quality_read import From, read_or_stop
-from sluice.core.trust.signing import checked_entries
+from sluice.core.trust.signing import check_entries
 from sluice.offline.registry_drafts import SeenTools, load_tool_words, make_drafts
 from sluice.shipped import SHIPPED_FILES
 from sluice.text.plurals import counted
@@ -99,7 +99,7 @@ def _annotations(folder: Path, names: Mapping[tuple[str | None, str], str]) -> d
 
 def _write(out: Path, entries: Sequence[dict[str, Any]]) -> None:
     raw = orjson.dumps({"entries": entries}, option=orjson.OPT_INDENT_2) + b"\n"
-    checked_entries(raw)
+    check_entries(raw)
     try:
         with out.open("xb") as written:
             written.write(raw)

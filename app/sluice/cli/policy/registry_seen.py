@@ -18,7 +18,7 @@ from sluice.cli.policy.control_topics import (
 from sluice.cli.quality_read import of_broker
 from sluice.core.actions.causal import EXTRACT, EXTRACTION_PORT
 from sluice.core.foundation.clock import rfc3339
-from sluice.core.trust.change_log import change_log, entries_in_force
+from sluice.core.trust.change_log import build_change_log, list_entries_in_force
 from sluice_topics.catalog import REGISTRY, VERDICTS
 from sluice_topics.json_text import parse
 
@@ -48,7 +48,7 @@ def list_entries(
 
     Exit codes: 0 shown, 2 could not do it.
     """
-    found = entries_in_force(folded_or_stop(REGISTRY), REGISTRY)
+    found = list_entries_in_force(folded_or_stop(REGISTRY), REGISTRY)
     found = sorted(
         (one for one in found if kind in (None, one.kind)), key=lambda one: (one.kind, one.said.id)
     )
@@ -94,7 +94,7 @@ def log(name: Named = None, as_json: AsJson = False) -> None:
 
     Exit codes: 0 shown, 2 could not do it.
     """
-    lines = change_log(folded_or_stop(REGISTRY), None, REGISTRY)
+    lines = build_change_log(folded_or_stop(REGISTRY), None, REGISTRY)
     if name is not None:
         lines = tuple(one for one in lines if name in _names(one.name))
     print_log(lines, as_json=as_json)
@@ -104,7 +104,7 @@ def _named(folded: Folded, name: str) -> list[Accepted]:
     """In force under this name; with a revision that one, whether it is in force or not."""
     if _REVISION.search(name):
         return [one for one in folded.entries.values() if name == one.key]
-    return [one for one in entries_in_force(folded, REGISTRY) if name in _names(one.key)]
+    return [one for one in list_entries_in_force(folded, REGISTRY) if name in _names(one.key)]
 
 
 def _names(key: str) -> tuple[str, str, str]:
@@ -216,7 +216,7 @@ def _table(found: list[Accepted]) -> Table:
 
 
 def _show(one: Accepted, folded: Folded) -> None:
-    in_force = one.hash in {each.hash for each in entries_in_force(folded, REGISTRY)}
+    in_force = one.hash in {each.hash for each in list_entries_in_force(folded, REGISTRY)}
     state = LIFTED if _is_lifted(one) else "in force" if in_force else "replaced"
     by = shown(signed_by(one.kind, sorted(one.approvers)))
     console.print(

@@ -23,7 +23,7 @@ from sluice.cli.policy.registry_new import new
 from sluice.cli.policy.registry_propose import propose
 from sluice.cli.policy.registry_seen import list_entries, log, show
 from sluice.core.foundation.errors import RegistryError
-from sluice.core.trust.signing import checked_entries, signed_entries
+from sluice.core.trust.signing import check_entries, sign_entries
 from sluice.text.plurals import counted
 from sluice_topics.catalog import REGISTRY
 
@@ -84,7 +84,7 @@ def sign(
     """
     keys = private_keys_or_stop(key)
     try:
-        values = signed_entries(_entries(file, as_json=False), keys, separately=separately)
+        values = sign_entries(_entries(file, as_json=False), keys, separately=separately)
     except RegistryError as error:
         stop(f"{error}; --separately signs each alone", WRONG)
     write_or_stop(out, values)
@@ -116,7 +116,7 @@ def publish(
 
 def _entries(file: Path, *, as_json: bool) -> list[EntryFile]:
     try:
-        return checked_entries(file.read_bytes())
+        return check_entries(file.read_bytes())
     except OSError as error:
         stop(f"cannot read {file}: {error.strerror}", IMPOSSIBLE)
     except RegistryError as error:

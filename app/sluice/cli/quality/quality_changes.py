@@ -36,7 +36,7 @@ from sluice.core.quality_bundle.quality_bundle import load_quality_bundle
 from sluice.core.registry.quality_entries import LONGEST_OVERRIDE_MS
 from sluice.core.reports.ledger_values import DECISION
 from sluice.core.reports.promotion import Observed, criteria, judging_alike, promoted, rationale_of
-from sluice.core.trust.signing import checked_entries, signed_entries
+from sluice.core.trust.signing import check_entries, sign_entries
 from sluice_topics.catalog import QUALITY_DECISIONS, REGISTRY
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ def override(  # noqa: PLR0913 - the command's options
     _show(entry)
     if not yes:
         typer.confirm("Sign and publish this?", abort=True, err=True)
-    publish_values(signed_entries([entry], keys, separately=True), REGISTRY, as_json=as_json)
+    publish_values(sign_entries([entry], keys, separately=True), REGISTRY, as_json=as_json)
 
 
 def _end_ms(expires_in: str | None, expires_at: str | None, now_ms: int) -> int:
@@ -140,7 +140,7 @@ def _in_bounds(ends_ms: int, said: str, now_ms: int) -> int:
 def _checked(override_id: str, spec: dict[str, Any]) -> EntryFile:
     entry = {"kind": "quality_override", "id": override_id, "revision": 1, "spec": spec}
     try:
-        (checked,) = checked_entries(orjson.dumps({"entries": [entry]}))
+        (checked,) = check_entries(orjson.dumps({"entries": [entry]}))
     except RegistryError as error:
         stop(str(error), WRONG)
     return checked

@@ -27,7 +27,7 @@ from sluice.core.foundation.canonical import hex_of, wire_int
 from sluice.core.foundation.refusals import INTERNAL_ERROR, subject_of
 from sluice.core.policy.bundle_cases import Case
 from sluice.core.policy.kind import AnswerKind, CaseKind, DecisionKind, Kind
-from sluice.core.registry.registry_entries import hashes_of, reads_untrusted
+from sluice.core.registry.registry_entries import collect_hashes, find_untrusted_source
 from sluice.core.state.acknowledgement import NOTHING as NO_FLAGS
 from sluice.core.state.acknowledgement import acknowledgement
 from sluice.core.state.decision import Decision
@@ -79,7 +79,7 @@ def answer_fault(
 ) -> Decision:
     """Answer an action that made the core raise: read its session, judge it, and keep what came of it."""
     view = SessionView(state, parts.limits, arrival.timestamp_ms)
-    principal = parts.policy.principal(action.agent_id)
+    principal = parts.policy.find_principal(action.agent_id)
     seen = read_seen(view, principal.owner, action)._replace(room=view.has_room(principal.owner))
     verdict, ruling, counted = _judge(parts, arrival, action, principal, seen)
     keep_nonce(view, principal.owner, arrival)
@@ -94,7 +94,7 @@ def answer_fault_again(
 ) -> Decision:
     """The same on what `verdict` says of the session; no session changes."""
     waited = replace(arrival, waited_ms=verdict.get("waited_ms") or 0)
-    principal = parts.policy.principal(action.agent_id)
+    principal = parts.policy.find_principal(action.agent_id)
     judged = _judge(parts, waited, action, principal, recorded_seen(verdict))
     return Decision((), [judged[0], letter])
 
@@ -136,7 +136,7 @@ def _judge(
         about["waited_ms"] = arrival.waited_ms
     evaluation = Evaluation(ruled.real, None if ruled.real == "ALLOW" else INTERNAL_ERROR)
     factor = bundle.outcomes.unsigned_factor
-    reads = reads_untrusted(parts.policy.registry.tools.get(action.tool_name))
+    reads = find_untrusted_source(parts.policy.registry.tools.get(action.tool_name))
     sighting = Sighting(principal.owner, action.action_id, digest, arrival.offset, rows, factor, reads)
     verdict = verdict_record(arrival, about, evaluation, ruled, action.session_id)
     return verdict, ruled, None if repeats else sighting
@@ -145,8 +145,8 @@ def _judge(
 def _entries(policy: Policy, principal: Principal, action: ProposedAction) -> dict[str, str]:
     """Hashes of what stood in the registry for this action, as far as it can be told without a stage."""
     tool = policy.registry.tools.get(action.tool_name)
-    freezes = policy.freezes_of(principal, action.session_id)
-    return hashes_of(principal.agent, tool, principal.org, *freezes)
+    freezes = policy.find_freezes(principal, action.session_id)
+    return collect_hashes(principal.agent, tool, principal.org, *freezes)
 
 
 def _ruled(mode: str, enforcement: str, *, late: bool) -> Ruling:

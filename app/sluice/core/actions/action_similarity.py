@@ -21,7 +21,7 @@ from sluice.core.actions.stage import PASSED, Gate, ObjectionDetail, StageResult
 from sluice.core.foundation.canonical import wire_safe
 from sluice.core.foundation.requests import Request
 from sluice.core.foundation.strict import StrictModel
-from sluice.core.policy.bundles import BundlePart, always
+from sluice.core.policy.bundles import BundlePart, always_asks
 from sluice.core.policy.gate_modes import ModePart
 from sluice.core.policy.pattern_library import CLOSEST, render_call
 from sluice.core.policy.similarity_settings import EMBEDDING, Nearest, WindowSettings
@@ -153,7 +153,7 @@ class ActionSimilarity(Gate):
 
     name = "similarity"
     detail = SimilarityDetail
-    part = BundlePart(name, SimilarityPolicy, SimilarityPolicy(), asks=always)
+    part = BundlePart(name, SimilarityPolicy, SimilarityPolicy(), asks=always_asks)
 
     def evaluate(self, context: ActionContext) -> StageResult | Asking:
         """Asks how near the call is to known ones."""

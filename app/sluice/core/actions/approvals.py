@@ -38,7 +38,7 @@ from sluice.core.actions.standing_grants import given_record, grant_of
 from sluice.core.foundation.clock import rfc3339
 from sluice.core.foundation.refusals import Objection, refused_review
 from sluice.core.foundation.requests import ask_for_input
-from sluice.core.registry.review_signing import answer_delegate, signer_fields
+from sluice.core.registry.review_signing import find_answer_delegate, make_signer_fields
 from sluice.core.state.book import EscalationKept, GrantKept
 from sluice.core.state.decision import Decision
 from sluice.core.state.escalation import Escalation, Vote
@@ -175,7 +175,7 @@ def _votes(
 ) -> tuple[Vote, ...]:
     """The approvals for the same parameters so far, and this one."""
     approver = registry.approvers[review.approver_id]
-    delegate = answer_delegate(registry, review)
+    delegate = find_answer_delegate(registry, review)
     last = Vote(approver.id, approver.key, approver.hash, arrival.decision_id, delegate)
     return (*escalation.votes_with(approved_parameters(review, escalation)), last)
 
@@ -204,7 +204,7 @@ def _denied(waits: _Answered) -> Decision:
     change = EscalationKept(escalation.after("denial", arrival.timestamp_ms, outcome="BLOCK"))
     return _ended(
         view,
-        [resolved_record(escalation, arrival, signer_fields(parts.policy.registry, review), end)],
+        [resolved_record(escalation, arrival, make_signer_fields(parts.policy.registry, review), end)],
         change,
     )
 
@@ -216,7 +216,7 @@ def _counted(waits: _Answered, demanding: Escalation) -> Decision:
     votes = fulfilling(registry, arrival, demanding, waits.votes)
     votes_for = approved_parameters(review, escalation)
     after = demanding.after("approval", arrival.timestamp_ms, votes=votes, votes_for=votes_for)
-    record = counted_record(escalation, after, arrival, signer_fields(registry, review))
+    record = counted_record(escalation, after, arrival, make_signer_fields(registry, review))
     return _ended(view, [record], EscalationKept(after))
 
 
@@ -224,10 +224,10 @@ def _released(waits: _Answered) -> Decision:
     """The last approval of a retrieval's items: the agent may ask for exactly them once more."""
     parts, arrival, review, view, escalation = waits
     registry = parts.policy.registry
-    terms = parts.policy.principal(escalation.agent_id).bundle.approvals
+    terms = parts.policy.find_principal(escalation.agent_id).bundle.approvals
     tier = escalation.tier
     demanding = escalation.raised_to(
-        tier, escalation.role, terms.needed(tier), own_key=terms.demands_own_key(tier)
+        tier, escalation.role, terms.count_needed(tier), own_key=terms.demands_own_key(tier)
     )
     against = object_to_last(registry, arrival, review, demanding, waits.votes[-1])
     if against is not None:
@@ -238,7 +238,7 @@ def _released(waits: _Answered) -> Decision:
         "last_approval", arrival.timestamp_ms, votes=waits.votes, justification=review.justification
     )
     end = End(APPROVE, "ALLOW", None, None)
-    told = resolved_record(escalation, arrival, signer_fields(registry, review), end)
+    told = resolved_record(escalation, arrival, make_signer_fields(registry, review), end)
     return _ended(view, [told], EscalationKept(after))
 
 
@@ -255,7 +255,7 @@ def _approved(waits: _Answered) -> Generator[Request, Answer, Decision]:
         return _counted(waits, resolved)
     body = resolved.verdict.body
     end = End(APPROVE, body["outcome"], body["blockReason"], body["verdict_id"])
-    told = resolved_record(escalation, arrival, signer_fields(parts.policy.registry, review), end)
+    told = resolved_record(escalation, arrival, make_signer_fields(parts.policy.registry, review), end)
     records = [*time_records(view), resolved.verdict, told]
     count_resolved(view, escalation, resolved)
     after = escalation.after(

@@ -29,7 +29,7 @@ from sluice.core.actions.stage import (
     inspect,
 )
 from sluice.core.foundation.canonical import hex_of, wire_int
-from sluice.core.registry.registry_entries import hashes_of
+from sluice.core.registry.registry_entries import collect_hashes
 from sluice.core.state.acknowledgement import NOTHING as NO_FLAGS
 from sluice.core.state.acknowledgement import acknowledgement, advisory, flags_of
 from sluice.core.state.recent_retrieval import ReadSoFar
@@ -60,7 +60,7 @@ def assess(plan: ActionPlan, action: ProposedAction, seen: ActionSeen, arrived_a
         action,
         seen,
         arrived_at_ms,
-        plan.registry.freezes_of(plan.tenant, action.agent_id, action.session_id),
+        plan.registry.find_freezes(plan.tenant, action.agent_id, action.session_id),
         rows,
         plan.tightened or rows > most,
         acknowledgement(seen.flags, action.acknowledged_flags) if seen.flags else NO_FLAGS,
@@ -77,7 +77,7 @@ def _rows(plan: ActionPlan, action: ProposedAction) -> tuple[int, Inspection]:
 
 def used_entries(context: ActionContext) -> dict[str, str]:
     """ "kind/id@revision" to hash of every registry entry that the context rests on."""
-    return context.plan.entries | hashes_of(*context.freezes)
+    return context.plan.entries | collect_hashes(*context.freezes)
 
 
 GATE = "registration"

@@ -26,7 +26,7 @@ from sluice.core.foundation.arrival import escalation_id, verdict_id
 from sluice.core.foundation.canonical import wire_int
 from sluice.core.foundation.strict import StrictModel
 from sluice.core.policy.bundles import BundlePart
-from sluice.core.registry.registry import link_violations
+from sluice.core.registry.registry import list_link_violations
 from sluice.core.state.escalation import Escalation, parameters_digest
 from sluice_topics.records.base import (
     LedgerCount,  # noqa: TC001 - pydantic reads the annotations
@@ -144,9 +144,9 @@ def _violations(context: ActionContext, chain: _Chain, bound: int) -> list[str]:
     action, registry, found = context.action, context.plan.registry, []
     told = action.governance_context
     if action.delegate_to is not None:
-        found += link_violations(registry, action.agent_id, action.delegate_to)
+        found += list_link_violations(registry, action.agent_id, action.delegate_to)
     if told is not None and told.parent_agent_id is not None:
-        found += link_violations(registry, told.parent_agent_id, action.agent_id)
+        found += list_link_violations(registry, told.parent_agent_id, action.agent_id)
     if chain.least + 1 > bound:
         found.append(f"chain_too_deep: {chain.least + 1} delegations, the bundle allows {bound}")
     return found + _cycles(action, chain)
@@ -267,13 +267,13 @@ def escalation_of(arrival: Arrival, context: ActionContext) -> Escalation:
         arrival.digest,
         context.plan.tier,
         required_role(context.plan.tier),
-        context.plan.bundle.approvals.needed(context.plan.tier),
+        context.plan.bundle.approvals.count_needed(context.plan.tier),
         arrival.topic,
         arrival.partition,
         arrival.offset,
         now,
         now + context.plan.bundle.escalation_ttl_ms,
-        route=context.plan.bundle.approvals.route_of(
+        route=context.plan.bundle.approvals.find_route(
             context.plan.tier, action.tool_name, context.plan.tenant
         ),
         own_key=context.plan.bundle.approvals.demands_own_key(context.plan.tier),

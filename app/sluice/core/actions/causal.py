@@ -33,7 +33,7 @@ from sluice.core.actions.pipeline import INCONCLUSIVE
 from sluice.core.actions.stage import PASSED, Gate, StageResult
 from sluice.core.foundation.prompts import ModelAnswer, Prompt, Share
 from sluice.core.foundation.requests import Request
-from sluice.core.policy.bundles import BundlePart, always
+from sluice.core.policy.bundles import BundlePart, always_asks
 from sluice.core.registry.registry_entries import MOST_CONSTRAINTS, ConstraintText
 from sluice_topics.relaxations import StricterWhen
 
@@ -166,7 +166,7 @@ class Causal(Gate):
     name = "causal"
     analyses = True
     detail = CausalDetail
-    part = BundlePart(name, CausalPolicy, CausalPolicy(), asks=always)
+    part = BundlePart(name, CausalPolicy, CausalPolicy(), asks=always_asks)
 
     def evaluate(self, context: ActionContext) -> StageResult | Asking:
         """Passes at once where the bundle does not ask for it or the agent has neither a prompt nor

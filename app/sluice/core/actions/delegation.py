@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 from sluice.core.actions.pipeline import Evaluation, run
 from sluice.core.actions.stage import StageResult
 from sluice.core.foundation.clock import milliseconds_of
-from sluice.core.registry.agent_keys import key_of
+from sluice.core.registry.agent_keys import find_key
 from sluice.core.registry.keys import is_granted_by
-from sluice.core.registry.registry import link_violations
-from sluice.core.registry.registry_entries import hashes_of
+from sluice.core.registry.registry import list_link_violations
+from sluice.core.registry.registry_entries import collect_hashes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Sequence
@@ -61,7 +61,7 @@ def prove(context: ActionContext) -> StageResult | None:
     if wrong is None and not grants:
         return None
     names = {name for one in grants for name in (one.parent_agent_id, one.agent_id)}
-    entries = hashes_of(*(context.plan.registry.agents.get(name) for name in sorted(names)))
+    entries = collect_hashes(*(context.plan.registry.agents.get(name) for name in sorted(names)))
     if wrong is not None:
         return StageResult("block", f"{UNPROVEN}: {wrong}", {}, entries=entries)
     proven = {"root_agent_id": grants[0].parent_agent_id, "chain_depth": len(grants)}
@@ -108,12 +108,12 @@ def _unfit(context: ActionContext, grant: DelegationGrant, further: int) -> Iter
         yield f"{what} allows {grant.max_depth} further delegations, not {further}"
     if grant.tools is not None and action.tool_name not in grant.tools:
         yield f"{what} does not name the tool {action.tool_name}"
-    yield from link_violations(context.plan.registry, grant.parent_agent_id, grant.agent_id)
+    yield from list_link_violations(context.plan.registry, grant.parent_agent_id, grant.agent_id)
     parent = context.plan.registry.agents.get(grant.parent_agent_id)
     if parent is None or parent.keys is None:
         yield f"{grant.parent_agent_id} does not sign"
         return
-    key = key_of(parent.keys, grant.key_id, context.now_ms)
+    key = find_key(parent.keys, grant.key_id, context.now_ms)
     if isinstance(key, str):
         yield f"{what}: {key}"
     elif not is_granted_by(key.public_key, grant, context.plan.registry.audience):

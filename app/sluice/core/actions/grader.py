@@ -20,7 +20,7 @@ from sluice.core.actions.rules import results_by_type
 from sluice.core.actions.stage import PASSED, Decided, RememberingGate, StageResult
 from sluice.core.foundation.errors import BundleError
 from sluice.core.foundation.strict import Name, StrictModel
-from sluice.core.policy.bundles import BundlePart, always
+from sluice.core.policy.bundles import BundlePart, always_asks
 from sluice.core.registry.model_proofs import ProofPolicy
 from sluice.core.rules.rule import Rule, Source
 from sluice.core.rules.rule_set import RuleSet
@@ -153,7 +153,7 @@ class Grader(RememberingGate):
     detail = GraderDetail
     memory = GraderMemory
     decides_unanswered = True
-    part = BundlePart(name, GraderPolicy, GraderPolicy(), compile_rules, asks=always)
+    part = BundlePart(name, GraderPolicy, GraderPolicy(), compile_rules, asks=always_asks)
 
     def evaluate(self, context: ActionContext) -> StageResult | Asking:
         """Asks about the rules in the bundle's order until one is broken: a denial beats an escalation."""

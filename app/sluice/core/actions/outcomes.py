@@ -255,7 +255,7 @@ def _report(
     bound = outcome.input if signed else None
     return EarlyOutcome(
         outcome.action_id,
-        parts.policy.registry.reporter_tenant(outcome.reported_by),
+        parts.policy.registry.find_reporter_tenant(outcome.reported_by),
         now_ms,
         outcome.rows_affected,
         signed,

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from sluice.core.actions.stage import ActionPlan, Mode, PlannedGate, RememberingGate
 from sluice.core.foundation.errors import UnknownStageError
-from sluice.core.registry.registry_entries import hashes_of, reads_untrusted
+from sluice.core.registry.registry_entries import collect_hashes, find_untrusted_source
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -74,7 +74,7 @@ def plans(policy: Policy, ordered: Mapping[str, tuple[Stage, ...]]) -> Callable[
 
 
 def _plan(policy: Policy, ordered: Mapping[str, tuple[Stage, ...]], key: _Key) -> ActionPlan:
-    principal, tool = policy.principal(key.agent_id), policy.registry.tools.get(key.tool_name)
+    principal, tool = policy.find_principal(key.agent_id), policy.registry.tools.get(key.tool_name)
     bundle, own = principal.bundle, principal.bundle_asked_for
     asked_for, granted = key.bundle_id or own, key.bundle_id in (None, own)
     action_type = (tool and tool.action_type) or bundle.classified(key.tool_name)
@@ -112,9 +112,9 @@ def _plan(policy: Policy, ordered: Mapping[str, tuple[Stage, ...]], key: _Key) -
         tuple(dict.fromkeys(undone)),
         max(one.rows_upper_bound for one in policies),
         len(readings) > 1,
-        hashes_of(principal.agent, tool, principal.org),
+        collect_hashes(principal.agent, tool, principal.org),
         policy.registry,
-        reads_untrusted(tool),
+        find_untrusted_source(tool),
         tuple(_planned(one, bundle, principal.agent) for one in stages),
         tuple((one, one.may_remember(bundle)) for one in stages if isinstance(one, RememberingGate)),
         told,

@@ -26,7 +26,7 @@ from sluice.core.actions.stage import PASSED, Decided, ObjectionDetail, Remember
 from sluice.core.foundation.canonical import canonical
 from sluice.core.foundation.errors import BundleError
 from sluice.core.foundation.strict import Name, StrictModel
-from sluice.core.policy.bundles import BundlePart, always
+from sluice.core.policy.bundles import BundlePart, always_asks
 from sluice.core.policy.gate_modes import ModePart
 from sluice.core.rules.rule import Rule, Source
 from sluice.core.rules.rule_set import RuleSet
@@ -198,7 +198,7 @@ class Policies(RememberingGate):
     detail = PoliciesDetail
     memory = GraderMemory
     decides_unanswered = True
-    part = BundlePart(name, PolicyShelf, PolicyShelf(), compile_shelf, asks=always)
+    part = BundlePart(name, PolicyShelf, PolicyShelf(), compile_shelf, asks=always_asks)
 
     def evaluate(self, context: ActionContext) -> StageResult | Asking:
         """The explicit ones first: what they block, no model is asked about."""

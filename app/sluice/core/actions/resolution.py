@@ -186,7 +186,7 @@ def resolve(
     kept = what_gates_keep(context, decided) if seen.room else {}
     terms, tier = plan.bundle.approvals, plan.tier
     demanding = escalation.raised_to(
-        tier, required_role(tier), terms.needed(tier), own_key=terms.demands_own_key(tier)
+        tier, required_role(tier), terms.count_needed(tier), own_key=terms.demands_own_key(tier)
     )
     return ResolvedAction(verdict, ruling, demanding, sighting, resolving, kept, votes[-1])
 

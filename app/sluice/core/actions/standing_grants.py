@@ -148,10 +148,10 @@ def covers(grant: StandingGrant, context: ActionContext) -> bool:
     waits = context.plan.mode == "high_stakes" and context.plan.org.enforcement == "enforce"
     if not waits or context.plan.tier == HIGHEST_TIER or grant.uses < 1 or grant.until_ms <= context.now_ms:
         return False
-    route = context.plan.bundle.approvals.route_of(context.plan.tier, grant.tool, context.plan.tenant)
+    route = context.plan.bundle.approvals.find_route(context.plan.tier, grant.tool, context.plan.tenant)
     if not _is_in_force(context.plan.registry, grant, context.now_ms, route):
         return False
-    if context.plan.bundle.approvals.needed(context.plan.tier) > 1:
+    if context.plan.bundle.approvals.count_needed(context.plan.tier) > 1:
         return False
     if grant.when is None:
         return True

@@ -25,7 +25,7 @@ from sluice.core.policy.bundle_cases import LONGEST_MS, MOST_EARLIER
 from sluice.core.policy.policy import Policy
 from sluice.core.policy.similarity_settings import EMBEDDING
 from sluice.core.quality_bundle.quality_bundle import QualityBundle, load_quality_bundle
-from sluice.core.registry.loading import build_registry, neutral_agent, neutral_tool
+from sluice.core.registry.loading import build_registry, make_neutral_agent, make_neutral_tool
 from sluice.core.state.changes import Counted, EntryKept, Moved
 from sluice.core.state.session import NEVER_DUE_MS, SessionState, session_key, who
 from sluice_topics.record_reading import Unreadable, read
@@ -126,8 +126,10 @@ def _registry(case: Case, actions: Sequence[ProposedAction]) -> Registry:
     entries = list(case.registry)
     agents = dict.fromkeys(one.agent_id for one in actions)
     tools = dict.fromkeys(one.tool_name for one in actions)
-    entries += [neutral_agent(TENANT, name) for name in agents if ("agent", name) not in known]
-    entries += [neutral_tool(name, trusts_row_claims=True) for name in tools if ("tool", name) not in known]
+    entries += [make_neutral_agent(TENANT, name) for name in agents if ("agent", name) not in known]
+    entries += [
+        make_neutral_tool(name, trusts_row_claims=True) for name in tools if ("tool", name) not in known
+    ]
     return build_registry(entries)
 
 

@@ -18,7 +18,7 @@ from sluice.core.memory.analysis import PORT as ANALYSIS
 from sluice.core.memory.memory_kinds import WRITE
 from sluice.core.policy.policy import Policy
 from sluice.core.policy.similarity_settings import EMBEDDING
-from sluice.core.registry.loading import build_registry, neutral_agent
+from sluice.core.registry.loading import build_registry, make_neutral_agent
 from sluice_topics.record_reading import Unreadable
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def _registry(case: Case, record: dict[str, Any]) -> Registry:
     """The case's entries, its agent added neutrally where it is not among them."""
     known = {(entry.kind, entry.id) for entry in case.registry}
     agent = str(record["agent_id"])
-    more = [] if ("agent", agent) in known else [neutral_agent(TENANT, agent)]
+    more = [] if ("agent", agent) in known else [make_neutral_agent(TENANT, agent)]
     return build_registry([*case.registry, *more])
 
 

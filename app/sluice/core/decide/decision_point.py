@@ -175,7 +175,7 @@ def checked_again(
 
 def _signature_of(parts: PointParts, agent: Agent, arrival: Arrival) -> InputSignature:
     registry = parts.policy.registry
-    delegates = registry.delegates_of(agent.tenant)
+    delegates = registry.find_delegates(agent.tenant)
     return check_signature(agent.keys or (), agent.signature_window_ms, arrival, delegates, registry.audience)
 
 

@@ -16,7 +16,7 @@ from sluice.core.memory.memory_record import RERUN_FIELDS, hashed, unread_record
 from sluice.core.memory.plan import digest_of
 from sluice.core.policy.bundle_cases import Case
 from sluice.core.policy.kind import AnswerKind, CaseKind, DecisionKind, Kind
-from sluice.core.registry.registry_entries import UNREGISTERED, hashes_of
+from sluice.core.registry.registry_entries import UNREGISTERED, collect_hashes
 from sluice.core.state.book import HistoryFolded, WriteDecided
 from sluice.core.state.decision import Decision
 from sluice.core.state.history import SourceName, history_record
@@ -47,7 +47,7 @@ def reject_fault(
     parts: PointParts, arrival: Arrival, proposed: ProposedMemoryWrite, _: object, letter: OutRecord
 ) -> Decision:
     """Reject a write that made the core raise; under shadow it is let through as every other."""
-    principal = parts.policy.principal(proposed.agent_id)
+    principal = parts.policy.find_principal(proposed.agent_id)
     agent = principal.agent
     record = unread_record(arrival, principal.bundle.hash, INTERNAL_ERROR, proposed.session_id)
     record.body |= {
@@ -85,8 +85,8 @@ def kept_no_answers(decision: Mapping[str, Any]) -> bool:
 def _entries(policy: Policy, principal: Principal, proposed: ProposedMemoryWrite) -> dict[str, str]:
     """Hashes of what stood in the registry for this write, so that a rerun gets to where the core raised."""
     source = policy.registry.sources.get((principal.tenant, proposed.source.id))
-    freezes = policy.freezes_of(principal, proposed.session_id)
-    return hashes_of(principal.agent, principal.org, source, *freezes)
+    freezes = policy.find_freezes(principal, proposed.session_id)
+    return collect_hashes(principal.agent, principal.org, source, *freezes)
 
 
 WRITE = Kind(

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from sluice.core.foundation.arrival import memory_id
 from sluice.core.memory.admitted import quality_of
 from sluice.core.memory.trust import Scorer
-from sluice.core.registry.registry_entries import hashes_of
+from sluice.core.registry.registry_entries import collect_hashes
 from sluice.core.state.history import SourceName
 from sluice.core.state.statistics import Whose
 
@@ -96,7 +96,7 @@ class WriteContext:
 
     def hashes(self) -> dict[str, str]:
         """By "kind/id@revision" the hashes of all registry entries that the decision rests on."""
-        used = {**self.plan.hashes, **hashes_of(*self.freezes)} if self.freezes else self.plan.hashes
+        used = {**self.plan.hashes, **collect_hashes(*self.freezes)} if self.freezes else self.plan.hashes
         return used if self.arrival.signature is None else self.arrival.signature.entries(used)
 
 
@@ -113,7 +113,7 @@ def plan_writes(policy: Policy) -> Callable[[ProposedMemoryWrite], WritePlan]:
 
 
 def _plan(policy: Policy, agent_id: str, source_id: str | None) -> WritePlan:
-    principal = policy.principal(agent_id)
+    principal = policy.find_principal(agent_id)
     agent, tenant, bundle = principal.agent, principal.tenant, principal.bundle
     source = None if source_id is None else policy.registry.sources.get((tenant, source_id))
     memory = bundle.memory
@@ -130,7 +130,7 @@ def _plan(policy: Policy, agent_id: str, source_id: str | None) -> WritePlan:
         memory.similarity if memory.similarity is not None and memory.similarity.enabled else None,
         memory.trust.llm_analysis != "off",
         Scorer(memory.trust),
-        hashes_of(agent, principal.org, source),
+        collect_hashes(agent, principal.org, source),
         {
             "tenant_id": principal.tenant_id,
             "enforcement": principal.org.enforcement,
@@ -157,7 +157,7 @@ def assess(
         arrival,
         write,
         seen,
-        policy.freezes_of(plan.principal, write.session_id) if policy.registry.freezes else (),
+        policy.find_freezes(plan.principal, write.session_id) if policy.registry.freezes else (),
         SourceName(plan.tenant, write.source.id),
         registered or seen.history.type or seen.session_type or write.source.type,
         memory_id(arrival.decision_id),

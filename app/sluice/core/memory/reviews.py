@@ -17,7 +17,7 @@ from sluice.core.foundation.clock import rfc3339
 from sluice.core.foundation.refusals import Objection, refused_review
 from sluice.core.foundation.requests import ask_for_input, input_in
 from sluice.core.memory.admitted import Released, admitted
-from sluice.core.registry.review_signing import object_to_signature, signer_fields
+from sluice.core.registry.review_signing import make_signer_fields, object_to_signature
 from sluice.core.state.book import Entered, Left
 from sluice.core.state.decision import Decision
 from sluice.core.state.expiry import time_records
@@ -164,7 +164,7 @@ def _wrong(
         return Objection("wrong_decision", "a memory is approved or rejected; deny answers an escalation")
     if review.digest != held.content_digest:
         return Objection("wrong_digest", "the review is of other content than what is held")
-    frozen = registry.freezes_of(held.tenant, held.agent_id, held.session_id)
+    frozen = registry.find_freezes(held.tenant, held.agent_id, held.session_id)
     if frozen and review.decision == APPROVE:
         return Objection("frozen", f"frozen_{frozen[0].subject}: {frozen[0].reason}")
     return _wrong_signer(registry, arrival, review, held)
@@ -222,7 +222,7 @@ def _decided(
     write: ProposedMemoryWrite | None,
 ) -> Decision:
     """`write`: what to release; None for a rejection."""
-    told = signer_fields(registry, review)
+    told = make_signer_fields(registry, review)
     now = arrival.timestamp_ms
     records = [*time_records(view), reviewed(held, arrival, told, approved=write is not None)]
     if write is not None:

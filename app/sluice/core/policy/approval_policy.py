@@ -48,13 +48,13 @@ class ApprovalRoute(StrictModel):
 
     @field_validator("groups")
     @classmethod
-    def _each_once(cls, groups: list[str]) -> list[str]:
+    def _refuse_repeated(cls, groups: list[str]) -> list[str]:
         if len(set(groups)) != len(groups):
             raise ValueError("a group is named twice")
         return groups
 
     @model_validator(mode="after")
-    def _in_order(self) -> Self:
+    def _check_times(self) -> Self:
         if (self.next_after_ms is None) != (len(self.groups) == 1):
             raise ValueError("next_after_ms goes with more than one group, and is needed there")
         until_ms = self.next_after_ms or LONGEST_WAIT_MS + 1
@@ -90,7 +90,7 @@ class ApprovalRoute(StrictModel):
 def find_quorum_relaxations(before: ApprovalPolicy, after: ApprovalPolicy) -> Iterator[Relaxation]:
     """Tiers of which fewer approvers must agree; where the bundle says nothing of one, it is one."""
     for tier in TIERS:
-        old, new = before.needed(tier), after.needed(tier)
+        old, new = before.count_needed(tier), after.count_needed(tier)
         if new < old:
             sentence = f"an action of {tier} needs {new} approvals, not {old}"
             yield Relaxation(sentence, f"quorum.{tier}", old, new)
@@ -98,11 +98,11 @@ def find_quorum_relaxations(before: ApprovalPolicy, after: ApprovalPolicy) -> It
 
 def find_routing_relaxations(before: ApprovalPolicy, after: ApprovalPolicy) -> Iterator[Relaxation]:
     """Where others may answer, or sooner."""
-    for sentence in dict.fromkeys(_wider(before.routing, after.routing)):
+    for sentence in dict.fromkeys(_find_wider(before.routing, after.routing)):
         yield Relaxation(sentence, "routing", before.routing, after.routing)
 
 
-def _wider(before: list[ApprovalRoute], after: list[ApprovalRoute]) -> Iterator[str]:
+def _find_wider(before: list[ApprovalRoute], after: list[ApprovalRoute]) -> Iterator[str]:
     """Who may answer, or sooner, where the routing before did not let them.
 
     A tool is stood for by the lists of globs that take it, in every combination; that is strict where globs
@@ -117,25 +117,25 @@ def _wider(before: list[ApprovalRoute], after: list[ApprovalRoute]) -> Iterator[
     tenants = {"", *(name for one in (*before, *after) for name in one.tenants or ())}
     for taken in product((False, True), repeat=len(lists)):
         holding = {tools for tools, takes in zip(lists, taken, strict=True) if takes}
-        takes_tool = _by_lists(holding)
+        takes_tool = _match_lists(holding)
         for tier, tenant in product(TIERS, sorted(tenants)):
-            old = _first(before, tier, tenant, takes_tool)
+            old = _find_first(before, tier, tenant, takes_tool)
             if old is not None:
-                yield from _sooner(old, _first(after, tier, tenant, takes_tool))
+                yield from _find_sooner(old, _find_first(after, tier, tenant, takes_tool))
 
 
-def _by_lists(holding: set[tuple[str, ...]]) -> Callable[[ApprovalRoute], bool]:
+def _match_lists(holding: set[tuple[str, ...]]) -> Callable[[ApprovalRoute], bool]:
     return lambda one: one.tools is None or tuple(one.tools) in holding
 
 
-def _first(
+def _find_first(
     routing: list[ApprovalRoute], tier: str, tenant: str, takes_tool: Callable[[ApprovalRoute], Any]
 ) -> Route | None:
     found = (one.route for one in routing if one.takes(tier, tenant) and takes_tool(one))
     return next(found, None)
 
 
-def _sooner(old: Route, new: Route | None) -> Iterator[str]:
+def _find_sooner(old: Route, new: Route | None) -> Iterator[str]:
     went = f"what went to {', then '.join(old.groups)}"
     if new is None:
         yield f"{went}: every approver may answer"
@@ -168,11 +168,11 @@ class ApprovalPolicy(StrictModel):
         """Whether answers to actions of this tier need the approvers' own keys."""
         return tier in self.own_key_tiers
 
-    def needed(self, tier: str) -> int:
+    def count_needed(self, tier: str) -> int:
         """How many approvals an action of this tier needs."""
         return self.quorum.get(tier, 1)  # type: ignore[call-overload, no-any-return]
 
-    def route_of(self, tier: str, tool: str, tenant: str) -> Route | None:
+    def find_route(self, tier: str, tool: str, tenant: str) -> Route | None:
         """Where an escalation of such an action goes; None: no route matches."""
         for one in self.routing:
             if one.takes(tier, tenant) and one.takes_tool(tool):

@@ -87,7 +87,7 @@ class Case(StrictModel):
     at: Instant = "2026-01-01T00:00:00.000Z"
 
     @model_validator(mode="after")
-    def _of_one_kind(self) -> Self:
+    def _check_one_kind(self) -> Self:
         if (self.action is None) is (self.write is None):
             raise ValueError("a case has an action or a write")
         expect = self.expect

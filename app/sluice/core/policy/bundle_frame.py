@@ -96,7 +96,7 @@ class OutcomePolicy(StrictModel):
     )
 
 
-def classify_by(action_types: Mapping[ActionType, ActionTypePolicy]) -> Callable[[str], ActionType]:
+def build_classifier(action_types: Mapping[ActionType, ActionTypePolicy]) -> Callable[[str], ActionType]:
     """A tool's action type by the words of its name: the riskiest type that has one of them, and among
     equally risky types the first by name. The order in the file does not count, because a JSON object has no
     order."""
@@ -112,7 +112,10 @@ def classify_by(action_types: Mapping[ActionType, ActionTypePolicy]) -> Callable
 
 def find_word_relaxations(before: BundleFrame, after: BundleFrame) -> Iterator[Relaxation]:
     """Words of tools' names that give another action type, of lower risk."""
-    classify_before, classify_after = classify_by(before.action_types), classify_by(after.action_types)
+    classify_before, classify_after = (
+        build_classifier(before.action_types),
+        build_classifier(after.action_types),
+    )
     for name, policy in before.action_types.items():
         for word in policy.words:
             old, new = classify_before(word), classify_after(word)
@@ -156,7 +159,7 @@ class BundleFrame(StrictModel):
     )
 
     @model_validator(mode="after")
-    def _complete(self) -> Self:
+    def _check_complete(self) -> Self:
         missing = set(ActionType.__args__) - set(self.action_types)  # type: ignore[attr-defined]
         if missing:
             raise ValueError(f"action_types lacks {', '.join(sorted(missing))}")
@@ -165,7 +168,7 @@ class BundleFrame(StrictModel):
 
     @field_validator("stages")
     @classmethod
-    def _in_their_order(cls, stages: list[str]) -> list[str]:
+    def _check_order(cls, stages: list[str]) -> list[str]:
         if len(set(stages)) != len(stages):
             raise ValueError("a stage is named twice")
         if stages[0] != FIRST_STAGE or stages[-1] != LAST_STAGE:

@@ -15,8 +15,8 @@ from pydantic import ValidationError, create_model
 from sluice.core.foundation.canonical import digest
 from sluice.core.foundation.errors import BundleError
 from sluice.core.foundation.strict import first_error, json_object
-from sluice.core.policy.bundle_frame import ActionTypePolicy, BundleFrame, classify_by
-from sluice.core.policy.gate_modes import mode_of
+from sluice.core.policy.bundle_frame import ActionTypePolicy, BundleFrame, build_classifier
+from sluice.core.policy.gate_modes import get_mode
 from sluice.detection.call_inspection import PatternLibrary
 from sluice.detection.text_inspection import ContentInspector, ContentSets
 
@@ -58,17 +58,17 @@ class Bundle:
         self.library = PatternLibrary(file.patterns)
         self.written: dict[str, Any] = {one.key: getattr(file, one.key) for one in parts}
         self.parts: dict[str, Any] = {one.key: one.compile(self.written[one.key]) for one in parts}
-        self.modes = {key: mode_of(one) for key, one in self.written.items()}
+        self.modes = {key: get_mode(one) for key, one in self.written.items()}
         self.memory = file.memory
         self.outcomes = file.outcomes
-        self.inspector = _inspector(file.memory.content.model_dump_json())
+        self.inspector = _compile_inspector(file.memory.content.model_dump_json())
         self.cases = file.cases
-        self.classified = lru_cache(maxsize=REMEMBERED_TOOL_NAMES)(classify_by(file.action_types))
-        """A tool's action type by the words of its name (`classify_by`)."""
+        self.classified = lru_cache(maxsize=REMEMBERED_TOOL_NAMES)(build_classifier(file.action_types))
+        """A tool's action type by the words of its name (`build_classifier`)."""
 
 
 @lru_cache(maxsize=REMEMBERED_CONTENT)
-def _inspector(content: str) -> ContentInspector:
+def _compile_inspector(content: str) -> ContentInspector:
     """Most revisions of a bundle leave the content library as it is, and it takes seconds to compile."""
     return ContentInspector(ContentSets.model_validate_json(content))
 
@@ -116,18 +116,18 @@ class BundleForm:
 Written = TypeVar("Written")
 
 
-def as_written(part: Any) -> Any:
+def keep_as_written(part: Any) -> Any:
     """A part that needs no compiling."""
     return part
 
 
-def never(part: Any) -> bool:
+def never_asks(part: Any) -> bool:
     """Of a gate that asks no model."""
     del part
     return False
 
 
-def always(part: Any) -> bool:
+def always_asks(part: Any) -> bool:
     """Of a gate that is there to ask one."""
     del part
     return True
@@ -146,8 +146,8 @@ class BundlePart(Generic[Written]):
     key: str
     written: type[Written]
     default: Any = ...
-    compile: Callable[[Written], Any] = as_written
-    asks: Callable[[Written], bool] = never
+    compile: Callable[[Written], Any] = keep_as_written
+    asks: Callable[[Written], bool] = never_asks
     direction: Direction | None = None
 
     @property

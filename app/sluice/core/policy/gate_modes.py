@@ -27,6 +27,6 @@ class ModePart(StrictModel):
     )
 
 
-def mode_of(written: Any) -> GateMode:
+def get_mode(written: Any) -> GateMode:
     """The mode of a gate's part; a part without one enforces."""
     return written.mode if isinstance(written, ModePart) else "enforce"

@@ -50,7 +50,7 @@ class TrustWeights(SeedNames):
     instruction_alignment: Annotated[Share, Field(alias="instructionAlignment")] = 0.25
 
     @model_validator(mode="after")
-    def _whole(self) -> Self:
+    def _check_sum(self) -> Self:
         if not isclose(sum(self.by_dimension.values()), 1, abs_tol=1e-9):
             raise ValueError("the weights must sum to 1")
         return self
@@ -91,7 +91,7 @@ class HistoryPolicy(StrictModel):
     type_mismatch: Share = 0.2
 
     @model_validator(mode="after")
-    def _a_share(self) -> Self:
+    def _check_share(self) -> Self:
         if self.prior_positive > self.prior_reviews:
             raise ValueError("prior_positive is above prior_reviews")
         return self
@@ -123,7 +123,7 @@ class OverLength(StrictModel):
     loss: Annotated[Share, HIGHER]
 
 
-def _kinds(*kinds: Kind) -> list[Kind]:
+def _list_kinds(*kinds: Kind) -> list[Kind]:
     return list(kinds)
 
 
@@ -136,13 +136,15 @@ class ConsistencyPolicy(StrictModel):
 
     injection: Hits = Hits(first=0.3, each=0.1, most=0.6)
     injection_kinds: Annotated[list[Kind], Counted] = Field(
-        default_factory=lambda: _kinds(
+        default_factory=lambda: _list_kinds(
             "instruction_override", "tool_smuggling", "hidden_markup", "exfiltration"
         )
     )
     manipulation: Hits = Hits(first=0.15, each=0.05, most=0.4)
     manipulation_kinds: Annotated[list[Kind], Counted] = Field(
-        default_factory=lambda: _kinds("persistence", "memory_poisoning", "disguise", "harmful_capability")
+        default_factory=lambda: _list_kinds(
+            "persistence", "memory_poisoning", "disguise", "harmful_capability"
+        )
     )
     removed: OverShare = OverShare(share=0.1, loss=0.15)
     long: OverLength = OverLength(characters=10_000, loss=0.1)
@@ -162,9 +164,11 @@ class AlignmentPolicy(StrictModel):
 
     base: Annotated[Share, LOWER] = 0.8
     identity: Annotated[Share, HIGHER] = 0.3
-    identity_kinds: Annotated[list[Kind], Counted] = Field(default_factory=lambda: _kinds("identity_change"))
+    identity_kinds: Annotated[list[Kind], Counted] = Field(
+        default_factory=lambda: _list_kinds("identity_change")
+    )
     goal: Annotated[Share, HIGHER] = 0.1
-    goal_kinds: Annotated[list[Kind], Counted] = Field(default_factory=lambda: _kinds("goal_change"))
+    goal_kinds: Annotated[list[Kind], Counted] = Field(default_factory=lambda: _list_kinds("goal_change"))
 
 
 class CapPolicy(StrictModel):
@@ -177,7 +181,7 @@ class CapPolicy(StrictModel):
     inconclusive: Annotated[Margin, HIGHER] = 0.05
 
 
-def _when(said: object) -> object:
+def _read_when(said: object) -> object:
     """The seed's boolean, in our words."""
     return ("always" if said else "off") if isinstance(said, bool) else said
 
@@ -193,7 +197,7 @@ class TrustPolicy(SeedNames):
     quarantine_threshold: Annotated[Share, Field(alias="quarantineThreshold"), HIGHER] = 0.3
     llm_analysis: Annotated[
         JudgeWhen,
-        BeforeValidator(_when, json_schema_input_type=bool | JudgeWhen),
+        BeforeValidator(_read_when, json_schema_input_type=bool | JudgeWhen),
         Field(alias="llmAnalysis"),
         Scale(OFTENER, "a model is asked {new}, not {old}"),
     ] = "off"
@@ -209,7 +213,7 @@ class TrustPolicy(SeedNames):
     hints_that_count: Annotated[AtLeastOne, LOWER] = 1
 
     @model_validator(mode="after")
-    def _ordered(self) -> Self:
+    def _check_order(self) -> Self:
         if not 0 < self.quarantine_threshold < self.write_threshold:
             raise ValueError("the thresholds must be 0 < quarantine_threshold < write_threshold")
         widest = max(self.caps.strong, self.caps.unknown_parent, self.caps.inconclusive)

@@ -78,7 +78,7 @@ class KnownAction(StrictModel):
     source: Source
 
     @model_validator(mode="after")
-    def _of_one_form(self) -> Self:
+    def _check_one_form(self) -> Self:
         if (self.tool is None) is (self.text is None) or (self.text is not None and self.parameters):
             raise ValueError("a known action is a tool with parameters, or a text")
         if len(self.rendered) > LONGEST_PATTERN:
@@ -115,9 +115,9 @@ class PatternLibrary:
         self.hash = f"sha256:{sha256(written).hexdigest()}"
 
     @classmethod
-    def of_lines(cls, raw: bytes) -> PatternLibrary:
+    def from_lines(cls, raw: bytes) -> PatternLibrary:
         """The library in a file's bytes. Raises BundleError with the line that is refused."""
-        return cls(_known(raw))
+        return cls(_read_lines(raw))
 
     def without(self, *sources: str) -> PatternLibrary:
         """The library less what comes from these sources: to judge actions of these sources.
@@ -127,7 +127,7 @@ class PatternLibrary:
         return PatternLibrary(one for one in self.known if not is_from(one.source, sources))
 
 
-def _known(raw: bytes) -> Iterator[KnownAction]:
+def _read_lines(raw: bytes) -> Iterator[KnownAction]:
     for number, line in enumerate(raw.split(b"\n"), start=1):
         if line.strip():
             try:

@@ -84,24 +84,24 @@ class Policy:
     quality: Mapping[str, QualityBundle] = field(default_factory=dict)
     default_quality: str = DEFAULT_QUALITY
 
-    def principal(self, agent_id: str) -> Principal:
+    def find_principal(self, agent_id: str) -> Principal:
         """The agent of this name, with its tenant and the bundles that judge it."""
         agent = self.registry.agents.get(agent_id)
         tenant = UNREGISTERED if agent is None else agent.tenant
         org = self.registry.orgs.get(tenant, NO_ORG)
         asked_for = (agent and agent.policy_bundle_id) or self.default_bundle
         bundle = self.bundles.get(asked_for, self.default)
-        return Principal(agent_id, agent, tenant, org, asked_for, bundle, *self.quality_for(org))
+        return Principal(agent_id, agent, tenant, org, asked_for, bundle, *self.find_quality(org))
 
-    def quality_for(self, org: Org) -> tuple[str, QualityBundle | None]:
+    def find_quality(self, org: Org) -> tuple[str, QualityBundle | None]:
         """The id of the quality bundle that judges a tenant's items (its own, else the default), and the
         bundle. None if it is not in force: no other bundle replaces it."""
         asked_for = org.quality_bundle_id or self.default_quality
         return asked_for, self.quality.get(asked_for)
 
-    def freezes_of(self, principal: Principal, session_id: str) -> tuple[Freeze, ...]:
+    def find_freezes(self, principal: Principal, session_id: str) -> tuple[Freeze, ...]:
         """The freezes in force on an agent, its tenant or a session."""
-        return self.registry.freezes_of(principal.tenant, principal.agent_id, session_id)
+        return self.registry.find_freezes(principal.tenant, principal.agent_id, session_id)
 
     @property
     def default(self) -> Bundle:

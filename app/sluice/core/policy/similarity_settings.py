@@ -81,7 +81,7 @@ class SimilarityLibrary(StrictModel):
     calibration: Calibration
 
     @model_validator(mode="after")
-    def _distinct(self) -> Self:
+    def _check_distinct(self) -> Self:
         seen: set[str] = set()
         for one in (*self.attack, *self.benign):
             if one.id in seen:
@@ -123,7 +123,7 @@ class WindowSettings(StrictModel):
     most: Annotated[int, Field(ge=1, le=1024)]
 
     @model_validator(mode="after")
-    def _advancing(self) -> Self:
+    def _check_overlap(self) -> Self:
         if self.overlap * 2 > self.characters:
             raise ValueError("overlap is above half a window")
         return self
@@ -154,7 +154,7 @@ def is_from(source: str, names: Collection[str]) -> bool:
     return any(_BEHIND_NAME.split(one.strip(), maxsplit=1)[0] in names for one in source.split(";"))
 
 
-def without(library: SimilarityLibrary, *sources: str) -> SimilarityLibrary:
+def remove_sources(library: SimilarityLibrary, *sources: str) -> SimilarityLibrary:
     """`library` without the texts that come from one of `sources`: to judge rows of these sources.
 
     Raises pydantic's ValidationError when no attack text is left.

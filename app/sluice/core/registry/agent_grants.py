@@ -41,7 +41,7 @@ class AgentGrantSpec(OfTenant):
 
     @field_validator("justification")
     @classmethod
-    def _says_something(cls, value: str) -> str:
+    def _check_justification(cls, value: str) -> str:
         if len(value.strip()) < SHORTEST_REASON:
             raise ValueError(f"a justification has at least {SHORTEST_REASON} characters")
         return value

@@ -41,7 +41,7 @@ class AgentKeySpec(StrictModel):
     revoked_at: Instant | None = None
 
     @model_validator(mode="after")
-    def _a_span(self) -> Self:
+    def _check_span(self) -> Self:
         if None not in (self.valid_from, self.valid_until) and self.valid_until <= self.valid_from:  # type: ignore[operator]
             raise ValueError("valid_until must be later than valid_from")
         return self
@@ -69,7 +69,7 @@ class DelegateSpec(StrictModel):
     roles: list[ApproverRole] = Field(default_factory=list)
 
     @model_validator(mode="after")
-    def _for_somebody(self) -> Self:
+    def _check_purpose(self) -> Self:
         if not self.agents and not self.roles:
             raise ValueError("it signs for nobody: with agents false it needs roles")
         return self
@@ -84,7 +84,7 @@ class AgentKey(NamedTuple):
     until_ms: int | None
     revoked_ms: int | None
 
-    def unusable(self, at_ms: int) -> str | None:
+    def object_to_use(self, at_ms: int) -> str | None:
         """Why the key is not valid at a time, in ms; None if it is."""
         if self.revoked_ms is not None and at_ms >= self.revoked_ms:
             return f"revoked_key: {self.id} since {rfc3339(self.revoked_ms)}"
@@ -116,12 +116,12 @@ class Delegate(NamedTuple):
     roles: frozenset[str] = frozenset()
 
 
-def key_of(keys: Iterable[AgentKey], key_id: str, at_ms: int) -> AgentKey | str:
+def find_key(keys: Iterable[AgentKey], key_id: str, at_ms: int) -> AgentKey | str:
     """The key with this id, or why there is none or it is not valid at this time."""
     key = next((one for one in keys if one.id == key_id), None)
     if key is None:
         return f"unknown_key: {key_id}"
-    return key.unusable(at_ms) or key
+    return key.object_to_use(at_ms) or key
 
 
 def check_signature(
@@ -147,7 +147,7 @@ def check_signature(
     if all(one.id != said.key_id for one in keys):
         named = (one for one in delegates if any(key.id == said.key_id for key in one.keys))
         delegate = next(named, None)
-    key = key_of(keys if delegate is None else delegate.keys, said.key_id, now)
+    key = find_key(keys if delegate is None else delegate.keys, said.key_id, now)
     if isinstance(key, str):
         return InputSignature(key)
     if abs(now - said.signed_at_ms) > window_ms:

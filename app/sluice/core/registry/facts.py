@@ -33,14 +33,14 @@ class FactSpec(StrictModel):
     tenant_id: Name | None = None
 
     @model_validator(mode="after")
-    def _a_span(self) -> Self:
+    def _check_span(self) -> Self:
         if self.valid_to is not None and self.valid_to <= self.valid_from:
             raise ValueError("valid_to must be later than valid_from")
         return self
 
     @field_validator("value")
     @classmethod
-    def _within_bounds(cls, value: Any) -> Any:
+    def _check_size(cls, value: Any) -> Any:
         if Values({"value": value}).left_out:
             raise ValueError("too large for rules to read")
         return value
@@ -70,7 +70,7 @@ class Fact:
         return self.valid_from_ms <= at_ms and not ended and self.tenant in {None, tenant}
 
 
-def in_force(revisions: Iterable[Fact], tenant: str, at_ms: int) -> Fact | None:
+def find_in_force(revisions: Iterable[Fact], tenant: str, at_ms: int) -> Fact | None:
     """The revision of a fact that counts for a moment (ms since 1970); None if no span contains it."""
     speaking = (one for one in revisions if one.speaks_of(tenant, at_ms))
     return max(speaking, key=lambda one: one.revision, default=None)

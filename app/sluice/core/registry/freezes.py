@@ -42,7 +42,7 @@ class FreezeSpec(StrictModel):
     by: FreezeBy | None = None
 
     @model_validator(mode="after")
-    def _all_of_it(self) -> Self:
+    def _check_all(self) -> Self:
         if self.subject == ALL != self.subject_id:
             raise ValueError('a freeze of "all" has the subject_id "all"')
         if self.tenant_id is not None and self.subject != SESSION:

@@ -142,7 +142,7 @@ class Roots:
         self.retired_at_ms: Mapping[str, int] = {key.keyid: at_ms for key, at_ms in until.items()}
 
 
-def signed_bytes(record: ActionOutcome | ReviewDecision | DelegationGrant, audience: Audience) -> bytes:
+def encode_signed(record: ActionOutcome | ReviewDecision | DelegationGrant, audience: Audience) -> bytes:
     """The bytes of a record that are signed for an installation; a review's null fields are as absent.
     Raises CanonicalError."""
     absent = isinstance(record, ReviewDecision)
@@ -157,7 +157,7 @@ def is_granted_by(key: Ed25519PublicKey, grant: DelegationGrant, audience: Audie
     """Whether the grant bears a valid signature of this key for this installation. A child's every action
     names its grants, so the result of the latest ones is kept."""
     try:
-        return _is_valid(key.public_bytes_raw(), grant.signature, signed_bytes(grant, audience))
+        return _is_valid(key.public_bytes_raw(), grant.signature, encode_signed(grant, audience))
     except CanonicalError:
         return False
 
@@ -171,10 +171,10 @@ def _is_valid(raw: bytes, signature: str, message: bytes) -> bool:
     return True
 
 
-def signed_by(key: Ed25519PublicKey, record: ActionOutcome | ReviewDecision, audience: Audience) -> bool:
+def is_signed_by(key: Ed25519PublicKey, record: ActionOutcome | ReviewDecision, audience: Audience) -> bool:
     """Whether the record bears a valid Ed25519 signature (base64) of this key for this installation."""
     try:
-        key.verify(base64.b64decode(record.signature or "", validate=True), signed_bytes(record, audience))
+        key.verify(base64.b64decode(record.signature or "", validate=True), encode_signed(record, audience))
     except (InvalidSignature, binascii.Error, ValueError, CanonicalError):
         return False
     return True
@@ -184,4 +184,4 @@ def is_signed(registry: Registry, outcome: ActionOutcome) -> bool:
     """Whether the enforcement point that `reported_by` names has signed the outcome: only then may it lower a
     total."""
     point = registry.enforcement_points.get(outcome.reported_by)
-    return point is not None and signed_by(point.public_key, outcome, registry.audience)
+    return point is not None and is_signed_by(point.public_key, outcome, registry.audience)

@@ -20,7 +20,7 @@ from sluice.core.foundation.strict import first_error, json_object
 from sluice.core.registry.keys import UnusableKeyError
 from sluice.core.registry.registry import Registry
 from sluice.core.registry.registry_entries import EntryFile, RegistryFile
-from sluice.core.registry.registry_readers import KINDS, WrongIdError, keep_first, put_together
+from sluice.core.registry.registry_readers import KINDS, WrongIdError, insert_sorted, keep_first
 from sluice.text.expression_sets import PatternError
 from sluice_topics.audience import UNNAMED, Audience
 
@@ -46,7 +46,7 @@ def build_registry(entries: Iterable[EntryFile], audience: Audience = UNNAMED) -
     """The registry of some entries in an installation. Raises RegistryError with the place among them and the
     reason."""
     registry = Registry(audience)
-    for place, entry in _in_force(list(entries)):
+    for place, entry in _select_in_force(list(entries)):
         _add(registry, f"$.entries[{place}].spec", entry)
     return registry
 
@@ -63,7 +63,7 @@ _BY_ID = (
 )
 
 
-def merged(parts: Iterable[Registry], audience: Audience = UNNAMED) -> Registry:
+def merge_registries(parts: Iterable[Registry], audience: Audience = UNNAMED) -> Registry:
     """One registry of several without an entry in common, each with what was compiled for it."""
     whole = Registry(audience)
     for part in parts:
@@ -74,13 +74,13 @@ def merged(parts: Iterable[Registry], audience: Audience = UNNAMED) -> Registry:
                 keep_first(getattr(whole, name), called, entry)
         for name in ("freezes", "overrides", "agent_grants"):
             for subject, together in getattr(part, name).items():
-                put_together(getattr(whole, name), subject, together)
+                insert_sorted(getattr(whole, name), subject, together)
         for fact, revisions in part.facts.items():
             whole.facts.setdefault(fact, []).extend(revisions)
     return whole
 
 
-def _in_force(entries: list[EntryFile]) -> list[tuple[int, EntryFile]]:
+def _select_in_force(entries: list[EntryFile]) -> list[tuple[int, EntryFile]]:
     """Entries with their places: every revision of a fact, the newest revision of the others."""
     newest: dict[tuple[str, ...], tuple[int, EntryFile]] = {}
     seen: set[str] = set()
@@ -114,23 +114,23 @@ def _add(registry: Registry, path: str, entry: EntryFile) -> None:
 HIGHEST_TIER = "T4"
 
 
-def neutral_entries(tenant: str, agents: Iterable[str], tools: Iterable[str]) -> list[EntryFile]:
+def make_neutral_entries(tenant: str, agents: Iterable[str], tools: Iterable[str]) -> list[EntryFile]:
     """The organisation, its agents and the tools, each in the order of the names."""
     return [
         EntryFile(
             kind="org", id=tenant, revision=1, spec={"enforcement": "enforce", "forbidden_targets": []}
         ),
-        *(neutral_agent(tenant, agent) for agent in sorted(set(agents))),
-        *(neutral_tool(tool) for tool in sorted(set(tools))),
+        *(make_neutral_agent(tenant, agent) for agent in sorted(set(agents))),
+        *(make_neutral_tool(tool) for tool in sorted(set(tools))),
     ]
 
 
-def neutral_agent(tenant: str, agent: str, **more: str) -> EntryFile:
+def make_neutral_agent(tenant: str, agent: str, **more: str) -> EntryFile:
     """An agent that may do everything, with the further fields `more`."""
     spec = {"tenant_id": tenant, "tier": HIGHEST_TIER, **more}
     return EntryFile(kind="agent", id=agent, revision=1, spec=spec)
 
 
-def neutral_tool(tool: str, *, trusts_row_claims: bool = False) -> EntryFile:
+def make_neutral_tool(tool: str, *, trusts_row_claims: bool = False) -> EntryFile:
     """A registered tool whose entry says at most that its row estimates are true."""
     return EntryFile(kind="tool", id=tool, revision=1, spec={"trusts_row_claims": trusts_row_claims})

@@ -30,7 +30,7 @@ class LostEntry(StrictModel):
     now_hash: ShortHash | None = None
 
     @model_validator(mode="after")
-    def _whole(self) -> LostEntry:
+    def _check_whole(self) -> LostEntry:
         if (self.now is None) != (self.now_hash is None):
             raise ValueError("now and now_hash go together")
         return self

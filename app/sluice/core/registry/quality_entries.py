@@ -30,7 +30,7 @@ _DIGEST = TypeAdapter[str](Digest)
 class ProvenanceSpec(OfTenant):
     """The recorded hash of a source; it takes precedence over what the source serves now.
 
-    The entry's id is `provenance_id` of the tenant and the URI as written, so each written form has one
+    The entry's id is `make_provenance_id` of the tenant and the URI as written, so each written form has one
     entry. The entry is found under every URI with the same normal form; if two entries share a normal form,
     the one whose key comes first decides, and the other does not count.
     """
@@ -54,7 +54,7 @@ class KnownBadSpec(StrictModel):
     active: bool = True
 
     @model_validator(mode="after")
-    def _of_its_subject(self) -> Self:
+    def _check_value(self) -> Self:
         if self.subject == "source" and place_of(self.value) is None:
             raise ValueError("the value of a source is an absolute URI")
         if self.subject == "content":
@@ -83,7 +83,7 @@ class QualityOverrideSpec(OfTenant):
 
     @field_validator("justification")
     @classmethod
-    def _says_something(cls, value: str) -> str:
+    def _check_justification(cls, value: str) -> str:
         if len(value.strip()) < SHORTEST_REASON:
             raise ValueError(f"a justification has at least {SHORTEST_REASON} characters")
         return value
@@ -123,7 +123,7 @@ class QualityOverrideEntry(Entry):
     justification: str
 
 
-def provenance_id(tenant: str, uri: str) -> str:
+def make_provenance_id(tenant: str, uri: str) -> str:
     """The id of the entry that records a reference: "tenant_id/" and the hex SHA-256 of the URI."""
     return f"{tenant}/{sha256(uri.encode()).hexdigest()}"
 
@@ -141,34 +141,34 @@ Known = dict[BadName, "KnownBad"]
 HOST = "host"
 
 
-def names_of(entry: KnownBad) -> Iterator[BadName]:
+def list_bad_names(entry: KnownBad) -> Iterator[BadName]:
     """The names under which an entry is kept."""
     yield entry.tenant, entry.subject, entry.value
     if entry.subject == "source":
         yield entry.tenant, HOST, host_of(entry.value) or ""
 
 
-def found_bad(
+def find_bad(
     known: Known, tenant: str, item_id: str | None, uri: Any, body_digest: str | None
 ) -> tuple[KnownBad, ...]:
     """The entry that decides on an item: of all entries that apply, of its tenant or of all tenants, the
     first by its key; empty if there is none. One is enough to deny, and a record has room for one."""
     subjects = [("item", item_id or ""), ("content", body_digest or "")]
     if isinstance(uri, str):
-        subjects += _of_source(known, tenant, uri)
+        subjects += _list_sources(known, tenant, uri)
     found = (known.get((whose, *subject)) for subject in subjects for whose in (None, tenant))
     first = min((one for one in found if one is not None), key=lambda one: one.key, default=None)
     return () if first is None else (first,)
 
 
-def _of_source(known: Known, tenant: str, uri: str) -> list[tuple[str, str]]:
+def _list_sources(known: Known, tenant: str, uri: str) -> list[tuple[str, str]]:
     host = host_of(uri)
     if host is None or not any((whose, HOST, host) in known for whose in (None, tenant)):
         return []
-    if len(uri) > LONGEST_COMPARED or _segments(uri) > MOST_SEGMENTS:
+    if len(uri) > LONGEST_COMPARED or _count_segments(uri) > MOST_SEGMENTS:
         return [(HOST, host)]
     return [("source", place) for place in places_above(uri, LONGEST_COMPARED)]
 
 
-def _segments(uri: str) -> int:
+def _count_segments(uri: str) -> int:
     return uri.partition("#")[0].partition("?")[0].count("/")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from sluice.core.registry.freezes import ALL
-from sluice.core.registry.quality_entries import found_bad
+from sluice.core.registry.quality_entries import find_bad
 from sluice_topics.audience import UNNAMED, Audience
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class Registry:
         self.model_proofs: dict[str, ModelProof] = {}
         self.approvers: dict[str, Approver] = {}
 
-    def freezes_of(self, tenant: str, agent_id: str, session_id: str) -> tuple[Freeze, ...]:
+    def find_freezes(self, tenant: str, agent_id: str, session_id: str) -> tuple[Freeze, ...]:
         """The active freezes of everything, tenant, agent and session, in this order; those of one subject by
         their keys."""
         if not self.freezes:
@@ -64,31 +64,31 @@ class Registry:
         found = (one for subject in subjects for one in self.freezes.get(subject, ()))
         return tuple(one for one in found if one.tenant in (None, tenant))
 
-    def known_bad_of(
+    def find_known_bad(
         self, tenant: str, item_id: str | None, provenance_uri: Any, body_digest: str | None
     ) -> tuple[KnownBad, ...]:
         """The active entry that decides on an item, at most one: of the entries of its tenant and of all
         tenants on its id, its content, its source or a place above that source, the first by its key."""
         if not self.known_bad:
             return ()
-        return found_bad(self.known_bad, tenant, item_id, provenance_uri, body_digest)
+        return find_bad(self.known_bad, tenant, item_id, provenance_uri, body_digest)
 
     def signing_agent(self, name: str) -> Agent | None:
         """The agent of this name, if its inputs need a signature."""
         agent = self.agents.get(name)
         return None if agent is None or agent.keys is None else agent
 
-    def delegates_of(self, tenant: str) -> tuple[Delegate, ...]:
+    def find_delegates(self, tenant: str) -> tuple[Delegate, ...]:
         """The delegates that may sign for the agents of a tenant."""
         return tuple(one for one in self.delegates.values() if one.agents and tenant in one.tenants)
 
-    def reporter_tenant(self, reporter: str) -> str | None:
+    def find_reporter_tenant(self, reporter: str) -> str | None:
         """The tenant of an enforcement point or agent; None for an id that is neither."""
         known = self.enforcement_points.get(reporter) or self.agents.get(reporter)
         return None if known is None else known.tenant
 
 
-def link_violations(registry: Registry, parent_id: str, child_id: str) -> list[str]:
+def list_link_violations(registry: Registry, parent_id: str, child_id: str) -> list[str]:
     """The reasons why the first agent may not delegate to the second, each "code: text"; empty if it may."""
     if parent_id == child_id:
         return [f"self_delegation: {parent_id}"]
@@ -97,10 +97,10 @@ def link_violations(registry: Registry, parent_id: str, child_id: str) -> list[s
         return [f"unknown_agent: {name}" for name in (parent_id, child_id) if name not in registry.agents]
     if parent.tenant != child.tenant:
         return [f"other_tenant: {parent.id} and {child.id} are of different tenants"]
-    return _list_violations(parent, child) + _authority_violations(parent, child)
+    return _check_lists(parent, child) + _check_authority(parent, child)
 
 
-def _list_violations(parent: Agent, child: Agent) -> list[str]:
+def _check_lists(parent: Agent, child: Agent) -> list[str]:
     found = []
     if child.id not in parent.delegates_to:
         found.append(f"not_in_delegates_to: {parent.id} may not delegate to {child.id}")
@@ -109,17 +109,17 @@ def _list_violations(parent: Agent, child: Agent) -> list[str]:
     return found
 
 
-def _authority_violations(parent: Agent, child: Agent) -> list[str]:
+def _check_authority(parent: Agent, child: Agent) -> list[str]:
     found = []
     if child.tier > parent.tier:
         found.append(f"wider_tier: {child.id} has {child.tier}, {parent.id} has {parent.tier}")
-    wider = _wider_tool(parent, child)
+    wider = _find_wider_tool(parent, child)
     if wider is not None:
         found.append(f"wider_tools: {child.id} may use {wider}, {parent.id} may not")
     return found
 
 
-def _wider_tool(parent: Agent, child: Agent) -> str | None:
+def _find_wider_tool(parent: Agent, child: Agent) -> str | None:
     """The first tool by name that only the child may use; a null list grants every registered tool."""
     if parent.tools is None:
         return None

@@ -49,7 +49,7 @@ class EntryFile(StrictModel):
     installations: Installations | None = None
 
     @model_serializer(mode="wrap")
-    def _without_nothing(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
+    def _omit_null(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
         written: dict[str, Any] = serialize(self)
         if self.installations is None:
             written.pop("installations", None)
@@ -69,7 +69,7 @@ class OfTenant(StrictModel):
 
     @field_validator("tenant_id")
     @classmethod
-    def _not_reserved(cls, value: str) -> str:
+    def _refuse_reserved(cls, value: str) -> str:
         if value == UNREGISTERED:
             raise ValueError(f"{UNREGISTERED!r} is the name of the account of unregistered agents")
         return value
@@ -142,7 +142,7 @@ class OrgSpec(StrictModel):
 
     @field_validator("forbidden_targets")
     @classmethod
-    def _few_stars(cls, value: list[str]) -> list[str]:
+    def _check_stars(cls, value: list[str]) -> list[str]:
         for target in value:
             if len(re.findall(r"\*+", target)) > MAX_STARS:
                 raise ValueError(f"more than {MAX_STARS} stars in {target!r}")
@@ -172,7 +172,7 @@ class SourceSpec(OfTenant):
     public_key: str | None = None
 
     @model_validator(mode="after")
-    def _justified(self) -> Self:
+    def _check_exemption(self) -> Self:
         if self.quality_exempt and len((self.reason or "").strip()) < SHORTEST_REASON:
             raise ValueError(f"an exemption needs a reason of at least {SHORTEST_REASON} characters")
         return self
@@ -187,7 +187,7 @@ class Entry:
     hash: str
 
 
-def hashes_of(*entries: Entry | None) -> dict[str, str]:
+def collect_hashes(*entries: Entry | None) -> dict[str, str]:
     """ "kind/id@revision" to hash of the entries that are not None: a decision records them as its
     evidence."""
     return {entry.key: entry.hash for entry in entries if entry is not None and entry.key}
@@ -223,7 +223,7 @@ class Tool(Entry):
     returns_untrusted: bool = False
 
 
-def reads_untrusted(tool: Tool | None) -> str | None:
+def find_untrusted_source(tool: Tool | None) -> str | None:
     """The tool's id, where what it returns is content of strangers."""
     return tool.id if tool is not None and tool.returns_untrusted else None
 

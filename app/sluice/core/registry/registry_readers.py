@@ -26,8 +26,8 @@ from sluice.core.registry.quality_entries import (
     ProvenanceSpec,
     QualityOverrideEntry,
     QualityOverrideSpec,
-    names_of,
-    provenance_id,
+    list_bad_names,
+    make_provenance_id,
 )
 from sluice.core.registry.registry_entries import (
     Agent,
@@ -63,7 +63,7 @@ class WrongIdError(Exception):
     """An entry whose id does not match its fields."""
 
 
-def _agent(registry: Registry, base: Base, agent: AgentSpec) -> None:
+def _put_agent(registry: Registry, base: Base, agent: AgentSpec) -> None:
     tools = None if agent.tools is None else frozenset(agent.tools)
     registry.agents[base[0]] = Agent(
         *base,
@@ -76,21 +76,21 @@ def _agent(registry: Registry, base: Base, agent: AgentSpec) -> None:
         agent.autonomy_tier,
         None if agent.content_classes is None else frozenset(agent.content_classes),
         agent.owner,
-        None if agent.keys is None else tuple(map(_agent_key, agent.keys)),
+        None if agent.keys is None else tuple(map(_make_agent_key, agent.keys)),
         agent.signature_window_s * 1000,
         agent.system_prompt,
         None if agent.constraints is None else tuple(agent.constraints),
     )
 
 
-def _agent_key(key: AgentKeySpec) -> AgentKey:
+def _make_agent_key(key: AgentKeySpec) -> AgentKey:
     public = PublicKey.from_text(key.public_key)
     moments = (key.valid_from, key.valid_until, key.revoked_at)
     bounds = (None if moment is None else milliseconds_of(moment) for moment in moments)
     return AgentKey(public.keyid, Ed25519PublicKey.from_public_bytes(public.raw), *bounds)
 
 
-def _tool(registry: Registry, base: Base, tool: ToolSpec) -> None:
+def _put_tool(registry: Registry, base: Base, tool: ToolSpec) -> None:
     registry.tools[base[0]] = Tool(
         *base,
         tool.tier,
@@ -101,39 +101,41 @@ def _tool(registry: Registry, base: Base, tool: ToolSpec) -> None:
     )
 
 
-def _org(registry: Registry, base: Base, org: OrgSpec) -> None:
+def _put_org(registry: Registry, base: Base, org: OrgSpec) -> None:
     targets = target_set(org.forbidden_targets)
     registry.orgs[base[0]] = Org(
         *base, org.enforcement, targets, org.irreversible_row_threshold, org.quality_bundle_id
     )
 
 
-def _freeze(registry: Registry, base: Base, freeze: FreezeSpec) -> None:
+def _put_freeze(registry: Registry, base: Base, freeze: FreezeSpec) -> None:
     if freeze.active:
         by = None if freeze.by is None else freeze.by.approver_id
         entry = Freeze(*base, freeze.subject, freeze.subject_id, freeze.reason, freeze.tenant_id, by)
-        put_together(registry.freezes, (freeze.subject, freeze.subject_id), [entry])
+        insert_sorted(registry.freezes, (freeze.subject, freeze.subject_id), [entry])
 
 
-def _enforcement_point(registry: Registry, base: Base, point: EnforcementPointSpec) -> None:
-    registry.enforcement_points[base[0]] = EnforcementPoint(*base, point.tenant_id, _key(point.public_key))
+def _put_enforcement_point(registry: Registry, base: Base, point: EnforcementPointSpec) -> None:
+    registry.enforcement_points[base[0]] = EnforcementPoint(
+        *base, point.tenant_id, _read_key(point.public_key)
+    )
 
 
-def _delegate(registry: Registry, base: Base, delegate: DelegateSpec) -> None:
-    keys = tuple(map(_agent_key, delegate.keys))
+def _put_delegate(registry: Registry, base: Base, delegate: DelegateSpec) -> None:
+    keys = tuple(map(_make_agent_key, delegate.keys))
     registry.delegates[base[0]] = Delegate(
         *base, frozenset(delegate.tenants), keys, delegate.agents, frozenset(delegate.roles)
     )
 
 
-def _approver(registry: Registry, base: Base, approver: ApproverSpec) -> None:
+def _put_approver(registry: Registry, base: Base, approver: ApproverSpec) -> None:
     until = None if approver.valid_until is None else milliseconds_of(approver.valid_until)
     signs, roles = frozenset(approver.signs), frozenset(approver.roles)
     tenants = None if approver.tenants is None else frozenset(approver.tenants)
     tools = None if approver.tools is None else frozenset(approver.tools)
     registry.approvers[base[0]] = Approver(
         *base,
-        _key(approver.public_key),
+        _read_key(approver.public_key),
         signs,
         roles,
         until,
@@ -144,8 +146,8 @@ def _approver(registry: Registry, base: Base, approver: ApproverSpec) -> None:
     )
 
 
-def _source(registry: Registry, base: Base, source: SourceSpec) -> None:
-    _follows(base, f"{source.tenant_id}/{source.source_id}", "source")
+def _put_source(registry: Registry, base: Base, source: SourceSpec) -> None:
+    _check_id(base, f"{source.tenant_id}/{source.source_id}", "source")
     registry.sources[(source.tenant_id, source.source_id)] = Source(
         *base,
         source.tenant_id,
@@ -153,25 +155,25 @@ def _source(registry: Registry, base: Base, source: SourceSpec) -> None:
         source.type,
         source.quality_exempt,
         source.reason,
-        None if source.public_key is None else _key(source.public_key),
+        None if source.public_key is None else _read_key(source.public_key),
     )
 
 
-def _provenance(registry: Registry, base: Base, known: ProvenanceSpec) -> None:
-    _follows(base, provenance_id(known.tenant_id, known.uri), "reference")
+def _put_provenance(registry: Registry, base: Base, known: ProvenanceSpec) -> None:
+    _check_id(base, make_provenance_id(known.tenant_id, known.uri), "reference")
     entry = Provenance(*base, known.tenant_id, known.uri, known.hash)
     keep_first(registry.provenance, (known.tenant_id, normal_uri(known.uri)), entry)
 
 
-def _known_bad(registry: Registry, base: Base, bad: KnownBadSpec) -> None:
+def _put_known_bad(registry: Registry, base: Base, bad: KnownBadSpec) -> None:
     if bad.active:
         value = (place_of(bad.value) or bad.value) if bad.subject == "source" else bad.value
         entry = KnownBad(*base, bad.tenant_id, bad.subject, value, bad.reason)
-        for name in names_of(entry):
+        for name in list_bad_names(entry):
             keep_first(registry.known_bad, name, entry)
 
 
-def _quality_override(registry: Registry, base: Base, said: QualityOverrideSpec) -> None:
+def _put_quality_override(registry: Registry, base: Base, said: QualityOverrideSpec) -> None:
     if said.active:
         entry = QualityOverrideEntry(
             *base,
@@ -185,34 +187,34 @@ def _quality_override(registry: Registry, base: Base, said: QualityOverrideSpec)
             expires_ms=milliseconds_of(said.expires_at),
             justification=said.justification,
         )
-        put_together(registry.overrides, (said.tenant_id, said.item_id), [entry])
+        insert_sorted(registry.overrides, (said.tenant_id, said.item_id), [entry])
 
 
-def _agent_grant(registry: Registry, base: Base, said: AgentGrantSpec) -> None:
+def _put_agent_grant(registry: Registry, base: Base, said: AgentGrantSpec) -> None:
     if said.active:
         until_ms = milliseconds_of(said.expires_at)
         scope = (said.tenant_id, said.agent_id, said.tool)
         grant = AgentGrant(*base, *scope, said.when, said.uses, until_ms, said.approver_id)
-        put_together(registry.agent_grants, scope, [grant])
+        insert_sorted(registry.agent_grants, scope, [grant])
 
 
-def _model_proof(registry: Registry, base: Base, said: ModelProofSpec) -> None:
+def _put_model_proof(registry: Registry, base: Base, said: ModelProofSpec) -> None:
     if said.active:
         proof = ModelProof(*base, said.golden, said.prompts, said.agreement, said.p99_ms)
         registry.model_proofs[base[0]] = proof
 
 
-def _policy_loss(registry: Registry, base: Base, said: PolicyLossSpec) -> None:
+def _check_policy_loss(registry: Registry, base: Base, said: PolicyLossSpec) -> None:
     """Put nothing in: no decision rests on an accepted loss."""
 
 
-def _fact(registry: Registry, base: Base, fact: FactSpec) -> None:
+def _put_fact(registry: Registry, base: Base, fact: FactSpec) -> None:
     until = None if fact.valid_to is None else milliseconds_of(fact.valid_to)
     known = Fact(*base, fact.value, milliseconds_of(fact.valid_from), until, fact.tenant_id)
     registry.facts.setdefault(base[0], []).append(known)
 
 
-def put_together(table: dict[Called, list[Keyed]], name: Called, entries: Iterable[Keyed]) -> None:
+def insert_sorted(table: dict[Called, list[Keyed]], name: Called, entries: Iterable[Keyed]) -> None:
     """Add entries of one name; they are kept in the order of their keys, in whatever order they came."""
     together = table.setdefault(name, [])
     for entry in entries:
@@ -227,12 +229,12 @@ def keep_first(table: dict[Called, Keyed], name: Called, entry: Keyed) -> None:
         table[name] = entry
 
 
-def _follows(base: Base, from_spec: str, what: str) -> None:
+def _check_id(base: Base, from_spec: str, what: str) -> None:
     if base[0] != from_spec:
         raise WrongIdError(f"the id of this {what}'s entry is {from_spec}")
 
 
-def _key(public_key: str) -> Ed25519PublicKey:
+def _read_key(public_key: str) -> Ed25519PublicKey:
     return Ed25519PublicKey.from_public_bytes(PublicKey.from_text(public_key).raw)
 
 
@@ -250,20 +252,20 @@ class EntryKind(Generic[Spec]):
 
 
 KINDS: dict[Kind, EntryKind[Any]] = {
-    "agent": EntryKind(AgentSpec, _agent),
-    "tool": EntryKind(ToolSpec, _tool),
-    "org": EntryKind(OrgSpec, _org),
-    "freeze": EntryKind(FreezeSpec, _freeze),
-    "enforcement_point": EntryKind(EnforcementPointSpec, _enforcement_point),
-    "delegate": EntryKind(DelegateSpec, _delegate),
-    "fact": EntryKind(FactSpec, _fact),
-    "source": EntryKind(SourceSpec, _source),
-    "provenance": EntryKind(ProvenanceSpec, _provenance),
-    "known_bad": EntryKind(KnownBadSpec, _known_bad),
-    "quality_override": EntryKind(QualityOverrideSpec, _quality_override),
-    "agent_grant": EntryKind(AgentGrantSpec, _agent_grant),
-    "model_proof": EntryKind(ModelProofSpec, _model_proof),
-    "policy_loss": EntryKind(PolicyLossSpec, _policy_loss),
-    "approver": EntryKind(ApproverSpec, _approver),
+    "agent": EntryKind(AgentSpec, _put_agent),
+    "tool": EntryKind(ToolSpec, _put_tool),
+    "org": EntryKind(OrgSpec, _put_org),
+    "freeze": EntryKind(FreezeSpec, _put_freeze),
+    "enforcement_point": EntryKind(EnforcementPointSpec, _put_enforcement_point),
+    "delegate": EntryKind(DelegateSpec, _put_delegate),
+    "fact": EntryKind(FactSpec, _put_fact),
+    "source": EntryKind(SourceSpec, _put_source),
+    "provenance": EntryKind(ProvenanceSpec, _put_provenance),
+    "known_bad": EntryKind(KnownBadSpec, _put_known_bad),
+    "quality_override": EntryKind(QualityOverrideSpec, _put_quality_override),
+    "agent_grant": EntryKind(AgentGrantSpec, _put_agent_grant),
+    "model_proof": EntryKind(ModelProofSpec, _put_model_proof),
+    "policy_loss": EntryKind(PolicyLossSpec, _check_policy_loss),
+    "approver": EntryKind(ApproverSpec, _put_approver),
 }
 """Every kind of entry; the reference pages of kinds are made from it (sluice/offline/reference.py)."""

@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sluice.core.foundation.refusals import Objection
-from sluice.core.registry.agent_keys import key_of
-from sluice.core.registry.keys import signed_by
+from sluice.core.registry.agent_keys import find_key
+from sluice.core.registry.keys import is_signed_by
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -53,24 +53,24 @@ def object_to_signature(
     that the answer needs."""
     said = review.delegate
     if said is None:
-        if signed_by(approver.public_key, review, registry.audience):
+        if is_signed_by(approver.public_key, review, registry.audience):
             return None
-        return _wrong_signature("the approver's", registry)
-    key = _key_of(registry, (said.id, said.key_id), within, at_ms)
+        return _object_to_wrong_signature("the approver's", registry)
+    key = _find_key(registry, (said.id, said.key_id), within, at_ms)
     if isinstance(key, Objection):
         return key
-    if signed_by(key.public_key, review, registry.audience):
+    if is_signed_by(key.public_key, review, registry.audience):
         return None
-    return _wrong_signature(f"of the delegate {said.id}", registry)
+    return _object_to_wrong_signature(f"of the delegate {said.id}", registry)
 
 
-def _wrong_signature(whose: str, registry: Registry) -> Objection:
+def _object_to_wrong_signature(whose: str, registry: Registry) -> Objection:
     installation, topic_prefix = registry.audience
     told = f"over this answer for installation {installation!r} and topic prefix {topic_prefix!r}"
     return Objection(WRONG_SIGNATURE, f"the signature is not {whose} {told}")
 
 
-def answer_delegate(registry: Registry, review: ReviewDecision) -> AnswerDelegate | None:
+def find_answer_delegate(registry: Registry, review: ReviewDecision) -> AnswerDelegate | None:
     """The delegate that signed an answer; None: the approver's own key did. Raises KeyError for an answer
     that `object_to_signature` refuses."""
     said = review.delegate
@@ -84,12 +84,12 @@ def may_still_sign(
     registry: Registry, one: AnswerDelegate | None, within: tuple[str, str], at_ms: int
 ) -> bool:
     """Whether a delegate that signed a counted answer is still in force for it; None, no delegate, is."""
-    return one is None or not isinstance(_key_of(registry, (one.id, one.key_id), within, at_ms), Objection)
+    return one is None or not isinstance(_find_key(registry, (one.id, one.key_id), within, at_ms), Objection)
 
 
-def signer_fields(registry: Registry, review: ReviewDecision) -> dict[str, Any]:
+def make_signer_fields(registry: Registry, review: ReviewDecision) -> dict[str, Any]:
     """The fields about who answered that the records of an answer have."""
-    approver, delegate = registry.approvers[review.approver_id], answer_delegate(registry, review)
+    approver, delegate = registry.approvers[review.approver_id], find_answer_delegate(registry, review)
     fields: dict[str, Any] = {
         "approver_id": approver.id,
         "approver_entry": approver.key,
@@ -99,7 +99,7 @@ def signer_fields(registry: Registry, review: ReviewDecision) -> dict[str, Any]:
     return fields if delegate is None else {**fields, "delegate": delegate._asdict()}
 
 
-def _key_of(
+def _find_key(
     registry: Registry, named: tuple[str, str], within: tuple[str, str], at_ms: int
 ) -> AgentKey | Objection:
     """The key of a delegate by both ids, or why it may not sign for people."""
@@ -109,5 +109,5 @@ def _key_of(
         return Objection("not_a_delegate", f"no delegate signs for people of this tenant: {name}")
     if not delegate.roles & ANSWERING[role]:
         return Objection("wrong_delegate_role", f"{name} does not sign for the role {role}")
-    key = key_of(delegate.keys, key_id, at_ms)
+    key = find_key(delegate.keys, key_id, at_ms)
     return Objection("not_a_delegate", f"{name}: {key}") if isinstance(key, str) else key

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from sluice.core.actions.pipeline import BUDGET_EXCEEDED
 from sluice.core.actions.stages import GATES
 from sluice.core.actions.verdict import CONTENT
-from sluice.core.policy.bundles import never
+from sluice.core.policy.bundles import never_asks
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -85,5 +85,5 @@ def _why_idle(gate: str, detail: Mapping[str, Any]) -> str:
 @cache
 def _telling() -> frozenset[str]:
     """The gates whose detail is empty only where they did not judge: those of content, and those that ask."""
-    asking = {one.name for one in GATES if one.part is not None and one.part.asks is not never}
+    asking = {one.name for one in GATES if one.part is not None and one.part.asks is not never_asks}
     return frozenset({*CONTENT, *asking})

@@ -34,7 +34,7 @@ from sluice.core.state.decision import Shared
 from sluice.core.state.history import SourceName
 from sluice.core.trust.dsse import read_envelope
 from sluice.core.trust.refused import Reason
-from sluice.core.trust.signed_entries import BUNDLE, QUALITY_BUNDLE, Statement, statement
+from sluice.core.trust.signed_entries import BUNDLE, QUALITY_BUNDLE, Statement, read_statement
 from sluice_topics.catalog import MEMORY_WRITES, RETRIEVALS
 from sluice_topics.json_text import Unreadable
 from sluice_topics.records import ProposedMemoryWrite
@@ -64,7 +64,7 @@ class PolicyEvidence:
         envelope = Unreadable("empty", "$", "no value") if value is None else read_envelope(value)
         if isinstance(envelope, Unreadable):
             return
-        said = statement(topic, envelope)
+        said = read_statement(topic, envelope)
         if isinstance(said, Reason):
             return
         if said.kind in self._bundles:

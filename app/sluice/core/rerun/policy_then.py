@@ -19,7 +19,7 @@ from sluice.core.cases.cases import run_cases
 from sluice.core.decide.decision_point import DecisionPoint
 from sluice.core.policy.policy import Policy
 from sluice.core.registry.loading import FACT
-from sluice.core.trust.compile_cache import Compiled
+from sluice.core.trust.compile_cache import CompileCache
 from sluice.core.trust.fold import fold
 from sluice.core.trust.signed_entries import BUNDLE, QUALITY_BUNDLE
 from sluice_topics.audience import UNNAMED, Audience
@@ -109,7 +109,7 @@ class PolicyThen:
     def __init__(self, records: Iterable[Arrival], roots: Roots, installation: Installation) -> None:
         """`records`: all of both control topics."""
         self._installation = installation
-        self._compiled = Compiled(partial(run_cases, stages=installation.stages), installation.audience)
+        self._compiled = CompileCache(partial(run_cases, stages=installation.stages), installation.audience)
         accepted = fold(records, roots, self._compiled).entries.values()
         self._moments = sorted({one.since_ms for one in accepted})
         lines: dict[tuple[Any, ...], list[Accepted]] = {}
@@ -168,5 +168,5 @@ class PolicyThen:
             if one.kind == QUALITY_BUNDLE and one.quality is not None
         }
         documents = {one.hash: one.document for one in chosen if one.arrival.topic == REGISTRY}
-        registry = self._compiled.registry(documents)
+        registry = self._compiled.merge_registry(documents)
         return Policy(bundles, registry, of.default_bundle, quality, of.default_quality)

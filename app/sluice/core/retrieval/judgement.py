@@ -184,7 +184,7 @@ def _judge_by_stages(
 def _is_poisoned(context: RetrievalContext, item: RetrievedItem, judged: Judged) -> bool:
     """Whether the registry knows the item, its source or its content to be bad: then it is denied."""
     uri = item.provenance_uri if isinstance(item.provenance_uri, str) else None
-    bad = context.plan.registry.known_bad_of(context.plan.tenant, item.item_id, uri, judged.body.digest)
+    bad = context.plan.registry.find_known_bad(context.plan.tenant, item.item_id, uri, judged.body.digest)
     if not bad:
         judged.stages.append(PASSED["poisoning"])
         return False

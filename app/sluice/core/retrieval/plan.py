@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from sluice.core.registry.registry_entries import Entry, hashes_of
+from sluice.core.registry.registry_entries import Entry, collect_hashes
 from sluice.core.retrieval.bodies import bodies_of
 from sluice.core.retrieval.dimensions import class_of
 from sluice.core.retrieval.names import read_names
@@ -189,7 +189,7 @@ class RetrievalContext(NamedTuple):
         """By "kind/id@revision", in canonical order, the hashes of the registry entries that every item's
         decision rests on."""
         plan, signature = self.plan, self.arrival.signature
-        used = plan.hashes | hashes_of(*self.freezes) if self.freezes else plan.hashes
+        used = plan.hashes | collect_hashes(*self.freezes) if self.freezes else plan.hashes
         if signature is not None:
             used = signature.entries(used)
         return dict(sorted(used.items())) if self.freezes else used
@@ -219,7 +219,7 @@ def plan_retrievals(policy: Policy, environment: str) -> Callable[[ProposedRetri
 
 
 def _plan(policy: Policy, environment: str, key: _Key) -> RetrievalPlan:
-    principal = policy.principal(key.agent_id)
+    principal = policy.find_principal(key.agent_id)
     agent, tenant, quality = principal.agent, principal.tenant, principal.quality
     tier = principal.tier(key.autonomy_tier)
     tool = _tool(policy.registry, quality, agent, key.tool_name)
@@ -238,7 +238,7 @@ def _plan(policy: Policy, environment: str, key: _Key) -> RetrievalPlan:
         principal.is_shadowed,
         quality is not None and quality.file.content_judge.judge != "off",
         _barred(principal),
-        dict(sorted(hashes_of(agent, principal.org, tool).items())),
+        dict(sorted(collect_hashes(agent, principal.org, tool).items())),
         {
             "quality_bundle_id": principal.quality_asked_for or None,
             "quality_bundle_hash": None if quality is None else quality.hash,
@@ -295,7 +295,7 @@ def assess(
     freezes: tuple[Freeze, ...] = ()
     barred = plan.barred
     if plan.registry.freezes:
-        freezes = plan.registry.freezes_of(plan.tenant, retrieval.agent_id, retrieval.session_id)
+        freezes = plan.registry.find_freezes(plan.tenant, retrieval.agent_id, retrieval.session_id)
         if freezes:
             barred = "FROZEN", f"frozen_{freezes[0].subject}: {freezes[0].reason}"
     reader, is_known = plan.bundle.inspector.names, plan.agent is not None

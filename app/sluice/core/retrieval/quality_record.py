@@ -15,7 +15,7 @@ from sluice.core.foundation.arrival import quality_id
 from sluice.core.foundation.canonical import canonical, digest, in_order, is_odd_float
 from sluice.core.foundation.chain import OutRecord
 from sluice.core.foundation.clock import rfc3339
-from sluice.core.registry.registry_entries import hashes_of
+from sluice.core.registry.registry_entries import collect_hashes
 from sluice.core.retrieval.dimensions import NUMBERS
 from sluice.core.retrieval.names import class_text, uri_text
 from sluice.core.retrieval.seen import recorded
@@ -168,7 +168,7 @@ def decision_record(
         "seen": None if check is None or check.seen is None else recorded(check.seen),
     }
     if judged.entries:
-        every = fields["registry_hashes"] | hashes_of(*judged.entries)
+        every = fields["registry_hashes"] | collect_hashes(*judged.entries)
         body["registry_hashes"] = dict(sorted(every.items()))
     if judged.model_outputs:
         body[OUTPUTS], ordered = list(judged.model_outputs), False

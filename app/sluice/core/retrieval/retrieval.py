@@ -85,7 +85,7 @@ def opened(context: RetrievalContext, an_id: str, denied: Sequence[dict[str, Any
         "decided_at": rfc3339(now),
         "input": arrival.coordinates(),
     }
-    quorum = context.plan.bundle.approvals.needed(ACTION_TIER)
+    quorum = context.plan.bundle.approvals.count_needed(ACTION_TIER)
     if quorum > 1:
         body["quorum"] = quorum
     if context.plan.bundle.approvals.demands_own_key(ACTION_TIER):
@@ -180,7 +180,7 @@ def _waiting(context: RetrievalContext, an_id: str) -> Escalation:
         arrival.digest,
         ACTION_TIER,
         ROLE,
-        context.plan.bundle.approvals.needed(ACTION_TIER),
+        context.plan.bundle.approvals.count_needed(ACTION_TIER),
         arrival.topic,
         arrival.partition,
         arrival.offset,

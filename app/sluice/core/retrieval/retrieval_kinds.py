@@ -19,7 +19,7 @@ from sluice.core.foundation.refusals import subject_of
 from sluice.core.policy.kind import AnswerKind, CaseKind, DecisionKind, Kind
 from sluice.core.quality_bundle.quality_case import QualityCase
 from sluice.core.quality_bundle.severity import TIERS
-from sluice.core.registry.registry_entries import hashes_of
+from sluice.core.registry.registry_entries import collect_hashes
 from sluice.core.retrieval import retrieval
 from sluice.core.retrieval.names import read_names
 from sluice.core.retrieval.quality_record import RERUN_FIELDS, SCHEMA, SCHEMA_VERSION, SIGNATURE, hashed
@@ -81,7 +81,7 @@ def deny_fault(
         _record(_denied(parts, arrival, place) | _named(parts, retrieval, place), retrieval.session_id)
         for place in range(len(retrieval.items))
     ]
-    principal = parts.policy.principal(retrieval.agent_id)
+    principal = parts.policy.find_principal(retrieval.agent_id)
     denied = [record.body for record in records]
     names = guarded(partial(_names, retrieval, principal), lambda _: None)
     nothing = nothing_served(arrival, retrieval, principal.tenant_id, denied, names)
@@ -106,8 +106,8 @@ def _record(body: dict[str, Any], subject: str) -> OutRecord:
 
 def _named(parts: PointParts, retrieval: ProposedRetrieval, place: int) -> dict[str, Any]:
     """Who asked for what, and what stood in the registry, so that a rerun gets to where the core raised."""
-    principal = parts.policy.principal(retrieval.agent_id)
-    freezes = parts.policy.freezes_of(principal, retrieval.session_id)
+    principal = parts.policy.find_principal(retrieval.agent_id)
+    freezes = parts.policy.find_freezes(principal, retrieval.session_id)
     return {
         "request_id": retrieval.request_id,
         "item_id": retrieval.items[place].item_id,
@@ -123,7 +123,7 @@ def _named(parts: PointParts, retrieval: ProposedRetrieval, place: int) -> dict[
         "quality_bundle_hash": None if principal.quality is None else principal.quality.hash,
         "policy_bundle_id": principal.bundle_asked_for,
         "bundle_hash": principal.bundle.hash,
-        "registry_hashes": hashes_of(principal.agent, principal.org, *freezes),
+        "registry_hashes": collect_hashes(principal.agent, principal.org, *freezes),
     }
 
 
@@ -202,7 +202,7 @@ def count_report(
     better. An item that a report names more than once is one item.
     """
     view = SessionView(state, parts.limits, arrival.timestamp_ms)
-    principal = parts.policy.principal(report.agent_id)
+    principal = parts.policy.find_principal(report.agent_id)
     is_known = principal.agent is not None
     known = view.retrieval(principal.tenant, report.request_id) if is_known else None
     items = dict.fromkeys(report.items)

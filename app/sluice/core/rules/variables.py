@@ -10,7 +10,7 @@ from cel_expr_python import cel
 
 from sluice.core.cel.cel_values import INT64
 from sluice.core.cel.language import Activation, ExpressionError, Failure, WorkBudget
-from sluice.core.registry.facts import Fact, in_force
+from sluice.core.registry.facts import Fact, find_in_force
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -93,7 +93,7 @@ class Cited(NamedTuple):
 
     def fact(self, fact_id: str, at_ms: int) -> Fact | None:
         """The revision that speaks of that moment; None when none does."""
-        return in_force(self.revisions.get(fact_id, ()), self.tenant, at_ms)
+        return find_in_force(self.revisions.get(fact_id, ()), self.tenant, at_ms)
 
 
 def _governance(context: ActionInput) -> dict[str, Any]:

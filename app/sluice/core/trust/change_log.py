@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 from sluice.core.registry.loading import FACT
 from sluice.core.trust.dsse import Envelope, read_envelope
 from sluice.core.trust.refused import Reason
-from sluice.core.trust.signed_entries import statement
+from sluice.core.trust.signed_entries import read_statement
 from sluice_topics.catalog import BUNDLES
 
 if TYPE_CHECKING:
@@ -52,17 +52,20 @@ class LogLine:
         return self.name.rpartition("@")[0] or self.name
 
 
-def change_log(folded: Folded, named: str | None = None, topic: str = BUNDLES) -> tuple[LogLine, ...]:
+def build_change_log(folded: Folded, named: str | None = None, topic: str = BUNDLES) -> tuple[LogLine, ...]:
     """The lines in the topic's order, for one id if it is given. Repeats are left out."""
     counted = [one for one in folded.entries.values() if one.arrival.topic == topic]
     refused = [one for one in folded.refused if one.arrival.topic == topic]
-    in_force = {one.hash for one in entries_in_force(folded, topic)}
-    lines = [*(_counted(one, one.hash in in_force) for one in counted), *map(_refused, refused)]
+    in_force = {one.hash for one in list_entries_in_force(folded, topic)}
+    lines = [
+        *(_describe_accepted(one, one.hash in in_force) for one in counted),
+        *map(_describe_refused, refused),
+    ]
     wanted = (one for one in lines if named is None or one.id == named)
     return tuple(sorted(wanted, key=lambda one: one.offset))
 
 
-def entries_in_force(folded: Folded, *topics: str) -> list[Accepted]:
+def list_entries_in_force(folded: Folded, *topics: str) -> list[Accepted]:
     """The bundles or entries of topics that count now, topic by topic, in its order: the newest revision of
     each, and all revisions of a fact, because each counts for its time."""
     newest: dict[tuple[str, ...], Accepted] = {}
@@ -74,7 +77,7 @@ def entries_in_force(folded: Folded, *topics: str) -> list[Accepted]:
     return sorted(newest.values(), key=lambda one: (topics.index(one.arrival.topic), one.arrival.offset))
 
 
-def _counted(one: Accepted, is_in_force: bool) -> LogLine:
+def _describe_accepted(one: Accepted, is_in_force: bool) -> LogLine:
     return LogLine(
         one.at_ms,
         one.arrival.offset,
@@ -83,13 +86,13 @@ def _counted(one: Accepted, is_in_force: bool) -> LogLine:
         "in force" if is_in_force else "replaced",
         one.hash,
         tuple(sorted(one.approvers)),
-        _rationale(one.said),
+        _get_rationale(one.said),
         one.relaxations,
     )
 
 
-def _refused(one: Refused) -> LogLine:
-    said = _claimed(one.arrival)
+def _describe_refused(one: Refused) -> LogLine:
+    said = _read_claim(one.arrival)
     key = (one.arrival.key or b"").decode(errors="replace")
     return LogLine(
         one.arrival.timestamp_ms,
@@ -99,20 +102,20 @@ def _refused(one: Refused) -> LogLine:
         "refused",
         None if said is None else said.hash,
         tuple(sorted(one.approvers)),
-        None if said is None else _rationale(said),
+        None if said is None else _get_rationale(said),
         (),
         one.code,
         one.message,
     )
 
 
-def _claimed(arrival: Arrival) -> Statement | None:
+def _read_claim(arrival: Arrival) -> Statement | None:
     envelope = None if arrival.value is None else read_envelope(arrival.value)
-    said = statement(arrival.topic, envelope) if isinstance(envelope, Envelope) else None
+    said = read_statement(arrival.topic, envelope) if isinstance(envelope, Envelope) else None
     return None if isinstance(said, Reason) else said
 
 
-def _rationale(said: Statement) -> str | None:
+def _get_rationale(said: Statement) -> str | None:
     """The rationale of a document. A policy bundle has none, and a refused document may have any value."""
     rationale = said.document.get("rationale")
     return rationale if isinstance(rationale, str) else None

@@ -15,11 +15,11 @@ from sluice.core.cases.quality_cases import run_quality_cases
 from sluice.core.foundation.canonical import canonical
 from sluice.core.foundation.errors import BundleError, RegistryError, UnknownStageError, guarded
 from sluice.core.quality_bundle.quality_bundle import load_quality_bundle
-from sluice.core.registry.loading import FACT, build_registry, merged
+from sluice.core.registry.loading import FACT, build_registry, merge_registries
 from sluice.core.registry.registry_entries import EntryFile
-from sluice.core.trust.dsse import verified
+from sluice.core.trust.dsse import find_valid_keys
 from sluice.core.trust.refused import Reason
-from sluice.core.trust.signed_entries import opened, statement
+from sluice.core.trust.signed_entries import open_record, read_statement
 from sluice_topics.audience import UNNAMED, Audience
 from sluice_topics.relaxations import find_relaxations, sentences_of
 
@@ -42,7 +42,7 @@ _ONE_ENTRY = "$.entries[0]"
 Checked = TypeVar("Checked")
 
 
-class Compiled:
+class CompileCache:
     """The cache. Give the same one to every fold of an installation."""
 
     def __init__(
@@ -61,43 +61,45 @@ class Compiled:
         self._entries: dict[str, Registry | Reason] = {}
         self._registry: tuple[tuple[str, ...], Registry] | None = None
 
-    def envelope(self, arrival: Arrival) -> Envelope | Reason:
+    def read_envelope(self, arrival: Arrival) -> Envelope | Reason:
         """The record's envelope, or why it cannot count."""
         at = (arrival.topic, arrival.digest if arrival.value is not None else "")
         if at not in self._envelopes:
-            self._envelopes[at] = opened(arrival)
+            self._envelopes[at] = open_record(arrival)
         return self._envelopes[at]
 
-    def signers(self, arrival: Arrival, envelope: Envelope, known: Mapping[str, PublicKey]) -> frozenset[str]:
+    def find_signers(
+        self, arrival: Arrival, envelope: Envelope, known: Mapping[str, PublicKey]
+    ) -> frozenset[str]:
         """The ids of the known keys that signed, among those that the signatures name."""
         named = {one.keyid for one in envelope.signatures} & known.keys()
         at = {keyid: (arrival.topic, arrival.digest, keyid) for keyid in named}
         unseen = [known[keyid] for keyid in named if at[keyid] not in self._signed]
         if unseen:
-            signed = verified(envelope, unseen)
+            signed = find_valid_keys(envelope, unseen)
             self._signed.update({at[key.keyid]: key.keyid in signed for key in unseen})
         return frozenset(keyid for keyid in named if self._signed[at[keyid]])
 
-    def statement(self, arrival: Arrival, envelope: Envelope) -> Statement | Reason:
+    def read_statement(self, arrival: Arrival, envelope: Envelope) -> Statement | Reason:
         """The payload's statement; only for an envelope with a valid signature."""
         at = (arrival.topic, arrival.digest)
         if at not in self._statements:
-            self._statements[at] = statement(arrival.topic, envelope)
+            self._statements[at] = read_statement(arrival.topic, envelope)
         return self._statements[at]
 
-    def bundle(self, said: Statement) -> Bundle | Reason:
+    def load_bundle(self, said: Statement) -> Bundle | Reason:
         """The compiled bundle, if it validates and passes its own cases."""
         if said.hash not in self._bundles:
-            self._bundles[said.hash] = _total("invalid_bundle", partial(self._checked_bundle, said))
+            self._bundles[said.hash] = _run_check("invalid_bundle", partial(self._check_bundle, said))
         return self._bundles[said.hash]
 
-    def quality_bundle(self, said: Statement) -> QualityBundle | Reason:
+    def load_quality_bundle(self, said: Statement) -> QualityBundle | Reason:
         """The loaded quality bundle, if it validates and passes its own cases."""
         if said.hash not in self._quality:
-            self._quality[said.hash] = _total("invalid_bundle", partial(_checked_quality, said))
+            self._quality[said.hash] = _run_check("invalid_bundle", partial(_check_quality_bundle, said))
         return self._quality[said.hash]
 
-    def relaxations(self, before: AnyBundle, after: AnyBundle) -> tuple[str, ...]:
+    def find_relaxations(self, before: AnyBundle, after: AnyBundle) -> tuple[str, ...]:
         """Where the second is less strict than the first, in sentences; if they cannot be compared, it is."""
         pair = (before.hash, after.hash)
         if pair not in self._relaxations:
@@ -107,49 +109,49 @@ class Compiled:
             )
         return self._relaxations[pair]
 
-    def entry(self, said: Statement) -> Registry | Reason:
+    def check_entry(self, said: Statement) -> Registry | Reason:
         """A registry of this one entry, if it validates."""
         if said.hash not in self._entries:
-            self._entries[said.hash] = _total("invalid_entry", partial(_checked_entry, said))
+            self._entries[said.hash] = _run_check("invalid_entry", partial(_check_entry, said))
         return self._entries[said.hash]
 
-    def registry(self, accepted: Mapping[str, dict[str, Any]]) -> Registry:
+    def merge_registry(self, accepted: Mapping[str, dict[str, Any]]) -> Registry:
         """The registry of accepted entries by hash; the same object for the same entries as last time."""
         hashes = tuple(accepted)
         if self._registry is None or self._registry[0] != hashes:
-            parts = [self._entries[one] for one in _in_force(accepted)]
+            parts = [self._entries[one] for one in _select_in_force(accepted)]
             read = (one for one in parts if not isinstance(one, Reason))
-            self._registry = (hashes, merged(read, self.audience))
+            self._registry = (hashes, merge_registries(read, self.audience))
         return self._registry[1]
 
-    def _checked_bundle(self, said: Statement) -> Bundle | Reason:
+    def _check_bundle(self, said: Statement) -> Bundle | Reason:
         try:
             bundle = load_bundle(canonical(said.document))
             failures = self._run_cases(bundle)
         except (BundleError, UnknownStageError) as error:
-            path, message = _placed(str(error))
+            path, message = _split_path(str(error))
             return Reason("invalid_bundle", path, message)
         bundle.inspector.prepare()
-        return _failed(failures, len(bundle.cases)) or bundle
+        return _describe_failures(failures, len(bundle.cases)) or bundle
 
 
-def _checked_quality(said: Statement) -> QualityBundle | Reason:
+def _check_quality_bundle(said: Statement) -> QualityBundle | Reason:
     try:
         bundle = load_quality_bundle(canonical(said.document))
     except BundleError as error:
-        path, message = _placed(str(error))
+        path, message = _split_path(str(error))
         return Reason("invalid_bundle", path, message)
-    return _failed(run_quality_cases(bundle), len(bundle.file.cases)) or bundle
+    return _describe_failures(run_quality_cases(bundle), len(bundle.file.cases)) or bundle
 
 
-def _failed(failures: Sequence[CaseFailure], cases: int) -> Reason | None:
+def _describe_failures(failures: Sequence[CaseFailure], cases: int) -> Reason | None:
     if not failures:
         return None
     told = f"{count_cases(failures)} of its {cases} cases fail, first: {failures[0]}"
     return Reason("cases_failed", "$.cases", told)
 
 
-def _in_force(accepted: Mapping[str, dict[str, Any]]) -> Iterable[str]:
+def _select_in_force(accepted: Mapping[str, dict[str, Any]]) -> Iterable[str]:
     """Hashes of the entries that count: every revision of a fact, the newest revision of the others."""
     newest: dict[tuple[Any, ...], tuple[int, str]] = {}
     for entry_hash, entry in accepted.items():
@@ -159,7 +161,7 @@ def _in_force(accepted: Mapping[str, dict[str, Any]]) -> Iterable[str]:
     return (entry_hash for _, entry_hash in newest.values())
 
 
-def _total(code: Code, check: Callable[[], Checked | Reason]) -> Checked | Reason:
+def _run_check(code: Code, check: Callable[[], Checked | Reason]) -> Checked | Reason:
     """The check's answer; if the check raises, the record is refused.
 
     A signature shows who wrote a record, not that it is harmless. A record that stopped the fold would stop
@@ -168,15 +170,15 @@ def _total(code: Code, check: Callable[[], Checked | Reason]) -> Checked | Reaso
     return guarded(check, lambda fault: Reason(code, "$", f"checking it failed: {fault}"))
 
 
-def _checked_entry(said: Statement) -> Registry | Reason:
+def _check_entry(said: Statement) -> Registry | Reason:
     try:
         return build_registry([EntryFile.model_validate(said.document)])
     except RegistryError as error:
-        path, message = _placed(str(error))
+        path, message = _split_path(str(error))
         return Reason("invalid_entry", path.replace(_ONE_ENTRY, "$", 1), message)
 
 
-def _placed(told: str) -> tuple[str, str]:
+def _split_path(told: str) -> tuple[str, str]:
     """Path and sentence of an error of the core; an error without a path concerns the whole document."""
     path, _, message = told.partition(": ")
     return (path, message) if path.startswith("$") else ("$", told)

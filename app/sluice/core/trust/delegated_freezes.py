@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, get_args
 
-from sluice.core.registry.agent_keys import key_of
+from sluice.core.registry.agent_keys import find_key
 from sluice.core.registry.freezes import SESSION, FreezeSpec
 from sluice.core.trust.refused import Reason
 from sluice.core.trust.signed_entries import APPROVER
@@ -29,7 +29,7 @@ DECIDES: frozenset[str] = frozenset(get_args(Role))
 """The roles that answer an escalation; an override is such an answer."""
 
 
-def freeze_refusal(
+def object_to_freeze(
     entry: Accepted, newest: Mapping[tuple[str, str], Accepted], approvers: Collection[str]
 ) -> Reason | None:
     """Why a freeze that these approvers signed, or a delegate alone if there are none, does not count;
@@ -38,7 +38,7 @@ def freeze_refusal(
     if approvers:
         told = "only a delegate signs a freeze for a person; this one has an approver's own signature"
         return None if spec.by is None else Reason("invalid_entry", "$.spec.by", told)
-    tenant = _tenant_of(spec, newest)
+    tenant = _find_tenant(spec, newest)
     if not spec.active or spec.by is None or tenant is None:
         told = "a delegate freezes an agent, or a session of a tenant, for a person; it thaws nothing"
         return Reason("key_not_allowed", "$.signatures", told)
@@ -46,7 +46,7 @@ def freeze_refusal(
     return None if objection is None else Reason("key_not_allowed", "$.signatures", objection)
 
 
-def _tenant_of(spec: FreezeSpec, newest: Mapping[tuple[str, str], Accepted]) -> str | None:
+def _find_tenant(spec: FreezeSpec, newest: Mapping[tuple[str, str], Accepted]) -> str | None:
     """Whose agent or session it freezes; None for what no delegate freezes."""
     if spec.subject == SESSION:
         return spec.tenant_id
@@ -71,7 +71,7 @@ def _object_to_delegate(
 
 
 def _is_key(delegate: Delegate, keyid: str, at_ms: int) -> bool:
-    return not isinstance(key_of(delegate.keys, keyid, at_ms), str)
+    return not isinstance(find_key(delegate.keys, keyid, at_ms), str)
 
 
 def _may_answer(person: Approver, delegate: Delegate, tenant: str, at_ms: int) -> bool:

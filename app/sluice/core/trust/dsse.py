@@ -55,7 +55,7 @@ class EnvelopeSignature:
 
 @dataclass(frozen=True, slots=True)
 class Envelope:
-    """An envelope as read; nothing in it is trusted until `verified` names a key."""
+    """An envelope as read; nothing in it is trusted until `find_valid_keys` names a key."""
 
     payload_type: str
     payload: bytes
@@ -63,8 +63,8 @@ class Envelope:
 
     def written(self) -> bytes:
         """The envelope as JSON on one line."""
-        signatures = [{"keyid": one.keyid, "sig": _encoded(one.value)} for one in self.signatures]
-        body = {"payload": _encoded(self.payload), "payloadType": self.payload_type, "signatures": signatures}
+        signatures = [{"keyid": one.keyid, "sig": _encode(one.value)} for one in self.signatures]
+        body = {"payload": _encode(self.payload), "payloadType": self.payload_type, "signatures": signatures}
         return canonical(body)
 
 
@@ -82,7 +82,7 @@ def sign(payload_type: str, payload: bytes, signers: Iterable[Signer]) -> Envelo
     )
 
 
-def verified(envelope: Envelope, keys: Iterable[SignatureVerifier]) -> frozenset[str]:
+def find_valid_keys(envelope: Envelope, keys: Iterable[SignatureVerifier]) -> frozenset[str]:
     """The ids of the keys that made at least one valid signature.
 
     A hint saves the checks of other keys; a wrong hint makes a signature invalid, never valid.
@@ -105,14 +105,14 @@ def read_envelope(raw: bytes) -> Envelope | Unreadable:
     if not isinstance(document, dict):
         return Unreadable("wrong_type", "$", "Input should be an object")
     try:
-        kind = _text(document, "payloadType", "$")
-        payload = _decoded(_text(document, "payload", "$"), "$.payload")
-        return Envelope(kind, payload, _signatures(document))
-    except _Wrong as wrong:
+        kind = _read_text(document, "payloadType", "$")
+        payload = _decode(_read_text(document, "payload", "$"), "$.payload")
+        return Envelope(kind, payload, _read_signatures(document))
+    except _EnvelopeFlaw as wrong:
         return wrong.why
 
 
-class _Wrong(Exception):
+class _EnvelopeFlaw(Exception):
     """Carries the reason out of the depth of the envelope."""
 
     def __init__(self, why: Unreadable) -> None:
@@ -120,42 +120,42 @@ class _Wrong(Exception):
         self.why = why
 
 
-def _signatures(document: dict[str, Any]) -> tuple[EnvelopeSignature, ...]:
+def _read_signatures(document: dict[str, Any]) -> tuple[EnvelopeSignature, ...]:
     if "signatures" not in document:
-        raise _Wrong(Unreadable("missing_field", "$.signatures", "the field is required"))
+        raise _EnvelopeFlaw(Unreadable("missing_field", "$.signatures", "the field is required"))
     listed = document["signatures"]
     if not isinstance(listed, list):
-        raise _Wrong(Unreadable("wrong_type", "$.signatures", "Input should be a list"))
+        raise _EnvelopeFlaw(Unreadable("wrong_type", "$.signatures", "Input should be a list"))
     if len(listed) > MAX_SIGNATURES:
-        raise _Wrong(Unreadable("invalid_value", "$.signatures", f"over {MAX_SIGNATURES} signatures"))
-    return tuple(_signature(one, f"$.signatures[{place}]") for place, one in enumerate(listed))
+        raise _EnvelopeFlaw(Unreadable("invalid_value", "$.signatures", f"over {MAX_SIGNATURES} signatures"))
+    return tuple(_read_signature(one, f"$.signatures[{place}]") for place, one in enumerate(listed))
 
 
-def _signature(given: Any, path: str) -> EnvelopeSignature:
+def _read_signature(given: Any, path: str) -> EnvelopeSignature:
     if not isinstance(given, dict):
-        raise _Wrong(Unreadable("wrong_type", path, "Input should be an object"))
-    keyid = "" if given.get("keyid") is None else _text(given, "keyid", path)
-    return EnvelopeSignature(keyid, _decoded(_text(given, "sig", path), f"{path}.sig"))
+        raise _EnvelopeFlaw(Unreadable("wrong_type", path, "Input should be an object"))
+    keyid = "" if given.get("keyid") is None else _read_text(given, "keyid", path)
+    return EnvelopeSignature(keyid, _decode(_read_text(given, "sig", path), f"{path}.sig"))
 
 
-def _text(given: dict[str, Any], name: str, above: str) -> str:
+def _read_text(given: dict[str, Any], name: str, above: str) -> str:
     if name not in given:
-        raise _Wrong(Unreadable("missing_field", f"{above}.{name}", "the field is required"))
+        raise _EnvelopeFlaw(Unreadable("missing_field", f"{above}.{name}", "the field is required"))
     if not isinstance(given[name], str):
-        raise _Wrong(Unreadable("wrong_type", f"{above}.{name}", "Input should be a string"))
+        raise _EnvelopeFlaw(Unreadable("wrong_type", f"{above}.{name}", "Input should be a string"))
     return str(given[name])
 
 
-def _decoded(text: str, path: str) -> bytes:
+def _decode(text: str, path: str) -> bytes:
     altchars = b"-_" if _URL_SAFE & set(text) else None
     try:
         value = base64.b64decode(text, altchars=altchars, validate=True)
     except (binascii.Error, ValueError) as error:
-        raise _Wrong(Unreadable("invalid_value", path, f"not base64: {error}")) from None
+        raise _EnvelopeFlaw(Unreadable("invalid_value", path, f"not base64: {error}")) from None
     if base64.b64encode(value, altchars=altchars).decode() != text:
-        raise _Wrong(Unreadable("invalid_value", path, "not base64: written in more than one way"))
+        raise _EnvelopeFlaw(Unreadable("invalid_value", path, "not base64: written in more than one way"))
     return value
 
 
-def _encoded(value: bytes) -> str:
+def _encode(value: bytes) -> str:
     return base64.b64encode(value).decode()

@@ -11,9 +11,9 @@ belongs to it; 3. a signer who may sign this kind at the broker's time of the re
 approvers' entries only, delegates freezes only; and, where the payload names the installations that it is
 for, this one among them; 4. a revision newer than the one in force; an equal one is a repeat and changes
 nothing; 5. content that validates: an entry by its kind, a bundle by compiling and passing its own cases, and
-at the broker's time of the record; 6. the approvers that this content needs, by approvals.py, where any one
-is not enough; 7. with a change, every record of it, and for each 3, 4 and 6 once more when the last one is
-there.
+at the broker's time of the record; 6. the approvers that this content needs, by signing_authority.py and
+bundle_moves.py, where any one is not enough; 7. with a change, every record of it, and for each 3, 4 and 6
+once more when the last one is there.
 
 A record that breaks a rule is refused with the reason, and the earlier policy stays in force. Until rule 1
 holds, only the envelope is read.
@@ -33,10 +33,10 @@ from sluice.core.trust.revisions import Accepted, Revisions
 from sluice.core.trust.signed_entries import APPROVER, BUNDLE, QUALITY_BUNDLE
 from sluice.core.trust.signing_authority import (
     Authority,
-    entry_refusal,
-    first_refusal,
-    new_id_refusal,
-    relaxation_refusal,
+    object_to_entry,
+    object_to_first_revision,
+    object_to_new_id,
+    object_to_relaxation,
 )
 from sluice_topics.catalog import BUNDLES, REGISTRY
 
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from sluice.core.registry.approvers import Approver
     from sluice.core.registry.keys import Roots
     from sluice.core.registry.registry import Registry
-    from sluice.core.trust.compile_cache import Compiled
+    from sluice.core.trust.compile_cache import CompileCache
     from sluice.core.trust.dsse import Envelope
     from sluice.core.trust.signed_entries import Change, Statement
 
@@ -60,7 +60,7 @@ A flag-only that begins in the future would never be overdue, and no alarm would
 "Flag-only mode left permanent")."""
 
 
-def start_refusal(bundle: QualityBundle, published_ms: int) -> Reason | None:
+def object_to_start(bundle: QualityBundle, published_ms: int) -> Reason | None:
     """Why a quality bundle whose record has this broker's time (ms since 1970) may not count."""
     latest = published_ms + GRACE_MS
     for name, since_ms in sorted(bundle.rollout_since_ms.items()):
@@ -92,25 +92,25 @@ class Folded:
     quality: Mapping[str, QualityBundle]
 
 
-def fold(records: Iterable[Arrival], roots: Roots, compiled: Compiled) -> Folded:
+def fold(records: Iterable[Arrival], roots: Roots, compiled: CompileCache) -> Folded:
     """The policy in force after these records of the control topics, given in any order."""
     folding = _Folding(roots, compiled)
-    for at_ms, arrival in in_order(records):
+    for at_ms, arrival in order_records(records):
         folding.take(arrival, at_ms)
-    return folding.result()
+    return folding.build_result()
 
 
-def in_order(records: Iterable[Arrival]) -> Iterator[tuple[int, Arrival]]:
+def order_records(records: Iterable[Arrival]) -> Iterator[tuple[int, Arrival]]:
     """The records with the times that count: within a topic the time never goes back, even if a clock did."""
     by_topic: dict[str, list[Arrival]] = {topic: [] for topic in _ORDER}
     for record in records:
         by_topic[record.topic].append(record)
-    lines = (_line(_ORDER[topic], arrivals) for topic, arrivals in by_topic.items())
+    lines = (_order_topic(_ORDER[topic], arrivals) for topic, arrivals in by_topic.items())
     for at_ms, _, _, arrival in merge(*lines, key=lambda one: one[:3]):
         yield at_ms, arrival
 
 
-def _line(rank: int, arrivals: list[Arrival]) -> Iterator[tuple[int, int, int, Arrival]]:
+def _order_topic(rank: int, arrivals: list[Arrival]) -> Iterator[tuple[int, int, int, Arrival]]:
     reached = 0
     for arrival in sorted(arrivals, key=lambda one: one.offset):
         reached = max(reached, arrival.timestamp_ms)
@@ -118,7 +118,7 @@ def _line(rank: int, arrivals: list[Arrival]) -> Iterator[tuple[int, int, int, A
 
 
 class _Folding:
-    def __init__(self, roots: Roots, compiled: Compiled) -> None:
+    def __init__(self, roots: Roots, compiled: CompileCache) -> None:
         self._compiled = compiled
         self._authority = Authority(roots)
         self._revisions = Revisions()
@@ -130,55 +130,55 @@ class _Folding:
 
     def take(self, arrival: Arrival, at_ms: int) -> None:
         self._reached = arrival.offset
-        signed = self._signed(arrival, at_ms)
+        signed = self._check_signatures(arrival, at_ms)
         if isinstance(signed, Reason):
             self._refuse(arrival, signed)
-        elif self._repeats_what_is_there(signed.said):
+        elif self._is_repeat(signed.said):
             self._repeats.append(arrival)
         else:
             self._consider(signed)
 
-    def result(self) -> Folded:
+    def build_result(self) -> Folded:
         waiting = [
             Refused(one.arrival, reason, one.arrival.offset, frozenset(one.approvers))
-            for one, reason in self._changes.incomplete()
+            for one, reason in self._changes.list_incomplete()
         ]
         newest = self._revisions.newest
         bundles = {one.said.id: one.bundle for one in newest.values() if one.bundle is not None}
         quality = {one.said.id: one.quality for one in newest.values() if one.quality is not None}
         entries = self._revisions.by_hash
         documents = {one.hash: one.document for one in entries.values() if one.arrival.topic == REGISTRY}
-        registry = self._compiled.registry(documents)
+        registry = self._compiled.merge_registry(documents)
         refused = (*self._refused, *waiting)
         repeats, known = tuple(self._repeats), tuple(self._known)
         return Folded(bundles, registry, refused, entries, repeats, known, quality)
 
-    def _signed(self, arrival: Arrival, at_ms: int) -> Accepted | Reason:
+    def _check_signatures(self, arrival: Arrival, at_ms: int) -> Accepted | Reason:
         """Rules 1 to 3."""
-        envelope = self._compiled.envelope(arrival)
+        envelope = self._compiled.read_envelope(arrival)
         if isinstance(envelope, Reason):
             return envelope
-        signers = self._compiled.signers(arrival, envelope, self._authority.known)
+        signers = self._compiled.find_signers(arrival, envelope, self._authority.keys)
         if not signers:
-            return self._nobody(envelope)
-        said = self._compiled.statement(arrival, envelope)
+            return self._explain_no_signer(envelope)
+        said = self._compiled.read_statement(arrival, envelope)
         if isinstance(said, Reason):
             return said
         if arrival.key != said.key.encode():
             return Reason("key_mismatch", "$", f"the record's key is not {said.key}")
-        allowed = self._authority.allowed(signers, said.kind, at_ms)
+        allowed = self._authority.select_allowed(signers, said.kind, at_ms)
         if isinstance(allowed, Reason):
             return allowed
-        elsewhere = said.refusal_in(self._compiled.audience.installation)
+        elsewhere = said.object_to_installation(self._compiled.audience.installation)
         return elsewhere or Accepted(said, arrival, at_ms, signers, allowed)
 
-    def _nobody(self, envelope: Envelope) -> Reason:
+    def _explain_no_signer(self, envelope: Envelope) -> Reason:
         hints = {one.keyid for one in envelope.signatures}
-        if hints & self._authority.known.keys():
+        if hints & self._authority.keys.keys():
             return Reason("wrong_signature", "$.signatures", "no signature holds for this payload and type")
         return Reason("unknown_key", "$.signatures", "no signature of a root's or an approver's key")
 
-    def _repeats_what_is_there(self, said: Statement) -> bool:
+    def _is_repeat(self, said: Statement) -> bool:
         if said.change is None:
             return self._revisions.repeats(said)
         return self._changes.repeats(said.change, said)
@@ -186,68 +186,70 @@ class _Folding:
     def _consider(self, member: Accepted) -> None:
         """Rules 4 to 7."""
         change = member.said.change
-        refusal = None if change is None else self._changes.refusal(change)
-        checked = refusal or self._content(member)
+        refusal = None if change is None else self._changes.object_to(change)
+        checked = refusal or self._check_content(member)
         if isinstance(checked, Reason):
             self._refuse(member.arrival, checked, member.approvers)
         elif change is None:
             self._put(checked, member.at_ms)
         else:
-            self._together(change, self._changes.join(change, checked), member.at_ms)
+            self._apply_change(change, self._changes.join(change, checked), member.at_ms)
 
-    def _content(self, member: Accepted) -> Accepted | Reason:
+    def _check_content(self, member: Accepted) -> Accepted | Reason:
         said = member.said
         if self._revisions.repeats(said):
             return member
-        refusal = self._revisions.refusal(said)
+        refusal = self._revisions.object_to(said)
         if refusal is not None:
             return refusal
         if said.kind == BUNDLE:
-            return self._policy(member)
-        return self._quality(member) if said.kind == QUALITY_BUNDLE else self._entry(member, said)
+            return self._check_policy_bundle(member)
+        if said.kind == QUALITY_BUNDLE:
+            return self._check_quality_bundle(member)
+        return self._check_entry(member, said)
 
-    def _policy(self, member: Accepted) -> Accepted | Reason:
+    def _check_policy_bundle(self, member: Accepted) -> Accepted | Reason:
         """Compare a policy bundle with the one in force: a relaxed one needs two approvers, and so does one
         under a new id."""
-        bundle = self._compiled.bundle(member.said)
+        bundle = self._compiled.load_bundle(member.said)
         if isinstance(bundle, Reason):
             return bundle
         before = self._revisions.newest.get((BUNDLE, member.said.id))
         if before is None or before.bundle is None:
-            refusal = new_id_refusal(self._revisions.newest, member.approvers)
+            refusal = object_to_new_id(self._revisions.newest, member.approvers)
             return refusal or replace(member, bundle=bundle)
-        relaxed = self._compiled.relaxations(before.bundle, bundle)
-        refusal = relaxation_refusal(relaxed, before.key, member.approvers)
+        relaxed = self._compiled.find_relaxations(before.bundle, bundle)
+        refusal = object_to_relaxation(relaxed, before.key, member.approvers)
         return refusal or replace(member, bundle=bundle, relaxations=relaxed)
 
-    def _quality(self, member: Accepted) -> Accepted | Reason:
+    def _check_quality_bundle(self, member: Accepted) -> Accepted | Reason:
         """Compare a quality bundle with the one in force: a relaxed one needs two approvers."""
-        loaded = self._compiled.quality_bundle(member.said)
-        bundle = loaded if isinstance(loaded, Reason) else start_refusal(loaded, member.at_ms) or loaded
+        loaded = self._compiled.load_quality_bundle(member.said)
+        bundle = loaded if isinstance(loaded, Reason) else object_to_start(loaded, member.at_ms) or loaded
         if isinstance(bundle, Reason):
             return bundle
         before = self._revisions.newest.get((QUALITY_BUNDLE, member.said.id))
         if before is None or before.quality is None:
-            refusal = first_refusal(member.said.id, self._revisions.newest, member.approvers)
+            refusal = object_to_first_revision(member.said.id, self._revisions.newest, member.approvers)
             return refusal or replace(member, quality=bundle)
-        relaxed = self._compiled.relaxations(before.quality, bundle)
-        refusal = relaxation_refusal(relaxed, before.key, member.approvers)
+        relaxed = self._compiled.find_relaxations(before.quality, bundle)
+        refusal = object_to_relaxation(relaxed, before.key, member.approvers)
         return refusal or replace(member, quality=bundle, relaxations=relaxed)
 
-    def _entry(self, member: Accepted, said: Statement) -> Accepted | Reason:
-        entry = self._compiled.entry(said)
+    def _check_entry(self, member: Accepted, said: Statement) -> Accepted | Reason:
+        entry = self._compiled.check_entry(said)
         if isinstance(entry, Reason):
             return entry
         if said.kind != APPROVER:
             member = replace(member, delegate=entry.delegates.get(said.id))
             return self._object(member, member.approvers) or member
         approver = entry.approvers[said.id]
-        unusable = self._authority.unusable(approver)
+        unusable = self._authority.object_to_key(approver)
         return replace(member, approver=approver) if unusable is None else unusable
 
-    def _together(self, change: Change, members: tuple[Accepted, ...], at_ms: int) -> None:
+    def _apply_change(self, change: Change, members: tuple[Accepted, ...], at_ms: int) -> None:
         """Put all members in force, or none if one is no longer allowed."""
-        reasons = {member.key: self._still(member, at_ms) for member in members}
+        reasons = {member.key: self._object_now(member, at_ms) for member in members}
         broken = next((f"{key}: {reason.message}" for key, reason in reasons.items() if reason), None)
         if broken is not None:
             self._changes.refuse(change)
@@ -260,20 +262,20 @@ class _Folding:
             else:
                 self._put(member, at_ms)
 
-    def _still(self, member: Accepted, at_ms: int) -> Reason | None:
+    def _object_now(self, member: Accepted, at_ms: int) -> Reason | None:
         """Why a member that waited may not take effect now; a member that already counts has no reason."""
         said = member.said
         if self._revisions.repeats(said):
             return None
-        allowed = self._authority.allowed(member.signers, said.kind, at_ms)
+        allowed = self._authority.select_allowed(member.signers, said.kind, at_ms)
         if isinstance(allowed, Reason):
             return allowed
-        return self._revisions.refusal(said) or self._object(member, allowed)
+        return self._revisions.object_to(said) or self._object(member, allowed)
 
     def _object(self, member: Accepted, approvers: Mapping[str, Approver]) -> Reason | None:
         if member.kind == AGENT:
-            return object_to_move(member, self._revisions, approvers, self._compiled.relaxations)
-        return entry_refusal(member, self._revisions.newest, approvers)
+            return object_to_move(member, self._revisions, approvers, self._compiled.find_relaxations)
+        return object_to_entry(member, self._revisions.newest, approvers)
 
     def _put(self, accepted: Accepted, at_ms: int) -> None:
         self._revisions.put(replace(accepted, since_ms=at_ms))

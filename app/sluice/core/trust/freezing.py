@@ -60,7 +60,7 @@ def read_subject(text: str) -> FreezeSubject | None:
     return next((FreezeSubject(one, name) for one in SUBJECTS if one == kind != ALL and name), None)
 
 
-def freezes_in(entries: Iterable[dict[str, Any]]) -> Iterator[FreezeSubject]:
+def list_frozen_subjects(entries: Iterable[dict[str, Any]]) -> Iterator[FreezeSubject]:
     """The subjects that entries (kind, id, revision, spec) freeze."""
     for one in entries:
         spec = one["spec"]
@@ -86,7 +86,7 @@ def describe_unknown(registry: Registry, subject: FreezeSubject, sessions: Colle
     return f"this installation {where} {subject.id}{meant}"
 
 
-def freeze_entry(
+def make_freeze_entry(
     folded: Folded, subject: FreezeSubject, reason: str, person: FreezeFor | None = None
 ) -> EntryFile:
     """The entry, to be signed, that freezes a subject. `person`: for whom a gateway signs it; a session is
@@ -96,22 +96,22 @@ def freeze_entry(
         more["by"] = person.by.model_dump()
     if person is not None and subject.kind == SESSION:
         more["tenant_id"] = person.tenant
-    name = _entry_id(subject, more.get("tenant_id"))
-    newest = _newest(folded).get(name)
+    name = _make_entry_id(subject, more.get("tenant_id"))
+    newest = _find_newest(folded).get(name)
     revision = 1 if newest is None else newest.said.revision + 1
-    return _entry(name, revision, subject, reason, active=True, **more)
+    return _make_entry(name, revision, subject, reason, active=True, **more)
 
 
-def thaw_entries(folded: Folded, subject: FreezeSubject, reason: str) -> list[EntryFile]:
+def make_thaw_entries(folded: Folded, subject: FreezeSubject, reason: str) -> list[EntryFile]:
     """The entries, to be signed, that end every freeze of a subject; empty where it is not frozen."""
     return [
-        _entry(name, one.said.revision + 1, subject, reason, active=False)
-        for name, one in _newest(folded).items()
-        if [subject] == list(freezes_in([one.document]))
+        _make_entry(name, one.said.revision + 1, subject, reason, active=False)
+        for name, one in _find_newest(folded).items()
+        if [subject] == list(list_frozen_subjects([one.document]))
     ]
 
 
-def _entry_id(subject: FreezeSubject, tenant: str | None) -> str:
+def _make_entry_id(subject: FreezeSubject, tenant: str | None) -> str:
     """Its own for each subject and tenant; no `read_subject` reads one with a digest."""
     if tenant is None and len(str(subject)) <= _LONGEST_ID:
         return str(subject)
@@ -119,7 +119,7 @@ def _entry_id(subject: FreezeSubject, tenant: str | None) -> str:
     return f"{subject.kind}#{hashlib.sha256(named).hexdigest()}"
 
 
-def _newest(folded: Folded) -> dict[str, Accepted]:
+def _find_newest(folded: Folded) -> dict[str, Accepted]:
     found: dict[str, Accepted] = {}
     for one in folded.entries.values():
         before = found.get(one.said.id)
@@ -128,7 +128,7 @@ def _newest(folded: Folded) -> dict[str, Accepted]:
     return found
 
 
-def _entry(
+def _make_entry(
     name: str, revision: int, subject: FreezeSubject, reason: str, *, active: bool, **more: Any
 ) -> EntryFile:
     spec = {"subject": subject.kind, "subject_id": subject.id, "reason": reason, "active": active, **more}

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(slots=True)
-class _Begun:
+class _BegunChange:
     entries: Mapping[str, str]
     members: dict[str, Accepted] = field(default_factory=dict)
     refused: bool = False
@@ -34,7 +34,7 @@ class Changes:
     """The changes that have begun."""
 
     def __init__(self) -> None:
-        self._begun: dict[str, _Begun] = {}
+        self._begun: dict[str, _BegunChange] = {}
 
     def repeats(self, change: Change, said: Statement) -> bool:
         """Whether exactly this is a member already."""
@@ -42,7 +42,7 @@ class Changes:
         first = None if begun is None or begun.refused else begun.members.get(said.key)
         return first is not None and first.hash == said.hash
 
-    def refusal(self, change: Change) -> Reason | None:
+    def object_to(self, change: Change) -> Reason | None:
         """Why an entry may not become a member of this change."""
         begun = self._begun.get(change.id)
         if begun is None:
@@ -55,8 +55,8 @@ class Changes:
 
     def join(self, change: Change, member: Accepted) -> tuple[Accepted, ...]:
         """Add a member; return all members if this was the last missing one, else none. Call only if
-        `refusal` is None."""
-        begun = self._begun.setdefault(change.id, _Begun(change.entries))
+        `object_to` is None."""
+        begun = self._begun.setdefault(change.id, _BegunChange(change.entries))
         begun.members[member.key] = member
         return () if begun.missing else tuple(begun.members.values())
 
@@ -64,7 +64,7 @@ class Changes:
         """Refuse the change: none of its members counts from now on."""
         self._begun[change.id].refused = True
 
-    def incomplete(self) -> Iterator[tuple[Accepted, Reason]]:
+    def list_incomplete(self) -> Iterator[tuple[Accepted, Reason]]:
         """Every member that still waits, with what it waits for."""
         for begun in self._begun.values():
             if begun.missing:

@@ -15,14 +15,14 @@ from sluice.core.cases.cases import run_cases
 from sluice.core.foundation.arrival import Arrival
 from sluice.core.policy.policy import DEFAULT_QUALITY, Policy
 from sluice.core.registry.loading import FACT
-from sluice.core.trust.change_log import entries_in_force
-from sluice.core.trust.compile_cache import Compiled
+from sluice.core.trust.change_log import list_entries_in_force
+from sluice.core.trust.compile_cache import CompileCache
 from sluice.core.trust.delegated_freezes import FREEZE
 from sluice.core.trust.dsse import Envelope, read_envelope
 from sluice.core.trust.fold import Folded, fold
-from sluice.core.trust.policy_contents import MOST_BYTES, NOTHING, contents_of
+from sluice.core.trust.policy_contents import MOST_BYTES, NOTHING, collect_contents
 from sluice.core.trust.refused import Reason, Refused
-from sluice.core.trust.signed_entries import statement
+from sluice.core.trust.signed_entries import read_statement
 from sluice.core.trust.signing_authority import POLICY_LOSS
 from sluice_topics.audience import UNNAMED, Audience
 from sluice_topics.catalog import BUNDLES, REGISTRY
@@ -71,18 +71,18 @@ class PolicyFold:
         self._default_bundle = default_bundle
         self._default_quality = default_quality
         self._new_point = new_point
-        self._compiled = Compiled(partial(run_cases, stages=stages), audience)
+        self._compiled = CompileCache(partial(run_cases, stages=stages), audience)
 
     def __call__(self, records: Sequence[Arrival]) -> InForce:
         """The policy in force after these records, in any order."""
         folded = fold(records, self._roots, self._compiled)
         if self._default_bundle not in folded.bundles:
             return InForce(None, folded.refused)
-        entries = tuple(entries_in_force(folded, BUNDLES, REGISTRY))
+        entries = tuple(list_entries_in_force(folded, BUNDLES, REGISTRY))
         policy = Policy(
             folded.bundles, folded.registry, self._default_bundle, folded.quality, self._default_quality
         )
-        return InForce(self._new_point(policy), folded.refused, entries, contents_of(entries))
+        return InForce(self._new_point(policy), folded.refused, entries, collect_contents(entries))
 
     def first(self, records: Sequence[Arrival]) -> DecisionPoint:
         """The point to start with. Raises PolicyError with everything that was refused."""
@@ -108,13 +108,13 @@ def rehearse(
     records: Sequence[Arrival],
     new: Sequence[Arrival],
     roots: Roots,
-    compiled: Compiled,
+    compiled: CompileCache,
     most_bytes: int = MOST_BYTES,
 ) -> Rehearsal:
-    """The effect that `new` (made by `arrivals`) would have after `records`: if one is refused, none is
+    """The effect that `new` (made by `make_arrivals`) would have after `records`: if one is refused, none is
     written. `most_bytes`: what the policy in force may take in each partition's state."""
     folded = fold([*records, *new], roots, compiled)
-    refused = refused_of(folded, new) or _refuse_too_many(folded, new, most_bytes)
+    refused = select_refused(folded, new) or _refuse_too_many(folded, new, most_bytes)
     repeated = {one.decision_id for one in folded.repeats}
     repeats = tuple(one for one in new if one.decision_id in repeated)
     writes = () if refused else tuple(one for one in new if one.decision_id not in repeated)
@@ -124,7 +124,7 @@ def rehearse(
 def _refuse_too_many(folded: Folded, new: Sequence[Arrival], most_bytes: int) -> tuple[Refused, ...]:
     """The entries that are new, if the policy would outgrow the state of a partition: no worker could write
     it down. Newer revisions take no more room; freezes and accepted losses must not wait for it."""
-    contents = contents_of(entries_in_force(folded, BUNDLES, REGISTRY))
+    contents = collect_contents(list_entries_in_force(folded, BUNDLES, REGISTRY))
     size = len(contents.encode())
     if size <= most_bytes:
         return ()
@@ -142,25 +142,27 @@ def _refuse_too_many(folded: Folded, new: Sequence[Arrival], most_bytes: int) ->
     )
 
 
-def refused_of(folded: Folded, records: Iterable[Arrival]) -> tuple[Refused, ...]:
+def select_refused(folded: Folded, records: Iterable[Arrival]) -> tuple[Refused, ...]:
     """The refusals that concern one of the records."""
     asked = {one.decision_id for one in records}
     return tuple(refused for refused in folded.refused if refused.arrival.decision_id in asked)
 
 
-def arrivals(topic: str, values: Iterable[bytes], records: Iterable[Arrival], now_ms: int) -> list[Arrival]:
+def make_arrivals(
+    topic: str, values: Iterable[bytes], records: Iterable[Arrival], now_ms: int
+) -> list[Arrival]:
     """Envelopes as they would arrive in `topic` now, after its present records."""
     behind = max((one.offset + 1 for one in records if one.topic == topic), default=0)
     return [
-        Arrival(topic, 0, behind + place, now_ms, record_key(topic, value), value)
+        Arrival(topic, 0, behind + place, now_ms, make_record_key(topic, value), value)
         for place, value in enumerate(values)
     ]
 
 
-def record_key(topic: str, value: bytes) -> bytes | None:
+def make_record_key(topic: str, value: bytes) -> bytes | None:
     """The Kafka key that belongs to an envelope, signed or not; None if its payload is not readable."""
     envelope = read_envelope(value)
     if not isinstance(envelope, Envelope):
         return None
-    said = statement(topic, envelope)
+    said = read_statement(topic, envelope)
     return None if isinstance(said, Reason) else said.key.encode()

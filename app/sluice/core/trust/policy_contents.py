@@ -116,17 +116,17 @@ class PolicyContents:
         return cls(editions, tree["digest"], used=tree["used"])
 
 
-def contents_of(entries: Collection[Accepted]) -> PolicyContents:
+def collect_contents(entries: Collection[Accepted]) -> PolicyContents:
     """The contents that the entries in force make."""
-    named = sorted((name_of(one.said), one.said.revision, one.hash) for one in entries)
+    named = sorted((make_name(one.said), one.said.revision, one.hash) for one in entries)
     whole = digest({name: [revision, one] for name, revision, one in named})
     people = {one.said.id: one.approver for one in entries if one.approver is not None}
-    accepted = tuple(_accepted(one, people) for one in entries if one.kind == POLICY_LOSS)
+    accepted = tuple(_read_accepted_loss(one, people) for one in entries if one.kind == POLICY_LOSS)
     editions = {name: Edition(at, one[_HASH_DIGITS]) for name, at, one in named}
     return PolicyContents(editions, whole, accepted, {one.name: one.revision for one in accepted})
 
 
-def _accepted(one: Accepted, people: Mapping[str, Approver]) -> AcceptedLoss:
+def _read_accepted_loss(one: Accepted, people: Mapping[str, Approver]) -> AcceptedLoss:
     """`people`: the approvers by their entries in force."""
     spec = PolicyLossSpec.model_validate(one.document["spec"])
     lost = frozenset(
@@ -138,7 +138,7 @@ def _accepted(one: Accepted, people: Mapping[str, Approver]) -> AcceptedLoss:
         for entry in spec.lost
     )
     approvers = frozenset(name for name in one.approvers if _may_still_accept(one, people.get(name)))
-    return AcceptedLoss(name_of(one.said), one.key, one.said.revision, one.hash, approvers, lost)
+    return AcceptedLoss(make_name(one.said), one.key, one.said.revision, one.hash, approvers, lost)
 
 
 def _may_still_accept(one: Accepted, person: Approver | None) -> bool:
@@ -149,7 +149,7 @@ def _may_still_accept(one: Accepted, person: Approver | None) -> bool:
     )
 
 
-NOTHING = contents_of(())
+NOTHING = collect_contents(())
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +168,7 @@ class PolicyDifferences:
         return tuple(sorted((*self.lowered, *self.gone)))
 
 
-def differences(before: PolicyContents | None, now: PolicyContents) -> PolicyDifferences:
+def compare_contents(before: PolicyContents | None, now: PolicyContents) -> PolicyDifferences:
     """The way from `before` (None: nothing was ever in force) to `now`."""
     was = {} if before is None else before.editions
     changed = [
@@ -188,19 +188,19 @@ def _is_newer(one: Difference) -> bool:
     return one.before is not None and one.now is not None and one.now.revision > one.before.revision
 
 
-def name_of(one: Statement) -> str:
+def make_name(one: Statement) -> str:
     """The name by which a revision replaces another. Every revision of a fact counts for its time and
     replaces none."""
     name = f"{one.kind}/{one.id}"
     return f"{name}@{one.revision}" if one.kind == FACT else name
 
 
-def edition_of(one: Statement) -> tuple[str, Edition]:
+def make_edition(one: Statement) -> tuple[str, Edition]:
     """What a statement is by name where it is in force, as a partition keeps it."""
-    return name_of(one), Edition(one.revision, one.hash[_HASH_DIGITS])
+    return make_name(one), Edition(one.revision, one.hash[_HASH_DIGITS])
 
 
-def _counting(
+def _select_counting(
     before: PolicyContents | None, now: PolicyContents, missing: Collection[Difference]
 ) -> tuple[AcceptedLoss, ...]:
     """The accepted losses of `now` that count against `before`, of which `missing` is lost.
@@ -220,21 +220,21 @@ def _counting(
 
 def find_loss(before: PolicyContents | None, now: PolicyContents) -> tuple[Difference, ...]:
     """What `now` has less than `before` and nobody has accepted, by name; empty where nothing is missing."""
-    lost = differences(before, now).lost
+    lost = compare_contents(before, now).lost
     if not lost:
         return ()
-    accepted = {entry for one in _counting(before, now, lost) for entry in one.lost}
+    accepted = {entry for one in _select_counting(before, now, lost) for entry in one.lost}
     return tuple(one for one in lost if one not in accepted)
 
 
-def policy_record(
+def make_policy_record(
     partition: int, before: PolicyContents | None, now: PolicyContents, now_ms: int, *, starts: bool
 ) -> OutRecord:
     """The PolicyInForce of a partition that recorded `before` last. `starts`: a worker took it over.
 
     `now_ms`: this machine's clock, ms since 1970.
     """
-    changed = differences(before, now)
+    changed = compare_contents(before, now)
     lost = changed.lost
     body: dict[str, Any] = {
         "schema": SCHEMA,
@@ -244,13 +244,13 @@ def policy_record(
         "previous": None if before is None else before.digest,
         "entries": len(now.editions),
         "kinds": dict(Counter(name.partition("/")[0] for name in now.editions)),
-        "added": _listed(changed.added),
-        "replaced": _listed(changed.replaced),
-        "lowered": _listed(changed.lowered),
-        "gone": _listed(changed.gone),
+        "added": _list_differences(changed.added),
+        "replaced": _list_differences(changed.replaced),
+        "lowered": _list_differences(changed.lowered),
+        "gone": _list_differences(changed.gone),
         "accepted": [
             {"entry": one.key, "hash": one.hash, "approvers": sorted(one.approvers)}
-            for one in _counting(before, now, lost)
+            for one in _select_counting(before, now, lost)
             if one.lost.intersection(lost)
         ][:MOST_NAMED],
         "decided_at": rfc3339(now_ms),
@@ -259,13 +259,13 @@ def policy_record(
     return OutRecord(POLICY_EVENTS, "PolicyInForce", body, SUBJECT)
 
 
-def _listed(changed: tuple[Difference, ...]) -> dict[str, Any]:
+def _list_differences(changed: tuple[Difference, ...]) -> dict[str, Any]:
     named = [
-        {"entry": one.name, "before": _revision(one.before), "now": _revision(one.now)}
+        {"entry": one.name, "before": _get_revision(one.before), "now": _get_revision(one.now)}
         for one in changed[:MOST_NAMED]
     ]
     return {"total": len(changed), "named": named}
 
 
-def _revision(edition: Edition | None) -> int | None:
+def _get_revision(edition: Edition | None) -> int | None:
     return None if edition is None else edition.revision

@@ -78,7 +78,7 @@ class Revisions:
         """Whether exactly this counts already."""
         return said.hash in self.by_hash
 
-    def refusal(self, said: Statement) -> Reason | None:
+    def object_to(self, said: Statement) -> Reason | None:
         """Why a revision that is not a repeat may not follow the present ones."""
         same = self._by_key.get((said.kind, said.key))
         if same is not None:

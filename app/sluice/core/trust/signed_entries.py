@@ -58,7 +58,7 @@ class Change(StrictModel):
     entries: Annotated[dict[Key, Digest], Field(min_length=2, max_length=MAX_TOGETHER)]
 
     @model_validator(mode="after")
-    def _one_revision_each(self) -> Self:
+    def _check_one_revision_each(self) -> Self:
         if len({entry.rpartition("@")[0] for entry in self.entries}) != len(self.entries):
             raise ValueError("an entry is named twice")
         return self
@@ -70,7 +70,7 @@ class SignedEntry(EntryFile):
     change: Change | None = None
 
     @model_validator(mode="after")
-    def _in_its_change(self) -> Self:
+    def _check_in_change(self) -> Self:
         if self.change is None:
             return self
         if self.kind == APPROVER:
@@ -101,7 +101,7 @@ class Statement:
     change: Change | None = None
     installations: tuple[str, ...] | None = None
 
-    def refusal_in(self, installation: str) -> Reason | None:
+    def object_to_installation(self, installation: str) -> Reason | None:
         """Why it does not count in an installation: it names others."""
         if self.installations is None or installation in self.installations:
             return None
@@ -115,7 +115,7 @@ class Statement:
         return name if self.kind in (BUNDLE, QUALITY_BUNDLE) else f"{self.kind}/{name}"
 
 
-def opened(arrival: Arrival) -> Envelope | Reason:
+def open_record(arrival: Arrival) -> Envelope | Reason:
     """The envelope in a control record, signed or not."""
     raw = arrival.value
     if raw is None:
@@ -132,10 +132,10 @@ def opened(arrival: Arrival) -> Envelope | Reason:
         return Reason("wrong_payload_type", "$.payloadType", told)
     if not envelope.signatures:
         return Reason("stripped", "$.signatures", "an envelope without a signature")
-    return _hinted(envelope)
+    return _check_hints(envelope)
 
 
-def _hinted(envelope: Envelope) -> Envelope | Reason:
+def _check_hints(envelope: Envelope) -> Envelope | Reason:
     """The envelope if each signature names its key, else the reason. So a forged record costs at most one
     check per signature."""
     for place, one in enumerate(envelope.signatures):
@@ -144,13 +144,15 @@ def _hinted(envelope: Envelope) -> Envelope | Reason:
     return envelope
 
 
-def statement(topic: str, envelope: Envelope) -> Statement | Reason:
+def read_statement(topic: str, envelope: Envelope) -> Statement | Reason:
     """The statement of an envelope's payload in this topic. Trust it only if the signature is valid."""
     try:
         document = json_object(envelope.payload)
         if topic == REGISTRY:
-            return _entry(document)
-        return _bundle(QUALITY_BUNDLE if envelope.payload_type == QUALITY_BUNDLE_TYPE else BUNDLE, document)
+            return _read_entry(document)
+        return _read_bundle(
+            QUALITY_BUNDLE if envelope.payload_type == QUALITY_BUNDLE_TYPE else BUNDLE, document
+        )
     except ValidationError as error:
         path, _, message = first_error(error).partition(": ")
         return Reason(_INVALID[topic], path, message)
@@ -158,20 +160,20 @@ def statement(topic: str, envelope: Envelope) -> Statement | Reason:
         return Reason(_INVALID[topic], "$", str(error))
 
 
-def _named(installations: list[str] | None) -> tuple[str, ...] | None:
+def _copy_installations(installations: list[str] | None) -> tuple[str, ...] | None:
     return None if installations is None else tuple(installations)
 
 
-def _bundle(kind: str, document: dict[str, Any]) -> Statement:
+def _read_bundle(kind: str, document: dict[str, Any]) -> Statement:
     frame = BundleHead.model_validate(document)
-    where = _named(frame.installations)
+    where = _copy_installations(frame.installations)
     return Statement(kind, frame.id, frame.revision, digest(document), document, None, where)
 
 
-def _entry(document: dict[str, Any]) -> Statement:
+def _read_entry(document: dict[str, Any]) -> Statement:
     entry = SignedEntry.model_validate(document)
     body = entry.model_dump(exclude={"change"})
-    where = _named(entry.installations)
+    where = _copy_installations(entry.installations)
     said = Statement(entry.kind, entry.id, entry.revision, digest(body), body, entry.change, where)
     if said.change is not None and said.change.entries[said.key] != said.hash:
         raise ValueError("the change has other content for this entry")

@@ -17,7 +17,7 @@ from sluice.core.foundation.canonical import canonical, digest
 from sluice.core.foundation.errors import EnvelopeError, RegistryError
 from sluice.core.foundation.strict import first_error, json_object
 from sluice.core.quality_bundle.quality_bundle import load_quality_bundle
-from sluice.core.registry.keys import Roots, signed_bytes
+from sluice.core.registry.keys import Roots, encode_signed
 from sluice.core.registry.loading import load_registry
 from sluice.core.registry.registry_entries import EntryFile, RegistryFile
 from sluice.core.trust.dsse import MAX_SIGNATURES, read_envelope, sign
@@ -34,21 +34,21 @@ if TYPE_CHECKING:
     from sluice_topics.audience import Audience
 
 
-def signed_bundle(document: bytes, signers: Iterable[Signer], *, is_loaded: bool = False) -> bytes:
+def sign_bundle(document: bytes, signers: Iterable[Signer], *, is_loaded: bool = False) -> bytes:
     """The envelope of a whole bundle document. `is_loaded`: it was loaded before. Raises BundleError."""
     if not is_loaded:
         load_bundle(document)
     return sign(PAYLOAD_TYPES[BUNDLES], document, signers).written()
 
 
-def signed_quality_bundle(document: bytes, signers: Iterable[Signer], *, is_loaded: bool = False) -> bytes:
+def sign_quality_bundle(document: bytes, signers: Iterable[Signer], *, is_loaded: bool = False) -> bytes:
     """The envelope of a quality bundle's document. `is_loaded`: it was loaded before. Raises BundleError."""
     if not is_loaded:
         load_quality_bundle(document)
     return sign(QUALITY_BUNDLE_TYPE, document, signers).written()
 
 
-def cosigned(value: bytes, signers: Iterable[Signer]) -> Envelope:
+def cosign(value: bytes, signers: Iterable[Signer]) -> Envelope:
     """The envelope with these signatures added; an earlier signature by the same key is replaced. The
     content is not judged.
 
@@ -65,20 +65,18 @@ def cosigned(value: bytes, signers: Iterable[Signer]) -> Envelope:
     return replace(envelope, signatures=together)
 
 
-def checked_entries(raw: bytes) -> list[EntryFile]:
+def check_entries(raw: bytes) -> list[EntryFile]:
     """The entries of a registry file, in its order. Raises RegistryError with the path and the reason."""
     nobody = Authority(Roots([]))
     for approver in load_registry(raw).approvers.values():
-        unusable = nobody.unusable(approver)
+        unusable = nobody.object_to_key(approver)
         if unusable is not None:
             raise RegistryError(f"$.entries: {approver.key}: {unusable.path}: {unusable.message}")
         nobody.admit(approver)
     return RegistryFile.model_validate(json_object(raw)).entries
 
 
-def signed_entries(
-    entries: Sequence[EntryFile], signers: Sequence[Signer], *, separately: bool
-) -> list[bytes]:
+def sign_entries(entries: Sequence[EntryFile], signers: Sequence[Signer], *, separately: bool) -> list[bytes]:
     """The envelopes of some entries, approvers' first.
 
     All other entries take effect together, as one change, unless `separately`. Raises
@@ -87,11 +85,11 @@ def signed_entries(
     alone = [one for one in entries if separately or one.kind == APPROVER]
     rest = [one for one in entries if not separately and one.kind != APPROVER]
     bodies = [one.model_dump() for one in sorted(alone, key=lambda one: (one.kind != APPROVER, one.revision))]
-    bodies += _together([one.model_dump() for one in rest])
+    bodies += _join_change([one.model_dump() for one in rest])
     return [sign(PAYLOAD_TYPES[REGISTRY], canonical(body), signers).written() for body in bodies]
 
 
-def _together(bodies: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _join_change(bodies: list[dict[str, Any]]) -> list[dict[str, Any]]:
     if len(bodies) <= 1:
         return bodies
     hashes = {f"{one['kind']}/{one['id']}@{one['revision']}": digest(one) for one in bodies}
@@ -105,9 +103,9 @@ def _together(bodies: list[dict[str, Any]]) -> list[dict[str, Any]]:
 _UNSIGNED = "none"
 
 
-def signed_review(fields: Mapping[str, Any], key: Signer, audience: Audience) -> ReviewDecision:
+def sign_review(fields: Mapping[str, Any], key: Signer, audience: Audience) -> ReviewDecision:
     """The review signed for an installation. `fields`: all fields of a ReviewDecision except the signature.
     Raises pydantic.ValidationError."""
     review = ReviewDecision.model_validate({**fields, "signature": _UNSIGNED})
-    signature = base64.b64encode(key.sign(signed_bytes(review, audience))).decode()
+    signature = base64.b64encode(key.sign(encode_signed(review, audience))).decode()
     return review.model_copy(update={"signature": signature})

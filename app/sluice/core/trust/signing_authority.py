@@ -32,7 +32,7 @@ from sluice.core.registry.agent_keys import DelegateSpec
 from sluice.core.registry.keys import PublicKey, UnusableKeyError
 from sluice.core.registry.quality_entries import LONGEST_OVERRIDE_MS, QualityOverrideSpec
 from sluice.core.registry.registry_entries import OrgSpec
-from sluice.core.trust.delegated_freezes import DECIDES, DELEGATE, FREEZE, freeze_refusal
+from sluice.core.trust.delegated_freezes import DECIDES, DELEGATE, FREEZE, object_to_freeze
 from sluice.core.trust.refused import Reason
 from sluice.core.trust.signed_entries import APPROVER, BUNDLE
 
@@ -61,14 +61,14 @@ class Authority:
         self._delegates: dict[str, PublicKey] = {}
 
     @property
-    def known(self) -> Mapping[str, PublicKey]:
+    def keys(self) -> Mapping[str, PublicKey]:
         """Every present or former key, by id; those of delegates that sign for people too."""
         return self._delegates | self._keys if self._delegates else self._keys
 
-    def unusable(self, approver: Approver) -> Reason | None:
+    def object_to_key(self, approver: Approver) -> Reason | None:
         """Why an approver's entry may not add its key; None if it may."""
         try:
-            keyid = _public_key(approver).keyid
+            keyid = _get_public_key(approver).keyid
         except UnusableKeyError as error:
             return Reason("invalid_entry", "$.spec.public_key", str(error))
         if keyid in self._roots:
@@ -79,8 +79,8 @@ class Authority:
         return None
 
     def admit(self, approver: Approver) -> None:
-        """Take an approver's newest entry. Call only if it is not `unusable`."""
-        key = _public_key(approver)
+        """Take an approver's newest entry. Call only if `object_to_key` has none to it."""
+        key = _get_public_key(approver)
         self._keys[key.keyid] = key
         self._owners[key.keyid] = approver.id
         self._approvers[approver.id] = approver
@@ -91,10 +91,10 @@ class Authority:
             keys = (PublicKey(one.public_key.public_bytes_raw()) for one in delegate.keys)
             self._delegates |= {one.keyid: one for one in keys}
 
-    def allowed(self, signers: Iterable[str], kind: str, at_ms: int) -> dict[str, Approver] | Reason:
+    def select_allowed(self, signers: Iterable[str], kind: str, at_ms: int) -> dict[str, Approver] | Reason:
         """The approvers who signed and may sign this kind at this moment, by id: people, not keys; empty if
         a root key or a delegate signed. If none of the signers may, why each may not."""
-        reasons = {keyid: self._why_not(keyid, kind, at_ms) for keyid in sorted(signers)}
+        reasons = {keyid: self._object_to_signer(keyid, kind, at_ms) for keyid in sorted(signers)}
         may = [keyid for keyid, reason in reasons.items() if reason is None]
         if not may:
             told = "; ".join(reason or "" for reason in reasons.values())
@@ -102,16 +102,16 @@ class Authority:
         owners = [self._owners[keyid] for keyid in may if keyid in self._owners]
         return {owner: self._approvers[owner] for owner in owners}
 
-    def _why_not(self, keyid: str, kind: str, at_ms: int) -> str | None:
+    def _object_to_signer(self, keyid: str, kind: str, at_ms: int) -> str | None:
         if kind == APPROVER:
-            return self._why_no_root(keyid, at_ms)
+            return self._object_to_root(keyid, at_ms)
         if keyid in self._roots:
             return "a root key signs approvers' entries and nothing else"
         if keyid in self._owners:
             return object_to_approver(self._approvers[self._owners[keyid]], keyid, kind, at_ms)
         return None if kind == FREEZE else "a delegate signs freezes for people and no other entry"
 
-    def _why_no_root(self, keyid: str, at_ms: int) -> str | None:
+    def _object_to_root(self, keyid: str, at_ms: int) -> str | None:
         if keyid not in self._roots:
             return "only a root key signs an approver's entry"
         retired_at_ms = self._retired_at_ms.get(keyid)
@@ -124,7 +124,7 @@ def object_to_approver(approver: Approver, keyid: str, kind: str, at_ms: int) ->
     """Why a key that is or was this approver's may not sign this kind at this time (ms since 1970) by its
     entry; None if it may."""
     who = f"approver {approver.id}"
-    if _public_key(approver).keyid != keyid:
+    if _get_public_key(approver).keyid != keyid:
         return f"this key of {who} was replaced"
     if not approver.active:
         return f"{who} was revoked"
@@ -133,7 +133,7 @@ def object_to_approver(approver: Approver, keyid: str, kind: str, at_ms: int) ->
     return None if kind in approver.signs else f"{who} may not sign a {kind}"
 
 
-def _public_key(approver: Approver) -> PublicKey:
+def _get_public_key(approver: Approver) -> PublicKey:
     return PublicKey(approver.public_key.public_bytes_raw())
 
 
@@ -145,7 +145,9 @@ ENOUGH = 2
 """The number of approvers who must agree if one is not enough."""
 
 
-def relaxation_refusal(relaxations: Sequence[str], before: str, approvers: Collection[str]) -> Reason | None:
+def object_to_relaxation(
+    relaxations: Sequence[str], before: str, approvers: Collection[str]
+) -> Reason | None:
     """Why a bundle that relaxes `before` ("id@revision") in this way may not replace it."""
     if not relaxations or len(approvers) >= ENOUGH:
         return None
@@ -153,18 +155,22 @@ def relaxation_refusal(relaxations: Sequence[str], before: str, approvers: Colle
     return demand_second(approvers, f"it relaxes {before}: {relaxations[0]}{more}")
 
 
-def first_refusal(
+def object_to_first_revision(
     quality_bundle_id: str, newest: Mapping[tuple[str, str], Accepted], approvers: Collection[str]
 ) -> Reason | None:
     """Why a quality bundle's first revision may not count: a tenant already names it."""
     if len(approvers) >= ENOUGH:
         return None
-    led = (one.said.id for one in newest.values() if one.kind == ORG and _named(one) == quality_bundle_id)
+    led = (
+        one.said.id
+        for one in newest.values()
+        if one.kind == ORG and _get_quality_bundle_id(one) == quality_bundle_id
+    )
     tenant = next(led, None)
     return None if tenant is None else demand_second(approvers, f"tenant {tenant} names it already")
 
 
-def new_id_refusal(newest: Mapping[tuple[str, str], Accepted], approvers: Collection[str]) -> Reason | None:
+def object_to_new_id(newest: Mapping[tuple[str, str], Accepted], approvers: Collection[str]) -> Reason | None:
     """Why a policy bundle under a new id may not count: others are in force, and it relaxes whichever of them
     it may be named in place of. The first of an installation is signed by whoever sets it up."""
     others = sorted(name for kind, name in newest if kind == BUNDLE)
@@ -173,25 +179,25 @@ def new_id_refusal(newest: Mapping[tuple[str, str], Accepted], approvers: Collec
     return demand_second(approvers, f"it is a policy bundle under a new id, beside {others[0]}")
 
 
-def entry_refusal(
+def object_to_entry(
     entry: Accepted, newest: Mapping[tuple[str, str], Accepted], approvers: Mapping[str, Approver]
 ) -> Reason | None:
     """Why a valid registry entry does not count with these approvers; `newest` entries by kind and id."""
     spec = entry.document["spec"]
     if entry.kind == ORG:
-        return _org_refusal(spec, entry.said.id, newest, approvers)
+        return _object_to_org(spec, entry.said.id, newest, approvers)
     if entry.kind == OVERRIDE:
-        return _override_refusal(QualityOverrideSpec.model_validate(spec), entry.at_ms, approvers)
+        return _object_to_override(QualityOverrideSpec.model_validate(spec), entry.at_ms, approvers)
     if entry.kind == AGENT_GRANT:
-        return _grant_refusal(AgentGrantSpec.model_validate(spec), entry.at_ms, approvers)
+        return _object_to_grant(AgentGrantSpec.model_validate(spec), entry.at_ms, approvers)
     if entry.kind == FREEZE:
-        return freeze_refusal(entry, newest, approvers)
+        return object_to_freeze(entry, newest, approvers)
     if entry.kind == DELEGATE:
-        return _delegate_refusal(spec, entry.said.id, newest, approvers)
-    return _loss_refusal(entry, approvers) if entry.kind == POLICY_LOSS else None
+        return _object_to_delegate(spec, entry.said.id, newest, approvers)
+    return _object_to_loss(entry, approvers) if entry.kind == POLICY_LOSS else None
 
 
-def _org_refusal(
+def _object_to_org(
     spec: Mapping[str, Any],
     tenant: str,
     newest: Mapping[tuple[str, str], Accepted],
@@ -207,10 +213,13 @@ def _org_refusal(
     led = (before.quality_bundle_id, after.quality_bundle_id)
     if led[0] == led[1]:
         return None
-    return demand_second(approvers, f"tenant {tenant} goes from {_name(led[0])} to {_name(led[1])}")
+    return demand_second(
+        approvers,
+        f"tenant {tenant} goes from {_describe_quality_bundle(led[0])} to {_describe_quality_bundle(led[1])}",
+    )
 
 
-def _override_refusal(
+def _object_to_override(
     override: QualityOverrideSpec, published_ms: int, approvers: Mapping[str, Approver]
 ) -> Reason | None:
     """Why an override does not count. Revoking an override needs the same signature, that of the named
@@ -231,7 +240,7 @@ def _override_refusal(
     return None
 
 
-def _grant_refusal(
+def _object_to_grant(
     grant: AgentGrantSpec, published_ms: int, approvers: Mapping[str, Approver]
 ) -> Reason | None:
     """Why a grant for an agent does not count. Any approver of the tenant and the tool may end it."""
@@ -247,7 +256,7 @@ def _grant_refusal(
     return None
 
 
-def _delegate_refusal(
+def _object_to_delegate(
     spec: Mapping[str, Any],
     name: str,
     newest: Mapping[tuple[str, str], Accepted],
@@ -263,7 +272,7 @@ def _delegate_refusal(
     return None
 
 
-def _loss_refusal(entry: Accepted, approvers: Collection[str]) -> Reason | None:
+def _object_to_loss(entry: Accepted, approvers: Collection[str]) -> Reason | None:
     """Why an accepted loss does not count. It names its installation: what is lost in one is not in another,
     and whoever deletes topics may also write them."""
     if not entry.said.installations:
@@ -291,7 +300,7 @@ def _decides_on(approver: Approver, grant: AgentGrantSpec) -> bool:
     return with_tenant and with_tool and bool(approver.roles & DECIDES)
 
 
-def _named(org: Accepted) -> str | None:
+def _get_quality_bundle_id(org: Accepted) -> str | None:
     named: str | None = org.document["spec"].get("quality_bundle_id")
     return named
 
@@ -302,5 +311,5 @@ def demand_second(approvers: Collection[str], why: str) -> Reason:
     return Reason("second_approver_missing", "$.signatures", told)
 
 
-def _name(quality_bundle_id: str | None) -> str:
+def _describe_quality_bundle(quality_bundle_id: str | None) -> str:
     return "the default quality bundle" if quality_bundle_id is None else quality_bundle_id

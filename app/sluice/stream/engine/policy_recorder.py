@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sluice.core.trust.policy_contents import PolicyContents, find_loss, policy_record
+from sluice.core.trust.policy_contents import PolicyContents, find_loss, make_policy_record
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -34,7 +34,7 @@ class RecordedPolicy:
         changed = self.contents is None or contents.digest != self.contents.digest
         if not (starts or changed):
             return None
-        record = policy_record(self._partition, self.contents, contents, now_ms, starts=starts)
+        record = make_policy_record(self._partition, self.contents, contents, now_ms, starts=starts)
         self.contents = contents.following(self.contents)
         self._is_new = self._is_new or changed
         return record

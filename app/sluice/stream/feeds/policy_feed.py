@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Protocol
 from aiokafka.errors import KafkaError
 
 from sluice.core.actions.grading import judges_unproved
-from sluice.core.trust.policy_contents import name_of
+from sluice.core.trust.policy_contents import make_name
 from sluice.core.trust.signed_entries import BUNDLE, QUALITY_BUNDLE
 from sluice.stream.process import one_line
 
@@ -56,10 +56,10 @@ def describe_changes(before: Sequence[Accepted], now: Sequence[Accepted]) -> Ite
 
     For a bundle also what it relaxes.
     """
-    replaced = {name_of(one.said): one for one in before}
+    replaced = {make_name(one.said): one for one in before}
     known = {one.hash for one in before}
     return _bounded(
-        (_change(one, replaced.get(name_of(one.said))) for one in now if one.hash not in known), "changes"
+        (_change(one, replaced.get(make_name(one.said))) for one in now if one.hash not in known), "changes"
     )
 
 

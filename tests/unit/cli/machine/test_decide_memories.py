@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from sluice.cli.main import cli
-from sluice.core.trust.signing import signed_review
+from sluice.core.trust.signing import sign_review
 from sluice_topics.audience import Audience
 from tests.unit.cli.policy.policy_files import written
 from tests.unit.core.rerun.reruns import REVIEWER, memory_write
@@ -62,7 +62,7 @@ def review(line: int, content: str, decision: str = "approve", session: str = "s
         "digest": f"sha256:{sha256(content.encode()).hexdigest()}",
         "justification": "looked at it",
     }
-    return signed_review(said, ALICE, Audience()).model_dump(exclude_unset=True)
+    return sign_review(said, ALICE, Audience()).model_dump(exclude_unset=True)
 
 
 def test_each_write_gets_its_decision_and_what_became_of_it(folder: Path) -> None:

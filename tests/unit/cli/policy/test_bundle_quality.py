@@ -11,7 +11,7 @@ from sluice.cli.machine.evaluate import SHIPPED
 from sluice.core.actions.stages import load_bundle
 from sluice.core.cases.cases import run_cases
 from sluice.core.quality_bundle.quality_bundle import load_quality_bundle
-from sluice.core.trust.dsse import Envelope, read_envelope, verified
+from sluice.core.trust.dsse import Envelope, find_valid_keys, read_envelope
 from sluice.core.trust.signed_entries import QUALITY_BUNDLE_TYPE
 from sluice.offline.bundle_source import whole_bundle
 from tests.quality_ledger import decision, laid
@@ -98,7 +98,7 @@ def test_a_second_approver_signs_later_what_the_first_signed(tmp_path: Path) -> 
     after = envelope_in(file)
     assert after.signatures[0] == before.signatures[0]
     assert after.payload == before.payload
-    assert verified(after, [bob.public]) == {bob.keyid}
+    assert find_valid_keys(after, [bob.public]) == {bob.keyid}
 
 
 def test_who_signs_again_is_there_once(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from sluice.core.foundation.arrival import Arrival
 from sluice.core.foundation.clock import rfc3339
 from sluice.core.foundation.requests import HELD_INPUT, Answer
 from sluice.core.registry.keys import SigningKey
-from sluice.core.trust.signing import signed_review
+from sluice.core.trust.signing import sign_review
 from sluice_topics.audience import UNNAMED, Audience
 from sluice_topics.catalog import ACTIONS, OUTCOMES, REVIEWS
 from tests.unit.core.scene import LIMITS, START, action, bundle, entry, only, point, public_key
@@ -149,7 +149,7 @@ def answer_signed_by(
         "justification": "read and compared",
         **changed,
     }
-    return signed_review(fields, key, audience).model_dump(mode="json", exclude_unset=True)
+    return sign_review(fields, key, audience).model_dump(mode="json", exclude_unset=True)
 
 
 def grant_request(uses: int = 2, minutes: int = 30, when: str | None = None) -> dict[str, Any]:

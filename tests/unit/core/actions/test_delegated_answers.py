@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from sluice.core.foundation.clock import rfc3339
 from sluice.core.registry.keys import SigningKey
 from sluice.core.state.escalation import Escalation
-from sluice.core.trust.signing import signed_review
+from sluice.core.trust.signing import sign_review
 from sluice_topics.audience import Audience
 from sluice_topics.catalog import REVIEWS
 from tests.unit.core.actions.escalation_scene import KEYS, Office, answer_signed_by, approver, grant_request
@@ -212,7 +212,7 @@ def _reviewed(at: Any, entered: dict[str, Any]) -> Any:
         "justification": "read and compared",
         "delegate": said(),
     }
-    return at.take(REVIEWS, signed_review(fields, KEY, Audience()).model_dump(exclude_none=True))
+    return at.take(REVIEWS, sign_review(fields, KEY, Audience()).model_dump(exclude_none=True))
 
 
 @pytest.mark.parametrize(("later", "outcome"), [(None, "flag"), (rfc3339(START + MINUTE), "deny")])

@@ -9,7 +9,7 @@ import pytest
 from sluice.core.decide.replay import decide
 from sluice.core.foundation.arrival import Arrival
 from sluice.core.foundation.requests import Answer
-from sluice.core.registry.keys import signed_by
+from sluice.core.registry.keys import is_signed_by
 from sluice.core.state.decision import Shared
 from sluice_topics.audience import UNNAMED
 from sluice_topics.catalog import REVIEWS
@@ -206,8 +206,8 @@ def test_a_memory_may_be_reviewed_after_its_session_is_gone() -> None:
 
 def test_the_reviewers_signature_is_over_the_review_without_it() -> None:
     signed = ReviewDecision.model_validate(review(Place().held(), "approve"))
-    assert signed_by(CAROL.public_key(), signed, UNNAMED)
-    assert not signed_by(CAROL.public_key(), signed.model_copy(update={"digest": OTHER_DIGEST}), UNNAMED)
+    assert is_signed_by(CAROL.public_key(), signed, UNNAMED)
+    assert not is_signed_by(CAROL.public_key(), signed.model_copy(update={"digest": OTHER_DIGEST}), UNNAMED)
 
 
 def test_a_review_under_another_key_than_its_sessions_is_unreadable() -> None:

@@ -17,7 +17,12 @@ from sluice.core.memory.similarity import (
     similarity_finding,
     similarity_request,
 )
-from sluice.core.policy.similarity_settings import SimilarityLibrary, SimilaritySettings, is_from, without
+from sluice.core.policy.similarity_settings import (
+    SimilarityLibrary,
+    SimilaritySettings,
+    is_from,
+    remove_sources,
+)
 
 SHIPPED = Path(__file__).parents[4] / "config" / "bundles" / "content" / "library.json"
 COSINES = st.floats(min_value=-1, max_value=1, allow_nan=False)
@@ -148,10 +153,10 @@ def test_two_texts_of_one_id_are_refused() -> None:
 
 def test_a_source_can_be_left_out_of_the_library() -> None:
     both = settings(attack=[attack("mine"), attack("theirs", "panel/one_file")]).library
-    left = without(both, "panel/one_file")
+    left = remove_sources(both, "panel/one_file")
     assert [one.id for one in left.attack] == ["mine"]
     assert left.hash != both.hash
-    assert without(both, "panel/other_file") == both
+    assert remove_sources(both, "panel/other_file") == both
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from sluice.core.registry.keys import SigningKey
 from sluice.core.state.book import Book
 from sluice.core.state.decision import Shared
 from sluice.core.state.session import SessionState, session_key
-from sluice.core.trust.signing import signed_review
+from sluice.core.trust.signing import sign_review
 from sluice_topics.audience import Audience
 from sluice_topics.catalog import MEMORY_WRITES, REVIEWS
 from tests.unit.core.scene import LIMITS, START, bundle, entry, only, point, public_key
@@ -181,4 +181,4 @@ def review(entered: dict[str, Any], decision: str, **changed: str) -> dict[str, 
         "digest": entered["content_digest"],
         "justification": "read and compared",
     }
-    return signed_review({**fields, **changed}, SigningKey(CAROL), Audience()).model_dump(exclude_none=True)
+    return sign_review({**fields, **changed}, SigningKey(CAROL), Audience()).model_dump(exclude_none=True)

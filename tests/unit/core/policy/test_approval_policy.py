@@ -152,7 +152,7 @@ def test_nobody_gets_a_right_without_a_sentence(before: list[Any], after: list[A
         return
     old, new = ApprovalPolicy(routing=before), ApprovalPolicy(routing=after)
     for action in product(("T3", "T4"), TOOLS, TENANTS):
-        one, other = old.route_of(*action), new.route_of(*action)
+        one, other = old.find_route(*action), new.find_route(*action)
         for at_ms in (0, 100, 200):
             assert one is None or (
                 other is not None and set(other.reached(0, at_ms)) <= set(one.reached(0, at_ms))

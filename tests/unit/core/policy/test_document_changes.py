@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sluice.core.policy.document_changes import document_changes
+from sluice.core.policy.document_changes import find_document_changes
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(0, 3) | st.text(alphabet="ab", max_size=2),
@@ -30,19 +30,19 @@ JSON = st.recursive(
 def test_every_field_that_differs_is_told_once(
     before: dict[str, Any], after: dict[str, Any], told: list[tuple[str, Any, Any]]
 ) -> None:
-    assert [tuple(one) for one in document_changes(before, after)] == told
+    assert [tuple(one) for one in find_document_changes(before, after)] == told
 
 
 def test_a_named_object_put_in_between_changes_no_other() -> None:
     before = {"rules": [{"id": "r1", "n": 1}, {"id": "r2", "n": 1}]}
     after = {"rules": [{"id": "r1", "n": 1}, {"id": "new"}, {"id": "r2", "n": 2}]}
-    assert [one.path for one in document_changes(before, after)] == ["$.rules[new]", "$.rules[r2].n"]
+    assert [one.path for one in find_document_changes(before, after)] == ["$.rules[new]", "$.rules[r2].n"]
 
 
 @given(JSON, JSON)
 def test_only_equal_documents_have_no_change(before: Any, after: Any) -> None:
-    assert document_changes(before, before) == ()
-    assert (document_changes(before, after) == ()) == (sorted_form(before) == sorted_form(after))
+    assert find_document_changes(before, before) == ()
+    assert (find_document_changes(before, after) == ()) == (sorted_form(before) == sorted_form(after))
 
 
 def sorted_form(value: Any) -> str:

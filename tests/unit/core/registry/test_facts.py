@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sluice.core.cel.cel_values import MAX_ITEMS
 from sluice.core.foundation.clock import rfc3339
 from sluice.core.foundation.errors import RegistryError
-from sluice.core.registry.facts import Fact, in_force
+from sluice.core.registry.facts import Fact, find_in_force
 from tests.unit.core.rules.rule_scene import ruled
 from tests.unit.core.scene import START, entry, registry
 
@@ -49,13 +49,13 @@ def verdict(*facts: dict[str, Any], reference: dict[str, Any] | None = None, **f
 )
 def test_the_highest_revision_whose_span_holds_the_moment_counts(at: int, revision: int | None) -> None:
     known = [fact(2, 20, 30), fact(1, 10, None), fact(3, 20, 25)]
-    found = in_force(known, "acme", at)
+    found = find_in_force(known, "acme", at)
     assert (None if found is None else found.revision) == revision
 
 
 def test_revision_ten_is_above_revision_nine() -> None:
     known = [fact(9, 0, None), fact(10, 0, None)]
-    found = in_force(known, "acme", 5)
+    found = find_in_force(known, "acme", 5)
     assert found is known[1]
 
 
@@ -65,15 +65,15 @@ def test_what_counts_holds_the_moment_and_nothing_newer_does(spans: list[Any], a
     holding = [
         one for one in known if one.valid_from_ms <= at and (one.valid_to_ms is None or at < one.valid_to_ms)
     ]
-    assert in_force(known, "acme", at) == (holding[-1] if holding else None)
-    assert in_force(reversed(known), "acme", at) == in_force(known, "acme", at)
+    assert find_in_force(known, "acme", at) == (holding[-1] if holding else None)
+    assert find_in_force(reversed(known), "acme", at) == find_in_force(known, "acme", at)
 
 
 def test_a_fact_of_another_tenant_is_not_there() -> None:
     known = [fact(1, 0, None), fact(2, 0, None, "globex")]
-    assert in_force(known, "acme", 5) is known[0]
-    assert in_force(known, "globex", 5) is known[1]
-    assert in_force(known[1:], "acme", 5) is None
+    assert find_in_force(known, "acme", 5) is known[0]
+    assert find_in_force(known, "globex", 5) is known[1]
+    assert find_in_force(known[1:], "acme", 5) is None
 
 
 def test_a_fact_that_was_used_is_evidence_and_its_hash_is_recorded() -> None:

@@ -10,8 +10,8 @@ import pytest
 
 from sluice.core.foundation.errors import RegistryError
 from sluice.core.policy.policy import DEFAULT_QUALITY, Policy
-from sluice.core.registry.loading import build_registry, load_registry, merged
-from sluice.core.registry.quality_entries import LONGEST_COMPARED, MOST_SEGMENTS, provenance_id
+from sluice.core.registry.loading import build_registry, load_registry, merge_registries
+from sluice.core.registry.quality_entries import LONGEST_COMPARED, MOST_SEGMENTS, make_provenance_id
 from sluice.core.registry.registry_entries import NO_ORG, EntryFile
 from tests.unit.core.scene import POINT_KEY, entry, public_key
 
@@ -54,7 +54,7 @@ def test_a_recorded_hash_is_found_by_tenant_and_uri() -> None:
         ("acme", URI): "sha256:ab",
         ("globex", URI): "sha256:cd",
     }
-    assert found["acme", URI].key == f"provenance/{provenance_id('acme', URI)}@1"
+    assert found["acme", URI].key == f"provenance/{make_provenance_id('acme', URI)}@1"
 
 
 def test_a_reference_has_one_entry_whatever_it_is_called() -> None:
@@ -65,7 +65,7 @@ def test_a_reference_has_one_entry_whatever_it_is_called() -> None:
 
 
 def names(registry: Registry, tenant: str = "acme", **item: Any) -> list[str]:
-    known = registry.known_bad_of(tenant, item.get("item_id"), item.get("uri"), item.get("digest"))
+    known = registry.find_known_bad(tenant, item.get("item_id"), item.get("uri"), item.get("digest"))
     return [one.id for one in known]
 
 
@@ -73,7 +73,12 @@ def test_two_spellings_of_one_reference_leave_one_hash_whichever_comes_first() -
     spellings = [recorded(), recorded(uri="https://WIKI.example:443/prices", hash="sha256:" + "cd" * 32)]
     first = min(spellings, key=lambda one: f"provenance/{one['id']}@1")
     parts = [build_registry([EntryFile.model_validate(one)]) for one in spellings]
-    known = (loaded(*spellings), loaded(*reversed(spellings)), merged(parts), merged(reversed(parts)))
+    known = (
+        loaded(*spellings),
+        loaded(*reversed(spellings)),
+        merge_registries(parts),
+        merge_registries(reversed(parts)),
+    )
     for registry in known:
         ((name, one),) = registry.provenance.items()
         assert (name, one.id, one.recorded_hash) == (("acme", URI), first["id"], first["spec"]["hash"])
@@ -119,7 +124,7 @@ def test_of_many_entries_one_decides_the_first_by_its_key(turn: int) -> None:
         bad("b2", "source", "https://wiki.example"),
         bad("b1", "source", URI, tenant_id="globex"),
     ][::turn]
-    found = merged(build_registry([EntryFile.model_validate(one)]) for one in bads)
+    found = merge_registries(build_registry([EntryFile.model_validate(one)]) for one in bads)
     assert names(found, item_id="doc-1", uri=URI, digest=DIGEST) == ["b2"]
     assert names(found, "globex", item_id="doc-1", uri=URI, digest=DIGEST) == ["b1"]
 
@@ -163,7 +168,7 @@ def test_a_newer_revision_lifts_it() -> None:
 
 def test_overrides_of_one_item_stand_in_the_order_of_their_keys() -> None:
     parts = [build_registry([EntryFile.model_validate(override(name))]) for name in ("o2", "o1", "o3")]
-    found = merged(parts).overrides["acme", "doc-1"]
+    found = merge_registries(parts).overrides["acme", "doc-1"]
     assert [one.id for one in found] == ["o1", "o2", "o3"]
     assert found[0].expires_ms == 1_767_312_000_000
     assert (found[0].agent_id, found[0].session_id, found[0].body_digest) == (None, None, None)
@@ -172,7 +177,7 @@ def test_overrides_of_one_item_stand_in_the_order_of_their_keys() -> None:
 def test_parts_merge_into_what_the_whole_says() -> None:
     entries = [recorded(), bad("b1"), bad("b2"), bad("b3", "source", URI), override()]
     whole = loaded(*entries)
-    parts = merged(build_registry([EntryFile.model_validate(one)]) for one in reversed(entries))
+    parts = merge_registries(build_registry([EntryFile.model_validate(one)]) for one in reversed(entries))
     assert (parts.provenance, parts.known_bad, parts.overrides) == (
         whole.provenance,
         whole.known_bad,
@@ -217,5 +222,5 @@ def test_agents_sources_and_tenants_say_what_retrievals_need() -> None:
     assert (free.autonomy_tier, free.content_classes) == (None, None)
     assert found.sources["acme", "crm"].public_key is not None
     policy = Policy({}, found, "sluice.default")
-    assert policy.quality_for(found.orgs["acme"]) == ("strict", None)
-    assert policy.quality_for(NO_ORG) == (DEFAULT_QUALITY, None)
+    assert policy.find_quality(found.orgs["acme"]) == ("strict", None)
+    assert policy.find_quality(NO_ORG) == (DEFAULT_QUALITY, None)

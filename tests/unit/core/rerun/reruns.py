@@ -18,7 +18,7 @@ from sluice.core.rerun.rerunner import Rerunner
 from sluice.core.rerun.walk import recorded_decision
 from sluice.core.trust.dsse import sign
 from sluice.core.trust.signed_entries import PAYLOAD_TYPES
-from sluice.core.trust.signing import signed_review
+from sluice.core.trust.signing import sign_review
 from sluice_topics.audience import Audience
 from sluice_topics.catalog import (
     ACTIONS,
@@ -187,7 +187,7 @@ class Case:
             "digest": memory["content_digest"],
             "justification": "looked at it",
         }
-        signed = signed_review(said, ALICE, Audience()).model_dump(exclude_none=True)
+        signed = sign_review(said, ALICE, Audience()).model_dump(exclude_none=True)
         return [one.kind for one in self._take(REVIEWS, signed).records]
 
     def record(self, arrival: Arrival, decision: Decision) -> None:

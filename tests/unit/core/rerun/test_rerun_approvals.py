@@ -11,7 +11,7 @@ from load.attacks.forging import relinked, replace_value
 from load.attacks.recorded_site import HOUR, RecordedSite
 from sluice.cli.demo.throwaway_trust import GATEWAY, OWNER
 from sluice.core.rerun.walk import entry_of
-from sluice.core.trust.signing import signed_review
+from sluice.core.trust.signing import sign_review
 from sluice_topics.audience import Audience
 from sluice_topics.catalog import ACTIONS, ESCALATIONS, REVIEWS, VERDICTS
 
@@ -35,7 +35,7 @@ def records(site: RecordedSite, topic: str, schema: str) -> list[dict[str, Any]]
 def answer(site: RecordedSite, opened: dict[str, Any], decision: str, **more: Any) -> None:
     """The owner's signed answer."""
     fields = {**_answer_fields(opened), "decision": decision, **more}
-    site.take(REVIEWS, signed_review(fields, site.trust.owner, Audience()).model_dump(exclude_unset=True))
+    site.take(REVIEWS, sign_review(fields, site.trust.owner, Audience()).model_dump(exclude_unset=True))
 
 
 def _answer_fields(opened: dict[str, Any]) -> dict[str, Any]:
@@ -154,9 +154,7 @@ def test_what_a_delegate_signed_verifies_and_reruns_identical() -> None:
     delegate = {"id": GATEWAY, "channel": "browser", "key_id": made.trust.gateway.keyid}
     for by in (OWNER, "reviewer"):
         fields = {**_answer_fields(opened), "approver_id": by, "delegate": delegate}
-        made.take(
-            REVIEWS, signed_review(fields, made.trust.gateway, Audience()).model_dump(exclude_unset=True)
-        )
+        made.take(REVIEWS, sign_review(fields, made.trust.gateway, Audience()).model_dump(exclude_unset=True))
     (resolved,) = records(made, VERDICTS, "resolved_verdict")
     assert [one["delegate"]["channel"] for one in resolved["approvals"]] == ["browser", "browser"]
     assert made.examine(made.records) == []

@@ -19,7 +19,7 @@ from sluice.core.foundation.clock import rfc3339
 from sluice.core.policy.policy import Policy
 from sluice.core.quality_bundle.quality_bundle import QualityBundle, load_quality_bundle
 from sluice.core.registry.loading import load_registry
-from sluice.core.registry.quality_entries import provenance_id
+from sluice.core.registry.quality_entries import make_provenance_id
 from sluice.core.rerun.evidence import PolicyEvidence
 from sluice.core.rerun.rerunner import Rerunner
 from sluice.core.rerun.walk import DECISION_TOPICS, recorded_decision
@@ -72,7 +72,7 @@ ENTRIES = (
     entry("agent", "other", tenant_id="globex", tier="T3", autonomy_tier="bounded"),
     entry("org", "shadowed", enforcement="shadow"),
     *(
-        entry("provenance", provenance_id(tenant, TERMS), tenant_id=tenant, uri=TERMS, hash=HASH)
+        entry("provenance", make_provenance_id(tenant, TERMS), tenant_id=tenant, uri=TERMS, hash=HASH)
         for tenant in ("acme", "shadowed", "globex")
     ),
     entry("tool", "find", tier="T1", action_type="DATABASE_READ", reversible=True),

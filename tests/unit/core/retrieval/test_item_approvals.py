@@ -10,7 +10,7 @@ import pytest
 from sluice.core.foundation.clock import rfc3339
 from sluice.core.registry.keys import SigningKey
 from sluice.core.state.book import Book
-from sluice.core.trust.signing import signed_review
+from sluice.core.trust.signing import sign_review
 from sluice_topics.audience import Audience
 from sluice_topics.catalog import REVIEWS
 from tests.unit.core.actions.escalation_scene import KEYS, approver
@@ -61,7 +61,7 @@ class Desk(Scene):
             "justification": "the old lease is the one in force",
             **changed,
         }
-        signed = signed_review(fields, SigningKey(KEYS[changed.get("approver_id", by)]), Audience())
+        signed = sign_review(fields, SigningKey(KEYS[changed.get("approver_id", by)]), Audience())
         return self.take(REVIEWS, signed.model_dump(exclude_unset=True))
 
     def again(self, *items: dict[str, Any], **fields: Any) -> Reading:
@@ -140,7 +140,7 @@ def test_a_forged_signature_does_not_count() -> None:
         "digest": opened["request_hash"],
         "justification": "signed by somebody else",
     }
-    forged = signed_review(fields, SigningKey(KEYS["mallory"]), Audience()).model_dump(exclude_unset=True)
+    forged = sign_review(fields, SigningKey(KEYS["mallory"]), Audience()).model_dump(exclude_unset=True)
     assert refusal(desk.take(REVIEWS, forged)) == "wrong_signature"
 
 

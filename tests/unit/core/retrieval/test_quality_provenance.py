@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from sluice.core.metadata.provenance import Resolution, unverified
 from sluice.core.registry.loading import load_registry
-from sluice.core.registry.quality_entries import provenance_id
+from sluice.core.registry.quality_entries import make_provenance_id
 from sluice.core.retrieval.dimensions import facts_of
 from sluice.core.retrieval.provenance_check import ProvenanceCheck, provenance_of, signed_assertion
 from sluice_topics.records.retrieval_inputs import RetrievedItem
@@ -42,7 +42,7 @@ def source(*, key: Ed25519PrivateKey | None = KEY, tenant: str = "acme") -> dict
 
 
 def recorded_hash(uri: str, digest: str = HASH, tenant: str = "acme") -> dict[str, Any]:
-    return entry("provenance", provenance_id(tenant, uri), tenant_id=tenant, uri=uri, hash=digest)
+    return entry("provenance", make_provenance_id(tenant, uri), tenant_id=tenant, uri=uri, hash=digest)
 
 
 def registry(*entries: dict[str, Any]) -> Registry:
@@ -187,7 +187,7 @@ def test_the_registrys_hash_goes_before_whatever_was_resolved(digest: str, verif
     for resolution in (resolved(), resolved(10, OTHER), None):
         check = checked(item(), recorded_hash(URI, digest), resolution=resolution)
         assert (check.verified, check.wanted, check.seen) == (verified, False, None)
-        assert [one.key for one in check.entries] == [f"provenance/{provenance_id('acme', URI)}@1"]
+        assert [one.key for one in check.entries] == [f"provenance/{make_provenance_id('acme', URI)}@1"]
 
 
 @pytest.mark.parametrize("uri", [SOURCE, FEED])
@@ -270,7 +270,7 @@ def test_the_decision_rests_on_the_entry_of_the_source() -> None:
     check = checked(item(FEED, freshness_assertion=assertion()), source(), recorded_hash(FEED))
     assert [one.key for one in check.entries] == [
         "source/acme/prices@1",
-        f"provenance/{provenance_id('acme', FEED)}@1",
+        f"provenance/{make_provenance_id('acme', FEED)}@1",
     ]
 
 

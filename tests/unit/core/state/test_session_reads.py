@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sluice.core.actions.action_similarity import SimilarityPolicy
-from sluice.core.registry.quality_entries import provenance_id
+from sluice.core.registry.quality_entries import make_provenance_id
 from sluice.core.rules.rule import Rule
 from sluice.core.state.recent_retrieval import ReadSoFar, read_by_all
 from sluice.core.state.session import SessionState
@@ -27,7 +27,9 @@ TOOLS = (
 )
 STRANGER = "gate-source://forum/7"
 SOURCE = entry("source", "acme/forum", tenant_id="acme", source_id="forum", type="external")
-RECORDED = entry("provenance", provenance_id("acme", STRANGER), tenant_id="acme", uri=STRANGER, hash=HASH)
+RECORDED = entry(
+    "provenance", make_provenance_id("acme", STRANGER), tenant_id="acme", uri=STRANGER, hash=HASH
+)
 
 
 def scene() -> Scene:

@@ -13,7 +13,7 @@ from sluice.core.cases.case_failure import CaseFailure
 from sluice.core.foundation.arrival import Arrival
 from sluice.core.foundation.canonical import digest
 from sluice.core.registry.keys import Roots, SigningKey
-from sluice.core.trust.compile_cache import Compiled
+from sluice.core.trust.compile_cache import CompileCache
 from sluice.core.trust.dsse import sign
 from sluice.core.trust.fold import Folded, fold
 from sluice.core.trust.signed_entries import PAYLOAD_TYPES
@@ -84,7 +84,7 @@ class Topics:
         self._cases = [
             CaseFailure(name, "outcome", "BLOCK", "ALLOW", place=place) for place, name in enumerate(cases)
         ]
-        self.compiled = Compiled(self._run)
+        self.compiled = CompileCache(self._run)
 
     def _run(self, bundle: Bundle) -> Sequence[CaseFailure]:
         self.ran.append(bundle.hash)

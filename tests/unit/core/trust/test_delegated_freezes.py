@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from sluice.core.registry.freezes import FreezeBy
-from sluice.core.trust.freezing import FreezeFor, FreezeSubject, freeze_entry, read_subject, thaw_entries
+from sluice.core.trust.freezing import (
+    FreezeFor,
+    FreezeSubject,
+    make_freeze_entry,
+    make_thaw_entries,
+    read_subject,
+)
 from tests.unit.core.trust.scene import ALICE, BOB, ROOT_KEY, Topics, agent, approver, key
 
 if TYPE_CHECKING:
@@ -46,9 +52,9 @@ def test_an_agent_and_a_session_are_frozen_for_a_person() -> None:
     topics.entry(freeze("session/s-1", **spec), GATEWAY)
     registry = topics.fold().registry
     assert topics.refusals() == []
-    assert [one.by for one in registry.freezes_of("acme", "reader", "s")] == ["alice"]
-    assert [one.by for one in registry.freezes_of("acme", "x", "s-1")] == ["alice"]
-    assert registry.freezes_of("globex", "x", "s-1") == ()
+    assert [one.by for one in registry.find_freezes("acme", "reader", "s")] == ["alice"]
+    assert [one.by for one in registry.find_freezes("acme", "x", "s-1")] == ["alice"]
+    assert registry.find_freezes("globex", "x", "s-1") == ()
 
 
 @pytest.mark.parametrize(
@@ -82,7 +88,7 @@ def test_it_neither_narrows_nor_outbids_a_freeze_in_force() -> None:
     narrower = topics.entry(freeze("all", 2), GATEWAY)
     last = topics.entry(freeze("agent/reader", 2**53 - 1), GATEWAY)
     assert topics.refusals() == [(narrower, "key_not_allowed"), (last, "key_not_allowed")]
-    assert topics.fold().registry.freezes_of("globex", "anybody", "s")
+    assert topics.fold().registry.find_freezes("globex", "anybody", "s")
 
 
 def test_an_approver_lifts_it_and_it_may_come_again() -> None:
@@ -140,16 +146,16 @@ def test_a_session_of_any_name_is_frozen_for_a_tenant_and_no_other_freeze_takes_
     """Mend 22.3: "session/s of acme" was the id of two freezes, and 256 characters did not fit into it."""
     topics = filled()
     person, subject = FreezeFor(FreezeBy(**BY), "acme"), FreezeSubject("session", session)
-    delegated = freeze_entry(topics.fold(), subject, "it sends money twice", person)
+    delegated = make_freeze_entry(topics.fold(), subject, "it sends money twice", person)
     topics.entry(delegated.model_dump(), GATEWAY)
     for name in (f"{session[:200]} of acme", delegated.id[-64:]):
         other = FreezeSubject("session", name)
-        topics.entry(freeze_entry(topics.fold(), other, "another").model_dump(), ALICE)
-        topics.entry(thaw_entries(topics.fold(), other, "over")[0].model_dump(), ALICE)
+        topics.entry(make_freeze_entry(topics.fold(), other, "another").model_dump(), ALICE)
+        topics.entry(make_thaw_entries(topics.fold(), other, "over")[0].model_dump(), ALICE)
     assert topics.refusals() == []
-    assert [one.by for one in topics.fold().registry.freezes_of("acme", "x", session)] == ["alice"]
+    assert [one.by for one in topics.fold().registry.find_freezes("acme", "x", session)] == ["alice"]
     assert read_subject(delegated.id) is None
-    (ends,) = thaw_entries(topics.fold(), subject, "over")
+    (ends,) = make_thaw_entries(topics.fold(), subject, "over")
     topics.entry(ends.model_dump(), ALICE)
     assert not topics.fold().registry.freezes
 
@@ -158,6 +164,6 @@ def test_a_session_of_any_name_is_frozen_for_a_tenant_and_no_other_freeze_takes_
 def test_a_subject_of_any_name_is_frozen_by_an_approver(kind: Any) -> None:
     """Mend 22.3: a name of 256 characters leaves no room for its kind in an id."""
     topics = filled()
-    topics.entry(freeze_entry(topics.fold(), FreezeSubject(kind, LONGEST), "why").model_dump(), ALICE)
+    topics.entry(make_freeze_entry(topics.fold(), FreezeSubject(kind, LONGEST), "why").model_dump(), ALICE)
     assert topics.refusals() == []
     assert len(topics.fold().registry.freezes) == 1

@@ -25,10 +25,10 @@ from sluice.core.trust.dsse import (
     MAX_SIGNATURES,
     Envelope,
     EnvelopeSignature,
+    find_valid_keys,
     pae,
     read_envelope,
     sign,
-    verified,
 )
 from sluice_topics.json_text import Unreadable
 from tests.unit.core.trust.scene import ALICE, BOB, STRANGER
@@ -96,7 +96,7 @@ def envelope_in(raw: bytes) -> Envelope:
 def test_an_envelope_of_the_vectors_verifies_exactly_if_it_should(row: dict[str, Any]) -> None:
     envelope = envelope_in(json.dumps(row["input"]["envelope"]).encode())
     should = row["label"] == "valid" or row["id"] in NOT_ABOUT_THE_ENVELOPE
-    assert verified(envelope, [key_of(row["input"])]) == ({"ec"} if should else set())
+    assert find_valid_keys(envelope, [key_of(row["input"])]) == ({"ec"} if should else set())
 
 
 @pytest.mark.parametrize("row", OTHERS.values(), ids=OTHERS)
@@ -125,7 +125,7 @@ def test_what_was_signed_and_written_is_read_and_verified(kind: str, payload: by
     envelope = envelope_in(sign(kind, payload, [ALICE, BOB]).written())
     assert (envelope.payload_type, envelope.payload) == (kind, payload)
     public = [ALICE.public, BOB.public, STRANGER.public]
-    assert verified(envelope, public) == {ALICE.keyid, BOB.keyid}
+    assert find_valid_keys(envelope, public) == {ALICE.keyid, BOB.keyid}
 
 
 @given(st.integers(0, 63), st.integers(1, 255), st.sampled_from(["sig", "payload", "type"]))
@@ -137,19 +137,19 @@ def test_no_byte_of_type_payload_or_signature_may_differ(place: int, flip: int, 
     else:
         (sig if what == "sig" else payload)[place] ^= flip
     forged = Envelope(kind, bytes(payload), (EnvelopeSignature(ALICE.keyid, bytes(sig)),))
-    assert verified(forged, [ALICE.public]) == set()
+    assert find_valid_keys(forged, [ALICE.public]) == set()
 
 
 def test_a_hint_that_names_another_key_makes_nothing_valid() -> None:
     kind, payload = "t", b"p"
     by_bob = Envelope(kind, payload, (EnvelopeSignature(ALICE.keyid, BOB.sign(pae(kind, payload))),))
-    assert verified(by_bob, [ALICE.public, BOB.public]) == set()
+    assert find_valid_keys(by_bob, [ALICE.public, BOB.public]) == set()
 
 
 def test_without_a_hint_every_key_is_tried() -> None:
     kind, payload = "t", b"p"
     nameless = Envelope(kind, payload, (EnvelopeSignature("", BOB.sign(pae(kind, payload))),))
-    assert verified(nameless, [ALICE.public, BOB.public]) == {BOB.keyid}
+    assert find_valid_keys(nameless, [ALICE.public, BOB.public]) == {BOB.keyid}
 
 
 def test_unrecognised_fields_are_ignored_and_an_empty_hint_is_none() -> None:

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sluice.core.registry.keys import SigningKey
-from sluice.core.trust.compile_cache import Compiled
+from sluice.core.trust.compile_cache import CompileCache
 from sluice.core.trust.fold import Folded, fold
 from tests.unit.core.trust.scene import (
     ALICE,
@@ -68,7 +68,7 @@ def test_the_order_in_which_records_are_read_is_no_matter_nor_what_was_folded_be
     for end in range(0, len(topics.records), 3):
         fold(topics.records[:end], ROOTS, topics.compiled)
     remembered = fold(shuffled, ROOTS, topics.compiled)
-    fresh = fold(topics.records, ROOTS, Compiled(lambda _: ()))
+    fresh = fold(topics.records, ROOTS, CompileCache(lambda _: ()))
     assert told(remembered) == told(fresh)
 
 

@@ -10,17 +10,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sluice.cli.policy.policy_loss import loss_entry
-from sluice.core.trust.change_log import entries_in_force
-from sluice.core.trust.compile_cache import Compiled
+from sluice.core.trust.change_log import list_entries_in_force
+from sluice.core.trust.compile_cache import CompileCache
 from sluice.core.trust.policy_contents import (
     NOTHING,
     Difference,
     Edition,
     PolicyContents,
-    contents_of,
-    differences,
+    collect_contents,
+    compare_contents,
     find_loss,
-    policy_record,
+    make_policy_record,
 )
 from sluice.stream.engine.policy_recorder import POLICY_KEY, RecordedPolicy
 from sluice.stream.engine.takeover import PolicyLost
@@ -52,7 +52,7 @@ CONTENTS = st.dictionaries(st.sampled_from("abcd"), EDITIONS).map(
 
 def _contents(topics: Topics) -> PolicyContents:
     folded = topics.fold()
-    return contents_of(entries_in_force(folded, BUNDLES, REGISTRY))
+    return collect_contents(list_entries_in_force(folded, BUNDLES, REGISTRY))
 
 
 SIGNS = ["tool", "policy_loss"]
@@ -66,7 +66,7 @@ BEFORE = [
 def _topics(*entries: dict[str, Any]) -> Topics:
     """Topics of the installation `here`: the root key signs approvers, Alice and Bob all other entries."""
     topics = Topics()
-    topics.compiled = Compiled(lambda _: (), Audience("here", ""))
+    topics.compiled = CompileCache(lambda _: (), Audience("here", ""))
     for one in entries:
         topics.entry(one, *((ROOT_KEY,) if one["kind"] == "approver" else (ALICE, BOB)))
     return topics
@@ -76,7 +76,7 @@ def _acceptance(before: PolicyContents, now: PolicyContents, name: str = "loss")
     """An entry that names exactly what is lost."""
     lost = [
         {"entry": one.name, "before": one.before.revision, "before_hash": one.before.hash}
-        for one in differences(before, now).lost
+        for one in compare_contents(before, now).lost
         if one.before is not None
     ]
     spec = {"reason": "the files are gone", "lost": lost}
@@ -84,7 +84,7 @@ def _acceptance(before: PolicyContents, now: PolicyContents, name: str = "loss")
 
 
 def _record(before: PolicyContents | None, now: PolicyContents) -> OutRecord:
-    return policy_record(3, before, now, 1_700_000_000_000, starts=False)
+    return make_policy_record(3, before, now, 1_700_000_000_000, starts=False)
 
 
 def test_contents_are_the_newest_revisions_and_every_revision_of_a_fact() -> None:
@@ -100,10 +100,10 @@ def test_the_digest_follows_names_revisions_and_content_and_not_their_order() ->
     topics.bundle(bundle_document(), ALICE)
     whole = _contents(topics)
     accepted = [*topics.fold().entries.values()]
-    assert contents_of(accepted[::-1]) == contents_of(accepted) == whole
-    assert whole.digest != contents_of(accepted[:1]).digest
+    assert collect_contents(accepted[::-1]) == collect_contents(accepted) == whole
+    assert whole.digest != collect_contents(accepted[:1]).digest
     altered = replace(accepted[1], said=replace(accepted[1].said, hash="sha256:" + "0" * 64))
-    assert whole.digest != contents_of([accepted[0], altered]).digest
+    assert whole.digest != collect_contents([accepted[0], altered]).digest
 
 
 @given(CONTENTS)
@@ -113,7 +113,7 @@ def test_what_a_partition_keeps_reads_back_as_it_was(contents: PolicyContents) -
 
 @given(CONTENTS, CONTENTS)
 def test_a_loss_is_what_is_gone_or_not_newer_than_before(before: PolicyContents, now: PolicyContents) -> None:
-    lost = {one.name for one in differences(before, now).lost}
+    lost = {one.name for one in compare_contents(before, now).lost}
     assert lost == {
         name
         for name, edition in before.editions.items()
@@ -124,7 +124,7 @@ def test_a_loss_is_what_is_gone_or_not_newer_than_before(before: PolicyContents,
 
 @given(CONTENTS, CONTENTS)
 def test_differences_add_up(before: PolicyContents, now: PolicyContents) -> None:
-    found = differences(before, now)
+    found = compare_contents(before, now)
     assert len(now.editions) == len(before.editions) + len(found.added) - len(found.gone)
 
 

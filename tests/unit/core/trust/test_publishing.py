@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from sluice.core.trust.change_log import entries_in_force
-from sluice.core.trust.in_force import Rehearsal, arrivals, record_key, rehearse
-from sluice.core.trust.policy_contents import MOST_BYTES, contents_of
+from sluice.core.trust.change_log import list_entries_in_force
+from sluice.core.trust.in_force import Rehearsal, make_arrivals, make_record_key, rehearse
+from sluice.core.trust.policy_contents import MOST_BYTES, collect_contents
 from sluice_topics.catalog import BUNDLES, BY_NAME, REGISTRY, SESSIONS_CHANGELOG
 from tests.unit.core.trust.scene import (
     ALICE,
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 def rehearsed(topics: Topics, topic: str, *values: bytes) -> Rehearsal:
-    new = arrivals(topic, values, topics.records, topics.now_ms)
+    new = make_arrivals(topic, values, topics.records, topics.now_ms)
     return rehearse(topics.records, new, ROOTS, topics.compiled)
 
 
@@ -92,9 +92,9 @@ def test_an_older_revision_and_a_failing_case_are_refused_here_too() -> None:
 
 
 def test_a_value_that_holds_nothing_has_no_key() -> None:
-    assert record_key(REGISTRY, b"garbage") is None
-    assert record_key(REGISTRY, bundle_value(bundle_document(), ALICE)) is None
-    assert record_key(REGISTRY, entry_value(agent())) == b"agent/reader@1"
+    assert make_record_key(REGISTRY, b"garbage") is None
+    assert make_record_key(REGISTRY, bundle_value(bundle_document(), ALICE)) is None
+    assert make_record_key(REGISTRY, entry_value(agent())) == b"agent/reader@1"
 
 
 FROZEN = {
@@ -121,8 +121,8 @@ def test_more_than_a_partition_can_keep_of_the_policy_is_not_written(
     topics = trusting_alice()
     topics.entry(approver("alice", ALICE, 2, signs=["tool", "freeze"]), ROOT_KEY)
     topics.entry(tool(), ALICE)
-    full = len(contents_of(entries_in_force(topics.fold(), REGISTRY)).encode())
-    new = arrivals(REGISTRY, [entry_value(entry, ALICE)], topics.records, topics.now_ms)
+    full = len(collect_contents(list_entries_in_force(topics.fold(), REGISTRY)).encode())
+    new = make_arrivals(REGISTRY, [entry_value(entry, ALICE)], topics.records, topics.now_ms)
     found = rehearse(topics.records, new, ROOTS, topics.compiled, full)
     assert [one.code for one in found.refused] == codes
     assert len(found.writes) == 1 - len(codes)

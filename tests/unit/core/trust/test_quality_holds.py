@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sluice.core.registry.keys import SigningKey
-from sluice.core.trust.compile_cache import Compiled
+from sluice.core.trust.compile_cache import CompileCache
 from sluice.core.trust.fold import Folded, fold
 from sluice_topics.relaxations import find_relaxations
 from tests.unit.core.trust.quality_scene import (
@@ -85,7 +85,7 @@ def test_the_order_in_which_records_are_read_is_no_matter(steps: Steps, order: R
     for end in range(0, len(topics.records), 3):
         fold(topics.records[:end], ROOTS, topics.compiled)
     remembered = fold(shuffled, ROOTS, topics.compiled)
-    assert told(remembered) == told(fold(topics.records, ROOTS, Compiled(lambda _: ())))
+    assert told(remembered) == told(fold(topics.records, ROOTS, CompileCache(lambda _: ())))
 
 
 @settings(max_examples=40, deadline=None)

@@ -29,18 +29,18 @@ def running() -> Topics:
 
 
 def test_the_default_of_the_settings_judges_tenants_that_name_none() -> None:
-    asked_for, bundle = policy_of(running(), "q").quality_for(NO_ORG)
+    asked_for, bundle = policy_of(running(), "q").find_quality(NO_ORG)
     assert asked_for == "q"
     assert bundle is not None
     assert bundle.revision == 1
 
 
 def test_without_it_in_force_policy_still_decides_and_there_is_no_quality_bundle() -> None:
-    assert policy_of(running(), "other").quality_for(NO_ORG) == ("other", None)
+    assert policy_of(running(), "other").find_quality(NO_ORG) == ("other", None)
 
 
 def test_a_tenants_own_goes_before_the_default_even_where_nobody_knows_it() -> None:
     topics = running()
     topics.entry(org(quality_bundle_id="strict"), ALICE, BOB)
     policy = policy_of(topics, "q")
-    assert policy.quality_for(policy.registry.orgs["acme"]) == ("strict", None)
+    assert policy.find_quality(policy.registry.orgs["acme"]) == ("strict", None)

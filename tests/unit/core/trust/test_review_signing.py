@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from sluice.core.decide.kinds import BY_TOPIC
-from sluice.core.registry.keys import SigningKey, signed_by
-from sluice.core.trust.signing import signed_review
+from sluice.core.registry.keys import SigningKey, is_signed_by
+from sluice.core.trust.signing import sign_review
 from sluice_topics.audience import Audience
 from sluice_topics.catalog import REVIEWS
 from sluice_topics.record_reading import read
@@ -31,19 +31,19 @@ OTHERWISE = {**dict.fromkeys(FIELDS, "other"), "decision": "reject", "digest": "
 
 @given(st.text(min_size=1, max_size=200).filter(lambda text: text.isprintable()))
 def test_a_signed_review_is_known_again_after_its_way_over_the_wire(justification: str) -> None:
-    review = signed_review({**FIELDS, "justification": justification}, KEY, Audience())
+    review = sign_review({**FIELDS, "justification": justification}, KEY, Audience())
     arrived = read(BY_TOPIC[REVIEWS].model, review.model_dump_json().encode())
     assert isinstance(arrived, ReviewDecision)
-    assert signed_by(PUBLIC, arrived, Audience())
+    assert is_signed_by(PUBLIC, arrived, Audience())
 
 
 @pytest.mark.parametrize("field", FIELDS)
 def test_nothing_that_a_review_says_can_be_changed_afterwards(field: str) -> None:
-    review = signed_review(FIELDS, KEY, Audience())
-    assert signed_by(PUBLIC, review, Audience())
-    assert not signed_by(PUBLIC, review.model_copy(update={field: OTHERWISE[field]}), Audience())
+    review = sign_review(FIELDS, KEY, Audience())
+    assert is_signed_by(PUBLIC, review, Audience())
+    assert not is_signed_by(PUBLIC, review.model_copy(update={field: OTHERWISE[field]}), Audience())
 
 
 def test_what_is_no_review_is_not_signed() -> None:
     with pytest.raises(ValidationError):
-        signed_review({**FIELDS, "decision": "perhaps"}, KEY, Audience())
+        sign_review({**FIELDS, "decision": "perhaps"}, KEY, Audience())

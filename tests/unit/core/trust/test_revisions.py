@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sluice.core.trust.compile_cache import Compiled
+from sluice.core.trust.compile_cache import CompileCache
 from sluice.core.trust.dsse import sign
 from sluice.core.trust.signed_entries import PAYLOAD_TYPES
 from sluice_topics.catalog import BUNDLES, REGISTRY
@@ -145,7 +145,7 @@ def test_a_bundle_that_makes_its_check_raise_is_refused_and_stops_nobody() -> No
         raise OverflowError
 
     topics = trusting_alice()
-    topics.compiled = Compiled(raising)
+    topics.compiled = CompileCache(raising)
     harmful = topics.bundle(bundle_document(), ALICE)
     topics.entry(agent(), ALICE)
     assert topics.refusals() == [(harmful, "invalid_bundle")]

@@ -9,7 +9,7 @@ import pytest
 
 from sluice.core.foundation.clock import rfc3339
 from sluice.core.registry.keys import Roots
-from sluice.core.trust.compile_cache import Compiled
+from sluice.core.trust.compile_cache import CompileCache
 from sluice.core.trust.dsse import Envelope, EnvelopeSignature, pae, sign
 from sluice.core.trust.fold import fold
 from sluice.core.trust.signed_entries import PAYLOAD_TYPES
@@ -60,7 +60,7 @@ def test_every_hash_that_a_verdict_records_finds_its_record() -> None:
 
 def test_without_root_keys_nothing_counts() -> None:
     topics = trusting_alice()
-    folded = fold(topics.records, Roots([]), Compiled(lambda _: ()))
+    folded = fold(topics.records, Roots([]), CompileCache(lambda _: ()))
     assert [one.code for one in folded.refused] == ["unknown_key"]
 
 
