@@ -42,6 +42,8 @@ from sluice_topics.catalog import ACTIONS
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from sluice.core.foundation.limits import SessionLimits
+
 COUNT = 20_000
 SESSIONS = 800
 CHUNK = 200
@@ -62,15 +64,16 @@ class FrozenSet:
     quality: bytes
     arrivals: list[Arrival]
 
-    def decided(self) -> Iterator[list[bytes]]:
-        """The records of each input, in their canonical form, chained as a partition chains them."""
+    def point(self, limits: SessionLimits) -> DecisionPoint:
+        """A decision point over the set's policy, whose stopwatch stands still."""
         bundle, quality = load_bundle(self.bundle), load_quality_bundle(self.quality)
         registry = load_registry(self.registry)
         policy = Policy({bundle.id: bundle}, registry, bundle.id, {quality.id: quality}, quality.id)
-        point = DecisionPoint(
-            policy, shipped_stages(), Settings().limits(), stopwatch=lambda: 0, environment=TENANT
-        )
-        pipeline = Pipeline(point)
+        return DecisionPoint(policy, shipped_stages(), limits, stopwatch=lambda: 0, environment=TENANT)
+
+    def decided(self) -> Iterator[list[bytes]]:
+        """The records of each input, in their canonical form, chained as a partition chains them."""
+        pipeline = Pipeline(self.point(Settings().limits()))
         for arrival in self.arrivals:
             yield [rfc8785.dumps(body) for body in pipeline.take([arrival])]
 

@@ -9,6 +9,7 @@ from sluice.core.decide.kinds import message_of
 from sluice.core.decide.replay import drive, nobody
 from sluice.core.foundation.canonical import canonical
 from sluice.core.foundation.chain import Chain
+from sluice.core.foundation.requests import next_request
 from sluice.core.state.book import Book
 from sluice.core.state.decision import Shared
 from sluice.core.state.history import UNSEEN, SourceName
@@ -59,9 +60,9 @@ class Pipeline:
         state = self._state(message)
         evaluation = self._point.evaluate(arrival, message, state, self._shared)
         try:
-            request = next(evaluation)
+            request = next_request(evaluation)
             while True:
-                request = evaluation.send(await ports.answer(request))
+                request = next_request(evaluation, await ports.answer(request))
         except StopIteration as decided:
             return self._applied(state, decided.value)
 

@@ -19,6 +19,7 @@ from sluice.core.decide.decision_point import DecisionPoint
 from sluice.core.foundation.arrival import Arrival
 from sluice.core.foundation.canonical import canonical
 from sluice.core.foundation.limits import SessionLimits
+from sluice.core.foundation.requests import next_request
 from sluice.core.policy.policy import Policy
 from sluice.core.registry.loading import load_registry
 from sluice.core.state.session import SessionState, session_key
@@ -246,10 +247,10 @@ class Session:
     def drive(self, evaluation: Generator[Request, Answer, Decision]) -> Decision:
         """Run an evaluation to its end with the session's answers."""
         try:
-            request = next(evaluation)
+            request = next_request(evaluation)
             while True:
                 self.asked.append(request)
-                request = evaluation.send(self.answers.pop(0))
+                request = next_request(evaluation, self.answers.pop(0))
         except StopIteration as decided:
             decision: Decision = decided.value
             return decision

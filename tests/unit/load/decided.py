@@ -22,7 +22,7 @@ from sluice.core.decide.kinds import message_of
 from sluice.core.foundation.arrival import Arrival
 from sluice.core.foundation.chain import GENESIS, Chain
 from sluice.core.foundation.limits import SessionLimits
-from sluice.core.foundation.requests import HELD_INPUT, Answer
+from sluice.core.foundation.requests import HELD_INPUT, Answer, next_request
 from sluice.core.memory import analysis, lineage
 from sluice.core.registry.keys import Roots
 from sluice.core.state.book import Book, HistoryFolded
@@ -132,9 +132,9 @@ class _Run:
         assert not isinstance(message, Unreadable)
         evaluating = self._point.evaluate(arrival, message, state, Shared(self._book, self._histories))
         try:
-            request = next(evaluating)
+            request = next_request(evaluating)
             while True:
-                request = evaluating.send(self._answer(request))
+                request = next_request(evaluating, self._answer(request))
         except StopIteration as done:
             decision: Decision = done.value
         state.apply(decision.session)

@@ -188,6 +188,7 @@ ACTION = Kind(
     ),
     case=CaseKind(Case, "action", "action"),
     signer="agent_id",
+    by_stages=True,
 )
 OUTCOME = Kind(
     "outcome",

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from sluice.core.actions.stage import StageResult
-from sluice.core.foundation.requests import Asker, ask
+from sluice.core.foundation.requests import PAUSE, Asker, ask
 from sluice.core.policy.bundle_frame import LAST_STAGE
 
 if TYPE_CHECKING:
@@ -100,6 +100,7 @@ def run(context: ActionContext, stopwatch: Callable[[], int]) -> Generator[Reque
         if settled is not None:
             done.list_gate(name, settled, 0)
             continue
+        yield PAUSE
         began = stopwatch()
         step = stage.evaluate(context)
         if not isinstance(step, StageResult):

@@ -41,6 +41,7 @@ from sluice.core.actions.verdict import (
 )
 from sluice.core.foundation.arrival import REPLAYED, escalation_id, verdict_id
 from sluice.core.foundation.canonical import hex_of
+from sluice.core.foundation.requests import LAST_PAUSE
 from sluice.core.registry.agent_keys import UNSIGNED_AGENT
 from sluice.core.state.book import GrantKept
 from sluice.core.state.decision import Decision
@@ -141,10 +142,10 @@ def judge(
         return _decide(arrival, context, Evaluation("BLOCK", ACTION_ID_CONFLICT))
     if not seen.room:
         return _decide(arrival, context, Evaluation("BLOCK", SESSION_CAPACITY))
-    evaluation, used = yield from _evaluated(parts, context, find())
-    while used is not None and not used.is_left_in(left := find()):
+    evaluation, used = yield from _evaluated(parts, context, find)
+    while used is not None and not used.is_left_in(find()):
         context = _until(assess(plan, action, seen, arrival.timestamp_ms), arrival, began)
-        evaluation, used = yield from _evaluated(parts, context, left)
+        evaluation, used = yield from _evaluated(parts, context, find)
     if action.deadline_ms is not None:
         arrival = _waited(parts, arrival, began)
     if action.deadline_ms is not None or not plan.accepted:
@@ -160,15 +161,18 @@ def _until(context: ActionContext, arrival: Arrival, began_ns: int) -> ActionCon
 
 
 def _evaluated(
-    parts: PointParts, context: ActionContext, grant: StandingGrant | None
+    parts: PointParts, context: ActionContext, find: Callable[[], StandingGrant | None]
 ) -> Generator[Request, Answer, tuple[Evaluation, StandingGrant | None]]:
-    """What the stages make of an action, and the standing grant by which it needs no person."""
+    """What the stages make of an action, and the standing grant by which it needs no person. `find`: the one
+    of its scope, which sessions may share."""
     seen, evaluation = context.seen, None if context.plan.accepted else unregistered(context)
     if evaluation is None:
         evaluation = yield from run_proven(context, parts.stopwatch)
     if seen.dispute is not None and evaluation.outcome == "ALLOW":
         evaluation.settle("ESCALATE", evaluation.note_dispute(seen.dispute))
         evaluation.obligations.clear()
+    yield LAST_PAUSE
+    grant = find()
     if grant is None or seen.dispute is not None:
         return evaluation, None
     return (yield from run_granted(grant, context, evaluation, parts.stopwatch))

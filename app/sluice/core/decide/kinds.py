@@ -88,6 +88,12 @@ def _ids_around(arrival: Arrival) -> dict[str, str]:
     return found if arrival.agent_header is None else {**found, "agent_id": arrival.agent_header}
 
 
+def goes_by_stages(message: object) -> bool:
+    """Whether an input with this message may be decided stage by stage with those of other sessions."""
+    kind = BY_MODEL.get(type(message))  # type: ignore[arg-type]
+    return kind is not None and kind.by_stages
+
+
 def kind_of(fields: Mapping[str, Any]) -> AnyKind:
     """The kind of an input of which only the fields are known. An input that no field marks is an action."""
     return next((kind for field, kind in _MARKED.items() if field in fields), ACTION)

@@ -14,7 +14,7 @@ from sluice.core.decide.decision_point import NOTHING_SHARED
 from sluice.core.decide.kinds import message_of
 from sluice.core.foundation.arrival import Arrival
 from sluice.core.foundation.errors import guarded
-from sluice.core.foundation.requests import Answer
+from sluice.core.foundation.requests import Answer, next_request
 from sluice.core.state.book import Book
 from sluice.core.state.decision import Shared
 from sluice.core.state.history import UNSEEN, SourceName
@@ -44,9 +44,9 @@ def nobody(request: Request) -> Answer:
 def drive(evaluation: Generator[Request, Answer, T], answer: Callable[[Request], Answer]) -> T:
     """Run an evaluation to its end, each of its requests answered by `answer`."""
     try:
-        request = next(evaluation)
+        request = next_request(evaluation)
         while True:
-            request = evaluation.send(answer(request))
+            request = next_request(evaluation, answer(request))
     except StopIteration as decided:
         decision: T = decided.value
         return decision

@@ -4,6 +4,9 @@ A stage that needs an answer is a generator: it yields a `Request`, gets the `An
 result. The shell that drives it keeps the times: it says which of them ended the wait, because they mean
 different things (docs/decisions/0015-over-budget.md). The answer goes into the record (`model_outputs`), so
 that a rerun gets the same one.
+
+An evaluation may also pause: it yields PAUSE where others may go first, and LAST_PAUSE before it looks at
+what several sessions share (docs/decisions/0020-stage-by-stage.md). Both are answered READY.
 """
 
 from __future__ import annotations
@@ -60,6 +63,24 @@ class Answer:
     payload: object = None
     detail: str = ""
     queued_ms: int = field(default=0, compare=False)
+
+
+PAUSE = Request("", "pause", 0)
+"""Between two gates. What is read before it belongs to the input's own session, or to the policy."""
+LAST_PAUSE = Request("", "last pause", 0)
+"""The last at which others may go first: behind it an evaluation looks at what several sessions share, so
+every input that came before must be decided, and until its own decision is applied no other may go."""
+READY = Answer("answered")
+"""The answer to a pause."""
+
+
+def next_request(evaluation: Generator[Request, Answer, Any], answer: Answer | None = None) -> Request:
+    """Start an evaluation, or resume it with an answer; its next question to a port. Pauses are over at
+    once. Raises StopIteration with the evaluation's result."""
+    request = evaluation.send(answer)  # type: ignore[arg-type]
+    while request is PAUSE or request is LAST_PAUSE:
+        request = evaluation.send(READY)
+    return request
 
 
 HELD_INPUT = "held_input"

@@ -97,7 +97,8 @@ class Kind(Generic[M]):
 
     `evaluate` decides on it: at once, or as a generator where somebody is asked. `unread` denies an input
     that nobody looks into, `fault` one that made the core raise, each with its dead letter; where there is
-    none, the input is refused.
+    none, the input is refused. `by_stages`: before its last pause `evaluate` looks at nothing that several
+    sessions share.
     """
 
     name: str
@@ -116,6 +117,7 @@ class Kind(Generic[M]):
     answer: AnswerKind[M] | None = None
     case: CaseKind | None = None
     signer: str | None = None
+    by_stages: bool = False
 
     def subject_of(self, message: M) -> str:
         """What an input of this kind is about: the id that its sender gave it."""

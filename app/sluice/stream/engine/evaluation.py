@@ -17,17 +17,17 @@ from collections import deque
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from sluice.core.decide.kinds import message_of
+from sluice.core.decide.kinds import goes_by_stages, message_of
 from sluice.core.foundation.errors import guarded as answered
-from sluice.core.foundation.requests import Answer, Request
+from sluice.core.foundation.requests import LAST_PAUSE, PAUSE, READY, Answer, Request
 from sluice.ports import Crowding, Lasting, Port, PortBusy, PortUnavailable, Queued, Recalling
 from sluice.stream.process import start_task
 from sluice_topics.record_reading import Unreadable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Mapping
+    from collections.abc import Callable, Generator, Mapping, Sequence
 
     from sluice.core.decide.decision_point import DecisionPoint
     from sluice.core.decide.kinds import Message
@@ -183,7 +183,8 @@ WRONG_PARTITION = Unreadable(
 
 
 class InputInProgress:
-    """The evaluation of one input. `advance` returns the core's next request, or the decision."""
+    """The evaluation of one input. `advance` returns the core's next request, or the decision; `step` also
+    returns at a pause."""
 
     __slots__ = ("_at_home", "_generator", "_message", "_point", "_shared", "arrival", "state")
 
@@ -200,16 +201,23 @@ class InputInProgress:
         self.state = state
 
     def advance(self, answer: Answer | None = None) -> Request | Decision:
-        """Start, or resume with the answer. The caller must stage a decision before it awaits anything
-        else."""
-        return guarded(partial(self._advance, answer), self._fault)
+        """Start, or resume with the answer, whatever pauses there are. The caller must stage a decision
+        before it awaits anything else, or takes a step of another input."""
+        step = self.step(answer)
+        while step is PAUSE or step is LAST_PAUSE:
+            step = self.step(READY)
+        return step
 
-    def _advance(self, answer: Answer | None) -> Request | Decision:
+    def step(self, answer: Answer | None = None) -> Request | Decision:
+        """The same up to the next pause."""
         try:
-            return self._start() if self._generator is None else self._generator.send(answer)  # type: ignore[arg-type]
+            generator = self._generator
+            return self._start() if generator is None else generator.send(answer)  # type: ignore[arg-type]
         except StopIteration as decided:
             decision: Decision = decided.value
             return decision
+        except Exception as fault:  # noqa: BLE001 - whatever an input makes the core raise is answered
+            return guarded(partial(_raise, fault), self._fault)
 
     def _start(self) -> Request | Decision:
         message = self._message
@@ -227,6 +235,17 @@ class InputInProgress:
         if message is None or isinstance(message, Unreadable):
             raise RuntimeError(f"no answer to an unreadable input: {reason}")
         return self._point.fault(self.arrival, message, self.state, reason)
+
+
+def _raise(fault: Exception) -> Request | Decision:
+    raise fault
+
+
+class Begun(NamedTuple):
+    """An evaluation, and how far it has come."""
+
+    evaluation: InputInProgress
+    step: Request | Decision
 
 
 class Lanes:
@@ -250,18 +269,24 @@ class Lanes:
         self.waiting: dict[bytes, deque[Inbound]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def enter(self, key: bytes, inbound: Inbound) -> None:
-        """Decide the input now, or when its session no longer waits."""
-        lane = self.waiting.get(key)
-        if lane is not None:
-            lane.append(inbound)
-            return
-        request, evaluation = self._decide(inbound)
-        if request is not None:
-            self.waiting[key] = deque()
-            task = start_task(self._wait(key, evaluation, request), self._fail)
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+    def enter(self, chunk: Sequence[tuple[bytes, Inbound]]) -> None:
+        """Decide inputs in their order, each at once or when its session no longer waits. By session key.
+
+        What needs nothing that sessions share is done for all of them before (`_go_to_last_pause`).
+        """
+        begun = self._go_to_last_pause(chunk)
+        for key, inbound in chunk:
+            lane = self.waiting.get(key)
+            if lane is not None:
+                lane.append(inbound)
+                continue
+            evaluation, step = begun.pop(key) if key in begun else self._start(inbound)
+            request = self._settle(evaluation, step)
+            if request is not None:
+                self.waiting[key] = deque()
+                task = start_task(self._wait(key, evaluation, request), self._fail)
+                self._tasks.add(task)
+                task.add_done_callback(self._tasks.discard)
 
     async def cancel(self) -> None:
         """Drop waiting inputs. They changed nothing, and their offsets stay undecided for the next owner."""
@@ -272,16 +297,45 @@ class Lanes:
             await asyncio.wait(tasks)
         self.waiting.clear()
 
-    def _decide(self, inbound: Inbound) -> tuple[Request | None, InputInProgress]:
+    def _go_to_last_pause(self, chunk: Sequence[tuple[bytes, Inbound]]) -> dict[bytes, Begun]:
+        """Begin the first input of each session that does not wait, and take all of them from pause to pause
+        together, so that code and data of a gate stay in the processor's cache. By session key, each as far
+        as it comes without what sessions share: at its last pause, at a question to a port, or decided."""
+        if len(chunk) == 1:
+            return {}
+        first: dict[bytes, Inbound] = {}
+        for key, inbound in chunk:
+            first.setdefault(key, inbound)
+        members = [
+            (key, self._begin(inbound))
+            for key, inbound in first.items()
+            if key not in self.waiting and goes_by_stages(inbound.message)
+        ]
+        begun: dict[bytes, Begun] = {}
+        answer: Answer | None = None
+        while members:
+            going = []
+            for member in members:
+                step = member[1].step(answer)
+                if step is PAUSE:
+                    going.append(member)
+                else:
+                    begun[member[0]] = Begun(member[1], step)
+            members, answer = going, READY
+        return begun
+
+    def _start(self, inbound: Inbound) -> Begun:
         evaluation = self._begin(inbound)
-        return self._settle(evaluation, evaluation.advance()), evaluation
+        return Begun(evaluation, evaluation.advance())
 
     def _settle(self, evaluation: InputInProgress, step: Request | Decision) -> Request | None:
+        """Go on until there is a decision, which is staged, or a question whose answer is not at hand."""
         while isinstance(step, Request):
-            known = self._ports.recall(step)
-            if known is None:
+            paused = step is PAUSE or step is LAST_PAUSE
+            answer = READY if paused else self._ports.recall(step)
+            if answer is None:
                 return step
-            step = evaluation.advance(known)
+            step = evaluation.advance(answer)
         self._finish(evaluation, step)
         return None
 
@@ -294,5 +348,6 @@ class Lanes:
                 asked = self._settle(evaluation, evaluation.advance(answer))
             if not lane:
                 break
-            asked, evaluation = self._decide(lane.popleft())
+            evaluation, step = self._start(lane.popleft())
+            asked = self._settle(evaluation, step)
         del self.waiting[key]

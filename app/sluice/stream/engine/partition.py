@@ -237,8 +237,7 @@ class Partition:
     def _enter(self, chunk: list[Inbound]) -> None:
         self._undecided += len(chunk)
         self._quiet.clear()
-        for inbound in chunk:
-            self.lanes.enter(_session_key(inbound.arrival), inbound)
+        self.lanes.enter([(_session_key(inbound.arrival), inbound) for inbound in chunk])
 
     def _begin(self, inbound: Inbound) -> InputInProgress:
         if inbound.has_deadline:

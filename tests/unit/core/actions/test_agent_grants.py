@@ -15,7 +15,7 @@ from sluice.core.actions.stage import PASSED
 from sluice.core.decide.kinds import message_of
 from sluice.core.decide.replay import drive, nobody
 from sluice.core.foundation.clock import rfc3339
-from sluice.core.foundation.requests import Answer, Request
+from sluice.core.foundation.requests import Answer, Request, next_request
 from sluice.core.registry.agent_grants import AgentGrant
 from sluice.core.registry.loading import load_registry
 from sluice.core.rerun.evidence import recorded_beside
@@ -191,7 +191,7 @@ def test_sessions_at_once_use_no_more_of_a_grant_than_is_left(uses: int) -> None
         message = message_of(arrival)
         assert isinstance(message, ProposedAction)
         evaluation: Any = point.evaluate(arrival, message, SessionState(session_key(name)), shared)
-        waiting.append((arrival, message, evaluation, next(evaluation)))
+        waiting.append((arrival, message, evaluation, next_request(evaluation)))
     found = []
     for arrival, message, evaluation, _ in waiting:
         decision = drive(_resumed(evaluation), lambda _: Answer("answered", {}))
@@ -206,9 +206,9 @@ def test_sessions_at_once_use_no_more_of_a_grant_than_is_left(uses: int) -> None
 
 def _resumed(evaluation: Any) -> Generator[Request, Answer, Any]:
     """The rest of an evaluation whose first request was seen already."""
-    request = evaluation.send(Answer("answered", {}))
+    answer = Answer("answered", {})
     while True:
         try:
-            request = evaluation.send((yield request))
+            answer = yield next_request(evaluation, answer)
         except StopIteration as decided:
             return decided.value

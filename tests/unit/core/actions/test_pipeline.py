@@ -12,7 +12,7 @@ from sluice.core.actions.plan import in_order
 from sluice.core.actions.stage import StageResult
 from sluice.core.actions.stages import shipped_stages
 from sluice.core.foundation.errors import UnknownStageError
-from sluice.core.foundation.requests import Answer, Request
+from sluice.core.foundation.requests import Answer, Request, next_request
 from tests.unit.core.scene import ALL_STAGES, Session, action, kinds, point, read_record, verdict_of
 
 if TYPE_CHECKING:
@@ -175,7 +175,7 @@ def test_an_evaluation_may_be_abandoned_at_a_question() -> None:
     arrival = session.arrival("gate.actions.proposed", action())
     message = read_record(arrival.topic, arrival.value)
     evaluation = session.point.evaluate(arrival, message, session.state)
-    next(evaluation)
+    next_request(evaluation)
     evaluation.close()
     assert session.state.gone
     assert session.verdict()["session"]["after"]["aggregateActionCount"] == 1

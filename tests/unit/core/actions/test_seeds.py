@@ -19,6 +19,7 @@ from sluice.core.actions.grader import GraderPolicy
 from sluice.core.actions.grading import PORT as GRADER
 from sluice.core.actions.policies import PolicyShelf
 from sluice.core.actions.stages import load_bundle
+from sluice.core.foundation.requests import next_request
 from sluice.core.policy.similarity_settings import EMBEDDING
 from sluice.core.state.changes import Counted, EntryKept
 from sluice.offline.bundle_source import whole_bundle
@@ -61,11 +62,11 @@ class Answered(Session):
     def drive(self, evaluation: Generator[Request, Answer, Decision]) -> Decision:
         """Run an evaluation to its end."""
         try:
-            request = next(evaluation)
+            request = next_request(evaluation)
             while True:
                 self.asked.append(request)
                 given = self.by_port.get(request.port) or ([HARMLESS] if request.port == EMBEDDING else [])
-                request = evaluation.send(given.pop(0))
+                request = next_request(evaluation, given.pop(0))
         except StopIteration as decided:
             decision: Decision = decided.value
             return decision

@@ -13,6 +13,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from sluice.core.foundation.requests import next_request
 from sluice.core.state.book import Book
 from sluice.core.state.decision import Shared
 from sluice.core.state.session import SessionState
@@ -80,7 +81,7 @@ class Quarantine(RuleBasedStateMachine):
         shared = Shared(self.place.book, self.place.histories)
         evaluation = self.place.point.evaluate(arrival, message, state, shared)
         try:
-            self.waiting.append((held.session_id, evaluation, next(evaluation)))
+            self.waiting.append((held.session_id, evaluation, next_request(evaluation)))
         except StopIteration as decided:
             self.apply(held.session_id, decided.value)
         self.time_passes(minutes)
