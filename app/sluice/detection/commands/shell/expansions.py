@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from sluice.detection.commands.shell.shell_reading import ShellScope
 
-MOST_BRACE_WORDS = 32
+MOST_BRACE_WORDS = 64
 """How many words one brace expansion may give. People do not name more targets, and products grow fast."""
 
 _ANSI_C = re.compile(r"\\(x[0-9a-fA-F]{1,2}|u[0-9a-fA-F]{1,4}|U[0-9a-fA-F]{1,8}|[0-7]{1,3}|c.|.)", re.DOTALL)
@@ -21,6 +21,7 @@ _BACKSLASH = re.compile(r"\\(.)", re.DOTALL)
 _IN_QUOTES = re.compile(r"\\([$`\"\\\n])")
 _WINDOWS = re.compile(r"(?:[A-Za-z]:|%\w+%|HK[A-Z_]+:?|\\)\\|.*\\[A-Za-z]\w+\\", re.IGNORECASE)
 _BRACES = re.compile(r"\{([^{}\s]*,[^{}\s]*)\}")
+_RANGE = re.compile(r"\{(-?\d{1,9}|[A-Za-z])\.\.(-?\d{1,9}|[A-Za-z])(?:\.\.-?\d{1,9})?\}")
 _LEADING = re.compile(r"(^|[;&|(\n]\s*)\{([^{}\s]*,[^{}\s]*)\}")
 _OPENED_BOTH_WAYS = re.compile(r"""'[^']*'|"(?:[^"\\]|\\.)*"|\\.|(<>)""", re.DOTALL)
 _LETTERS = {
@@ -58,12 +59,33 @@ def unescaped_in_quotes(text: str) -> str:
 
 
 def braces(word: str) -> list[str]:
-    """The words of `a{b,c}d`, at most MOST_BRACE_WORDS; a word without braces as it is."""
-    parts = _BRACES.split(word)
-    if len(parts) == 1:
-        return [word]
+    """The words of `a{b,c}d`, `{a,{b,c}}` and `{a..c}`, at most MOST_BRACE_WORDS, each once; a word without
+    braces as it is."""
+    words, done = [word], False
+    while not done and len(words) < MOST_BRACE_WORDS:
+        expanded_once = [one for each in words for one in _expand_innermost(each)][:MOST_BRACE_WORDS]
+        done, words = expanded_once == words, list(dict.fromkeys(expanded_once))
+    return words
+
+
+def _expand_innermost(word: str) -> list[str]:
+    parts = _BRACES.split(_RANGE.sub(_list_range, word))
     choices = [part.split(",") if place % 2 else [part] for place, part in enumerate(parts)]
     return ["".join(one) for one in islice(product(*choices), MOST_BRACE_WORDS)]
+
+
+def _list_range(match: re.Match[str]) -> str:
+    """`{a..c}` as `{a,b,c}`; one that mixes letters and numbers is none. A long one stays as it is:
+    numbers hide nothing."""
+    first, last = match[1], match[2]
+    if first.isalpha() != last.isalpha():
+        return match[0]
+    start, end = (ord(first), ord(last)) if first.isalpha() else (int(first), int(last))
+    if abs(end - start) >= MOST_BRACE_WORDS:
+        return match[0]
+    step = 1 if start <= end else -1
+    listed = [chr(value) if first.isalpha() else str(value) for value in range(start, end + step, step)]
+    return listed[0] if len(listed) == 1 else "{" + ",".join(listed) + "}"
 
 
 def in_known_grammar(text: str) -> str:
@@ -99,6 +121,8 @@ _USUAL = {
     "SHELL": "/bin/bash",
 }
 """What a slice of a variable of every environment gives: `${HOME:0:1}` is a usual way to write `/`."""
+_SET_ELSEWHERE = frozenset([*_USUAL, "USER", "LOGNAME", "TERM", "LANG", "HOSTNAME", "OLDPWD", "UID", "EUID"])
+"""Variables that are set although the text does not set them."""
 
 
 def expanded(text: str, scope: ShellScope) -> str:
@@ -139,22 +163,29 @@ def _sliced(match: re.Match[str], scope: ShellScope) -> str:
 
 
 def _defaulted(match: re.Match[str], scope: ShellScope) -> str:
+    """A variable that the text does not set may be set or not: `${x:+rm}` and `${x:-rm}` may both be `rm`."""
     name, operator, word = match[1], match[2], match[3]
     if name in scope.variables:
         return word if operator == "+" else scope.variables[name]
+    if name in _SET_ELSEWHERE:
+        return word if operator == "+" else "$" + name
     if operator == "=":
         scope.variables[name] = word
-    return "" if operator == "+" else word
+    return word
 
 
 def _replaced(match: re.Match[str], scope: ShellScope) -> str:
     value = _value(match[1], scope)
+    if value.startswith("$"):
+        return value
     times = value.count(match[2]) if "//" in match[0] else 1
     return value.replace(match[2], match[3], times) if scope.may_expand(times * len(match[3])) else value
 
 
 def _trimmed(match: re.Match[str], scope: ShellScope) -> str:
     value, pattern = _value(match[1], scope), match[3].replace("*", "")
+    if value.startswith("$"):
+        return value
     return value.removeprefix(pattern) if match[2][0] == "#" else value.removesuffix(pattern)
 
 

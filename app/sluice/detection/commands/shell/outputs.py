@@ -108,16 +108,36 @@ def _rev(_args: tuple[str, ...], stdin: str | None) -> str | None:
 
 
 def _tr(args: tuple[str, ...], stdin: str | None) -> str | None:
-    if stdin is None or not args:
+    options = "".join(
+        arg.lstrip("-")[:1] if arg.startswith("--") else arg[1:] for arg in args if _is_option(arg)
+    )
+    sets = [_set_of(arg) for arg in args if not _is_option(arg)]
+    if stdin is None or not sets or not set(options) <= set("dscC"):
         return None
-    if args[0] in ("-d", "--delete"):
-        unwanted = set(_set_of("".join(args[1:2])))
-        return "".join(one for one in stdin if one not in unwanted)
-    source, target = _set_of(args[0]), _set_of("".join(args[1:2]))
-    if not target:
-        return stdin
-    table = {ord(one): target[min(place, len(target) - 1)] for place, one in enumerate(source)}
-    return stdin.translate(table)
+    source = sets[0]
+    if {"c", "C"} & set(options):
+        source = "".join(sorted(set(stdin) - set(source)))
+    output = stdin
+    if "d" in options:
+        output = "".join(one for one in stdin if one not in source)
+    elif len(sets) > 1 and sets[1]:
+        target = sets[1]
+        last = len(target) - 1
+        complement = {"c", "C"} & set(options)
+        output = stdin.translate(
+            {ord(one): target[last if complement else min(at, last)] for at, one in enumerate(source)}
+        )
+    return _squeezed(output, sets[-1] if len(sets) > 1 else source) if "s" in options else output
+
+
+def _is_option(arg: str) -> bool:
+    return len(arg) > 1 and arg.startswith("-")
+
+
+def _squeezed(text: str, letters: str) -> str:
+    return "".join(
+        one for before, one in zip(" " + text, text, strict=False) if one != before or one not in letters
+    )
 
 
 def _set_of(text: str) -> str:

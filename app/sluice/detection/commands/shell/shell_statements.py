@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 from typing import TYPE_CHECKING
 
@@ -224,8 +225,11 @@ def _body(body: Node | None, scope: ShellScope, around: Around, own: Around) -> 
     )
     if body is None or body.type != "command":
         scope.add(Command("", redirects=within.redirects))
+        reads = any(one.operator == "<" for one in within.redirects)
         within = within._replace(redirects=(), words=())
-    return "" if body is None else run(body, scope, within)
+        if body is None:
+            return None if reads else ""
+    return run(body, scope, within)
 
 
 def _after_here_document(node: Node, scope: ShellScope, output: str | None) -> str | None:
@@ -252,6 +256,13 @@ def _function(node: Node, scope: ShellScope, _around: Around) -> str:
         if "".join(raw(body).split()).startswith(f"{{{called}|{called}"):
             scope.add(Command(FORK_BOMB))
     return ""
+
+
+def _file_alone(node: Node, scope: ShellScope, _around: Around) -> str | None:
+    """`$(<file)` gives what is in the file, and `$(>file)` empties it."""
+    redirect = redirect_of(node, scope)
+    scope.add(Command("", redirects=(redirect,)))
+    return scope.files.get(posixpath.normpath(redirect.target)) if redirect.operator == "<" else ""
 
 
 def _assignment(node: Node, scope: ShellScope, _around: Around) -> str:
@@ -290,6 +301,7 @@ _HANDLERS = {
     "redirected_statement": _redirected,
     "command_substitution": _substitution,
     "process_substitution": _substitution,
+    "file_redirect": _file_alone,
     "function_definition": _function,
     "variable_assignment": _assignment,
     "variable_assignments": _assignment,

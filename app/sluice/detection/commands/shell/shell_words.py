@@ -6,10 +6,12 @@ assignments, declarations and loops.
 
 from __future__ import annotations
 
+import re
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from sluice.detection.commands.shell.expansions import (
+    MOST_BRACE_WORDS,
     ansi_c,
     braces,
     expanded,
@@ -33,6 +35,8 @@ UNKNOWN_OUTPUT = "$()"
 
 _SPLIT = frozenset({"simple_expansion", "expansion", "command_substitution"})
 _RUN = frozenset({"command_substitution", "process_substitution"})
+_EXPANDED = frozenset({"regex", "extglob_pattern", "word", "string_content", "special_variable_name"})
+_SUBSTITUTION = re.compile(r"`([^`]*)`|\$\((?!\()")
 _NOTHING_SET = frozenset({"$@", "$*", *(f"${digit}" for digit in range(1, 10))})
 
 
@@ -41,7 +45,9 @@ def words_of(node: Node, scope: ShellScope, *, names_program: bool = False) -> l
     kind = node.type
     if kind == "word":
         text = raw(node)
-        return braces(unescaped(text)) if "{" in text else [unescaped(text)]
+        return _expand_braces(unescaped(text), scope) if "{" in text else [unescaped(text)]
+    if kind == "brace_expression":
+        return _expand_braces(raw(node), scope)
     if kind in _SPLIT:
         return text_of(node, scope).split()
     if kind == "concatenation":
@@ -61,7 +67,9 @@ def run_inside(node: Node, scope: ShellScope) -> None:
     left = list(reversed(node.named_children))
     while left:
         one = left.pop()
-        if one.type in _RUN:
+        if _hides_substitution(one):
+            _run_hidden(raw(one), scope)
+        elif one.type in _RUN:
             scope.run(one, scope)
         elif one.type == "variable_name" and node.type == "arithmetic_expansion":
             value = scope.variables.get(raw(one), "")
@@ -69,6 +77,36 @@ def run_inside(node: Node, scope: ShellScope) -> None:
                 scope.read_nested(value, scope.via)
         else:
             left.extend(reversed(one.named_children))
+
+
+def _hides_substitution(node: Node) -> bool:
+    """Whether the grammar gives a part of an expansion as mere characters that the shell expands: the pattern
+    of `${x#$(rm y)}`, an index in quotes."""
+    if node.named_child_count or node.type in _RUN:
+        return False
+    text = raw(node)
+    return ("$(" in text or "`" in text) and (node.type in _EXPANDED or _is_index(node))
+
+
+def _is_index(node: Node) -> bool:
+    return node.parent is not None and node.parent.type == "subscript"
+
+
+def _run_hidden(text: str, scope: ShellScope) -> None:
+    """Read the substitutions in characters that the grammar did not look into: each from where it begins."""
+    for match in _SUBSTITUTION.finditer(text):
+        inner = match[1] if match[1] is not None else _balanced(text[match.end() :])
+        scope.read_nested(inner, scope.via)
+
+
+def _balanced(text: str) -> str:
+    """Up to the parenthesis that closes."""
+    depth = 1
+    for place, letter in enumerate(text):
+        depth += (letter == "(") - (letter == ")")
+        if depth == 0:
+            return text[:place]
+    return text
 
 
 def raw(node: Node) -> str:
@@ -92,7 +130,14 @@ def _concatenated(node: Node, scope: ShellScope, *, names_program: bool) -> list
             parts.append(text.replace(" ", KEPT_BLANK))
     joined = "".join(parts)
     words = joined.split() if split else [joined]
-    return [one.replace(KEPT_BLANK, " ") for word in words for one in braces(word)]
+    return [one.replace(KEPT_BLANK, " ") for word in words for one in _expand_braces(word, scope)]
+
+
+def _expand_braces(word: str, scope: ShellScope) -> list[str]:
+    words = braces(word)
+    if len(words) >= MOST_BRACE_WORDS:
+        scope.inconclusive = "too_many_brace_words"
+    return words
 
 
 def _word(node: Node, _scope: ShellScope) -> str:
@@ -163,8 +208,8 @@ _READERS = {
 }
 
 
-MOST_ROUNDS = 2
-"""Rounds of a `for` loop that are read, each with its value."""
+MOST_ROUNDS = 16
+"""Rounds of a `for` loop that are read, each with its value; of a body that does not use it, one."""
 
 
 def assign(node: Node, scope: ShellScope, *, keep: bool = True) -> tuple[str, str]:
@@ -206,7 +251,10 @@ def looped(node: Node, scope: ShellScope) -> Iterator[Node]:
     values = [word for one in node.children_by_field_name("value") for word in words_of(one, scope)]
     if body is None:
         return
-    rounds: list[str | None] = [*values[:MOST_ROUNDS]]
+    used = variable is not None and f"${raw(variable)}" in raw(body).replace("${", "$").replace("!", "")
+    rounds: list[str | None] = [*values[: MOST_ROUNDS if used else 1]]
+    if used and not all(map(str.isdecimal, values[MOST_ROUNDS:])):
+        scope.inconclusive = "too_many_rounds"
     for value in rounds or [None]:
         if variable is not None and value is not None:
             scope.variables[raw(variable)] = value
