@@ -10,7 +10,7 @@ from load.attacks.recorded_site import BEGAN_MS, PARTITION, TERMS, VERSION, Reco
 from sluice.core.actions.verdict import RERUN_FIELDS
 from sluice.core.foundation.canonical import canonical, digest
 from sluice.core.metadata.provenance import Resolution
-from sluice.core.rerun.walk import WrittenRecord, kind_of
+from sluice.core.rerun.walk import WrittenRecord, get_kind
 from sluice.core.state.decision import Shared
 from sluice.core.state.history import History, SourceName
 from sluice.text.places import normal_uri
@@ -185,7 +185,7 @@ def resolve(site: RecordedSite) -> list[WrittenRecord]:
 
 def replace_value(record: WrittenRecord, fields: dict[str, Any]) -> WrittenRecord:
     """The record with other fields, and the headers that follow from them."""
-    headers = tuple(output_headers(fields, kind_of(fields), "/sluice/attacked", None))
+    headers = tuple(output_headers(fields, get_kind(fields), "/sluice/attacked", None))
     return record._replace(value=canonical(fields), headers=headers)
 
 

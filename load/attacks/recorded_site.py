@@ -22,7 +22,7 @@ from sluice.core.rerun.evidence import PolicyEvidence
 from sluice.core.rerun.policy_then import Installation, PolicyThen
 from sluice.core.rerun.recount import Recount
 from sluice.core.rerun.rerunner import Rerunner
-from sluice.core.rerun.walk import DECIDED, PartitionWalk, WrittenRecord, entry_of, together
+from sluice.core.rerun.walk import DECIDED, PartitionWalk, WrittenRecord, group_answers, read_entry
 from sluice.core.state.session import KEY_PREFIX, SessionState
 from sluice.core.trust.in_force import PolicyFold
 from sluice.settings.groups import Settings
@@ -139,15 +139,15 @@ class RecordedSite:
             for one in records
         )
         said = [f"verify: {one.code} at {one.topic}/{one.offset}" for one in report.findings]
-        entries = [entry for one in records if (entry := entry_of(one)) is not None]
+        entries = [entry for one in records if (entry := read_entry(one)) is not None]
         walk = self.walk()
-        for group in together(sorted(entries, key=lambda one: one.fields["sequence"])):
+        for group in group_answers(sorted(entries, key=lambda one: one.fields["sequence"])):
             place = group[0].place
             for rerun in walk.take(group, None if place is None else self.inputs.get(place), self.inputs):
                 said += [f"rerun: {rerun.id}: {one.field}: {one.rerun}" for one in rerun.differences]
                 said += [f"rerun: {rerun.id}: gone: {one}" for one in rerun.missing]
         for topic in DECIDED.keys() - cut:
-            answered = walk.unanswered(one for place, one in self.inputs.items() if place[0] == topic)
+            answered = walk.list_unanswered(one for place, one in self.inputs.items() if place[0] == topic)
             said += [f"rerun: {one.id}: no record answers it" for one in answered]
         return said
 

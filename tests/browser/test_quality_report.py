@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from sluice.cli.quality.page import page
-from sluice.core.reports.report import quality_report
+from sluice.core.reports.report import build_quality_report
 from sluice.core.reports.report_tally import QualityTally
 from tests.quality_ledger import alarm, decision, flag_only, reported
 
@@ -104,14 +104,14 @@ def report_page() -> str:
     names = ("legal_text", "product_pricing", "<b>markup</b>", "a" * 200, "internal_policy", None)
     for day in range(31):
         for place, name in enumerate(names):
-            tally.decision(decision(day, name))
+            tally.count_decision(decision(day, name))
             outcome = ("flag", "downgrade", "deny")[(day + place) % 3]
-            tally.decision(decision(day, name, outcome, flags_set=["stale", "provenance_unverified"]))
-        tally.decision(flag_only(day, "deny", "public_reference"))
-    tally.report(reported(3, "high_privilege", 1000, 999))
-    tally.report(reported(3, "bounded", 10, 10))
-    tally.alarm(alarm(16, "public_reference"))
-    return page(quality_report(tally), "2026-04-01T08:00:00.000Z")
+            tally.count_decision(decision(day, name, outcome, flags_set=["stale", "provenance_unverified"]))
+        tally.count_decision(flag_only(day, "deny", "public_reference"))
+    tally.count_report(reported(3, "high_privilege", 1000, 999))
+    tally.count_report(reported(3, "bounded", 10, 10))
+    tally.count_alarm(alarm(16, "public_reference"))
+    return page(build_quality_report(tally), "2026-04-01T08:00:00.000Z")
 
 
 def opened(chromium: str, tmp_path: Path, *arguments: str) -> subprocess.CompletedProcess[str]:

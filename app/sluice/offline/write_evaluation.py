@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from sluice.core.actions.stages import shipped_stages
-from sluice.core.cases.write_cases import SOURCE_ID, neutral_metadata
+from sluice.core.cases.write_cases import SOURCE_ID, make_neutral_metadata
 from sluice.core.decide.decision_point import DecisionPoint
 from sluice.core.decide.kinds import answer_in
 from sluice.core.decide.replay import decide_alone
@@ -130,7 +130,7 @@ def _write(row: WriteRow, number: int, trial: WriteTrial) -> dict[str, Any]:
         "session_id": name,
         "content": row.text,
         "source": {"id": SOURCE_ID, "type": trial.source_type},
-        **neutral_metadata(trial.bundle.memory.quality, rfc3339(trial.at_ms)),
+        **make_neutral_metadata(trial.bundle.memory.quality, rfc3339(trial.at_ms)),
     }
 
 

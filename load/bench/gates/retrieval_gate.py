@@ -35,7 +35,7 @@ from sluice.core.decide.replay import drive, nobody
 from sluice.core.foundation.canonical import canonical
 from sluice.core.foundation.chain import Chain
 from sluice.core.reports.ledger_values import DECISION, LedgerValues
-from sluice.core.reports.report import quality_report
+from sluice.core.reports.report import build_quality_report
 from sluice.core.reports.report_tally import QualityTally
 from sluice.core.state.decision import Shared
 from sluice.core.state.session import SessionState, session_key
@@ -193,8 +193,8 @@ def _report(file: Path, most: int | None) -> tuple[float, int]:
     tally = QualityTally()
     with file.open("rb") as lines:
         read_lines = lines if most is None else (line for _, line in zip(range(most), lines, strict=False))
-        read_export(read_lines, (QUALITY_DECISIONS,), LedgerValues({DECISION: tally.decision}).take)
-    quality_report(tally).fields()
+        read_export(read_lines, (QUALITY_DECISIONS,), LedgerValues({DECISION: tally.count_decision}).take)
+    build_quality_report(tally).fields()
     return time.process_time() - started, resident_kb_of(os.getpid())
 
 

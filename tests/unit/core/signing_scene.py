@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from sluice.core.rerun.walk import recorded_decision
+from sluice.core.rerun.walk import read_decision
 from sluice_topics.agent_signature import AgentSignature
 from sluice_topics.audience import UNNAMED, SignedInput
 from sluice_topics.catalog import ACTIONS, MEMORY_WRITES, OUTCOMES, QUALITY_DECISIONS, RETRIEVALS
@@ -94,7 +94,7 @@ class Signing(Case):
         self.record(arrival, decision)
         for one in decision.records:
             if one.topic == QUALITY_DECISIONS:
-                self.items.append(recorded_decision(one.topic, self._chain.link(one.body)))
+                self.items.append(read_decision(one.topic, self._chain.link(one.body)))
         return decision
 
     def verdict(self, arrival: Arrival) -> dict[str, Any]:

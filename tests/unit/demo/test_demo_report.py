@@ -19,7 +19,7 @@ from sluice.cli.demo.run import Examined, Result
 from sluice.cli.demo.run_place import RunPlace
 from sluice.cli.ledger.quarantine import GateCounts
 from sluice.cli.output import print_parts
-from sluice.core.reports.report import quality_report
+from sluice.core.reports.report import build_quality_report
 from sluice.core.reports.report_tally import QualityTally
 from sluice.core.rerun.rerun_result import Difference, Rerun, RerunTally
 from sluice.verifier.ledger_findings import Report
@@ -40,7 +40,7 @@ def result(material: Material, *reruns: Rerun) -> Result:
     tally = RerunTally()
     tally.take(reruns)
     report = Report({}, (), len(reruns))
-    examined = Examined(report, tally, GateCounts({}), quality_report(QualityTally()))
+    examined = Examined(report, tally, GateCounts({}), build_quality_report(QualityTally()))
     place = RunPlace("demo-test", Path("kept"), "broker:9092", "", Path("keys"), "here")
     return Result(
         place,

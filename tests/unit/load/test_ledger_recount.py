@@ -12,7 +12,7 @@ from sluice.core.foundation.arrival import Arrival
 from sluice.core.registry.keys import Roots
 from sluice.core.rerun.policy_then import Installation, PolicyThen
 from sluice.core.rerun.recount import EnteredRecord, Recount
-from sluice.core.rerun.walk import WrittenRecord, entry_of, together
+from sluice.core.rerun.walk import WrittenRecord, group_answers, read_entry
 from tests.unit.load.decided import BEGAN_MS, LIMITS, PREFIX, STAGES, TRUST, decided
 
 
@@ -41,11 +41,11 @@ def test_an_honest_run_is_recounted_as_it_was_decided(seed: int) -> None:
         )
         for one in evidence.ledger
     ]
-    entries = [entry for one in written if (entry := entry_of(one)) is not None]
+    entries = [entry for one in written if (entry := read_entry(one)) is not None]
     assert len(entries) == len(written)
     recount = Recount(then(), LIMITS)
     said: Counter[str] = Counter()
-    for group in together(entries):
+    for group in group_answers(entries):
         place = group[0].place
         taken = [EnteredRecord(one.fields, one.written.written_ms) for one in group]
         found = recount.take(taken, None if place is None else inputs.get(place))

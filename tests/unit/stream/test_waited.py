@@ -10,7 +10,7 @@ import pytest
 from sluice.core.actions.verdict import RERUN_FIELDS
 from sluice.core.decide.replay import decide
 from sluice.core.foundation.arrival import Arrival
-from sluice.core.rerun.rerun_result import differences
+from sluice.core.rerun.rerun_result import compare_records
 from sluice.core.state.session import SessionState, session_key
 from sluice.stream.engine.evaluation import receive
 from sluice_topics.catalog import ACTIONS
@@ -37,4 +37,4 @@ def test_the_verdict_records_it_and_is_the_same_when_decided_again() -> None:
     first = verdict_of(decide(point(), came, SessionState(session_key("s-1"))))
     assert (first["outcome"], first["waited_ms"]) == ("BLOCK", 1000)
     again = verdict_of(decide(point(), came, SessionState(session_key("s-1"))))
-    assert differences(RERUN_FIELDS, first, again) == ()
+    assert compare_records(RERUN_FIELDS, first, again) == ()

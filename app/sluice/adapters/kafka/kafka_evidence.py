@@ -18,7 +18,7 @@ from sluice.adapters.kafka.kafka_consumers import batches_since, new_consumer
 from sluice.adapters.kafka.kafka_read import KafkaUnreachable, ends_of, open_reader, partitions_of
 from sluice.core.decide.kinds import DECIDING, DECISIONS, KINDS
 from sluice.core.foundation.arrival import Arrival
-from sluice.core.rerun.walk import DECIDED, FIRST_OF_TOPIC, Place, WrittenRecord, entry_of
+from sluice.core.rerun.walk import DECIDED, FIRST_OF_TOPIC, Place, WrittenRecord, read_entry
 from sluice_topics.agent_signature import header_in
 from sluice_topics.catalog import ACTIONS, BUNDLES, CATALOG, REGISTRY
 from sluice_topics.headers import agent_in
@@ -244,7 +244,7 @@ class KafkaPartitions:
     ) -> None:
         while not queue and await consumer.position(part) < end:
             for message in (await consumer.getmany(part, timeout_ms=_POLL_MS)).get(part, ()):
-                entry = entry_of(written_as(self._ledger[part.topic], message, message.timestamp))
+                entry = read_entry(written_as(self._ledger[part.topic], message, message.timestamp))
                 if entry is not None:
                     queue.append(entry)
 

@@ -17,7 +17,7 @@ from sluice.adapters.kafka.kafka_ledger import read_signed
 from sluice.adapters.kafka.kafka_publish import publish
 from sluice.adapters.kafka.kafka_read import KafkaUnreachable, open_reader, partitions_of
 from sluice.client.record_proofs import NO_PROOFS
-from sluice.core.reports.ledger_values import NotInLedgerError, decision_in, event_in
+from sluice.core.reports.ledger_values import NotInLedgerError, read_decision, read_event
 from sluice.core.reports.memory_recount import StatisticsRecount
 from sluice_topics.catalog import (
     BY_NAME,
@@ -63,17 +63,17 @@ def _is_verdict(verdict_id: str, value: bytes) -> bool:
 
 def event_of(record: StoredRecord) -> Event:
     """The event of gate.quarantine in a record. Raises NotInLedgerError with its place."""
-    return _placed(event_in, record, "event of the quarantine")
+    return _placed(read_event, record, "event of the quarantine")
 
 
 def decision_of(record: StoredRecord) -> MemoryDecision:
     """The decision of gate.memory.decisions in a record. Raises NotInLedgerError with its place."""
-    return _placed(decision_in, record, "decision on a memory")
+    return _placed(read_decision, record, "decision on a memory")
 
 
 def _event_or_none(record: StoredRecord) -> Event | None:
     try:
-        return event_in(record.value)
+        return read_event(record.value)
     except NotInLedgerError:
         return None
 
@@ -140,9 +140,9 @@ class KafkaQuarantine:
         anew = StatisticsRecount(until)
         async for base, record in self._all(MEMORY_DECISIONS, QUARANTINE):
             if base == MEMORY_DECISIONS:
-                anew.decision(decision_of(record))
+                anew.count_decision(decision_of(record))
             else:
-                anew.event(event_of(record))
+                anew.count_event(event_of(record))
         return anew
 
     async def _all(self, *bases: str) -> AsyncIterator[tuple[str, StoredRecord]]:

@@ -19,12 +19,12 @@ from sluice.core.rerun.rerun_result import Rerun
 from sluice.core.rerun.rerunner import Rerunner
 from sluice.core.rerun.walk import (
     PartitionWalk,
-    entry_of,
-    executed,
-    outside,
-    places_of,
-    second_decision,
-    together,
+    check_outside,
+    describe_second_decision,
+    execute_again,
+    group_answers,
+    list_places,
+    read_entry,
 )
 from sluice_topics.catalog import ACTIONS
 
@@ -92,7 +92,7 @@ class _Walks:
 
 
 async def _walked(walk: PartitionWalk, reader: InputFetcher, groups: list[list[LedgerEntry]]) -> list[Rerun]:
-    inputs = await reader.inputs(places_of(entry for group in groups for entry in group))
+    inputs = await reader.inputs(list_places(entry for group in groups for entry in group))
     arrivals = [None if group[0].place is None else inputs.get(group[0].place) for group in groups]
     return [one for pair in zip(groups, arrivals, strict=True) for one in walk.take(*pair, inputs)]
 
@@ -104,7 +104,7 @@ async def _unanswered(
         return
     for topic in INPUTS:
         async for batch in partitions.decided_inputs(topic, number):
-            for one in walk.unanswered(batch):
+            for one in walk.list_unanswered(batch):
                 yield one
 
 
@@ -112,7 +112,7 @@ async def _groups(batches: AsyncIterator[list[LedgerEntry]]) -> AsyncIterator[li
     """The records of one input together, also where a batch ends among them."""
     left: list[LedgerEntry] = []
     async for batch in batches:
-        groups = list(together([*left, *batch]))
+        groups = list(group_answers([*left, *batch]))
         left = groups.pop() if groups else []
         yield groups
     if left:
@@ -169,28 +169,28 @@ def _executed(
         return [Rerun(kind.word, named, missing=(f"{kind.singular} {named}",))]
     reruns = [_checked(rerunner, one, inputs.get(place), inputs) for one in found]
     first = f"{found[0].topic} at offset {found[0].offset}"
-    again = [second_decision("id", named, first)]
+    again = [describe_second_decision("id", named, first)]
     changed = [replace(one, differences=(*again, *one.differences)) for one in reruns[1:]]
     return [reruns[0], *(replace(one, whatever_version=True) for one in changed)]
 
 
 async def _approved(reader: InputFetcher, found: Sequence[WrittenRecord]) -> dict[Place, Arrival]:
     """The other inputs that these decisions rest on."""
-    entries = (entry for one in found if (entry := entry_of(one)) is not None)
-    return await reader.inputs(places_of(entries))
+    entries = (entry for one in found if (entry := read_entry(one)) is not None)
+    return await reader.inputs(list_places(entries))
 
 
 def _checked(rerunner: Rerunner, written: WrittenRecord, arrival: Arrival | None, inputs: Inputs) -> Rerun:
     """Executed again, and held against what lies outside the hash."""
-    rerun, entry = executed(rerunner, written, arrival, inputs), entry_of(written)
-    differing = () if entry is None else outside(written, entry.fields)
+    rerun, entry = execute_again(rerunner, written, arrival, inputs), read_entry(written)
+    differing = () if entry is None else check_outside(written, entry.fields)
     if not differing:
         return rerun
     return replace(rerun, differences=(*rerun.differences, *differing), whatever_version=True)
 
 
 async def _batch(rerunner: Rerunner, reader: InputFetcher, found: Sequence[WrittenRecord]) -> list[Rerun]:
-    entries = [entry_of(one) for one in found]
+    entries = [read_entry(one) for one in found]
     places = [None if one is None else one.place for one in entries]
     inputs = await _approved(reader, found)
     return [

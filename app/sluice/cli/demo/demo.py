@@ -274,6 +274,6 @@ def summary_fields(result: Result, seconds: float) -> dict[str, Any]:
         },
         "ledger": report_fields(examined.report),
         "reruns": examined.reruns.by_kind,
-        "not_identical": examined.reruns.kept_fields(),
+        "not_identical": examined.reruns.list_kept_fields(),
         "seconds": round(seconds, 1),
     }

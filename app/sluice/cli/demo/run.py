@@ -28,7 +28,7 @@ from sluice.cli.demo.throwaway_trust import publish_policy
 from sluice.cli.ledger.quarantine import count_gate
 from sluice.client.kafka_lines import thin_out_kafka_lines
 from sluice.core.reports.ledger_values import ALARM, DECISION, REPORTED, LedgerValues
-from sluice.core.reports.report import quality_report
+from sluice.core.reports.report import build_quality_report
 from sluice.core.reports.report_tally import QualityTally
 from sluice.core.rerun.rerun_result import RerunTally
 from sluice.settings.reader import load_settings
@@ -227,8 +227,10 @@ async def _rerun(place: RunPlace) -> RerunTally:
 async def _quality(place: RunPlace) -> QualityReport:
     """Of all tenants and days, from the ledger alone."""
     tally = QualityTally()
-    values = LedgerValues({DECISION: tally.decision, REPORTED: tally.report, ALARM: tally.alarm})
+    values = LedgerValues(
+        {DECISION: tally.count_decision, REPORTED: tally.count_report, ALARM: tally.count_alarm}
+    )
     topics = {f"{place.prefix}{name}": name for name in (QUALITY_DECISIONS, SESSION_EVENTS, ALARMS)}
     await read_values(place.bootstrap_servers, topics, values.take)
     source = f"the topics {place.prefix}gate.* at {place.bootstrap_servers}"
-    return quality_report(tally, values.basis(source))
+    return build_quality_report(tally, values.basis(source))

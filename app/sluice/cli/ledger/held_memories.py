@@ -24,7 +24,7 @@ from sluice.cli.output import (
 from sluice.core.foundation.arrival import coordinates_of, memory_id
 from sluice.core.foundation.clock import milliseconds_of, span
 from sluice.core.memory.plan import digest_of
-from sluice.core.reports.ledger_values import NotInLedgerError, Waiting, decision_in
+from sluice.core.reports.ledger_values import NotInLedgerError, Waiting, read_decision
 from sluice.ports import PortUnavailable
 from sluice.settings.reader import real_names
 from sluice.text.plurals import counted
@@ -137,7 +137,7 @@ async def life(kafka: KafkaQuarantine, place: Place) -> Life:
     events = tuple([event async for event in kafka.events(name) if event.memory_id == name])
     since_ms = milliseconds_of(events[0].entered_at) if events else 0
     raw = await kafka.decision(name, place[1], since_ms)
-    decision = None if raw is None else decision_in(raw)
+    decision = None if raw is None else read_decision(raw)
     if decision is None and not events:
         return Life(name, None, (), None, "nothing was decided on it")
     digest = decision.content_digest if decision else events[0].content_digest

@@ -23,7 +23,7 @@ from sluice.cli.ledger.held_memories import (
 from sluice.cli.ledger.quarantine_review import Memory, review
 from sluice.cli.output import WELL, WRONG, now_ms, print_json, print_parts, shown, stop
 from sluice.core.foundation.clock import milliseconds_of
-from sluice.core.reports.memory_recount import behind, differences, summed
+from sluice.core.reports.memory_recount import compare_statistics, find_behind, sum_by_group
 from sluice.core.state.statistics import NOTHING, Statistics
 from sluice.stream.engine.outbox import live_statistics
 
@@ -84,11 +84,11 @@ def _named(by: By, whose: Whose) -> tuple[str, ...]:
 
 
 def _rows(counts: Counts, by: By) -> dict[tuple[str, ...], Statistics]:
-    return dict(sorted(summed(counts, lambda whose: _named(by, whose)).items()))
+    return dict(sorted(sum_by_group(counts, lambda whose: _named(by, whose)).items()))
 
 
 def _overall(counts: Counts) -> Statistics:
-    return summed(counts, lambda _: None).get(None, NOTHING)
+    return sum_by_group(counts, lambda _: None).get(None, NOTHING)
 
 
 def counted_fields(counted: GateCounts, by: By) -> dict[str, Any]:
@@ -183,8 +183,10 @@ async def count_gate(kafka: KafkaQuarantine, *, recount: bool) -> GateCounts:
 async def _recounted(kafka: KafkaQuarantine, live: LiveCounts) -> LedgerCounts:
     """What the ledger has beyond the state was written since: if so, the state has it by now too."""
     anew = await kafka.recount(live.sequences)
-    lost = behind((await live_statistics(kafka.changelog())).sequences, anew.beyond) if anew.beyond else []
-    return LedgerCounts(anew.counts, differences(live.counts, anew.counts), lost)
+    lost = (
+        find_behind((await live_statistics(kafka.changelog())).sequences, anew.beyond) if anew.beyond else []
+    )
+    return LedgerCounts(anew.counts, compare_statistics(live.counts, anew.counts), lost)
 
 
 cli = typer.Typer(

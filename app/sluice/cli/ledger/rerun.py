@@ -224,5 +224,5 @@ def _fields(tally: RerunTally) -> dict[str, Any]:
         **counts,
         "by_kind": tally.by_kind,
         "not_checked": tally.not_checked,
-        "reruns": tally.kept_fields(),
+        "reruns": tally.list_kept_fields(),
     }

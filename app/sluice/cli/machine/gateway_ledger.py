@@ -82,7 +82,7 @@ def _report(
     from sluice.adapters.kafka.kafka_ledger import read_values  # noqa: PLC0415 - as above
     from sluice.adapters.kafka.kafka_read import KafkaUnreachable, UnknownTopics  # noqa: PLC0415 - as above
     from sluice.core.reports.ledger_values import DECISION, REPORTED, LedgerValues  # noqa: PLC0415 - as above
-    from sluice.core.reports.report import quality_report  # noqa: PLC0415 - as above
+    from sluice.core.reports.report import build_quality_report  # noqa: PLC0415 - as above
     from sluice.core.reports.report_tally import (  # noqa: PLC0415 - as above
         NotADecisionError,
         QualityTally,
@@ -91,14 +91,14 @@ def _report(
     from sluice.gateway.routes.reading_routes import LedgerUnreadable  # noqa: PLC0415 - as above
 
     tally, names = QualityTally(ReportScope(since, until, tenant)), real_names(settings)
-    values = LedgerValues({DECISION: tally.decision, REPORTED: tally.report})
+    values = LedgerValues({DECISION: tally.count_decision, REPORTED: tally.count_report})
     topics = {names[one]: one for one in (QUALITY_DECISIONS, SESSION_EVENTS)}
     servers = settings.kafka.bootstrap_servers
     try:
         asyncio.run(read_values(servers, topics, values.take, proofs=proofs))
     except (KafkaUnreachable, UnknownTopics, NotADecisionError) as error:
         raise LedgerUnreadable(str(error)) from error
-    return quality_report(tally)
+    return build_quality_report(tally)
 
 
 def _memory_counts(settings: Settings, tenant: str) -> list[dict[str, Any]]:

@@ -34,7 +34,7 @@ from sluice.cli.quality_read import (
     read_or_stop,
 )
 from sluice.core.cases.case_failure import count_cases
-from sluice.core.cases.cases import case_count, is_quality, run_own_cases
+from sluice.core.cases.cases import count_own_cases, is_quality, run_own_cases
 from sluice.core.quality_bundle.quality_bundle import QualityBundle
 from sluice.core.reports.ledger_values import DECISION
 from sluice.core.trust.signing import sign_bundle, sign_quality_bundle
@@ -167,7 +167,7 @@ def check(file: BundlePath, ledger: Ledger = False, from_: From = None, as_json:
     relaxed = _relaxed_since_base(file, document)
     differing = run_own_cases(bundle)
     failures = [str(failure) for failure in differing]
-    name, cases = f"{bundle.id}@{bundle.revision}", case_count(bundle)
+    name, cases = f"{bundle.id}@{bundle.revision}", count_own_cases(bundle)
     unnamed = unnamed_or_stop(bundle, ledger=ledger, exported=from_)
     if as_json:
         found = {

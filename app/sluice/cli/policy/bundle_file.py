@@ -13,7 +13,7 @@ from rich.table import Table
 
 from sluice.cli.output import IMPOSSIBLE, WELL, WRONG, console, print_json, shown, stop
 from sluice.core.cases.case_failure import count_cases
-from sluice.core.cases.cases import case_count, load_any_bundle, run_own_cases
+from sluice.core.cases.cases import count_own_cases, load_any_bundle, run_own_cases
 from sluice.core.foundation.errors import BundleError, CoreError
 from sluice.offline.bundle_source import extended_bundle, whole_bundle
 from sluice.offline.policy_files import PolicyFileError, unsigned_any_bundle
@@ -113,11 +113,15 @@ def _fields(bundle: Bundle | QualityBundle, failures: Sequence[CaseFailure]) -> 
         }
         for one in failures
     ]
-    return {"bundle": f"{bundle.id}@{bundle.revision}", "cases": case_count(bundle), "differences": listed}
+    return {
+        "bundle": f"{bundle.id}@{bundle.revision}",
+        "cases": count_own_cases(bundle),
+        "differences": listed,
+    }
 
 
 def _show(bundle: Bundle | QualityBundle, failures: Sequence[CaseFailure]) -> None:
-    name, count = shown(f"{bundle.id}@{bundle.revision}"), case_count(bundle)
+    name, count = shown(f"{bundle.id}@{bundle.revision}"), count_own_cases(bundle)
     if not count:
         console.print(f"[yellow]{name} has no cases[/]: nothing was tried.")
         return

@@ -15,7 +15,7 @@ from sluice.cli.quality.quality_changes import override, promote
 from sluice.cli.quality_read import From, day_or_stop, read_or_stop
 from sluice.core.foundation.clock import rfc3339
 from sluice.core.reports.ledger_values import ALARM, DECISION, REPORTED
-from sluice.core.reports.report import FIGURES, OUTCOMES, quality_report
+from sluice.core.reports.report import FIGURES, OUTCOMES, build_quality_report
 from sluice.core.reports.report_tally import QualityTally, ReportScope
 from sluice_topics.catalog import ALARMS, QUALITY_DECISIONS, SESSION_EVENTS
 
@@ -139,9 +139,9 @@ def report(
     Example: sluice quality report --since 2026-01-01 --html report.html
     """
     tally = QualityTally(ReportScope(day_or_stop(since), day_or_stop(until), tenant))
-    sinks = {DECISION: tally.decision, REPORTED: tally.report, ALARM: tally.alarm}
+    sinks = {DECISION: tally.count_decision, REPORTED: tally.count_report, ALARM: tally.count_alarm}
     basis = read_or_stop((QUALITY_DECISIONS, SESSION_EVENTS, ALARMS), sinks, from_)
-    found = quality_report(tally, basis)
+    found = build_quality_report(tally, basis)
     if html is not None:
         _write(html, page(found, rfc3339(time.time_ns() // 1_000_000)))
     if as_json:
@@ -160,8 +160,8 @@ def alarms(from_: From = None, as_json: AsJson = False) -> None:
     Exit codes: 0 shown, also when there is none; 2 could not read.
     """
     tally = QualityTally()
-    read_or_stop((ALARMS,), {ALARM: tally.alarm}, from_)
-    found = quality_report(tally).alarms
+    read_or_stop((ALARMS,), {ALARM: tally.count_alarm}, from_)
+    found = build_quality_report(tally).alarms
     if as_json:
         print_json(list(found))
     else:

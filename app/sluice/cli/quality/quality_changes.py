@@ -35,7 +35,13 @@ from sluice.core.metadata.moments import instant_ms
 from sluice.core.quality_bundle.quality_bundle import load_quality_bundle
 from sluice.core.registry.quality_entries import LONGEST_OVERRIDE_MS
 from sluice.core.reports.ledger_values import DECISION
-from sluice.core.reports.promotion import Observed, criteria, judging_alike, promoted, rationale_of
+from sluice.core.reports.promotion import (
+    ObservedDecisions,
+    describe_criteria,
+    find_alike,
+    judge_criteria,
+    make_promoted,
+)
 from sluice.core.trust.signing import check_entries, sign_entries
 from sluice_topics.catalog import QUALITY_DECISIONS, REGISTRY
 
@@ -184,10 +190,10 @@ def promote(
     if content_class not in quality.file.rollout:
         known = ", ".join(sorted(quality.file.rollout))
         stop(f"{quality.key} has no class {content_class}; it has {known}", WRONG)
-    alike = judging_alike(quality, content_class, revisions)
-    observed = Observed(quality, content_class, alike)
-    read_or_stop((QUALITY_DECISIONS,), {DECISION: observed.decision}, from_)
-    found = criteria(quality, content_class, observed)
+    alike = find_alike(quality, content_class, revisions)
+    observed = ObservedDecisions(quality, content_class, alike)
+    read_or_stop((QUALITY_DECISIONS,), {DECISION: observed.count_decision}, from_)
+    found = judge_criteria(quality, content_class, observed)
     met = all(one.met for one in found)
     if as_json:
         print_json({"bundle": quality.key, "class": content_class, "met": met, "criteria": _fields(found)})
@@ -196,7 +202,9 @@ def promote(
     if not met:
         raise typer.Exit(WRONG)
     if out is not None:
-        _write(out, promoted(quality, content_class, time.time_ns() // 1_000_000, rationale_of(found)))
+        _write(
+            out, make_promoted(quality, content_class, time.time_ns() // 1_000_000, describe_criteria(found))
+        )
 
 
 def _fields(found: tuple[Criterion, ...]) -> list[dict[str, object]]:

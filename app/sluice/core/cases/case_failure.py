@@ -30,18 +30,18 @@ class CaseFailure:
 
     def __str__(self) -> str:
         """On one line."""
-        told = f"{self.case}: {self.field}: expected {_shown(self.expected)}, got {_shown(self.actual)}"
+        told = f"{self.case}: {self.field}: expected {_show(self.expected)}, got {_show(self.actual)}"
         return f"{told} ({self.decided})" if self.decided not in ("", self.actual) else told
 
 
-def unusable(case: str, kind: AnyKind, why: object) -> CaseFailure:
+def make_unusable(case: str, kind: AnyKind, why: object) -> CaseFailure:
     """The failure of a case whose input cannot be decided."""
     field = kind.case.field if kind.case else kind.name
     article = "an" if field[0] in "aeiou" else "a"
     return CaseFailure(case, field, f"{article} {field} that can be decided", str(why))
 
 
-def placed(by_case: Iterable[Iterable[CaseFailure]]) -> tuple[CaseFailure, ...]:
+def add_places(by_case: Iterable[Iterable[CaseFailure]]) -> tuple[CaseFailure, ...]:
     """The failures of a bundle's cases, given case by case, each with its case's place."""
     return tuple(replace(one, place=place) for place, own in enumerate(by_case) for one in own)
 
@@ -51,11 +51,11 @@ def count_cases(failures: Iterable[CaseFailure]) -> int:
     return len({one.place for one in failures})
 
 
-def decided(outcome: str, gate: str | None, reason: str | None) -> str:
+def describe_decision(outcome: str, gate: str | None, reason: str | None) -> str:
     """What came of an input, for a person: "BLOCK by fast_reject: forbidden_pattern: sql.drop"."""
     by = outcome if gate is None else f"{outcome} by {gate}"
     return by if reason is None else f"{by}: {reason}"
 
 
-def _shown(value: Any) -> str:
+def _show(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)

@@ -10,9 +10,9 @@ from sluice.core.actions.action_kinds import ACTION
 from sluice.core.actions.action_similarity import ActionSimilarity, SimilarityPolicy
 from sluice.core.actions.plan import in_order
 from sluice.core.actions.stages import load_bundle, shipped_stages
-from sluice.core.cases.case_failure import CaseFailure, decided, placed, unusable
+from sluice.core.cases.case_failure import CaseFailure, add_places, describe_decision, make_unusable
 from sluice.core.cases.quality_cases import run_quality_cases
-from sluice.core.cases.write_cases import answering, write_failures
+from sluice.core.cases.write_cases import find_write_failures, make_answer
 from sluice.core.decide.decision_point import DecisionPoint
 from sluice.core.decide.kinds import answer_in
 from sluice.core.decide.replay import decide
@@ -64,48 +64,50 @@ def run_cases(bundle: Bundle, stages: Sequence[Stage] | None = None) -> tuple[Ca
     """
     known = shipped_stages() if stages is None else tuple(stages)
     order = in_order(bundle.stages, known)
-    return placed(_failures(bundle, order, case) for case in bundle.cases)
+    return add_places(_find_failures(bundle, order, case) for case in bundle.cases)
 
 
-def _failures(bundle: Bundle, stages: tuple[Stage, ...], case: Case) -> Iterator[CaseFailure]:
+def _find_failures(bundle: Bundle, stages: tuple[Stage, ...], case: Case) -> Iterator[CaseFailure]:
     if case.write is not None:
-        yield from write_failures(bundle, case, case.write)
+        yield from find_write_failures(bundle, case, case.write)
     elif case.action is not None:
-        yield from _action_failures(bundle, stages, case, case.action)
+        yield from _find_action_failures(bundle, stages, case, case.action)
 
 
-def _action_failures(
+def _find_action_failures(
     bundle: Bundle, stages: tuple[Stage, ...], case: Case, given: dict[str, Any]
 ) -> Iterator[CaseFailure]:
     at_ms = milliseconds_of(case.at)
     own = {**IDS, **given}
-    steps = [(at_ms - one.before_ms, _earlier(own, place, one)) for place, one in enumerate(case.earlier)]
+    steps = [
+        (at_ms - one.before_ms, _fill_in_earlier(own, place, one)) for place, one in enumerate(case.earlier)
+    ]
     actions: list[ProposedAction] = []
     for _, fields in (*steps, (at_ms, own)):
         action = read(ProposedAction, json.dumps(fields).encode())
         if isinstance(action, Unreadable):
-            yield unusable(case.name, ACTION, action)
+            yield make_unusable(case.name, ACTION, action)
             return
         actions.append(action)
     try:
-        registry = _registry(case, actions)
+        registry = _make_registry(case, actions)
     except RegistryError as error:
         yield CaseFailure(case.name, "registry", "entries that load", str(error))
         return
-    policy = Policy({bundle.id: _without_encoder(bundle, case)}, registry, bundle.id)
+    policy = Policy({bundle.id: _remove_encoder(bundle, case)}, registry, bundle.id)
     limits = ROOM_FOR_ONE if not steps else ROOM_FOR_MORE
     point = DecisionPoint(policy, stages, limits, stopwatch=lambda: 0, environment=TENANT)
     began_ms = min((at for at, _ in steps), default=at_ms)
-    state = _session(case, registry, actions[-1], began_ms)
+    state = _make_session(case, registry, actions[-1], began_ms)
     for place, (at, fields) in enumerate((*steps, (at_ms, own))):
         raw = json.dumps(fields).encode()
         arrival = Arrival(ACTION.topic, 0, place, at, state.session_id.encode(), raw)
-        decision = decide(point, arrival, state, answering(case))
+        decision = decide(point, arrival, state, make_answer(case))
         state.apply(decision.session)
-    yield from _compared(case, decision)
+    yield from _compare(case, decision)
 
 
-def _without_encoder(bundle: Bundle, case: Case) -> Bundle:
+def _remove_encoder(bundle: Bundle, case: Case) -> Bundle:
     """The bundle as it judges where only the case's own answers are to be had."""
     if EMBEDDING in case.answers or ActionSimilarity.name not in bundle.parts:
         return bundle
@@ -114,12 +116,12 @@ def _without_encoder(bundle: Bundle, case: Case) -> Bundle:
     return judging
 
 
-def _earlier(own: dict[str, Any], place: int, earlier: Earlier) -> dict[str, Any]:
+def _fill_in_earlier(own: dict[str, Any], place: int, earlier: Earlier) -> dict[str, Any]:
     ids = {name: own[name] for name in ("agent_id", "session_id")}
     return {**ids, "action_id": f"case-earlier-{place}", **earlier.action}
 
 
-def _registry(case: Case, actions: Sequence[ProposedAction]) -> Registry:
+def _make_registry(case: Case, actions: Sequence[ProposedAction]) -> Registry:
     """The case's entries, its agents and its tools added neutrally where they are not among them; the rows
     that a case gives are its author's word, not an agent's."""
     known = {(entry.kind, entry.id) for entry in case.registry}
@@ -133,7 +135,7 @@ def _registry(case: Case, actions: Sequence[ProposedAction]) -> Registry:
     return build_registry(entries)
 
 
-def _session(case: Case, registry: Registry, action: ProposedAction, at_ms: int) -> SessionState:
+def _make_session(case: Case, registry: Registry, action: ProposedAction, at_ms: int) -> SessionState:
     state = SessionState(session_key(action.session_id))
     so_far = case.session
     owner = who(registry.agents[action.agent_id].tenant, action.agent_id)
@@ -148,13 +150,13 @@ def _session(case: Case, registry: Registry, action: ProposedAction, at_ms: int)
     return state
 
 
-def _compared(case: Case, decision: Decision) -> Iterator[CaseFailure]:
+def _compare(case: Case, decision: Decision) -> Iterator[CaseFailure]:
     verdict = answer_in(decision, ACTION)
     if isinstance(verdict, Unreadable):
-        yield unusable(case.name, ACTION, verdict)
+        yield make_unusable(case.name, ACTION, verdict)
         return
-    actual = _actual(verdict)
-    expect, told = case.expect, decided(actual["outcome"], actual["gate"], actual["reason"])
+    actual = _summarize(verdict)
+    expect, told = case.expect, describe_decision(actual["outcome"], actual["gate"], actual["reason"])
     wanted = {"outcome": expect.outcome, "gate": expect.gate, "tier": expect.tier}
     for name, expected in wanted.items():
         if expected is not None and actual[name] != expected:
@@ -167,7 +169,7 @@ def _compared(case: Case, decision: Decision) -> Iterator[CaseFailure]:
             yield CaseFailure(case.name, f"rules.{rule}", passed, found, told)
 
 
-def _actual(verdict: dict[str, Any]) -> dict[str, Any]:
+def _summarize(verdict: dict[str, Any]) -> dict[str, Any]:
     failed = [gate["gate"] for gate in verdict["gateResults"] if not gate["passed"]]
     return {
         "outcome": verdict["outcome"],
@@ -195,7 +197,7 @@ def load_any_bundle(raw: bytes) -> Bundle | QualityBundle:
     return load_quality_bundle(raw) if is_quality(raw) else load_bundle(raw)
 
 
-def case_count(bundle: Bundle | QualityBundle) -> int:
+def count_own_cases(bundle: Bundle | QualityBundle) -> int:
     """How many cases it carries."""
     return len(bundle.file.cases if isinstance(bundle, QualityBundle) else bundle.cases)
 

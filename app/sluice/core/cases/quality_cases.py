@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sluice.core.cases.case_failure import CaseFailure, decided, placed
+from sluice.core.cases.case_failure import CaseFailure, add_places, describe_decision
 from sluice.core.foundation.clock import milliseconds_of
 from sluice.core.metadata.moments import time_of
 from sluice.core.metadata.provenance import ProvenanceState
@@ -29,14 +29,14 @@ _MS = 1000
 
 def run_quality_cases(bundle: QualityBundle) -> tuple[CaseFailure, ...]:
     """Every difference between what the cases expect and what the gate does. None: the bundle passes."""
-    return placed(_failures(bundle, case) for case in bundle.file.cases)
+    return add_places(_find_failures(bundle, case) for case in bundle.file.cases)
 
 
-def _failures(bundle: QualityBundle, case: QualityCase) -> Iterator[CaseFailure]:
-    facts, expect = _facts(case), case.expect
+def _find_failures(bundle: QualityBundle, case: QualityCase) -> Iterator[CaseFailure]:
+    facts, expect = _make_facts(case), case.expect
     found = judge_item(bundle, case.tier, facts)
     outcome, hidden = under_rollout(bundle, facts.content_class, found.outcome)
-    told = decided(outcome, None, ", ".join(found.flags) or None)
+    told = describe_decision(outcome, None, ", ".join(found.flags) or None)
     if outcome != expect.outcome:
         yield CaseFailure(case.name, "outcome", expect.outcome, outcome, told)
     if expect.flags is not None and set(expect.flags) != set(found.flags):
@@ -46,15 +46,15 @@ def _failures(bundle: QualityBundle, case: QualityCase) -> Iterator[CaseFailure]
         yield CaseFailure(case.name, "would_have_been", expect.would_have_been, shown, told)
 
 
-def _facts(case: QualityCase) -> ItemFacts:
+def _make_facts(case: QualityCase) -> ItemFacts:
     item = case.item
-    age_ms, age_problem = _age(item, milliseconds_of(case.at))
+    age_ms, age_problem = _measure_age(item, milliseconds_of(case.at))
     confidence, problem = confidence_of(item.confidence_score)
     state = ProvenanceState(item.provenance, "as the case has it")
     return ItemFacts(class_of(item.content_class), age_ms, age_problem, confidence, problem, state, case.tool)
 
 
-def _age(item: CaseItem, now_ms: int) -> tuple[int | None, str | None]:
+def _measure_age(item: CaseItem, now_ms: int) -> tuple[int | None, str | None]:
     if item.freshness_age_seconds is not None:
         age_ms = round(item.freshness_age_seconds * _MS)
     elif item.timestamp is None or item.timestamp == "":

@@ -6,7 +6,7 @@ from copy import copy
 from typing import TYPE_CHECKING, Any
 
 from sluice.core.actions.stages import shipped_stages
-from sluice.core.cases.case_failure import CaseFailure, decided, unusable
+from sluice.core.cases.case_failure import CaseFailure, describe_decision, make_unusable
 from sluice.core.decide.decision_point import DecisionPoint
 from sluice.core.decide.kinds import answer_in
 from sluice.core.decide.replay import decide_alone
@@ -38,7 +38,7 @@ _ELSEWHERE = "neutral.example/record"
 _SOME_HASH = "sha256:" + "0" * 64
 
 
-def neutral_metadata(quality: WriteQuality, at: str) -> dict[str, Any]:
+def make_neutral_metadata(quality: WriteQuality, at: str) -> dict[str, Any]:
     """The quality fields of a write in which `quality` finds no fault; `at`: its time, RFC 3339."""
     return {
         "content_class": quality.content_classes[0] if quality.content_classes else ANY_CLASS,
@@ -54,27 +54,27 @@ IDS = {"write_id": "case-write", "agent_id": "case-agent", "session_id": "case-s
 ABSENT = "not found"
 
 
-def write_failures(bundle: Bundle, case: Case, write: dict[str, Any]) -> Iterator[CaseFailure]:
+def find_write_failures(bundle: Bundle, case: Case, write: dict[str, Any]) -> Iterator[CaseFailure]:
     """Every difference between what the case expects and what the memory gate does. Pure."""
-    record = {**_neutral(bundle, case), **write}
+    record = {**_make_neutral(bundle, case), **write}
     try:
-        registry = _registry(case, record)
+        registry = _make_registry(case, record)
     except RegistryError as error:
         yield CaseFailure(case.name, "registry", "entries that load", str(error))
         return
-    judging = _without_ports(bundle, case)
+    judging = _remove_ports(bundle, case)
     policy = Policy({bundle.id: judging}, registry, bundle.id)
     point = DecisionPoint(policy, shipped_stages(), ROOM_FOR_ONE, stopwatch=lambda: 0, environment=TENANT)
     at_ms = milliseconds_of(case.at)
-    yield from _compared(case, decide_alone(point, WRITE, record, at_ms, answer=answering(case)))
+    yield from _compare(case, decide_alone(point, WRITE, record, at_ms, answer=make_answer(case)))
 
 
-def _neutral(bundle: Bundle, case: Case) -> dict[str, Any]:
+def _make_neutral(bundle: Bundle, case: Case) -> dict[str, Any]:
     source = {"id": SOURCE_ID, "type": "user"}
-    return {**IDS, "source": source, **neutral_metadata(bundle.memory.quality, case.at)}
+    return {**IDS, "source": source, **make_neutral_metadata(bundle.memory.quality, case.at)}
 
 
-def _registry(case: Case, record: dict[str, Any]) -> Registry:
+def _make_registry(case: Case, record: dict[str, Any]) -> Registry:
     """The case's entries, its agent added neutrally where it is not among them."""
     known = {(entry.kind, entry.id) for entry in case.registry}
     agent = str(record["agent_id"])
@@ -82,7 +82,7 @@ def _registry(case: Case, record: dict[str, Any]) -> Registry:
     return build_registry([*case.registry, *more])
 
 
-def _without_ports(bundle: Bundle, case: Case) -> Bundle:
+def _remove_ports(bundle: Bundle, case: Case) -> Bundle:
     """The bundle as it judges where only the case's own answers are to be had."""
     memory, asked = bundle.memory, case.answers
     when = memory.trust.llm_analysis if ANALYSIS in asked else "off"
@@ -93,7 +93,7 @@ def _without_ports(bundle: Bundle, case: Case) -> Bundle:
     return judging
 
 
-def answering(case: Case) -> Callable[[Request], Answer]:
+def make_answer(case: Case) -> Callable[[Request], Answer]:
     """What the case says that a port answers."""
     answers: dict[str, Any] = dict(case.answers.items())
 
@@ -105,12 +105,12 @@ def answering(case: Case) -> Callable[[Request], Answer]:
     return answer
 
 
-def _compared(case: Case, decision: Decision) -> Iterator[CaseFailure]:
+def _compare(case: Case, decision: Decision) -> Iterator[CaseFailure]:
     actual, expect = answer_in(decision, WRITE), case.expect
     if isinstance(actual, Unreadable):
-        yield unusable(case.name, WRITE, actual)
+        yield make_unusable(case.name, WRITE, actual)
         return
-    came = decided(actual["action"], None, actual["reason"])
+    came = describe_decision(actual["action"], None, actual["reason"])
     if actual["action"] != expect.action:
         yield CaseFailure(case.name, "action", expect.action, actual["action"], came)
     if expect.reason is not None and not actual["reason"].startswith(expect.reason):

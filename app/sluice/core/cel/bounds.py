@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 
 import re2
 
-from sluice.core.cel.tree import path_of
+from sluice.core.cel.tree import find_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -75,12 +75,12 @@ class WorkBound(NamedTuple):
         return terms + sum(pattern.bound(items, text) for pattern in self.patterns)
 
 
-def summed(works: Iterable[WorkBound]) -> WorkBound:
+def sum_works(works: Iterable[WorkBound]) -> WorkBound:
     """A bound for all of these together, where all look at the same."""
-    return coarse(work._replace(mentions=1) for work in works)
+    return sum_coarsely(work._replace(mentions=1) for work in works)
 
 
-def coarse(works: Iterable[WorkBound]) -> WorkBound:
+def sum_coarsely(works: Iterable[WorkBound]) -> WorkBound:
     """A bound for all of these together: as if every mention were of all the values there are."""
     terms: Counter[Term] = Counter()
     patterns: list[PatternWork] = []
@@ -93,7 +93,7 @@ def coarse(works: Iterable[WorkBound]) -> WorkBound:
     return WorkBound(dict(terms), tuple(patterns), 1, items, text, max(joins, 1))
 
 
-def work_of(tree: Node, mentions: int) -> WorkBound:
+def measure_work(tree: Node, mentions: int) -> WorkBound:
     """The work of a tree that has no refusals."""
     nodes = list(tree.walk())
     macros = [node for node in nodes if node.kind == "comprehension"]
@@ -124,17 +124,17 @@ class _Meter:
         self.terms[(0 if element is None else 1, "one")] += NODE
         if id(node) in self.collecting:
             self.terms[(2, "one")] += COLLECTED
-        elif node.kind == "call" and not _light(node):
-            self._passing(node, element)
+        elif node.kind == "call" and not _is_light(node):
+            self._count_pass(node, element)
         macro = node.kind == "comprehension"
         for place, part in enumerate(node.parts):
             self.count(part, node.name if macro and place in _REPEATED else element)
 
-    def _passing(self, call: Node, element: str | None) -> None:
-        again = element is not None and not _only_of(call, element)
+    def _count_pass(self, call: Node, element: str | None) -> None:
+        again = element is not None and not _is_only_of(call, element)
         loops = int(again) + int(element is None and bool(self.collecting))
         if call.name == "matches":
-            self.patterns.append(pattern_work(call.parts[1].text or "", int(element is not None), loops))
+            self.patterns.append(measure_pattern(call.parts[1].text or "", int(element is not None), loops))
             return
         self.terms[(loops, "pass")] += QUOTED if call.name == "_[_]" else 1
         if call.name == "contains":
@@ -147,17 +147,17 @@ def _collects(call: Node, macro: Node) -> bool:
     return accumulates(call, macro) and "add_list" in call.overloads
 
 
-def _light(call: Node) -> bool:
+def _is_light(call: Node) -> bool:
     """Whether a call's cost does not grow with its values: on numbers and times, or against one constant."""
     if call.name in _LIGHT or not any(_LARGE.search(overload) for overload in call.overloads):
         return True
     return call.name in _LIGHT_WITH_CONSTANT and any(part.kind == "constant" for part in call.parts[-2:])
 
 
-def _only_of(call: Node, element: str) -> bool:
+def _is_only_of(call: Node, element: str) -> bool:
     """Whether a call looks at nothing but constants and the macro's element: then all rounds together pass
     over each value once."""
-    paths = [path_of(part) for part in call.parts if part.kind != "constant"]
+    paths = [find_path(part) for part in call.parts if part.kind != "constant"]
     return all(path is not None and path[0] == element for path in paths)
 
 
@@ -198,20 +198,20 @@ class PatternWork(NamedTuple):
         return calls * (CALL + INSTRUCTION * self.steps) + built * self.steps * STATE + passed * CHARACTER
 
 
-def program_size(pattern: str) -> int:
+def measure_program(pattern: str) -> int:
     """The instructions that RE2 makes of a pattern. Raises re2.error."""
     options = re2.Options()
     options.log_errors = False
     return cast("int", re2.compile(pattern, options=options).programsize)
 
 
-def pattern_work(pattern: str, calls: int, loops: int) -> PatternWork:
+def measure_pattern(pattern: str, calls: int, loops: int) -> PatternWork:
     """The work of a pattern that compiles."""
-    steps, wide = program_size(pattern), _wide(pattern)
+    steps, wide = measure_program(pattern), _count_wide(pattern)
     return PatternWork(steps, None if wide > MAX_WIDE else steps << max(wide - 1, 0), calls, loops)
 
 
-def _wide(pattern: str) -> int:
+def _count_wide(pattern: str) -> int:
     words_as_one = _WORDS.sub(".", pattern)
     repeats = [int(high or low) for low, high in _REPETITION.findall(words_as_one)]
     return len(_WIDE.findall(words_as_one)) + sum(repeats)
@@ -225,15 +225,15 @@ _FIXED_ZONE = re.compile(r"UTC|[+-]?\d\d:\d\d")
 _GROWING = frozenset({"add_string", "add_bytes", "add_list"})
 
 
-def refusals(tree: Node) -> Iterator[str]:
+def list_refusals(tree: Node) -> Iterator[str]:
     """Why a tree is refused; nothing when it is not."""
     for node in tree.walk():
         if node.kind == "comprehension":
-            yield from _of_macro(node)
+            yield from _refuse_macro(node)
         elif node.kind == "call" and node.name == "matches":
-            yield from _of_pattern(node.parts[1])
+            yield from _refuse_pattern(node.parts[1])
         elif node.kind == "call" and any(name.endswith("_with_tz") for name in node.overloads):
-            yield from _of_zone(node.parts[1])
+            yield from _refuse_zone(node.parts[1])
 
 
 def grows(call: Node) -> bool:
@@ -246,7 +246,7 @@ def accumulates(call: Node, macro: Node) -> bool:
     return call.kind == "call" and call.name == "_+_" and call.parts[0].name == macro.accumulator
 
 
-def _of_macro(macro: Node) -> Iterator[str]:
+def _refuse_macro(macro: Node) -> Iterator[str]:
     inner = [node for part in macro.parts for node in part.walk()]
     if any(node.kind == "comprehension" for node in inner):
         yield "a macro inside or after another one (all, exists, exists_one, map, filter)"
@@ -254,17 +254,17 @@ def _of_macro(macro: Node) -> Iterator[str]:
         yield "`+` on what may be texts or lists inside a macro; of numbers, write double(a) + double(b)"
 
 
-def _of_zone(zone: Node) -> Iterator[str]:
+def _refuse_zone(zone: Node) -> Iterator[str]:
     if zone.text is None or not _FIXED_ZONE.fullmatch(zone.text):
         yield "a time zone by name: what it means differs by machine; write an offset such as '+02:00'"
 
 
-def _of_pattern(pattern: Node) -> Iterator[str]:
+def _refuse_pattern(pattern: Node) -> Iterator[str]:
     if pattern.text is None:
         yield "matches() with a pattern that is no literal"
         return
     try:
-        size = program_size(pattern.text)
+        size = measure_program(pattern.text)
     except re2.error as error:
         yield f"the pattern {pattern.text!r} does not compile: {error}"
         return

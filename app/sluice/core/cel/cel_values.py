@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from sluice.core.cel.tree import Size, at, size_of
+from sluice.core.cel.tree import Size, get_at, measure_size
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -41,10 +41,10 @@ class Values:
         self.left_out: set[Path] = set()
         self._above_left_out: dict[Path, Path] = {}
         self._sizes: dict[Path, Size] = {}
-        size = size_within_bounds(variables)
+        size = measure_within_bounds(variables)
         if size is None:
-            taking = _Taking(self._leave_out)
-            own: Mapping[str, Any] = {name: taking.taken((name,), one) for name, one in variables.items()}
+            taking = _BoundedCopy(self._leave_out)
+            own: Mapping[str, Any] = {name: taking.copy((name,), one) for name, one in variables.items()}
             size = taking.size
         else:
             own = variables
@@ -74,7 +74,7 @@ class Values:
         above = (read[:length] for length in range(1, len(read)))
         return next((path for path in above if path in self.left_out), self._above_left_out.get(read))
 
-    def shown(self, reads: Iterable[Path]) -> Size:
+    def measure_shown(self, reads: Iterable[Path]) -> Size:
         """The size of what these show together, as often as each is there."""
         items = nodes = text = 0
         for path in reads:
@@ -90,11 +90,11 @@ class Values:
     def size(self, path: Path) -> Size:
         """The size of what lies at a path; nothing where there is nothing."""
         if path not in self._sizes:
-            self._sizes[path] = size_of(at(self.variables, path))
+            self._sizes[path] = measure_size(get_at(self.variables, path))
         return self._sizes[path]
 
 
-class _Taking:
+class _BoundedCopy:
     """Copies values, and takes them from what the bounds have left."""
 
     def __init__(self, leave_out: Callable[[Path], None]) -> None:
@@ -107,39 +107,39 @@ class _Taking:
         """What was taken, the values of the variables themselves not counted."""
         return Size(self._longest, MAX_ALL_ITEMS - self._items_left, MAX_ALL_TEXT - self._text_left)
 
-    def taken(self, path: Path, value: Any) -> Any:
+    def copy(self, path: Path, value: Any) -> Any:
         """The value as far as it fits; None where it does not fit at all."""
         kind = type(value)
         if kind is str:
-            return self._text(path, value)
+            return self._copy_text(path, value)
         if kind is dict:
-            return self._map(path, value)
+            return self._copy_map(path, value)
         if kind is list:
-            return self._list(path, value)
-        return _int64_or_double(value) if kind is int else value
+            return self._copy_list(path, value)
+        return _convert_integer(value) if kind is int else value
 
-    def _text(self, path: Path, value: str) -> str | None:
+    def _copy_text(self, path: Path, value: str) -> str | None:
         if len(value) > MAX_TEXT or len(value) > self._text_left:
             self._leave_out(path)
             return None
         self._text_left -= len(value)
         return value
 
-    def _map(self, path: Path, value: dict[str, Any]) -> dict[str, Any] | None:
+    def _copy_map(self, path: Path, value: dict[str, Any]) -> dict[str, Any] | None:
         keys = sum(map(len, value))
-        if self._too_many(value) or keys > self._text_left:
+        if self._is_too_many(value) or keys > self._text_left:
             self._leave_out(path)
             return None
         self._text_left -= keys
-        return {key: self.taken((*path, key), item) for key, item in value.items()}
+        return {key: self.copy((*path, key), item) for key, item in value.items()}
 
-    def _list(self, path: Path, value: list[Any]) -> list[Any] | None:
-        if self._too_many(value):
+    def _copy_list(self, path: Path, value: list[Any]) -> list[Any] | None:
+        if self._is_too_many(value):
             self._leave_out(path)
             return None
-        return [self.taken(path, item) for item in value]
+        return [self.copy(path, item) for item in value]
 
-    def _too_many(self, value: dict[str, Any] | list[Any]) -> bool:
+    def _is_too_many(self, value: dict[str, Any] | list[Any]) -> bool:
         if len(value) > MAX_ITEMS or len(value) > self._items_left:
             return True
         self._items_left -= len(value)
@@ -147,7 +147,7 @@ class _Taking:
         return False
 
 
-def _int64_or_double(value: int) -> int | float:
+def _convert_integer(value: int) -> int | float:
     if -INT64 <= value < INT64:
         return value
     try:
@@ -156,7 +156,7 @@ def _int64_or_double(value: int) -> int | float:
         return math.copysign(math.inf, value)
 
 
-def size_within_bounds(variables: Mapping[str, Any]) -> Size | None:
+def measure_within_bounds(variables: Mapping[str, Any]) -> Size | None:
     """The size of JSON values; None where something has to be left out or changed.
 
     Nearly always nothing has, and then they need no copy: nobody below writes into them.

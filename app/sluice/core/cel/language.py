@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 from cel_expr_python import cel
 
-from sluice.core.cel.bounds import MAX_SOURCE, WorkBound, coarse, refusals, summed, work_of
+from sluice.core.cel.bounds import MAX_SOURCE, WorkBound, list_refusals, measure_work, sum_coarsely, sum_works
 from sluice.core.cel.cel_values import MAX_ALL_ITEMS, MAX_ALL_TEXT, MAX_ITEMS, Values
-from sluice.core.cel.tree import NOTHING, Path, Size, checked_tree, parsed_tree, reads
+from sluice.core.cel.tree import NOTHING, Path, Size, list_reads, read_checked_tree, read_parsed_tree
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -36,9 +36,9 @@ class WorkBudget:
     def __init__(self, expressions: Sequence[Expression], enough: int = MAX_WORK) -> None:
         """`enough`: below this much work the exact amount is not computed."""
         self.enough = enough
-        self._coarse = coarse(one.work for one in expressions)
+        self._coarse = sum_coarsely(one.work for one in expressions)
         self._safe = next(
-            (size for size in _halves() if self._coarse.bound(size) <= enough), _NOTHING_IS_SAFE
+            (size for size in _list_halves() if self._coarse.bound(size) <= enough), _NOTHING_IS_SAFE
         )
         self._by_reads = _by_reads(expressions)
 
@@ -55,10 +55,10 @@ class WorkBudget:
         work = self._coarse.bound(size)
         if work <= self.enough:
             return work
-        return min(work, sum(one.bound(values.shown(reads)) for reads, one in self._by_reads))
+        return min(work, sum(one.bound(values.measure_shown(reads)) for reads, one in self._by_reads))
 
 
-def _halves() -> Iterable[Size]:
+def _list_halves() -> Iterable[Size]:
     """The largest sizes that are let in, halved until a list has one entry."""
     halvings = range(MAX_ITEMS.bit_length())
     return (Size(MAX_ITEMS >> by, MAX_ALL_ITEMS >> by, MAX_ALL_TEXT >> by) for by in halvings)
@@ -69,7 +69,7 @@ def _by_reads(expressions: Iterable[Expression]) -> list[tuple[tuple[Path, ...],
     works: dict[tuple[Path, ...], list[WorkBound]] = defaultdict(list)
     for one in expressions:
         works[one.reads if one.steady is None else ()].append(one.work)
-    return [(reads, summed(same)) for reads, same in works.items()]
+    return [(reads, sum_works(same)) for reads, same in works.items()]
 
 
 _MAX_NAMED_PATH = 120
@@ -87,30 +87,30 @@ class Activation:
     ) -> None:
         """`together`: of all expressions that may be asked for; `bounded` as in Values."""
         self._values = Values(variables, bounded)
-        self._activation = language.activation(self._values.variables)
+        self._activation = language.make_activation(self._values.variables)
         work = together.bound(self._values)
         self.roomy = work <= together.enough and not self._values.left_out
         """Whether there is enough room, and every value is there to be seen."""
         self._counting = work > MAX_WORK
         self._left = MAX_WORK
 
-    def values_of(self, listing: Listing) -> list[Any] | None:
+    def evaluate_all(self, listing: Listing) -> list[Any] | None:
         """The plain values of a listing; None when one of them has none. Only asked for where it is roomy."""
         return listing.evaluate(self._activation)
 
-    def value_of(self, expression: Expression) -> Any:
+    def evaluate_one(self, expression: Expression) -> Any:
         """A plain value, or a Failure where there is none or it could not be looked for within the bounds."""
         gone = self._values.hides(expression.reads)
         if gone is not None:
             return Failure(f"over_bound: {'.'.join(gone)[:_MAX_NAMED_PATH]} is too large for rules")
-        if self._counting and not self._affords(expression):
+        if self._counting and not self._is_affordable(expression):
             return Failure("over_bound: more work than rules may make on one action")
         return expression.evaluate(self._activation)
 
-    def _affords(self, expression: Expression) -> bool:
+    def _is_affordable(self, expression: Expression) -> bool:
         work = expression.steady
         if work is None:
-            work = expression.work.bound(self._values.shown(expression.reads))
+            work = expression.work.bound(self._values.measure_shown(expression.reads))
         if work > self._left:
             return False
         self._left -= work
@@ -191,25 +191,25 @@ class Language:
             raise ExpressionError(f"over {MAX_SOURCE} characters")
         try:
             program = self._environment.compile(source)
-            tree = checked_tree(program.serialize())
-            parsed = parsed_tree(self._environment.compile(source, disable_check=True).serialize())
+            tree = read_checked_tree(program.serialize())
+            parsed = read_parsed_tree(self._environment.compile(source, disable_check=True).serialize())
         except _RAISED as error:
-            raise ExpressionError(_first_line(str(error))) from None
-        for refusal in (*self._asked_of_variables(parsed), *refusals(tree)):
+            raise ExpressionError(_take_first_line(str(error))) from None
+        for refusal in (*self._find_presence_of_variables(parsed), *list_refusals(tree)):
             raise ExpressionError(refusal)
         result = program.return_type().name()
         if results is not None and result not in results:
             raise ExpressionError(f"yields {result}, not {' or '.join(results)}")
-        mentions = tuple(reads(tree))
-        work = work_of(tree, len(mentions))
+        mentions = tuple(list_reads(tree))
+        work = measure_work(tree, len(mentions))
         steady = work.bound(NOTHING) if work.steady else None
         expression = Expression(source, result, mentions, work, steady, program)
         expression.evaluate(
-            self.activation({})
+            self.make_activation({})
         )  # the evaluator plans at the first call: not in an action's time
         return expression
 
-    def listing(self, sources: Iterable[str]) -> Listing | None:
+    def make_listing(self, sources: Iterable[str]) -> Listing | None:
         """Expressions that compile alone, as one: a call of the evaluator costs as much as a short one.
 
         None where the compiler has no room for them together (32 levels, 100 000 characters).
@@ -218,14 +218,14 @@ class Language:
             listing = Listing(self._environment.compile("[" + ", ".join(sources) + "]"))
         except _RAISED:
             return None
-        listing.evaluate(self.activation({}))  # planned now, as above
+        listing.evaluate(self.make_activation({}))  # planned now, as above
         return listing
 
-    def activation(self, variables: Mapping[str, Any]) -> cel.Activation:
+    def make_activation(self, variables: Mapping[str, Any]) -> cel.Activation:
         """What expressions are evaluated on: the values as `values.Values` took them."""
         return self._environment.Activation(variables)
 
-    def _asked_of_variables(self, parsed: Node) -> Iterable[str]:
+    def _find_presence_of_variables(self, parsed: Node) -> Iterable[str]:
         """has() of a variable: the compiler would take it for the variable's value."""
         return (
             f"has({node.parts[0].name}.{node.name}): that is always there; compare it with null"
@@ -234,5 +234,5 @@ class Language:
         )
 
 
-def _first_line(message: str) -> str:
+def _take_first_line(message: str) -> str:
     return _NOISE.sub("", message.partition("\n")[0])

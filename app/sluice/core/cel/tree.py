@@ -19,7 +19,7 @@ _VARINT, _FIXED64, _LENGTH, _FIXED32 = 0, 1, 2, 5
 _WIDTHS = {_FIXED64: 8, _FIXED32: 4}
 
 
-def fields(message: bytes) -> Iterator[tuple[int, int | bytes]]:
+def read_fields(message: bytes) -> Iterator[tuple[int, int | bytes]]:
     """(field number, value) in order: whole numbers of varints, the raw bytes of everything else.
 
     Raises ValueError for a wire type that proto3 does not have.
@@ -28,14 +28,14 @@ def fields(message: bytes) -> Iterator[tuple[int, int | bytes]]:
     """
     place = 0
     while place < len(message):
-        tag, place = _varint(message, place)
+        tag, place = _read_varint(message, place)
         number, wire = tag >> 3, tag & 7
         if wire == _VARINT:
-            value, place = _varint(message, place)
+            value, place = _read_varint(message, place)
             yield number, value
             continue
         if wire == _LENGTH:
-            width, place = _varint(message, place)
+            width, place = _read_varint(message, place)
         elif wire in _WIDTHS:
             width = _WIDTHS[wire]
         else:
@@ -44,7 +44,7 @@ def fields(message: bytes) -> Iterator[tuple[int, int | bytes]]:
         place += width
 
 
-def _varint(message: bytes, place: int) -> tuple[int, int]:
+def _read_varint(message: bytes, place: int) -> tuple[int, int]:
     value = shift = 0
     while True:
         byte = message[place]
@@ -86,114 +86,120 @@ class Node:
             yield from part.walk()
 
 
-def checked_tree(serialized: bytes) -> Node:
+def read_checked_tree(serialized: bytes) -> Node:
     """The tree of a serialised CheckedExpr: a qualified name like `action.tool` is one variable."""
-    checked = list(fields(_message(list(fields(serialized)), _ANY_VALUE)))
+    checked = list(read_fields(_find_message(list(read_fields(serialized)), _ANY_VALUE)))
     references = [cast("bytes", value) for number, value in checked if number == _CHECKED_REFERENCES]
-    return _node(_message(checked, _CHECKED_EXPR), dict(map(_reference, references)))
+    return _read_node(_find_message(checked, _CHECKED_EXPR), dict(map(_read_reference, references)))
 
 
-def parsed_tree(serialized: bytes) -> Node:
+def read_parsed_tree(serialized: bytes) -> Node:
     """The tree of a serialised ParsedExpr: calls have no overloads, `action.tool` is a select."""
-    parsed = list(fields(_message(list(fields(serialized)), _ANY_VALUE)))
-    return _node(_message(parsed, _PARSED_EXPR), {})
+    parsed = list(read_fields(_find_message(list(read_fields(serialized)), _ANY_VALUE)))
+    return _read_node(_find_message(parsed, _PARSED_EXPR), {})
 
 
-def _reference(entry: bytes) -> tuple[int, tuple[str, ...]]:
-    parts = list(fields(entry))
+def _read_reference(entry: bytes) -> tuple[int, tuple[str, ...]]:
+    parts = list(read_fields(entry))
     key = next((value for number, value in parts if number == 1), 0)
-    return cast("int", key), tuple(_texts(list(fields(_message(parts, 2))), 3))
+    return cast("int", key), tuple(_read_texts(list(read_fields(_find_message(parts, 2))), 3))
 
 
-def _node(message: bytes, overloads: Overloads) -> Node:
-    parts = list(fields(message))
+def _read_node(message: bytes, overloads: Overloads) -> Node:
+    parts = list(read_fields(message))
     own = next((cast("int", value) for number, value in parts if number == _EXPR_ID), 0)
     for number, value in parts:
         if number in _READERS:
-            return _READERS[number](list(fields(cast("bytes", value))), overloads, own)
+            return _READERS[number](list(read_fields(cast("bytes", value))), overloads, own)
     return Node("constant")
 
 
-def _constant(raw: Raw, _overloads: Overloads, _own: int) -> Node:
-    return Node("constant", text=next(_texts(raw, _STRING_CONSTANT), None))
+def _read_constant(raw: Raw, _overloads: Overloads, _own: int) -> Node:
+    return Node("constant", text=next(_read_texts(raw, _STRING_CONSTANT), None))
 
 
-def _variable(raw: Raw, _overloads: Overloads, _own: int) -> Node:
-    return Node("variable", next(_texts(raw, 1), ""))
+def _read_variable(raw: Raw, _overloads: Overloads, _own: int) -> Node:
+    return Node("variable", next(_read_texts(raw, 1), ""))
 
 
-def _select(raw: Raw, overloads: Overloads, _own: int) -> Node:
-    operand = _node(_message(raw, 1), overloads)
-    return Node("select", next(_texts(raw, 2), ""), (operand,), presence=(3, 1) in raw)
+def _read_select(raw: Raw, overloads: Overloads, _own: int) -> Node:
+    operand = _read_node(_find_message(raw, 1), overloads)
+    return Node("select", next(_read_texts(raw, 2), ""), (operand,), presence=(3, 1) in raw)
 
 
-def _call(raw: Raw, overloads: Overloads, own: int) -> Node:
-    parts = _nodes(raw, 1, overloads) + _nodes(raw, 3, overloads)
-    return Node("call", next(_texts(raw, 2), ""), parts, overloads=overloads.get(own, ()))
+def _read_call(raw: Raw, overloads: Overloads, own: int) -> Node:
+    parts = _read_nodes(raw, 1, overloads) + _read_nodes(raw, 3, overloads)
+    return Node("call", next(_read_texts(raw, 2), ""), parts, overloads=overloads.get(own, ()))
 
 
-def _list(raw: Raw, overloads: Overloads, _own: int) -> Node:
-    return Node("list", parts=_nodes(raw, 1, overloads))
+def _read_list(raw: Raw, overloads: Overloads, _own: int) -> Node:
+    return Node("list", parts=_read_nodes(raw, 1, overloads))
 
 
-def _map(raw: Raw, overloads: Overloads, _own: int) -> Node:
-    entries = [list(fields(cast("bytes", value))) for number, value in raw if number == 2]  # noqa: PLR2004
-    parts = [part for entry in entries for part in _nodes(entry, 3, overloads) + _nodes(entry, 4, overloads)]
-    return Node("map", next(_texts(raw, 1), ""), tuple(parts))
+def _read_map(raw: Raw, overloads: Overloads, _own: int) -> Node:
+    entries = [list(read_fields(cast("bytes", value))) for number, value in raw if number == 2]  # noqa: PLR2004
+    parts = [
+        part
+        for entry in entries
+        for part in _read_nodes(entry, 3, overloads) + _read_nodes(entry, 4, overloads)
+    ]
+    return Node("map", next(_read_texts(raw, 1), ""), tuple(parts))
 
 
-def _comprehension(raw: Raw, overloads: Overloads, _own: int) -> Node:
-    parts = tuple(_node(_message(raw, number), overloads) for number in (2, 4, 5, 6, 7))
-    return Node("comprehension", next(_texts(raw, 1), ""), parts, accumulator=next(_texts(raw, 3), ""))
+def _read_comprehension(raw: Raw, overloads: Overloads, _own: int) -> Node:
+    parts = tuple(_read_node(_find_message(raw, number), overloads) for number in (2, 4, 5, 6, 7))
+    return Node(
+        "comprehension", next(_read_texts(raw, 1), ""), parts, accumulator=next(_read_texts(raw, 3), "")
+    )
 
 
-def _message(raw: Raw, wanted: int) -> bytes:
+def _find_message(raw: Raw, wanted: int) -> bytes:
     return cast("bytes", next((value for number, value in raw if number == wanted), b""))
 
 
-def _nodes(raw: Raw, wanted: int, overloads: Overloads) -> tuple[Node, ...]:
-    return tuple(_node(cast("bytes", value), overloads) for number, value in raw if number == wanted)
+def _read_nodes(raw: Raw, wanted: int, overloads: Overloads) -> tuple[Node, ...]:
+    return tuple(_read_node(cast("bytes", value), overloads) for number, value in raw if number == wanted)
 
 
-def _texts(raw: Raw, wanted: int) -> Iterator[str]:
+def _read_texts(raw: Raw, wanted: int) -> Iterator[str]:
     return (cast("bytes", value).decode() for number, value in raw if number == wanted)
 
 
 _READERS: dict[int, Callable[[Raw, Overloads, int], Node]] = {
-    3: _constant,
-    4: _variable,
-    5: _select,
-    6: _call,
-    7: _list,
-    8: _map,
-    9: _comprehension,
+    3: _read_constant,
+    4: _read_variable,
+    5: _read_select,
+    6: _read_call,
+    7: _read_list,
+    8: _read_map,
+    9: _read_comprehension,
 }
 
 
 Path = tuple[str, ...]
 
 
-def reads(node: Node, bound: frozenset[str] = frozenset()) -> Iterator[Path]:
+def list_reads(node: Node, bound: frozenset[str] = frozenset()) -> Iterator[Path]:
     """The longest path of every mention, repeats included; `bound` are names that a macro has taken."""
-    path = path_of(node)
+    path = find_path(node)
     if path is not None:
         if path[0] not in bound:
             yield path
         return
     inner = bound | {node.name, node.accumulator} if node.kind == "comprehension" else bound
     for place, part in enumerate(node.parts):
-        yield from reads(part, inner if place else bound)
+        yield from list_reads(part, inner if place else bound)
 
 
-def path_of(node: Node) -> Path | None:
+def find_path(node: Node) -> Path | None:
     """The path that a node names, None when it is more than a name."""
     if node.kind == "variable":
         return (node.name,)
     if node.kind == "select":
-        above = path_of(node.parts[0])
+        above = find_path(node.parts[0])
         return None if above is None else (*above, node.name)
     if node.kind == "call" and node.name == "_[_]" and node.parts[1].text is not None:
-        above = path_of(node.parts[0])
+        above = find_path(node.parts[0])
         return None if above is None else (*above, node.parts[1].text)
     return None
 
@@ -209,7 +215,7 @@ class Size(NamedTuple):
 NOTHING = Size(0, 0, 0)
 
 
-def at(variables: dict[str, Any], path: Path) -> Any:
+def get_at(variables: dict[str, Any], path: Path) -> Any:
     """What lies at a path; None where there is nothing."""
     value: Any = variables
     for step in path:
@@ -219,7 +225,7 @@ def at(variables: dict[str, Any], path: Path) -> Any:
     return value
 
 
-def size_of(value: Any) -> Size:
+def measure_size(value: Any) -> Size:
     """The size of a JSON value."""
     items = text = 0
     found = [value]

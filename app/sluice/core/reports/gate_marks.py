@@ -46,9 +46,9 @@ def mark_gate(result: Mapping[str, Any]) -> GateMark:
     detail: Mapping[str, Any] = found if isinstance(found, dict) else {}
     if result.get("passed") is not True:
         is_skipped = "status" in detail and result.get("failureReason") == BUDGET_EXCEEDED
-        return _idle("no answer in time") if is_skipped else FAILED
-    if why := _why_idle(str(result.get("gate")), detail):
-        return _idle(why)
+        return _mark_idle("no answer in time") if is_skipped else FAILED
+    if why := _explain_idle(str(result.get("gate")), detail):
+        return _mark_idle(why)
     states = {detail.get(one) for one in CONTENT.values()}
     verb = "nudged" if "nudged" in states or detail.get("guidance") else "observed"
     if (would := detail.get("would")) is not None:
@@ -65,11 +65,11 @@ def describe_passing(results: Iterable[Mapping[str, Any]]) -> str:
     return "every gate passed" if passed else "no gate held it up"
 
 
-def _idle(why: str) -> GateMark:
+def _mark_idle(why: str) -> GateMark:
     return GateMark("idle", f"did not judge: {why}")
 
 
-def _why_idle(gate: str, detail: Mapping[str, Any]) -> str:
+def _explain_idle(gate: str, detail: Mapping[str, Any]) -> str:
     """Why a gate that let an action pass did not judge it; empty where it did."""
     if "status" in detail:
         return f"no answer ({detail['status']})"
@@ -79,11 +79,11 @@ def _why_idle(gate: str, detail: Mapping[str, Any]) -> str:
         return "it resembles nothing that is known"
     if gate == "causal" and detail.get("constraints") == 0:
         return "the agent has no constraints"
-    return "it is off, or not concerned" if gate in _telling() and not detail else ""
+    return "it is off, or not concerned" if gate in _list_telling_gates() and not detail else ""
 
 
 @cache
-def _telling() -> frozenset[str]:
+def _list_telling_gates() -> frozenset[str]:
     """The gates whose detail is empty only where they did not judge: those of content, and those that ask."""
     asking = {one.name for one in GATES if one.part is not None and one.part.asks is not never_asks}
     return frozenset({*CONTENT, *asking})

@@ -106,12 +106,12 @@ class NotInLedgerError(ValueError):
     """A value is no record of the topic that it was read from; the message says where it fails."""
 
 
-def event_in(value: bytes | None) -> Event:
+def read_event(value: bytes | None) -> Event:
     """The record in a value of gate.quarantine. Raises NotInLedgerError."""
     return _read(_EVENT, value)
 
 
-def decision_in(value: bytes | None) -> MemoryDecision:
+def read_decision(value: bytes | None) -> MemoryDecision:
     """The record in a value of gate.memory.decisions. Raises NotInLedgerError."""
     return _read(_DECISION, value)
 

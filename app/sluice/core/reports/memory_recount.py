@@ -36,27 +36,27 @@ class StatisticsRecount:
         self.counts: Counts = {}
         self.beyond: dict[int, int] = {}
 
-    def decision(self, one: MemoryDecision) -> None:
+    def count_decision(self, one: MemoryDecision) -> None:
         """A repeat is not counted. All agents that are not registered count together."""
-        if self._counts(one) and one.duplicate_of is None:
+        if self._is_within(one) and one.duplicate_of is None:
             known = one.tenant_id is not None
             whose = Whose(one.tenant_id or UNREGISTERED, (one.agent_id or "") if known else "")
-            self._put(one.partition, whose, self._of(one.partition, whose).decided(one.action))
+            self._put(one.partition, whose, self._get_statistics(one.partition, whose).decided(one.action))
 
-    def event(self, one: Event) -> None:
+    def count_event(self, one: Event) -> None:
         """What entered and did not leave is in quarantine."""
-        if self._counts(one):
+        if self._is_within(one):
             whose = Whose(one.tenant_id, one.agent_id)
             by = 1 if isinstance(one, QuarantineEntered) else -1
-            self._put(one.partition, whose, self._of(one.partition, whose).resized(by))
+            self._put(one.partition, whose, self._get_statistics(one.partition, whose).resized(by))
 
-    def _counts(self, one: MemoryDecision | Event) -> bool:
+    def _is_within(self, one: MemoryDecision | Event) -> bool:
         if one.sequence <= self._until.get(one.partition, 0):
             return True
         self.beyond[one.partition] = max(one.sequence, self.beyond.get(one.partition, 0))
         return False
 
-    def _of(self, partition: int, whose: Whose) -> Statistics:
+    def _get_statistics(self, partition: int, whose: Whose) -> Statistics:
         return self.counts.get((partition, whose), NOTHING)
 
     def _put(self, partition: int, whose: Whose, statistics: Statistics) -> None:
@@ -80,7 +80,7 @@ class Behind(NamedTuple):
     ledger: int
 
 
-def differences(live: Counts, recounted: Counts) -> list[StatisticsDifference]:
+def compare_statistics(live: Counts, recounted: Counts) -> list[StatisticsDifference]:
     """Everything that is not equal; what one side lacks is nothing."""
     pairs = [
         StatisticsDifference(*place, live.get(place, NOTHING), recounted.get(place, NOTHING))
@@ -89,7 +89,7 @@ def differences(live: Counts, recounted: Counts) -> list[StatisticsDifference]:
     return [one for one in pairs if one.live != one.recounted]
 
 
-def behind(state: Mapping[int, int], ledger: Mapping[int, int]) -> list[Behind]:
+def find_behind(state: Mapping[int, int], ledger: Mapping[int, int]) -> list[Behind]:
     """Of sequences by partition; `state` was read after `ledger`, so that it can be no older."""
     pairs = [Behind(number, state.get(number, 0), last) for number, last in sorted(ledger.items())]
     return [one for one in pairs if one.state < one.ledger]
@@ -115,7 +115,7 @@ class LiveCounts:
         if key.startswith(KEY_PREFIX) and value is not None:
             self._uncommitted[partition, Whose.of_key(key)] = Statistics(*orjson.loads(value))
 
-    def committed(self, partition: int, sequence: int) -> None:
+    def commit(self, partition: int, sequence: int) -> None:
         """The partition's own record: what came before it is whole, up to this sequence of its ledger."""
         whole = {place: one for place, one in self._uncommitted.items() if place[0] == partition}
         self.counts |= whole
@@ -124,7 +124,7 @@ class LiveCounts:
         self.sequences[partition] = sequence
 
 
-def summed(counts: Counts, group: Callable[[Whose], G]) -> dict[G, Statistics]:
+def sum_by_group(counts: Counts, group: Callable[[Whose], G]) -> dict[G, Statistics]:
     """The statistics of every group, over all partitions."""
     found: dict[G, Statistics] = {}
     for (_, whose), statistics in sorted(counts.items()):

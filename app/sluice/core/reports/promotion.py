@@ -29,38 +29,38 @@ _DAY = len("2026-01-01")
 _DENY = "deny"
 
 
-class Observed:
+class ObservedDecisions:
     """Decisions on a class since it has been in flag-only under this bundle.
 
     `other_tables` and `never_denied` are how many of them do not count: for the revision, else for the tier.
     """
 
     def __init__(self, bundle: QualityBundle, content_class: str, hashes: Collection[str]) -> None:
-        """`hashes`: of the revisions whose decisions count, as `judging_alike` gives them.
+        """`hashes`: of the revisions whose decisions count, as `find_alike` gives them.
 
         The class must be one that the bundle has a rollout for.
         """
         self._bundle_id = bundle.id
         self._class = content_class
         self._hashes = frozenset(hashes)
-        self._tiers = denying_tiers(bundle, content_class)
+        self._tiers = find_denying_tiers(bundle, content_class)
         self._since = rfc3339(bundle.rollout_since_ms[content_class])
         self._tally = QualityTally(ReportScope(since=self._since[:_DAY]))
         self.other_tables = 0
         self.never_denied = 0
 
-    def decision(self, event: Mapping[str, Any]) -> None:
+    def count_decision(self, event: Mapping[str, Any]) -> None:
         """Take one record of gate.memory.quality_decision, of any class. Raises NotADecisionError."""
-        if not self._concerns(event):
+        if not self._is_concerned(event):
             return
         if event.get("quality_bundle_hash") not in self._hashes:
             self.other_tables += 1
         elif event.get("autonomy_tier") not in self._tiers:
             self.never_denied += 1
         else:
-            self._tally.decision(event)
+            self._tally.count_decision(event)
 
-    def _concerns(self, event: Mapping[str, Any]) -> bool:
+    def _is_concerned(self, event: Mapping[str, Any]) -> bool:
         return (
             event.get("content_class") == self._class
             and event.get("quality_bundle_id") == self._bundle_id
@@ -79,7 +79,7 @@ class Observed:
         return FALSE_DENY.of(self._tally.situations)
 
 
-def judging_alike(
+def find_alike(
     bundle: QualityBundle, content_class: str, revisions: Iterable[QualityBundle]
 ) -> frozenset[str]:
     """The hashes of the revisions that judge the class as the bundle does, and the bundle's own.
@@ -87,11 +87,13 @@ def judging_alike(
     The same times to live (each tool's too), minimum, requirement and outcomes at every tier, registered
     schemes and greatest age of a resolution; what else a revision changed does not matter.
     """
-    due = _tables(bundle, content_class)
-    return frozenset({bundle.hash, *(one.hash for one in revisions if _tables(one, content_class) == due)})
+    due = _collect_tables(bundle, content_class)
+    return frozenset(
+        {bundle.hash, *(one.hash for one in revisions if _collect_tables(one, content_class) == due)}
+    )
 
 
-def denying_tiers(bundle: QualityBundle, content_class: str) -> frozenset[str]:
+def find_denying_tiers(bundle: QualityBundle, content_class: str) -> frozenset[str]:
     """The tiers at which the class can be denied for quality: for one of the three dimensions, or for a
     reference of an unregistered scheme."""
     cells = {tier: bundle.lookup.cell(tier, content_class) for tier in TIERS}
@@ -100,7 +102,7 @@ def denying_tiers(bundle: QualityBundle, content_class: str) -> frozenset[str]:
     )
 
 
-def _tables(bundle: QualityBundle, content_class: str) -> tuple[object, ...]:
+def _collect_tables(bundle: QualityBundle, content_class: str) -> tuple[object, ...]:
     limits = bundle.lookup.tool_limits.items()
     return (
         [bundle.lookup.cell(tier, content_class) for tier in TIERS],
@@ -123,17 +125,21 @@ class Criterion(NamedTuple):
     met: bool
 
 
-def in_flag_only(bundle: QualityBundle, content_class: str) -> bool:
+def is_in_flag_only(bundle: QualityBundle, content_class: str) -> bool:
     """Whether there is something to promote."""
     return bundle.rollout_of(content_class) == FLAG_ONLY
 
 
-def criteria(bundle: QualityBundle, content_class: str, observed: Observed) -> tuple[Criterion, ...]:
+def judge_criteria(
+    bundle: QualityBundle, content_class: str, observed: ObservedDecisions
+) -> tuple[Criterion, ...]:
     """Every criterion, met or not. Days, decisions and false denies are of what `observed` counts."""
-    return tuple(_criteria(bundle, content_class, observed))
+    return tuple(_judge_criteria(bundle, content_class, observed))
 
 
-def _criteria(bundle: QualityBundle, content_class: str, observed: Observed) -> Iterator[Criterion]:
+def _judge_criteria(
+    bundle: QualityBundle, content_class: str, observed: ObservedDecisions
+) -> Iterator[Criterion]:
     asked, found = bundle.file.promotion, observed.false_denies
     mode = bundle.rollout_of(content_class)
     yield Criterion("rollout of the class", mode, FLAG_ONLY, mode == FLAG_ONLY)
@@ -141,16 +147,16 @@ def _criteria(bundle: QualityBundle, content_class: str, observed: Observed) -> 
     yield Criterion("days with decisions", str(days), f"at least {asked.min_days}", days >= asked.min_days)
     enough = found.whole >= asked.min_decisions
     needed = f"at least {asked.min_decisions} {_WHICH_COUNT}"
-    yield Criterion("decisions", f"{found.whole}{_left_out(observed)}", needed, enough)
+    yield Criterion("decisions", f"{found.whole}{_describe_left_out(observed)}", needed, enough)
     rate = found.rate
     told = "no decision" if rate is None else f"{rate:.2%} ({found.part} of {found.whole})"
     few = rate is not None and rate <= asked.max_false_deny_rate
     yield Criterion("false-deny rate", told, f"at most {asked.max_false_deny_rate:.2%}", few)
-    yield _in_order(bundle, content_class)
-    yield _strict_enough(bundle, content_class)
+    yield _judge_order(bundle, content_class)
+    yield _judge_strictness(bundle, content_class)
 
 
-def _left_out(observed: Observed) -> str:
+def _describe_left_out(observed: ObservedDecisions) -> str:
     others = (
         (observed.other_tables, "under other tables for the class"),
         (observed.never_denied, "at tiers where it can never be denied"),
@@ -159,51 +165,51 @@ def _left_out(observed: Observed) -> str:
     return f"; left out: {told}" if told else ""
 
 
-def _in_order(bundle: QualityBundle, content_class: str) -> Criterion:
+def _judge_order(bundle: QualityBundle, content_class: str) -> Criterion:
     """Classes of lower impact come first; of equal impact in any order."""
     rank = bundle.impact_rank(content_class)
     before = [
         name
         for name in sorted(bundle.file.rollout)
-        if in_flag_only(bundle, name) and bundle.impact_rank(name) < rank
+        if is_in_flag_only(bundle, name) and bundle.impact_rank(name) < rank
     ]
     found = f"in flag-only: {', '.join(before)}" if before else "all enforced"
     return Criterion("classes of lower impact", found, "all enforced", not before)
 
 
-def _strict_enough(bundle: QualityBundle, content_class: str) -> Criterion:
+def _judge_strictness(bundle: QualityBundle, content_class: str) -> Criterion:
     """What `bundle check` asks of an enforced class, before anybody signs."""
     fault = "none"
     try:
         load_quality_bundle(
-            promoted(bundle, content_class, bundle.rollout_since_ms[content_class], "a trial")
+            make_promoted(bundle, content_class, bundle.rollout_since_ms[content_class], "a trial")
         )
     except BundleError as error:
         fault = str(error)
     return Criterion("faults of the bundle with the class enforced", fault, "none", fault == "none")
 
 
-def promoted(bundle: QualityBundle, content_class: str, at_ms: int, rationale: str) -> bytes:
+def make_promoted(bundle: QualityBundle, content_class: str, at_ms: int, rationale: str) -> bytes:
     """The next revision's document, unsigned: one more class is enforced, since `at_ms`, and nothing else.
 
     `rationale` goes after the sentence that says so.
     """
-    document = _as_written(bundle.file.model_dump(mode="json", exclude_unset=True))
+    document = _restore_whole_numbers(bundle.file.model_dump(mode="json", exclude_unset=True))
     document["revision"] = bundle.revision + 1
     document["rationale"] = f"{content_class} is promoted from flag-only to enforce: {rationale}"
     document["rollout"][content_class] = {"mode": _ENFORCE, "since": rfc3339(at_ms)}
     return orjson.dumps(document, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
 
 
-def _as_written(value: Any) -> Any:
+def _restore_whole_numbers(value: Any) -> Any:
     """Whole numbers without a fraction again, as people write seconds; their canonical form is the same."""
     if isinstance(value, dict):
-        return {key: _as_written(one) for key, one in value.items()}
+        return {key: _restore_whole_numbers(one) for key, one in value.items()}
     if isinstance(value, list):
-        return [_as_written(one) for one in value]
+        return [_restore_whole_numbers(one) for one in value]
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-def rationale_of(found: tuple[Criterion, ...]) -> str:
+def describe_criteria(found: tuple[Criterion, ...]) -> str:
     """The criteria as the change log keeps them."""
     return "; ".join(f"{one.name}: {one.found} (needed: {one.needed})" for one in found)

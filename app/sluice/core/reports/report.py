@@ -59,16 +59,16 @@ class Figure:
         )
 
 
-def _every(_: Situation) -> bool:
+def _is_any(_: Situation) -> bool:
     return True
 
 
-def _flag_only(situation: Situation) -> bool:
+def _is_flag_only(situation: Situation) -> bool:
     """An item that access or a known-bad source denied says nothing of how the class's rollout would go."""
     return situation.rollout == FLAG_ONLY and situation.judged
 
 
-def _let_through_only_by_flag_only(situation: Situation) -> bool:
+def _is_let_through_by_flag_only(situation: Situation) -> bool:
     return situation.would_have_been == _DENY and situation.outcome != _DENY
 
 
@@ -78,7 +78,7 @@ STALE = Figure(
     "items of a class that the bundle knows, older than their time to live, that were not denied, of all "
     "decided items",
     lambda one: one.stale_for == "ttl_exceeded" and one.outcome != _DENY,
-    _every,
+    _is_any,
 )
 UNDATED = Figure(
     "no_usable_time",
@@ -86,7 +86,7 @@ UNDATED = Figure(
     "items of a class that the bundle knows, whose timestamp is absent, malformed or in the future, that "
     "were not denied, of all decided items; none of them is among the stale ones",
     lambda one: one.stale_for == "no_usable_time" and one.outcome != _DENY,
-    _every,
+    _is_any,
 )
 PROVENANCE = Figure(
     "provenance_failure",
@@ -94,7 +94,7 @@ PROVENANCE = Figure(
     "items whose provenance reference did not resolve or whose hash did not verify, of all decided items; "
     "one of an unknown class whose hash verified is none, nor one whose reference is not resolved yet",
     lambda one: "provenance_unverified" in one.flags and not (one.verified or one.unresolved),
-    _every,
+    _is_any,
 )
 UNRESOLVED = Figure(
     "not_resolved_yet",
@@ -102,7 +102,7 @@ UNRESOLVED = Figure(
     "items whose provenance reference nobody had looked at when they were read, of all decided items: the "
     "first reads of a reference, and all reads where no resolver may look at it",
     lambda one: one.unresolved,
-    _every,
+    _is_any,
 )
 CONFIDENCE = Figure(
     "confidence_failure",
@@ -110,22 +110,22 @@ CONFIDENCE = Figure(
     "items whose confidence score is absent, malformed or below the minimum, or whose class the bundle does "
     "not know, of all decided items",
     lambda one: "low_confidence" in one.flags,
-    _every,
+    _is_any,
 )
 FALSE_DENY = Figure(
     "false_deny",
     "False denies",
     "items that flag-only let through and enforcing would have denied, of the items that were judged under "
     "flag-only",
-    _let_through_only_by_flag_only,
-    _flag_only,
+    _is_let_through_by_flag_only,
+    _is_flag_only,
 )
 OVERRIDDEN = Figure(
     "overridden",
     "Overridden",
     "items that were read on a person's signed override, of all decided items",
     lambda one: one.overridden,
-    _every,
+    _is_any,
 )
 FIGURES = (STALE, UNDATED, PROVENANCE, UNRESOLVED, CONFIDENCE, FALSE_DENY, OVERRIDDEN)
 
@@ -156,7 +156,7 @@ class Figures:
         }
 
 
-def figures(counted: Iterable[tuple[Situation, int]]) -> Figures:
+def count_figures(counted: Iterable[tuple[Situation, int]]) -> Figures:
     """Of situations with how often each was."""
     known = list(counted)
     outcomes: Counter[str] = Counter()
@@ -245,28 +245,28 @@ class QualityReport:
         }
 
 
-def quality_report(tally: QualityTally, basis: Basis | None = None) -> QualityReport:
+def build_quality_report(tally: QualityTally, basis: Basis | None = None) -> QualityReport:
     """What the tally has counted so far. `basis`: of what ledger, read how far."""
     return QualityReport(
         tally.scope,
-        figures(tally.situations),
-        _grouped(tally, lambda one: one.content_class),
-        _grouped(tally, lambda one: one.day),
-        _grouped(tally, lambda one: (one.day, one.content_class)),
-        tuple(_coverage(tally, tier) for tier in TIERS),
+        count_figures(tally.situations),
+        _group(tally, lambda one: one.content_class),
+        _group(tally, lambda one: one.day),
+        _group(tally, lambda one: (one.day, one.content_class)),
+        tuple(_count_coverage(tally, tier) for tier in TIERS),
         tuple(sorted(tally.alarms.values(), key=lambda alarm: str(alarm["raised_at"]))),
         basis,
     )
 
 
-def _grouped(tally: QualityTally, group: Callable[[Situation], Group]) -> dict[Group, Figures]:
+def _group(tally: QualityTally, group: Callable[[Situation], Group]) -> dict[Group, Figures]:
     parts: defaultdict[Group, list[tuple[Situation, int]]] = defaultdict(list)
     for situation, count in tally.situations:
         parts[group(situation)].append((situation, count))
-    return {name: figures(parts[name]) for name in sorted(parts)}
+    return {name: count_figures(parts[name]) for name in sorted(parts)}
 
 
-def _coverage(tally: QualityTally, tier: str) -> Coverage:
+def _count_coverage(tally: QualityTally, tier: str) -> Coverage:
     reported = sum(count for (_, of), count in tally.reported.items() if of == tier)
     covered = sum(count for (_, of), count in tally.covered.items() if of == tier)
     return Coverage(tier, Rate(covered, reported), COVERAGE_TARGETS[tier])

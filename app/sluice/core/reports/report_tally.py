@@ -100,7 +100,7 @@ class QualityTally:
         """Each situation and how often it was decided."""
         return [(Situation._make(key), count) for key, count in self._decisions.items()]
 
-    def decision(self, event: Mapping[str, Any]) -> None:
+    def count_decision(self, event: Mapping[str, Any]) -> None:
         """Count one record of gate.memory.quality_decision. Raises NotADecisionError.
 
         Called a million times: the key is a bare tuple, in the order of Situation.
@@ -112,16 +112,17 @@ class QualityTally:
             content_class, flags = event.get("content_class"), event["flags_set"]
             key = (
                 day,
-                self._names.get(content_class) or self._named(content_class),
+                self._names.get(content_class) or self._name_class(content_class),
                 event["outcome"],
                 event.get("would_have_been"),
                 event.get("rollout"),
                 bool(event["dimensions"]),
                 event.get("override") is not None,
                 tuple(flags),
-                _stale_for(event) if "stale" in flags else None,
+                _find_stale_reason(event) if "stale" in flags else None,
                 event["provenance_hash_verified"] is True,
-                "provenance_unverified" in flags and _details(event).get("provenance") == NOT_RESOLVED_YET,
+                "provenance_unverified" in flags
+                and _get_details(event).get("provenance") == NOT_RESOLVED_YET,
             )
             if key in self._decisions:
                 self._decisions[key] += 1
@@ -131,7 +132,7 @@ class QualityTally:
         except (KeyError, TypeError, ValueError) as error:
             raise NotADecisionError(f"no quality decision: {error!r}") from None
 
-    def report(self, event: Mapping[str, Any]) -> None:
+    def count_report(self, event: Mapping[str, Any]) -> None:
         """Count one sluice/retrieval_reported/v1: by day and tier, items returned and those with a decision.
 
         Raises NotADecisionError.
@@ -145,7 +146,7 @@ class QualityTally:
         except (KeyError, TypeError) as error:
             raise NotADecisionError(f"no report of a retrieval: {error!r}") from None
 
-    def alarm(self, event: Mapping[str, Any]) -> None:
+    def count_alarm(self, event: Mapping[str, Any]) -> None:
         """Remember the newest alarm of each bundle and class. Alarms are of no tenant.
 
         Raises NotADecisionError.
@@ -159,7 +160,7 @@ class QualityTally:
         except (KeyError, TypeError) as error:
             raise NotADecisionError(f"no alarm: {error!r}") from None
 
-    def _named(self, given: object) -> str:
+    def _name_class(self, given: object) -> str:
         """The name under which a class that has none yet is counted."""
         if not isinstance(given, str):
             raise TypeError(f"content_class is {given!r}")
@@ -169,14 +170,14 @@ class QualityTally:
         return self._names[given]
 
 
-def _details(event: Mapping[str, Any]) -> dict[str, str]:
+def _get_details(event: Mapping[str, Any]) -> dict[str, str]:
     """What was recorded of each dimension."""
     return {one["dimension"]: one["detail"] for one in event["dimensions"]}
 
 
-def _stale_for(event: Mapping[str, Any]) -> StaleFor:
+def _find_stale_reason(event: Mapping[str, Any]) -> StaleFor:
     """Of an item flagged stale, from the freshness dimension's detail and the age that was recorded."""
-    if _details(event)["freshness"] == UNKNOWN_CLASS:
+    if _get_details(event)["freshness"] == UNKNOWN_CLASS:
         return "unknown_class"
     age = event.get("freshness_age_seconds")
     return "ttl_exceeded" if age is not None and age >= 0 else "no_usable_time"

@@ -56,7 +56,7 @@ class PolicyEvidence:
     def __init__(self) -> None:
         self._bundles: dict[str, dict[str, Statement]] = {BUNDLE: {}, QUALITY_BUNDLE: {}}
         self._compiled: dict[str, Bundle] = {}
-        self._quality: dict[str, QualityBundle] = {}
+        self._find_quality: dict[str, QualityBundle] = {}
         self._entries: dict[str, dict[str, Statement]] = {}
 
     def add(self, topic: str, value: bytes | None) -> None:
@@ -72,7 +72,7 @@ class PolicyEvidence:
         else:
             self._entries.setdefault(said.key, {})[said.hash] = said
 
-    def bundle(self, bundle_hash: str) -> Bundle | None:
+    def find_bundle(self, bundle_hash: str) -> Bundle | None:
         """The bundle of this hash, compiled. Raises BundleError when it can no longer be."""
         if bundle_hash not in self._compiled:
             said = self._bundles[BUNDLE].get(bundle_hash)
@@ -81,16 +81,16 @@ class PolicyEvidence:
             self._compiled[bundle_hash] = load_bundle(canonical(said.document))
         return self._compiled[bundle_hash]
 
-    def quality_bundle(self, bundle_hash: str) -> QualityBundle | None:
+    def find_quality_bundle(self, bundle_hash: str) -> QualityBundle | None:
         """The quality bundle of this hash. Raises BundleError when it can no longer be loaded."""
-        if bundle_hash not in self._quality:
+        if bundle_hash not in self._find_quality:
             said = self._bundles[QUALITY_BUNDLE].get(bundle_hash)
             if said is None:
                 return None
-            self._quality[bundle_hash] = load_quality_bundle(canonical(said.document))
-        return self._quality[bundle_hash]
+            self._find_quality[bundle_hash] = load_quality_bundle(canonical(said.document))
+        return self._find_quality[bundle_hash]
 
-    def entry(self, key: str, entry_hash: str) -> EntryFile | None:
+    def find_entry(self, key: str, entry_hash: str) -> EntryFile | None:
         """The entry "kind/id@revision" of this hash; where only another content bears the name, that one."""
         known = self._entries.get(key, {})
         said = known.get(entry_hash) or next(iter(known.values()), None)
@@ -113,7 +113,7 @@ class Gone(Exception):
 class Points(Protocol):
     """Gives the decision point that a record is executed again at."""
 
-    def point(self, recorded: dict[str, Any]) -> DecisionPoint:
+    def get_point(self, recorded: dict[str, Any]) -> DecisionPoint:
         """The point."""
 
 
@@ -127,16 +127,16 @@ class PointsOfThen:
         self._evidence = evidence
         self._audience = audience
         self._stage_of = stage_of
-        self._point = lru_cache(maxsize=REMEMBERED_POINTS)(self._built)
+        self._point = lru_cache(maxsize=REMEMBERED_POINTS)(self._build)
 
-    def point(self, recorded: dict[str, Any]) -> DecisionPoint:
+    def get_point(self, recorded: dict[str, Any]) -> DecisionPoint:
         """Of what the record names by hash, for judgements. Raises Gone, BundleError and RegistryError."""
         entries = tuple(sorted(recorded["registry_hashes"].items()))
         quality = recorded.get("quality_bundle_id"), recorded.get("quality_bundle_hash")
         environment = recorded.get("environment", "rerun")
         return self._point(recorded["bundle_hash"], entries, quality, environment)
 
-    def _built(
+    def _build(
         self,
         bundle_hash: str,
         entries: tuple[tuple[str, str], ...],
@@ -144,13 +144,13 @@ class PointsOfThen:
         environment: str,
     ) -> DecisionPoint:
         missing: list[str] = []
-        bundle = self._evidence.bundle(bundle_hash)
+        bundle = self._evidence.find_bundle(bundle_hash)
         if bundle is None:
             missing.append(f"bundle {bundle_hash}")
-        found = [(key, self._evidence.entry(key, entry_hash)) for key, entry_hash in entries]
+        found = [(key, self._evidence.find_entry(key, entry_hash)) for key, entry_hash in entries]
         missing += [f"registry entry {key}" for key, entry in found if entry is None]
-        stages = [self._stage(name, missing) for name in (() if bundle is None else bundle.stages)]
-        judging = self._quality(quality, missing)
+        stages = [self._find_stage(name, missing) for name in (() if bundle is None else bundle.stages)]
+        judging = self._find_quality(quality, missing)
         if missing or bundle is None:
             raise Gone(*missing)
         registry = build_registry((entry for _, entry in found if entry is not None), self._audience)
@@ -158,18 +158,18 @@ class PointsOfThen:
         known = [stage for stage in stages if stage is not None]
         return DecisionPoint(policy, known, ROOM_FOR_ONE, stopwatch=lambda: 0, environment=environment)
 
-    def _quality(self, quality: Quality, missing: list[str]) -> dict[str, QualityBundle]:
+    def _find_quality(self, quality: Quality, missing: list[str]) -> dict[str, QualityBundle]:
         """The quality bundle by the id under which it was asked for; none where none was in force."""
         asked_for, bundle_hash = quality
         if asked_for is None or bundle_hash is None:
             return {}
-        found = self._evidence.quality_bundle(bundle_hash)
+        found = self._evidence.find_quality_bundle(bundle_hash)
         if found is None:
             missing.append(f"quality bundle {bundle_hash}")
             return {}
         return {asked_for: found}
 
-    def _stage(self, name: str, missing: list[str]) -> Stage | None:
+    def _find_stage(self, name: str, missing: list[str]) -> Stage | None:
         try:
             return self._stage_of(name)
         except UnknownStageError:
@@ -194,13 +194,13 @@ class RecordedAnswers:
     def next(self, request: Request) -> Answer:
         """The answer to the next request."""
         if request.port == HELD_INPUT:
-            return self._held(request)
+            return self._read_held_input(request)
         if self._left:
             return self._left.pop(0)
         self.beyond.append(request.port)
         return Answer("unavailable", detail="no answer is recorded")
 
-    def _held(self, request: Request) -> Answer:
+    def _read_held_input(self, request: Request) -> Answer:
         place: Any = request.payload
         arrival = self._inputs.get((place["topic"], place["partition"], place["offset"]))
         if arrival is None:
@@ -221,7 +221,7 @@ class _RecordedQuarantine(Book):
         return self._trust.get(memory_id)
 
 
-def recorded_beside(records: Sequence[dict[str, Any]], arrival: Arrival) -> Shared:
+def restore_shared(records: Sequence[dict[str, Any]], arrival: Arrival) -> Shared:
     """What the partition kept in addition to the session, as the records have it."""
     if arrival.topic == MEMORY_WRITES:
         memory = next(one for one in records if one["schema"] == MEMORY)

@@ -66,7 +66,7 @@ class PointsUnder:
         self._policy = policy
         self._installation = installation
 
-    def point(self, recorded: dict[str, Any]) -> DecisionPoint:
+    def get_point(self, recorded: dict[str, Any]) -> DecisionPoint:
         """The same for every record. Raises UnknownStageError."""
         del recorded
         return self._point
@@ -84,7 +84,7 @@ class Line(NamedTuple):
 
     revisions: tuple[tuple[int, Accepted], ...]
 
-    def between(self, first: int, last: int) -> list[Accepted | None]:
+    def list_between(self, first: int, last: int) -> list[Accepted | None]:
         """What was in force at some moment from `first` to `last`, in order; None: nothing."""
         found: list[Accepted | None] = [] if self.revisions[0][0] <= first else [None]
         for (since, one), (until, _) in pairwise((*self.revisions, (last + 1, None))):
@@ -117,12 +117,12 @@ class PolicyThen:
             revision = one.said.revision if one.kind == FACT else None
             lines.setdefault((one.kind, one.said.id, revision), []).append(one)
         self._lines = [
-            Line(tuple((self._moment(one.since_ms), one) for one in line)) for line in lines.values()
+            Line(tuple((self._count_changes(one.since_ms), one) for one in line)) for line in lines.values()
         ]
         self._hashes = frozenset(one.hash for one in accepted)
-        self._possible = lru_cache(maxsize=REMEMBERED)(self._put_together)
+        self._possible = lru_cache(maxsize=REMEMBERED)(self._collect_possible)
 
-    def possible(self, recorded: dict[str, Any], came_ms: int, written_ms: int) -> Possible:
+    def find_possible(self, recorded: dict[str, Any], came_ms: int, written_ms: int) -> Possible:
         """Under what a record can have been decided whose input came and that was written at these times,
         ms."""
         lag = self._installation.max_lag_ms
@@ -131,19 +131,19 @@ class PolicyThen:
             recorded.get("quality_bundle_hash"),
             *recorded["registry_hashes"].values(),
         }
-        first, last = self._moment(came_ms - lag), self._moment(max(came_ms, written_ms) + lag)
+        first, last = self._count_changes(came_ms - lag), self._count_changes(max(came_ms, written_ms) + lag)
         return self._possible(first, last, frozenset(named - {None}))
 
-    def _moment(self, at_ms: int) -> int:
+    def _count_changes(self, at_ms: int) -> int:
         """How many changes there were at this time."""
         return bisect_right(self._moments, at_ms)
 
-    def _put_together(self, first: int, last: int, named: frozenset[str]) -> Possible:
+    def _collect_possible(self, first: int, last: int, named: frozenset[str]) -> Possible:
         early: list[Accepted] = []
         late: list[Accepted] = []
         changed, seen = False, set[str]()
         for line in self._lines:
-            between = line.between(first, last)
+            between = line.list_between(first, last)
             said = [one for one in between if one is not None and one.hash in named]
             seen |= {one.hash for one in said}
             ends = (said[-1], said[-1]) if said else (between[0], between[-1])
@@ -152,11 +152,11 @@ class PolicyThen:
                 if one is not None:
                     chosen.append(one)
         tried = [late] if early == late else [early, late]
-        policies = [policy for policy in map(self._policy, tried) if policy is not None]
+        policies = [policy for policy in map(self._make_policy, tried) if policy is not None]
         points = tuple(PointsUnder(policy, self._installation) for policy in policies)
         return Possible(points, changed, named - seen)
 
-    def _policy(self, chosen: list[Accepted]) -> Policy | None:
+    def _make_policy(self, chosen: list[Accepted]) -> Policy | None:
         """None as long as there was no default bundle, without which nothing is decided."""
         of = self._installation
         bundles = {one.said.id: one.bundle for one in chosen if one.kind == BUNDLE and one.bundle is not None}

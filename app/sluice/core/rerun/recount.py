@@ -24,7 +24,7 @@ from sluice.core.memory.memory_record import SCHEMA as MEMORY
 from sluice.core.memory.write import is_held
 from sluice.core.registry.agent_keys import UNSIGNED_AGENT
 from sluice.core.registry.registry_entries import UNREGISTERED
-from sluice.core.rerun.evidence import RecordedAnswers, recorded_beside
+from sluice.core.rerun.evidence import RecordedAnswers, restore_shared
 from sluice.core.rerun.rerun_result import HASH_FIELD, Difference
 from sluice.core.state.changes import EntryDropped, EntryKept, Restarted
 from sluice.core.state.expiry import SCHEMA_FOLDED
@@ -99,16 +99,16 @@ class Recount:
         """
         first = group[0].fields
         if first["input"] is None:
-            return [self._timed(one.fields) for one in group]
+            return [self._check_expiry(one.fields) for one in group]
         if arrival is None or arrival.coordinates() != first["input"]:
-            self._lose(_key_of(first), GONE)
+            self._lose(_make_key(first), GONE)
             return [Recounted() for _ in group]
         key = KEY_PREFIX + (arrival.key or b"")
-        if not self._changes_the_session(group, arrival, key):
+        if not self._does_change_session(group, arrival, key):
             return [Recounted() for _ in group]
-        return self._compared(_Group(group, arrival, inputs), key)
+        return self._compare(_Group(group, arrival, inputs), key)
 
-    def _changes_the_session(self, group: Sequence[EnteredRecord], arrival: Arrival, key: bytes) -> bool:
+    def _does_change_session(self, group: Sequence[EnteredRecord], arrival: Arrival, key: bytes) -> bool:
         schemas = {one.fields["schema"]: one.fields for one in group}
         decided = [schemas[one] for one in ANSWERS if one in schemas]
         if not decided:
@@ -119,48 +119,48 @@ class Recount:
         decision = DECISIONS.get(decided[0]["schema"])
         return decision is None or decided[0][decision.read_field] is not None
 
-    def _compared(self, answered: _Group, key: bytes) -> list[Recounted]:
+    def _compare(self, answered: _Group, key: bytes) -> list[Recounted]:
         state, group = self._sessions.setdefault(key, SessionState(key)), answered.records
-        decision = self._decision(answered, state)
+        decision = self._decide_as_recorded(answered, state)
         if decision is None:
             self._lose(key, NO_POLICY)
             return [Recounted() for _ in group]
         if decision.session[:1] == (Restarted(),):
             self._lose(key, FOLDS)
-        found = [self._held(one.fields, decision, key) for one in group]
-        held = [_held_before(state, one.fields) for one in group]
+        found = [self._check_record(one.fields, decision, key) for one in group]
+        held = [_get_held_before(state, one.fields) for one in group]
         state.apply(decision.session)
         for one, before in zip(group, held, strict=True):
             _believe(state, one.fields, before)
         return found
 
-    def _decision(self, answered: _Group, state: SessionState) -> Decision | None:
+    def _decide_as_recorded(self, answered: _Group, state: SessionState) -> Decision | None:
         """Under the policy that gives what was recorded, of those that are possible; else the latest."""
         group, arrival = answered.records, answered.arrival
         recorded = group[0].fields
         named = {"registry_hashes": {}, "bundle_hash": None, **recorded}
-        possible = self.then.possible(named, arrival.timestamp_ms, group[0].written_ms)
-        latest_first = [self._decided(answered, state, one) for one in reversed(possible.points)]
+        possible = self.then.find_possible(named, arrival.timestamp_ms, group[0].written_ms)
+        latest_first = [self._decide(answered, state, one) for one in reversed(possible.points)]
         if len(latest_first) <= 1:
             return next(iter(latest_first), None)
-        return max(latest_first, key=lambda one: _agreeing(group, one))
+        return max(latest_first, key=lambda one: _count_agreeing(group, one))
 
-    def _decided(self, answered: _Group, state: SessionState, points: PointsUnder) -> Decision:
+    def _decide(self, answered: _Group, state: SessionState, points: PointsUnder) -> Decision:
         group, arrival = answered.records, answered.arrival
         recorded = next((one.fields for one in group if one.fields["schema"] in DECISIONS), group[0].fields)
-        point = points.point(recorded)
+        point = points.get_point(recorded)
         answers = RecordedAnswers(recorded.get("model_outputs", []), answered.inputs)
-        beside = recorded_beside([one.fields for one in group], arrival)
+        beside = restore_shared([one.fields for one in group], arrival)
         return decide(point, arrival, state, answers.next, beside)
 
-    def _held(self, recorded: dict[str, Any], decision: Decision, key: bytes) -> Recounted:
-        if not _of_session(recorded):
+    def _check_record(self, recorded: dict[str, Any], decision: Decision, key: bytes) -> Recounted:
+        if not _list_session_paths(recorded):
             return Recounted()
         if key in self._lost:
             return Recounted((), (self._lost[key],))
-        return Recounted(tuple(_differing(recorded, decision)))
+        return Recounted(tuple(_find_differences(recorded, decision)))
 
-    def _timed(self, recorded: dict[str, Any]) -> Recounted:
+    def _check_expiry(self, recorded: dict[str, Any]) -> Recounted:
         """A session folds at its time, with the totals that it has."""
         if recorded["schema"] != SCHEMA_FOLDED:
             return Recounted()
@@ -169,7 +169,7 @@ class Recount:
         if lost is not None:
             return Recounted((), (lost,))
         due = {tenant: totals(account) for tenant, account in state.accounts.items()}
-        same = _counted(due) == _counted(recorded["tenants"])
+        same = _omit_empty(due) == _omit_empty(recorded["tenants"])
         found = [] if same else [Difference("tenants", recorded["tenants"], due)]
         folded_ms = milliseconds_of(recorded["decided_at"])
         idle_ms = state.last_at + self.limits.idle_timeout_ms
@@ -187,48 +187,48 @@ class Recount:
             self._lost.setdefault(key, why)
 
 
-def _counted(tenants: Mapping[str, Any]) -> dict[str, Any]:
+def _omit_empty(tenants: Mapping[str, Any]) -> dict[str, Any]:
     """Without those of which nothing was counted: what opened their accounts may have left no record."""
     return {tenant: one for tenant, one in tenants.items() if any(one.values())}
 
 
-def _of_session(recorded: dict[str, Any]) -> tuple[Path, ...]:
+def _list_session_paths(recorded: dict[str, Any]) -> tuple[Path, ...]:
     """Where a record says what it took from its session."""
     answer = ANSWERS.get(recorded["schema"])
     return () if answer is None else answer.of_session
 
 
-def _key_of(recorded: dict[str, Any]) -> bytes | None:
+def _make_key(recorded: dict[str, Any]) -> bytes | None:
     session = recorded.get("session_id")
     return session_key(session) if isinstance(session, str) else None
 
 
-def _agreeing(group: Sequence[EnteredRecord], decision: Decision) -> tuple[int, int]:
+def _count_agreeing(group: Sequence[EnteredRecord], decision: Decision) -> tuple[int, int]:
     """How many of the records a decision gives once more: whole, and in what they say of their session."""
     fields = [one.fields for one in group]
-    whole = sum(_same_hash(one, _same_record(one, decision)) for one in fields)
-    return whole, sum(not any(_differing(one, decision)) for one in fields)
+    whole = sum(_has_same_hash(one, _find_same_record(one, decision)) for one in fields)
+    return whole, sum(not any(_find_differences(one, decision)) for one in fields)
 
 
-def _same_hash(recorded: dict[str, Any], again: dict[str, Any] | None) -> bool:
+def _has_same_hash(recorded: dict[str, Any], again: dict[str, Any] | None) -> bool:
     return again is not None and recorded.get(HASH_FIELD) == again.get(HASH_FIELD)
 
 
-def _differing(recorded: dict[str, Any], decision: Decision) -> Iterator[Difference]:
-    paths = _of_session(recorded)
+def _find_differences(recorded: dict[str, Any], decision: Decision) -> Iterator[Difference]:
+    paths = _list_session_paths(recorded)
     if not paths:
         return
-    again = _same_record(recorded, decision)
+    again = _find_same_record(recorded, decision)
     if again is None:
         yield Difference("input", recorded["input"], "nothing of the kind follows from the inputs so far")
         return
     for path in paths:
-        said, due = _before(_at(recorded, path)), _before(_at(again, path))
+        said, due = _omit_after(_get_at(recorded, path)), _omit_after(_get_at(again, path))
         if said != due:
             yield Difference(".".join(path), said, due)
 
 
-def _same_record(recorded: dict[str, Any], decision: Decision) -> dict[str, Any] | None:
+def _find_same_record(recorded: dict[str, Any], decision: Decision) -> dict[str, Any] | None:
     for one in decision.records:
         body = one.body
         if body["schema"] == recorded["schema"] and all(
@@ -238,27 +238,27 @@ def _same_record(recorded: dict[str, Any], decision: Decision) -> dict[str, Any]
     return None
 
 
-def _before(value: Any) -> Any:
+def _omit_after(value: Any) -> Any:
     """Without what the decision left: that follows from the decision."""
     return {name: one for name, one in value.items() if name != "after"} if isinstance(value, dict) else value
 
 
-def _at(record: dict[str, Any], path: Path) -> Any:
+def _get_at(record: dict[str, Any], path: Path) -> Any:
     value: Any = record
     for name in path:
         value = value[name]
     return value
 
 
-def _held_before(state: SessionState, recorded: dict[str, Any]) -> Any:
+def _get_held_before(state: SessionState, recorded: dict[str, Any]) -> Any:
     """What the agent of a memory decision had read of memories that the gate held; None for none."""
     if recorded["schema"] != MEMORY:
         return None
-    memory = _memory_of(state, recorded)
+    memory = _find_memory(state, recorded)
     return None if memory is None else memory.read.get("held")
 
 
-def _memory_of(state: SessionState, recorded: dict[str, Any]) -> Remembered | None:
+def _find_memory(state: SessionState, recorded: dict[str, Any]) -> Remembered | None:
     account = state.accounts.get(recorded["tenant_id"])
     if account is None:
         return None
@@ -285,7 +285,7 @@ def _believe(state: SessionState, recorded: dict[str, Any], held: Any) -> None:
 
 
 def _believe_write(state: SessionState, recorded: dict[str, Any], held: Any) -> None:
-    remembered = _memory_of(state, recorded)
+    remembered = _find_memory(state, recorded)
     known = None if remembered is None else remembered.write(recorded["write_id"])
     if remembered is None or known is None or known.offset != recorded["input"]["offset"]:
         return

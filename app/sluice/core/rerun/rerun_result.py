@@ -64,20 +64,20 @@ class Rerun:
         return "different" if same or self.whatever_version else "other_version"
 
 
-def differences(
+def compare_records(
     hashed: tuple[str, ...], recorded: dict[str, Any], again: dict[str, Any]
 ) -> tuple[Difference, ...]:
     """Every leaf that differs between two records of a decision: the `hashed` fields first, their hash last.
 
     Durations and the place in the ledger are not compared: a rerun has neither.
     """
-    before, after = _comparable(recorded), _comparable(again)
+    before, after = _make_comparable(recorded), _make_comparable(again)
     others = [name for name in {**before, **after} if name not in hashed and name != HASH_FIELD]
     order = (*hashed, *others, HASH_FIELD)
-    return tuple(one for name in order for one in _leaves(name, before.get(name), after.get(name)))
+    return tuple(one for name in order for one in _compare_leaves(name, before.get(name), after.get(name)))
 
 
-def _comparable(record: dict[str, Any]) -> dict[str, Any]:
+def _make_comparable(record: dict[str, Any]) -> dict[str, Any]:
     kept = {name: value for name, value in record.items() if name not in _PLACE_IN_THE_LEDGER}
     if _GATES in kept:
         kept[_GATES] = [{key: gate[key] for key in gate if key != _DURATION} for gate in kept[_GATES]]
@@ -85,15 +85,15 @@ def _comparable(record: dict[str, Any]) -> dict[str, Any]:
     return compared
 
 
-def _leaves(path: str, recorded: Any, again: Any) -> Iterator[Difference]:
+def _compare_leaves(path: str, recorded: Any, again: Any) -> Iterator[Difference]:
     if recorded == again and type(recorded) is type(again):
         return
     if isinstance(recorded, dict) and isinstance(again, dict):
         for key in {**recorded, **again}:
-            yield from _leaves(f"{path}.{key}", recorded.get(key), again.get(key))
+            yield from _compare_leaves(f"{path}.{key}", recorded.get(key), again.get(key))
     elif isinstance(recorded, list) and isinstance(again, list) and len(recorded) == len(again):
         for place, pair in enumerate(zip(recorded, again, strict=True)):
-            yield from _leaves(f"{path}[{place}]", *pair)
+            yield from _compare_leaves(f"{path}[{place}]", *pair)
     else:
         yield Difference(path, recorded, again)
 
@@ -133,6 +133,6 @@ class RerunTally:
             if self.keep_identical or one.status != "identical":
                 self.kept.append(one)
 
-    def kept_fields(self) -> list[dict[str, Any]]:
+    def list_kept_fields(self) -> list[dict[str, Any]]:
         """{status, kind, id, differences, missing, …} of each that is kept, for JSON."""
         return [{"status": one.status, **asdict(one)} for one in self.kept]

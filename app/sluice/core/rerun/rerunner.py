@@ -15,7 +15,7 @@ from sluice.core.decide.kinds import ANSWERS, BY_MODEL, DECISIONS, message_of
 from sluice.core.decide.replay import drive
 from sluice.core.foundation.errors import BundleError, RegistryError, guarded
 from sluice.core.rerun.evidence import Gone, PointsOfThen, RecordedAnswers
-from sluice.core.rerun.rerun_result import Difference, Rerun, differences
+from sluice.core.rerun.rerun_result import Difference, Rerun, compare_records
 from sluice_topics.audience import UNNAMED, Audience
 from sluice_topics.record_reading import Unreadable
 
@@ -74,44 +74,46 @@ class Rerunner:
         word, named = DECISIONS[recorded["schema"]].word, recorded[ANSWERS[recorded["schema"]].id_field]
         versions = recorded.get("decider_version"), self._version
         try:
-            found, not_checked = self._held(recorded, _Evidence(recorded, arrival, inputs), written_ms)
+            found, not_checked = self._check_record(
+                recorded, _InputEvidence(recorded, arrival, inputs), written_ms
+            )
         except Gone as gone:
             return Rerun(word, named, missing=gone.missing)
         never = any(one.rerun == NOT_IN_FORCE for one in found)
         return Rerun(word, named, found, (), *versions, not_checked, never)
 
-    def _held(
-        self, recorded: dict[str, Any], given: _Evidence, written_ms: int | None
+    def _check_record(
+        self, recorded: dict[str, Any], given: _InputEvidence, written_ms: int | None
     ) -> tuple[Differences, tuple[str, ...]]:
         """What differs, and what could not be told."""
         if self._then is None or written_ms is None:
-            return self._executed(recorded, given, self._points), (NO_ROOTS,)
-        possible = self._then.possible(recorded, given.arrival.timestamp_ms, written_ms)
+            return self._execute(recorded, given, self._points), (NO_ROOTS,)
+        possible = self._then.find_possible(recorded, given.arrival.timestamp_ms, written_ms)
         if possible.never:
-            named = self._executed(recorded, given, self._points)
-            return (*_not_in_force(recorded, possible.never), *named), ()
-        tried = [self._executed(recorded, given, points) for points in possible.points]
+            named = self._execute(recorded, given, self._points)
+            return (*_list_not_in_force(recorded, possible.never), *named), ()
+        tried = [self._execute(recorded, given, points) for points in possible.points]
         if tried and not any(tried):
             return (), ()
         if any(not found for found in tried):
             return (), (CHANGED,)
         if not tried or possible.changed:
-            named = self._executed(recorded, given, self._points)
+            named = self._execute(recorded, given, self._points)
             return named, () if named else (CHANGED,)
         return tried[-1], ()
 
-    def _executed(self, recorded: dict[str, Any], given: _Evidence, points: Points) -> Differences:
+    def _execute(self, recorded: dict[str, Any], given: _InputEvidence, points: Points) -> Differences:
         answers = RecordedAnswers(recorded.get("model_outputs", []), given.inputs)
         try:
-            again = _decided(points.point(recorded), recorded, given.arrival, answers)
+            again = _decide_again(points.get_point(recorded), recorded, given.arrival, answers)
         except BundleError as error:
             return (Difference("bundle_hash", recorded["bundle_hash"], f"does not load: {error}"),)
         except RegistryError as error:
             return (Difference("registry_hashes", recorded["registry_hashes"], f"do not load: {error}"),)
-        return _compared(recorded, again, answers)
+        return _compare(recorded, again, answers)
 
 
-def _not_in_force(recorded: dict[str, Any], never: frozenset[str]) -> Iterator[Difference]:
+def _list_not_in_force(recorded: dict[str, Any], never: frozenset[str]) -> Iterator[Difference]:
     named = {
         "bundle_hash": recorded["bundle_hash"],
         "quality_bundle_hash": recorded.get("quality_bundle_hash"),
@@ -120,7 +122,7 @@ def _not_in_force(recorded: dict[str, Any], never: frozenset[str]) -> Iterator[D
     return (Difference(name, said, NOT_IN_FORCE) for name, said in named.items() if said in never)
 
 
-class _Evidence:
+class _InputEvidence:
     """The inputs that a decision rests on: its own, and earlier ones by their places. Raises Gone."""
 
     def __init__(
@@ -129,11 +131,11 @@ class _Evidence:
         arrival: Arrival | None,
         inputs: Mapping[tuple[str, int, int], Arrival],
     ) -> None:
-        self.arrival = _same_input(recorded, arrival)
+        self.arrival = _check_input(recorded, arrival)
         self.inputs = inputs
 
 
-def _same_input(recorded: dict[str, Any], arrival: Arrival | None) -> Arrival:
+def _check_input(recorded: dict[str, Any], arrival: Arrival | None) -> Arrival:
     place = recorded["input"]
     name = f"input {place['topic']}:{place['partition']}:{place['offset']}"
     if arrival is None:
@@ -143,7 +145,7 @@ def _same_input(recorded: dict[str, Any], arrival: Arrival | None) -> Arrival:
     return arrival
 
 
-def _decided(
+def _decide_again(
     point: DecisionPoint, recorded: dict[str, Any], arrival: Arrival, answers: RecordedAnswers
 ) -> list[OutRecord]:
     """The records that the core gives today, the decision again among them."""
@@ -164,7 +166,7 @@ def _read(arrival: Arrival) -> Message | Unreadable | None:
     return guarded(lambda: message_of(arrival), lambda _: None)
 
 
-def _compared(
+def _compare(
     recorded: dict[str, Any], again: Sequence[OutRecord], answers: RecordedAnswers
 ) -> tuple[Difference, ...]:
     answer, decision = ANSWERS[recorded["schema"]], DECISIONS[recorded["schema"]]
@@ -178,11 +180,11 @@ def _compared(
     named = recorded[answer.id_field]
     same = [one.body for one in again if one.body.get(answer.id_field) == named and one.topic == answer.topic]
     if not same:
-        return (Difference(answer.id_field, named, _told(again)),)
-    return differences(decision.rerun_fields, recorded, same[0])
+        return (Difference(answer.id_field, named, _describe_instead(again)),)
+    return compare_records(decision.rerun_fields, recorded, same[0])
 
 
-def _told(again: Sequence[OutRecord]) -> str:
+def _describe_instead(again: Sequence[OutRecord]) -> str:
     """What became of the input in place of a decision."""
     for one in again:
         if one.kind == "DeadLetter":

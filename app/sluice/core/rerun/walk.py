@@ -36,7 +36,7 @@ class NotADecision(Exception):
     """The value is no record of a decision; the message has the path and the reason."""
 
 
-def recorded_decision(topic: str, raw: bytes) -> dict[str, Any]:
+def read_decision(topic: str, raw: bytes) -> dict[str, Any]:
     """The fields, by wire name, of a record of `topic`: one of DECISION_TOPICS. Raises NotADecision."""
     document = parse(raw)
     if isinstance(document, Unreadable):
@@ -101,38 +101,38 @@ class LedgerEntry(NamedTuple):
         return None if source is None else (source["topic"], source["partition"], source["offset"])
 
 
-def places_of(entries: Iterable[LedgerEntry]) -> Iterator[Place]:
+def list_places(entries: Iterable[LedgerEntry]) -> Iterator[Place]:
     """Where the inputs lie that records rest on: their own, and the action that was approved."""
     for one in entries:
         if one.place is not None:
             yield one.place
-        if _names_an_input(action := one.fields.get("action")) and action is not None:
+        if _is_input(action := one.fields.get("action")) and action is not None:
             yield action["topic"], action["partition"], action["offset"]
 
 
-def entry_of(written: WrittenRecord) -> LedgerEntry | None:
+def read_entry(written: WrittenRecord) -> LedgerEntry | None:
     """None for a record that does not belong to the ledger; `sluice ledger verify` reports it."""
     fields = parse(written.value)
     if not isinstance(fields, dict) or fields.get("schema") not in _KINDS:
         return None
-    if type(fields.get("sequence")) is not int or not _names_an_input(fields.get("input", 0)):
+    if type(fields.get("sequence")) is not int or not _is_input(fields.get("input", 0)):
         return None
     return LedgerEntry(written, fields)
 
 
-def kind_of(fields: dict[str, Any]) -> str:
+def get_kind(fields: dict[str, Any]) -> str:
     """The name of a ledger record's model, by its schema."""
     return _KINDS[fields["schema"]]
 
 
-def _names_an_input(source: Any) -> bool:
+def _is_input(source: Any) -> bool:
     if not isinstance(source, dict):
         return source is None
     kinds = (("topic", str), ("partition", int), ("offset", int))
     return all(type(source.get(name)) is kind for name, kind in kinds)
 
 
-def together(entries: Iterable[LedgerEntry]) -> Iterator[list[LedgerEntry]]:
+def group_answers(entries: Iterable[LedgerEntry]) -> Iterator[list[LedgerEntry]]:
     """The records that answer one input, as they follow one another."""
     for place, answers in groupby(entries, key=lambda one: one.place):
         if place is None:
@@ -141,20 +141,21 @@ def together(entries: Iterable[LedgerEntry]) -> Iterator[list[LedgerEntry]]:
             yield list(answers)
 
 
-def outside(written: WrittenRecord, fields: dict[str, Any]) -> tuple[Difference, ...]:
+def check_outside(written: WrittenRecord, fields: dict[str, Any]) -> tuple[Difference, ...]:
     """What key, headers and partition say otherwise than the record."""
     found = []
     session = fields.get("session_id")
     if isinstance(session, str) and written.key != session.encode():
-        found.append(Difference("key", _text(written.key), session))
+        found.append(Difference("key", _decode_text(written.key), session))
     source = fields["input"]
     if source is not None and source["partition"] != written.partition:
         found.append(Difference("input.partition", source["partition"], written.partition))
-    due, there = _due_headers(fields), dict(written.headers)
+    due, there = _make_due_headers(fields), dict(written.headers)
     names = sorted((due.keys() | there.keys()) - FROM_ELSEWHERE)
     differing = [name for name in names if due.get(name) != there.get(name)]
     headers = [
-        Difference(f"headers.{name}", _text(there.get(name)), _text(due.get(name))) for name in differing
+        Difference(f"headers.{name}", _decode_text(there.get(name)), _decode_text(due.get(name)))
+        for name in differing
     ]
     return (*found, *headers)
 
@@ -176,24 +177,26 @@ class PartitionWalk:
         self, group: Sequence[LedgerEntry], arrival: Arrival | None, inputs: Inputs = NO_INPUTS
     ) -> Iterator[Rerun]:
         """A Rerun for each decision, and for every other record that something is wrong with. `inputs`: what
-        lies at the other `places_of` the records."""
+        lies at the other places that `list_places` gives of the records."""
         place = group[0].place
         if place is not None and place[0] in self.answered:
             self.answered[place[0]].add(place[2])
-        for one, counted in zip(group, self._recounted(group, arrival, inputs), strict=True):
+        for one, counted in zip(group, self._recount(group, arrival, inputs), strict=True):
             if one.written.topic in DECISION_TOPICS:
-                yield self._decision(one, executed(self.rerunner, one.written, arrival, inputs), counted)
-            elif found := (*outside(*one), *counted.differences):
-                yield Rerun(EVENT, _name(one), found)
+                yield self._rerun_decision(
+                    one, execute_again(self.rerunner, one.written, arrival, inputs), counted
+                )
+            elif found := (*check_outside(*one), *counted.differences):
+                yield Rerun(EVENT, _get_name(one), found)
 
-    def unanswered(self, inputs: Iterable[Arrival]) -> Iterator[Rerun]:
+    def list_unanswered(self, inputs: Iterable[Arrival]) -> Iterator[Rerun]:
         """One for each of these inputs, every one of which was decided, that no record answers."""
         for one in inputs:
             if one.offset not in self.answered[one.topic]:
                 lacks = Difference("input", None, "was decided, and no record of the ledger answers it")
                 yield Rerun(DECIDED[one.topic].word, one.decision_id, (lacks,))
 
-    def _recounted(
+    def _recount(
         self, group: Sequence[LedgerEntry], arrival: Arrival | None, inputs: Inputs
     ) -> list[Recounted]:
         if self.recount is None:
@@ -204,58 +207,58 @@ class PartitionWalk:
         except (CoreError, KeyError, TypeError, ValueError) as wrong:
             return [Recounted((Difference("record", "cannot be recounted", repr(wrong)),))] * len(group)
 
-    def _decision(self, one: LedgerEntry, rerun: Rerun, counted: Recounted) -> Rerun:
-        certain = (*self._second(one), *outside(*one))
+    def _rerun_decision(self, one: LedgerEntry, rerun: Rerun, counted: Recounted) -> Rerun:
+        certain = (*self._find_second(one), *check_outside(*one))
         return replace(
             rerun,
-            differences=_once((*certain, *rerun.differences, *counted.differences)),
+            differences=_omit_repeated((*certain, *rerun.differences, *counted.differences)),
             not_checked=(*rerun.not_checked, *counted.not_checked),
             whatever_version=rerun.whatever_version or bool(certain),
         )
 
-    def _second(self, one: LedgerEntry) -> tuple[Difference, ...]:
+    def _find_second(self, one: LedgerEntry) -> tuple[Difference, ...]:
         """The same input decided before, by the decision's id."""
         id_field = ANSWERS[one.fields["schema"]].id_field
         name = str(one.fields.get(id_field))
         first = self._decisions.setdefault(name, one.fields["sequence"])
         if first == one.fields["sequence"]:
             return ()
-        return (second_decision(id_field, name, f"record {first}"),)
+        return (describe_second_decision(id_field, name, f"record {first}"),)
 
 
-def second_decision(id_field: str, name: str, first: str) -> Difference:
+def describe_second_decision(id_field: str, name: str, first: str) -> Difference:
     """Two decisions on one input."""
     return Difference(id_field, name, f"the input was decided before, in {first}")
 
 
-def executed(
+def execute_again(
     rerunner: Rerunner, written: WrittenRecord, arrival: Arrival | None, inputs: Inputs = NO_INPUTS
 ) -> Rerun:
     """A decision executed again; one that is no valid record is named as missing."""
     kind = DECISIONS[FIRST_OF_TOPIC[written.topic].schema].word
     try:
-        fields = recorded_decision(written.topic, written.value)
+        fields = read_decision(written.topic, written.value)
     except NotADecision as error:
         return Rerun(kind, "", missing=(f"a readable {kind.replace('_', ' ')}: {error}",))
     return rerunner.rerun(fields, arrival, written.written_ms, inputs)
 
 
-def _name(one: LedgerEntry) -> str:
+def _get_name(one: LedgerEntry) -> str:
     ids = (value for name, value in one.fields.items() if name.endswith("_id") and name != "session_id")
     return str(next(ids, one.fields.get("session_id")))
 
 
-def _once(found: tuple[Difference, ...]) -> tuple[Difference, ...]:
+def _omit_repeated(found: tuple[Difference, ...]) -> tuple[Difference, ...]:
     """Without what is said twice of one field."""
     return tuple({one.field: one for one in reversed(found)}.values())[::-1]
 
 
-def _due_headers(fields: dict[str, Any]) -> dict[str, bytes]:
+def _make_due_headers(fields: dict[str, Any]) -> dict[str, bytes]:
     try:
-        return dict(output_headers(fields, kind_of(fields), "", None))
+        return dict(output_headers(fields, get_kind(fields), "", None))
     except (KeyError, TypeError, AttributeError):
         return {}
 
 
-def _text(raw: bytes | None) -> str | None:
+def _decode_text(raw: bytes | None) -> str | None:
     return None if raw is None else raw.decode("utf-8", "backslashreplace")

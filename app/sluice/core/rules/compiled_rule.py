@@ -126,7 +126,7 @@ def _answer(condition: Condition, asked: Activation, resolved: Resolved) -> bool
     for alias in condition.aliases:
         if alias in resolved.missing:
             return Failure(resolved.missing[alias])
-    value = asked.value_of(condition.expression)
+    value = asked.evaluate_one(condition.expression)
     return value if isinstance(value, bool | Failure) else Failure("yields no bool")
 
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from cel_expr_python import cel
 
-from sluice.core.cel.bounds import EVALUATION, NODE, coarse
-from sluice.core.cel.cel_values import size_within_bounds
+from sluice.core.cel.bounds import EVALUATION, NODE, sum_coarsely
+from sluice.core.cel.cel_values import measure_within_bounds
 from sluice.core.cel.language import MAX_WORK, Activation, ExpressionError, Language, WorkBudget
 from sluice.core.cel.tree import NOTHING, Size
 from sluice.core.foundation.errors import BundleError
@@ -42,7 +42,7 @@ class Group:
         """Every rule was compiled alone before."""
         self._rules = tuple(rules)
         fits = 1 < len(rules) <= LARGEST
-        self.listing = language.listing([rule.coded for rule in rules]) if fits else None
+        self.listing = language.make_listing([rule.coded for rule in rules]) if fits else None
         self._outcomes = [rule.outcomes for rule in rules]
         size = LARGEST if len(rules) > LARGEST else PARTS
         starts = range(0, len(rules), size) if len(rules) > size else ()
@@ -61,7 +61,7 @@ class Group:
 
     def evaluate(self, asked: Activation) -> list[RuleResult]:
         """Every rule's result."""
-        codes = None if self.listing is None else asked.values_of(self.listing)
+        codes = None if self.listing is None else asked.evaluate_all(self.listing)
         if codes is not None:
             return self.results_of(codes)
         if self._parts:
@@ -103,7 +103,7 @@ class RuleSet:
             _placed(index, partial(CompiledRule, self._language, rule)) for index, rule in enumerate(rules)
         ]
         expressions = [one for rule in self._rules for one in rule.expressions]
-        if coarse(one.work for one in expressions).bound(NOTHING) > MAX_WORK:
+        if sum_coarsely(one.work for one in expressions).bound(NOTHING) > MAX_WORK:
             raise BundleError("$.rules: too many to be decided together in time")
         self._group = Group(self._language, [rule for rule in self._rules if not rule.cites])
         self._listing = None if any(rule.cites for rule in self._rules) else self._group.listing
@@ -120,12 +120,12 @@ class RuleSet:
         a fact, is undecided, or where the values are too large to be shown as they are.
         """
         listing = self._listing
-        size = None if listing is None else size_within_bounds(variables)
+        size = None if listing is None else measure_within_bounds(variables)
         if listing is None or size is None:
             return None
         if not self._together.covers(Size(size.items, size.nodes + len(variables), size.text)):
             return None
-        found = listing.evaluate(self._language.activation(variables))
+        found = listing.evaluate(self._language.make_activation(variables))
         return None if found is None else tuple(found)
 
     def results_of(self, codes: Iterable[int]) -> list[RuleResult]:

@@ -242,9 +242,9 @@ class Citations:
 def _resolve(citation: Citation, asked: Activation | None, cited: Cited) -> Fact | Failure:
     fact_id, at_ms = citation.fact_id, cited.now_ms
     if asked is not None and citation.id_from is not None:
-        fact_id = asked.value_of(citation.id_from)
+        fact_id = asked.evaluate_one(citation.id_from)
     if asked is not None and citation.valid_at is not None:
-        moment = asked.value_of(citation.valid_at)
+        moment = asked.evaluate_one(citation.valid_at)
         if not isinstance(moment, datetime):
             return moment if isinstance(moment, Failure) else Failure("valid_at_from yields no time")
         at_ms = milliseconds(moment)

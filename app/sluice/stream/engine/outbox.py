@@ -159,7 +159,7 @@ async def live_statistics(changelog: AsyncIterable[ChangelogRecord]) -> LiveCoun
     live = LiveCounts()
     async for entry in changelog:
         if entry.key == RESERVED_KEY:
-            live.committed(entry.partition, PartitionRecord.decode(entry.value).sequence)
+            live.commit(entry.partition, PartitionRecord.decode(entry.value).sequence)
         else:
             live.take(entry.partition, entry.key or b"", entry.value)
     return live

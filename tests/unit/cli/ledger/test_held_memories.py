@@ -11,7 +11,7 @@ from rich.console import Console
 
 from sluice.cli.ledger.held_memories import Life, left, place_or_stop, print_life
 from sluice.core.foundation.clock import milliseconds_of, span
-from sluice.core.reports.ledger_values import decision_in, event_in
+from sluice.core.reports.ledger_values import read_decision, read_event
 from tests.unit.records import MOMENT, ledger_records
 
 NOW_MS = milliseconds_of(MOMENT)
@@ -20,11 +20,11 @@ NAME = KINDS["QuarantineEntered"]["memory_id"]
 
 
 def event(kind: str, **changed: Any) -> Any:
-    return event_in(orjson.dumps({**KINDS[kind], **changed}))
+    return read_event(orjson.dumps({**KINDS[kind], **changed}))
 
 
 def life(*events: Any, content: str | None = "a quiet sentence", why: str = "") -> Life:
-    return Life(NAME, decision_in(orjson.dumps(KINDS["MemoryDecision"])), events, content, why)
+    return Life(NAME, read_decision(orjson.dumps(KINDS["MemoryDecision"])), events, content, why)
 
 
 def printed(one: Life, now_ms: int = NOW_MS) -> str:

@@ -11,7 +11,7 @@ import pytest
 from sluice.cli.quality.outcome_charts import calendar
 from sluice.cli.quality.page import page
 from sluice.core.reports.ledger_values import DECISION, LedgerValues
-from sluice.core.reports.report import QualityReport, quality_report
+from sluice.core.reports.report import QualityReport, build_quality_report
 from sluice.core.reports.report_tally import QualityTally
 from tests.quality_ledger import alarm, decision, flag_only, reported
 
@@ -53,16 +53,18 @@ class Outline(HTMLParser):
 def whole(content_class: str | None = "legal_text") -> QualityReport:
     tally = QualityTally()
     for day in (0, 1, 3):
-        tally.decision(decision(day, content_class, "deny", flags_set=["stale"]))
-        tally.decision(decision(day, content_class))
-        tally.decision(flag_only(day, "deny", "public_reference"))
-    tally.report(reported(0, "high_privilege", 10, 9))
-    tally.report(reported(0, "bounded", 10, 10))
-    tally.alarm(alarm(16, content_class or "none"))
-    return quality_report(tally)
+        tally.count_decision(decision(day, content_class, "deny", flags_set=["stale"]))
+        tally.count_decision(decision(day, content_class))
+        tally.count_decision(flag_only(day, "deny", "public_reference"))
+    tally.count_report(reported(0, "high_privilege", 10, 9))
+    tally.count_report(reported(0, "bounded", 10, 10))
+    tally.count_alarm(alarm(16, content_class or "none"))
+    return build_quality_report(tally)
 
 
-@pytest.mark.parametrize("report", [whole(), whole(HOSTILE), whole(None), quality_report(QualityTally())])
+@pytest.mark.parametrize(
+    "report", [whole(), whole(HOSTILE), whole(None), build_quality_report(QualityTally())]
+)
 def test_every_element_is_closed_and_every_id_is_there_once(report: QualityReport) -> None:
     outline = Outline(page(report, AT))
     assert outline.misfits == []
@@ -145,9 +147,9 @@ def test_coverage_below_its_target_has_no_colour_of_an_outcome() -> None:
 def test_a_single_day_is_drawn_as_bars() -> None:
     """Mend 17: it was a line of one point, and one column as wide as the card."""
     tally = QualityTally()
-    tally.decision(decision(0, "legal_text", "deny", flags_set=["stale", "provenance_unverified"]))
-    tally.decision(decision(0, "product_pricing"))
-    text = page(quality_report(tally), AT)
+    tally.count_decision(decision(0, "legal_text", "deny", flags_set=["stale", "provenance_unverified"]))
+    tally.count_decision(decision(0, "product_pricing"))
+    text = page(build_quality_report(tally), AT)
     drift = text.partition("<h2>Drift</h2>")[2].partition("</section>")[0]
     assert 'class="line' not in drift
     assert drift.count('class="c-rate"') == 2 * 2
@@ -159,12 +161,12 @@ def test_a_single_day_is_drawn_as_bars() -> None:
 def test_it_names_its_ledger_and_how_far_that_was_read() -> None:
     """Mend 17: which installation, and the heads that an auditor compares with those of his copy."""
     tally = QualityTally()
-    values = LedgerValues({DECISION: tally.decision})
+    values = LedgerValues({DECISION: tally.count_decision})
     hashes = {(0, 5): "sha256:" + "05" * 32, (0, 9): "sha256:" + "09" * 32, (3, 2): "sha256:" + "32" * 32}
     for (partition, sequence), event_hash in reversed(hashes.items()):
         place = {"partition": partition, "sequence": sequence, "event_hash": event_hash}
         values.take(json.dumps({**decision(), **place, "environment": "staging"}))
-    report = quality_report(tally, values.basis("the export of <June>"))
+    report = build_quality_report(tally, values.basis("the export of <June>"))
     foot = page(report, AT).partition("<footer>")[2]
     assert "the export of &lt;June&gt;; installation: staging" in foot
     assert hashes[0, 9] in foot

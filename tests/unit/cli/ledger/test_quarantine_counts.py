@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from sluice.cli.ledger.quarantine import By, GateCounts, LedgerCounts, counted_fields, counted_parts
 from sluice.cli.output import print_parts
-from sluice.core.reports.memory_recount import Behind, differences
+from sluice.core.reports.memory_recount import Behind, compare_statistics
 from sluice.core.state.statistics import Statistics, Whose
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ LIVE = {
     (1, OTHER): Statistics(1, 0, 0, 1),
 }
 LEDGER = {**LIVE, (1, TWO): Statistics(3, 3)}
-UNEQUAL = GateCounts(LIVE, LedgerCounts(LEDGER, differences(LIVE, LEDGER), [Behind(5, 7, 9)]))
+UNEQUAL = GateCounts(LIVE, LedgerCounts(LEDGER, compare_statistics(LIVE, LEDGER), [Behind(5, 7, 9)]))
 
 
 def test_rows_are_by_tenant_or_by_agent_and_the_whole_is_the_same() -> None:
@@ -45,7 +45,7 @@ def test_a_recount_that_differs_says_where_and_by_how_much() -> None:
 def test_only_a_recount_without_difference_or_loss_is_equal() -> None:
     assert LedgerCounts(LIVE, [], []).equal
     assert not LedgerCounts(LIVE, [], [Behind(5, 7, 9)]).equal
-    assert not LedgerCounts(LEDGER, differences(LIVE, LEDGER), []).equal
+    assert not LedgerCounts(LEDGER, compare_statistics(LIVE, LEDGER), []).equal
 
 
 def test_people_read_the_same(capsys: pytest.CaptureFixture[str]) -> None:

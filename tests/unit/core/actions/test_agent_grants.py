@@ -18,7 +18,7 @@ from sluice.core.foundation.clock import rfc3339
 from sluice.core.foundation.requests import Answer, Request, next_request
 from sluice.core.registry.agent_grants import AgentGrant
 from sluice.core.registry.loading import load_registry
-from sluice.core.rerun.evidence import recorded_beside
+from sluice.core.rerun.evidence import restore_shared
 from sluice.core.state.book import Book
 from sluice.core.state.decision import Shared
 from sluice.core.state.session import SessionState, session_key
@@ -154,7 +154,7 @@ def test_a_use_is_judged_again_from_what_its_verdict_says() -> None:
     assert isinstance(message, ProposedAction)
     again = drive(of.point(grant()).judge_again(arrival, message, verdict), nobody)
     assert again[0].body["rerun_hash"] == verdict["rerun_hash"]
-    (kept,) = recorded_beside([verdict], arrival).book.grants.values()
+    (kept,) = restore_shared([verdict], arrival).book.grants.values()
     assert (kept.of_agent, kept.uses, kept.grant_id) == (True, 1, verdict["grant"]["grant_id"])
     without = drive(of.point().judge_again(arrival, message, verdict), nobody)
     assert without[0].body["verdict"] == "allowed", "the record, not the registry, says what was seen"

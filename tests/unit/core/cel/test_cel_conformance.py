@@ -72,7 +72,9 @@ def compiled(row: dict[str, Any]) -> tuple[Language, Expression | ExpressionErro
 def as_expected(row: dict[str, Any], language: Language, expression: Expression) -> bool:
     """Whether the evaluation comes to what the vector says."""
     variables, wanted = row["input"]["bindings"] or {}, row["input"]["expected"]
-    found = expression.evaluate(language.activation({name: plain(one) for name, one in variables.items()}))
+    found = expression.evaluate(
+        language.make_activation({name: plain(one) for name, one in variables.items()})
+    )
     if "error" in wanted:
         return isinstance(found, Failure)
     if wanted["type"] == "type":

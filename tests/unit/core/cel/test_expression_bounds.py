@@ -9,7 +9,7 @@ from cel_expr_python import cel
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sluice.core.cel.bounds import coarse, pattern_work
+from sluice.core.cel.bounds import measure_pattern, sum_coarsely
 from sluice.core.cel.cel_values import MAX_ALL_ITEMS, MAX_ALL_TEXT, MAX_ITEMS, Values
 from sluice.core.cel.language import MAX_WORK, ExpressionError, Language, WorkBudget
 from sluice.core.cel.tree import Size
@@ -118,7 +118,7 @@ def test_the_coarse_bound_is_above_the_sum_of_the_exact_ones(sources: list[str],
         )
         for one in expressions
     ]
-    assert coarse(one.work for one in expressions).bound(size) >= sum(shown)
+    assert sum_coarsely(one.work for one in expressions).bound(size) >= sum(shown)
 
 
 @given(
@@ -131,9 +131,9 @@ def test_no_expression_makes_work_beyond_what_was_allowed_for_all(
 ) -> None:
     expressions = [COMPILED[source] for source in sources]
     values = Values({"p": shown})
-    exact = sum(one.work.bound(values.shown(one.reads)) for one in expressions)
+    exact = sum(one.work.bound(values.measure_shown(one.reads)) for one in expressions)
     bound = WorkBudget(expressions, enough).bound(values)
-    assert exact <= bound <= max(enough, coarse(one.work for one in expressions).bound(values.whole))
+    assert exact <= bound <= max(enough, sum_coarsely(one.work for one in expressions).bound(values.whole))
 
 
 @pytest.mark.parametrize(
@@ -149,7 +149,7 @@ def test_no_expression_makes_work_beyond_what_was_allowed_for_all(
     ],
 )
 def test_a_pattern_whose_automaton_may_grow_with_the_text_counts_as_that(pattern: str, bounded: bool) -> None:
-    assert (pattern_work(pattern, 0, 0).states is not None) is bounded
+    assert (measure_pattern(pattern, 0, 0).states is not None) is bounded
 
 
 def test_hostile_sizes_are_over_the_limit_and_usual_ones_far_below_it() -> None:

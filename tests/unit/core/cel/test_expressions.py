@@ -34,7 +34,7 @@ def value(source: str, **parameters: Any) -> Any:
         "p": parameters,
         "now": NOW,
     }
-    activation = LANGUAGE.activation(Values(variables).variables)
+    activation = LANGUAGE.make_activation(Values(variables).variables)
     return LANGUAGE.compile(source).evaluate(activation)
 
 

@@ -9,15 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sluice.core.reports.ledger_values import NotInLedgerError, Waiting, decision_in, event_in
+from sluice.core.reports.ledger_values import NotInLedgerError, Waiting, read_decision, read_event
 from sluice.core.reports.memory_recount import (
     Behind,
     LiveCounts,
     StatisticsDifference,
     StatisticsRecount,
-    behind,
-    differences,
-    summed,
+    compare_statistics,
+    find_behind,
+    sum_by_group,
 )
 from sluice.core.state.statistics import NOTHING, Statistics, Whose
 from tests.unit.records import ledger_records
@@ -32,21 +32,21 @@ ENDINGS = ("QuarantineApproved", "QuarantineRejected", "QuarantineExpired", "Qua
 
 
 def event(kind: str, name: str = "memory:a", **changed: Any) -> Event:
-    return event_in(orjson.dumps({**KINDS[kind], "memory_id": name, **changed}))
+    return read_event(orjson.dumps({**KINDS[kind], "memory_id": name, **changed}))
 
 
 def decision(**changed: Any) -> MemoryDecision:
-    return decision_in(orjson.dumps({**KINDS["MemoryDecision"], **changed}))
+    return read_decision(orjson.dumps({**KINDS["MemoryDecision"], **changed}))
 
 
 def recounted(*records: Any, until: int = 10**6) -> dict[Whose, Statistics]:
     anew = StatisticsRecount(dict.fromkeys(range(8), until))
     for one in records:
         if hasattr(one, "action"):
-            anew.decision(one)
+            anew.count_decision(one)
         else:
-            anew.event(one)
-    return summed(anew.counts, lambda whose: whose)
+            anew.count_event(one)
+    return sum_by_group(anew.counts, lambda whose: whose)
 
 
 @pytest.mark.parametrize("ending", ENDINGS)
@@ -99,15 +99,17 @@ def test_a_recount_ends_at_the_sequence_that_it_is_given() -> None:
 
 def test_a_difference_names_partition_agent_and_both_numbers() -> None:
     more, less = Statistics(2, 2), Statistics(1, 1)
-    assert differences({(3, AGENT): more}, {(3, AGENT): more}) == []
-    assert differences({(3, AGENT): more}, {(3, AGENT): less}) == [StatisticsDifference(3, AGENT, more, less)]
-    assert differences({}, {(3, AGENT): less}) == [StatisticsDifference(3, AGENT, NOTHING, less)]
+    assert compare_statistics({(3, AGENT): more}, {(3, AGENT): more}) == []
+    assert compare_statistics({(3, AGENT): more}, {(3, AGENT): less}) == [
+        StatisticsDifference(3, AGENT, more, less)
+    ]
+    assert compare_statistics({}, {(3, AGENT): less}) == [StatisticsDifference(3, AGENT, NOTHING, less)]
 
 
 def test_what_one_partition_has_too_many_another_cannot_hide() -> None:
     live = {(0, AGENT): Statistics(2, 2), (1, AGENT): NOTHING}
     anew = {(0, AGENT): Statistics(1, 1), (1, AGENT): Statistics(1, 1)}
-    assert [one.partition for one in differences(live, anew)] == [0, 1]
+    assert [one.partition for one in compare_statistics(live, anew)] == [0, 1]
 
 
 def entry(statistics: Statistics) -> tuple[bytes, bytes]:
@@ -117,7 +119,7 @@ def entry(statistics: Statistics) -> tuple[bytes, bytes]:
 def test_of_the_workers_counts_only_what_their_partition_closed_is_seen() -> None:
     live = LiveCounts()
     live.take(0, *entry(Statistics(1, 1)))
-    live.committed(0, 7)
+    live.commit(0, 7)
     live.take(0, *entry(Statistics(2, 2)))
     live.take(1, *entry(Statistics(9, 9)))
     live.take(0, b"s:session", b"{}")
@@ -127,16 +129,16 @@ def test_of_the_workers_counts_only_what_their_partition_closed_is_seen() -> Non
 def test_sums_are_over_partitions_and_by_whatever_is_asked() -> None:
     other = Whose("tenant-1", "agent-2")
     counts = {(0, AGENT): Statistics(1, 1), (1, AGENT): Statistics(2, 2), (1, other): Statistics(4, 4)}
-    assert summed(counts, lambda whose: whose.tenant) == {"tenant-1": Statistics(7, 7)}
-    assert summed(counts, lambda whose: whose.agent)["agent-1"] == Statistics(3, 3)
+    assert sum_by_group(counts, lambda whose: whose.tenant) == {"tenant-1": Statistics(7, 7)}
+    assert sum_by_group(counts, lambda whose: whose.agent)["agent-1"] == Statistics(3, 3)
 
 
 @pytest.mark.parametrize("value", [None, b"", b"{}", b"null", b"\xff", b'{"schema":"sluice/verdict/v1"}'])
 def test_what_is_no_record_of_the_topic_is_never_counted(value: bytes | None) -> None:
     with pytest.raises(NotInLedgerError):
-        event_in(value)
+        read_event(value)
     with pytest.raises(NotInLedgerError):
-        decision_in(value)
+        read_decision(value)
 
 
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, len(ENDINGS) - 1)), max_size=20))
@@ -148,20 +150,20 @@ def test_what_waits_is_always_as_many_as_the_size_counts(steps: list[tuple[str, 
         one = event(kind, f"memory:{name}", partition=3)
         waits ^= {name}
         held.take(one)
-        anew.event(one)
+        anew.count_event(one)
     assert {one.memory_id[-1] for one in held} == waits
-    assert summed(anew.counts, lambda _: None).get(None, NOTHING).size == len(waits)
+    assert sum_by_group(anew.counts, lambda _: None).get(None, NOTHING).size == len(waits)
 
 
 def test_a_recount_notes_how_far_the_ledger_goes_beyond_its_end() -> None:
     anew = StatisticsRecount({3: 4})
-    anew.decision(decision(sequence=4))
-    anew.decision(decision(sequence=9))
-    anew.event(event("QuarantineEntered", sequence=6))
+    anew.count_decision(decision(sequence=4))
+    anew.count_decision(decision(sequence=9))
+    anew.count_event(event("QuarantineEntered", sequence=6))
     assert anew.beyond == {3: 9}
 
 
 def test_a_state_that_ends_before_the_ledger_has_lost_something() -> None:
-    assert behind({3: 9}, {3: 9}) == []
-    assert behind({3: 12}, {3: 9}) == []
-    assert behind({}, {3: 9}) == [Behind(3, 0, 9)]
+    assert find_behind({3: 9}, {3: 9}) == []
+    assert find_behind({3: 12}, {3: 9}) == []
+    assert find_behind({}, {3: 9}) == [Behind(3, 0, 9)]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from sluice.core.reports.promotion import Observed, criteria, denying_tiers, judging_alike
+from sluice.core.reports.promotion import ObservedDecisions, find_alike, find_denying_tiers, judge_criteria
 from sluice.core.reports.report import Rate
 from tests.quality_ledger import FIRST, flag_only
 from tests.unit.core.retrieval.quality_scene import MATRIX, NOTE, quality_bundle
@@ -26,14 +26,14 @@ def with_tier(tier: str, cell: dict[str, str]) -> dict[str, Any]:
     return {**MATRIX, tier: {NOTE: cell}}
 
 
-def observed(given: QualityBundle, *under: QualityBundle, tier: str = "bounded") -> Observed:
+def observed(given: QualityBundle, *under: QualityBundle, tier: str = "bounded") -> ObservedDecisions:
     """Of ten passes and a would-be denial under each of these revisions."""
-    found = Observed(given, NOTE, judging_alike(given, NOTE, under))
+    found = ObservedDecisions(given, NOTE, find_alike(given, NOTE, under))
     for one in under:
         for outcome in ["pass"] * 10 + ["deny"]:
             event = flag_only(0, outcome, NOTE)
             told = {"quality_bundle_id": one.id, "quality_bundle_hash": one.hash, "autonomy_tier": tier}
-            found.decision({**event, **told})
+            found.count_decision({**event, **told})
     return found
 
 
@@ -74,14 +74,14 @@ def test_a_revision_that_changed_something_else_still_counts(other: dict[str, An
 
 def test_a_revision_that_nobody_knows_does_not_count() -> None:
     now = bundle(revision=2)
-    found = Observed(now, NOTE, judging_alike(now, NOTE, ()))
-    found.decision({**flag_only(0, "pass", NOTE), "quality_bundle_id": now.id})
+    found = ObservedDecisions(now, NOTE, find_alike(now, NOTE, ()))
+    found.count_decision({**flag_only(0, "pass", NOTE), "quality_bundle_id": now.id})
     assert (found.days, found.false_denies, found.other_tables) == (0, Rate(0, 0), 1)
 
 
 def test_a_tier_at_which_nothing_can_be_denied_does_not_thin_the_rate_out() -> None:
     now = bundle()
-    assert denying_tiers(now, NOTE) == {"bounded", "high_privilege"}
+    assert find_denying_tiers(now, NOTE) == {"bounded", "high_privilege"}
     at_sandbox = observed(now, now, tier="sandbox")
     assert (at_sandbox.false_denies, at_sandbox.days, at_sandbox.never_denied) == (Rate(0, 0), 0, 11)
     assert observed(now, now, tier="high_privilege").false_denies == Rate(1, 11)
@@ -90,18 +90,20 @@ def test_a_tier_at_which_nothing_can_be_denied_does_not_thin_the_rate_out() -> N
 @pytest.mark.parametrize("dimension", ["freshness", "confidence", "provenance"])
 def test_one_dimension_that_denies_is_enough_for_a_tier_to_count(dimension: str) -> None:
     matrix = with_tier("bounded", {**MILD, dimension: "deny"})
-    assert "bounded" in denying_tiers(bundle(action_matrix=matrix), NOTE)
-    assert "bounded" not in denying_tiers(bundle(action_matrix=with_tier("bounded", MILD)), NOTE)
+    assert "bounded" in find_denying_tiers(bundle(action_matrix=matrix), NOTE)
+    assert "bounded" not in find_denying_tiers(bundle(action_matrix=with_tier("bounded", MILD)), NOTE)
 
 
 def test_an_unregistered_scheme_is_denied_at_high_privilege_whatever_the_matrix_says() -> None:
-    assert denying_tiers(bundle(action_matrix=with_tier("high_privilege", MILD)), NOTE) >= {"high_privilege"}
+    assert find_denying_tiers(bundle(action_matrix=with_tier("high_privilege", MILD)), NOTE) >= {
+        "high_privilege"
+    }
 
 
 def test_what_does_not_count_is_told_with_the_reason() -> None:
     strict = bundle(revision=2)
     found = observed(strict, strict, bundle(min_confidence_by_class={NOTE: 0.0}))
-    said = {one.name: one for one in criteria(strict, NOTE, found)}["decisions"]
+    said = {one.name: one for one in judge_criteria(strict, NOTE, found)}["decisions"]
     assert said.found == "11; left out: 11 under other tables for the class"
     assert said.needed.endswith(
         "under the bundle's present tables for the class, at tiers where it can be denied"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from sluice.core.quality_bundle.quality_bundle import load_quality_bundle
-from sluice.core.reports.promotion import Observed, criteria, promoted, rationale_of
+from sluice.core.reports.promotion import ObservedDecisions, describe_criteria, judge_criteria, make_promoted
 from tests.quality_ledger import DIGEST, FIRST, decision, flag_only
 from tests.unit.core.retrieval.quality_scene import MATRIX, NOTE, quality_bundle
 
@@ -45,10 +45,10 @@ def ledger(
 
 
 def unmet(events: Iterable[dict[str, Any]], given: QualityBundle, content_class: str = NOTE) -> list[str]:
-    observed = Observed(given, content_class, {DIGEST})
+    observed = ObservedDecisions(given, content_class, {DIGEST})
     for event in events:
-        observed.decision(event)
-    return [one.name for one in criteria(given, content_class, observed) if not one.met]
+        observed.count_decision(event)
+    return [one.name for one in judge_criteria(given, content_class, observed) if not one.met]
 
 
 def test_a_class_at_exactly_every_bound_may_be_enforced() -> None:
@@ -116,9 +116,9 @@ def test_decisions_of_other_classes_do_not_help() -> None:
 
 def test_the_next_revision_enforces_one_class_more_and_is_the_same_else() -> None:
     before = bundle()
-    observed = Observed(before, NOTE, {before.hash})
+    observed = ObservedDecisions(before, NOTE, {before.hash})
     after = load_quality_bundle(
-        promoted(before, NOTE, NOW_MS, rationale_of(criteria(before, NOTE, observed)))
+        make_promoted(before, NOTE, NOW_MS, describe_criteria(judge_criteria(before, NOTE, observed)))
     )
     assert (after.rollout_of(NOTE), after.rollout_of(OTHER)) == ("enforce", "flag_only")
     assert after.rollout_since_ms[NOTE] == NOW_MS

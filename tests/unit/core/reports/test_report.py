@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sluice.core.reports.ledger_values import DECISION, LedgerValues
-from sluice.core.reports.report import OUTCOMES, Rate, quality_report
+from sluice.core.reports.report import OUTCOMES, Rate, build_quality_report
 from sluice.core.reports.report_tally import (
     MAX_CLASSES,
     NO_CLASS,
@@ -34,12 +34,12 @@ OVERRIDE = {
 def tallied(*events: dict[str, object], scope: ReportScope | None = None) -> QualityTally:
     tally = QualityTally(scope)
     for event in events:
-        tally.decision(event)
+        tally.count_decision(event)
     return tally
 
 
 def test_every_rate_is_of_what_its_definition_says() -> None:
-    report = quality_report(
+    report = build_quality_report(
         tallied(
             decision(outcome="pass"),
             decision(outcome="flag", flags_set=["stale", "low_confidence"], override=OVERRIDE),
@@ -61,7 +61,7 @@ def test_every_rate_is_of_what_its_definition_says() -> None:
 
 
 def told_of(*events: dict[str, object]) -> dict[str, Rate]:
-    return quality_report(tallied(*events)).overall.rates
+    return build_quality_report(tallied(*events)).overall.rates
 
 
 def unknown(**given: Any) -> dict[str, Any]:
@@ -118,7 +118,7 @@ def test_the_gates_own_records_are_told_as_the_definitions_say() -> None:
 
 
 def test_a_false_deny_is_an_item_that_only_flag_only_let_through() -> None:
-    report = quality_report(
+    report = build_quality_report(
         tallied(
             flag_only(0, "deny"),
             flag_only(0, "downgrade"),
@@ -134,11 +134,13 @@ def test_a_false_deny_is_an_item_that_only_flag_only_let_through() -> None:
 
 def test_what_access_denied_says_nothing_of_how_the_rollout_of_its_class_goes() -> None:
     refused = decision(outcome="deny", rollout="flag_only", would_have_been="deny", dimensions=[])
-    assert quality_report(tallied(flag_only(0, "deny"), refused)).overall.rates["false_deny"] == Rate(1, 1)
+    assert build_quality_report(tallied(flag_only(0, "deny"), refused)).overall.rates["false_deny"] == Rate(
+        1, 1
+    )
 
 
 def test_groups_are_the_day_and_the_class_of_the_decision() -> None:
-    report = quality_report(tallied(decision(0), decision(1, None), decision(1), decision(1)))
+    report = build_quality_report(tallied(decision(0), decision(1, None), decision(1), decision(1)))
     assert list(report.by_class) == [NO_CLASS, "legal_text"]
     assert {day: one.decisions for day, one in report.by_day.items()} == {"2026-03-01": 1, "2026-03-02": 3}
     assert report.by_day_and_class["2026-03-02", "legal_text"].decisions == 2
@@ -152,15 +154,15 @@ def test_coverage_is_of_the_items_that_stores_report() -> None:
         reported(1, "bounded", 5, 5),
         reported(0, "high_privilege", 8, 7),
     ):
-        tally.report(event)
-    sandbox, bounded, high = quality_report(tally).coverage
+        tally.count_report(event)
+    sandbox, bounded, high = build_quality_report(tally).coverage
     assert (sandbox.rate.rate, sandbox.short) == (None, False)
     assert (bounded.rate, bounded.short) == (Rate(15, 15), False)
     assert (high.rate, high.target, high.short) == (Rate(7, 8), 1.0, True)
 
 
 def test_a_tier_that_nobody_reported_for_has_no_figure_rather_than_a_good_one() -> None:
-    fields = quality_report(QualityTally()).fields()
+    fields = build_quality_report(QualityTally()).fields()
     assert [one["rate"] for one in fields["coverage"]] == [None, None, None]
     assert fields["overall"]["stale_retrieval"] == {"part": 0, "whole": 0, "rate": None}
 
@@ -178,14 +180,14 @@ def test_a_tier_that_nobody_reported_for_has_no_figure_rather_than_a_good_one() 
 )
 def test_a_scope_has_its_first_and_its_last_day_and_one_tenant(scope: ReportScope, counted: int) -> None:
     tally = tallied(decision(0), decision(1), decision(1, tenant_id="zeta"), decision(2), scope=scope)
-    assert quality_report(tally).overall.decisions == counted
+    assert build_quality_report(tally).overall.decisions == counted
 
 
 def test_only_the_newest_alarm_of_a_class_is_told() -> None:
     tally = QualityTally()
     for event in (alarm(16), alarm(30), alarm(20), alarm(18, "legal_text")):
-        tally.alarm(event)
-    told = [(one["subject"], one["raised_at"][:10]) for one in quality_report(tally).alarms]
+        tally.count_alarm(event)
+    told = [(one["subject"], one["raised_at"][:10]) for one in build_quality_report(tally).alarms]
     assert told == [("legal_text", "2026-03-19"), ("product_pricing", "2026-03-31")]
 
 
@@ -193,8 +195,8 @@ def test_names_longer_than_any_of_a_bundle_are_not_kept() -> None:
     tally = QualityTally()
     base = decision()
     for number in range(3 * MAX_CLASSES):
-        tally.decision({**base, "content_class": f"class-{number}" + "x" * 1000})
-    report = quality_report(tally)
+        tally.count_decision({**base, "content_class": f"class-{number}" + "x" * 1000})
+    report = build_quality_report(tally)
     assert list(report.by_class) == [OTHER_CLASSES]
     assert report.overall.decisions == 3 * MAX_CLASSES
 
@@ -203,8 +205,8 @@ def test_the_classes_beyond_the_bound_are_counted_together() -> None:
     tally = QualityTally()
     base = decision()
     for number in range(MAX_CLASSES + 50):
-        tally.decision({**base, "content_class": f"class-{number:04d}"})
-    assert quality_report(tally).by_class[OTHER_CLASSES].decisions == 50
+        tally.count_decision({**base, "content_class": f"class-{number:04d}"})
+    assert build_quality_report(tally).by_class[OTHER_CLASSES].decisions == 50
 
 
 @pytest.mark.parametrize(
@@ -226,14 +228,14 @@ def test_the_classes_beyond_the_bound_are_counted_together() -> None:
 def test_what_is_no_decision_is_refused_and_not_counted(broken: dict[str, object]) -> None:
     tally = QualityTally()
     with pytest.raises(NotADecisionError):
-        tally.decision({**decision(), **broken})
-    assert quality_report(tally).overall.decisions == 0
+        tally.count_decision({**decision(), **broken})
+    assert build_quality_report(tally).overall.decisions == 0
 
 
 @pytest.mark.parametrize("value", [None, b"", b"[]", b"{}", b"null", b"{", b'{"schema": ["x"]}', b"\xff"])
 def test_a_value_that_is_no_record_of_a_ledger_is_refused(value: bytes | None) -> None:
     with pytest.raises(NotADecisionError):
-        LedgerValues({DECISION: QualityTally().decision}).take(value)
+        LedgerValues({DECISION: QualityTally().count_decision}).take(value)
 
 
 _EVENTS = st.lists(
@@ -254,10 +256,10 @@ _EVENTS = st.lists(
 
 @given(_EVENTS, st.randoms(use_true_random=False))
 def test_groups_add_up_to_the_whole_in_any_order(events: list[dict[str, object]], order: object) -> None:
-    report = quality_report(tallied(*events))
+    report = build_quality_report(tallied(*events))
     for groups in (report.by_class, report.by_day, report.by_day_and_class):
         assert sum(one.decisions for one in groups.values()) == report.overall.decisions == len(events)
         for name, rate in report.overall.rates.items():
             assert sum(one.rates[name].part for one in groups.values()) == rate.part <= rate.whole
     order.shuffle(events)  # type: ignore[attr-defined]
-    assert quality_report(tallied(*events)).fields() == report.fields()
+    assert build_quality_report(tallied(*events)).fields() == report.fields()

@@ -15,7 +15,7 @@ from sluice.core.foundation.requests import HELD_INPUT, Answer
 from sluice.core.policy.bundle_frame import FIRST_STAGE, LAST_STAGE
 from sluice.core.rerun.evidence import PolicyEvidence
 from sluice.core.rerun.rerunner import Rerunner
-from sluice.core.rerun.walk import recorded_decision
+from sluice.core.rerun.walk import read_decision
 from sluice.core.trust.dsse import sign
 from sluice.core.trust.signed_entries import PAYLOAD_TYPES
 from sluice.core.trust.signing import sign_review
@@ -198,7 +198,7 @@ class Case:
         for one in decision.records:
             if one.topic in kept:
                 wire = self._chain.link(one.body)
-                kept[one.topic].append(recorded_decision(one.topic, wire))
+                kept[one.topic].append(read_decision(one.topic, wire))
 
     def rerunner(self, stages: Sequence[Stage] | None = None) -> Rerunner:
         """With everything that was published, over the installation's own stages or others of the names."""

@@ -25,21 +25,21 @@ def held() -> PolicyEvidence:
 
 def test_a_quality_bundle_is_found_by_its_hash_and_loaded_once() -> None:
     evidence, wanted = held(), digest(quality_document())
-    found = evidence.quality_bundle(wanted)
+    found = evidence.find_quality_bundle(wanted)
     assert found is not None
     assert (found.key, found.hash) == ("q@1", wanted)
-    assert evidence.quality_bundle(wanted) is found
+    assert evidence.find_quality_bundle(wanted) is found
 
 
 def test_a_bundle_of_one_kind_is_none_of_the_other() -> None:
     evidence = held()
-    assert evidence.quality_bundle(digest(bundle_document())) is None
-    assert evidence.bundle(digest(quality_document())) is None
-    assert evidence.quality_bundle(UNKNOWN) is None
+    assert evidence.find_quality_bundle(digest(bundle_document())) is None
+    assert evidence.find_bundle(digest(quality_document())) is None
+    assert evidence.find_quality_bundle(UNKNOWN) is None
 
 
 def test_an_override_is_found_as_every_entry_is() -> None:
-    found = held().entry("quality_override/o1@1", digest(override()))
+    found = held().find_entry("quality_override/o1@1", digest(override()))
     assert found is not None
     assert found.spec["approver_id"] == "alice"
 
@@ -49,4 +49,4 @@ def test_what_says_nothing_is_no_evidence() -> None:
     for value in (None, b"{}", sign(QUALITY_BUNDLE_TYPE, b"[]", [STRANGER]).written()):
         evidence.add(BUNDLES, value)
     evidence.add(BUNDLES, sign("text/plain", json.dumps(quality_document(7)).encode(), [STRANGER]).written())
-    assert evidence.quality_bundle(digest(quality_document(7))) is None
+    assert evidence.find_quality_bundle(digest(quality_document(7))) is None

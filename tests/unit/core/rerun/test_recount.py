@@ -13,7 +13,7 @@ from load.attacks.recorded_site import LIMITS, RecordedSite
 from sluice.core.registry.loading import build_registry
 from sluice.core.rerun.policy_then import PointsUnder, Possible
 from sluice.core.rerun.recount import GONE
-from sluice.core.rerun.walk import entry_of, together
+from sluice.core.rerun.walk import group_answers, read_entry
 from sluice_topics.catalog import (
     ACTIONS,
     MEMORY_DECISIONS,
@@ -50,8 +50,8 @@ def reruns(site: RecordedSite) -> list[Rerun]:
 
 
 def walked(walk: PartitionWalk, site: RecordedSite) -> list[Rerun]:
-    entries = [entry for one in site.records if (entry := entry_of(one)) is not None]
-    groups = [(group, group[0].place) for group in together(entries)]
+    entries = [entry for one in site.records if (entry := read_entry(one)) is not None]
+    groups = [(group, group[0].place) for group in group_answers(entries)]
     return [
         one
         for group, place in groups
@@ -195,7 +195,7 @@ class Around(NamedTuple):
 
     points: tuple[PointsUnder, ...]
 
-    def possible(self, *_: object) -> Possible:
+    def find_possible(self, *_: object) -> Possible:
         """All of them."""
         return Possible(self.points, changed=False, never=frozenset())
 
@@ -208,7 +208,7 @@ def test_of_the_policies_around_a_change_the_latest_that_gives_the_record_is_tak
         site.take(ACTIONS, action(name))
     walk = site.walk()
     assert walk.recount is not None
-    possible = walk.recount.then.possible(json.loads(site.records[0].value), site.now, site.now)
+    possible = walk.recount.then.find_possible(json.loads(site.records[0].value), site.now, site.now)
     (known,) = possible.points
     policy, installation = known._policy, known._installation  # noqa: SLF001 - the same, without a registry
     nobody = PointsUnder(replace(policy, registry=build_registry([])), installation)
@@ -236,7 +236,7 @@ def test_a_reading_that_a_later_policy_would_answer_otherwise_is_recounted_as_it
     assert acted["session"]["flags"]["outstanding"]
     walk = site.walk()
     assert walk.recount is not None
-    (known,) = walk.recount.then.possible(acted, site.now, site.now).points
+    (known,) = walk.recount.then.find_possible(acted, site.now, site.now).points
     policy, installation = known._policy, known._installation  # noqa: SLF001 - the same, without a registry
     nobody = PointsUnder(replace(policy, registry=build_registry([])), installation)
     walk.recount.then = cast("PolicyThen", Around((known, nobody)))

@@ -10,7 +10,7 @@ import pytest
 from load.attacks.forging import relinked, replace_value
 from load.attacks.recorded_site import HOUR, RecordedSite
 from sluice.cli.demo.throwaway_trust import GATEWAY, OWNER
-from sluice.core.rerun.walk import entry_of
+from sluice.core.rerun.walk import read_entry
 from sluice.core.trust.signing import sign_review
 from sluice_topics.audience import Audience
 from sluice_topics.catalog import ACTIONS, ESCALATIONS, REVIEWS, VERDICTS
@@ -105,7 +105,7 @@ def resolved_at(site: RecordedSite) -> int:
 )
 def test_what_a_forger_changes_is_told(site: RecordedSite, forged: dict[str, Any]) -> None:
     place = resolved_at(site)
-    entry = entry_of(site.records[place])
+    entry = read_entry(site.records[place])
     assert entry is not None
     said = {
         name: {**entry.fields[name], **_otherwise(name)} if one is None else one
@@ -135,7 +135,7 @@ def test_an_action_that_is_no_longer_there_is_named(site: RecordedSite) -> None:
 
 def test_an_approver_of_no_group_of_the_route_is_told(site: RecordedSite) -> None:
     place = resolved_at(site)
-    entry = entry_of(site.records[place])
+    entry = read_entry(site.records[place])
     assert entry is not None
     route = {"groups": ["desk"], "remind_after_ms": None, "next_after_ms": None}
     seen = {**entry.fields["escalation"], "route": route}

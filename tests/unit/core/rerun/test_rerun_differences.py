@@ -189,7 +189,7 @@ def test_what_this_release_cannot_load_shows_as_a_difference() -> None:
     held = evidence(*ENTRIES, bundles=[BUNDLE])
     broken = [{**one, "spec": {"gone": 1}} if one["id"] == "find" else one for one in ENTRIES]
     (found,) = case.rerun(verdict, Rerunner(evidence(*broken), case.stage_of)).differences
-    assert (found.field, held.entry("tool/unknown@1", "")) == ("registry_hashes", None)
+    assert (found.field, held.find_entry("tool/unknown@1", "")) == ("registry_hashes", None)
 
 
 def test_an_answer_that_a_fault_did_not_keep_is_gone() -> None:

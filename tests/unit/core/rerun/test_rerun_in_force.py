@@ -18,7 +18,7 @@ from sluice.core.registry.keys import Roots
 from sluice.core.rerun.evidence import PolicyEvidence
 from sluice.core.rerun.policy_then import Installation, PolicyThen
 from sluice.core.rerun.rerunner import CHANGED, NO_ROOTS, NOT_IN_FORCE, Rerunner
-from sluice.core.rerun.walk import recorded_decision
+from sluice.core.rerun.walk import read_decision
 from sluice.core.state.session import SessionState, session_key
 from sluice.core.trust.in_force import PolicyFold
 from sluice_topics.catalog import ACTIONS, VERDICTS
@@ -70,7 +70,7 @@ class Site:
         arrival = Arrival(ACTIONS, 3, 0, self.now, b"s-1", json.dumps(action(**fields)).encode())
         decision = decide(point, arrival, SessionState(session_key("s-1")))
         body = next(one.body for one in decision.records if one.kind == "Verdict")
-        return recorded_decision(VERDICTS, Chain(3, decider_version="here").link(body)), arrival
+        return read_decision(VERDICTS, Chain(3, decider_version="here").link(body)), arrival
 
     def rerun(
         self, verdict: dict[str, Any], arrival: Arrival, written_ms: int | None = None, *, told: bool = True

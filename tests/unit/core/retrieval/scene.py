@@ -22,7 +22,7 @@ from sluice.core.registry.loading import load_registry
 from sluice.core.registry.quality_entries import make_provenance_id
 from sluice.core.rerun.evidence import PolicyEvidence
 from sluice.core.rerun.rerunner import Rerunner
-from sluice.core.rerun.walk import DECISION_TOPICS, recorded_decision
+from sluice.core.rerun.walk import DECISION_TOPICS, read_decision
 from sluice.core.state.book import Book
 from sluice.core.state.decision import Shared
 from sluice.core.state.session import SessionState, session_key
@@ -224,7 +224,7 @@ class Scene:
         """Hold a decision, and keep what a rerun executes again."""
         for one, value in hold(decision, self._chain):
             if one.topic in DECISION_TOPICS:
-                recorded = recorded_decision(one.topic, value)
+                recorded = read_decision(one.topic, value)
                 is_verdict = one.kind == "Verdict"
                 self.arrivals[recorded["verdict_id" if is_verdict else "ledger_event_id"]] = arrival
                 (self.verdicts if is_verdict else self.events).append(recorded)
