@@ -55,7 +55,7 @@ _Begins = list[tuple[_Places, int]]
 class Patterns:
     """Patterns by the expressions that begin them, those of sentences apart from those of texts."""
 
-    __slots__ = ("_expressions", "_of_sentences", "_of_texts", "_words", "places")
+    __slots__ = ("_expressions", "_in_any", "_of_sentences", "_of_texts", "_words", "places")
 
     def __init__(self, patterns: list[ContentPattern], expressions: Expressions) -> None:
         """Adds its expressions to those given. Raises LibraryError."""
@@ -71,6 +71,7 @@ class Patterns:
         self._expressions = expressions
         self._of_sentences = _Begun([one for one in every if one.pattern.scope == "sentence"], expressions)
         self._of_texts = _Begun([one for one in every if one.pattern.scope == "text"], expressions)
+        self._in_any = bool(self._of_sentences.always or self._of_texts.always)
         self._words = RequiredWords([*self._of_sentences.requirements, *self._of_texts.requirements])
         self.places = {place for one in every for place in (*one.any, *one.all)}
         """Of the expressions without which there is no pattern."""
@@ -79,24 +80,31 @@ class Patterns:
         """Each place of each pattern, those of sentences first; sentences that were seen are left out."""
         whole = (0, len(text.raw))
         looked_up = whole[1] <= LOOKED_UP_BYTES and text.raw.isascii()
-        of_text = yield from self._by_words(text, seen) if looked_up else self._by_automata(text, seen)
+        met = self._words.met(text.raw) if looked_up and whole[1] <= SHORT_BYTES else None
+        if met == 0 and not self._in_any:
+            return
+        by_words = self._by_words(text, seen, met) if looked_up else self._by_automata(text, seen)
+        of_text = yield from by_words
         for one, place in self._of_sentences.always:
             yield from self._in_sentences(one, place, text, whole)
         if whole[1] <= WHOLE_BYTES:
             for one, place in (*of_text, *self._of_texts.always):
                 yield from self._in_scope(one, place, text, whole)
 
-    def _by_words(self, text: Text, seen: set[bytes]) -> Generator[PatternPlace, None, _Begins]:
-        """The places in sentences of a text of ASCII, by its words; which patterns of texts it may hold."""
+    def _by_words(
+        self, text: Text, seen: set[bytes], met: int | None
+    ) -> Generator[PatternPlace, None, _Begins]:
+        """The places in sentences of a text of ASCII, by its words; which patterns of texts it may hold.
+
+        `met`: the requirements that the words of a short text meet.
+        """
         words = self._words
-        if len(text.raw) <= SHORT_BYTES:
-            met = words.met(text.raw)
-            if met.bit_count() <= MOST_SEARCHED:
-                begun = self._of_sentences.of(met)
-                for start, end, _ in _new(text, seen) if begun else ():
-                    for one, place in begun:
-                        yield from self._in_sentences(one, place, text, (start, end))
-                return self._of_texts.of(met >> self._of_sentences.count)
+        if met is not None and met.bit_count() <= MOST_SEARCHED:
+            begun = self._of_sentences.of(met)
+            for start, end, _ in _new(text, seen) if begun else ():
+                for one, place in begun:
+                    yield from self._in_sentences(one, place, text, (start, end))
+            return self._of_texts.of(met >> self._of_sentences.count)
         clauses = 0
         for start, end, folded in text.pieces():
             in_piece = words.clauses(folded)

@@ -191,8 +191,10 @@ class RequiredWords:
     __slots__ = (
         "_begins",
         "_count",
+        "_first_letters",
         "_inner",
         "_known",
+        "_last_letters",
         "_longest",
         "_open",
         "_prefixes",
@@ -215,6 +217,8 @@ class RequiredWords:
         self._whole = _of_ends(met, left=False, right=False)
         self._prefixes = _of_ends(met, left=False, right=True)
         self._suffixes = _of_ends(met, left=True, right=False)
+        self._first_letters = {word[:SHORTEST] for word in self._prefixes}
+        self._last_letters = {word[-SHORTEST:] for word in self._suffixes}
         self._longest = max(map(len, (*self._prefixes, *self._suffixes)), default=0)
         self._inner: defaultdict[bytes, list[tuple[bytes, int]]] = defaultdict(list)
         for word, bits in _of_ends(met, left=True, right=True).items():
@@ -252,8 +256,10 @@ class RequiredWords:
         """The bits of all clauses that a word meets, by their places."""
         found = [self._whole.get(word, 0)]
         sizes = range(SHORTEST, min(len(word), self._longest) + 1)
-        found += filter(None, [self._prefixes.get(word[:size]) for size in sizes])
-        found += filter(None, [self._suffixes.get(word[-size:]) for size in sizes])
+        if word[:SHORTEST] in self._first_letters:
+            found += filter(None, [self._prefixes.get(word[:size]) for size in sizes])
+        if word[-SHORTEST:] in self._last_letters:
+            found += filter(None, [self._suffixes.get(word[-size:]) for size in sizes])
         for size in self._begins:
             for start in range(len(word) - size + 1):
                 for inner, met in self._inner.get(word[start : start + size], ()):

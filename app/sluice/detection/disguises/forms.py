@@ -85,6 +85,8 @@ _CUES = PatternSet(
         ("identifier", r"[a-z]_[a-z]|(?-i:[a-z][A-Z][a-z])"),
     ]
 )
+_NEEDS_NO_READER = frozenset(["leet", "letters apart"])
+"""Of leetspeak its words decide; letters apart count only in a text that is spaceless too."""
 _LETTERS = bytes(code if chr(code) in ascii_lowercase else ord(" ") for code in range(256))
 _ROT13 = 13
 _LEAST_HINTS = 2
@@ -116,6 +118,8 @@ class Forms:
         """Each different form once."""
         first = plain(text)
         forms = [Form(first.how or PLAIN, first.text)]
+        if len(text) <= _SHORT and text.isascii() and self.read_as_written(first.text):
+            return Unfolding(forms, first.removed, None)
         if len(text) > READ_CHARS:
             return Unfolding(
                 forms, first.removed, f"a text of {len(text)} characters is too long to be unfolded"
@@ -128,6 +132,18 @@ class Forms:
         except TooManyForms as error:
             return Unfolding(forms, first.removed, str(error))
         return Unfolding(forms, first.removed, None)
+
+    def read_as_written(self, text: str) -> bool:
+        """Whether a text of ASCII has no cue and no word that any reader of disguises needs: none can find
+        another form of it. Most short texts are so; one look is a half of what the readers take to say it."""
+        if not _NEEDS_NO_READER.issuperset(_CUES.matches(text)):
+            return False
+        folded = text.lower().encode()
+        return (
+            not self._words.tells_of_leet(folded.translate(spelling.LEET_RUNS).decode().split())
+            and not self._words.all_hints(folded.translate(_LETTERS).decode().split())
+            and spelling.of_portions(text) is text
+        )
 
     def _undisguised(self, text: str) -> Iterator[tuple[str, str]]:
         for disguise, other in self._without_one(text):

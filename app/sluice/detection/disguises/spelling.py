@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from sluice.detection.disguises.vocabulary import Vocabulary
 
 _LEET_TOKEN = re.compile(rf"(?<![0-9a-z@$!|+])(?=[a-z]*+[0-9@$!|+])[0-9a-z@$!|+]{{2,{LONGEST}}}+")
-_LEET_RUNS = bytes(
+LEET_RUNS = bytes(
     code if chr(code) in "0123456789abcdefghijklmnopqrstuvwxyz@$!|+" else 0x20 for code in range(256)
 )
 _NUMBER = re.compile(r"\b[0-9@$!|+]{1,5}\b")
@@ -55,7 +55,7 @@ def without_glued(text: str) -> str:
 def without_leet(text: str, words: Vocabulary) -> str:
     """Digits and signs as the letters they stand for, in words that this makes known; then numbers too."""
     folded = text.casefold()
-    if not words.tells_of_leet(folded.encode().translate(_LEET_RUNS).decode().split()):
+    if not words.tells_of_leet(folded.encode().translate(LEET_RUNS).decode().split()):
         return text
     found = set[str]()
 

@@ -9,15 +9,17 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import orjson
 import pytest
 import re2
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from load import ROOT
 from load.bench.given import memory_writes
 from load.bench.given.hard_texts import Mutation, marks_in
 from sluice.detection.content.compiled_expressions import Lexicon
-from sluice.detection.content.pattern_search import LOOKED_UP_BYTES, PatternPlace, Patterns
+from sluice.detection.content.pattern_search import LOOKED_UP_BYTES, SHORT_BYTES, PatternPlace, Patterns
 from sluice.detection.content.text import Text, _Shards, needs_script, words_and_signs
 from sluice.detection.disguises import decodings, spelling
 from sluice.detection.disguises.forms import Forms
@@ -146,6 +148,10 @@ class Unremembered(Vocabulary):
 class AllAsked(Forms):
     """Asks each reader of disguises, whether or not the text has a mark of any."""
 
+    def read_as_written(self, text: str) -> bool:
+        del text
+        return False
+
     def _without_one(self, text: str) -> Iterator[tuple[str, str]]:
         if not text.isascii():
             yield "look-alike", alike(text)
@@ -186,13 +192,47 @@ def test_fuzzed_texts_are_read_the_same_by_the_readers_that_they_have_marks_of(p
         assert asking.of(text) == all_asked.of(text), text
 
 
+def test_texts_of_the_shared_data_and_the_corpus_are_read_the_same_though_most_are_read_as_written() -> None:
+    asking, all_asked = readers()
+    data = ROOT.parent / "shared" / "data"
+    texts = {
+        line
+        for path in [*data.glob("*/*.jsonl"), *(ROOT / "load" / "corpus").glob("*.jsonl")]
+        for row in path.read_text(encoding="utf-8").splitlines()[::40]
+        for line in texts_of(orjson.loads(row))
+    }
+    short = [text for text in sorted(texts) if text.isascii() and len(text) <= SHORT_BYTES]
+    for text in short:
+        assert asking.of(text) == all_asked.of(text), text
+    assert sum(map(asking.read_as_written, short)) > len(short) / 3
+
+
+def test_a_short_text_without_the_words_of_any_pattern_holds_none() -> None:
+    patterns = patterns_of(shipped.inspector())
+    for written in fuzzed():
+        text = Text(written.encode("ascii", "ignore").decode()[:SHORT_BYTES])
+        found = list(places(patterns, text, by_words=False))
+        assert list(patterns.hits(text, set())) == found, written
+
+
+def texts_of(value: object) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for inner in value.values() if isinstance(value, dict) else value:
+            yield from texts_of(inner)
+
+
 def patterns_of(one: ContentInspector) -> Patterns:
     return one._detector._patterns  # noqa: SLF001 - it shows none of its parts
 
 
 def places(patterns: Patterns, text: Text, *, by_words: bool) -> Iterator[PatternPlace]:
-    read = patterns._by_words if by_words else patterns._by_automata  # noqa: SLF001 - the two ways
-    of_text = yield from read(text, set())
+    if by_words:
+        met = patterns._words.met(text.raw) if len(text.raw) <= SHORT_BYTES else None  # noqa: SLF001
+        of_text = yield from patterns._by_words(text, set(), met)  # noqa: SLF001
+    else:
+        of_text = yield from patterns._by_automata(text, set())  # noqa: SLF001
     for one, place in of_text:
         yield from patterns._in_scope(one, place, text, (0, len(text.raw)))  # noqa: SLF001
 
