@@ -261,6 +261,11 @@ def test_every_shipped_pattern_has_its_own_id_and_says_where_it_comes_from() -> 
         "until false; do a & b & done",
         "$0 & $0",
         "$0 | $0 &",
+        "perl -e 'fork while fork'",
+        "perl -e 'while (1) { fork; }'",
+        "ruby -e 'loop { fork }'",
+        "python3 -c 'import os\nwhile True: os.fork()'",
+        """node -e 'while(1) require("child_process").spawn("x")'""",
     ],
 )
 def test_starts_without_end_are_blocked(line: str) -> None:
@@ -275,6 +280,8 @@ def test_starts_without_end_are_blocked(line: str) -> None:
         "while true; do ./poll &> log; sleep 1; done",
         "for f in *; do gzip $f & done",
         "while read -r n; do ./one $n & done < list",
+        "perl -e 'while (1) { my $p = fork; waitpid $p, 0 }'",
+        "ruby -e 'fork { work } while busy'",
         'echo "$0: usage: $0 file"',
     ],
 )
