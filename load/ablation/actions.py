@@ -87,7 +87,7 @@ def parts() -> dict[str, Callable[[ExitStack], None]]:
     readers = {
         "python": _replaced(read_python=lambda _: PythonReading()),
         "calls": _replaced(read_calls=lambda *_: CallReading()),
-        "program_lines": _replaced(lines_of=lambda *_: ("", ())),
+        "program_lines": _replaced(lines_of=lambda *_: ()),
         "written": _replaced(written_files=lambda *_: ()),
         "written_by_commands": _replaced(files_of=lambda _: ()),
         "shell": _replaced(read_shell=lambda *_: ShellReading(())),
