@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from sluice.core.memory.plan import WriteContext
     from sluice.core.metadata.write_quality import Fault
     from sluice.core.policy.similarity_settings import SimilaritySettings
-    from sluice.detection.text_inspection import Finding
+    from sluice.detection.text_inspection import Finding, Spoken
 
 GATE = "memory"
 OFF: dict[str, Any] = {"status": "off"}
@@ -36,7 +36,8 @@ SWITCHED_OFF = Scored(_NO_SCORE, "allow", "memory_gate_disabled", trust_fields(_
 
 @dataclass(slots=True)
 class Judgement:
-    """What the gate made of a write, before shadow mode. `scored` None: no score was needed."""
+    """What the gate made of a write, before shadow mode. `scored` and `total`, the trust under every cap, are
+    None where no score was needed."""
 
     action: str
     reason: str
@@ -46,11 +47,7 @@ class Judgement:
     similarity: dict[str, Any] = field(default_factory=OFF.copy)
     analysis: dict[str, Any] = field(default_factory=OFF.copy)
     model_outputs: list[dict[str, Any]] = field(default_factory=list)
-
-    @property
-    def total(self) -> float | None:
-        """The trust under every cap; None without a score."""
-        return None if self.scored is None else self.scored.trust.total
+    total: float | None = None
 
 
 def judge(context: WriteContext) -> Generator[Request, Answer, Judgement]:
@@ -67,7 +64,8 @@ def judge(context: WriteContext) -> Generator[Request, Answer, Judgement]:
     if plan.is_analysed:
         facts = yield from _with_analysis(context, facts, judgement)
     scored = plan.scorer.score(facts)
-    judgement.scored, judgement.action, judgement.reason = scored, scored.action, scored.reason
+    judgement.scored, judgement.total = scored, scored.trust.total
+    judgement.action, judgement.reason = scored.action, scored.reason
     return judgement
 
 
@@ -80,7 +78,7 @@ def _judge_without_content(context: WriteContext) -> Judgement | None:
         return Judgement("reject", plan.barred)
     policy = plan.bundle.memory
     if not policy.enabled:
-        return Judgement("allow", SWITCHED_OFF.reason, SWITCHED_OFF)
+        return Judgement("allow", SWITCHED_OFF.reason, SWITCHED_OFF, total=SWITCHED_OFF.trust.total)
     is_exempt = plan.source is not None and plan.source.quality_exempt
     if not is_exempt:
         own = frozenset({write.write_id, context.memory_id, write.session_id})
@@ -117,8 +115,10 @@ def _read_beside_content(context: WriteContext) -> tuple[tuple[Finding, ...], tu
     if read is NOTHING:
         return (), ()
     findings = read.findings
-    first = [one for one in read.words if one.field in FIELDS_BEFORE]
-    rest = [one for one in read.words if one.field not in FIELDS_BEFORE]
+    first: list[Spoken] = []
+    rest: list[Spoken] = []
+    for one in read.words:
+        (first if one.field in FIELDS_BEFORE else rest).append(one)
     if first:
         findings += reader.before(first, content, "content")
     if rest:

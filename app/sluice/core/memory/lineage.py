@@ -17,7 +17,7 @@ from sluice.core.foundation.strict import StrictModel
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from sluice.core.memory.memory_seen import Parent
+    from sluice.core.memory.plan import Parent
 
 PORT = "lineage"
 MOST_ASKED = 16

@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from sluice.core.foundation.arrival import memory_id
-from sluice.core.foundation.canonical import digest_alike
+from sluice.core.foundation.canonical import digest_alike, hex_of
 from sluice.core.foundation.chain import OutRecord
 from sluice.core.foundation.clock import rfc3339
-from sluice.core.memory.memory_seen import NOTHING_SEEN, recorded
+from sluice.core.memory.plan import NOTHING_SEEN, Parent, RememberedWrite, WriteSeen
+from sluice.core.state.history import History
 from sluice.detection.text_inspection import finding_fields
 from sluice_topics.catalog import MEMORY_DECISIONS
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from sluice.core.foundation.arrival import Arrival
     from sluice.core.memory.gate import Judgement
     from sluice.core.memory.plan import WriteContext
+    from sluice_topics.records import ProposedMemoryWrite
 
 SCHEMA = "sluice/memory_decision/v1"
-RERUN_FIELDS = (
+SIGNATURE = "signature"
+ALWAYS_RERUN = (
     "input",
     "bundle_hash",
     "registry_hashes",
@@ -36,10 +42,65 @@ RERUN_FIELDS = (
     "reviewAfterMs",
     "duplicate_of",
     "content_digest",
-    "signature",
 )
+RERUN_FIELDS = (*ALWAYS_RERUN, SIGNATURE)
 """What a rerun must get again, in the hash's order; the record's other fields follow from these. `signature`
 is there where one was verified."""
+_rerun_values = itemgetter(*ALWAYS_RERUN)
+
+
+def recorded(seen: WriteSeen) -> dict[str, Any]:
+    """The decision's `seen`."""
+    known, history = seen.known, seen.history
+    return {
+        "known": None
+        if known is None
+        else {
+            "digest": f"sha256:{known.digest}",
+            "offset": known.offset,
+            "action": known.action,
+            "shadow": known.shadow,
+        },
+        "room": seen.room,
+        "source": {
+            "type": history.type,
+            "positive": history.positive,
+            "negative": history.negative,
+            "revision": history.revision,
+            "session_type": seen.session_type,
+            "last_at": seen.last_at,
+        },
+        "parents": [{"memory_id": one.memory_id, "trust": one.trust} for one in seen.parents]
+        if seen.parents
+        else [],
+    }
+
+
+def recorded_seen(decision: Mapping[str, Any], write: ProposedMemoryWrite) -> WriteSeen:
+    """From a decision on this write: the way back of `recorded`. Which parents there are says the write."""
+    seen = decision["seen"]
+    known, trust = seen["known"], recorded_trust(decision)
+    return WriteSeen(
+        None
+        if known is None
+        else RememberedWrite(hex_of(known["digest"]), known["offset"], known["action"], known["shadow"]),
+        known is not None or seen["room"],
+        recorded_history(decision),
+        seen["source"]["session_type"],
+        seen["source"]["last_at"],
+        tuple(Parent(one, trust.get(one)) for one in dict.fromkeys(write.derived_from or ())),
+    )
+
+
+def recorded_history(decision: Mapping[str, Any]) -> History:
+    """The history of its source as a decision saw it."""
+    source = decision["seen"]["source"]
+    return History(source["type"], source["positive"], source["negative"], source["revision"])
+
+
+def recorded_trust(decision: Mapping[str, Any]) -> dict[str, float | None]:
+    """The trust of its parents, by their ids, as a decision saw it."""
+    return {one["memory_id"]: one["trust"] for one in decision["seen"]["parents"]}
 
 
 def decision_record(
@@ -82,7 +143,7 @@ def decision_record(
     }
     signature = None if arrival.signature is None else arrival.signature.recorded()
     if signature is not None:
-        body["signature"] = signature
+        body[SIGNATURE] = signature
     alike = put_rerun_hash(body)
     return OutRecord(MEMORY_DECISIONS, "MemoryDecision", body, write.session_id, alike=alike)
 
@@ -114,7 +175,7 @@ def unread_record(arrival: Arrival, bundle_hash: str, reason: str, subject: str)
     }
     signature = None if arrival.signature is None else arrival.signature.recorded()
     if signature is not None:
-        body["signature"] = signature
+        body[SIGNATURE] = signature
     return OutRecord(MEMORY_DECISIONS, "MemoryDecision", hashed(body), subject)
 
 
@@ -127,6 +188,8 @@ def hashed(body: dict[str, Any]) -> dict[str, Any]:
 def put_rerun_hash(body: dict[str, Any]) -> bool:
     """Give the body its `rerun_hash`. Returns whether orjson writes the body as RFC 8785 does: the fields
     that the hash does not cover are texts and whole numbers."""
-    values = [body[name] for name in RERUN_FIELDS if name in body]
+    values = _rerun_values(body)
+    if SIGNATURE in body:
+        values += (body[SIGNATURE],)
     body["rerun_hash"], alike = digest_alike(values)
     return alike

@@ -17,20 +17,21 @@ from sluice.core.foundation.arrival import memory_id
 from sluice.core.memory.admitted import quality_of
 from sluice.core.memory.trust import Scorer
 from sluice.core.registry.registry_entries import collect_hashes
-from sluice.core.state.history import SourceName
+from sluice.core.state.history import UNSEEN, History, SourceName
 from sluice.core.state.statistics import Whose
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from sluice.core.foundation.arrival import Arrival
-    from sluice.core.memory.memory_seen import WriteSeen
     from sluice.core.policy.bundles import Bundle
     from sluice.core.policy.policy import Policy, Principal
     from sluice.core.policy.similarity_settings import SimilaritySettings
     from sluice.core.registry.freezes import Freeze
     from sluice.core.registry.registry_entries import Agent, Source
+    from sluice.core.state.decision import Shared
     from sluice.core.state.session import Who
+    from sluice.core.state.session_view import SessionView
     from sluice_topics.records import ProposedMemoryWrite
 
 CACHED = 8192
@@ -63,10 +64,44 @@ class WritePlan(NamedTuple):
     fields: Mapping[str, Any]
 
 
+class Parent(NamedTuple):
+    """A memory that the write derives from; `trust` is None if the memory is not known."""
+
+    memory_id: str
+    trust: float | None
+
+
+class RememberedWrite(NamedTuple):
+    """What is remembered under a write's id: the hex digest and the offset of the first input, its action and
+    the one that shadow mode hid."""
+
+    digest: str
+    offset: int
+    action: str
+    shadow: str | None
+
+
+class WriteSeen(NamedTuple):
+    """`room`: whether one more write can be remembered, or one is `known` under its id. `history`: of its
+    source; `session_type` and `last_at` (ms): what the session knows of the source. `parents`: each once, in
+    the order in which the write names them."""
+
+    known: RememberedWrite | None
+    room: bool
+    history: History
+    session_type: str | None
+    last_at: int | None
+    parents: tuple[Parent, ...]
+
+
+NOTHING_SEEN = WriteSeen(None, room=True, history=UNSEEN, session_type=None, last_at=None, parents=())
+
+
 @dataclass(slots=True)
 class WriteContext:
     """A write, its plan, and what was seen of its session. `name`: of its source; `source_type`: the type
-    that counts, which is the registered one, else the one first seen, else the one claimed.
+    that counts, which is the registered one, else the one first seen, else the one claimed. `now_ms`: the
+    input's broker time, ms since 1970.
 
     `quality`: its quality fields as they are released, null where one is not of its form; None: nobody has
     read them yet.
@@ -81,12 +116,8 @@ class WriteContext:
     source_type: str
     memory_id: str
     content_digest: str
+    now_ms: int
     quality: dict[str, Any] | None = None
-
-    @property
-    def now_ms(self) -> int:
-        """The input's broker time, ms since 1970."""
-        return self.arrival.timestamp_ms
 
     def released_quality(self) -> dict[str, Any]:
         """The quality fields as they are released; read at the first call."""
@@ -162,6 +193,37 @@ def assess(
         registered or seen.history.type or seen.session_type or write.source.type,
         memory_id(arrival.decision_id),
         digest_of(write.content),
+        arrival.timestamp_ms,
+    )
+
+
+def observe(
+    owner: Who, arrival: Arrival, write: ProposedMemoryWrite, view: SessionView, shared: Shared
+) -> WriteSeen:
+    """What a write finds in its session, and in what the partition keeps beside it; `owner` has the room that
+    it uses."""
+    tenant, source_id = owner.tenant, write.source.id
+    known = view.write(owner, write.write_id)
+    session_type, last_at = view.source(tenant, source_id)
+    return WriteSeen(
+        None if known is None else RememberedWrite(known.digest, known.offset, known.action, known.shadow),
+        known is not None or view.has_room_for_write(owner),
+        shared.histories.get(SourceName(tenant, source_id), UNSEEN),
+        session_type,
+        last_at,
+        _parents(arrival, write, view, shared, tenant) if write.derived_from else (),
+    )
+
+
+def _parents(
+    arrival: Arrival, write: ProposedMemoryWrite, view: SessionView, shared: Shared, tenant: str
+) -> tuple[Parent, ...]:
+    """Parents are looked for in the session, and among what the partition holds for the tenant."""
+    place = f"{arrival.topic}:{arrival.partition}:"
+    trust = {memory_id(f"{place}{one.offset}"): one.trust for one in view.writes(tenant)}
+    return tuple(
+        Parent(one, trust[one] if one in trust else shared.book.trust_of(tenant, one))
+        for one in dict.fromkeys(write.derived_from or ())
     )
 
 

@@ -8,9 +8,8 @@ from sluice.core.foundation.arrival import REPLAYED, memory_id
 from sluice.core.foundation.canonical import hex_of
 from sluice.core.memory.admitted import Released, admitted
 from sluice.core.memory.gate import Judgement, judge
-from sluice.core.memory.memory_record import decision_record
-from sluice.core.memory.memory_seen import NOTHING_SEEN, observe, recorded_seen
-from sluice.core.memory.plan import assess
+from sluice.core.memory.memory_record import decision_record, recorded_seen
+from sluice.core.memory.plan import NOTHING_SEEN, assess, observe
 from sluice.core.memory.reviews import enter, held_of
 from sluice.core.quality_bundle.provenance_request import wanted, wants_resolving
 from sluice.core.registry.agent_keys import UNSIGNED_AGENT
@@ -30,8 +29,7 @@ if TYPE_CHECKING:
     from sluice.core.foundation.arrival import Arrival
     from sluice.core.foundation.chain import OutRecord
     from sluice.core.foundation.requests import Answer, Request
-    from sluice.core.memory.memory_seen import RememberedWrite
-    from sluice.core.memory.plan import WriteContext
+    from sluice.core.memory.plan import RememberedWrite, WriteContext
     from sluice.core.policy.policy import PointParts
     from sluice.core.state.book import Change
     from sluice.core.state.decision import Shared

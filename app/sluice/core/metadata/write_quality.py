@@ -61,6 +61,8 @@ def faults(
         "provenance_uri": _uri_problem(quality, write.provenance_uri, own_ids),
         "provenance_hash": _hash_problem(write.provenance_hash),
     }
+    if not any(problems.values()):
+        return ()
     return tuple([Fault(name, problem) for name, problem in problems.items() if problem is not None])
 
 

@@ -22,7 +22,7 @@ from sluice.core.foundation.errors import UnknownStageError
 from sluice.core.foundation.limits import ROOM_FOR_ONE
 from sluice.core.foundation.requests import HELD_INPUT, Answer
 from sluice.core.memory.memory_record import SCHEMA as MEMORY
-from sluice.core.memory.memory_seen import recorded_history, recorded_trust
+from sluice.core.memory.memory_record import recorded_history, recorded_trust
 from sluice.core.policy.policy import Policy
 from sluice.core.quality_bundle.quality_bundle import load_quality_bundle
 from sluice.core.registry.loading import build_registry

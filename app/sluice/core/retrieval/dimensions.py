@@ -71,10 +71,8 @@ def _age(item: RetrievedItem, now_ms: int, check: ProvenanceCheck) -> tuple[int 
     asserted = item.freshness_assertion
     if isinstance(asserted, dict):
         at_ms, problem = check.asserted_ms, check.assertion_problem or NO_TIME
-    elif asserted is not None:
-        at_ms, problem = _read(asserted)
     else:
-        at_ms, problem = _read(item.timestamp)
+        at_ms, problem = _read(item.timestamp if asserted is None else asserted)
     if at_ms is None:
         return None, problem
     return now_ms - at_ms, FUTURE if at_ms > now_ms else None

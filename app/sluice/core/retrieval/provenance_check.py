@@ -154,9 +154,8 @@ def provenance_of(
     reference = _Reference(tenant, uri, name, scheme, given, item.freshness_assertion)
     if reference.scheme in (GATE_SOURCE, GATE_FEED):
         return _of_source(reference, registry)
-    return _unsigned(
-        reference, _of_registry(reference, registry) or _of_record(reference, recorded, bundle, now_ms)
-    )
+    check = _of_registry(reference, registry) or _of_record(reference, recorded, bundle, now_ms)
+    return _unsigned(reference, check) if isinstance(reference.assertion, dict) else check
 
 
 def _of_source(reference: _Reference, registry: Registry) -> ProvenanceCheck:

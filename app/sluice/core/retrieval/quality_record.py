@@ -15,7 +15,6 @@ from sluice.core.foundation.arrival import quality_id
 from sluice.core.foundation.canonical import canonical, digest, in_order, is_odd_float
 from sluice.core.foundation.chain import OutRecord
 from sluice.core.foundation.clock import rfc3339
-from sluice.core.registry.registry_entries import collect_hashes
 from sluice.core.retrieval.dimensions import NUMBERS
 from sluice.core.retrieval.names import class_text, uri_text
 from sluice.core.retrieval.seen import recorded
@@ -99,14 +98,14 @@ class Common(NamedTuple):
 def common_to(context: RetrievalContext) -> Common:
     """What the decisions on all items of a request have in common: made once."""
     arrival, retrieval = context.arrival, context.retrieval
-    moment, decision_id = rfc3339(context.now_ms), arrival.decision_id
+    moment, decision_id, digest_of_input = rfc3339(context.now_ms), arrival.decision_id, arrival.digest
     fields = {
         **_BLANK,
         "schema": SCHEMA,
         "schema_version": SCHEMA_VERSION,
         "timestamp": moment,
         "request_id": retrieval.request_id,
-        "request_hash": arrival.digest,
+        "request_hash": digest_of_input,
         "trace_id": retrieval.trace_id,
         "agent_id": retrieval.agent_id,
         "session_id": retrieval.session_id,
@@ -115,7 +114,7 @@ def common_to(context: RetrievalContext) -> Common:
         "registry_hashes": context.hashes(),
         "decided_at": moment,
         "input": {
-            "digest": arrival.digest,
+            "digest": digest_of_input,
             "offset": arrival.offset,
             "partition": arrival.partition,
             "timestamp": arrival.timestamp_ms,
@@ -168,7 +167,10 @@ def decision_record(
         "seen": None if check is None or check.seen is None else recorded(check.seen),
     }
     if judged.entries:
-        every = fields["registry_hashes"] | collect_hashes(*judged.entries)
+        every = fields["registry_hashes"].copy()
+        for entry in judged.entries:
+            if entry.key:
+                every[entry.key] = entry.hash
         body["registry_hashes"] = dict(sorted(every.items()))
     if judged.model_outputs:
         body[OUTPUTS], ordered = list(judged.model_outputs), False

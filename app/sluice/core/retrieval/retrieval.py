@@ -96,12 +96,13 @@ def opened(context: RetrievalContext, an_id: str, denied: Sequence[dict[str, Any
 def evaluate(
     parts: PointParts, arrival: Arrival, retrieval: ProposedRetrieval, state: SessionState, shared: Shared
 ) -> Decision | Generator[Request, Answer, Decision]:
-    """Decide on every item. A request that comes again is judged again: an item may have grown old."""
+    """Decide on every item. A request that comes again is judged again: an item may have grown old; what its
+    agent did not sign is no answer, and neither is a repeat of what it signed."""
     view, plan = SessionView(state, parts.limits, arrival.timestamp_ms), parts.plan_retrieval(retrieval)
     approved = shared.book.approval_of(retrieval.session_id, arrival.digest)
     approval = None if approved is None else _approval(plan, approved, arrival.timestamp_ms)
     context = assess(plan, arrival, retrieval, shared.provenance, approval)
-    refusal = _refusal(arrival)
+    refusal = None if arrival.signature is None else arrival.signature.unanswered()
     if refusal is not None:
         denied = [_deny_unsigned(context, place, refusal) for place in range(len(retrieval.items))]
         return Decision((), _records(context, denied, escalation_of(context, denied)))
@@ -158,7 +159,7 @@ def judge_again(
     plan, place = parts.plan_retrieval(retrieval), decision["place"]
     approval = _recorded_approval(plan, decision["override"], arrival.timestamp_ms)
     context = assess(plan, arrival, retrieval, recorded_seen(decision), approval)
-    refusal = _refusal(arrival)
+    refusal = None if arrival.signature is None else arrival.signature.unanswered()
     one = judge(context, place) if refusal is None else _deny_unsigned(context, place, refusal)
     yield from ask_about(context, [one])
     escalation = escalation_of(context, [one])
@@ -221,11 +222,6 @@ def _approval_in_force(
     return ItemApproval(an_id, approver.key, approver.hash, name, until_ms, justification)
 
 
-def _refusal(arrival: Arrival) -> str | None:
-    """Why the request does not count as its agent's; a repeat of it is no answer a second time."""
-    return None if arrival.signature is None else arrival.signature.unanswered()
-
-
 def _deny_unsigned(context: RetrievalContext, place: int, refusal: str) -> Judged:
     """Denied under flag-only and shadow too: the request is not the agent's."""
     judged = Judged(place, context.bodies[place])
@@ -236,16 +232,18 @@ def _deny_unsigned(context: RetrievalContext, place: int, refusal: str) -> Judge
 def _records(context: RetrievalContext, judged: Sequence[Judged], escalation: str | None) -> list[OutRecord]:
     """The decision on each item, the escalation that they open, what is served and what is to be resolved."""
     common, items = common_to(context), context.retrieval.items
-    decided = [
-        decision_record(common, items[place], one, place, escalation) for place, one in enumerate(judged)
-    ]
-    bodies = [record.body for record in decided]
+    decided: list[OutRecord] = []
+    bodies: list[dict[str, Any]] = []
+    uris: dict[Any, None] = {}
+    for place, one in enumerate(judged):
+        record = decision_record(common, items[place], one, place, escalation)
+        decided.append(record)
+        bodies.append(record.body)
+        if one.check is not None and one.check.wanted:
+            uris[items[place].provenance_uri] = None
     if escalation is not None:
         decided.append(_escalated(context, escalation, bodies))
     decided.append(served(context, common, bodies, judged))
-    uris = {
-        items[one.place].provenance_uri: None for one in judged if one.check is not None and one.check.wanted
-    }
     if uris:
         decided += [wanted(context.plan.tenant, uri, "retrieval", context.now_ms) for uri in uris]
     return decided

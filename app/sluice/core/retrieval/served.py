@@ -14,7 +14,7 @@ from sluice.core.foundation.clock import rfc3339
 from sluice.core.quality_bundle.severity import SEVERITY
 from sluice.core.retrieval.judgement import content_action
 from sluice.core.retrieval.names import ITEM_FIELDS, NO_FIELDS, REQUEST_FIELDS, withheld_id
-from sluice.detection.text_inspection import NOTHING, ContentInspection
+from sluice.detection.text_inspection import ContentInspection
 from sluice_topics.catalog import SERVED
 from sluice_topics.records.retrievals import QualityFlag
 
@@ -47,8 +47,10 @@ def served(
         else:
             items.append(_item(body, one, unsafe))
     shared = common.fields
-    unsafe_of_request = _unsafe_of_request(context) if context.names.request is not NOTHING else NO_FIELDS
-    return _record(context.arrival, shared, items, denied, unsafe_of_request)
+    request = context.names.request
+    is_quiet = not request.findings and request.inconclusive is None
+    unsafe_of_request = NO_FIELDS if is_quiet else _unsafe_of_request(context)
+    return _record(common.decision_id, shared, items, denied, unsafe_of_request)
 
 
 def nothing_served(
@@ -73,7 +75,7 @@ def nothing_served(
         "decided_at": rfc3339(arrival.timestamp_ms),
         "input": arrival.coordinates(),
     }
-    return _record(arrival, shared, [], items, of_request)
+    return _record(arrival.decision_id, shared, [], items, of_request)
 
 
 def _unsafe_of_request(context: RetrievalContext) -> frozenset[str]:
@@ -89,7 +91,7 @@ def _unsafe_of_request(context: RetrievalContext) -> frozenset[str]:
 
 
 def _record(
-    arrival: Arrival,
+    decision_id: str,
     shared: Mapping[str, Any],
     items: list[dict[str, Any]],
     denied: Sequence[dict[str, Any]],
@@ -98,7 +100,7 @@ def _record(
     """`shared`: the fields that it has in common with the items' decisions, and more."""
     body: dict[str, Any] = {
         "schema": SCHEMA,
-        "served_id": served_id(arrival.decision_id),
+        "served_id": served_id(decision_id),
         "request_id": shared["request_id"],
         "agent_id": shared["agent_id"],
         "session_id": shared["session_id"],
@@ -135,7 +137,7 @@ def _item(record: dict[str, Any], judged: Judged, unsafe: frozenset[str]) -> dic
         "freshness_age_seconds": record["freshness_age_seconds"],
         "confidence_score": record["confidence_score"],
         "provenance_uri": record["provenance_uri"],
-        "body": judged.body.value if judged.released else None,
+        "body": judged.body.value if record["body_released"] else None,
     }
     if judged.unjudged is not None:
         item["unjudged"] = judged.unjudged

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sluice.core.memory.lineage import unknown
-from sluice.core.memory.memory_seen import Parent
+from sluice.core.memory.plan import Parent
 
 WRITES = "gate.memory.writes.proposed"
 

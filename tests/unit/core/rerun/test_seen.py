@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from sluice.core.actions import assessment as of_actions
 from sluice.core.actions.stage import ActionSeen, RememberedAction
-from sluice.core.memory import memory_seen as of_writes
-from sluice.core.memory.memory_seen import Parent, RememberedWrite, WriteSeen
+from sluice.core.memory import memory_record as of_writes
+from sluice.core.memory.plan import NOTHING_SEEN, Parent, RememberedWrite, WriteSeen
 from sluice.core.metadata.provenance import Resolution
 from sluice.core.retrieval import seen as of_items
 from sluice.core.state.acknowledgement import acknowledgement
@@ -101,7 +101,7 @@ def proposed(parents: list[str]) -> ProposedMemoryWrite:
 
 def test_parents_are_those_of_the_write_whatever_a_decision_says() -> None:
     one, other = (f"memory:gate.memory.writes.proposed:3:{number}" for number in (1, 2))
-    recorded = of_writes.recorded(of_writes.NOTHING_SEEN) | {"parents": [{"memory_id": other, "trust": 1}]}
+    recorded = of_writes.recorded(NOTHING_SEEN) | {"parents": [{"memory_id": other, "trust": 1}]}
     found = of_writes.recorded_seen({"seen": recorded}, proposed([one]))
     assert found.parents == (Parent(one, None),)
 
