@@ -19,7 +19,7 @@ import orjson
 from sluice.adapters.encoded_libraries import EncodedPatterns
 from sluice.adapters.encoder_model import load_model
 from sluice.core.actions.action_similarity import ActionCalibration, SimilarityPolicy
-from sluice.core.memory.similarity import windows_of
+from sluice.core.memory.similarity import split_windows
 from sluice.core.policy.pattern_library import CLOSEST, PatternLibrary, render_call
 from sluice.offline.panels import ActionRow, load_panel
 
@@ -65,7 +65,7 @@ def main(arguments: list[str]) -> int:
     parts = [
         (place, part)
         for place, text in enumerate(written)
-        for window in windows_of(text, POLICY.windows).texts
+        for window in split_windows(text, POLICY.windows).texts
         for part in encoder.parts(window)
     ]
     measured = Measured(

@@ -19,7 +19,7 @@ import orjson
 
 from load.fit.make_encoder import LIBRARY
 from sluice.adapters.encoder_model import load_model
-from sluice.core.memory.similarity import windows_of
+from sluice.core.memory.similarity import split_windows
 from sluice.core.policy.similarity_settings import SimilaritySettings, remove_sources
 from sluice.offline.panels import WriteRow, load_mixed
 
@@ -95,7 +95,7 @@ def _found(
     benign: NDArray[np.float32],
 ) -> NDArray[np.int64]:
     """How many of the texts have a part that each point takes for an attack."""
-    cut = [windows_of(text, settings.windows).texts for text in texts]
+    cut = [split_windows(text, settings.windows).texts for text in texts]
     windows = [(place, window) for place, of_one in enumerate(cut) for window in of_one]
     parts = [(place, part) for place, window in windows for part in encoder.parts(window)]
     rows = encoder.vectors([part for _, part in parts])

@@ -11,7 +11,7 @@ from pydantic import SecretStr
 from sluice.adapters.models.anthropic_model import AnthropicModel
 from sluice.adapters.models.model_api import ModelApiSettings
 from sluice.adapters.models.prompted_port import PromptedPort
-from sluice.core.memory.analysis import PROMPT, question
+from sluice.core.memory.analysis import PROMPT, build_question
 from sluice.core.policy.memory_policy import AnalysisPolicy
 from sluice.ports import PortUnavailable
 from tests.messages_api import MODEL, MessagesApi, messages_api
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 KEY = "sk-ant-a-key-that-nobody-else-may-see"
 POLICY = AnalysisPolicy()
-ORDINARY = question("The user prefers metric units.", "user", POLICY)
+ORDINARY = build_question("The user prefers metric units.", "user", POLICY)
 
 
 def model_at(base_url: str, **changed: Any) -> AnthropicModel:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sluice.core.memory.analysis import PORT, analysed, ceiling
+from sluice.core.memory.analysis import PORT, read_analysis, read_ceiling
 from sluice.ports import PortUnavailable
 from sluice.stream.engine.evaluation import Ports
 from tests.adapters.asking import KEY, ORDINARY, POLICY, asked, refused
@@ -63,7 +63,7 @@ async def test_an_answer_that_is_not_to_the_letter_is_inconclusive(reply: Reply)
     async with asked(reply) as (port, _):
         answer = await Ports({PORT: port}).answer(ORDINARY)
     assert answer.status == "unavailable"
-    assert analysed(answer, POLICY).standing == "inconclusive"
+    assert read_analysis(answer, POLICY).standing == "inconclusive"
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,7 @@ async def test_no_header_of_an_error_gets_further_than_the_error(header: str, st
 async def test_an_explanation_is_kept_on_one_line_within_its_bound() -> None:
     steering = "Red:\x1b[31m\r\n\u202eflip " + "long " * 500
     async with asked(judging(explanation=steering)) as (port, _):
-        found = ceiling(await port.ask(ORDINARY.payload))
+        found = read_ceiling(await port.ask(ORDINARY.payload))
     assert found is not None
     assert found.explanation.startswith("Red: [31m flip long long")
     assert len(found.explanation) == 500

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from sluice.adapters.models.guarded_model import Breaker, BreakerOpen, GuardedModel, GuardedPort, LoadLimits
 from sluice.adapters.models.prompted_port import ModelDown, ModelUsage, PromptedPort
 from sluice.core.foundation.requests import Answer
-from sluice.core.memory.analysis import PORT, PROMPT, AnalysisAnswer, question
+from sluice.core.memory.analysis import PORT, PROMPT, AnalysisAnswer, build_question
 from sluice.ports import PortUnavailable
 from sluice.stream.engine.evaluation import Ports
 from tests.adapters.asking import ORDINARY, POLICY, model_at
@@ -38,7 +38,7 @@ class Slow:
         self.raises: Exception | None = None
         self.at_once = self.most_at_once = self.asked = 0
 
-    async def judge(self, prompt: Prompt[Any], question: object) -> Any:  # noqa: ARG002
+    async def judge(self, prompt: Prompt[Any], build_question: object) -> Any:  # noqa: ARG002
         self.asked += 1
         self.at_once += 1
         self.most_at_once = max(self.most_at_once, self.at_once)
@@ -80,7 +80,7 @@ async def test_a_full_queue_is_answered_at_once_and_says_so() -> None:
 
 async def test_the_budget_begins_with_the_turn_and_no_turn_in_that_time_is_no_overrun() -> None:
     ports = Ports({PORT: GuardedPort(PROMPT, guarded(Slow(1.0), waiting=9, in_flight=1))})
-    impatient = question("A note.", "user", POLICY.model_copy(update={"budget_ms": 1500}))
+    impatient = build_question("A note.", "user", POLICY.model_copy(update={"budget_ms": 1500}))
     answers = await asyncio.gather(*(ports.answer(impatient) for _ in range(4)))
     assert [one.status for one in answers] == ["answered", "answered", "busy", "busy"]
     assert answers[0].queued_ms < 900 <= answers[1].queued_ms
@@ -89,7 +89,7 @@ async def test_the_budget_begins_with_the_turn_and_no_turn_in_that_time_is_no_ov
 async def test_a_memory_write_waits_for_its_turn_and_has_its_whole_budget_then() -> None:
     model = Slow(0.1)
     ports = Ports({PORT: GuardedPort(PROMPT, guarded(model, waiting=None, in_flight=2), patient=True)})
-    patient = question("A note.", "user", POLICY.model_copy(update={"budget_ms": 190}))
+    patient = build_question("A note.", "user", POLICY.model_copy(update={"budget_ms": 190}))
     answers = await asyncio.gather(*(ports.answer(patient) for _ in range(20)))
     assert {one.status for one in answers} == {"answered"}
     assert model.most_at_once == 2

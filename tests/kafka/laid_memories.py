@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from aiokafka import AIOKafkaProducer
 
 from sluice.adapters.kafka.kafka_topics import create
-from sluice.core.memory.lineage import lineage_request
+from sluice.core.memory.lineage import request_lineage
 from sluice_topics.catalog import CATALOG, MEMORY_WRITES
 from sluice_topics.layout import TopicLayout
 
@@ -84,7 +84,7 @@ def decision(offset: int, partition: int = 0, **more: Any) -> bytes:
 
 def question(*memory_ids: str, tenant: str = TENANT) -> object:
     """What the core asks the lineage port."""
-    return lineage_request(tenant, list(memory_ids), 0.7, 10_000).payload
+    return request_lineage(tenant, list(memory_ids), 0.7, 10_000).payload
 
 
 def found(**trust: float | None) -> object:

@@ -17,9 +17,9 @@ from sluice.adapters.encoder_model import MODEL, MODELS, TOKENIZER
 from sluice.adapters.sentence_encoder import EncoderSettings, SentenceEncoder
 from sluice.core.memory.similarity import (
     SimilarityAnswer,
+    find_similarity,
     read_answer,
-    similarity_finding,
-    similarity_request,
+    request_similarity,
 )
 from sluice.core.policy.similarity_settings import SimilaritySettings
 from sluice.ports import PortBusy, PortUnavailable
@@ -47,7 +47,7 @@ async def encoder() -> AsyncIterator[SentenceEncoder]:
 
 
 def question(text: str) -> object:
-    return similarity_request(text, SHIPPED).payload
+    return request_similarity(text, SHIPPED).payload
 
 
 async def answer(encoder: SentenceEncoder, text: str) -> SimilarityAnswer:
@@ -57,7 +57,7 @@ async def answer(encoder: SentenceEncoder, text: str) -> SimilarityAnswer:
 
 
 async def found(encoder: SentenceEncoder, text: str) -> bool:
-    return similarity_finding(await answer(encoder, text), SHIPPED) is not None
+    return find_similarity(await answer(encoder, text), SHIPPED) is not None
 
 
 async def test_every_attack_of_the_library_is_found(encoder: SentenceEncoder) -> None:

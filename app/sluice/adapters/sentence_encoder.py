@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, cast
 from sluice.adapters.encoder_child import ChildOptions, EncoderChild
 from sluice.adapters.encoder_model import CHECKSUMS, MODELS
 from sluice.core.actions.closest import NamedTexts
-from sluice.core.memory.similarity import windows_of
+from sluice.core.memory.similarity import split_windows
 from sluice.core.policy.pattern_library import PatternLibrary
 from sluice.core.policy.similarity_settings import WindowSettings
 from sluice.ports import PortBusy, PortUnavailable
@@ -102,7 +102,7 @@ class SentenceEncoder:
         return child.pid
 
     async def ask(self, payload: object) -> object:
-        """`payload` as `similarity_request` or `similarity_question` writes it. Raises PortUnavailable, and
+        """`payload` as `request_similarity` or `similarity_question` writes it. Raises PortUnavailable, and
         PortBusy where too many texts wait."""
         known = self.recall(payload)
         if known is not None:
@@ -163,7 +163,7 @@ class SentenceEncoder:
 
     async def _answer(self, key: Key, text: str, library: AnyLibrary) -> dict[str, Any]:
         child = await self._child()
-        windows = windows_of(text, key[1])
+        windows = split_windows(text, key[1])
         told = {
             "model": child.model,
             "library": library.hash,

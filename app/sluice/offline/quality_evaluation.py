@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from sluice.core.foundation.strict import first_error
-from sluice.core.metadata.provenance import ProvenanceState, form_fault
-from sluice.core.quality_bundle.lookup import Lookup, milliseconds
-from sluice.core.retrieval.dimensions import FUTURE, ItemFacts, confidence_of, judge
+from sluice.core.metadata.provenance import ProvenanceState, find_form_fault
+from sluice.core.quality_bundle.lookup import Lookup, count_milliseconds
+from sluice.core.retrieval.dimensions import FUTURE, ItemFacts, judge, read_confidence
 from sluice.offline.panels import RowTables
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def _facts(row: RetrievalRow, schemes: frozenset[str]) -> ItemFacts:
     item = row.item
     content_class = item.get("content_class")
     age_ms, age_problem = _age(item.get("freshness_age_seconds"))
-    confidence, problem = confidence_of(item.get("confidence_score"))
+    confidence, problem = read_confidence(item.get("confidence_score"))
     return ItemFacts(
         content_class if isinstance(content_class, str) else None,
         age_ms,
@@ -99,7 +99,7 @@ def _age(seconds: Any) -> tuple[int | None, str | None]:
     if isinstance(seconds, bool) or not isinstance(seconds, int | float):
         return None, "malformed: not a number"
     bounded = max(-_OLDEST_SECONDS, min(seconds, _OLDEST_SECONDS))
-    age_ms = int(Decimal(milliseconds(bounded)).to_integral_value(ROUND_CEILING))
+    age_ms = int(Decimal(count_milliseconds(bounded)).to_integral_value(ROUND_CEILING))
     return age_ms, FUTURE if seconds < 0 else None
 
 
@@ -108,7 +108,7 @@ def _state(item: dict[str, Any], schemes: frozenset[str]) -> ProvenanceState:
     if uri is None or uri == "":
         return ProvenanceState("missing", "no provenance_uri")
     item_id = item.get("item_id")
-    fault = form_fault(uri, schemes, item_id if isinstance(item_id, str) else "")
+    fault = find_form_fault(uri, schemes, item_id if isinstance(item_id, str) else "")
     if fault is not None:
         return fault
     if item.get("provenance_hash_verified") is True:

@@ -23,7 +23,7 @@ from load.bench.given.pure import Pipeline
 from load.bench.given.yardsticks import BareEncoder
 from load.bench.measurement import CpuClock, at_least, judge, reported, rounds_of
 from sluice.adapters.sentence_encoder import EncoderSettings, SentenceEncoder
-from sluice.core.memory.similarity import similarity_request, windows_of
+from sluice.core.memory.similarity import request_similarity, split_windows
 from sluice.core.policy.similarity_settings import EMBEDDING
 from sluice.stream.engine.evaluation import Ports
 
@@ -124,7 +124,7 @@ async def _compare(
         began = asked.cpu_s()
         measured += await asked.take(chunk)
         clock.seconds["gate"] += asked.cpu_s() - began
-        cut = [window for text in chunk for window in windows_of(text, similarity.windows).texts]
+        cut = [window for text in chunk for window in split_windows(text, similarity.windows).texts]
         clock.take("windows", partial(bare.encode, cut))
         clock.take("windows, few", partial(bare.encode, cut, few))
         clock.take("whole", partial(bare.encode, chunk))
@@ -135,8 +135,8 @@ async def _cheaper(
     asked: AskingGate, encoder: SentenceEncoder, similarity: SimilaritySettings, contents: Sequence[str]
 ) -> float:
     """Of the port alone; the same texts come again as other objects."""
-    new = [similarity_request(one, similarity).payload for one in contents]
-    again = [similarity_request(one.encode().decode(), similarity).payload for one in contents]
+    new = [request_similarity(one, similarity).payload for one in contents]
+    again = [request_similarity(one.encode().decode(), similarity).payload for one in contents]
     began = asked.cpu_s()
     await asyncio.gather(*map(encoder.ask, new))
     first = asked.cpu_s() - began

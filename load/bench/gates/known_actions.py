@@ -25,7 +25,7 @@ from sluice.adapters.encoder_model import NUMBERS
 from sluice.adapters.pattern_files import read_libraries
 from sluice.adapters.sentence_encoder import EncoderSettings, SentenceEncoder
 from sluice.core.actions.action_similarity import ActionCalibration, SimilarityPolicy, similarity_question
-from sluice.core.memory.similarity import windows_of
+from sluice.core.memory.similarity import split_windows
 from sluice.core.policy.pattern_library import CLOSEST, MOST_PATTERNS, render_call
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ async def _measure(count: int) -> Figures:
             began = time.process_time() + cpu_s(child)
             await ask(chunk)
             clock.seconds["port"] += time.process_time() + cpu_s(child) - began
-            cut = [window for text in chunk for window in windows_of(text, policy.windows).texts]
+            cut = [window for text in chunk for window in split_windows(text, policy.windows).texts]
             windows += len(cut)
             clock.take("bare", partial(bare.encode, cut))
             clock.take("bare, few", partial(bare.encode, cut, settings.together))

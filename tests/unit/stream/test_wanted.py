@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sluice.core.quality_bundle.provenance_request import wanted
+from sluice.core.quality_bundle.provenance_request import request_resolution
 from sluice.stream.feeds.provenance_work import AGAIN_AFTER_MS, NEW_OF_A_TENANT, ReferenceRequests
 
 NOW = 1_763_730_000_000
@@ -10,7 +10,7 @@ PAGE = "https://docs.example.com/page"
 
 
 def is_wanted(asked: ReferenceRequests, uri: str, at_ms: int, tenant: str = "acme") -> bool:
-    return bool(asked.sifted([wanted(tenant, uri, "retrieval", at_ms)]))
+    return bool(asked.sifted([request_resolution(tenant, uri, "retrieval", at_ms)]))
 
 
 def test_a_reference_is_wanted_again_after_a_while() -> None:

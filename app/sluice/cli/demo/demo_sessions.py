@@ -16,7 +16,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from sluice.core.foundation.clock import milliseconds_of, rfc3339
-from sluice.core.retrieval.provenance_check import signed_assertion
+from sluice.core.retrieval.provenance_check import write_assertion
 
 if TYPE_CHECKING:
     import random
@@ -274,7 +274,7 @@ class Reading:
         made |= {"provenance_uri": uri, "provenance_hash": digest_of(one.text)}
         if source_of(self.readings, one.content_class).by == "signed":
             asserted_at = made.pop("timestamp")
-            signature = self.feed.sign(signed_assertion(asserted_at, uri, made["provenance_hash"]))
+            signature = self.feed.sign(write_assertion(asserted_at, uri, made["provenance_hash"]))
             signed = {"asserted_at": asserted_at, "signature": base64.b64encode(signature).decode()}
             made |= {"freshness_assertion": signed}
         if one.reference == ALTERED:

@@ -23,7 +23,7 @@ from sluice.cli.output import (
 )
 from sluice.core.foundation.arrival import coordinates_of, memory_id
 from sluice.core.foundation.clock import milliseconds_of, span
-from sluice.core.memory.plan import digest_of
+from sluice.core.memory.plan import digest_content
 from sluice.core.reports.ledger_values import NotInLedgerError, Waiting, read_decision
 from sluice.ports import PortUnavailable
 from sluice.settings.reader import real_names
@@ -153,7 +153,7 @@ async def _content(kafka: KafkaQuarantine, place: Place, digest: str | None) -> 
         return None, str(error)
     if isinstance(write, Unreadable):
         return None, f"the input is no memory write: {write.message}"
-    if digest is not None and digest_of(write.content) != digest:
+    if digest is not None and digest_content(write.content) != digest:
         return None, "what lies there is not what was decided on: its digest is another"
     return write.content, ""
 

@@ -31,7 +31,7 @@ from sluice.cli.quality_read import From, read_or_stop
 from sluice.core.cases.quality_cases import run_quality_cases
 from sluice.core.foundation.clock import rfc3339
 from sluice.core.foundation.errors import BundleError, RegistryError
-from sluice.core.metadata.moments import instant_ms
+from sluice.core.metadata.moments import parse_instant
 from sluice.core.quality_bundle.quality_bundle import load_quality_bundle
 from sluice.core.registry.quality_entries import LONGEST_OVERRIDE_MS
 from sluice.core.reports.ledger_values import DECISION
@@ -128,7 +128,7 @@ def _end_ms(expires_in: str | None, expires_at: str | None, now_ms: int) -> int:
         if span is None:
             stop(f"--expires-in: not 90s, 30m, 12h or 7d: {expires_in}")
         return _in_bounds(now_ms + span, f"--expires-in: {expires_in}", now_ms)
-    ends = instant_ms(expires_at or "")
+    ends = parse_instant(expires_at or "")
     if ends is None:
         stop(f"--expires-at: not an RFC 3339 date-time: {expires_at}")
     return _in_bounds(ends, f"--expires-at: {expires_at}", now_ms)

@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING
 
 from sluice.core.cases.case_failure import CaseFailure, add_places, describe_decision
 from sluice.core.foundation.clock import milliseconds_of
-from sluice.core.metadata.moments import time_of
+from sluice.core.metadata.moments import parse_time
 from sluice.core.metadata.provenance import ProvenanceState
 from sluice.core.retrieval.dimensions import (
     FUTURE,
     NO_TIME,
     ItemFacts,
-    class_of,
-    confidence_of,
+    apply_rollout,
     judge_item,
-    under_rollout,
+    read_class,
+    read_confidence,
 )
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def run_quality_cases(bundle: QualityBundle) -> tuple[CaseFailure, ...]:
 def _find_failures(bundle: QualityBundle, case: QualityCase) -> Iterator[CaseFailure]:
     facts, expect = _make_facts(case), case.expect
     found = judge_item(bundle, case.tier, facts)
-    outcome, hidden = under_rollout(bundle, facts.content_class, found.outcome)
+    outcome, hidden = apply_rollout(bundle, facts.content_class, found.outcome)
     told = describe_decision(outcome, None, ", ".join(found.flags) or None)
     if outcome != expect.outcome:
         yield CaseFailure(case.name, "outcome", expect.outcome, outcome, told)
@@ -49,9 +49,11 @@ def _find_failures(bundle: QualityBundle, case: QualityCase) -> Iterator[CaseFai
 def _make_facts(case: QualityCase) -> ItemFacts:
     item = case.item
     age_ms, age_problem = _measure_age(item, milliseconds_of(case.at))
-    confidence, problem = confidence_of(item.confidence_score)
+    confidence, problem = read_confidence(item.confidence_score)
     state = ProvenanceState(item.provenance, "as the case has it")
-    return ItemFacts(class_of(item.content_class), age_ms, age_problem, confidence, problem, state, case.tool)
+    return ItemFacts(
+        read_class(item.content_class), age_ms, age_problem, confidence, problem, state, case.tool
+    )
 
 
 def _measure_age(item: CaseItem, now_ms: int) -> tuple[int | None, str | None]:
@@ -60,7 +62,7 @@ def _measure_age(item: CaseItem, now_ms: int) -> tuple[int | None, str | None]:
     elif item.timestamp is None or item.timestamp == "":
         return None, "missing"
     else:
-        at_ms = time_of(item.timestamp) if isinstance(item.timestamp, str) else None
+        at_ms = parse_time(item.timestamp) if isinstance(item.timestamp, str) else None
         if at_ms is None:
             return None, NO_TIME
         age_ms = now_ms - at_ms

@@ -121,7 +121,7 @@ class DecisionPoint:
     def expire_held(self, book: Book, now_ms: int, limit: int) -> Decision | None:
         """What time alone does to a partition's quarantine and open escalations at `now_ms`, `limit` of each;
         None when nothing is due."""
-        found = (reviews.expired(book, now_ms, limit), escalation_records.expired(book, now_ms, limit))
+        found = (reviews.expire_due(book, now_ms, limit), escalation_records.expired(book, now_ms, limit))
         due = [one for one in found if one is not None]
         if not due:
             return None
@@ -145,7 +145,7 @@ class DecisionPoint:
 
     def alarms(self, book: Book, now_ms: int) -> Decision | None:
         """The alarms of the installation that are due at `now_ms`; None for none."""
-        return alarms.alarms(self._parts.policy.quality.values(), book, now_ms)
+        return alarms.raise_alarms(self._parts.policy.quality.values(), book, now_ms)
 
 
 def checked(parts: PointParts, arrival: Arrival, signer: str, state: SessionState) -> Arrival:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from sluice.core.foundation.arrival import is_memory_id
 from sluice.core.foundation.chain import OutRecord
 from sluice.core.foundation.clock import rfc3339
-from sluice.core.metadata.moments import MAX_TIME_CHARACTERS, time_of
+from sluice.core.metadata.moments import MAX_TIME_CHARACTERS, parse_time
 from sluice.core.metadata.provenance import is_uri
 from sluice_topics.catalog import ADMITTED
 
@@ -33,7 +33,7 @@ FIELDS_BEFORE = ("write_id", "session_id")
 """The free texts that stand before the content in the released record."""
 
 
-def names_of(write: ProposedMemoryWrite, quality: Mapping[str, Any]) -> list[Name]:
+def list_names(write: ProposedMemoryWrite, quality: Mapping[str, Any]) -> list[Name]:
     """The free texts that are released with the content: FIELDS_BEFORE, then those behind it. `quality`: the
     quality fields as they are released. The id of a memory is none: its form leaves no room for words."""
     names: list[Name] = [("write_id", write.write_id), ("session_id", write.session_id)]
@@ -47,11 +47,11 @@ def names_of(write: ProposedMemoryWrite, quality: Mapping[str, Any]) -> list[Nam
     return names
 
 
-def quality_of(write: ProposedMemoryWrite, *, is_valid: bool) -> dict[str, Any]:
+def release_quality(write: ProposedMemoryWrite, *, is_valid: bool) -> dict[str, Any]:
     """The quality fields of a write as they are released. `is_valid`: none of them has a fault; then a time
     may still be too long."""
     if not is_valid:
-        return released_quality(write)
+        return select_quality(write)
     timed = write.timestamp
     return {
         "content_class": write.content_class,
@@ -62,7 +62,7 @@ def quality_of(write: ProposedMemoryWrite, *, is_valid: bool) -> dict[str, Any]:
     }
 
 
-def released_quality(write: ProposedMemoryWrite) -> dict[str, Any]:
+def select_quality(write: ProposedMemoryWrite) -> dict[str, Any]:
     """The quality fields of a write, each null unless it is of its form."""
     timed, score = write.timestamp, write.confidence_score
     return {
@@ -79,7 +79,7 @@ def _is_text(value: Any, form: re.Pattern[str]) -> bool:
 
 
 def _is_time(value: Any) -> bool:
-    return isinstance(value, str) and time_of(value) is not None
+    return isinstance(value, str) and parse_time(value) is not None
 
 
 def _is_share(value: Any) -> bool:
@@ -107,7 +107,7 @@ class Released(NamedTuple):
     quality: Mapping[str, Any] | None = None
 
 
-def admitted(
+def release_memory(
     write: ProposedMemoryWrite, memory: Released, now_ms: int, approver_id: str | None = None
 ) -> OutRecord:
     """`approver_id`: who let it through, None where the gate itself did."""
@@ -123,7 +123,7 @@ def admitted(
         "content": write.content,
         "content_digest": memory.content_digest,
         "source": {"id": write.source.id, "type": memory.source_type},
-        **(released_quality(write) if memory.quality is None else memory.quality),
+        **(select_quality(write) if memory.quality is None else memory.quality),
         "derived_from": write.derived_from,
         "trust": memory.trust,
         "decided_at": rfc3339(now_ms),

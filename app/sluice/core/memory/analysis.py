@@ -66,7 +66,7 @@ class Analysis:
         return {"status": self.standing, **listed}
 
 
-def question(content: str, source_type: str, policy: AnalysisPolicy) -> Request:
+def build_question(content: str, source_type: str, policy: AnalysisPolicy) -> Request:
     """What the port is asked: the content, or its head and tail and how many characters lie between."""
     head, tail = policy.head_characters, policy.tail_characters
     omitted = max(0, len(content) - head - tail)
@@ -84,7 +84,7 @@ def question(content: str, source_type: str, policy: AnalysisPolicy) -> Request:
     )
 
 
-def ceiling(answer: object) -> Ceiling | None:
+def read_ceiling(answer: object) -> Ceiling | None:
     """The answer's ceiling, or None where it is not to the letter what a port may answer."""
     read = PROMPT.read(answer)
     if read is None:
@@ -94,28 +94,28 @@ def ceiling(answer: object) -> Ceiling | None:
     )
 
 
-def analysed(answer: Answer, policy: AnalysisPolicy, characters: int = 0) -> Analysis:
+def read_analysis(answer: Answer, policy: AnalysisPolicy, characters: int = 0) -> Analysis:
     """What the shell's answer means for the decision on a content of so many characters.
 
     What was not shown was not judged: an answer on a part counts, because it can only lower the trust,
     but the analysis is inconclusive.
     """
     if answer.status != "answered":
-        return _without_answer(f"{answer.status}: {answer.detail}", policy)
-    if (reason := _off(answer.payload)) is not None:
+        return _report_missing(f"{answer.status}: {answer.detail}", policy)
+    if (reason := _read_off(answer.payload)) is not None:
         return Analysis("off", detail=reason)
-    found = ceiling(answer.payload)
+    found = read_ceiling(answer.payload)
     if found is None:
-        return _without_answer("the port's answer could not be read", policy)
+        return _report_missing("the port's answer could not be read", policy)
     whole = characters <= policy.head_characters + policy.tail_characters
     return Analysis("analysed" if whole or policy.on_failure == "ignore" else "inconclusive", found)
 
 
-def _without_answer(detail: str, policy: AnalysisPolicy) -> Analysis:
+def _report_missing(detail: str, policy: AnalysisPolicy) -> Analysis:
     return Analysis("inconclusive" if policy.on_failure == "quarantine" else "ignored", detail=detail)
 
 
-def _off(payload: object) -> str | None:
+def _read_off(payload: object) -> str | None:
     try:
         return _Off.model_validate(payload).off
     except ValidationError:

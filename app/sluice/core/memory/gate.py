@@ -10,12 +10,12 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from sluice.core.foundation.requests import Asker, ask
-from sluice.core.memory.admitted import FIELDS_BEFORE, names_of, quality_of
-from sluice.core.memory.analysis import analysed, question
-from sluice.core.memory.lineage import lineage_request, resolved, unknown
-from sluice.core.memory.similarity import VECTOR, read_answer, similarity_finding, similarity_request
-from sluice.core.memory.trust import DIGITS, Facts, Scored, Trust, trust_fields
-from sluice.core.metadata.write_quality import faults
+from sluice.core.memory.admitted import FIELDS_BEFORE, list_names, release_quality
+from sluice.core.memory.analysis import build_question, read_analysis
+from sluice.core.memory.lineage import list_unknown, request_lineage, resolve_parents
+from sluice.core.memory.similarity import VECTOR, find_similarity, read_answer, request_similarity
+from sluice.core.memory.trust import DIGITS, Facts, Scored, Trust, list_trust_fields
+from sluice.core.metadata.write_quality import find_faults
 from sluice.detection.text_inspection import NOTHING, inspect_text
 
 if TYPE_CHECKING:
@@ -31,11 +31,11 @@ GATE = "memory"
 OFF: dict[str, Any] = {"status": "off"}
 NOT_NEEDED: dict[str, Any] = {"status": "not_needed"}
 _NO_SCORE = Trust(-1, -1, {}, ())
-SWITCHED_OFF = Scored(_NO_SCORE, "allow", "memory_gate_disabled", trust_fields(_NO_SCORE))
+SWITCHED_OFF = Scored(_NO_SCORE, "allow", "memory_gate_disabled", list_trust_fields(_NO_SCORE))
 
 
 @dataclass(slots=True)
-class Judgement:
+class WriteJudgement:
     """What the gate made of a write, before shadow mode. `scored` and `total`, the trust under every cap, are
     None where no score was needed."""
 
@@ -50,49 +50,49 @@ class Judgement:
     total: float | None = None
 
 
-def judge(context: WriteContext) -> Generator[Request, Answer, Judgement]:
+def judge(context: WriteContext) -> Generator[Request, Answer, WriteJudgement]:
     """Judge a write that is new to its session."""
     early = _judge_without_content(context)
     if early is not None:
         return early
-    plan, judgement, facts = context.plan, Judgement("allow", ""), _facts(context)
+    plan, judgement, facts = context.plan, WriteJudgement("allow", ""), _collect_facts(context)
     judgement.findings = facts.findings
     if facts.parents:
-        facts = yield from _with_lineage(context, facts, judgement)
+        facts = yield from _ask_lineage(context, facts, judgement)
     if plan.similarity is not None:
-        facts = yield from _with_similarity(context, plan.similarity, facts, judgement)
+        facts = yield from _ask_similarity(context, plan.similarity, facts, judgement)
     if plan.is_analysed:
-        facts = yield from _with_analysis(context, facts, judgement)
+        facts = yield from _ask_analysis(context, facts, judgement)
     scored = plan.scorer.score(facts)
     judgement.scored, judgement.total = scored, scored.trust.total
     judgement.action, judgement.reason = scored.action, scored.reason
     return judgement
 
 
-def _judge_without_content(context: WriteContext) -> Judgement | None:
+def _judge_without_content(context: WriteContext) -> WriteJudgement | None:
     plan, write = context.plan, context.write
     if context.freezes:
         first = context.freezes[0]
-        return Judgement("reject", f"frozen_{first.subject}: {first.reason}")
+        return WriteJudgement("reject", f"frozen_{first.subject}: {first.reason}")
     if plan.barred is not None:
-        return Judgement("reject", plan.barred)
+        return WriteJudgement("reject", plan.barred)
     policy = plan.bundle.memory
     if not policy.enabled:
-        return Judgement("allow", SWITCHED_OFF.reason, SWITCHED_OFF, total=SWITCHED_OFF.trust.total)
+        return WriteJudgement("allow", SWITCHED_OFF.reason, SWITCHED_OFF, total=SWITCHED_OFF.trust.total)
     is_exempt = plan.source is not None and plan.source.quality_exempt
     if not is_exempt:
         own = frozenset({write.write_id, context.memory_id, write.session_id})
-        wrong = faults(policy.quality, write, context.now_ms, own)
+        wrong = find_faults(policy.quality, write, context.now_ms, own)
         if wrong:
             named = ", ".join(dict.fromkeys(fault.field for fault in wrong))
-            return Judgement("reject", f"quality_metadata: {named}", faults=wrong)
+            return WriteJudgement("reject", f"quality_metadata: {named}", faults=wrong)
     if len(write.content) > policy.trust.max_characters:
-        return Judgement("reject", f"too_long: over {policy.trust.max_characters} characters")
-    context.quality = quality_of(write, is_valid=not is_exempt)
+        return WriteJudgement("reject", f"too_long: over {policy.trust.max_characters} characters")
+    context.quality = release_quality(write, is_valid=not is_exempt)
     return None
 
 
-def _facts(context: WriteContext) -> Facts:
+def _collect_facts(context: WriteContext) -> Facts:
     seen, write = context.seen, context.write
     beside, unread = _read_beside_content(context)
     return Facts(
@@ -111,7 +111,7 @@ def _read_beside_content(context: WriteContext) -> tuple[tuple[Finding, ...], tu
     """What is found in all that is released with the content, and the field that passed a bound, if one did:
     in each field, in all of them, and where they and the content meet."""
     reader, content = context.plan.bundle.inspector.names, context.write.content
-    read = reader.read(names_of(context.write, context.released_quality()))
+    read = reader.read(list_names(context.write, context.released_quality()))
     if read is NOTHING:
         return (), ()
     findings = read.findings
@@ -126,31 +126,31 @@ def _read_beside_content(context: WriteContext) -> tuple[tuple[Finding, ...], tu
     return findings, () if read.inconclusive is None else (read.inconclusive,)
 
 
-def _with_lineage(
-    context: WriteContext, facts: Facts, judgement: Judgement
+def _ask_lineage(
+    context: WriteContext, facts: Facts, judgement: WriteJudgement
 ) -> Generator[Request, Answer, Facts]:
-    policy, wanted = context.plan.bundle.memory, unknown(context.seen.parents)
+    policy, wanted = context.plan.bundle.memory, list_unknown(context.seen.parents)
     if not wanted or _is_rejected(context, facts):
         return facts
     approved = policy.trust.write_threshold
-    request = lineage_request(context.plan.tenant, wanted, approved, policy.lineage_budget_ms)
+    request = request_lineage(context.plan.tenant, wanted, approved, policy.lineage_budget_ms)
     answer = yield from ask(GATE, request, judgement.model_outputs)
-    return facts._replace(parents=resolved(context.seen.parents, answer.payload))
+    return facts._replace(parents=resolve_parents(context.seen.parents, answer.payload))
 
 
-def _with_similarity(
-    context: WriteContext, settings: SimilaritySettings, facts: Facts, judgement: Judgement
+def _ask_similarity(
+    context: WriteContext, settings: SimilaritySettings, facts: Facts, judgement: WriteJudgement
 ) -> Generator[Request, Answer, Facts]:
     if _is_rejected(context, facts):
         judgement.similarity = NOT_NEEDED
         return facts
-    request = similarity_request(context.write.content, settings)
+    request = request_similarity(context.write.content, settings)
     answer = yield from ask(GATE, request, judgement.model_outputs)
     read = read_answer(answer.payload) if answer.status == "answered" else None
     if read is None:
         judgement.similarity = {"status": "inconclusive", "detail": answer.detail or "no answer to read"}
         return facts._replace(inconclusive=(*facts.inconclusive, "similarity"))
-    finding = similarity_finding(read, settings)
+    finding = find_similarity(read, settings)
     judgement.similarity = {"status": "measured", **read.model_dump(mode="json")}
     if finding is not None:
         judgement.findings += (finding,)
@@ -158,18 +158,18 @@ def _with_similarity(
     return facts._replace(inconclusive=(*facts.inconclusive, "similarity")) if read.inconclusive else facts
 
 
-def _with_analysis(
-    context: WriteContext, facts: Facts, judgement: Judgement
+def _ask_analysis(
+    context: WriteContext, facts: Facts, judgement: WriteJudgement
 ) -> Generator[Request, Answer, Facts]:
     policy = context.plan.bundle.memory
     settings, when = policy.analysis, policy.trust.llm_analysis
     if _is_rejected(context, facts) or (when == "in_doubt" and not _is_in_doubt(context, facts)):
         judgement.analysis = NOT_NEEDED
         return facts
-    request = question(context.write.content, context.source_type, settings)
+    request = build_question(context.write.content, context.source_type, settings)
     request = replace(request, asker=Asker(context.plan.tenant, context.write.agent_id))
     answer = yield from ask(GATE, request, judgement.model_outputs)
-    judged = analysed(answer, settings, len(context.write.content))
+    judged = read_analysis(answer, settings, len(context.write.content))
     judgement.analysis = judged.record()
     if judged.ceiling is not None:
         facts = facts._replace(ceiling=judged.ceiling.trust, ceiling_by="llm_analysis")

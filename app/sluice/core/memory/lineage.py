@@ -30,18 +30,18 @@ class LineageAnswer(StrictModel):
     parents: dict[str, Annotated[float, Field(ge=-1, le=1)] | None]
 
 
-def unknown(parents: Iterable[Parent]) -> list[str]:
+def list_unknown(parents: Iterable[Parent]) -> list[str]:
     """The ids to ask for: those of unknown parents, if they have the form of a memory's id."""
     ids = [one.memory_id for one in parents if one.trust is None and is_memory_id(one.memory_id)]
     return ids[:MOST_ASKED]
 
 
-def lineage_request(tenant: str, memory_ids: list[str], approved: float, budget_ms: int) -> Request:
+def request_lineage(tenant: str, memory_ids: list[str], approved: float, budget_ms: int) -> Request:
     """The question for the port. `approved`: what a memory counts at least that a person approved."""
     return Request(PORT, {"tenant": tenant, "memories": memory_ids, "approved": approved}, budget_ms)
 
 
-def resolved(parents: Iterable[Parent], payload: object) -> tuple[float | None, ...]:
+def resolve_parents(parents: Iterable[Parent], payload: object) -> tuple[float | None, ...]:
     """The trust of each parent, with what the port answered; nothing where the answer cannot be read."""
     try:
         found = LineageAnswer.model_validate(payload).parents

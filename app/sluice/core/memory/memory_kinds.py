@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 from sluice.core.foundation.arrival import memory_id
 from sluice.core.foundation.refusals import INTERNAL_ERROR, subject_of
 from sluice.core.memory import write
-from sluice.core.memory.admitted import Released, admitted
-from sluice.core.memory.memory_record import RERUN_FIELDS, hashed, unread_record
-from sluice.core.memory.plan import digest_of
+from sluice.core.memory.admitted import Released, release_memory
+from sluice.core.memory.memory_record import RERUN_FIELDS, add_rerun_hash, record_unread
+from sluice.core.memory.plan import digest_content
 from sluice.core.policy.bundle_cases import Case
 from sluice.core.policy.kind import AnswerKind, CaseKind, DecisionKind, Kind
 from sluice.core.registry.registry_entries import UNREGISTERED, collect_hashes
@@ -39,7 +39,7 @@ NOBODY = Whose(UNREGISTERED, "")
 def reject_unread(parts: PointParts, arrival: Arrival, letter: OutRecord) -> Decision:
     """Reject a write without reading it; `letter` is its dead letter."""
     subject = subject_of(arrival)
-    record = unread_record(arrival, parts.policy.default.hash, INTERNAL_ERROR, subject)
+    record = record_unread(arrival, parts.policy.default.hash, INTERNAL_ERROR, subject)
     return Decision((), [record, letter], (WriteDecided(NOBODY, "reject"),))
 
 
@@ -49,7 +49,7 @@ def reject_fault(
     """Reject a write that made the core raise; under shadow it is let through as every other."""
     principal = parts.policy.find_principal(proposed.agent_id)
     agent = principal.agent
-    record = unread_record(arrival, principal.bundle.hash, INTERNAL_ERROR, proposed.session_id)
+    record = record_unread(arrival, principal.bundle.hash, INTERNAL_ERROR, proposed.session_id)
     record.body |= {
         "write_id": proposed.write_id,
         "agent_id": proposed.agent_id,
@@ -57,32 +57,32 @@ def reject_fault(
         "tenant_id": principal.tenant_id,
         "traceId": proposed.trace_id,
         "request_id": proposed.request_id,
-        "registry_hashes": _entries(parts.policy, principal, proposed),
+        "registry_hashes": _hash_entries(parts.policy, principal, proposed),
     }
     whose = NOBODY if agent is None else Whose(agent.tenant, agent.id)
     if agent is None or not principal.is_shadowed:
-        hashed(record.body)
+        add_rerun_hash(record.body)
         return Decision((), [record, letter], (WriteDecided(whose, "reject"),))
     record.body |= {"enforcement": "shadow", "action": "allow", "shadowAction": "reject"}
-    hashed(record.body)
+    add_rerun_hash(record.body)
     memory = Released(
         record.body["memory_id"],
         agent.tenant,
         proposed.source.type,
-        digest_of(proposed.content),
+        digest_content(proposed.content),
         0,
         arrival.coordinates(),
     )
-    released = admitted(proposed, memory, arrival.timestamp_ms)
+    released = release_memory(proposed, memory, arrival.timestamp_ms)
     return Decision((), [record, released, letter], (WriteDecided(whose, "allow"),))
 
 
-def kept_no_answers(decision: Mapping[str, Any]) -> bool:
+def lacks_answers(decision: Mapping[str, Any]) -> bool:
     """A fault of the core leaves no answer that the gate had got."""
     return bool(decision["reason"] == INTERNAL_ERROR)
 
 
-def _entries(policy: Policy, principal: Principal, proposed: ProposedMemoryWrite) -> dict[str, str]:
+def _hash_entries(policy: Policy, principal: Principal, proposed: ProposedMemoryWrite) -> dict[str, str]:
     """Hashes of what stood in the registry for this write, so that a rerun gets to where the core raised."""
     source = policy.registry.sources.get((principal.tenant, proposed.source.id))
     freezes = policy.find_freezes(principal, proposed.session_id)
@@ -118,7 +118,7 @@ WRITE = Kind(
             RERUN_FIELDS,
             write.judge_again,
             reject_fault,
-            kept_no_answers,
+            lacks_answers,
         ),
     ),
     case=CaseKind(Case, "write", "memory_write"),
@@ -126,7 +126,7 @@ WRITE = Kind(
 )
 
 
-def _source_key(feedback: SourceFeedback) -> str:
+def _name_source(feedback: SourceFeedback) -> str:
     return SourceName(feedback.tenant_id, feedback.source_id).key()
 
 
@@ -148,5 +148,5 @@ def fold_feedback(
 
 
 FEEDBACK = Kind(
-    "feedback", SOURCE_FEEDBACK, SourceFeedback, _source_key, "memory_id", fold_feedback, session=None
+    "feedback", SOURCE_FEEDBACK, SourceFeedback, _name_source, "memory_id", fold_feedback, session=None
 )

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from sluice.core.foundation.arrival import Arrival
-    from sluice.core.memory.gate import Judgement
+    from sluice.core.memory.gate import WriteJudgement
     from sluice.core.memory.plan import WriteContext
     from sluice_topics.records import ProposedMemoryWrite
 
@@ -49,7 +49,7 @@ is there where one was verified."""
 _rerun_values = itemgetter(*ALWAYS_RERUN)
 
 
-def recorded(seen: WriteSeen) -> dict[str, Any]:
+def record_seen(seen: WriteSeen) -> dict[str, Any]:
     """The decision's `seen`."""
     known, history = seen.known, seen.history
     return {
@@ -76,35 +76,36 @@ def recorded(seen: WriteSeen) -> dict[str, Any]:
     }
 
 
-def recorded_seen(decision: Mapping[str, Any], write: ProposedMemoryWrite) -> WriteSeen:
-    """From a decision on this write: the way back of `recorded`. Which parents there are says the write."""
+def read_seen(decision: Mapping[str, Any], write: ProposedMemoryWrite) -> WriteSeen:
+    """What a decision on this write says that was seen: the way back of `record_seen`. Which parents there
+    are says the write."""
     seen = decision["seen"]
-    known, trust = seen["known"], recorded_trust(decision)
+    known, trust = seen["known"], read_parent_trust(decision)
     return WriteSeen(
         None
         if known is None
         else RememberedWrite(hex_of(known["digest"]), known["offset"], known["action"], known["shadow"]),
         known is not None or seen["room"],
-        recorded_history(decision),
+        read_history(decision),
         seen["source"]["session_type"],
         seen["source"]["last_at"],
         tuple(Parent(one, trust.get(one)) for one in dict.fromkeys(write.derived_from or ())),
     )
 
 
-def recorded_history(decision: Mapping[str, Any]) -> History:
+def read_history(decision: Mapping[str, Any]) -> History:
     """The history of its source as a decision saw it."""
     source = decision["seen"]["source"]
     return History(source["type"], source["positive"], source["negative"], source["revision"])
 
 
-def recorded_trust(decision: Mapping[str, Any]) -> dict[str, float | None]:
+def read_parent_trust(decision: Mapping[str, Any]) -> dict[str, float | None]:
     """The trust of its parents, by their ids, as a decision saw it."""
     return {one["memory_id"]: one["trust"] for one in decision["seen"]["parents"]}
 
 
-def decision_record(
-    context: WriteContext, judged: Judgement, shadow: str | None, duplicate_of: str | None
+def record_decision(
+    context: WriteContext, judged: WriteJudgement, shadow: str | None, duplicate_of: str | None
 ) -> OutRecord:
     """The decision without its place in the chain. `judged.action` is what is published; `shadow` is the
     action that shadow mode hides."""
@@ -135,7 +136,7 @@ def decision_record(
         "content_digest": context.content_digest,
         "content_characters": len(write.content),
         "registry_hashes": context.hashes(),
-        "seen": recorded(context.seen),
+        "seen": record_seen(context.seen),
         "model_outputs": judged.model_outputs,
         "decided_at": rfc3339(context.now_ms),
         "input": arrival.coordinates(),
@@ -148,7 +149,7 @@ def decision_record(
     return OutRecord(MEMORY_DECISIONS, "MemoryDecision", body, write.session_id, alike=alike)
 
 
-def unread_record(arrival: Arrival, bundle_hash: str, reason: str, subject: str) -> OutRecord:
+def record_unread(arrival: Arrival, bundle_hash: str, reason: str, subject: str) -> OutRecord:
     """The rejection of an input that was not read: none of its fields is known."""
     body: dict[str, Any] = dict.fromkeys(
         ("write_id", "agent_id", "session_id", "tenant_id", "traceId", "request_id", "shadowAction")
@@ -168,7 +169,7 @@ def unread_record(arrival: Arrival, bundle_hash: str, reason: str, subject: str)
         "policy_bundle_id": None,
         "bundle_hash": bundle_hash,
         "registry_hashes": {},
-        "seen": recorded(NOTHING_SEEN),
+        "seen": record_seen(NOTHING_SEEN),
         "model_outputs": [],
         "decided_at": rfc3339(arrival.timestamp_ms),
         "input": arrival.coordinates(),
@@ -176,10 +177,10 @@ def unread_record(arrival: Arrival, bundle_hash: str, reason: str, subject: str)
     signature = None if arrival.signature is None else arrival.signature.recorded()
     if signature is not None:
         body[SIGNATURE] = signature
-    return OutRecord(MEMORY_DECISIONS, "MemoryDecision", hashed(body), subject)
+    return OutRecord(MEMORY_DECISIONS, "MemoryDecision", add_rerun_hash(body), subject)
 
 
-def hashed(body: dict[str, Any]) -> dict[str, Any]:
+def add_rerun_hash(body: dict[str, Any]) -> dict[str, Any]:
     """The body with its `rerun_hash`: over all inputs of the decision and the decision."""
     put_rerun_hash(body)
     return body

@@ -14,7 +14,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sluice.core.foundation.arrival import memory_id
-from sluice.core.memory.admitted import quality_of
+from sluice.core.memory.admitted import release_quality
 from sluice.core.memory.trust import Scorer
 from sluice.core.registry.registry_entries import collect_hashes
 from sluice.core.state.history import UNSEEN, History, SourceName
@@ -122,7 +122,7 @@ class WriteContext:
     def released_quality(self) -> dict[str, Any]:
         """The quality fields as they are released; read at the first call."""
         if self.quality is None:
-            self.quality = quality_of(self.write, is_valid=False)
+            self.quality = release_quality(self.write, is_valid=False)
         return self.quality
 
     def hashes(self) -> dict[str, str]:
@@ -156,7 +156,7 @@ def _plan(policy: Policy, agent_id: str, source_id: str | None) -> WritePlan:
         source,
         principal.owner,
         Whose(tenant, "" if agent is None else agent.id),
-        _barred(principal),
+        _find_bar(principal),
         principal.is_shadowed,
         memory.similarity if memory.similarity is not None and memory.similarity.enabled else None,
         memory.trust.llm_analysis != "off",
@@ -171,7 +171,7 @@ def _plan(policy: Policy, agent_id: str, source_id: str | None) -> WritePlan:
     )
 
 
-def _barred(principal: Principal) -> str | None:
+def _find_bar(principal: Principal) -> str | None:
     if principal.agent is None:
         return f"unknown_agent: {principal.agent_id}"
     asked_for = principal.bundle_asked_for
@@ -192,7 +192,7 @@ def assess(
         SourceName(plan.tenant, write.source.id),
         registered or seen.history.type or seen.session_type or write.source.type,
         memory_id(arrival.decision_id),
-        digest_of(write.content),
+        digest_content(write.content),
         arrival.timestamp_ms,
     )
 
@@ -211,11 +211,11 @@ def observe(
         shared.histories.get(SourceName(tenant, source_id), UNSEEN),
         session_type,
         last_at,
-        _parents(arrival, write, view, shared, tenant) if write.derived_from else (),
+        _find_parents(arrival, write, view, shared, tenant) if write.derived_from else (),
     )
 
 
-def _parents(
+def _find_parents(
     arrival: Arrival, write: ProposedMemoryWrite, view: SessionView, shared: Shared, tenant: str
 ) -> tuple[Parent, ...]:
     """Parents are looked for in the session, and among what the partition holds for the tenant."""
@@ -227,6 +227,6 @@ def _parents(
     )
 
 
-def digest_of(content: str) -> str:
+def digest_content(content: str) -> str:
     """ "sha256:" and the hex digest of the content's UTF-8: what a review is bound to."""
     return "sha256:" + sha256(content.encode()).hexdigest()

@@ -16,7 +16,7 @@ from sluice.core.foundation.chain import OutRecord
 from sluice.core.foundation.clock import rfc3339
 from sluice.core.foundation.refusals import Objection, refused_review
 from sluice.core.foundation.requests import ask_for_input, input_in
-from sluice.core.memory.admitted import Released, admitted
+from sluice.core.memory.admitted import Released, release_memory
 from sluice.core.registry.review_signing import make_signer_fields, object_to_signature
 from sluice.core.state.book import Entered, Left
 from sluice.core.state.decision import Decision
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from sluice.core.foundation.arrival import Arrival
     from sluice.core.foundation.requests import Answer, Request
-    from sluice.core.memory.gate import Judgement
+    from sluice.core.memory.gate import WriteJudgement
     from sluice.core.memory.plan import WriteContext
     from sluice.core.policy.policy import PointParts
     from sluice.core.registry.registry import Registry
@@ -47,7 +47,7 @@ EXPIRED = "nobody reviewed it in time"
 EVICTED = "the quarantine was full and this was the oldest of the agent that held the most"
 
 
-def held_of(context: WriteContext, judged: Judgement) -> Held:
+def quarantine_write(context: WriteContext, judged: WriteJudgement) -> Held:
     """The write as the state keeps it. Its time runs from the input's own."""
     arrival, write, policy = context.arrival, context.write, context.plan.bundle.memory
     return Held(
@@ -77,22 +77,22 @@ def enter(
     the most loses its oldest."""
     evicted = book.crowding(max(0, len(book) + 1 - most))
     records = [
-        _event("QuarantineEvicted", one, held.entered_ms, arrival, reason=EVICTED, by=held.memory_id)
+        _record_event("QuarantineEvicted", one, held.entered_ms, arrival, reason=EVICTED, by=held.memory_id)
         for one in evicted
     ]
     after = held.expires_ms - held.entered_ms
     records.append(
-        _event("QuarantineEntered", held, held.entered_ms, arrival, reason=reason, reviewAfterMs=after)
+        _record_event("QuarantineEntered", held, held.entered_ms, arrival, reason=reason, reviewAfterMs=after)
     )
     return records, [*map(Left, evicted), Entered(held)]
 
 
 def expire(held: Held, now_ms: int, arrival: Arrival | None = None) -> tuple[OutRecord, Change]:
     """A memory whose time is over at `now_ms`; `arrival`: the input that found it so, None for a timer."""
-    return _event("QuarantineExpired", held, now_ms, arrival, reason=EXPIRED), Left(held)
+    return _record_event("QuarantineExpired", held, now_ms, arrival, reason=EXPIRED), Left(held)
 
 
-def expired(book: Book, now_ms: int, limit: int) -> Decision | None:
+def expire_due(book: Book, now_ms: int, limit: int) -> Decision | None:
     """What time alone does to a partition's quarantine; None when nothing is due."""
     due = [expire(one, now_ms) for one in book.due(now_ms, limit)]
     if not due:
@@ -100,10 +100,10 @@ def expired(book: Book, now_ms: int, limit: int) -> Decision | None:
     return Decision((), [record for record, _ in due], tuple(change for _, change in due))
 
 
-def reviewed(held: Held, arrival: Arrival, review: dict[str, Any], *, approved: bool) -> OutRecord:
+def record_review(held: Held, arrival: Arrival, review: dict[str, Any], *, approved: bool) -> OutRecord:
     """`review`: the fields about who answered."""
     kind = "QuarantineApproved" if approved else "QuarantineRejected"
-    return _event(kind, held, arrival.timestamp_ms, arrival, **review)
+    return _record_event(kind, held, arrival.timestamp_ms, arrival, **review)
 
 
 _SCHEMAS = {
@@ -115,7 +115,7 @@ _SCHEMAS = {
 }
 
 
-def _event(kind: str, held: Held, now_ms: int, arrival: Arrival | None, **more: Any) -> OutRecord:
+def _record_event(kind: str, held: Held, now_ms: int, arrival: Arrival | None, **more: Any) -> OutRecord:
     body = {
         "schema": _SCHEMAS[kind],
         **held.fields(),
@@ -136,30 +136,30 @@ def evaluate(
     """Decide on a review."""
     view = SessionView(state, parts.limits, arrival.timestamp_ms)
     held = shared.book.held(review.subject_id)
-    wrong = _wrong(parts.policy.registry, arrival, review, held)
+    wrong = _find_objection(parts.policy.registry, arrival, review, held)
     if wrong is not None or held is None:
-        return _refused(arrival, review, view, wrong or _unknown(review))
+        return _refuse(arrival, review, view, wrong or _object_to_unknown(review))
     if held.expires_ms <= arrival.timestamp_ms:
-        return _too_late(arrival, review, view, held)
+        return _refuse_late(arrival, review, view, held)
     write: ProposedMemoryWrite | None = None
     if review.decision == APPROVE:
         answer = yield ask_for_input(held.topic, held.partition, held.offset)
         if shared.book.held(review.subject_id) is None:
-            return _refused(arrival, review, view, _unknown(review))
-        write = _content(answer, held)
+            return _refuse(arrival, review, view, _object_to_unknown(review))
+        write = _read_content(answer, held)
         if write is None:
             gone = Objection(
                 "content_unavailable", "the input that holds the content could not be read again"
             )
-            return _refused(arrival, review, view, gone)
-    return _decided(parts.policy.registry, arrival, review, view, held, write)
+            return _refuse(arrival, review, view, gone)
+    return _decide(parts.policy.registry, arrival, review, view, held, write)
 
 
-def _wrong(
+def _find_objection(
     registry: Registry, arrival: Arrival, review: ReviewDecision, held: Held | None
 ) -> Objection | None:
     if held is None or held.session_id != review.session_id:
-        return _unknown(review)
+        return _object_to_unknown(review)
     if review.decision == "deny":
         return Objection("wrong_decision", "a memory is approved or rejected; deny answers an escalation")
     if review.digest != held.content_digest:
@@ -167,10 +167,10 @@ def _wrong(
     frozen = registry.find_freezes(held.tenant, held.agent_id, held.session_id)
     if frozen and review.decision == APPROVE:
         return Objection("frozen", f"frozen_{frozen[0].subject}: {frozen[0].reason}")
-    return _wrong_signer(registry, arrival, review, held)
+    return _find_signer_objection(registry, arrival, review, held)
 
 
-def _wrong_signer(
+def _find_signer_objection(
     registry: Registry, arrival: Arrival, review: ReviewDecision, held: Held
 ) -> Objection | None:
     approver = registry.approvers.get(review.approver_id)
@@ -188,32 +188,32 @@ def _wrong_signer(
     return object_to_signature(registry, review, approver, within, arrival.timestamp_ms)
 
 
-def _unknown(review: ReviewDecision) -> Objection:
+def _object_to_unknown(review: ReviewDecision) -> Objection:
     return Objection("unknown_subject", f"nothing of this session waits under {review.subject_id}")
 
 
-def _content(answer: Answer, held: Held) -> ProposedMemoryWrite | None:
+def _read_content(answer: Answer, held: Held) -> ProposedMemoryWrite | None:
     """The write that is held, from the bytes at its coordinates; None when they are not what was held."""
     value = input_in(answer, held.input_digest)
     write = None if value is None else read(ProposedMemoryWrite, value)
     return None if isinstance(write, Unreadable) else write
 
 
-def _refused(arrival: Arrival, review: ReviewDecision, view: SessionView, why: Objection) -> Decision:
+def _refuse(arrival: Arrival, review: ReviewDecision, view: SessionView, why: Objection) -> Decision:
     records = [*time_records(view), refused_review(arrival, review, why)]
     return Decision(() if view.state.gone else view.changes(), records)
 
 
-def _too_late(arrival: Arrival, review: ReviewDecision, view: SessionView, held: Held) -> Decision:
+def _refuse_late(arrival: Arrival, review: ReviewDecision, view: SessionView, held: Held) -> Decision:
     """The input's own time is past the memory's: it finds it expired, timer or not."""
     event, change = expire(held, arrival.timestamp_ms, arrival)
-    decision = _refused(arrival, review, view, Objection("expired", "the memory expired before the review"))
+    decision = _refuse(arrival, review, view, Objection("expired", "the memory expired before the review"))
     decision.records.insert(-1, event)
     decision.book = (change,)
     return decision
 
 
-def _decided(
+def _decide(
     registry: Registry,
     arrival: Arrival,
     review: ReviewDecision,
@@ -224,15 +224,15 @@ def _decided(
     """`write`: what to release; None for a rejection."""
     told = make_signer_fields(registry, review)
     now = arrival.timestamp_ms
-    records = [*time_records(view), reviewed(held, arrival, told, approved=write is not None)]
+    records = [*time_records(view), record_review(held, arrival, told, approved=write is not None)]
     if write is not None:
-        records.append(admitted(write, _released(held), now, review.approver_id))
+        records.append(release_memory(write, _describe_released(held), now, review.approver_id))
     records.append(feedback(held, approved=write is not None, now_ms=now))
     _remember(view, held, approved=write is not None)
     return Decision(() if view.state.gone else view.changes(), records, (Left(held),))
 
 
-def _released(held: Held) -> Released:
+def _describe_released(held: Held) -> Released:
     coordinates = {
         "topic": held.topic,
         "partition": held.partition,

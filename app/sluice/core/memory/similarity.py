@@ -45,7 +45,7 @@ class SimilarityAnswer(StrictModel):
         return self.windows < self.of
 
 
-def similarity_request(text: str, settings: SimilaritySettings) -> Request:
+def request_similarity(text: str, settings: SimilaritySettings) -> Request:
     """The question for the port `embedding`. The library travels by reference: nothing is copied."""
     payload = {"text": text, "library": settings.library, "windows": settings.windows}
     return Request(EMBEDDING, payload, settings.budget_ms)
@@ -59,7 +59,7 @@ def read_answer(payload: object) -> SimilarityAnswer | None:
         return None
 
 
-def similarity_finding(answer: SimilarityAnswer, settings: SimilaritySettings) -> Finding | None:
+def find_similarity(answer: SimilarityAnswer, settings: SimilaritySettings) -> Finding | None:
     """The finding that an answer stands for by the library's calibration, if any."""
     nearest, calibration = answer.attack, settings.library.calibration
     if nearest is None or nearest.cosine < calibration.at_least:
@@ -98,7 +98,7 @@ class Windows:
     of: int
 
 
-def windows_of(text: str, settings: WindowSettings) -> Windows:
+def split_windows(text: str, settings: WindowSettings) -> Windows:
     """Windows that cover `text` and overlap, up to the cap. Costs no more for a text beyond the cap."""
     step = settings.characters - settings.overlap
     of = max(1, -(-(len(text) - settings.overlap) // step)) if text else 0

@@ -22,17 +22,17 @@ if TYPE_CHECKING:
     from sluice.detection.text_inspection import ContentInspection, Finding
 
 
-def reliability(policy: TrustPolicy, source_type: str, history: History, *, mismatch: bool) -> float:
+def score_reliability(policy: TrustPolicy, source_type: str, history: History, *, mismatch: bool) -> float:
     """Of a source: its type's base, moved by reviews, less what claiming another type costs.
 
     One of the four dimensions of the trust score, each 0..1 (seed 003, "Trust Scorer").
     """
     base: float = getattr(policy.bases, source_type)
     loss = policy.history.type_mismatch if mismatch else 0.0
-    return within(_reviewed(policy, base, history.positive, history.negative) - loss)
+    return clamp(_weigh_reviews(policy, base, history.positive, history.negative) - loss)
 
 
-def _reviewed(policy: TrustPolicy, base: float, positive: int, negative: int) -> float:
+def _weigh_reviews(policy: TrustPolicy, base: float, positive: int, negative: int) -> float:
     numbers = policy.history
     reviews = positive + negative
     if reviews < max(1, numbers.min_reviews):
@@ -45,18 +45,18 @@ def _reviewed(policy: TrustPolicy, base: float, positive: int, negative: int) ->
     return moved if positive >= numbers.positives_to_raise else min(moved, base)
 
 
-def consistency(
+def score_consistency(
     policy: ConsistencyPolicy, inspection: ContentInspection, findings: Iterable[Finding]
 ) -> float:
     """Of the content: 1 less what its findings and its form cost. A pattern found twice is one hit."""
     found = tuple(findings)
     loss = 0.0
     if found:
-        loss += policy.injection.loss(_hits(found, policy.injection_kinds))
-        loss += policy.manipulation.loss(_hits(found, policy.manipulation_kinds))
+        loss += policy.injection.loss(_count_hits(found, policy.injection_kinds))
+        loss += policy.manipulation.loss(_count_hits(found, policy.manipulation_kinds))
     for cost in _form_losses(policy, inspection):
         loss += cost
-    return within(1 - loss)
+    return clamp(1 - loss)
 
 
 def _form_losses(policy: ConsistencyPolicy, inspection: ContentInspection) -> tuple[float, float, float]:
@@ -68,29 +68,29 @@ def _form_losses(policy: ConsistencyPolicy, inspection: ContentInspection) -> tu
     )
 
 
-def coherence(policy: CoherencePolicy, since_last_ms: int | None) -> float:
+def score_coherence(policy: CoherencePolicy, since_last_ms: int | None) -> float:
     """Of the time since the source's last write, ms; None: there is none."""
-    return within(policy.base - (policy.loss if _is_hasty(policy, since_last_ms) else 0))
+    return clamp(policy.base - (policy.loss if _is_hasty(policy, since_last_ms) else 0))
 
 
 def _is_hasty(policy: CoherencePolicy, since_last_ms: int | None) -> bool:
     return since_last_ms is not None and since_last_ms <= policy.within_ms
 
 
-def alignment(policy: AlignmentPolicy, findings: Iterable[Finding]) -> float:
+def score_alignment(policy: AlignmentPolicy, findings: Iterable[Finding]) -> float:
     """With what the agent was told: less for content that gives it another identity or another goal."""
     found = tuple(findings)
-    loss = policy.identity if _hits(found, policy.identity_kinds) else 0.0
-    loss += policy.goal if _hits(found, policy.goal_kinds) else 0.0
-    return within(policy.base - loss)
+    loss = policy.identity if _count_hits(found, policy.identity_kinds) else 0.0
+    loss += policy.goal if _count_hits(found, policy.goal_kinds) else 0.0
+    return clamp(policy.base - loss)
 
 
-def within(value: float) -> float:
+def clamp(value: float) -> float:
     """The value, or the nearer end of 0..1."""
     return min(1.0, max(0.0, value))
 
 
-def _hits(findings: Iterable[Finding], kinds: Collection[str]) -> int:
+def _count_hits(findings: Iterable[Finding], kinds: Collection[str]) -> int:
     return len({one.id for one in findings if one.kind in kinds})
 
 
@@ -143,19 +143,21 @@ class Trust:
 
 def score(policy: TrustPolicy, facts: Facts) -> Trust:
     """The trust in a write. What is framed (quoted, reported, taught) is listed and costs nothing."""
-    telling = _telling(policy, facts)
+    telling = _select_hits(policy, facts)
     exact = {
-        "sourceReliability": reliability(policy, facts.source_type, facts.history, mismatch=facts.mismatch),
-        "contentConsistency": consistency(policy.consistency, facts.inspection, telling),
-        "temporalCoherence": coherence(policy.coherence, facts.since_last_ms),
-        "instructionAlignment": alignment(policy.alignment, telling),
+        "sourceReliability": score_reliability(
+            policy, facts.source_type, facts.history, mismatch=facts.mismatch
+        ),
+        "contentConsistency": score_consistency(policy.consistency, facts.inspection, telling),
+        "temporalCoherence": score_coherence(policy.coherence, facts.since_last_ms),
+        "instructionAlignment": score_alignment(policy.alignment, telling),
     }
     weights = policy.weights.by_dimension
-    uncapped = within(sum(value * weights[name] for name, value in exact.items()))
-    caps = tuple(sorted({(_written(within(value)), by) for value, by in _caps(policy, facts)}))
+    uncapped = clamp(sum(value * weights[name] for name, value in exact.items()))
+    caps = tuple(sorted({(_round(clamp(value)), by) for value, by in _list_caps(policy, facts)}))
     total = min([uncapped, *(value for value, _ in caps)])
-    dimensions = {name: _written(value) for name, value in exact.items()}
-    return Trust(_written(total), _written(uncapped), dimensions, caps)
+    dimensions = {name: _round(value) for name, value in exact.items()}
+    return Trust(_round(total), _round(uncapped), dimensions, caps)
 
 
 class Scored(NamedTuple):
@@ -213,10 +215,10 @@ class Scorer:
 def score_facts(policy: TrustPolicy, facts: Facts) -> Scored:
     """As a Scorer, which remembers."""
     trust = score(policy, facts)
-    return Scored(trust, route(policy, trust), reason(policy, trust), trust_fields(trust))
+    return Scored(trust, route(policy, trust), explain(policy, trust), list_trust_fields(trust))
 
 
-def trust_fields(trust: Trust) -> dict[str, Any]:
+def list_trust_fields(trust: Trust) -> dict[str, Any]:
     """The trust as a decision's record has it."""
     return {
         "total": trust.total,
@@ -231,7 +233,7 @@ def route(policy: TrustPolicy, trust: Trust) -> Action:
     return _leads_to(policy, trust.total)
 
 
-def reason(policy: TrustPolicy, trust: Trust) -> str:
+def explain(policy: TrustPolicy, trust: Trust) -> str:
     """What decided: "trusted", the lowest cap if it suffices for it, or the dimension that cost most."""
     action = route(policy, trust)
     if action == "allow":
@@ -243,7 +245,7 @@ def reason(policy: TrustPolicy, trust: Trust) -> str:
     return f"low_trust: {max(costs, key=lambda name: costs[name])}"
 
 
-def _telling(policy: TrustPolicy, facts: Facts) -> tuple[Finding, ...]:
+def _select_hits(policy: TrustPolicy, facts: Facts) -> tuple[Finding, ...]:
     """What counts as hits: what is not framed, and hints only where several different ones come together."""
     unframed = [one for one in facts.findings if not one.framed]
     hints = {one.id for one in unframed if one.weight == "weak"}
@@ -257,7 +259,7 @@ def _leads_to(policy: TrustPolicy, total: float) -> Action:
     return "quarantine" if total >= policy.quarantine_threshold else "reject"
 
 
-def _caps(policy: TrustPolicy, facts: Facts) -> Iterator[Cap]:
+def _list_caps(policy: TrustPolicy, facts: Facts) -> Iterator[Cap]:
     below = policy.caps
     for finding in facts.findings:
         if finding.weight == "definite" and not finding.framed:
@@ -272,12 +274,12 @@ def _caps(policy: TrustPolicy, facts: Facts) -> Iterator[Cap]:
     content = facts.inspection.inconclusive
     for what in facts.inconclusive if content is None else (*facts.inconclusive, content):
         yield policy.write_threshold - below.inconclusive, f"inconclusive: {what}"
-    yield from _parent_caps(policy, facts.parents)
+    yield from _list_parent_caps(policy, facts.parents)
     if facts.ceiling is not None:
         yield facts.ceiling, facts.ceiling_by
 
 
-def _parent_caps(policy: TrustPolicy, parents: tuple[float | None, ...]) -> Iterator[Cap]:
+def _list_parent_caps(policy: TrustPolicy, parents: tuple[float | None, ...]) -> Iterator[Cap]:
     known = [trust for trust in parents if trust is not None and trust >= 0]
     if known:
         yield min(known), "parent_trust"
@@ -285,6 +287,6 @@ def _parent_caps(policy: TrustPolicy, parents: tuple[float | None, ...]) -> Iter
         yield policy.write_threshold - policy.caps.unknown_parent, "unknown_parent"
 
 
-def _written(value: float) -> float:
+def _round(value: float) -> float:
     number = round(value, DIGITS)
     return int(number) if number == int(number) else number

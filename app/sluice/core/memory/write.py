@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sluice.core.foundation.arrival import REPLAYED, memory_id
 from sluice.core.foundation.canonical import hex_of
-from sluice.core.memory.admitted import Released, admitted
-from sluice.core.memory.gate import Judgement, judge
-from sluice.core.memory.memory_record import decision_record, recorded_seen
+from sluice.core.memory.admitted import Released, release_memory
+from sluice.core.memory.gate import WriteJudgement, judge
+from sluice.core.memory.memory_record import read_seen, record_decision
 from sluice.core.memory.plan import NOTHING_SEEN, assess, observe
-from sluice.core.memory.reviews import enter, held_of
-from sluice.core.quality_bundle.provenance_request import wanted, wants_resolving
+from sluice.core.memory.reviews import enter, quarantine_write
+from sluice.core.quality_bundle.provenance_request import is_resolution_due, request_resolution
 from sluice.core.registry.agent_keys import UNSIGNED_AGENT
 from sluice.core.registry.registry_entries import STRANGERS, UNREGISTERED
 from sluice.core.state.book import WriteDecided
@@ -47,7 +47,7 @@ class DecidedWrite(NamedTuple):
 
     record: OutRecord
     context: WriteContext
-    judgement: Judgement
+    judgement: WriteJudgement
     shadow: str | None
     repeats: bool
     released: OutRecord | None = None
@@ -71,7 +71,7 @@ def judge_again(
     parts: PointParts, arrival: Arrival, write: ProposedMemoryWrite, decision: Mapping[str, Any]
 ) -> Generator[Request, Answer, OutRecord]:
     """The decision on a write of which `decision` says what was seen of state."""
-    seen = recorded_seen(decision, write)
+    seen = read_seen(decision, write)
     context = assess(parts.policy, parts.plan_write(write), arrival, write, seen)
     return (yield from decide(context)).record
 
@@ -87,16 +87,16 @@ def decide(context: WriteContext) -> Generator[Request, Answer, DecidedWrite]:
     if signature is not None and signature.novelty == "replayed":
         return _reject_unsigned(context, REPLAYED)
     if known is not None:
-        judgement = Judgement("reject", f"{WRITE_ID_CONFLICT}: {context.write.write_id}")
+        judgement = WriteJudgement("reject", f"{WRITE_ID_CONFLICT}: {context.write.write_id}")
     elif not context.seen.room:
-        judgement = Judgement("reject", SESSION_CAPACITY)
+        judgement = WriteJudgement("reject", SESSION_CAPACITY)
     else:
         judgement = yield from judge(context)
     shadow = None
     if context.plan.is_shadowed:
         shadow, judgement.action = judgement.action, "allow"
-    record = decision_record(context, judgement, shadow, None)
-    released = _released(context, judgement, record) if judgement.action == "allow" else None
+    record = record_decision(context, judgement, shadow, None)
+    released = _release(context, judgement, record) if judgement.action == "allow" else None
     return DecidedWrite(record, context, judgement, shadow, repeats=False, released=released)
 
 
@@ -104,8 +104,8 @@ def _reject_unsigned(context: WriteContext, refusal: str) -> DecidedWrite:
     """Reject a write that its agent did not sign, under shadow too: it is not the agent's. Nothing of its
     session is recorded, and nothing of it is remembered."""
     context.seen = NOTHING_SEEN
-    judgement = Judgement("reject", f"{UNSIGNED_AGENT}: {refusal}")
-    record = decision_record(context, judgement, None, None)
+    judgement = WriteJudgement("reject", f"{UNSIGNED_AGENT}: {refusal}")
+    record = record_decision(context, judgement, None, None)
     return DecidedWrite(record, context, judgement, None, repeats=False, apart=True)
 
 
@@ -125,31 +125,31 @@ def _keep(decided: DecidedWrite, view: SessionView, shared: Shared, max_quaranti
         return Decision(view.changes(), records)
     changes: list[Change] = [WriteDecided(plan.whose, judgement.action)]
     if judgement.action == "quarantine":
-        held = held_of(context, judgement)
+        held = quarantine_write(context, judgement)
         entered, left = enter(arrival, held, judgement.reason, shared.book, max_quarantine)
         records += entered
         changes += left
     if decided.released is not None:
         records.append(decided.released)
     if judgement.action != "reject":
-        records += _wanted(context, shared)
+        records += _request_provenance(context, shared)
     if context.seen.known is None and context.seen.room and plan.tenant != UNREGISTERED:
         records += _remember(context, judgement, decided.shadow, view)
     return Decision(view.changes(), records, tuple(changes))
 
 
-def _wanted(context: WriteContext, shared: Shared) -> list[OutRecord]:
+def _request_provenance(context: WriteContext, shared: Shared) -> list[OutRecord]:
     """Its provenance is resolved now, in the background, so that it is recorded when the memory is read."""
     plan, uri = context.plan, context.write.provenance_uri
     quality = plan.principal.quality
     if quality is None or plan.agent is None or not isinstance(uri, str):
         return []
-    if not wants_resolving(plan.tenant, uri, shared.provenance, quality, context.now_ms):
+    if not is_resolution_due(plan.tenant, uri, shared.provenance, quality, context.now_ms):
         return []
-    return [wanted(plan.tenant, uri, "write", context.now_ms)]
+    return [request_resolution(plan.tenant, uri, "write", context.now_ms)]
 
 
-def _released(context: WriteContext, judged: Judgement, record: OutRecord) -> OutRecord:
+def _release(context: WriteContext, judged: WriteJudgement, record: OutRecord) -> OutRecord:
     """`record`: the decision, which names the same input."""
     memory = Released(
         context.memory_id,
@@ -160,11 +160,11 @@ def _released(context: WriteContext, judged: Judgement, record: OutRecord) -> Ou
         record.body["input"],
         context.released_quality(),
     )
-    return admitted(context.write, memory, context.now_ms)
+    return release_memory(context.write, memory, context.now_ms)
 
 
 def _remember(
-    context: WriteContext, judged: Judgement, shadow: str | None, view: SessionView
+    context: WriteContext, judged: WriteJudgement, shadow: str | None, view: SessionView
 ) -> list[OutRecord]:
     """Keep the write and its source in the session; a source that is new is reported to the partition that
     owns it."""
@@ -192,9 +192,9 @@ def is_held(action: str, *, was_scored: bool) -> bool:
 
 
 def _repeat(context: WriteContext, known: RememberedWrite) -> DecidedWrite:
-    """The same answer again."""
+    """The decision on a write that was decided before: the same action, and the first one's id."""
     arrival = context.arrival
     first = memory_id(f"{arrival.topic}:{arrival.partition}:{known.offset}")
-    judgement = Judgement(known.action, f"duplicate_of: {first}")
-    record = decision_record(context, judgement, known.shadow, first)
+    judgement = WriteJudgement(known.action, f"duplicate_of: {first}")
+    record = record_decision(context, judgement, known.shadow, first)
     return DecidedWrite(record, context, judgement, known.shadow, repeats=True)

@@ -16,7 +16,7 @@ _HOURS, _MINUTES = 24, 60
 _DAY_MS = 86_400_000
 
 
-def instant_ms(text: str) -> int | None:
+def parse_instant(text: str) -> int | None:
     """Milliseconds since 1970 of an RFC 3339 date-time (section 5.6), fractions cut; None for any other text.
 
     A leap second counts as the next second. It is valid only at the end of a day in UTC.
@@ -55,13 +55,13 @@ _USUAL = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T(?:[01][0-9]|2[0-3]):[0-5][0-9]
 _MS = timedelta(milliseconds=1)
 
 
-def time_of(text: str) -> int | None:
+def parse_time(text: str) -> int | None:
     """Milliseconds since 1970 of an RFC 3339 date-time with an offset, None for any other text.
 
     Nearly all times of items have one form of RFC 3339, and a read may spend only microseconds on them.
     """
     if _USUAL.fullmatch(text) is None:
-        return None if len(text) > MAX_TIME_CHARACTERS else instant_ms(text)
+        return None if len(text) > MAX_TIME_CHARACTERS else parse_instant(text)
     try:
         return (datetime.fromisoformat(text) - _EPOCH) // _MS
     except ValueError:

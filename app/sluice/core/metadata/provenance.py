@@ -28,7 +28,7 @@ _END = re.compile(r"(?:\.[a-z0-9]+)*(?:\Z|[/?#&=;:@,!$'()*\[\] ])")
 """A component ends at a delimiter or at the end of the URI; a file's extension may follow the name."""
 
 
-def fault_of(uri: str, schemes: Collection[str], own_ids: Collection[str]) -> str | None:
+def find_fault(uri: str, schemes: Collection[str], own_ids: Collection[str]) -> str | None:
     """The fault of a reference, None if it has none. `own_ids`: names of the memory and its write."""
     if not is_uri(uri):
         return "not an absolute URI (RFC 3986)"
@@ -139,12 +139,12 @@ class Spelling(NamedTuple):
     folded: str | None
 
 
-def spelling_of(uri: str) -> Spelling:
+def spell(uri: str) -> Spelling:
     """The parts of a reference; they are cached for recent references that are not too long."""
     return _cached_spelling(uri) if len(uri) <= LONGEST_CACHED else _spelling(uri)
 
 
-def form_fault(uri: Any, schemes: frozenset[str], item_id: str) -> ProvenanceState | None:
+def find_form_fault(uri: Any, schemes: frozenset[str], item_id: str) -> ProvenanceState | None:
     """Why a reference can lead only to the item itself; None if it can lead elsewhere."""
     if not isinstance(uri, str):
         return unverified("provenance_uri is not a string")
@@ -152,14 +152,14 @@ def form_fault(uri: Any, schemes: frozenset[str], item_id: str) -> ProvenanceSta
         return unverified(f"provenance_uri has over {MAX_URI_CHARACTERS} characters")
     if is_usual(uri, schemes, (item_id,)):
         return None
-    scheme = scheme_of(uri)
+    scheme = read_scheme(uri)
     if scheme and scheme not in schemes:
         return _unregistered(uri, scheme, item_id)
-    fault = fault_of(uri, schemes, (item_id,))
+    fault = find_fault(uri, schemes, (item_id,))
     return None if fault is None else unverified(fault)
 
 
-def scheme_of(uri: str) -> str:
+def read_scheme(uri: str) -> str:
     """The scheme of a reference in lower case; "" without one."""
     found = _SCHEME.match(uri)
     return "" if found is None else found[1].lower()
@@ -172,7 +172,7 @@ def unverified(detail: str) -> ProvenanceState:
 
 def _spelling(uri: str) -> Spelling:
     usual = _USUAL.fullmatch(uri) is not None
-    return Spelling(scheme_of(uri), normal_uri(uri), uri.casefold() if usual else None)
+    return Spelling(read_scheme(uri), normal_uri(uri), uri.casefold() if usual else None)
 
 
 _cached_spelling = lru_cache(maxsize=_CACHED)(_spelling)
@@ -181,7 +181,7 @@ _cached_spelling = lru_cache(maxsize=_CACHED)(_spelling)
 def is_usual(uri: str, schemes: Collection[str], own_ids: Iterable[str]) -> bool:
     """Whether a reference is of the usual form and nothing in it is an id of `own_ids`: then it has no fault.
     False says nothing."""
-    scheme, _, folded = spelling_of(uri)
+    scheme, _, folded = spell(uri)
     if folded is None or scheme not in schemes:
         return False
     return not [own for own in own_ids if own.casefold() in folded]
@@ -192,7 +192,7 @@ def _unregistered(uri: str, scheme: str, item_id: str) -> ProvenanceState:
     fault, whatever the scheme: it can never be resolved. A host is inserted, because other schemes have
     other forms."""
     behind = uri[len(scheme) + 1 :].lstrip("/")
-    fault = fault_of(f"{GATE_SOURCE}://elsewhere.example/{behind}", (GATE_SOURCE,), (item_id,))
+    fault = find_fault(f"{GATE_SOURCE}://elsewhere.example/{behind}", (GATE_SOURCE,), (item_id,))
     if fault is not None:
         return unverified(fault)
     return ProvenanceState("unregistered_scheme", f"nobody registered the scheme {scheme}")

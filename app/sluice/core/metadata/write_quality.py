@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 from pydantic import Field
 
 from sluice.core.foundation.strict import StrictModel
-from sluice.core.metadata.moments import MAX_TIME_CHARACTERS, instant_ms, time_of
-from sluice.core.metadata.provenance import fault_of, is_usual
+from sluice.core.metadata.moments import MAX_TIME_CHARACTERS, parse_instant, parse_time
+from sluice.core.metadata.provenance import find_fault, is_usual
 from sluice_topics.relaxations import Members, StricterWhen
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class Fault:
     problem: str
 
 
-def faults(
+def find_faults(
     quality: WriteQuality, write: ProposedMemoryWrite, now_ms: int, own_ids: frozenset[str]
 ) -> tuple[Fault, ...]:
     """Every fault of a write's metadata, in the order of the fields; empty if it is valid.
@@ -78,7 +78,7 @@ def _class_problem(quality: WriteQuality, value: Any) -> str | None:
 def _timestamp_problem(quality: WriteQuality, value: Any, now_ms: int) -> str | None:
     if not isinstance(value, str) or value == "":
         return _no_text(value)
-    at_ms = time_of(value) if len(value) <= MAX_TIME_CHARACTERS else instant_ms(value)
+    at_ms = parse_time(value) if len(value) <= MAX_TIME_CHARACTERS else parse_instant(value)
     if at_ms is None:
         return "malformed: not an RFC 3339 date-time with an offset"
     return "in the future" if at_ms > now_ms + quality.future_skew_ms else None
@@ -98,7 +98,7 @@ def _uri_problem(quality: WriteQuality, value: Any, own_ids: frozenset[str]) -> 
     if len(value) > quality.max_uri_characters:
         return f"malformed: over {quality.max_uri_characters} characters"
     schemes = quality.provenance_schemes
-    return None if is_usual(value, schemes, own_ids) else fault_of(value, schemes, own_ids)
+    return None if is_usual(value, schemes, own_ids) else find_fault(value, schemes, own_ids)
 
 
 def _hash_problem(value: Any) -> str | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from sluice.core.foundation.clock import milliseconds_of
-from sluice.core.quality_bundle.severity import DIMENSIONS, IMPACTS, TIERS, milder
+from sluice.core.quality_bundle.severity import DIMENSIONS, IMPACTS, TIERS, is_milder
 from sluice_topics.relaxations import Relaxation
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ def _outcomes(before: ByClass, after: ByClass, name: str) -> Iterator[Relaxation
     for tier in TIERS:
         for dimension in DIMENSIONS:
             old, new = (one.tables.outcome(tier, name, dimension) for one in (before, after))
-            if milder(new, old):
+            if is_milder(new, old):
                 sentence = f"{name} that fails in {dimension} at {tier}: {new} where it was {old}"
                 for path in (f"action_matrix.{tier}.{name}.{dimension}", f"default_by_class.{name}"):
                     yield Relaxation(sentence, path, old, new)

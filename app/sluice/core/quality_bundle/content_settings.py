@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 
 from sluice.core.foundation.content_judge import OFTENER, JudgeWhen
 from sluice.core.foundation.strict import StrictModel
-from sluice.core.quality_bundle.severity import OUTCOMES, milder
+from sluice.core.quality_bundle.severity import OUTCOMES, is_milder
 from sluice_topics.records.retrievals import QualityOutcome  # noqa: TC001 - pydantic reads the annotations
 from sluice_topics.relaxations import Scale, StricterWhen
 
@@ -25,7 +25,7 @@ class ContentActions(StrictModel):
 
     @model_validator(mode="after")
     def _rising(self) -> Self:
-        if milder(self.definite, self.strong):
+        if is_milder(self.definite, self.strong):
             raise ValueError("a definite finding is milder than a strong one")
         return self
 

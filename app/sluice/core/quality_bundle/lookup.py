@@ -99,7 +99,7 @@ class Lookup:
         self.cells = {(tier, name): self._cell(tier, name) for tier, name in self._places()}
         self._strictest = {tier: self._unnamed(tier) for tier in {*TIERS, *tables.action_matrix}}
         self.tool_limits = {
-            (tool, name): _limit(ttl, f"{name} for {tool}")
+            (tool, name): _make_limit(ttl, f"{name} for {tool}")
             for tool, by_class in tables.ttl_by_tool.items()
             for name, ttl in by_class.items()
         }
@@ -121,7 +121,7 @@ class Lookup:
         if own is None or own.ms is None:
             return False
         of_class = self.tables.ttl_by_class.get(content_class or "")
-        return of_class is None or own.ms < milliseconds(of_class)
+        return of_class is None or own.ms < count_milliseconds(of_class)
 
     def _places(self) -> Iterator[tuple[str, str]]:
         tiers = {*TIERS, *self.tables.action_matrix}
@@ -139,7 +139,7 @@ class Lookup:
 
     def _cell(self, tier: str, name: str) -> Cell:
         tables = self.tables
-        limit = _limit(tables.ttl_by_class[name], name) if name in tables.ttl_by_class else None
+        limit = _make_limit(tables.ttl_by_class[name], name) if name in tables.ttl_by_class else None
         minimum = tables.min_confidence_by_class.get(name)
         provenance = tables.outcome(tier, name, "provenance")
         return Cell(
@@ -155,7 +155,7 @@ class Lookup:
         )
 
 
-def milliseconds(seconds: float) -> Milliseconds:
+def count_milliseconds(seconds: float) -> Milliseconds:
     """Milliseconds of a number of seconds, exactly as written: 0.1 s are exactly 100 ms."""
     if isinstance(seconds, int):
         return seconds * _MS
@@ -163,8 +163,8 @@ def milliseconds(seconds: float) -> Milliseconds:
     return int(ms) if ms == ms.to_integral_value() else ms
 
 
-def _limit(ttl: float | None, of: str) -> Limit:
+def _make_limit(ttl: float | None, of: str) -> Limit:
     if ttl is None:
         return Limit(None, None, f"{of} has no limit")
-    ms = milliseconds(ttl)
+    ms = count_milliseconds(ttl)
     return Limit(ms, ttl, f"{of} may be {span(int(ms))} old ({ttl:.15g} s)")

@@ -11,7 +11,7 @@ import orjson
 
 from sluice.core.foundation.chain import OutRecord
 from sluice.core.foundation.clock import rfc3339
-from sluice.core.metadata.provenance import MAX_URI_CHARACTERS, RESOLVABLE, spelling_of
+from sluice.core.metadata.provenance import MAX_URI_CHARACTERS, RESOLVABLE, spell
 from sluice_topics.catalog import PROVENANCE_WANTED
 
 if TYPE_CHECKING:
@@ -24,23 +24,23 @@ if TYPE_CHECKING:
 SCHEMA = "sluice/provenance_wanted/v1"
 
 
-def wants_resolving(
+def is_resolution_due(
     tenant: str, uri: str, recorded: Mapping[tuple[str, str], Resolution], bundle: QualityBundle, now_ms: int
 ) -> bool:
     """Whether a reference leads over the network and its recorded resolution is missing or old."""
     if len(uri) > MAX_URI_CHARACTERS:
         return False
-    scheme, name, _ = spelling_of(uri)
+    scheme, name, _ = spell(uri)
     if scheme not in RESOLVABLE or len(name) > MAX_URI_CHARACTERS:
         return False
     known = recorded.get((tenant, name))
     return known is None or bundle.wants_again(known, now_ms)
 
 
-def wanted(tenant: str, uri: str, by: Literal["write", "retrieval"], now_ms: int) -> OutRecord:
+def request_resolution(tenant: str, uri: str, by: Literal["write", "retrieval"], now_ms: int) -> OutRecord:
     """The request; its partition is that of (tenant, uri), whichever partition decided and however the URI
     was written."""
-    uri = spelling_of(uri).name
+    uri = spell(uri).name
     body = {
         "schema": SCHEMA,
         "tenant_id": tenant,

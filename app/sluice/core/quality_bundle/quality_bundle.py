@@ -12,7 +12,7 @@ from sluice.core.foundation.clock import milliseconds_of
 from sluice.core.foundation.errors import BundleError, CanonicalError
 from sluice.core.foundation.strict import first_error, json_object
 from sluice.core.quality_bundle.lookup import Lookup
-from sluice.core.quality_bundle.quality_models import QualityBundleFile, RolloutMode, tables_of
+from sluice.core.quality_bundle.quality_models import QualityBundleFile, RolloutMode, make_tables
 from sluice.core.quality_bundle.severity import IMPACTS
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ class QualityBundle:
         self.revision = file.revision
         self.hash = bundle_hash
         self.file = file
-        self.lookup = Lookup(tables_of(file))
+        self.lookup = Lookup(make_tables(file))
         self.schemes = frozenset(file.provenance_schemes)
         self.high_impact = frozenset(name.casefold() for name in file.high_impact_categories)
         self.escalation_ttl_ms = file.escalation_ttl_ms

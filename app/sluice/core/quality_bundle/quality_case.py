@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 
 from sluice.core.foundation.strict import Instant, Name, StrictModel
 from sluice.core.metadata.provenance import ProvenanceStatus  # noqa: TC001 - pydantic reads the annotations
-from sluice.core.quality_bundle.severity import milder
+from sluice.core.quality_bundle.severity import is_milder
 from sluice_topics.records.retrievals import (  # noqa: TC001 - the same
     AutonomyTier,
     QualityFlag,
@@ -50,7 +50,7 @@ class QualityExpected(StrictModel):
 
 def expects_stricter(new: QualityExpected, old: QualityExpected) -> bool:
     """Whether a case expects a severer outcome than before."""
-    return milder(old.outcome, new.outcome)
+    return is_milder(old.outcome, new.outcome)
 
 
 class QualityCase(StrictModel):

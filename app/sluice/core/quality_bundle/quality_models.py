@@ -1,6 +1,6 @@
 """The written form of a quality bundle (seed 004, "Deployment"; product.md).
 
-Every table is by content class. `fault_in` checks the conditions that join several tables.
+Every table is by content class. `find_bundle_fault` checks the conditions that join several tables.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from collections.abc import Container, Iterator
 
 
-def tables_of(file: QualityBundleFile) -> Tables:
+def make_tables(file: QualityBundleFile) -> Tables:
     """The file's tables; a class is known if any part of the file names it."""
     return Tables(
         file.ttl_by_class,
@@ -59,12 +59,12 @@ def tables_of(file: QualityBundleFile) -> Tables:
 
 def find_table_relaxations(before: QualityBundleFile, after: QualityBundleFile) -> Iterator[Relaxation]:
     """What is less strict in the tables by class."""
-    return find_class_relaxations(_by_class(before), _by_class(after))
+    return find_class_relaxations(_group_by_class(before), _group_by_class(after))
 
 
-def _by_class(file: QualityBundleFile) -> ByClass:
+def _group_by_class(file: QualityBundleFile) -> ByClass:
     return ByClass(
-        Lookup(tables_of(file)),
+        Lookup(make_tables(file)),
         {name: (one.mode, one.since) for name, one in file.rollout.items()},
         file.impact_by_class,
         {name: one.tenants for name, one in file.access.items() if one.tenants is not None},
@@ -79,26 +79,29 @@ ENFORCED: dict[AutonomyTier, tuple[Dimension, ...]] = {
 LETS_THROUGH = ("pass", "flag")
 
 
-def fault_in(file: QualityBundleFile) -> str | None:
+def find_bundle_fault(file: QualityBundleFile) -> str | None:
     """The first condition that does not hold, None if all hold."""
-    return next((fault for faults in (_gaps(file), _holes(file), _strays(file)) for fault in faults), None)
+    return next(
+        (fault for faults in (_find_gaps(file), _find_holes(file), _find_strays(file)) for fault in faults),
+        None,
+    )
 
 
-def _gaps(file: QualityBundleFile) -> Iterator[str]:
+def _find_gaps(file: QualityBundleFile) -> Iterator[str]:
     complete: dict[str, Container[str]] = {
         "ttl_by_class": file.ttl_by_class,
         "min_confidence_by_class": file.min_confidence_by_class,
         "provenance_required_by_class": file.provenance_required_by_class,
         "rollout": file.rollout,
     }
-    for name in sorted(tables_of(file).classes()):
+    for name in sorted(make_tables(file).classes()):
         for table, by_class in complete.items():
             if name not in by_class:
                 yield f"{table} lacks the class {name}"
 
 
-def _holes(file: QualityBundleFile) -> Iterator[str]:
-    tables = tables_of(file)
+def _find_holes(file: QualityBundleFile) -> Iterator[str]:
+    tables = make_tables(file)
     enforced = sorted(name for name, rollout in file.rollout.items() if rollout.mode == "enforce")
     for tier, dimensions in ENFORCED.items():
         for name in enforced:
@@ -111,7 +114,7 @@ def _holes(file: QualityBundleFile) -> Iterator[str]:
                     )
 
 
-def _strays(file: QualityBundleFile) -> Iterator[str]:
+def _find_strays(file: QualityBundleFile) -> Iterator[str]:
     names = [case.name for case in file.cases]
     for name in sorted({name for name in names if names.count(name) > 1}):
         yield f"two cases are called {name}"
@@ -167,7 +170,7 @@ class Access(StrictModel):
     tenants: Annotated[list[Name] | None, Field(max_length=4096), PartOf("access")]
 
 
-def _for_seconds(seconds: int | None) -> str:
+def _describe_seconds(seconds: int | None) -> str:
     return "for ever" if seconds is None else f"for {seconds} s"
 
 
@@ -227,7 +230,7 @@ class QualityBundleFile(StrictModel):
     ] = Field(default_factory=lambda: ["http", "https", "gate-source", "gate-feed"])
     provenance_max_age_s: Annotated[
         WholeSeconds | None,
-        StricterWhen("lower", "a recorded resolution counts {new}, not {old}", shows=_for_seconds),
+        StricterWhen("lower", "a recorded resolution counts {new}, not {old}", shows=_describe_seconds),
     ] = None
     provenance_refresh_s: Annotated[
         WholeSeconds, StricterWhen("lower", "references are resolved again after {new} s, not after {old} s")
@@ -243,7 +246,7 @@ class QualityBundleFile(StrictModel):
 
     @model_validator(mode="after")
     def _whole(self) -> Self:
-        fault = fault_in(self)
+        fault = find_bundle_fault(self)
         if fault is not None:
             raise ValueError(fault)
         return self

@@ -16,6 +16,6 @@ IMPACTS: tuple[Impact, ...] = get_args(Impact)
 SEVERITY: dict[QualityOutcome, int] = {outcome: place for place, outcome in enumerate(OUTCOMES)}
 
 
-def milder(one: QualityOutcome, other: QualityOutcome) -> bool:
+def is_milder(one: QualityOutcome, other: QualityOutcome) -> bool:
     """Whether the first outcome is milder than the second."""
     return SEVERITY[one] < SEVERITY[other]

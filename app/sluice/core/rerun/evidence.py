@@ -22,13 +22,13 @@ from sluice.core.foundation.errors import UnknownStageError
 from sluice.core.foundation.limits import ROOM_FOR_ONE
 from sluice.core.foundation.requests import HELD_INPUT, Answer
 from sluice.core.memory.memory_record import SCHEMA as MEMORY
-from sluice.core.memory.memory_record import recorded_history, recorded_trust
+from sluice.core.memory.memory_record import read_history, read_parent_trust
 from sluice.core.policy.policy import Policy
 from sluice.core.quality_bundle.quality_bundle import load_quality_bundle
 from sluice.core.registry.loading import build_registry
 from sluice.core.registry.registry_entries import UNREGISTERED, EntryFile
 from sluice.core.retrieval.quality_record import SCHEMA as QUALITY
-from sluice.core.retrieval.seen import recorded_seen
+from sluice.core.retrieval.seen import read_resolutions
 from sluice.core.state.book import Book, EscalationKept, GrantKept
 from sluice.core.state.decision import Shared
 from sluice.core.state.history import SourceName
@@ -228,7 +228,7 @@ def restore_shared(records: Sequence[dict[str, Any]], arrival: Arrival) -> Share
         tenant = UNREGISTERED if memory["tenant_id"] is None else memory["tenant_id"]
         write = message_of(arrival)
         source = SourceName(tenant, write.source.id if isinstance(write, ProposedMemoryWrite) else "")
-        return Shared(_RecordedQuarantine(recorded_trust(memory)), {source: recorded_history(memory)})
+        return Shared(_RecordedQuarantine(read_parent_trust(memory)), {source: read_history(memory)})
     resolved = next((one for one in records if one["schema"] == RESOLVED), None)
     if resolved is not None:
         book = Book({})
@@ -241,6 +241,6 @@ def restore_shared(records: Sequence[dict[str, Any]], arrival: Arrival) -> Share
         book.apply([] if grant is None else [GrantKept(grant)])
         return Shared(book)
     if arrival.topic == RETRIEVALS:
-        known = [recorded_seen(one) for one in records if one["schema"] == QUALITY]
+        known = [read_resolutions(one) for one in records if one["schema"] == QUALITY]
         return Shared(provenance={name: found for one in known for name, found in one.items()})
     return Shared()

@@ -41,7 +41,7 @@ class Overdue(NamedTuple):
     ended_ms: int
 
 
-def overdue(bundle: QualityBundle, now_ms: int) -> tuple[Overdue, ...]:
+def list_overdue(bundle: QualityBundle, now_ms: int) -> tuple[Overdue, ...]:
     """Every class that is overdue at `now_ms`, by name."""
     window_ms = bundle.file.rollout_window_days * DAY_MS
     found = []
@@ -60,7 +60,7 @@ SUBJECT = "alarms"
 _NAME_DIGITS = 32
 
 
-def alarms(bundles: Iterable[QualityBundle], book: Book, now_ms: int) -> Decision | None:
+def raise_alarms(bundles: Iterable[QualityBundle], book: Book, now_ms: int) -> Decision | None:
     """What is overdue at `now_ms` and was not raised yet; None for nothing."""
     due = list(_due(bundles, book, now_ms))
     if not due:
@@ -79,7 +79,7 @@ def _due(
     bundles: Iterable[QualityBundle], book: Book, now_ms: int
 ) -> Iterator[tuple[QualityBundle, Overdue]]:
     for bundle in bundles:
-        for one in overdue(bundle, now_ms):
+        for one in list_overdue(bundle, now_ms):
             last_ms = book.alarmed(name_of(bundle, one))
             if last_ms < one.ended_ms or last_ms > now_ms:
                 yield bundle, one

@@ -38,7 +38,7 @@ class Body:
             self.value, self.text = None, ""
         else:
             self.value = wire_safe(value)
-            self.text = "\n".join(_texts(self.value))
+            self.text = "\n".join(_list_texts(self.value))
             self._written = canonical(self.value)
 
     @property
@@ -55,24 +55,24 @@ class Body:
         return len(self._written)
 
 
-def bodies_of(items: Iterable[RetrievedItem]) -> list[Body]:
+def read_bodies(items: Iterable[RetrievedItem]) -> list[Body]:
     """The bodies of a request's items, in their order; those with which it passes a bound have a problem."""
     numbers, written = MAX_ODD_NUMBERS, MAX_WRITTEN_BYTES
     bodies = []
     for item in items:
-        body = _body(item.body, numbers, written)
+        body = _read_body(item.body, numbers, written)
         if body.problem is None and not isinstance(body.value, str | None):
-            numbers -= _odd_numbers(item.body, numbers)
+            numbers -= _count_odd_numbers(item.body, numbers)
             written -= body.written_bytes
         bodies.append(body)
     return bodies
 
 
-def _body(value: Any, numbers: int, written: int) -> Body:
+def _read_body(value: Any, numbers: int, written: int) -> Body:
     """`numbers` and `written`: what of the bounds is left."""
     if value is None:
         return NO_BODY
-    if not isinstance(value, str) and _odd_numbers(value, numbers) > numbers:
+    if not isinstance(value, str) and _count_odd_numbers(value, numbers) > numbers:
         return Body(value, f"too_long: over {MAX_ODD_NUMBERS} numbers that no plain decimal writes")
     body = Body(value)
     if body.written_bytes > written:
@@ -80,38 +80,38 @@ def _body(value: Any, numbers: int, written: int) -> Body:
     return body
 
 
-def _odd_numbers(value: Any, most: int) -> int:
+def _count_odd_numbers(value: Any, most: int) -> int:
     """How many, counted to one more than `most`."""
     found = 0
-    for number in _floats(value):
+    for number in _list_floats(value):
         found += is_odd_float(number)
         if found > most:
             break
     return found
 
 
-def _floats(value: Any) -> Iterator[float]:
+def _list_floats(value: Any) -> Iterator[float]:
     if isinstance(value, float):
         yield value
     elif isinstance(value, dict):
         for item in value.values():
-            yield from _floats(item)
+            yield from _list_floats(item)
     elif isinstance(value, list):
         for item in value:
-            yield from _floats(item)
+            yield from _list_floats(item)
 
 
-def _texts(value: Any) -> Iterator[str]:
+def _list_texts(value: Any) -> Iterator[str]:
     """Every key and text of a JSON value, in its order. Escapes would hide what begins a line."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict):
         for key, item in value.items():
             yield key
-            yield from _texts(item)
+            yield from _list_texts(item)
     elif isinstance(value, list):
         for item in value:
-            yield from _texts(item)
+            yield from _list_texts(item)
 
 
 NO_BODY = Body(None)

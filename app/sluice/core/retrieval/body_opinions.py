@@ -60,9 +60,9 @@ def _take(
 ) -> None:
     """Make of a body's answer what it comes to at the reader's tier."""
     policy, read = bundle.file.content_judge, _read(said)
-    weight, reason = (None, "") if read is None else _weighed(policy, read)
+    weight, reason = (None, "") if read is None else _weigh(policy, read)
     if weight is None:
-        judged.unjudged = _unjudged(said, read, shown)
+        judged.unjudged = _explain_unjudged(said, read, shown)
         if judged.unjudged is not None and policy.on_failure == "strong":
             weight, reason = INCONCLUSIVE, f"inconclusive: {judged.unjudged}"
     action: QualityOutcome = "pass" if weight is None else bundle.content_outcome(context.plan.tier, weight)
@@ -85,7 +85,7 @@ def _read(said: object) -> ContentJudgement | None:
     return PROMPT.read(answers[0]) if isinstance(answers, list) and len(answers) == 1 else None
 
 
-def _weighed(policy: ContentJudge, read: ContentJudgement) -> tuple[ContentWeight | None, str]:
+def _weigh(policy: ContentJudge, read: ContentJudgement) -> tuple[ContentWeight | None, str]:
     """As which finding an answer counts, and why; None: as none."""
     reason = f"judged: trust {read.trust:.2f}: {', '.join(read.categories) or 'no category'}"
     if read.trust < policy.definite_below:
@@ -93,7 +93,7 @@ def _weighed(policy: ContentJudge, read: ContentJudgement) -> tuple[ContentWeigh
     return ("strong", reason) if read.trust < policy.strong_below else (None, "")
 
 
-def _unjudged(said: object, read: ContentJudgement | None, shown: ShownTexts | None) -> str | None:
+def _explain_unjudged(said: object, read: ContentJudgement | None, shown: ShownTexts | None) -> str | None:
     """Why a body was not judged whole; None: it was."""
     if read is None:
         why = said if isinstance(said, str) else "it cannot be read"

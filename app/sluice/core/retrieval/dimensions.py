@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
 from sluice.core.foundation.canonical import MAX_SAFE_INTEGER
 from sluice.core.foundation.clock import span
-from sluice.core.metadata.moments import time_of
-from sluice.core.quality_bundle.severity import DIMENSIONS, SEVERITY, milder
+from sluice.core.metadata.moments import parse_time
+from sluice.core.quality_bundle.severity import DIMENSIONS, SEVERITY, is_milder
 
 if TYPE_CHECKING:
     from sluice.core.metadata.provenance import ProvenanceState, ProvenanceStatus
@@ -40,21 +40,21 @@ NUMBERS = (float, int)
 """What JSON's numbers are read as; a truth value is none of them."""
 
 
-def facts_of(
+def read_facts(
     item: RetrievedItem, content_class: str | None, tool: str | None, check: ProvenanceCheck, now_ms: int
 ) -> ItemFacts:
     """The facts of an item that is read at `now_ms` for a tool; `check`: where its reference leads."""
-    age_ms, age_problem = _age(item, now_ms, check)
-    confidence, confidence_problem = confidence_of(item.confidence_score)
+    age_ms, age_problem = _read_age(item, now_ms, check)
+    confidence, confidence_problem = read_confidence(item.confidence_score)
     return ItemFacts(content_class, age_ms, age_problem, confidence, confidence_problem, check.state, tool)
 
 
-def class_of(value: Any) -> str | None:
+def read_class(value: Any) -> str | None:
     """A content class, None for what cannot be one."""
     return value if isinstance(value, str) and _CLASS_NAME.fullmatch(value) else None
 
 
-def confidence_of(value: Any) -> tuple[float | None, str | None]:
+def read_confidence(value: Any) -> tuple[float | None, str | None]:
     """The score and its problem; a number that is no score is kept as far as a ledger can hold it."""
     if value is None:
         return None, "missing"
@@ -66,7 +66,7 @@ def confidence_of(value: Any) -> tuple[float | None, str | None]:
     return value if holds else None, "malformed: not within 0 and 1"
 
 
-def _age(item: RetrievedItem, now_ms: int, check: ProvenanceCheck) -> tuple[int | None, str | None]:
+def _read_age(item: RetrievedItem, now_ms: int, check: ProvenanceCheck) -> tuple[int | None, str | None]:
     """An assertion stands in the timestamp's place: a bad one is not passed over for a timestamp."""
     asserted = item.freshness_assertion
     if isinstance(asserted, dict):
@@ -83,7 +83,7 @@ def _read(value: Any) -> tuple[int | None, str]:
         return None, "missing"
     if not isinstance(value, str):
         return None, "malformed: not a string"
-    return time_of(value), NO_TIME
+    return parse_time(value), NO_TIME
 
 
 UNKNOWN_CLASS = "unknown content class"
@@ -132,15 +132,19 @@ def judge_item(bundle: QualityBundle, tier: AutonomyTier, facts: ItemFacts) -> Q
 
 
 def judge(lookup: Lookup, tier: str, facts: ItemFacts) -> Quality:
-    """The same with nothing but a bundle's tables."""
+    """The outcome of an item, its flags and codes, by a bundle's tables alone."""
     limit = lookup.limit(facts.tool_name, facts.content_class)
     return judge_by(lookup.cell(tier, facts.content_class), limit, facts)
 
 
 def judge_by(cell: Cell, limit: Limit | None, facts: ItemFacts) -> Quality:
-    """The same with what they hold for the item's class."""
+    """The outcome of an item, its flags and codes, by what the tables hold for its class."""
     if cell.known:
-        fresh, sure, traced = _judge_age(cell, limit, facts), _judge_score(cell, facts), _trace(cell, facts)
+        fresh, sure, traced = (
+            _judge_age(cell, limit, facts),
+            _judge_score(cell, facts),
+            _judge_provenance(cell, facts),
+        )
     else:
         fresh, sure = (cell.freshness, UNKNOWN_CLASS), (cell.confidence, UNKNOWN_CLASS)
         traced = cell.provenance, UNKNOWN_CLASS
@@ -156,7 +160,7 @@ def judge_by(cell: Cell, limit: Limit | None, facts: ItemFacts) -> Quality:
     results = tuple(judged)
     if fresh[0] is sure[0] is traced[0] is None:
         return Quality("pass", (), (), results, None)
-    return _failed(results, facts.provenance.status)
+    return _combine_failed(results, facts.provenance.status)
 
 
 def _judge_age(cell: Cell, limit: Limit | None, facts: ItemFacts) -> _Result:
@@ -181,14 +185,14 @@ def _judge_score(cell: Cell, facts: ItemFacts) -> _Result:
     return cell.confidence, f"{score} is below {cell.least}"
 
 
-def _trace(cell: Cell, facts: ItemFacts) -> _Result:
+def _judge_provenance(cell: Cell, facts: ItemFacts) -> _Result:
     status, detail = facts.provenance
     if status == "verified" or (status == "missing" and not cell.required):
         return None, detail
     return cell.unregistered if status == "unregistered_scheme" else cell.provenance, detail
 
 
-def _failed(results: tuple[JudgedDimension, ...], status: ProvenanceStatus) -> Quality:
+def _combine_failed(results: tuple[JudgedDimension, ...], status: ProvenanceStatus) -> Quality:
     failed = [one for one in results if not one["passed"]]
     decided = max(failed, key=lambda one: SEVERITY[one["outcome"]])
     missing: QualityFlag = "provenance_missing" if status == "missing" else "provenance_unverified"
@@ -207,7 +211,7 @@ _CODES: dict[Dimension, ReasonCode] = {
 }
 
 
-def under_rollout(
+def apply_rollout(
     bundle: QualityBundle, content_class: str | None, outcome: QualityOutcome
 ) -> tuple[QualityOutcome, QualityOutcome | None]:
     """What the quality gate's outcome comes to, and in flag-only what it would have been, else None.
@@ -216,4 +220,4 @@ def under_rollout(
     """
     if bundle.rollout_of(content_class) != "flag_only":
         return outcome, None
-    return ("flag" if milder("flag", outcome) else outcome), outcome
+    return ("flag" if is_milder("flag", outcome) else outcome), outcome

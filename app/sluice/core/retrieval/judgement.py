@@ -11,10 +11,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypedDict, get_args
 
-from sluice.core.quality_bundle.severity import SEVERITY, milder
-from sluice.core.retrieval.dimensions import facts_of, judge_by, under_rollout
-from sluice.core.retrieval.names import at_the_body
-from sluice.core.retrieval.provenance_check import provenance_of
+from sluice.core.quality_bundle.severity import SEVERITY, is_milder
+from sluice.core.retrieval.dimensions import apply_rollout, judge_by, read_facts
+from sluice.core.retrieval.names import read_meeting
+from sluice.core.retrieval.provenance_check import check_provenance
 from sluice.detection.text_inspection import inspect_text
 from sluice_topics.records.retrievals import StageName
 
@@ -43,7 +43,7 @@ INCONCLUSIVE: ContentWeight = "strong"
 """A text beyond a bound was read by a linear scan alone: no more is known of it than of a strong find."""
 
 
-def content_action(
+def choose_content_outcome(
     bundle: QualityBundle, tier: AutonomyTier, found: ContentInspection
 ) -> tuple[QualityOutcome, str | None]:
     """The outcome and its reason; weak and framed findings are listed and change nothing."""
@@ -65,12 +65,12 @@ class ItemStage(TypedDict):
     stage: StageName
 
 
-def stage_of(name: StageName, outcome: QualityOutcome, reason: str | None) -> ItemStage:
+def make_stage(name: StageName, outcome: QualityOutcome, reason: str | None) -> ItemStage:
     """What a stage came to."""
     return {"outcome": outcome, "reason": reason, "stage": name}
 
 
-PASSED: Mapping[StageName, ItemStage] = {name: stage_of(name, "pass", None) for name in get_args(StageName)}
+PASSED: Mapping[StageName, ItemStage] = {name: make_stage(name, "pass", None) for name in get_args(StageName)}
 """Of each stage the one that most items leave behind."""
 
 
@@ -117,7 +117,7 @@ class Judged:
         """A stage that ran last, or the last one again with what it comes to now."""
         if self.stages and self.stages[-1]["stage"] == stage:
             self.stages.pop()
-        self.stages.append(stage_of(stage, outcome, reason))
+        self.stages.append(make_stage(stage, outcome, reason))
 
     def denies(
         self, stage: StageName, code: ReasonCode, reason: str, entries: tuple[Entry, ...] = ()
@@ -174,11 +174,11 @@ def _judge_by_stages(
         judged.stages.append(PASSED["poisoning"])
     elif _is_poisoned(context, item, judged) and not is_shadowed:
         return
-    _quality(context, terms, item, judged)
+    _judge_quality(context, terms, item, judged)
     names = context.names.items[judged.place]
     body_read = judged.body.given and (is_shadowed or SEVERITY[judged.outcome] < SEVERITY["downgrade"])
     if body_read or (judged.outcome != "deny" and (names.findings or names.inconclusive)):
-        _content(context, bundle, names, judged, body_read=body_read)
+        _judge_content(context, bundle, names, judged, body_read=body_read)
 
 
 def _is_poisoned(context: RetrievalContext, item: RetrievedItem, judged: Judged) -> bool:
@@ -192,11 +192,11 @@ def _is_poisoned(context: RetrievalContext, item: RetrievedItem, judged: Judged)
     return True
 
 
-def _quality(context: RetrievalContext, terms: ClassTerms, item: RetrievedItem, judged: Judged) -> None:
+def _judge_quality(context: RetrievalContext, terms: ClassTerms, item: RetrievedItem, judged: Judged) -> None:
     """The three dimensions, then what lets an item through all the same."""
     bundle, plan, now_ms = terms.bundle, context.plan, context.now_ms
-    check = provenance_of(item, plan.tenant, plan.registry, context.recorded, bundle, now_ms)
-    facts = facts_of(item, terms.content_class, terms.tool, check, now_ms)
+    check = check_provenance(item, plan.tenant, plan.registry, context.recorded, bundle, now_ms)
+    facts = read_facts(item, terms.content_class, terms.tool, check, now_ms)
     quality = judge_by(terms.cell, terms.limit, facts)
     judged.check, judged.facts, judged.rollout = check, facts, terms.rollout
     judged.flags, judged.dimensions = quality.flags, quality.dimensions
@@ -205,17 +205,17 @@ def _quality(context: RetrievalContext, terms: ClassTerms, item: RetrievedItem, 
     if quality.outcome == "pass":
         judged.stages.append(PASSED["quality"])
     else:
-        shown, _ = under_rollout(bundle, terms.content_class, quality.outcome)
-        _failed(context, item, quality, shown, judged)
+        shown, _ = apply_rollout(bundle, terms.content_class, quality.outcome)
+        _apply_override(context, item, quality, shown, judged)
         judged.ran("quality", quality.outcome, quality.reason)
 
 
-def _failed(
+def _apply_override(
     context: RetrievalContext, item: RetrievedItem, found: Quality, shown: QualityOutcome, judged: Judged
 ) -> None:
     """What an override makes of an item that comes to `shown` under its class's rollout."""
-    if milder("flag", shown):
-        judged.override = _override(context, item, judged)
+    if is_milder("flag", shown):
+        judged.override = _find_override(context, item, judged)
     if judged.override is None:
         judged.comes_to(shown, found.reason, found.outcome)
     else:
@@ -223,7 +223,7 @@ def _failed(
         judged.comes_to("flag", found.reason, "flag")
 
 
-def _override(
+def _find_override(
     context: RetrievalContext, item: RetrievedItem, judged: Judged
 ) -> QualityOverrideEntry | ItemApproval | None:
     """The first, by its key, that is of exactly this reading and has not expired; else the approval of the
@@ -237,7 +237,7 @@ def _override(
     return context.approval
 
 
-def _content(
+def _judge_content(
     context: RetrievalContext, bundle: QualityBundle, names: ItemNames, judged: Judged, *, body_read: bool
 ) -> None:
     """The body is read where it may be released, the names wherever they may."""
@@ -245,8 +245,8 @@ def _content(
         judged.flags = (*judged.flags, SUSPECT)
         judged.denies("content", UNSAFE, judged.body.problem)
         return
-    found = _found(context, names, judged.body.text if body_read else "")
-    action, reason = content_action(bundle, context.plan.tier, found)
+    found = _inspect(context, names, judged.body.text if body_read else "")
+    action, reason = choose_content_outcome(bundle, context.plan.tier, found)
     judged.ran("content", action, reason)
     judged.findings = found.findings
     if action != "pass":
@@ -257,14 +257,16 @@ def _content(
         judged.comes_to(action, reason)
     if body_read and context.plan.is_judged:
         goes_out = context.plan.is_shadowed or SEVERITY[judged.outcome] < SEVERITY["downgrade"]
-        judged.asks = goes_out and _in_question(bundle.file.content_judge, found) and bool(judged.body.text)
+        judged.asks = (
+            goes_out and _is_in_question(bundle.file.content_judge, found) and bool(judged.body.text)
+        )
 
 
-def _found(context: RetrievalContext, names: ItemNames, text: str) -> ContentInspection:
+def _inspect(context: RetrievalContext, names: ItemNames, text: str) -> ContentInspection:
     """In the body, in the names and where the two meet."""
     inspector = context.plan.bundle.inspector
     body = inspect_text(inspector, text)
-    beside = names.findings + (at_the_body(inspector.names, names.own, text) if text else ())
+    beside = names.findings + (read_meeting(inspector.names, names.own, text) if text else ())
     if not beside and names.inconclusive is None:
         return body
     return body._replace(
@@ -272,7 +274,7 @@ def _found(context: RetrievalContext, names: ItemNames, text: str) -> ContentIns
     )
 
 
-def _in_question(policy: ContentJudge, found: ContentInspection) -> bool:
+def _is_in_question(policy: ContentJudge, found: ContentInspection) -> bool:
     """Whether a model may find what the detectors have not: what is definite is not asked about."""
     weights = {one.weight for one in found.findings}
     if policy.judge == "always":

@@ -51,7 +51,7 @@ class ItemNames(NamedTuple):
         """The item's fields in which more than a hint was found."""
         if not (self.own.findings or self.several or self.own.inconclusive):
             return NO_FIELDS
-        return _unsafe(ITEM_FIELDS, (*self.own.findings, *self.several), self.own.inconclusive)
+        return _list_unsafe(ITEM_FIELDS, (*self.own.findings, *self.several), self.own.inconclusive)
 
 
 class RequestNames(NamedTuple):
@@ -65,7 +65,7 @@ class RequestNames(NamedTuple):
         """The request's own fields in which more than a hint was found."""
         if not self.request.findings and self.request.inconclusive is None:
             return NO_FIELDS
-        return _unsafe(REQUEST_FIELDS, self.request.findings, self.request.inconclusive)
+        return _list_unsafe(REQUEST_FIELDS, self.request.findings, self.request.inconclusive)
 
 
 def read_names(
@@ -79,10 +79,10 @@ def read_names(
     if not known_agent:
         given.append(("agent_id", retrieval.agent_id))
     request = reader.read(given)
-    reads = [reader.read(_names(item, classes)) for item in retrieval.items]
+    reads = [reader.read(_list_names(item, classes)) for item in retrieval.items]
     if len(reads) == 1:
         return RequestNames(request, (ItemNames(reads[0], (), request),))
-    several = _several(reader, reads)
+    several = _read_several(reader, reads)
     alone = {id(own): ItemNames(own, (), request) for own in reads}
     items = [
         ItemNames(own, several[place], request) if place in several else alone[id(own)]
@@ -91,29 +91,29 @@ def read_names(
     return RequestNames(request, items)
 
 
-def at_the_body(reader: Names, own: Read, text: str) -> tuple[Finding, ...]:
+def read_meeting(reader: Names, own: Read, text: str) -> tuple[Finding, ...]:
     """What is found where an item's names and its body meet."""
     return reader.before(own.words, text, "body") if own.words else ()
 
 
-def class_text(given: Any) -> str | None:
+def record_class(given: Any) -> str | None:
     """A content class as it is recorded and released, None for what is none."""
     return given if isinstance(given, str) and len(given) <= LONGEST_CLASS else None
 
 
-def uri_text(given: Any) -> str | None:
+def record_uri(given: Any) -> str | None:
     """Likewise a reference, as long as one may be that is resolved: a rerun finds its record by it."""
     return given if isinstance(given, str) and len(given) <= MAX_URI_CHARACTERS else None
 
 
-def withheld_id(an_id: str) -> str:
+def withhold_id(an_id: str) -> str:
     """What is released in place of an id: who knows the id can tell that it is meant."""
     return WITHHELD + sha256(an_id.encode()).hexdigest()
 
 
-def _names(item: RetrievedItem, classes: Container[str]) -> list[Name]:
+def _list_names(item: RetrievedItem, classes: Container[str]) -> list[Name]:
     names: list[Name] = [("item_id", item.item_id)]
-    content_class, uri = class_text(item.content_class), uri_text(item.provenance_uri)
+    content_class, uri = record_class(item.content_class), record_uri(item.provenance_uri)
     if content_class is not None and content_class not in classes:
         names.append(("content_class", content_class))
     if uri is not None:
@@ -121,7 +121,7 @@ def _names(item: RetrievedItem, classes: Container[str]) -> list[Name]:
     return names
 
 
-def _several(reader: Names, reads: Sequence[Read]) -> dict[int, tuple[Finding, ...]]:
+def _read_several(reader: Names, reads: Sequence[Read]) -> dict[int, tuple[Finding, ...]]:
     """By place of the item: what was found in a field of it read together with its neighbours'."""
     found: dict[int, tuple[Finding, ...]] = {}
     if len({read.words for read in reads if read.words}) <= 1:
@@ -138,7 +138,9 @@ def _several(reader: Names, reads: Sequence[Read]) -> dict[int, tuple[Finding, .
     return found
 
 
-def _unsafe(fields: Sequence[str], findings: Iterable[Finding], inconclusive: str | None) -> frozenset[str]:
+def _list_unsafe(
+    fields: Sequence[str], findings: Iterable[Finding], inconclusive: str | None
+) -> frozenset[str]:
     telling = [one.field or "" for one in findings if one.weight != "weak"]
     if inconclusive is not None:
         telling.append(inconclusive.partition(":")[0])

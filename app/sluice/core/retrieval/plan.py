@@ -12,8 +12,8 @@ from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sluice.core.registry.registry_entries import Entry, collect_hashes
-from sluice.core.retrieval.bodies import bodies_of
-from sluice.core.retrieval.dimensions import class_of
+from sluice.core.retrieval.bodies import read_bodies
+from sluice.core.retrieval.dimensions import read_class
 from sluice.core.retrieval.names import read_names
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class ClassTerms(NamedTuple):
     rollout: RolloutMode
 
 
-class Reader(NamedTuple):
+class RetrievalReader(NamedTuple):
     """Who reads, under which bundle. `granted`: the classes of the agent, whose id is of interest only then;
     None for every class.
 
@@ -76,7 +76,7 @@ class TermsByClass(dict[str | None, ClassTerms]):
     """A reader's terms by what an item gives for its class, None for what is no text. Those of the bundle's
     own classes are kept, so that no more are kept than the bundle has."""
 
-    def __init__(self, reader: Reader | None) -> None:
+    def __init__(self, reader: RetrievalReader | None) -> None:
         """`reader` is None if there is no bundle; then a lookup raises KeyError."""
         super().__init__()
         self._reader = reader
@@ -85,7 +85,7 @@ class TermsByClass(dict[str | None, ClassTerms]):
         """Worked out, and kept."""
         if self._reader is None:
             raise KeyError(named)
-        terms = _worked_out(self._reader, named)
+        terms = _work_out(self._reader, named)
         if named in self._reader.bundle.lookup.classes:
             self[named] = terms
         return terms
@@ -95,19 +95,19 @@ NO_TERMS = TermsByClass(None)
 
 
 @lru_cache(maxsize=_READERS)
-def terms_of(reader: Reader) -> TermsByClass:
+def get_terms(reader: RetrievalReader) -> TermsByClass:
     """What holds of every class for this reader."""
     return TermsByClass(reader)
 
 
-def _worked_out(reader: Reader, named: str | None) -> ClassTerms:
-    lookup, content_class, tool = reader.bundle.lookup, class_of(named), reader.tool
+def _work_out(reader: RetrievalReader, named: str | None) -> ClassTerms:
+    lookup, content_class, tool = reader.bundle.lookup, read_class(named), reader.tool
     if tool is not None and not reader.vouched:
         tool = tool if lookup.is_stricter(tool, content_class) else None
     return ClassTerms(
         reader.bundle,
         content_class,
-        _closed(reader, named, content_class),
+        _find_closure(reader, named, content_class),
         lookup.cell(reader.tier, content_class),
         lookup.limit(tool, content_class),
         tool,
@@ -115,7 +115,7 @@ def _worked_out(reader: Reader, named: str | None) -> ClassTerms:
     )
 
 
-def _closed(reader: Reader, named: str | None, content_class: str | None) -> str | None:
+def _find_closure(reader: RetrievalReader, named: str | None, content_class: str | None) -> str | None:
     """By what the agent or its tenant was not granted; where classes are kept from anybody, none gets in by a
     name that nobody knows."""
     bundle = reader.bundle
@@ -222,7 +222,7 @@ def _plan(policy: Policy, environment: str, key: _Key) -> RetrievalPlan:
     principal = policy.find_principal(key.agent_id)
     agent, tenant, quality = principal.agent, principal.tenant, principal.quality
     tier = principal.tier(key.autonomy_tier)
-    tool = _tool(policy.registry, quality, agent, key.tool_name)
+    tool = _find_tool(policy.registry, quality, agent, key.tool_name)
     return RetrievalPlan(
         principal,
         policy.registry,
@@ -234,10 +234,12 @@ def _plan(policy: Policy, environment: str, key: _Key) -> RetrievalPlan:
         frozenset() if quality is None else quality.lookup.classes,
         tier,
         tool,
-        NO_TERMS if quality is None else terms_of(_reader(quality, tier, tenant, agent, key.tool_name, tool)),
+        NO_TERMS
+        if quality is None
+        else get_terms(_identify_reader(quality, tier, tenant, agent, key.tool_name, tool)),
         principal.is_shadowed,
         quality is not None and quality.file.content_judge.judge != "off",
-        _barred(principal),
+        _find_bar(principal),
         dict(sorted(collect_hashes(agent, principal.org, tool).items())),
         {
             "quality_bundle_id": principal.quality_asked_for or None,
@@ -252,7 +254,7 @@ def _plan(policy: Policy, environment: str, key: _Key) -> RetrievalPlan:
     )
 
 
-def _barred(principal: Principal) -> tuple[ReasonCode, str] | None:
+def _find_bar(principal: Principal) -> tuple[ReasonCode, str] | None:
     if principal.agent is None:
         return "UNKNOWN_AGENT", f"unknown_agent: {principal.agent_id}"
     if principal.quality is None:
@@ -260,22 +262,22 @@ def _barred(principal: Principal) -> tuple[ReasonCode, str] | None:
     return None
 
 
-def _reader(
+def _identify_reader(
     quality: QualityBundle,
     tier: AutonomyTier,
     tenant: str,
     agent: Agent | None,
     tool_name: str | None,
     tool: Tool | None,
-) -> Reader:
+) -> RetrievalReader:
     """A tool for which the bundle has no times of its own makes no difference to anybody."""
     named = tool_name if tool_name in quality.file.ttl_by_tool else None
     if agent is None or agent.content_classes is None:
-        return Reader(quality, tier, tenant, None, None, named, tool is not None)
-    return Reader(quality, tier, tenant, agent.id, agent.content_classes, named, tool is not None)
+        return RetrievalReader(quality, tier, tenant, None, None, named, tool is not None)
+    return RetrievalReader(quality, tier, tenant, agent.id, agent.content_classes, named, tool is not None)
 
 
-def _tool(
+def _find_tool(
     registry: Registry, quality: QualityBundle | None, agent: Agent | None, name: str | None
 ) -> Tool | None:
     """A caller's word alone would choose the longest time to live."""
@@ -304,7 +306,7 @@ def assess(
         arrival,
         retrieval,
         freezes,
-        bodies_of(retrieval.items),
+        read_bodies(retrieval.items),
         read_names(reader, retrieval, plan.classes, known_agent=is_known),
         recorded,
         arrival.timestamp_ms,

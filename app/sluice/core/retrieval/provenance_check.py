@@ -19,14 +19,14 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from sluice.core.foundation.canonical import canonical
-from sluice.core.metadata.moments import time_of
+from sluice.core.metadata.moments import parse_time
 from sluice.core.metadata.provenance import (
     GATE_SOURCE,
     MAX_URI_CHARACTERS,
     RESOLVABLE,
     ProvenanceState,
-    form_fault,
-    spelling_of,
+    find_form_fault,
+    spell,
     unverified,
 )
 from sluice.core.registry.registry_entries import STRANGERS, Source
@@ -48,7 +48,7 @@ _SIGNATURE_CHARACTERS = 88
 _FIELDS = {"asserted_at", "signature"}
 
 
-def signed_assertion(asserted_at: str, provenance_uri: str, provenance_hash: str) -> bytes:
+def write_assertion(asserted_at: str, provenance_uri: str, provenance_hash: str) -> bytes:
     """The bytes that a source signs."""
     fields = {
         "asserted_at": asserted_at,
@@ -58,26 +58,26 @@ def signed_assertion(asserted_at: str, provenance_uri: str, provenance_hash: str
     return canonical(fields)
 
 
-def form_problem(assertion: Mapping[str, Any]) -> str | None:
+def find_form_problem(assertion: Mapping[str, Any]) -> str | None:
     """What is wrong with the form of {asserted_at, signature}, before the signature is checked."""
     if assertion.keys() != _FIELDS:
         return "malformed: an assertion has asserted_at and signature"
     at, signature = assertion["asserted_at"], assertion["signature"]
-    if not isinstance(at, str) or time_of(at) is None:
+    if not isinstance(at, str) or parse_time(at) is None:
         return "malformed: asserted_at is no RFC 3339 date-time with an offset"
     if not isinstance(signature, str) or len(signature) != _SIGNATURE_CHARACTERS:
         return "malformed: the signature is not that of Ed25519 in base64"
     return None
 
 
-def signed_by_source(key: Ed25519PublicKey, assertion: Mapping[str, Any], uri: str, digest: str) -> bool:
+def is_signed_by_source(key: Ed25519PublicKey, assertion: Mapping[str, Any], uri: str, digest: str) -> bool:
     """Whether a well-formed assertion over this reference and hash bears the key's signature."""
-    message = signed_assertion(assertion["asserted_at"], uri, digest)
-    return _verified(key.public_bytes_raw(), message, assertion["signature"])
+    message = write_assertion(assertion["asserted_at"], uri, digest)
+    return _verify(key.public_bytes_raw(), message, assertion["signature"])
 
 
 @lru_cache(maxsize=_REMEMBERED)
-def _verified(raw_key: bytes, message: bytes, signature: str) -> bool:
+def _verify(raw_key: bytes, message: bytes, signature: str) -> bool:
     try:
         raw = base64.b64decode(signature, validate=True)
         Ed25519PublicKey.from_public_bytes(raw_key).verify(raw, message)
@@ -130,7 +130,7 @@ class _Reference(NamedTuple):
     assertion: Any
 
 
-def provenance_of(
+def check_provenance(
     item: RetrievedItem,
     tenant: str,
     registry: Registry,
@@ -141,57 +141,59 @@ def provenance_of(
     """Where the item's reference leads for this tenant. The keys of `recorded` name URIs in normal form."""
     uri = item.provenance_uri
     if uri is None or uri == "":
-        return _without(item, _MISSING)
-    fault = form_fault(uri, bundle.schemes, item.item_id)
+        return _fail_without_lookup(item, _MISSING)
+    fault = find_form_fault(uri, bundle.schemes, item.item_id)
     if fault is not None:
-        return _without(item, fault)
+        return _fail_without_lookup(item, fault)
     given = item.provenance_hash
     if given is None or given == "":
-        return _without(item, unverified("provenance_hash is missing"))
+        return _fail_without_lookup(item, unverified("provenance_hash is missing"))
     if not isinstance(given, str) or _HASH.fullmatch(given) is None:
-        return _without(item, unverified("provenance_hash is not sha256: and 64 lower-case hex digits"))
-    scheme, name, _ = spelling_of(uri)
+        return _fail_without_lookup(
+            item, unverified("provenance_hash is not sha256: and 64 lower-case hex digits")
+        )
+    scheme, name, _ = spell(uri)
     reference = _Reference(tenant, uri, name, scheme, given, item.freshness_assertion)
     if reference.scheme in (GATE_SOURCE, GATE_FEED):
-        return _of_source(reference, registry)
-    check = _of_registry(reference, registry) or _of_record(reference, recorded, bundle, now_ms)
-    return _unsigned(reference, check) if isinstance(reference.assertion, dict) else check
+        return _check_by_source(reference, registry)
+    check = _check_by_registry(reference, registry) or _check_by_record(reference, recorded, bundle, now_ms)
+    return _mark_unsigned(reference, check) if isinstance(reference.assertion, dict) else check
 
 
-def _of_source(reference: _Reference, registry: Registry) -> ProvenanceCheck:
+def _check_by_source(reference: _Reference, registry: Registry) -> ProvenanceCheck:
     """gate-source and gate-feed: a registered source of the tenant, whose signature or whose recorded hash
     stands behind the item; a wrong one of either is not made good by the other."""
     name = unquote(urlsplit(reference.uri).netloc)
     source = registry.sources.get((reference.tenant, name))
     if source is None:
-        return _unsigned(reference, ProvenanceCheck(unverified(f"no registered source {name}")))
-    known = _of_registry(reference, registry) or ProvenanceCheck(
+        return _mark_unsigned(reference, ProvenanceCheck(unverified(f"no registered source {name}")))
+    known = _check_by_registry(reference, registry) or ProvenanceCheck(
         unverified(f"neither the registry's hash nor a signature of source {name} stands behind it")
     )
     known = known._replace(entries=(source, *known.entries))
-    return _signed(reference, source, known) if isinstance(reference.assertion, dict) else known
+    return _check_signature(reference, source, known) if isinstance(reference.assertion, dict) else known
 
 
-def _signed(reference: _Reference, source: Source, known: ProvenanceCheck) -> ProvenanceCheck:
-    problem = form_problem(reference.assertion) or _signature_problem(reference, source)
+def _check_signature(reference: _Reference, source: Source, known: ProvenanceCheck) -> ProvenanceCheck:
+    problem = find_form_problem(reference.assertion) or _find_signature_problem(reference, source)
     if problem is not None:
         return known._replace(state=unverified(problem), verified=False, assertion_problem=problem)
-    asserted_ms = time_of(reference.assertion["asserted_at"])
+    asserted_ms = parse_time(reference.assertion["asserted_at"])
     if known.verified or len(known.entries) > 1:
         return known._replace(asserted_ms=asserted_ms)
     state = ProvenanceState("verified", f"signed by source {source.source_id}")
     return known._replace(state=state, verified=True, asserted_ms=asserted_ms)
 
 
-def _signature_problem(reference: _Reference, source: Source) -> str | None:
+def _find_signature_problem(reference: _Reference, source: Source) -> str | None:
     key = source.public_key
     if key is None:
         return f"source {source.source_id} has no key to check the signature with"
-    signed = signed_by_source(key, reference.assertion, reference.uri, reference.hash)
+    signed = is_signed_by_source(key, reference.assertion, reference.uri, reference.hash)
     return None if signed else "wrong signature"
 
 
-def _of_registry(reference: _Reference, registry: Registry) -> ProvenanceCheck | None:
+def _check_by_registry(reference: _Reference, registry: Registry) -> ProvenanceCheck | None:
     """By the hash that the registry has for this reference; None: it has none."""
     entry = registry.provenance.get((reference.tenant, reference.name))
     if entry is None:
@@ -201,7 +203,7 @@ def _of_registry(reference: _Reference, registry: Registry) -> ProvenanceCheck |
     return ProvenanceCheck(_WRONG_BY_REGISTRY, entries=(entry,))
 
 
-def _of_record(
+def _check_by_record(
     reference: _Reference, recorded: Recorded, bundle: QualityBundle, now_ms: int
 ) -> ProvenanceCheck:
     """By the newest recorded resolution, as long as it is young enough to rely on."""
@@ -221,12 +223,12 @@ def _of_record(
     return ProvenanceCheck(_VERIFIED_BY_RECORD, True, seen, (), old)
 
 
-def _without(item: RetrievedItem, state: ProvenanceState) -> ProvenanceCheck:
+def _fail_without_lookup(item: RetrievedItem, state: ProvenanceState) -> ProvenanceCheck:
     problem = UNSIGNED if isinstance(item.freshness_assertion, dict) else None
     return ProvenanceCheck(state, assertion_problem=problem)
 
 
-def _unsigned(reference: _Reference, check: ProvenanceCheck) -> ProvenanceCheck:
+def _mark_unsigned(reference: _Reference, check: ProvenanceCheck) -> ProvenanceCheck:
     """A signed assertion of which nobody could say whose signature it is."""
     return check._replace(assertion_problem=UNSIGNED) if isinstance(reference.assertion, dict) else check
 

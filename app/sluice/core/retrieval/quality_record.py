@@ -16,8 +16,8 @@ from sluice.core.foundation.canonical import canonical, digest, in_order, is_odd
 from sluice.core.foundation.chain import OutRecord
 from sluice.core.foundation.clock import rfc3339
 from sluice.core.retrieval.dimensions import NUMBERS
-from sluice.core.retrieval.names import class_text, uri_text
-from sluice.core.retrieval.seen import recorded
+from sluice.core.retrieval.names import record_class, record_uri
+from sluice.core.retrieval.seen import record_resolution
 from sluice.detection.text_inspection import finding_fields
 from sluice_topics.catalog import QUALITY_DECISIONS
 from sluice_topics.records import QualityDecision
@@ -95,7 +95,7 @@ class Common(NamedTuple):
         return "sha256:" + str(going.hexdigest())
 
 
-def common_to(context: RetrievalContext) -> Common:
+def share_fields(context: RetrievalContext) -> Common:
     """What the decisions on all items of a request have in common: made once."""
     arrival, retrieval = context.arrival, context.retrieval
     moment, decision_id, digest_of_input = rfc3339(context.now_ms), arrival.decision_id, arrival.digest
@@ -129,7 +129,7 @@ def common_to(context: RetrievalContext) -> Common:
     return Common(decision_id, fields, sha256(begun[:-1]))
 
 
-def decision_record(
+def record_decision(
     common: Common,
     item: RetrievedItem,
     judged: Judged,
@@ -139,15 +139,15 @@ def decision_record(
     """The decision on one item without its place in the chain; `escalation` is the id of the request's."""
     check, fields = judged.check, common.fields
     hidden = fields["enforcement"] == "shadow" or judged.rollout == "flag_only"
-    score, ordered = _score(item.confidence_score)
+    score, ordered = _record_score(item.confidence_score)
     body: dict[str, Any] = fields | {
         "ledger_event_id": quality_id(common.decision_id, place),
         "place": place,
         "item_id": item.item_id,
-        "content_class": class_text(item.content_class),
+        "content_class": record_class(item.content_class),
         "confidence_score": score,
-        "provenance_uri": uri_text(item.provenance_uri),
-        "freshness_age_seconds": _age_seconds(judged),
+        "provenance_uri": record_uri(item.provenance_uri),
+        "freshness_age_seconds": _count_age_seconds(judged),
         "provenance_hash_verified": check is not None and check.verified,
         "outcome": judged.outcome,
         "flags_set": judged.flags,
@@ -157,14 +157,14 @@ def decision_record(
         "would_have_been": judged.real if hidden else None,
         "stages": judged.stages,
         "dimensions": judged.dimensions,
-        "findings": [dict(sorted(finding_fields(one).items())) for one in _gravest(judged.findings)]
+        "findings": [dict(sorted(finding_fields(one).items())) for one in _select_gravest(judged.findings)]
         if judged.findings
         else [],
-        "override": None if judged.override is None else _override_fields(judged.override),
+        "override": None if judged.override is None else _record_override(judged.override),
         "escalation_id": escalation if escalation is not None and judged.denied_for_quality else None,
         "body_digest": judged.body.digest,
         "body_released": judged.released,
-        "seen": None if check is None or check.seen is None else recorded(check.seen),
+        "seen": None if check is None or check.seen is None else record_resolution(check.seen),
     }
     if judged.entries:
         every = fields["registry_hashes"].copy()
@@ -178,23 +178,23 @@ def decision_record(
     return OutRecord(QUALITY_DECISIONS, "QualityDecision", body, fields["session_id"], ordered)
 
 
-def hashed(body: dict[str, Any]) -> dict[str, Any]:
+def add_rerun_hash(body: dict[str, Any]) -> dict[str, Any]:
     """The body with its `rerun_hash`: over all inputs of the decision and the decision."""
     body["rerun_hash"] = digest([body[name] for name in RERUN_FIELDS if name in body], finite=True)
     return body
 
 
-def whole(number: float) -> float:
-    """The same number, as an integer where it is one: RFC 8785 writes 1, not 1.0."""
+def write_whole(number: float) -> float:
+    """The number, as an integer where it is one: RFC 8785 writes 1, not 1.0."""
     return int(number) if number == int(number) else number
 
 
-def _score(given: Any) -> tuple[float | None, bool]:
+def _record_score(given: Any) -> tuple[float | None, bool]:
     """With it, whether canonical form writes the number as any other writer does. Ages are always so: they
     are whole or in thousandths."""
     if type(given) is float and _LEAST_PLAIN <= given < 1:
         return given, True
-    score = whole(given) if is_score(given) else None
+    score = write_whole(given) if is_score(given) else None
     return score, not (isinstance(score, float) and is_odd_float(score))
 
 
@@ -205,18 +205,18 @@ def is_score(value: Any) -> bool:
     return -LARGEST_SCORE < value < LARGEST_SCORE and math.isfinite(value)
 
 
-def _age_seconds(judged: Judged) -> float | None:
+def _count_age_seconds(judged: Judged) -> float | None:
     age_ms = None if judged.facts is None else judged.facts.age_ms
     if age_ms is None:
         return None
     return age_ms / _MS if age_ms % _MS else age_ms // _MS
 
 
-def _gravest(findings: tuple[Finding, ...]) -> Sequence[Finding]:
+def _select_gravest(findings: tuple[Finding, ...]) -> Sequence[Finding]:
     return sorted(findings, key=lambda one: _GRAVITY[one.weight])[:MAX_FINDINGS]
 
 
-def _override_fields(override: QualityOverrideEntry | ItemApproval) -> dict[str, Any]:
+def _record_override(override: QualityOverrideEntry | ItemApproval) -> dict[str, Any]:
     return {
         "approver_id": override.approver_id,
         "expires_at": rfc3339(override.expires_ms),

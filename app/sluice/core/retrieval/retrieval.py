@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from sluice.core.foundation.arrival import escalation_id, quality_id
 from sluice.core.foundation.chain import OutRecord
 from sluice.core.foundation.clock import milliseconds_of, rfc3339
-from sluice.core.quality_bundle.provenance_request import wanted
+from sluice.core.quality_bundle.provenance_request import request_resolution
 from sluice.core.registry.agent_keys import UNSIGNED_AGENT
 from sluice.core.registry.review_signing import may_still_sign
 from sluice.core.retrieval.body_opinions import ask_about
 from sluice.core.retrieval.judgement import Judged, judge
 from sluice.core.retrieval.plan import ItemApproval, assess
-from sluice.core.retrieval.quality_record import common_to, decision_record
-from sluice.core.retrieval.seen import recorded_seen
-from sluice.core.retrieval.served import served, withheld
+from sluice.core.retrieval.quality_record import record_decision, share_fields
+from sluice.core.retrieval.seen import read_resolutions
+from sluice.core.retrieval.served import record_served, withhold
 from sluice.core.state.book import EscalationKept
 from sluice.core.state.decision import Decision
 from sluice.core.state.escalation import Escalation
@@ -51,7 +51,7 @@ ACTION_TIER = "T3"
 """As many approvals as an action of this tier needs."""
 
 
-def escalation_of(context: RetrievalContext, judged: Iterable[Judged]) -> str | None:
+def find_escalation(context: RetrievalContext, judged: Iterable[Judged]) -> str | None:
     """The id of the escalation that a request opens, None if it opens none.
 
     Seed 004, "Interaction with HITL": every flag to a person would end in approval fatigue. A person answers
@@ -65,7 +65,9 @@ def escalation_of(context: RetrievalContext, judged: Iterable[Judged]) -> str | 
     return escalation_id(context.arrival.decision_id)
 
 
-def opened(context: RetrievalContext, an_id: str, denied: Sequence[dict[str, Any]], ttl_ms: int) -> OutRecord:
+def record_opened(
+    context: RetrievalContext, an_id: str, denied: Sequence[dict[str, Any]], ttl_ms: int
+) -> OutRecord:
     """RetrievalEscalationOpened; `denied` are the decision records of the items that wait."""
     arrival, retrieval, now = context.arrival, context.retrieval, context.now_ms
     body = {
@@ -77,7 +79,7 @@ def opened(context: RetrievalContext, an_id: str, denied: Sequence[dict[str, Any
         "session_id": retrieval.session_id,
         "tenant_id": context.plan.tenant,
         "tool_category": retrieval.tool_category,
-        "items": [withheld(record) for record in denied],
+        "items": [withhold(record) for record in denied],
         "reason": denied[0]["reason"],
         "required_role": ROLE,
         "opened_at": rfc3339(now),
@@ -100,16 +102,16 @@ def evaluate(
     agent did not sign is no answer, and neither is a repeat of what it signed."""
     view, plan = SessionView(state, parts.limits, arrival.timestamp_ms), parts.plan_retrieval(retrieval)
     approved = shared.book.approval_of(retrieval.session_id, arrival.digest)
-    approval = None if approved is None else _approval(plan, approved, arrival.timestamp_ms)
+    approval = None if approved is None else _find_approval(plan, approved, arrival.timestamp_ms)
     context = assess(plan, arrival, retrieval, shared.provenance, approval)
     refusal = None if arrival.signature is None else arrival.signature.unanswered()
     if refusal is not None:
         denied = [_deny_unsigned(context, place, refusal) for place in range(len(retrieval.items))]
-        return Decision((), _records(context, denied, escalation_of(context, denied)))
+        return Decision((), _record_all(context, denied, find_escalation(context, denied)))
     judged = [judge(context, place) for place in range(len(retrieval.items))]
     under = _Kept(parts.limits.max_escalations, view, shared)
     if plan.is_judged and any(one.asks for one in judged):
-        return _asking(context, judged, under)
+        return _ask(context, judged, under)
     return _keep(context, judged, under)
 
 
@@ -121,7 +123,7 @@ class _Kept(NamedTuple):
     shared: Shared
 
 
-def _asking(
+def _ask(
     context: RetrievalContext, judged: Sequence[Judged], under: _Kept
 ) -> Generator[Request, Answer, Decision]:
     yield from ask_about(context, judged)
@@ -133,8 +135,8 @@ def _keep(context: RetrievalContext, judged: Sequence[Judged], under: _Kept) -> 
     after the last answer, since other sessions went on meanwhile."""
     max_escalations, view, shared = under
     plan, arrival = context.plan, context.arrival
-    escalation = escalation_of(context, judged)
-    records = _records(context, judged, escalation)
+    escalation = find_escalation(context, judged)
+    records = _record_all(context, judged, escalation)
     if view.refused or view.folded:
         records[:0] = time_records(view)
     if arrival.signature is not None:
@@ -146,7 +148,7 @@ def _keep(context: RetrievalContext, judged: Sequence[Judged], under: _Kept) -> 
         if approved is not None:
             changes = (EscalationKept(approved._replace(outcome="ALLOW")),)
     if escalation is not None:
-        evicted, opening = open_in(shared.book, _waiting(context, escalation), max_escalations)
+        evicted, opening = open_in(shared.book, _open_escalation(context, escalation), max_escalations)
         records += evicted
         changes += opening
     return Decision(view.changes(), records, changes)
@@ -157,16 +159,16 @@ def judge_again(
 ) -> Generator[Request, Answer, OutRecord]:
     """The decision on the one item of which `decision` says where its reference led. Raises IndexError."""
     plan, place = parts.plan_retrieval(retrieval), decision["place"]
-    approval = _recorded_approval(plan, decision["override"], arrival.timestamp_ms)
-    context = assess(plan, arrival, retrieval, recorded_seen(decision), approval)
+    approval = _read_approval(plan, decision["override"], arrival.timestamp_ms)
+    context = assess(plan, arrival, retrieval, read_resolutions(decision), approval)
     refusal = None if arrival.signature is None else arrival.signature.unanswered()
     one = judge(context, place) if refusal is None else _deny_unsigned(context, place, refusal)
     yield from ask_about(context, [one])
-    escalation = escalation_of(context, [one])
-    return decision_record(common_to(context), retrieval.items[place], one, place, escalation)
+    escalation = find_escalation(context, [one])
+    return record_decision(share_fields(context), retrieval.items[place], one, place, escalation)
 
 
-def _waiting(context: RetrievalContext, an_id: str) -> Escalation:
+def _open_escalation(context: RetrievalContext, an_id: str) -> Escalation:
     """The escalation that a request opens, bound to the digest of exactly this request."""
     plan, arrival, retrieval, now = context.plan, context.arrival, context.retrieval, context.now_ms
     ttl_ms = 0 if plan.quality is None else plan.quality.escalation_ttl_ms
@@ -191,7 +193,7 @@ def _waiting(context: RetrievalContext, an_id: str) -> Escalation:
     )
 
 
-def _approval(plan: RetrievalPlan, approved: Escalation, now_ms: int) -> ItemApproval | None:
+def _find_approval(plan: RetrievalPlan, approved: Escalation, now_ms: int) -> ItemApproval | None:
     """The approval of an earlier request of the same bytes, as long as it, its last approver and the delegate
     that signed it are in force."""
     if now_ms >= approved.usable_until_ms:
@@ -200,20 +202,20 @@ def _approval(plan: RetrievalPlan, approved: Escalation, now_ms: int) -> ItemApp
     if not may_still_sign(plan.registry, last.delegate, (plan.tenant, ROLE), now_ms):
         return None
     until, justification = approved.usable_until_ms, approved.justification
-    return _approval_in_force(plan, approved.escalation_id, last.approver_id, until, justification, now_ms)
+    return _check_approval(plan, approved.escalation_id, last.approver_id, until, justification, now_ms)
 
 
-def _recorded_approval(
+def _read_approval(
     plan: RetrievalPlan, override: Mapping[str, Any] | None, now_ms: int
 ) -> ItemApproval | None:
     """What a record says of the approval that let its item through; None: none did."""
     if override is None or not override["override_id"].startswith(_OF_ITEMS):
         return None
     until, name = milliseconds_of(override["expires_at"]), override["approver_id"]
-    return _approval_in_force(plan, override["override_id"], name, until, override["justification"], now_ms)
+    return _check_approval(plan, override["override_id"], name, until, override["justification"], now_ms)
 
 
-def _approval_in_force(
+def _check_approval(
     plan: RetrievalPlan, an_id: str, name: str, until_ms: int, justification: str, now_ms: int
 ) -> ItemApproval | None:
     approver = plan.registry.approvers.get(name)
@@ -229,30 +231,34 @@ def _deny_unsigned(context: RetrievalContext, place: int, refusal: str) -> Judge
     return judged
 
 
-def _records(context: RetrievalContext, judged: Sequence[Judged], escalation: str | None) -> list[OutRecord]:
+def _record_all(
+    context: RetrievalContext, judged: Sequence[Judged], escalation: str | None
+) -> list[OutRecord]:
     """The decision on each item, the escalation that they open, what is served and what is to be resolved."""
-    common, items = common_to(context), context.retrieval.items
+    common, items = share_fields(context), context.retrieval.items
     decided: list[OutRecord] = []
     bodies: list[dict[str, Any]] = []
     uris: dict[Any, None] = {}
     for place, one in enumerate(judged):
-        record = decision_record(common, items[place], one, place, escalation)
+        record = record_decision(common, items[place], one, place, escalation)
         decided.append(record)
         bodies.append(record.body)
         if one.check is not None and one.check.wanted:
             uris[items[place].provenance_uri] = None
     if escalation is not None:
-        decided.append(_escalated(context, escalation, bodies))
-    decided.append(served(context, common, bodies, judged))
+        decided.append(_record_escalation(context, escalation, bodies))
+    decided.append(record_served(context, common, bodies, judged))
     if uris:
-        decided += [wanted(context.plan.tenant, uri, "retrieval", context.now_ms) for uri in uris]
+        decided += [request_resolution(context.plan.tenant, uri, "retrieval", context.now_ms) for uri in uris]
     return decided
 
 
-def _escalated(context: RetrievalContext, escalation: str, bodies: Sequence[dict[str, Any]]) -> OutRecord:
+def _record_escalation(
+    context: RetrievalContext, escalation: str, bodies: Sequence[dict[str, Any]]
+) -> OutRecord:
     denied = [body for body in bodies if body["escalation_id"] is not None]
     quality = context.plan.quality
-    return opened(context, escalation, denied, 0 if quality is None else quality.escalation_ttl_ms)
+    return record_opened(context, escalation, denied, 0 if quality is None else quality.escalation_ttl_ms)
 
 
 def _remember(view: SessionView, context: RetrievalContext, judged: Sequence[Judged], offset: int) -> None:

@@ -22,8 +22,14 @@ from sluice.core.quality_bundle.severity import TIERS
 from sluice.core.registry.registry_entries import collect_hashes
 from sluice.core.retrieval import retrieval
 from sluice.core.retrieval.names import read_names
-from sluice.core.retrieval.quality_record import RERUN_FIELDS, SCHEMA, SCHEMA_VERSION, SIGNATURE, hashed
-from sluice.core.retrieval.served import nothing_served
+from sluice.core.retrieval.quality_record import (
+    RERUN_FIELDS,
+    SCHEMA,
+    SCHEMA_VERSION,
+    SIGNATURE,
+    add_rerun_hash,
+)
+from sluice.core.retrieval.served import record_nothing_served
 from sluice.core.state.decision import Decision
 from sluice.core.state.expiry import time_records
 from sluice.core.state.recent_retrieval import has_mark
@@ -69,8 +75,8 @@ UNKNOWN = (
 
 def deny_unread(parts: PointParts, arrival: Arrival, letter: OutRecord) -> Decision:
     """Deny a retrieval without reading it; `letter` is its dead letter."""
-    body = _denied(parts, arrival, 0)
-    return Decision((), [_record(body, subject_of(arrival)), letter])
+    body = _deny(parts, arrival, 0)
+    return Decision((), [_record_denial(body, subject_of(arrival)), letter])
 
 
 def deny_fault(
@@ -78,33 +84,35 @@ def deny_fault(
 ) -> Decision:
     """Deny every item of a retrieval that made the core raise."""
     records = [
-        _record(_denied(parts, arrival, place) | _named(parts, retrieval, place), retrieval.session_id)
+        _record_denial(
+            _deny(parts, arrival, place) | _name_item(parts, retrieval, place), retrieval.session_id
+        )
         for place in range(len(retrieval.items))
     ]
     principal = parts.policy.find_principal(retrieval.agent_id)
     denied = [record.body for record in records]
-    names = guarded(partial(_names, retrieval, principal), lambda _: None)
-    nothing = nothing_served(arrival, retrieval, principal.tenant_id, denied, names)
+    names = guarded(partial(_read_names, retrieval, principal), lambda _: None)
+    nothing = record_nothing_served(arrival, retrieval, principal.tenant_id, denied, names)
     return Decision((), [*records, nothing, letter])
 
 
-def kept_no_answers(decision: Mapping[str, Any]) -> bool:
+def lacks_answers(decision: Mapping[str, Any]) -> bool:
     """A fault loses what a model said of the bodies."""
     return INTERNAL_ERROR in decision["reason_codes"]
 
 
-def _names(retrieval: ProposedRetrieval, principal: Principal) -> RequestNames | None:
+def _read_names(retrieval: ProposedRetrieval, principal: Principal) -> RequestNames | None:
     """None where reading them was what made the core raise."""
     classes = frozenset[str]() if principal.quality is None else principal.quality.lookup.classes
     detectors, is_known = principal.bundle.inspector.names, principal.agent is not None
     return read_names(detectors, retrieval, classes, known_agent=is_known)
 
 
-def _record(body: dict[str, Any], subject: str) -> OutRecord:
-    return OutRecord(QUALITY_DECISIONS, "QualityDecision", hashed(body), subject)
+def _record_denial(body: dict[str, Any], subject: str) -> OutRecord:
+    return OutRecord(QUALITY_DECISIONS, "QualityDecision", add_rerun_hash(body), subject)
 
 
-def _named(parts: PointParts, retrieval: ProposedRetrieval, place: int) -> dict[str, Any]:
+def _name_item(parts: PointParts, retrieval: ProposedRetrieval, place: int) -> dict[str, Any]:
     """Who asked for what, and what stood in the registry, so that a rerun gets to where the core raised."""
     principal = parts.policy.find_principal(retrieval.agent_id)
     freezes = parts.policy.find_freezes(principal, retrieval.session_id)
@@ -127,7 +135,7 @@ def _named(parts: PointParts, retrieval: ProposedRetrieval, place: int) -> dict[
     }
 
 
-def _denied(parts: PointParts, arrival: Arrival, place: int) -> dict[str, Any]:
+def _deny(parts: PointParts, arrival: Arrival, place: int) -> dict[str, Any]:
     moment = rfc3339(arrival.timestamp_ms)
     signature = None if arrival.signature is None else arrival.signature.recorded()
     return {
@@ -181,7 +189,7 @@ RETRIEVAL = Kind(
             RERUN_FIELDS,
             retrieval.judge_again,
             deny_fault,
-            kept_no_answers,
+            lacks_answers,
         ),
     ),
     case=CaseKind(QualityCase, "item", "retrieval"),

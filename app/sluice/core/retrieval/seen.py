@@ -13,7 +13,7 @@ Resolutions = Mapping[tuple[str, str], Resolution]
 """By tenant and the reference's normal form."""
 
 
-def recorded(seen: Resolution) -> dict[str, Any]:
+def record_resolution(seen: Resolution) -> dict[str, Any]:
     """The decision's `seen`: the resolution that it rests on, its keys in canonical order."""
     return {
         "detail": seen.detail,
@@ -24,8 +24,8 @@ def recorded(seen: Resolution) -> dict[str, Any]:
     }
 
 
-def recorded_seen(decision: Mapping[str, Any]) -> Resolutions:
-    """From a decision: the way back of `recorded`, under the item's own reference."""
+def read_resolutions(decision: Mapping[str, Any]) -> Resolutions:
+    """From a decision: the way back of `record_resolution`, under the item's own reference."""
     seen = decision["seen"]
     if seen is None or decision["provenance_uri"] is None:
         return {}

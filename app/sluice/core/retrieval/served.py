@@ -12,8 +12,8 @@ from sluice.core.foundation.arrival import served_id
 from sluice.core.foundation.chain import OutRecord
 from sluice.core.foundation.clock import rfc3339
 from sluice.core.quality_bundle.severity import SEVERITY
-from sluice.core.retrieval.judgement import content_action
-from sluice.core.retrieval.names import ITEM_FIELDS, NO_FIELDS, REQUEST_FIELDS, withheld_id
+from sluice.core.retrieval.judgement import choose_content_outcome
+from sluice.core.retrieval.names import ITEM_FIELDS, NO_FIELDS, REQUEST_FIELDS, withhold_id
 from sluice.detection.text_inspection import ContentInspection
 from sluice_topics.catalog import SERVED
 from sluice_topics.records.retrievals import QualityFlag
@@ -34,7 +34,7 @@ FLAGS: tuple[QualityFlag, ...] = get_args(QualityFlag)
 _NO_FLAGS = dict.fromkeys(FLAGS, False)
 
 
-def served(
+def record_served(
     context: RetrievalContext, common: Common, bodies: Sequence[dict[str, Any]], judged: Sequence[Judged]
 ) -> OutRecord:
     """`bodies`: each item's decision record, `judged` what came of it, in the request's order; `common`: what
@@ -43,7 +43,7 @@ def served(
     for body, one in zip(bodies, judged, strict=True):
         unsafe = context.names.items[one.place].unsafe
         if one.outcome == "deny":
-            denied.append(_named(withheld(body), unsafe))
+            denied.append(_named(withhold(body), unsafe))
         else:
             items.append(_item(body, one, unsafe))
     shared = common.fields
@@ -53,18 +53,18 @@ def served(
     return _record(common.decision_id, shared, items, denied, unsafe_of_request)
 
 
-def nothing_served(
+def record_nothing_served(
     arrival: Arrival,
     retrieval: ProposedRetrieval,
     tenant: str | None,
     denied: Sequence[dict[str, Any]],
     names: RequestNames | None,
 ) -> OutRecord:
-    """The same where every item was denied; `denied` are their decision records. `names` None: they could
-    not be read, and none is released."""
+    """The record for the agent where every item was denied; `denied` are their decision records. `names`
+    None: they could not be read, and none is released."""
     every = frozenset(ITEM_FIELDS)
     unsafe = [every] * len(denied) if names is None else [one.unsafe for one in names.items]
-    items = [_named(withheld(record), among) for record, among in zip(denied, unsafe, strict=True)]
+    items = [_named(withhold(record), among) for record, among in zip(denied, unsafe, strict=True)]
     of_request = frozenset(REQUEST_FIELDS) if names is None else names.unsafe
     shared = {
         "request_id": retrieval.request_id,
@@ -83,7 +83,7 @@ def _unsafe_of_request(context: RetrievalContext) -> frozenset[str]:
     unsafe, plan, read = context.names.unsafe, context.plan, context.names.request
     if plan.quality is None or not unsafe:
         return unsafe
-    action, _ = content_action(
+    action, _ = choose_content_outcome(
         plan.quality, plan.tier, ContentInspection(read.findings, 0, 0, 0, read.inconclusive)
     )
     let_through = plan.is_shadowed or SEVERITY[action] < SEVERITY["downgrade"]
@@ -113,11 +113,11 @@ def _record(
     }
     for field in unsafe:
         if body[field] is not None:
-            body[field] = withheld_id(body[field])
+            body[field] = withhold_id(body[field])
     return OutRecord(SERVED, "ServedRetrieval", body, body["session_id"])
 
 
-def withheld(record: dict[str, Any]) -> dict[str, Any]:
+def withhold(record: dict[str, Any]) -> dict[str, Any]:
     """A denied item: that it exists and why it is not here."""
     return {
         "item_id": record["item_id"],
@@ -147,5 +147,5 @@ def _item(record: dict[str, Any], judged: Judged, unsafe: frozenset[str]) -> dic
 def _named(item: dict[str, Any], unsafe: frozenset[str]) -> dict[str, Any]:
     """The item without what may not be read of it: its id as a digest, another text not at all."""
     for field in unsafe & item.keys():
-        item[field] = withheld_id(item[field]) if field == "item_id" else None
+        item[field] = withhold_id(item[field]) if field == "item_id" else None
     return item

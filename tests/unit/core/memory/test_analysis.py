@@ -18,9 +18,9 @@ from sluice.core.memory.analysis import (
     SCHEMA,
     Analysis,
     Ceiling,
-    analysed,
-    ceiling,
-    question,
+    build_question,
+    read_analysis,
+    read_ceiling,
 )
 from sluice.core.memory.trust import Facts, route, score
 from sluice.core.policy.memory_policy import AnalysisPolicy, TrustPolicy
@@ -37,7 +37,7 @@ PLAIN = ContentInspection((), 30, 0.0, 0.0, None)
 
 def asked(*of: Any) -> Any:
     """What the model is shown."""
-    payload: Any = question(*of).payload
+    payload: Any = build_question(*of).payload
     return payload["question"]
 
 
@@ -91,14 +91,16 @@ sources = st.builds(
 def test_no_answer_whatever_it_says_raises_the_total(
     before: Facts, answer: Answer, policy: AnalysisPolicy
 ) -> None:
-    total = score(TRUST, after(before, analysed(answer, policy))).total
+    total = score(TRUST, after(before, read_analysis(answer, policy))).total
     assert 0 <= total <= score(TRUST, before).total
 
 
 @given(sources, trusts, trusts)
 def test_a_lower_opinion_never_gives_a_higher_total(before: Facts, one: float, other: float) -> None:
     totals = [
-        score(TRUST, after(before, analysed(Answer("answered", {**ANSWER, "trust": trust}), POLICY))).total
+        score(
+            TRUST, after(before, read_analysis(Answer("answered", {**ANSWER, "trust": trust}), POLICY))
+        ).total
         for trust in sorted((one, other))
     ]
     assert totals == sorted(totals)
@@ -107,7 +109,7 @@ def test_a_lower_opinion_never_gives_a_higher_total(before: Facts, one: float, o
 
 @given(payloads)
 def test_only_an_answer_to_the_letter_has_a_ceiling(payload: Any) -> None:
-    found = ceiling(payload)
+    found = read_ceiling(payload)
     if found is not None:
         assert set(payload) == set(ANSWER)
         assert not isinstance(payload["trust"], bool)
@@ -118,11 +120,11 @@ def test_only_an_answer_to_the_letter_has_a_ceiling(payload: Any) -> None:
 
 @given(answers)
 def test_every_answer_has_a_record_that_json_can_hold(answer: Answer) -> None:
-    json.dumps(analysed(answer, POLICY).record(), allow_nan=False)
+    json.dumps(read_analysis(answer, POLICY).record(), allow_nan=False)
 
 
 def test_an_answer_sets_the_ceiling_with_its_reasons() -> None:
-    analysis = analysed(Answer("answered", ANSWER), POLICY)
+    analysis = read_analysis(Answer("answered", ANSWER), POLICY)
     assert analysis.ceiling == Ceiling(
         0.4, ("memory_poisoning",), ANSWER["explanation"], "claude-test-1", PROMPT.version
     )
@@ -144,7 +146,7 @@ def test_an_answer_sets_the_ceiling_with_its_reasons() -> None:
 def test_without_a_readable_answer_the_write_waits_for_a_person_unless_the_bundle_says_otherwise(
     answer: Answer,
 ) -> None:
-    held, ignored = analysed(answer, POLICY), analysed(answer, IGNORING)
+    held, ignored = read_analysis(answer, POLICY), read_analysis(answer, IGNORING)
     assert (held.standing, ignored.standing) == ("inconclusive", "ignored")
     assert route(TRUST, score(TRUST, after(facts("system"), held))) == "quarantine"
     assert route(TRUST, score(TRUST, after(facts("system"), ignored))) == "allow"
@@ -152,7 +154,7 @@ def test_without_a_readable_answer_the_write_waits_for_a_person_unless_the_bundl
 
 async def test_a_worker_without_a_key_says_that_analysis_is_off_and_holds_nothing() -> None:
     ports = Ports({PORT: AnalysisOff("no API key is set")})
-    analysis = analysed(await ports.answer(question("A note.", "user", POLICY)), POLICY)
+    analysis = read_analysis(await ports.answer(build_question("A note.", "user", POLICY)), POLICY)
     assert analysis == Analysis("off", detail="no API key is set")
     assert route(TRUST, score(TRUST, after(facts("user"), analysis))) == "allow"
 

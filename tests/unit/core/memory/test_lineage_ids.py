@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sluice.core.memory.lineage import unknown
+from sluice.core.memory.lineage import list_unknown
 from sluice.core.memory.plan import Parent
 
 WRITES = "gate.memory.writes.proposed"
@@ -13,7 +13,7 @@ WRITES = "gate.memory.writes.proposed"
 @pytest.mark.parametrize("known_as", ["0:5", "7:0", "12:9007199254740991"])
 def test_the_id_of_a_memory_is_looked_up(known_as: str) -> None:
     memory = f"memory:{WRITES}:{known_as}"
-    assert unknown([Parent(memory, None)]) == [memory]
+    assert list_unknown([Parent(memory, None)]) == [memory]
 
 
 @pytest.mark.parametrize(
@@ -33,4 +33,4 @@ def test_the_id_of_a_memory_is_looked_up(known_as: str) -> None:
     ],
 )
 def test_what_only_looks_like_one_is_not(text: str) -> None:
-    assert unknown([Parent(text, None)]) == []
+    assert list_unknown([Parent(text, None)]) == []

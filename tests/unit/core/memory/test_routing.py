@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from sluice.core.memory.trust import Trust, reason, route, score
+from sluice.core.memory.trust import Trust, explain, route, score
 from tests.unit.core.memory.trust_scene import POLICY, SOURCE_TYPES, facts, finding, history, inspection
 
 
 def led(*found: Any, **fields: Any) -> tuple[str, str]:
     trust = score(POLICY, facts(*found, **fields))
-    return route(POLICY, trust), reason(POLICY, trust)
+    return route(POLICY, trust), explain(POLICY, trust)
 
 
 @pytest.mark.parametrize(

@@ -13,9 +13,9 @@ from pydantic import ValidationError
 
 from sluice.core.memory.similarity import (
     SimilarityAnswer,
+    find_similarity,
     read_answer,
-    similarity_finding,
-    similarity_request,
+    request_similarity,
 )
 from sluice.core.policy.similarity_settings import (
     SimilarityLibrary,
@@ -67,7 +67,7 @@ def shipped() -> SimilaritySettings:
 
 
 def test_a_text_near_to_an_attack_is_of_its_kind_and_weight() -> None:
-    found = similarity_finding(answered(0.8, 0.3), settings())
+    found = find_similarity(answered(0.8, 0.3), settings())
     assert found is not None
     assert (found.id, found.kind, found.weight) == ("similarity.leak.keys", "exfiltration", "strong")
     assert "0.800" in found.reason
@@ -84,19 +84,19 @@ def test_a_text_near_to_an_attack_is_of_its_kind_and_weight() -> None:
     ],
 )
 def test_both_thresholds_must_be_met(near: float, benign: float | None, found: bool) -> None:
-    assert (similarity_finding(answered(near, benign), settings()) is not None) is found
+    assert (find_similarity(answered(near, benign), settings()) is not None) is found
 
 
 @given(COSINES, COSINES, COSINES)
 def test_a_nearer_benign_text_never_makes_a_finding(near: float, benign: float, other: float) -> None:
     low, high = sorted((benign, other))
-    if similarity_finding(answered(near, high), settings()) is not None:
-        assert similarity_finding(answered(near, low), settings()) is not None
+    if find_similarity(answered(near, high), settings()) is not None:
+        assert find_similarity(answered(near, low), settings()) is not None
 
 
 def test_a_text_without_windows_has_no_finding() -> None:
     none = answered(0.0, windows=0, of=0, attack=None, benign=None)
-    assert similarity_finding(none, settings()) is None
+    assert find_similarity(none, settings()) is None
     assert not none.inconclusive
 
 
@@ -106,7 +106,7 @@ def test_a_text_of_more_windows_than_were_read_is_inconclusive() -> None:
 
 def test_an_attack_that_the_library_does_not_have_is_no_finding() -> None:
     answer = answered(0.9, attack={"id": "gone", "cosine": 0.9})
-    assert similarity_finding(answer, settings()) is None
+    assert find_similarity(answer, settings()) is None
 
 
 @pytest.mark.parametrize(
@@ -130,7 +130,7 @@ def test_an_answer_survives_its_record() -> None:
 
 
 def test_the_question_carries_the_text_the_library_and_the_deadline() -> None:
-    asked, known = similarity_request("Some text", settings()), settings()
+    asked, known = request_similarity("Some text", settings()), settings()
     assert (asked.port, asked.budget_ms) == ("embedding", 100)
     assert asked.payload == {"text": "Some text", "library": known.library, "windows": known.windows}
 

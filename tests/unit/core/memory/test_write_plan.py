@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sluice.core.memory.admitted import quality_of, released_quality
+from sluice.core.memory.admitted import release_quality, select_quality
 from sluice.core.memory.plan import plan_writes
 from sluice.core.memory.trust import Facts, Scorer, score_facts
-from sluice.core.metadata.provenance import fault_of, is_usual
-from sluice.core.metadata.write_quality import WriteQuality, faults
+from sluice.core.metadata.provenance import find_fault, is_usual
+from sluice.core.metadata.write_quality import WriteQuality, find_faults
 from sluice.core.state.history import History
 from sluice_topics.records import ProposedMemoryWrite
 from tests.unit.core.memory.trust_scene import POLICY, SOURCE_TYPES, inspection
@@ -80,8 +80,8 @@ def test_a_score_where_something_was_found_is_not_that_of_a_quiet_write() -> Non
 )
 def test_valid_metadata_is_released_as_it_would_be_if_it_had_not_been_read(timestamp: str) -> None:
     one = proposed(timestamp=timestamp)
-    assert faults(WriteQuality(), one, 2**50, frozenset()) == ()
-    assert quality_of(one, is_valid=True) == released_quality(one)
+    assert find_faults(WriteQuality(), one, 2**50, frozenset()) == ()
+    assert release_quality(one, is_valid=True) == select_quality(one)
 
 
 ids = st.text("Aa+%._-/1", min_size=1, max_size=6)
@@ -94,4 +94,4 @@ ids = st.text("Aa+%._-/1", min_size=1, max_size=6)
 )
 def test_a_usual_reference_has_no_fault(uri: str, own: frozenset[str]) -> None:
     if is_usual(uri, SCHEMES, own):
-        assert fault_of(uri, SCHEMES, own) is None
+        assert find_fault(uri, SCHEMES, own) is None

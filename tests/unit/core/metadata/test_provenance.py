@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sluice.core.metadata.provenance import fault_of
+from sluice.core.metadata.provenance import find_fault
 from sluice.core.metadata.write_quality import Scheme
 
 SCHEMES = get_args(Scheme)
@@ -17,7 +17,7 @@ OWN = "mem-7f3a"
 
 
 def fault(uri: str, *own: str) -> str | None:
-    return fault_of(uri, SCHEMES, own or (OWN,))
+    return find_fault(uri, SCHEMES, own or (OWN,))
 
 
 @pytest.mark.parametrize(

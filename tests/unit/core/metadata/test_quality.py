@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from sluice.core.metadata.write_quality import Fault, WriteQuality, faults
+from sluice.core.metadata.write_quality import Fault, WriteQuality, find_faults
 from sluice_topics.records import ProposedMemoryWrite
 
 NOW = 1_763_730_000_000
@@ -32,7 +32,7 @@ def found(quality: WriteQuality | None = None, **fields: Any) -> tuple[Fault, ..
             **{name: value for name, value in {**COMPLETE, **fields}.items() if value != "absent"},
         }
     )
-    return faults(quality or WriteQuality(), write, NOW, frozenset({"w-1", "s-1", "writes:0:12"}))
+    return find_faults(quality or WriteQuality(), write, NOW, frozenset({"w-1", "s-1", "writes:0:12"}))
 
 
 def problem(field: str, value: Any, quality: WriteQuality | None = None) -> str | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sluice.core.metadata.provenance import fault_of, form_fault, unverified
+from sluice.core.metadata.provenance import find_fault, find_form_fault, unverified
 
 HOSTS = st.sampled_from(
     [
@@ -31,5 +31,5 @@ def test_the_quick_look_at_a_reference_finds_what_the_whole_rules_find(
     scheme: str, host: str, between: str, path: str
 ) -> None:
     uri = f"{scheme}://{host}{between}{path}"
-    fault = fault_of(uri, {"http", "https"}, ("doc-4711",))
-    assert form_fault(uri, frozenset({"http", "https"}), "doc-4711") == (fault and unverified(fault))
+    fault = find_fault(uri, {"http", "https"}, ("doc-4711",))
+    assert find_form_fault(uri, frozenset({"http", "https"}), "doc-4711") == (fault and unverified(fault))

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from sluice.cli.policy.bundle_history import compare_files
 from sluice.core.quality_bundle.severity import OUTCOMES, TIERS
-from sluice.core.retrieval.dimensions import ItemFacts, judge_item, under_rollout
+from sluice.core.retrieval.dimensions import ItemFacts, apply_rollout, judge_item
 from sluice_topics.relaxations import find_relaxations, sentences_of
 from tests.unit.core.retrieval.quality_scene import MATRIX, NOTE, flag_only, quality_bundle
 from tests.unit.core.retrieval.test_quality_properties import bundles, items, revisions
@@ -294,7 +294,7 @@ def test_an_item_that_comes_out_milder_was_announced(
 def milder_under(before: QualityBundle, after: QualityBundle, tier: str, facts: ItemFacts) -> bool:
     """Whether an item comes out milder, before or after the rollout, or with a flag less."""
     one, other = judge_item(before, tier, facts), judge_item(after, tier, facts)  # type: ignore[arg-type]
-    shown = [under_rollout(b, facts.content_class, q.outcome)[0] for b, q in ((before, one), (after, other))]
+    shown = [apply_rollout(b, facts.content_class, q.outcome)[0] for b, q in ((before, one), (after, other))]
     judged_milder = OUTCOMES.index(other.outcome) < OUTCOMES.index(one.outcome)
     shown_milder = OUTCOMES.index(shown[1]) < OUTCOMES.index(shown[0])
     return judged_milder or shown_milder or not set(other.flags) >= set(one.flags)

@@ -91,8 +91,8 @@ def test_what_an_action_saw_comes_back_from_its_verdict(
 @given(WRITES_SEEN)
 def test_what_a_memory_write_saw_comes_back_from_its_decision(seen: WriteSeen) -> None:
     write = proposed([one.memory_id for one in seen.parents])
-    recorded = on_the_wire(of_writes.recorded(seen))
-    assert of_writes.recorded_seen({"seen": recorded}, write) == seen
+    recorded = on_the_wire(of_writes.record_seen(seen))
+    assert of_writes.read_seen({"seen": recorded}, write) == seen
 
 
 def proposed(parents: list[str]) -> ProposedMemoryWrite:
@@ -101,8 +101,8 @@ def proposed(parents: list[str]) -> ProposedMemoryWrite:
 
 def test_parents_are_those_of_the_write_whatever_a_decision_says() -> None:
     one, other = (f"memory:gate.memory.writes.proposed:3:{number}" for number in (1, 2))
-    recorded = of_writes.recorded(NOTHING_SEEN) | {"parents": [{"memory_id": other, "trust": 1}]}
-    found = of_writes.recorded_seen({"seen": recorded}, proposed([one]))
+    recorded = of_writes.record_seen(NOTHING_SEEN) | {"parents": [{"memory_id": other, "trust": 1}]}
+    found = of_writes.read_seen({"seen": recorded}, proposed([one]))
     assert found.parents == (Parent(one, None),)
 
 
@@ -110,11 +110,11 @@ def test_parents_are_those_of_the_write_whatever_a_decision_says() -> None:
 def test_where_a_reference_led_comes_back_from_the_decision_on_its_item(
     resolution: Resolution, tenant: str | None
 ) -> None:
-    fields = {"seen": on_the_wire(of_items.recorded(resolution)), "tenant_id": tenant}
-    found = of_items.recorded_seen({**fields, "provenance_uri": "HTTPS://Crm.example:443/a"})
+    fields = {"seen": on_the_wire(of_items.record_resolution(resolution)), "tenant_id": tenant}
+    found = of_items.read_resolutions({**fields, "provenance_uri": "HTTPS://Crm.example:443/a"})
     assert [*found.values()] == [resolution]
     assert [uri for _, uri in found] == ["https://crm.example/a"]
-    assert of_items.recorded_seen({**fields, "seen": None, "provenance_uri": "x"}) == {}
+    assert of_items.read_resolutions({**fields, "seen": None, "provenance_uri": "x"}) == {}
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sluice.core.retrieval.plan import Reader, plan_retrievals, terms_of
+from sluice.core.retrieval.plan import RetrievalReader, get_terms, plan_retrievals
 from sluice_topics.records import ProposedRetrieval
 from tests.unit.core.retrieval.quality_scene import NOTE, quality_bundle
 from tests.unit.core.retrieval.scene import Scene, retrieval
@@ -14,16 +14,16 @@ def proposed(**fields: Any) -> ProposedRetrieval:
     return ProposedRetrieval.model_validate(retrieval(**fields))
 
 
-READER = Reader(quality_bundle(), "bounded", "acme", None, None, None, vouched=False)
+READER = RetrievalReader(quality_bundle(), "bounded", "acme", None, None, None, vouched=False)
 
 
 def test_readers_who_are_alike_share_their_terms() -> None:
-    assert terms_of(READER) is terms_of(Reader(*READER))
-    assert terms_of(READER)[NOTE] is terms_of(READER)[NOTE]
+    assert get_terms(READER) is get_terms(RetrievalReader(*READER))
+    assert get_terms(READER)[NOTE] is get_terms(READER)[NOTE]
 
 
 def test_a_name_that_the_bundle_does_not_know_is_not_kept() -> None:
-    terms = terms_of(READER._replace(tenant="globex"))
+    terms = get_terms(READER._replace(tenant="globex"))
     unknown = [terms[name] for name in ("gossip", "no name", None, "n" * 10_000)]
     assert {(one.cell.known, one.limit, one.rollout) for one in unknown} == {(False, None, "enforce")}
     assert [one.content_class for one in unknown] == ["gossip", None, None, None]
@@ -32,8 +32,8 @@ def test_a_name_that_the_bundle_does_not_know_is_not_kept() -> None:
 
 def test_what_an_agent_was_not_granted_is_closed_to_it_alone() -> None:
     granted = READER._replace(agent_id="clerk", granted=frozenset({"memo"}))
-    assert terms_of(granted)[NOTE].closed == "class_not_granted: to agent clerk"
-    assert terms_of(READER)[NOTE].closed is None
+    assert get_terms(granted)[NOTE].closed == "class_not_granted: to agent clerk"
+    assert get_terms(READER)[NOTE].closed is None
 
 
 def test_requests_that_differ_in_what_no_table_names_share_a_plan() -> None:

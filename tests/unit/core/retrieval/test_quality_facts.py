@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from sluice.core.metadata.provenance import ProvenanceState
-from sluice.core.retrieval.dimensions import ItemFacts, class_of, facts_of, judge_item
+from sluice.core.retrieval.dimensions import ItemFacts, judge_item, read_class, read_facts
 from sluice.core.retrieval.provenance_check import ProvenanceCheck
 from sluice_topics.records.retrieval_inputs import RetrievedItem
 from tests.unit.core.retrieval.quality_scene import NOTE, item_facts, quality_bundle
@@ -18,7 +18,7 @@ VERIFIED = ProvenanceCheck(ProvenanceState("verified", "its hash verifies"), ver
 
 def read(**fields: Any) -> ItemFacts:
     item = RetrievedItem(item_id="i", **fields)
-    return facts_of(item, class_of(item.content_class), "trader", VERIFIED, NOW)
+    return read_facts(item, read_class(item.content_class), "trader", VERIFIED, NOW)
 
 
 @pytest.mark.parametrize(

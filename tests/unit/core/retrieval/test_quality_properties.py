@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, get_args
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sluice.core.metadata.moments import MAX_TIME_CHARACTERS, instant_ms, time_of
+from sluice.core.metadata.moments import MAX_TIME_CHARACTERS, parse_instant, parse_time
 from sluice.core.metadata.provenance import ProvenanceState, ProvenanceStatus
 from sluice.core.quality_bundle.severity import DIMENSIONS, OUTCOMES, TIERS
-from sluice.core.retrieval.dimensions import ItemFacts, judge_item, under_rollout
+from sluice.core.retrieval.dimensions import ItemFacts, apply_rollout, judge_item
 from tests.unit.core.retrieval.quality_scene import SINCE, quality_bundle
 
 if TYPE_CHECKING:
@@ -137,7 +137,7 @@ def test_nothing_missing_or_malformed_comes_out_milder_than_what_is_there(
 def test_flag_only_withholds_nothing_and_remembers_what_it_hides(
     bundle: QualityBundle, outcome: str, name: str | None
 ) -> None:
-    shown, hidden = under_rollout(bundle, name, outcome)  # type: ignore[arg-type]
+    shown, hidden = apply_rollout(bundle, name, outcome)  # type: ignore[arg-type]
     if bundle.rollout_of(name) == "enforce":
         assert (shown, hidden) == (outcome, None)
     else:
@@ -152,11 +152,11 @@ def test_flag_only_withholds_nothing_and_remembers_what_it_hides(
     | st.text(max_size=30)
 )
 def test_a_time_is_what_rfc_3339_says(text: str) -> None:
-    assert time_of(text) == instant_ms(text)
+    assert parse_time(text) == parse_instant(text)
 
 
 def test_a_time_of_endless_fraction_is_none() -> None:
     start = "2026-01-01T00:00:00."
     longest = start + "0" * (MAX_TIME_CHARACTERS - len(start) - 1) + "Z"
-    assert time_of(longest) is not None
-    assert time_of(longest.replace("Z", "0Z")) is None
+    assert parse_time(longest) is not None
+    assert parse_time(longest.replace("Z", "0Z")) is None

@@ -12,8 +12,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from sluice.core.metadata.provenance import Resolution, unverified
 from sluice.core.registry.loading import load_registry
 from sluice.core.registry.quality_entries import make_provenance_id
-from sluice.core.retrieval.dimensions import facts_of
-from sluice.core.retrieval.provenance_check import ProvenanceCheck, provenance_of, signed_assertion
+from sluice.core.retrieval.dimensions import read_facts
+from sluice.core.retrieval.provenance_check import ProvenanceCheck, check_provenance, write_assertion
 from sluice_topics.records.retrieval_inputs import RetrievedItem
 from tests.unit.core.retrieval.quality_scene import quality_bundle
 from tests.unit.core.retrieval.scene import SHIPPED, Scene, quality
@@ -52,7 +52,7 @@ def registry(*entries: dict[str, Any]) -> Registry:
 def assertion(
     key: Ed25519PrivateKey = KEY, at: str = AT, uri: str = FEED, digest: str = HASH
 ) -> dict[str, Any]:
-    signature = key.sign(signed_assertion(at, uri, digest))
+    signature = key.sign(write_assertion(at, uri, digest))
     return {"asserted_at": at, "signature": base64.b64encode(signature).decode()}
 
 
@@ -64,7 +64,7 @@ def checked(
     read: RetrievedItem, *entries: dict[str, Any], resolution: Resolution | None = None, tenant: str = "acme"
 ) -> ProvenanceCheck:
     recorded = {} if resolution is None else {("acme", read.provenance_uri): resolution}
-    return provenance_of(read, tenant, registry(*entries), recorded, BUNDLE, NOW)
+    return check_provenance(read, tenant, registry(*entries), recorded, BUNDLE, NOW)
 
 
 def resolved(age_s: float = 10, digest: str | None = HASH) -> Resolution:
@@ -74,7 +74,7 @@ def resolved(age_s: float = 10, digest: str | None = HASH) -> Resolution:
 
 
 def facts(read: RetrievedItem, check: ProvenanceCheck) -> ItemFacts:
-    return facts_of(read, None, None, check, NOW)
+    return read_facts(read, None, None, check, NOW)
 
 
 @pytest.mark.parametrize("uri", [None, ""])
@@ -148,7 +148,7 @@ def test_a_scheme_that_nobody_registered_is_never_better_than_a_wrong_hash(
 
 def test_the_bundle_says_which_schemes_are_registered() -> None:
     only_sources = quality_bundle(provenance_schemes=["gate-source"])
-    check = provenance_of(item(), "acme", registry(), {("acme", URI): resolved()}, only_sources, NOW)
+    check = check_provenance(item(), "acme", registry(), {("acme", URI): resolved()}, only_sources, NOW)
     assert check.state.status == "unregistered_scheme"
 
 
@@ -286,13 +286,13 @@ SPELLINGS = [
 def test_the_registrys_hash_counts_however_the_reference_is_spelt(uri: str) -> None:
     assert checked(item(uri), recorded_hash(URI)).verified
     elsewhere = {("acme", uri): resolved(digest=OTHER), ("acme", URI): resolved(digest=OTHER)}
-    check = provenance_of(item(uri, OTHER), "acme", registry(recorded_hash(URI)), elsewhere, BUNDLE, NOW)
+    check = check_provenance(item(uri, OTHER), "acme", registry(recorded_hash(URI)), elsewhere, BUNDLE, NOW)
     assert check.state == unverified("wrong hash: the registry has another")
 
 
 @pytest.mark.parametrize("uri", SPELLINGS)
 def test_a_resolution_counts_however_the_reference_is_spelt(uri: str) -> None:
-    assert provenance_of(item(uri), "acme", registry(), {("acme", URI): resolved()}, BUNDLE, NOW).verified
+    assert check_provenance(item(uri), "acme", registry(), {("acme", URI): resolved()}, BUNDLE, NOW).verified
 
 
 @pytest.mark.parametrize("later_s", [1, 10**9])
