@@ -22,20 +22,20 @@ import orjson
 from load.inputs.malformed_inputs import kinds_by_topic
 from load.inputs.publisher import Pace
 from load.inputs.traffic import Mix, Traffic
-from load.recounts import figures
-from load.recounts.input_answers import account
-from load.recounts.reruns import executed_again
-from load.recounts.run_findings import bites, integrity
+from load.installations.approvers import is_of_people
+from load.installations.site import MALFORMED, POISON, gather
+from load.recomputation import figures
+from load.recomputation.input_answers import account
+from load.recomputation.reruns import execute_again
+from load.recomputation.run_findings import bites, integrity
 from load.scene import open_scene
-from load.sites.approvers import is_of_people
-from load.sites.site import MALFORMED, POISON, gather
 from sluice_topics.catalog import ACTIONS, MEMORY_WRITES, VERDICTS
 
 if TYPE_CHECKING:
-    from load.recounts.figures import RunFigure
-    from load.recounts.input_answers import AnswerAccount, Answered
+    from load.installations.site import Evidence, InputRecord, Scale
+    from load.recomputation.figures import RunFigure
+    from load.recomputation.input_answers import AnswerAccount, Answered
     from load.scene import Bed, Scene
-    from load.sites.site import Evidence, InputRecord, Scale
 
 PARTITION_KEY = b"p:"
 LEAST_KINDS = 200
@@ -58,27 +58,29 @@ async def malformed(bed: Bed, scale: Scale) -> list[RunFigure]:
     found = account(evidence)
     tally = scene.fleet.tally
     return [
-        *_malformed_answered(found),
+        *_check_malformed(found),
         *_neighbours(evidence, found),
         figures.none("stopped_workers", sum(tally.exits.values()) - tally.exits[0], "workers"),
         *integrity(evidence, found),
         *bites(tally, evidence, ()),
-        *await executed_again(evidence),
+        *await execute_again(evidence),
     ]
 
 
-def _malformed_answered(found: AnswerAccount) -> list[RunFigure]:
+def _check_malformed(found: AnswerAccount) -> list[RunFigure]:
     unreadable = [one for one in found.inputs.values() if one.kind.startswith(MALFORMED)]
     silent = sum(len(one.letters) != 1 or bool(one.decisions) for one in unreadable)
     return [
-        figures.reported("malformed_inputs", len(unreadable), "inputs"),
-        figures.at_least("malformed_kinds", len({one.kind for one in unreadable}), LEAST_KINDS, "kinds"),
+        figures.report("malformed_inputs", len(unreadable), "inputs"),
+        figures.require_at_least(
+            "malformed_kinds", len({one.kind for one in unreadable}), LEAST_KINDS, "kinds"
+        ),
         figures.none("malformed_without_one_dead_letter", silent, "inputs"),
     ]
 
 
 def _neighbours(evidence: Evidence, found: AnswerAccount) -> list[RunFigure]:
-    transactions = Transactions.of(evidence)
+    transactions = Transactions.read(evidence)
     pairs = [pair for pair in _pairs(found) if pair[0].decisions and pair[1].decisions]
     together = [pair for pair in pairs if pair[0].record.timestamp_ms == pair[1].record.timestamp_ms]
     apart = [transactions.number(after) - transactions.number(before) for before, after in together]
@@ -90,10 +92,10 @@ def _neighbours(evidence: Evidence, found: AnswerAccount) -> list[RunFigure]:
     # on a machine that is busy with other things a fixed bound alone measures the machine.
     return [
         figures.some("neighbours", len(apart), "pairs"),
-        figures.at_most("neighbours_apart", max(apart, default=0), 1, "batches"),
-        figures.reported("p99_of_others", usual, "ms"),
-        figures.reported("p99_after_malformed", held_up, "ms"),
-        figures.at_most("p99_held_up", held_up - usual, max(GATHERING_MS, usual), "ms"),
+        figures.require_at_most("neighbours_apart", max(apart, default=0), 1, "batches"),
+        figures.report("p99_of_others", usual, "ms"),
+        figures.report("p99_after_malformed", held_up, "ms"),
+        figures.require_at_most("p99_held_up", held_up - usual, max(GATHERING_MS, usual), "ms"),
     ]
 
 
@@ -137,7 +139,7 @@ class Transactions:
     ends: dict[int, list[int]]
 
     @classmethod
-    def of(cls, evidence: Evidence) -> Transactions:
+    def read(cls, evidence: Evidence) -> Transactions:
         """From the changelog's partition records."""
         ends: dict[int, list[int]] = defaultdict(list)
         for record in evidence.changelog:
@@ -172,10 +174,10 @@ async def poison(bed: Bed, scale: Scale) -> list[RunFigure]:
     found = account(evidence)
     return [
         figures.exactly("crashes", scene.fleet.tally.killed, POISONS * CRASHES, "workers"),
-        figures.exactly("poison_denied_unread", _denied(found), POISONS, "inputs"),
+        figures.exactly("poison_denied_unread", _count_denied(found), POISONS, "inputs"),
         *integrity(evidence, found, denied_unread=POISONS),
         *bites(scene.fleet.tally, evidence, ("kills_in_flight",)),
-        *await executed_again(evidence),
+        *await execute_again(evidence),
     ]
 
 
@@ -183,11 +185,11 @@ async def _take(scene: Scene, event: InputRecord, crashes: int) -> None:
     """Publish a poisonous input and return when the workers have got over it, with so many crashes in all."""
     await scene.busy(0)
     await scene.publisher.insert(event)
-    await scene.until(lambda: scene.fleet.tally.killed >= crashes, f"{crashes} crashes are seen")
+    await scene.wait_until(lambda: scene.fleet.tally.killed >= crashes, f"{crashes} crashes are seen")
     await scene.calm()
 
 
-def _denied(found: AnswerAccount) -> int:
+def _count_denied(found: AnswerAccount) -> int:
     """Poisonous inputs with one unread denial and one dead letter."""
     return sum(
         one.kind == POISON

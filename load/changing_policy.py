@@ -20,28 +20,28 @@ from typing import TYPE_CHECKING, Any
 
 import rfc8785
 
-from load.inputs.publisher import Pace, changing
+from load.inputs.publisher import Pace, change_policy
+from load.installations import neutral_policy, quality_policy
+from load.installations.fleet import RunFailed
+from load.installations.neutral_policy import TENANT
+from load.installations.quality_policy import make_standing
+from load.installations.site import gather, policy_refusals
 from load.interruptions import kill_again_and_again
-from load.recounts import figures
-from load.recounts.input_answers import account
-from load.recounts.reruns import executed_again
-from load.recounts.run_findings import bites, integrity
+from load.recomputation import figures
+from load.recomputation.input_answers import account
+from load.recomputation.reruns import execute_again
+from load.recomputation.run_findings import bites, integrity
 from load.scene import STALL_S, open_scene
-from load.sites import neutral_policy, quality_policy
-from load.sites.fleet import RunFailed
-from load.sites.neutral_policy import TENANT
-from load.sites.quality_policy import standing
-from load.sites.site import gather, policy_refusals
 from sluice_topics.catalog import BUNDLES
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Sequence
 
     from load.inputs.publisher import PolicyPublisher, PublishedChange
-    from load.recounts.figures import RunFigure
-    from load.recounts.input_answers import AnswerAccount
+    from load.installations.site import Scale, Site
+    from load.recomputation.figures import RunFigure
+    from load.recomputation.input_answers import AnswerAccount
     from load.scene import Bed, Scene
-    from load.sites.site import Scale, Site
 
 LETTERS_PARTITION = 0
 MOST_LAG_MS = 10_000
@@ -65,7 +65,7 @@ class Policies:
     standing: frozenset[str]
 
     @classmethod
-    def of(cls, placed: Iterable[PublishedChange], standing: Sequence[dict[str, Any]]) -> Policies:
+    def read(cls, placed: Iterable[PublishedChange], standing: Sequence[dict[str, Any]]) -> Policies:
         """From the first policy and what was published on it."""
         entries = {_name(entry): entry for entry in (*neutral_policy.entries(), *standing)}
         bundles = {BUNDLE: [neutral_policy.bundle()], QUALITY: [quality_policy.document()]}
@@ -83,7 +83,7 @@ class Policies:
         hashes = {name: _digest(document) for name, document in entries.items()}
         return cls(by_hash[BUNDLE], by_hash[QUALITY], hashes, names)
 
-    def accepted(self, decision: dict[str, Any]) -> bool:
+    def is_accepted(self, decision: dict[str, Any]) -> bool:
         """Whether the decision rests on nothing but what was in force at some time."""
         judged_by = decision.get("quality_bundle_hash")
         return (
@@ -92,14 +92,17 @@ class Policies:
             and all(self.entries.get(name) == its for name, its in decision["registry_hashes"].items())
         )
 
-    def of_changes(self, decision: dict[str, Any]) -> set[int]:
+    def list_change_revisions(self, decision: dict[str, Any]) -> set[int]:
         """The revisions of what changes together: one, unless it is half a change."""
         names = decision["registry_hashes"].keys() - self.standing
         return {int(name.rpartition("@")[2]) for name in names}
 
     def revisions(self, decision: dict[str, Any]) -> Revisions:
         """Of an accepted decision under a whole change."""
-        found = {ENTRIES: min(self.of_changes(decision)), BUNDLE: self.bundles[decision["bundle_hash"]]}
+        found = {
+            ENTRIES: min(self.list_change_revisions(decision)),
+            BUNDLE: self.bundles[decision["bundle_hash"]],
+        }
         judged_by = decision.get("quality_bundle_hash")
         return found if judged_by is None else found | {QUALITY: self.quality[judged_by]}
 
@@ -115,10 +118,10 @@ def policy_figures(
     found: AnswerAccount, placed: Sequence[PublishedChange], standing: Sequence[dict[str, Any]]
 ) -> list[RunFigure]:
     """All of it, from the run's ledger, what was published, and the entries that never change."""
-    policies = Policies.of(placed, standing)
+    policies = Policies.read(placed, standing)
     decisions = [body for body in found.ledger if body.get("rerun_hash") and body["registry_hashes"]]
-    accepted = [one for one in decisions if policies.accepted(one)]
-    whole = [one for one in accepted if len(policies.of_changes(one)) == 1]
+    accepted = [one for one in decisions if policies.is_accepted(one)]
+    whole = [one for one in accepted if len(policies.list_change_revisions(one)) == 1]
     seen = [(one, policies.revisions(one)) for one in whole]
     at_once = [(one["partition"], at) for one, at in seen if not one.get("model_outputs")]
     return [
@@ -128,7 +131,7 @@ def policy_figures(
         figures.none("under_half_a_change", len(accepted) - len(whole), "decisions"),
         figures.none("back_in_a_session", _back((one["session_id"], at) for one, at in seen), "decisions"),
         figures.none("back_in_a_partition", _back(at_once), "decisions"),
-        figures.at_most("policy_lag", _lag_ms(seen, placed), MOST_LAG_MS, "ms"),
+        figures.require_at_most("policy_lag", _lag_ms(seen, placed), MOST_LAG_MS, "ms"),
         *_letters(found, placed),
     ]
 
@@ -201,7 +204,7 @@ async def reload(bed: Bed, scale: Scale) -> list[RunFigure]:
         open_scene(
             site, bed.traffic(site, name, scale), Pace(scale.rate, plenty=scale.plenty), WORKERS
         ) as scene,
-        changing(site, bed.rng(f"{name}:policy"), PAUSE_S) as changes,
+        change_policy(site, bed.rng(f"{name}:policy"), PAUSE_S) as changes,
     ):
         kills = await kill_again_and_again(scene, rng, scale, lambda: _keeper(scene))
         await scene.publisher.finish(scale.events)
@@ -211,12 +214,12 @@ async def reload(bed: Bed, scale: Scale) -> list[RunFigure]:
     tally, evidence = scene.fleet.tally, await gather(site)
     found = account(evidence)
     return [
-        figures.at_least("kills", tally.killed, kills, "workers"),
+        figures.require_at_least("kills", tally.killed, kills, "workers"),
         figures.some("moves_of_partition_0", tally.moves[LETTERS_PARTITION], "moves"),
-        *policy_figures(found, changes.placed, standing(site.trust, TENANT, site.began_ms)),
+        *policy_figures(found, changes.placed, make_standing(site.trust, TENANT, site.began_ms)),
         *integrity(evidence, found, policy_refused=changes.due),
         *bites(tally, evidence, ("kills_in_flight", "rolled_back", "moved")),
-        *await executed_again(evidence),
+        *await execute_again(evidence),
     ]
 
 

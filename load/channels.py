@@ -20,38 +20,38 @@ from aiokafka import AIOKafkaProducer
 from load.inputs.answer_channels import Api, Gateways, SlackButtons, Terminal
 from load.inputs.answering import Answering
 from load.inputs.page_forms import PageForms
-from load.interruptions import WORKERS, both_decide, kill_idle, until
-from load.recounts import figures
-from load.recounts.approval_recount import approval_figures
-from load.recounts.channel_recount import channel_figures, label_answers
-from load.recounts.reruns import executed_again
-from load.recounts.run_findings import bites, chain_errors
+from load.installations import neutral_policy
+from load.installations.approvers import PEMS, ROLES
+from load.installations.command_process import CommandProcess, free_port
+from load.installations.fleet import Fleet, RunFailed
+from load.installations.site import gather
+from load.installations.slack_api import SlackApi, slack_api, slack_settings
+from load.interruptions import WORKERS, both_decide, kill_idle, wait_until
+from load.recomputation import figures
+from load.recomputation.approval_recount import approval_figures
+from load.recomputation.channel_recount import channel_figures, label_answers
+from load.recomputation.reruns import execute_again
+from load.recomputation.run_findings import bites, chain_errors
 from load.scene import SLOW_S, STALL_S
-from load.sites import neutral_policy
-from load.sites.approvers import PEMS, ROLES
-from load.sites.command_process import CommandProcess, free_port
-from load.sites.fleet import Fleet, RunFailed
-from load.sites.site import gather
-from load.sites.slack_api import SlackApi, slack_api, slack_settings
 from sluice.cli.demo.throwaway_trust import GATEWAY, publish_policy
-from sluice.gateway.http.api_keys import ApiKeyFile, new_key, write_keys
-from sluice.gateway.pages.accounts import Account, PeopleFile, hash_of
+from sluice.gateway.http.api_keys import ApiKeyFile, make_key, write_keys
+from sluice.gateway.pages.accounts import PeopleFile, PersonAccount, hash_password
 
 if TYPE_CHECKING:
     import random
     from collections.abc import AsyncIterator
 
     from load.inputs.answer_channels import AnswerChannel
-    from load.recounts.figures import RunFigure
+    from load.installations.site import Scale, Site
+    from load.recomputation.figures import RunFigure
     from load.scene import Bed
-    from load.sites.site import Scale, Site
 
 MOST, LEAST = 200, 24
 """Escalations of a full run and of a short one."""
 ACTIONS_PER_ESCALATION, FAULTS = 100, 4
 CHANNELS = [{"group": "desk", "channel": "C0DESK"}, {"group": "leads", "channel": "C0LEADS"}]
 PASSWORD = "of everybody in the fault runs"  # noqa: S105 - of nothing else
-_HASH = hash_of(PASSWORD)
+_HASH = hash_password(PASSWORD)
 AWAY_S, AGAIN_S = 1.0, 0.1
 
 
@@ -72,7 +72,7 @@ class Edge:
             for process, url in zip(self.gateways, self.urls, strict=True):
                 while not await _is_ready(client, url):
                     if time.monotonic() > end or not process.is_running:
-                        raise RunFailed(process.said())
+                        raise RunFailed(process.read_log())
                     await asyncio.sleep(AGAIN_S)
 
     async def kill(self, process: CommandProcess) -> None:
@@ -85,7 +85,7 @@ class Edge:
         """Raise RunFailed where a process has ended by itself."""
         for one in (*self.gateways, self.notifier):
             if not one.is_running:
-                raise RunFailed(one.said())
+                raise RunFailed(one.read_log())
 
 
 async def channels(bed: Bed, scale: Scale) -> list[RunFigure]:
@@ -97,16 +97,19 @@ async def channels(bed: Bed, scale: Scale) -> list[RunFigure]:
     try:
         for slot in range(WORKERS):
             fleet.spawn(slot)
-        await until(fleet, lambda: both_decide(fleet), "every partition is owned")
-        async with _edge(site) as edge, _answering(site, edge, gateways := Gateways(edge.urls)) as answering:
+        await wait_until(fleet, lambda: both_decide(fleet), "every partition is owned")
+        async with (
+            _edge(site) as edge,
+            _answer_everywhere(site, edge, gateways := Gateways(edge.urls)) as answering,
+        ):
             for number in range(FAULTS):
                 await answering.propose(count // FAULTS)
                 await _fault(number, fleet, edge, rng)
                 answering.check()
             await answering.finish(lambda: _check(fleet, edge), STALL_S)
-            await _shown(edge)
+            await _wait_for_buttons(edge)
             given, killed = answering.given, edge.killed
-        await until(fleet, lambda: both_decide(fleet), "none is still starting")
+        await wait_until(fleet, lambda: both_decide(fleet), "none is still starting")
         await fleet.close()
         fleet.check()
     finally:
@@ -121,7 +124,7 @@ async def channels(bed: Bed, scale: Scale) -> list[RunFigure]:
         chain_errors(evidence),
         figures.some("requests_cut_off", gateways.cut_off, "requests"),
         *bites(fleet.tally, evidence, ("moved", "killed")),
-        *await executed_again(evidence),
+        *await execute_again(evidence),
     ]
 
 
@@ -144,23 +147,25 @@ async def _fault(number: int, fleet: Fleet, edge: Edge, rng: random.Random) -> N
             edge.api.start()
 
 
-async def _shown(edge: Edge) -> None:
+async def _wait_for_buttons(edge: Edge) -> None:
     """Return when Slack's messages have no buttons any more. Raises RunFailed."""
     end = time.monotonic() + STALL_S
     while any(block["type"] == "actions" for one in edge.api.messages.values() for block in one["blocks"]):
         edge.check()
         if time.monotonic() > end:
-            raise RunFailed(edge.notifier.said())
+            raise RunFailed(edge.notifier.read_log())
         await asyncio.sleep(AGAIN_S)
 
 
 async def _site(bed: Bed) -> Site:
     """With keys of all its people in files, and a delegate."""
     site = await bed.site("channels")
-    await publish_policy(site.bootstrap_servers, site.prefix, [site.trust.delegate([neutral_policy.TENANT])])
+    await publish_policy(
+        site.bootstrap_servers, site.prefix, [site.trust.make_delegate([neutral_policy.TENANT])]
+    )
     for name in ROLES:
         _write(site, name, PEMS[name])
-    _write(site, GATEWAY, site.trust.pem(GATEWAY))
+    _write(site, GATEWAY, site.trust.write_pem(GATEWAY))
     return site
 
 
@@ -170,9 +175,9 @@ def _write(site: Site, name: str, pem: bytes) -> None:
     path.write_bytes(pem)
 
 
-def _account(name: str) -> Account:
+def _account(name: str) -> PersonAccount:
     """The person's log-in, with the rights of its entry."""
-    return Account(
+    return PersonAccount(
         name=name,
         hash=_HASH,
         tenant_id=neutral_policy.TENANT,
@@ -187,7 +192,7 @@ async def _edge(site: Site) -> AsyncIterator[Edge]:
     """Two gateways, a notifier and a Slack; ended in good order."""
     with slack_api() as api:
         own = slack_settings(api, CHANNELS, approvers={name: name for name in ROLES})
-        key, words = new_key(neutral_policy.TENANT, None, "", "2026-11-23T00:00:00.000Z")
+        key, words = make_key(neutral_policy.TENANT, None, "", "2026-11-23T00:00:00.000Z")
         write_keys(site.folder / "api_keys.json", ApiKeyFile(keys=[key]))
         (site.folder / "api_key").write_text(words)
         write_keys(site.folder / "people.json", PeopleFile(people=[_account(name) for name in ROLES]))
@@ -218,14 +223,14 @@ async def _edge(site: Site) -> AsyncIterator[Edge]:
             for process in (*gateways, edge.notifier):
                 status = await asyncio.to_thread(process.end)
                 if status != 0:
-                    raise RunFailed(f"status {status}\n{process.said()}")
+                    raise RunFailed(f"status {status}\n{process.read_log()}")
         finally:
             for process in (*gateways, edge.notifier):
                 process.end(signal.SIGKILL)
 
 
 @asynccontextmanager
-async def _answering(site: Site, edge: Edge, gateways: Gateways) -> AsyncIterator[Answering]:
+async def _answer_everywhere(site: Site, edge: Edge, gateways: Gateways) -> AsyncIterator[Answering]:
     """People at every channel."""
     async with AsyncExitStack() as stack:
         producer = AIOKafkaProducer(

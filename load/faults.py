@@ -25,12 +25,12 @@ from load import ROOT
 from load.bad_inputs import malformed, poison
 from load.changing_policy import reload
 from load.channels import channels
+from load.installations.fleet import RunFailed
+from load.installations.site import FULL, SHORT, Scale
 from load.interruptions import approvals, kill_one, kill_two, outages, scaling, zombies
 from load.model_outages import models
-from load.recounts import figures
+from load.recomputation import figures
 from load.scene import Bed
-from load.sites.fleet import RunFailed
-from load.sites.site import FULL, SHORT, Scale
 from sluice.adapters.kafka.kafka_read import KafkaUnreachable
 from sluice.broker import locate
 from sluice.broker.handle import BrokerError
@@ -39,9 +39,21 @@ from sluice.broker.local import Layout
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from load.recounts.figures import RunFigure
+    from load.recomputation.figures import RunFigure
 
-_ALL = (kill_one, kill_two, zombies, outages, scaling, reload, malformed, poison, approvals, channels, models)
+_ALL = (
+    kill_one,
+    kill_two,
+    zombies,
+    outages,
+    scaling,
+    reload,
+    malformed,
+    poison,
+    approvals,
+    channels,
+    models,
+)
 RUNS: dict[str, Callable[[Bed, Scale], Awaitable[list[RunFigure]]]] = {run.__name__: run for run in _ALL}
 FAILURES = (RunFailed, TimeoutError, KafkaError, KafkaUnreachable, BrokerError, OSError)
 
@@ -51,8 +63,8 @@ async def carry_out(name: str, bed: Bed, scale: Scale) -> list[RunFigure]:
     began = time.monotonic()
     async with asyncio.timeout(scale.deadline_s):
         found = await RUNS[name](bed, scale)
-    took = figures.at_most("seconds", round(time.monotonic() - began, 1), scale.deadline_s, "s")
-    return figures.prefixed(name, [*found, took])
+    took = figures.require_at_most("seconds", round(time.monotonic() - began, 1), scale.deadline_s, "s")
+    return figures.add_prefix(name, [*found, took])
 
 
 def main() -> None:
@@ -68,7 +80,7 @@ def main() -> None:
     found: list[RunFigure] = []
     try:
         for name in given.runs or RUNS:
-            found += _reported(name, bed, scale)
+            found += _report_run(name, bed, scale)
             figures.write(given.out, found)
     finally:
         broker.close()
@@ -77,7 +89,7 @@ def main() -> None:
     shutil.rmtree(folder)
 
 
-def _reported(name: str, bed: Bed, scale: Scale) -> list[RunFigure]:
+def _report_run(name: str, bed: Bed, scale: Scale) -> list[RunFigure]:
     print(f"{name} …", flush=True)
     try:
         found = asyncio.run(carry_out(name, bed, scale))

@@ -23,12 +23,12 @@ from typing import TYPE_CHECKING, Any
 import orjson
 import rfc8785
 
-from load.bench.given import action_events, bench_policy, items, memory_writes
-from load.bench.given.pure import Pipeline
+from load.bench.fixtures import action_events, bench_policy, items, memory_writes
+from load.bench.fixtures.pure import Pipeline
 from load.inputs.malformed_inputs import kinds_by_topic
 from load.inputs.traffic import Mix, Traffic
-from load.sites import neutral_policy, quality_policy
-from load.sites.neutral_policy import TENANT
+from load.installations import neutral_policy, quality_policy
+from load.installations.neutral_policy import TENANT
 from sluice.cli.demo.throwaway_trust import OWNER, REVIEWER, ThrowawayTrust
 from sluice.core.actions.stages import load_bundle, shipped_stages
 from sluice.core.decide.decision_point import DecisionPoint
@@ -71,19 +71,21 @@ class FrozenSet:
         policy = Policy({bundle.id: bundle}, registry, bundle.id, {quality.id: quality}, quality.id)
         return DecisionPoint(policy, shipped_stages(), limits, stopwatch=lambda: 0, environment=TENANT)
 
-    def decided(self) -> Iterator[list[bytes]]:
+    def decide(self) -> Iterator[list[bytes]]:
         """The records of each input, in their canonical form, chained as a partition chains them."""
-        pipeline = Pipeline(self.point(Settings().limits()))
+        pipeline = Pipeline(self.point(Settings().build_limits()))
         for arrival in self.arrivals:
             yield [rfc8785.dumps(body) for body in pipeline.take([arrival])]
 
 
-def drawn(count: int) -> Iterator[FrozenSet]:
+def draw(count: int) -> Iterator[FrozenSet]:
     """The sets, `count` inputs each: actions, memory writes and items as the benchmarks have them under the
     shipped bundles, and the traffic of the fault runs, with all that goes wrong in it."""
     shipped = bench_policy.document(), bench_policy.registry(), items.QUALITY.read_bytes()
     messages = action_events.events(count, SESSIONS, SEED)
-    yield FrozenSet("actions", *shipped, [_at(ACTIONS, number, *one) for number, one in enumerate(messages)])
+    yield FrozenSet(
+        "actions", *shipped, [_make_arrival(ACTIONS, number, *one) for number, one in enumerate(messages)]
+    )
     texts = list(memory_writes.texts("mixed", count, random.Random(SEED), 256))
     yield FrozenSet("memory writes", *shipped, memory_writes.arrivals(texts, SESSIONS))
     bodies = items.Bodies(0.1, random.Random(SEED))
@@ -97,7 +99,7 @@ def _traffic(count: int) -> FrozenSet:
     stages = tuple(name for name in neutral_policy.STAGES if name not in {"poison", "slow_probe"})
     standing = [
         *neutral_policy.entries(),
-        *quality_policy.standing(trust, TENANT, began_ms),
+        *quality_policy.make_standing(trust, TENANT, began_ms),
         *_approvers(trust),
     ]
     traffic = Traffic(
@@ -112,7 +114,7 @@ def _traffic(count: int) -> FrozenSet:
         offset = offsets.setdefault(event.topic, 0)
         offsets[event.topic] += 1
         at_ms = began_ms + number * STEP_MS
-        traffic.placed(event, 0, offset, at_ms)
+        traffic.note_placed(event, 0, offset, at_ms)
         arrivals.append(Arrival(event.topic, 0, offset, at_ms, event.key, event.value))
     return FrozenSet(
         "traffic of the fault runs",
@@ -136,39 +138,39 @@ def _approvers(trust: ThrowawayTrust) -> list[dict[str, Any]]:
     ]
 
 
-def _at(topic: str, number: int, key: bytes, value: bytes) -> Arrival:
+def _make_arrival(topic: str, number: int, key: bytes, value: bytes) -> Arrival:
     return Arrival(topic, 0, number, action_events.AT_MS + number * STEP_MS, key, value)
 
 
 def freeze(path: Path, count: int) -> None:
     """Draw, decide and write."""
     with gzip.open(path, "wb", compresslevel=1) as file:
-        for one in drawn(count):
+        for one in draw(count):
             kinds = Counter[str]()
             policy = {name: getattr(one, name).decode() for name in POLICY}
             file.write(orjson.dumps({"set": one.name, "inputs": len(one.arrivals), **policy}) + b"\n")
-            for arrival, records in zip(one.arrivals, one.decided(), strict=True):
+            for arrival, records in zip(one.arrivals, one.decide(), strict=True):
                 written = [record.decode() for record in records]
-                file.write(orjson.dumps({**_written(arrival), "records": written}) + b"\n")
+                file.write(orjson.dumps({**_write_arrival(arrival), "records": written}) + b"\n")
                 kinds.update(json.loads(record).get("schema", arrival.topic) for record in written)
             print(f"{one.name}: {len(one.arrivals)} inputs frozen, with {dict(kinds)}", flush=True)
 
 
-def _written(arrival: Arrival) -> dict[str, Any]:
+def _write_arrival(arrival: Arrival) -> dict[str, Any]:
     return {
         "topic": arrival.topic,
         "offset": arrival.offset,
         "timestamp_ms": arrival.timestamp_ms,
-        "key": _encoded(arrival.key),
-        "value": _encoded(arrival.value),
+        "key": _encode(arrival.key),
+        "value": _encode(arrival.value),
     }
 
 
-def _encoded(value: bytes | None) -> str | None:
+def _encode(value: bytes | None) -> str | None:
     return None if value is None else base64.b64encode(value).decode()
 
 
-def _decoded(value: str | None) -> bytes | None:
+def _decode(value: str | None) -> bytes | None:
     return None if value is None else base64.b64decode(value)
 
 
@@ -185,20 +187,20 @@ def compare(path: Path) -> int:
                     0,
                     one["offset"],
                     one["timestamp_ms"],
-                    _decoded(one["key"]),
-                    _decoded(one["value"]),
+                    _decode(one["key"]),
+                    _decode(one["value"]),
                 )
                 for one in lines
             ]
             bundle, registry, quality = (told[name].encode() for name in POLICY)
             frozen = FrozenSet(told["set"], bundle, registry, quality, arrivals)
-            different += _compared(frozen, [one["records"] for one in lines])
+            different += _compare(frozen, [one["records"] for one in lines])
     return different
 
 
-def _compared(frozen: FrozenSet, before: Iterable[list[str]]) -> int:
+def _compare(frozen: FrozenSet, before: Iterable[list[str]]) -> int:
     different = 0
-    for arrival, was, now in zip(frozen.arrivals, before, frozen.decided(), strict=True):
+    for arrival, was, now in zip(frozen.arrivals, before, frozen.decide(), strict=True):
         written = [record.decode() for record in now]
         if written == was:
             continue

@@ -15,22 +15,22 @@ from typing import TYPE_CHECKING
 
 from load.inputs.people import people_of
 from load.inputs.publisher import Pace
-from load.recounts import figures
-from load.recounts.approval_recount import approval_figures
-from load.recounts.reruns import executed_again
-from load.recounts.run_findings import bites, chain_errors, findings
-from load.scene import LOOK_S, SLOW_S, STALL_S, decided, open_scene
-from load.sites.fleet import Fleet, RunFailed
-from load.sites.site import PARTITIONS, gather
+from load.installations.fleet import Fleet, RunFailed
+from load.installations.site import PARTITIONS, gather
+from load.recomputation import figures
+from load.recomputation.approval_recount import approval_figures
+from load.recomputation.reruns import execute_again
+from load.recomputation.run_findings import bites, chain_errors, findings
+from load.scene import LOOK_S, SLOW_S, STALL_S, open_scene, wait_until_decided
 
 if TYPE_CHECKING:
     import random
     from collections.abc import Callable
 
-    from load.recounts.figures import RunFigure
+    from load.installations.site import Scale
+    from load.installations.worker_process import WorkerProcess
+    from load.recomputation.figures import RunFigure
     from load.scene import Bed, Scene
-    from load.sites.site import Scale
-    from load.sites.worker_process import WorkerProcess
 
 WANDER_S = 0.8  # a kill comes at a random moment within this time
 
@@ -55,7 +55,7 @@ async def _run(bed: Bed, scale: Scale, name: str, workers: int) -> list[RunFigur
     tally = scene.fleet.tally
     required = ("kills_in_flight", "rolled_back", "moved")
     found = await findings(tally, await gather(site), required)
-    return [figures.at_least("kills", tally.killed, kills, "workers"), *found]
+    return [figures.require_at_least("kills", tally.killed, kills, "workers"), *found]
 
 
 async def kill_again_and_again(
@@ -75,13 +75,13 @@ async def kill_again_and_again(
 async def _kill(scene: Scene, slot: int) -> None:
     worker = await scene.busy(slot)
     scene.fleet.kill(slot)
-    await scene.until(lambda: worker.exit_code is not None, "the worker is dead")
+    await scene.wait_until(lambda: worker.exit_code is not None, "the worker is dead")
 
 
 async def _kill_mid_commit(scene: Scene, slot: int) -> None:
     await scene.busy(slot)
     worker = scene.fleet.set_trap(slot, signal.SIGKILL)
-    await scene.until(lambda: worker.exit_code is not None, "the trap has killed the worker")
+    await scene.wait_until(lambda: worker.exit_code is not None, "the trap has killed the worker")
 
 
 WORKERS = 2
@@ -109,7 +109,7 @@ async def outages(bed: Bed, scale: Scale) -> list[RunFigure]:
 async def _outage(scene: Scene, end: Callable[[], None], start: Callable[[], None], seconds: float) -> bool:
     """Whether inputs were in flight when the broker went away."""
     await scene.busy(0)
-    in_flight = scene.in_flight() > 0
+    in_flight = scene.count_in_flight() > 0
     await asyncio.to_thread(end)
     await asyncio.sleep(seconds)
     await asyncio.to_thread(start)
@@ -130,7 +130,9 @@ async def scaling(bed: Bed, scale: Scale) -> list[RunFigure]:
             await scene.calm()
             await scene.busy(0)
             scene.fleet.spawn(ADDED)
-            await scene.until(lambda: bool(scene.fleet.workers[ADDED].partitions()), "the new worker decides")
+            await scene.wait_until(
+                lambda: bool(scene.fleet.workers[ADDED].partitions()), "the new worker decides"
+            )
             await scene.calm()
             await scene.busy(ADDED)
             await scene.fleet.remove(ADDED)
@@ -157,7 +159,7 @@ async def zombies(bed: Bed, scale: Scale) -> list[RunFigure]:
         await scene.calm()
         await scene.finish(scale.events)
     required = ("kills_in_flight", "rolled_back", "fenced", "moved")
-    stopped = figures.at_least("zombies", scene.fleet.tally.suspended, len(faults), "workers")
+    stopped = figures.require_at_least("zombies", scene.fleet.tally.suspended, len(faults), "workers")
     return [stopped, *await findings(scene.fleet.tally, await gather(site), required)]
 
 
@@ -172,12 +174,14 @@ async def _stop_mid_commit(scene: Scene, slot: int) -> WorkerProcess:
 
 
 async def _revive(scene: Scene, zombie: WorkerProcess) -> None:
-    await scene.until(zombie.stopped, "the worker is suspended")
+    await scene.wait_until(zombie.is_stopped, "the worker is suspended")
     lost = zombie.partitions()
-    await scene.until(lambda: lost <= scene.fleet.owned(), "the other worker has taken over", LOOK_S)
+    await scene.wait_until(
+        lambda: lost <= scene.fleet.list_owned(), "the other worker has taken over", LOOK_S
+    )
     await asyncio.sleep(LINGERS_S)
     zombie.send(signal.SIGCONT)
-    await scene.until(
+    await scene.wait_until(
         lambda: zombie.exit_code is not None or zombie.partitions() != lost, "the zombie knows that it is one"
     )
 
@@ -197,16 +201,16 @@ async def approvals(bed: Bed, scale: Scale) -> list[RunFigure]:
     try:
         for slot in range(WORKERS):
             fleet.spawn(slot)
-        await until(fleet, lambda: both_decide(fleet), "every partition is owned")
+        await wait_until(fleet, lambda: both_decide(fleet), "every partition is owned")
         async with people_of(site, proposing=False) as people:
             for fault in (*[kill_idle] * scale.kills, *[_suspend] * scale.stops, None):
                 await people.propose(max(LEAST_SHARE, scale.events // 100))
                 if fault is not None:
-                    await until(fleet, lambda: both_decide(fleet), "both workers decide")
+                    await wait_until(fleet, lambda: both_decide(fleet), "both workers decide")
                     await fault(fleet, rng.randrange(WORKERS))
-                    await decided(site, people.ends, fleet, fleet.check)
+                    await wait_until_decided(site, people.ends, fleet, fleet.check)
             await people.finish(fleet.check, STALL_S)
-        await until(fleet, lambda: both_decide(fleet), "none is still starting")
+        await wait_until(fleet, lambda: both_decide(fleet), "none is still starting")
         await fleet.close()
         fleet.check()
     finally:
@@ -217,36 +221,36 @@ async def approvals(bed: Bed, scale: Scale) -> list[RunFigure]:
         *approval_figures(evidence),
         chain_errors(evidence),
         *bites(fleet.tally, evidence, ("moved",)),
-        *await executed_again(evidence),
+        *await execute_again(evidence),
     ]
 
 
 def both_decide(fleet: Fleet) -> bool:
     """Whether both workers decide, and every partition has its owner."""
     deciding = [one for one in fleet.workers.values() if one.exit_code is None and one.partitions()]
-    return len(deciding) == WORKERS and len(fleet.owned()) == PARTITIONS
+    return len(deciding) == WORKERS and len(fleet.list_owned()) == PARTITIONS
 
 
 async def kill_idle(fleet: Fleet, slot: int) -> None:
     """Kill a worker, and wait until its successor decides."""
     worker = fleet.workers[slot]
     fleet.kill(slot)
-    await until(fleet, lambda: worker.exit_code is not None, "the worker is dead")
-    await until(fleet, lambda: bool(fleet.workers[slot].partitions()), "its successor decides")
+    await wait_until(fleet, lambda: worker.exit_code is not None, "the worker is dead")
+    await wait_until(fleet, lambda: bool(fleet.workers[slot].partitions()), "its successor decides")
 
 
 async def _suspend(fleet: Fleet, slot: int) -> None:
     worker = fleet.stop(slot)
-    await until(fleet, worker.stopped, "the worker is suspended")
+    await wait_until(fleet, worker.is_stopped, "the worker is suspended")
     lost = worker.partitions()
-    await until(fleet, lambda: lost <= fleet.owned(), "the other has taken over")
+    await wait_until(fleet, lambda: lost <= fleet.list_owned(), "the other has taken over")
     worker.send(signal.SIGCONT)
-    await until(
+    await wait_until(
         fleet, lambda: worker.exit_code is not None or worker.partitions() != lost, "it knows that it is one"
     )
 
 
-async def until(fleet: Fleet, holds: Callable[[], bool], what: str) -> None:
+async def wait_until(fleet: Fleet, holds: Callable[[], bool], what: str) -> None:
     """Wait for something. Raises RunFailed after `STALL_S`, or when a worker ended as none should."""
     end = time.monotonic() + STALL_S
     while not holds():

@@ -16,21 +16,21 @@ import time
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any
 
-from load.bench.given.bench_env import publish
+from load.bench.fixtures.bench_env import publish
 from load.inputs.memory_traffic import QUALITY
 from load.inputs.retrieval_traffic import YOUNG
-from load.interruptions import WORKERS, both_decide, kill_idle, until
-from load.recounts import figures
-from load.recounts.input_answers import account
-from load.recounts.reruns import executed_again
-from load.recounts.run_findings import bites, chain_errors
+from load.installations import neutral_policy
+from load.installations.fleet import Fleet, RunFailed
+from load.installations.model_server import MODEL, ModelServer
+from load.installations.quality_policy import RECORDED_HASH, RECORDED_URI
+from load.installations.redis_server import RedisServer
+from load.installations.site import gather, prepare, records_of
+from load.interruptions import WORKERS, both_decide, kill_idle, wait_until
+from load.recomputation import figures
+from load.recomputation.input_answers import account
+from load.recomputation.reruns import execute_again
+from load.recomputation.run_findings import bites, chain_errors
 from load.scene import SLOW_S, STALL_S
-from load.sites import neutral_policy
-from load.sites.fleet import Fleet, RunFailed
-from load.sites.model_server import MODEL, ModelServer
-from load.sites.quality_policy import RECORDED_HASH, RECORDED_URI
-from load.sites.redis_server import RedisServer
-from load.sites.site import gather, prepare, records_of
 from sluice.cli.demo.throwaway_trust import publish_policy
 from sluice.core.actions.causal import EXTRACTION_PORT
 from sluice.core.policy.similarity_settings import EMBEDDING
@@ -46,9 +46,9 @@ from sluice_topics.catalog import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from load.recounts.figures import RunFigure
+    from load.installations.site import Evidence, Scale, Site
+    from load.recomputation.figures import RunFigure
     from load.scene import Bed
-    from load.sites.site import Evidence, Scale, Site
 
 OPEN_S = 1.0
 IMPATIENT = (("MAX_RETRIES", "0"), ("OPEN_S", str(OPEN_S)), ("MAX_KEPT", "16"), ("MAX_CONNECTIONS", "64"))
@@ -74,19 +74,19 @@ async def models(bed: Bed, scale: Scale) -> list[RunFigure]:
         try:
             for slot in range(WORKERS):
                 fleet.spawn(slot)
-            await until(fleet, lambda: both_decide(fleet), "every partition is owned")
+            await wait_until(fleet, lambda: both_decide(fleet), "every partition is owned")
             await shares.run("calm", lambda: None, lambda: None)
             for name, away in (("model", server), ("redis", redis)):
                 await shares.run(f"{name}_gone", away.stop, away.start)
-                await shares.answered_again()
+                await shares.wait_for_answers()
                 hangs, goes_on = (lambda s=one, a=away: a.send(s) for one in (signal.SIGSTOP, signal.SIGCONT))
                 await shares.run(f"{name}_hangs", hangs, goes_on)
-                await shares.answered_again()
+                await shares.wait_for_answers()
             killing = asyncio.create_task(kill_idle(fleet, rng.randrange(WORKERS)))
             await shares.run("killed", lambda: None, lambda: None)
             await killing
             await shares.run("again", lambda: None, lambda: None)
-            await until(fleet, lambda: both_decide(fleet), "none is still starting")
+            await wait_until(fleet, lambda: both_decide(fleet), "none is still starting")
             await fleet.close()
             fleet.check()
         finally:
@@ -98,7 +98,7 @@ async def models(bed: Bed, scale: Scale) -> list[RunFigure]:
         *_decisions(evidence),
         chain_errors(evidence),
         *bites(fleet.tally, evidence, ("moved", "killed")),
-        *await executed_again(evidence),
+        *await execute_again(evidence),
     ]
 
 
@@ -106,7 +106,7 @@ async def _site(bed: Bed, server: ModelServer, redis: RedisServer) -> Site:
     site = await prepare(
         bed.broker.bootstrap_servers, bed.folder / "models", bed.site_name("models"), neutral_policy.ASKING
     )
-    await publish_policy(site.bootstrap_servers, site.prefix, neutral_policy.asking(site.trust, MODEL))
+    await publish_policy(site.bootstrap_servers, site.prefix, neutral_policy.make_asking(site.trust, MODEL))
     site.settings.update(
         server.environment
         | {
@@ -138,16 +138,16 @@ class _Shares:
         await asyncio.sleep(FAULT_S)
         end()
         await self._publish(name, third)
-        await self._decided()
+        await self._list_decided()
 
-    async def answered_again(self) -> None:
+    async def wait_for_answers(self) -> None:
         """Return when every partition's worker gets answers. Raises RunFailed."""
         deadline = time.monotonic() + STALL_S
         while True:
             name = f"probe-{self.count}"
             await self._publish(name, self._site.partitions * 2)
-            verdicts = await self._decided()
-            if all(_answered(one) for one in verdicts if one["session_id"].startswith(f"{name}-")):
+            verdicts = await self._list_decided()
+            if all(_is_answered(one) for one in verdicts if one["session_id"].startswith(f"{name}-")):
                 return
             if time.monotonic() > deadline:
                 raise RunFailed("the model is back, and the workers do not ask it")
@@ -162,7 +162,7 @@ class _Shares:
         for topic, messages in made.items():
             await publish(self._site.bootstrap_servers, self._site.real(topic), messages)
 
-    async def _decided(self) -> list[dict[str, Any]]:
+    async def _list_decided(self) -> list[dict[str, Any]]:
         deadline = time.monotonic() + STALL_S
         while True:
             self._fleet.check()
@@ -205,7 +205,7 @@ def _outputs(decision: dict[str, Any]) -> list[dict[str, Any]]:
     return [one for one in decision.get("model_outputs", []) if one["port"] != EMBEDDING]
 
 
-def _answered(decision: dict[str, Any]) -> bool:
+def _is_answered(decision: dict[str, Any]) -> bool:
     return all(map(_says_something, _outputs(decision)))
 
 
@@ -240,7 +240,7 @@ def _decisions(evidence: Evidence) -> list[RunFigure]:
                 text = "" if output["port"] == EXTRACTION_PORT else texts[one["session_id"]]
                 question = (output["gate"], output["port"], places[output["gate"]], text)
                 said[question].add(json.dumps(output["payload"], sort_keys=True))
-    disturbed = [one for one in decisions if not _answered(one)]
+    disturbed = [one for one in decisions if not _is_answered(one)]
     kinds = Counter(one["schema"].split("/")[1] for one in disturbed)
     let = [one for one in disturbed if _came_to(one) in LET]
     without_cause = [one for one in disturbed if one["session_id"].startswith(UNDISTURBED)]
@@ -253,8 +253,8 @@ def _decisions(evidence: Evidence) -> list[RunFigure]:
         figures.none("without_an_answer_though_the_model_was_there", len(without_cause), "decisions"),
         figures.none("questions_answered_in_two_ways", _several(said.values()), "questions"),
         figures.some("compared", len(compared), "actions"),
-        figures.at_least(
-            "outcomes", len({_came_to(one) for one in decisions if _answered(one)}), 6, "outcomes"
+        figures.require_at_least(
+            "outcomes", len({_came_to(one) for one in decisions if _is_answered(one)}), 6, "outcomes"
         ),
     ]
 

@@ -16,11 +16,11 @@ from aiokafka.errors import KafkaError
 from load.inputs.people import people_of
 from load.inputs.publisher import Publisher
 from load.inputs.traffic import Mix, Traffic
-from load.recounts.quarantine_recount import ENTERED, LEAVING
-from load.sites import approvers
-from load.sites.fleet import Fleet, RunFailed
-from load.sites.neutral_policy import MOST_HELD
-from load.sites.site import prepare, records_of
+from load.installations import approvers
+from load.installations.fleet import Fleet, RunFailed
+from load.installations.neutral_policy import MOST_HELD
+from load.installations.site import prepare, records_of
+from load.recomputation.quarantine_recount import ENTERED, LEAVING
 from sluice.cli.demo.throwaway_trust import publish_policy
 from sluice_topics.catalog import QUARANTINE, SOURCE_FEEDBACK
 
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
     from load.inputs.people import People
     from load.inputs.publisher import Pace
-    from load.sites.site import Scale, Site
-    from load.sites.worker_process import WorkerProcess
+    from load.installations.site import Scale, Site
+    from load.installations.worker_process import WorkerProcess
     from sluice.broker.handle import Broker
 
 SLOW = 0.1
@@ -79,7 +79,7 @@ ANSWER_S = 8.0
 Ends = dict[tuple[str, int], int]
 
 
-async def committed(site: Site) -> Ends | None:
+async def read_committed(site: Site) -> Ends | None:
     """First undecided offset by real topic and partition; None when the broker does not say."""
     admin = AIOKafkaAdminClient(bootstrap_servers=site.bootstrap_servers)
     try:
@@ -93,17 +93,17 @@ async def committed(site: Site) -> Ends | None:
     return {(tp.topic, tp.partition): meta.offset for tp, meta in offsets.items()}
 
 
-def behind(positions: Mapping[tuple[str, int], int], ends: Ends) -> int:
+def count_behind(positions: Mapping[tuple[str, int], int], ends: Ends) -> int:
     """How many offsets lie between the positions and the ends."""
     return sum(max(0, end - max(0, positions.get(place, 0))) for place, end in ends.items())
 
 
-async def settled(site: Site) -> bool:
+async def is_settled(site: Site) -> bool:
     """Nothing is held any more, and every source's owner has decided on what was told to it."""
     schemas = [json.loads(one.value or b"null")["schema"] for one in await records_of(site, QUARANTINE)]
     if schemas.count(ENTERED) != sum(schema in LEAVING for schema in schemas):
         return False
-    positions = await committed(site)
+    positions = await read_committed(site)
     feedback = await records_of(site, SOURCE_FEEDBACK)
     return positions is not None and all(
         one.offset < positions.get((one.topic, one.partition), 0) for one in feedback
@@ -131,21 +131,21 @@ class Scene:
 
         Between two faults this is the progress that keeps an innocent input from being in flight at three.
         """
-        await self.until(self._all_owned, "every partition is owned")
-        await decided(self.site, self.publisher.ends, self.fleet, self.check)
+        await self.wait_until(self._all_owned, "every partition is owned")
+        await wait_until_decided(self.site, self.publisher.ends, self.fleet, self.check)
 
     async def busy(self, slot: int) -> WorkerProcess:
         """Return when the slot's worker waits for a slow call."""
-        await self.until(lambda: self._waits(slot), f"worker {slot} has work in flight", BUSY_LOOK_S)
+        await self.wait_until(lambda: self._waits(slot), f"worker {slot} has work in flight", BUSY_LOOK_S)
         return self.fleet.workers[slot]
 
-    async def until(self, holds: Callable[[], bool], what: str, look_s: float = LOOK_S) -> None:
+    async def wait_until(self, holds: Callable[[], bool], what: str, look_s: float = LOOK_S) -> None:
         """Wait for something. Raises RunFailed after `STALL_S`, or when a worker ended as none should."""
         end = time.monotonic() + STALL_S
         while not holds():
             self.check()
             if time.monotonic() > end:
-                await stalled(self.fleet, f"waited {STALL_S:.0f} s in vain until {what}")
+                await raise_stalled(self.fleet, f"waited {STALL_S:.0f} s in vain until {what}")
             await asyncio.sleep(look_s)
 
     def check(self) -> None:
@@ -155,23 +155,23 @@ class Scene:
         if self._watching.done():
             self._watching.result()
 
-    def in_flight(self) -> int:
+    def count_in_flight(self) -> int:
         """Slow calls that the workers wait for."""
-        return sum(worker.waiting() for worker in self.fleet.workers.values())
+        return sum(worker.count_waiting() for worker in self.fleet.workers.values())
 
     async def finish(self, at_least: int) -> None:
         """Publish the rest, wait until all is decided and nothing is held any more, stop the workers."""
         await self.publisher.finish(at_least)
-        await decided(self.site, self.publisher.ends, self.fleet, self.check)
+        await wait_until_decided(self.site, self.publisher.ends, self.fleet, self.check)
         if self.people is not None:
             await self.people.finish(self.check, STALL_S)
-        await self._settled()
-        await self.until(self._all_decide, "every worker decides for some partition")
+        await self._wait_until_settled()
+        await self.wait_until(self._all_decide, "every worker decides for some partition")
         await self.fleet.close()
         self.fleet.check()
 
     def _all_owned(self) -> bool:
-        return len(self.fleet.owned()) == self.site.partitions
+        return len(self.fleet.list_owned()) == self.site.partitions
 
     def _all_decide(self) -> bool:
         """None is still starting, when it could not yet be asked to stop in good order."""
@@ -179,37 +179,37 @@ class Scene:
 
     def _waits(self, slot: int) -> bool:
         worker = self.fleet.workers.get(slot)
-        return worker is not None and bool(worker.partitions()) and worker.waiting() > 0
+        return worker is not None and bool(worker.partitions()) and worker.count_waiting() > 0
 
-    async def _settled(self) -> None:
+    async def _wait_until_settled(self) -> None:
         end = time.monotonic() + STALL_S
-        while not await settled(self.site):
+        while not await is_settled(self.site):
             self.check()
             if time.monotonic() > end:
-                await stalled(
+                await raise_stalled(
                     self.fleet, f"after {STALL_S:.0f} s memories are held, or feedback is not folded"
                 )
             await asyncio.sleep(LOOK_S)
 
 
-async def decided(site: Site, ends: Ends, fleet: Fleet, check: Callable[[], None]) -> None:
+async def wait_until_decided(site: Site, ends: Ends, fleet: Fleet, check: Callable[[], None]) -> None:
     """Return when everything before these ends is decided. Raises RunFailed where nothing is for `STALL_S`,
     and what `check` raises."""
     due, left, since = dict(ends), None, time.monotonic()
     while True:
         check()
-        positions = await committed(site)
-        now = left if positions is None else behind(positions, due)
+        positions = await read_committed(site)
+        now = left if positions is None else count_behind(positions, due)
         if now == 0:
             return
         if now != left:
             left, since = now, time.monotonic()
         if time.monotonic() > since + STALL_S:
-            await stalled(fleet, f"no progress for {STALL_S:.0f} s with {left} inputs undecided")
+            await raise_stalled(fleet, f"no progress for {STALL_S:.0f} s with {left} inputs undecided")
         await asyncio.sleep(LOOK_S)
 
 
-async def stalled(fleet: Fleet, how: str) -> NoReturn:
+async def raise_stalled(fleet: Fleet, how: str) -> NoReturn:
     """Raise RunFailed with what the workers wait for."""
     raise RunFailed(f"{how}\n{await asyncio.to_thread(fleet.where)}")
 
@@ -225,7 +225,7 @@ async def open_scene(
     try:
         for slot in range(workers):
             fleet.spawn(slot)
-        await scene.until(lambda: _ready(scene, workers), f"{workers} workers are ready")
+        await scene.wait_until(lambda: _ready(scene, workers), f"{workers} workers are ready")
         await publisher.start()
         if site.said is None:
             yield scene
@@ -240,4 +240,4 @@ async def open_scene(
 
 def _ready(scene: Scene, workers: int) -> bool:
     deciding = [worker for worker in scene.fleet.workers.values() if worker.partitions()]
-    return len(deciding) == workers and len(scene.fleet.owned()) == scene.site.partitions
+    return len(deciding) == workers and len(scene.fleet.list_owned()) == scene.site.partitions

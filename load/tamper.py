@@ -36,45 +36,47 @@ class Tampered:
 def alter(records: Records, rng: random.Random) -> Tampered:
     """Change a decision in place."""
     index = _inner(records, rng)
-    changed = _changed(records[index], _flipped(fields_of(records[index])))
-    return Tampered(_with(records, index, changed), _said("altered", records[index]), frozenset({"altered"}))
+    changed = _change(records[index], _flip(fields_of(records[index])))
+    return Tampered(
+        _replace(records, index, changed), _describe("altered", records[index]), frozenset({"altered"})
+    )
 
 
 def alter_resealed(records: Records, rng: random.Random) -> Tampered:
     """Change a decision and compute its hash again."""
     index = _inner(records, rng)
-    changed = _changed(records[index], sealed(_flipped(fields_of(records[index]))))
-    what = _said("altered and sealed again", records[index])
-    return Tampered(_with(records, index, changed), what, frozenset({"broken_link"}))
+    changed = _change(records[index], seal(_flip(fields_of(records[index]))))
+    what = _describe("altered and sealed again", records[index])
+    return Tampered(_replace(records, index, changed), what, frozenset({"broken_link"}))
 
 
 def insert(records: Records, rng: random.Random) -> Tampered:
     """Append a forged decision under a number that is taken, linked and sealed like the genuine one."""
     index = _inner(records, rng)
-    forged = _changed(records[index], sealed(_flipped(fields_of(records[index]))))
-    return Tampered([*records, forged], _said("forged beside", records[index]), frozenset({"inserted"}))
+    forged = _change(records[index], seal(_flip(fields_of(records[index]))))
+    return Tampered([*records, forged], _describe("forged beside", records[index]), frozenset({"inserted"}))
 
 
 def delete(records: Records, rng: random.Random) -> Tampered:
     """Leave a record out."""
     index = _inner(records, rng)
     left = [*records[:index], *records[index + 1 :]]
-    return Tampered(left, _said("deleted", records[index]), frozenset({"missing"}))
+    return Tampered(left, _describe("deleted", records[index]), frozenset({"missing"}))
 
 
 def swap(records: Records, rng: random.Random) -> Tampered:
     """Let two records of one topic-partition change places."""
     first = rng.choice([i for i in range(len(records)) if _later_in_series(records, i)])
     second = rng.choice(_later_in_series(records, first))
-    swapped = _with(_with(records, first, records[second]), second, records[first])
-    what = f"{_said('swapped', records[first])} with offset {records[second].offset}"
+    swapped = _replace(_replace(records, first, records[second]), second, records[first])
+    what = f"{_describe('swapped', records[first])} with offset {records[second].offset}"
     return Tampered(swapped, what, frozenset({"out_of_order"}))
 
 
 def duplicate(records: Records, rng: random.Random) -> Tampered:
     """Append a genuine record once more."""
     index = _inner(records, rng)
-    what = _said("repeated", records[index])
+    what = _describe("repeated", records[index])
     return Tampered([*records, records[index]], what, frozenset({"duplicate_sequence"}))
 
 
@@ -106,7 +108,7 @@ def fields_of(record: Located) -> dict[str, Any]:
     return fields
 
 
-def sealed(fields: dict[str, Any]) -> dict[str, Any]:
+def seal(fields: dict[str, Any]) -> dict[str, Any]:
     """The same fields with the event_hash that they ought to have."""
     body = {name: value for name, value in fields.items() if name != "event_hash"}
     return {**body, "event_hash": f"sha256:{hashlib.sha256(rfc8785.dumps(body)).hexdigest()}"}
@@ -142,17 +144,17 @@ def _later_in_series(records: Records, index: int) -> list[int]:
     return [i for i in range(index + 1, len(records)) if (records[i].topic, records[i].partition) == series]
 
 
-def _flipped(fields: dict[str, Any]) -> dict[str, Any]:
+def _flip(fields: dict[str, Any]) -> dict[str, Any]:
     return {**fields, "decided_at": "1999-12-31T23:59:59.999Z"}
 
 
-def _changed(record: Located, fields: dict[str, Any]) -> Located:
+def _change(record: Located, fields: dict[str, Any]) -> Located:
     return replace(record, value=json.dumps(fields).encode())
 
 
-def _with(records: Records, index: int, record: Located) -> Records:
+def _replace(records: Records, index: int, record: Located) -> Records:
     return [*records[:index], record, *records[index + 1 :]]
 
 
-def _said(verb: str, record: Located) -> str:
+def _describe(verb: str, record: Located) -> str:
     return f"{verb} {record.topic} partition {record.partition} offset {record.offset}"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from tests.messages_api import answering, failing
+from tests.messages_api import answer, make_failing
 
 if TYPE_CHECKING:
     from tests.messages_api import Exchange, Reply
@@ -22,14 +22,14 @@ _REASONING = {"model", "messages", "response_format", "stream", "max_completion_
 def refusal_of(exchange: Exchange) -> Reply | None:
     """What a server says to a request that it would not take."""
     if exchange.path != "/v1/chat/completions":
-        return failing(404, "not_found_error")
+        return make_failing(404, "not_found_error")
     schema = exchange.body["response_format"]["json_schema"]
     strict = schema["strict"] and set(schema["schema"]["required"]) == set(schema["schema"]["properties"])
     known = set(exchange.body) in (_FIELDS, _REASONING)
-    return None if known and strict else failing(400, "invalid_request_error")
+    return None if known and strict else make_failing(400, "invalid_request_error")
 
 
-def speaking(text: str | None, *, finish: object = "stop", said: Any = None, **message: Any) -> Reply:
+def reply_in_chat(text: str | None, *, finish: object = "stop", said: Any = None, **message: Any) -> Reply:
     """The model's answer with this text; `said` replaces fields of the choice's message, `message` fields of
     the whole."""
     choice = {
@@ -44,10 +44,10 @@ def speaking(text: str | None, *, finish: object = "stop", said: Any = None, **m
         "choices": [choice],
         "usage": {"prompt_tokens": 10, "completion_tokens": 7, "total_tokens": 17},
     }
-    return answering(200, json.dumps(whole | message).encode())
+    return answer(200, json.dumps(whole | message).encode())
 
 
-def ruling(**judgement: Any) -> Reply:
+def reply_with_judgement(**judgement: Any) -> Reply:
     """The model's answer with this judgement, in place of an ordinary one."""
     ordinary = {"categories": [], "explanation": "An ordinary note.", "trust": 0.9}
-    return speaking(json.dumps(ordinary | judgement))
+    return reply_in_chat(json.dumps(ordinary | judgement))

@@ -14,8 +14,8 @@ import pytest
 from hypothesis import is_hypothesis_test, settings
 from xdist.scheduler import LoadScopeScheduling
 
-from load.sites.redis_server import RedisServer
-from sluice.adapters.kept_compilations import KeptCompilations
+from load.installations.redis_server import RedisServer
+from sluice.adapters.stored_compilations import StoredCompilations
 from sluice.detection.kept import keep_in
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ KEPT = Path(__file__).resolve().parents[1] / "build" / "kept"
 os.environ.pop("SLUICE_CONFIG", None)  # a developer's own settings must not decide what the tests see
 for _name in ("COLUMNS", "LINES"):  # processes that share the tests are told 80 columns, one alone is not
     os.environ.pop(_name, None)
-keep_in(lambda: KeptCompilations(KEPT))
+keep_in(lambda: StoredCompilations(KEPT))
 
 # How long an example takes says how busy the machine is. In CI the profile goes on from hypothesis's own,
 # which tries the same examples each time. SLUICE_NIGHTLY=1 tries ten times as many, and others each time.

@@ -66,7 +66,7 @@ async def messages_api(
     api = MessagesApi()
     connections: dict[asyncio.StreamWriter, asyncio.Task[None] | None] = {}
 
-    async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def connect(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         connections[writer] = asyncio.current_task()
         try:
             while (exchange := await _read(reader, writer)) is not None:
@@ -79,7 +79,7 @@ async def messages_api(
             api.hung_up.set()
             writer.close()
 
-    server = await asyncio.start_server(connected, "127.0.0.1", 0)
+    server = await asyncio.start_server(connect, "127.0.0.1", 0)
     api.base_url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
     try:
         yield api
@@ -106,21 +106,21 @@ async def _read(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> E
 def _refusal_of(exchange: Exchange) -> Reply | None:
     """What the API says to a request that it would not take."""
     if not exchange.headers.get("authorization", "").startswith("Bearer "):
-        return failing(401, "authentication_error")
+        return make_failing(401, "authentication_error")
     if exchange.path != "/v1/messages" or "anthropic-version" not in exchange.headers:
-        return failing(404, "not_found_error")
+        return make_failing(404, "not_found_error")
     unknown = set(exchange.body) - _FIELDS
     bounded = [word for word in _UNSUPPORTED if f'"{word}"' in json.dumps(exchange.body["output_config"])]
-    return failing(400, "invalid_request_error") if unknown or bounded else None
+    return make_failing(400, "invalid_request_error") if unknown or bounded else None
 
 
-def judging(**judgement: Any) -> Reply:
+def judge_with(**judgement: Any) -> Reply:
     """The model's answer with this judgement, in place of an ordinary one."""
     ordinary = {"categories": [], "explanation": "An ordinary note.", "trust": 0.9}
-    return saying(json.dumps(ordinary | judgement))
+    return reply_with_text(json.dumps(ordinary | judgement))
 
 
-def saying(text: str, **message: Any) -> Reply:
+def reply_with_text(text: str, **message: Any) -> Reply:
     """The model's answer with this text; `message` replaces fields of the message around it."""
     whole = {
         "id": "msg_01",
@@ -135,10 +135,10 @@ def saying(text: str, **message: Any) -> Reply:
         "stop_sequence": None,
         "usage": {"input_tokens": 10, "output_tokens": 10},
     }
-    return answering(200, json.dumps(whole | message).encode())
+    return answer(200, json.dumps(whole | message).encode())
 
 
-def answering(status: int, body: bytes, *headers: str, reason: str = "Said") -> Reply:
+def answer(status: int, body: bytes, *headers: str, reason: str = "Said") -> Reply:
     """These bytes under this status."""
 
     async def reply(exchange: Exchange) -> None:
@@ -147,13 +147,13 @@ def answering(status: int, body: bytes, *headers: str, reason: str = "Said") -> 
     return reply
 
 
-def failing(status: int, kind: str, *headers: str, message: str = "refused") -> Reply:
+def make_failing(status: int, kind: str, *headers: str, message: str = "refused") -> Reply:
     """The API's error of this status and type."""
     body = {"type": "error", "error": {"type": kind, "message": message}, "request_id": "req_01"}
-    return answering(status, json.dumps(body).encode(), *headers)
+    return answer(status, json.dumps(body).encode(), *headers)
 
 
-def echoing_key(place: Callable[[str], Reply]) -> Reply:
+def echo_key(place: Callable[[str], Reply]) -> Reply:
     """The reply that `place` makes of the key that the request came with."""
 
     async def reply(exchange: Exchange) -> None:
@@ -174,12 +174,12 @@ async def half(exchange: Exchange) -> None:
     raise ConnectionResetError
 
 
-async def closed(exchange: Exchange) -> None:
+async def close_connection(exchange: Exchange) -> None:
     """The connection closed without a byte."""
     raise ConnectionResetError
 
 
-async def dripping(exchange: Exchange) -> None:
+async def drip(exchange: Exchange) -> None:
     """A byte at a time, for as long as the client listens: every read comes in time, the answer never."""
     await exchange.respond(200, b"", length=1_000_000)
     listening = asyncio.ensure_future(exchange.reader.read())
@@ -190,7 +190,7 @@ async def dripping(exchange: Exchange) -> None:
     raise ConnectionResetError
 
 
-async def flooding(exchange: Exchange) -> None:
+async def flood(exchange: Exchange) -> None:
     """An answer of a gigabyte, as fast as the client takes it."""
     await exchange.respond(200, b'{"type": "message", "junk": "', length=2**30)
     while not exchange.reader.at_eof():

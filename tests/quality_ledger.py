@@ -6,7 +6,7 @@ import json
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from sluice.verifier.export import Located, to_line
+from sluice.verifier.export import Located, write_line
 from sluice_topics.catalog import ALARMS, QUALITY_DECISIONS, SESSION_EVENTS
 from sluice_topics.records.retrievals import Alarm, QualityDecision, RetrievalReported
 
@@ -94,7 +94,7 @@ def decision(
         "rerun_hash": DIGEST,
         **given,
     }
-    return _held(QualityDecision, fields)
+    return _hold(QualityDecision, fields)
 
 
 def flag_only(day: int, would_have_been: str, content_class: str = "legal_text") -> dict[str, Any]:
@@ -110,7 +110,7 @@ def flag_only(day: int, would_have_been: str, content_class: str = "legal_text")
     )
 
 
-def reported(day: int, tier: str, items: int, covered: int, **given: Any) -> dict[str, Any]:
+def report(day: int, tier: str, items: int, covered: int, **given: Any) -> dict[str, Any]:
     """A store's report held against the decisions."""
     fields = {
         **_chain(moment(day)),
@@ -128,7 +128,7 @@ def reported(day: int, tier: str, items: int, covered: int, **given: Any) -> dic
         "uncovered": [f"item-{number}" for number in range(min(100, items - covered))],
         **given,
     }
-    return _held(RetrievalReported, fields)
+    return _hold(RetrievalReported, fields)
 
 
 def alarm(day: int, content_class: str = "product_pricing") -> dict[str, Any]:
@@ -148,22 +148,22 @@ def alarm(day: int, content_class: str = "product_pricing") -> dict[str, Any]:
         "quality_bundle_hash": DIGEST,
         "raised_at": moment(day),
     }
-    return _held(Alarm, fields)
+    return _hold(Alarm, fields)
 
 
-def _held(model: Any, fields: dict[str, Any]) -> dict[str, Any]:
+def _hold(model: Any, fields: dict[str, Any]) -> dict[str, Any]:
     held: dict[str, Any] = model.model_validate(fields).model_dump(mode="json", by_alias=True)
     return held
 
 
-def exported(events: Iterable[dict[str, Any]]) -> Iterator[str]:
+def export(events: Iterable[dict[str, Any]]) -> Iterator[str]:
     """Lines of an export, in the order given."""
     for offset, event in enumerate(events):
         value = json.dumps(event, separators=(",", ":"), sort_keys=True).encode()
-        yield to_line(Located(TOPICS[event["schema"]], 0, offset, b"s-1", value), 0)
+        yield write_line(Located(TOPICS[event["schema"]], 0, offset, b"s-1", value), 0)
 
 
-def laid(path: Path, events: Iterable[dict[str, Any]]) -> Path:
+def lay(path: Path, events: Iterable[dict[str, Any]]) -> Path:
     """An export as a file."""
-    path.write_text("".join(f"{line}\n" for line in exported(events)), encoding="utf-8")
+    path.write_text("".join(f"{line}\n" for line in export(events)), encoding="utf-8")
     return path

@@ -20,17 +20,17 @@ _DECIDING = {one.__name__: Path(one.__path__[0]) for one in (core, detection, te
 
 
 @cache
-def decider_version() -> str:
+def compute_decider_version() -> str:
     """The package's version, "+", and the beginning of a SHA-256 over the sources of the core, the
     detectors, the handling of text and the records.
 
     Of one tree it is the same wherever the tree lies and however it was installed. Not covered: the libraries
     (the lock file pins them), settings, and stages that an installation adds.
     """
-    return f"{version('sluice')}+{digest_of(_DECIDING)[:DIGITS]}"
+    return f"{version('sluice')}+{digest_sources(_DECIDING)[:DIGITS]}"
 
 
-def digest_of(packages: Mapping[str, Path]) -> str:
+def digest_sources(packages: Mapping[str, Path]) -> str:
     """Hex SHA-256 over the names and contents of all Python sources; `packages`: folders by package name."""
     digest = sha256()
     files = {

@@ -36,7 +36,7 @@ class Port(Protocol):
 
 
 @runtime_checkable
-class Lasting(Protocol):
+class Persistent(Protocol):
     """A port that holds something: a connection, a process."""
 
     async def start(self) -> None:
@@ -47,7 +47,7 @@ class Lasting(Protocol):
 
 
 @runtime_checkable
-class Recalling(Protocol):
+class Cached(Protocol):
     """A port that remembers answers: whoever asks for one of them need not wait."""
 
     def recall(self, payload: object) -> object | None:
@@ -96,7 +96,7 @@ class Known(NamedTuple):
 Failure = Literal["lasting", "passing", "refused", "unasked"]
 
 
-class Found(NamedTuple):
+class ProvenanceAnswer(NamedTuple):
     """Where a reference leads: `known` of the bytes, None where they could not be had; then `detail` says why
     in at most 1,024 characters, none of them the server's own, and `failure` whether it will stay so.
 
@@ -116,7 +116,7 @@ class ProvenanceSource(Protocol):
     name: str
     """How it resolves them, for the record: http."""
 
-    async def resolve(self, tenant: str, uri: str, known: Known | None) -> Found:
+    async def resolve(self, tenant: str, uri: str, known: Known | None) -> ProvenanceAnswer:
         """Never raises for what a server does, and ends in bounded time. May be cancelled. `tenant`: for
         whom, where what can be asked at once is shared out."""
 

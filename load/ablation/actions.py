@@ -28,8 +28,8 @@ from sluice.detection.commands.python.reader import ProgramReader
 from sluice.detection.commands.python.values import UNKNOWN
 from sluice.detection.commands.shell import ShellReading
 from sluice.detection.commands.sql.sql_reading import SqlReading
-from sluice.offline.action_evaluation import judged
-from sluice.offline.bundle_source import whole_bundle
+from sluice.offline.action_evaluation import judge_actions
+from sluice.offline.bundle_source import read_whole_bundle
 from sluice.offline.panels import load_panel
 
 if TYPE_CHECKING:
@@ -43,20 +43,20 @@ AT_MS = 1_790_000_000_000
 PATTERNS = Path("config/bundles/patterns")
 
 
-def _replaced(**names: Any) -> Callable[[ExitStack], None]:
+def _replace(**names: Any) -> Callable[[ExitStack], None]:
     """Replace what the inspector calls."""
-    return _patched(inspector, **names)
+    return _patch(inspector, **names)
 
 
-def _patched(target: Any, **names: Any) -> Callable[[ExitStack], None]:
-    def off(stack: ExitStack) -> None:
+def _patch(target: Any, **names: Any) -> Callable[[ExitStack], None]:
+    def switch_off(stack: ExitStack) -> None:
         for name, value in names.items():
             stack.enter_context(patch.object(target, name, value))
 
-    return off
+    return switch_off
 
 
-def _without_patterns(path: Path) -> Callable[[ExitStack], None]:
+def _drop_patterns(path: Path) -> Callable[[ExitStack], None]:
     """The hits of a pattern file's ids."""
     ids = set(_ids_in(json.loads(path.read_text(encoding="utf-8"))))
     whole = PatternLibrary.inspect
@@ -65,10 +65,10 @@ def _without_patterns(path: Path) -> Callable[[ExitStack], None]:
         found = whole(self, *more)
         return found._replace(hits=tuple(one for one in found.hits if one.id not in ids))
 
-    def off(stack: ExitStack) -> None:
+    def switch_off(stack: ExitStack) -> None:
         stack.enter_context(patch.object(PatternLibrary, "inspect", inspect))
 
-    return off
+    return switch_off
 
 
 def _ids_in(value: Any) -> Iterator[str]:
@@ -85,28 +85,28 @@ def _ids_in(value: Any) -> Iterator[str]:
 def parts() -> dict[str, Callable[[ExitStack], None]]:
     """Every part by its name, and how it is switched off."""
     readers = {
-        "python": _replaced(read_python=lambda _: PythonReading()),
-        "calls": _replaced(read_calls=lambda *_: CallReading()),
-        "program_lines": _replaced(lines_of=lambda *_: ()),
-        "written": _replaced(written_files=lambda *_: ()),
-        "written_by_commands": _replaced(files_of=lambda _: ()),
-        "shell": _replaced(read_shell=lambda *_: ShellReading(())),
-        "sql": _replaced(read_sql=lambda _: SqlReading((), (), None)),
-        "sql_in_code": _replaced(sql_in_code=lambda _: ()),
-        "breakouts": _replaced(may_break_out=lambda _: False),
-        "disguises": _replaced(may_be_disguised=lambda _: False),
-        "spellings": _replaced(spellings=lambda _: ()),
-        "inserted commands": _replaced(begins_command=lambda *_: False),
+        "python": _replace(read_python=lambda _: PythonReading()),
+        "calls": _replace(read_calls=lambda *_: CallReading()),
+        "program_lines": _replace(lines_of=lambda *_: ()),
+        "written": _replace(written_files=lambda *_: ()),
+        "written_by_commands": _replace(files_of=lambda _: ()),
+        "shell": _replace(read_shell=lambda *_: ShellReading(())),
+        "sql": _replace(read_sql=lambda _: SqlReading((), (), None)),
+        "sql_in_code": _replace(sql_in_code=lambda _: ()),
+        "breakouts": _replace(may_break_out=lambda _: False),
+        "disguises": _replace(may_be_disguised=lambda _: False),
+        "spellings": _replace(spellings=lambda _: ()),
+        "inserted commands": _replace(begins_command=lambda *_: False),
     }
     python = {
-        "python/table": _patched(python_calls, ROWS={}),
-        "python/functions of libraries": _patched(python_calls, _FUNCTIONS={}),
-        "python/called by name": _patched(python_calls, _say_by_name=lambda call: call.result()),
-        "python/own functions": _patched(ProgramReader, _call_own=lambda *_: UNKNOWN),
-        "python/programs within": _patched(ProgramReader, inner=lambda *_: UNKNOWN),
-        "python/notebooks": _patched(reader, source=PythonSource),
+        "python/table": _patch(python_calls, ROWS={}),
+        "python/functions of libraries": _patch(python_calls, _FUNCTIONS={}),
+        "python/called by name": _patch(python_calls, _say_by_name=lambda call: call.result()),
+        "python/own functions": _patch(ProgramReader, _call_own=lambda *_: UNKNOWN),
+        "python/programs within": _patch(ProgramReader, inner=lambda *_: UNKNOWN),
+        "python/notebooks": _patch(reader, source=PythonSource),
     }
-    patterns = {f"patterns/{path.stem}": _without_patterns(path) for path in sorted(PATTERNS.glob("*.json"))}
+    patterns = {f"patterns/{path.stem}": _drop_patterns(path) for path in sorted(PATTERNS.glob("*.json"))}
     return {**readers, **python, **patterns}
 
 
@@ -114,11 +114,11 @@ def outcomes(rows: Sequence[ActionRow], bundle: Bundle) -> list[str]:
     """What the gates of content make of each row: BLOCK, ESCALATE or ALLOW."""
     return [
         "BLOCK" if one.caught else "ESCALATE" if one.apart else "ALLOW"
-        for one in judged(rows, bundle, shipped_stages(), AT_MS)
+        for one in judge_actions(rows, bundle, shipped_stages(), AT_MS)
     ]
 
 
-def compared(
+def compare(
     rows: Sequence[ActionRow], before: Sequence[str], after: Sequence[str]
 ) -> dict[str, Counter[str]]:
     """What changed, by the rows' file."""
@@ -146,7 +146,7 @@ def main() -> None:
     asked.add_argument("--rows", type=int, help="no more of each file")
     given = asked.parse_args()
     rows = [one for path in given.files for one in load_panel(path)[: given.rows]]
-    bundle = load_bundle(whole_bundle(Path("config/bundles/default.json")))
+    bundle = load_bundle(read_whole_bundle(Path("config/bundles/default.json")))
     before = outcomes(rows, bundle)
     print(json.dumps({"all": _shares(rows, before)}))
     for name, switch_off in parts().items():
@@ -155,7 +155,7 @@ def main() -> None:
         with ExitStack() as stack:
             switch_off(stack)
             after = outcomes(rows, bundle)
-        found = {what: dict(counts) for what, counts in compared(rows, before, after).items() if counts}
+        found = {what: dict(counts) for what, counts in compare(rows, before, after).items() if counts}
         print(json.dumps({name: found}), flush=True)
 
 

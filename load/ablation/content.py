@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from load import ROOT
-from load.bench.given import bench_policy
+from load.bench.fixtures import bench_policy
 from sluice.core.memory.trust import Facts, route, score
 from sluice.core.state.history import History
 from sluice.offline.panels import WriteRow, load_mixed

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from aiokafka import AIOKafkaProducer
 
-from load.sites import approvers
-from load.sites.site import prepare, records_of
-from load.sites.worker_process import WorkerProcess
+from load.installations import approvers
+from load.installations.site import prepare, records_of
+from load.installations.worker_process import WorkerProcess
 from sluice.cli.demo.throwaway_trust import publish_policy
 from sluice.core.trust.signing import sign_review
 from sluice.stream.engine.outbox import home_of
@@ -23,7 +23,7 @@ from sluice.stream.engine.outbox import home_of
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
 
-    from load.sites.site import Site
+    from load.installations.site import Site
     from sluice.cli.demo.throwaway_trust import ControlRecord, ThrowawayTrust
 
 PATIENCE_S, END_S, POLL_S = 90.0, 60.0, 0.1
@@ -47,7 +47,7 @@ class AnsweredSite:
         """Every record of a topic of answers, each partition's in order."""
         return [json.loads(one.value or b"null") for one in await records_of(self.site, topic)]
 
-    async def until(self, topic: str, enough: Callable[[list[Fields]], bool]) -> list[Fields]:
+    async def wait_for_records(self, topic: str, enough: Callable[[list[Fields]], bool]) -> list[Fields]:
         """The records of a topic once there are enough. Raises TimeoutError."""
         async with asyncio.timeout(PATIENCE_S):
             while True:

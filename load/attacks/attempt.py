@@ -24,7 +24,7 @@ from sluice.core.decide.replay import Replay
 from sluice.core.foundation.arrival import Arrival
 from sluice.core.policy.policy import Policy
 from sluice.core.registry.loading import load_registry
-from sluice.offline.bundle_source import whole_bundle
+from sluice.offline.bundle_source import read_whole_bundle
 from sluice.settings.reader import Settings
 from sluice.shipped import SHIPPED_FILES
 from sluice_topics.catalog import ACTIONS, OUTCOMES
@@ -76,7 +76,7 @@ class Attack:
     run_on: RunOn | None = None
 
     @classmethod
-    def on_broker(cls, point: int, name: str, aim: str, run_on: RunOn) -> Attack:
+    def run_on_broker(cls, point: int, name: str, aim: str, run_on: RunOn) -> Attack:
         """An attack that any broker will do for; alone it starts one."""
         run = partial(_run_on_own_broker, run_on)
         return cls(point, name, aim, run, needs_broker=True, run_on=run_on)
@@ -85,7 +85,7 @@ class Attack:
 def _run_on_own_broker(run_on: RunOn, extent: Extent) -> Iterator[Attempt]:
     with (
         TemporaryDirectory(prefix="sluice-attack-") as folder,
-        locate.broker(None, Path(folder)) as broker,
+        locate.open_broker(None, Path(folder)) as broker,
     ):
         yield from run_on(extent, broker.bootstrap_servers)
 
@@ -156,7 +156,9 @@ class AttackedSession:
         before = self.take(self.action(f"probe-{self._next[ACTIONS]}", 0))["session"]["before"]
         return int(before["aggregateRowsAffected"])
 
-    def held(self, tried: str, outcome: dict[str, Any], rows: int, reason: str | None = None) -> Attempt:
+    def report_unchanged(
+        self, tried: str, outcome: dict[str, Any], rows: int, reason: str | None = None
+    ) -> Attempt:
         """Report it: the total must stay as it is, and the refusal have its reason if one is named."""
         found = [one.body["reason"] for one in self.report(outcome) if one.kind == "InputRefused"]
         total = self.rows
@@ -178,7 +180,7 @@ def rows_of(verdict: dict[str, Any]) -> int:
 
 @cache
 def _bundle() -> Bundle:
-    return load_bundle(whole_bundle(SHIPPED_FILES / "bundles" / "default.json"))
+    return load_bundle(read_whole_bundle(SHIPPED_FILES / "bundles" / "default.json"))
 
 
 def entries() -> list[dict[str, Any]]:
@@ -211,5 +213,5 @@ def point_over(registry: Registry, **limits_changed: int) -> DecisionPoint:
     """The core under the shipped bundle over a registry; `limits_changed`: bounds that are not the shipped
     ones."""
     policy = Policy({_bundle().id: _bundle()}, registry, _bundle().id)
-    limits = replace(Settings().limits(), **limits_changed)
+    limits = replace(Settings().build_limits(), **limits_changed)
     return DecisionPoint(policy, shipped_stages(), limits, stopwatch=lambda: 0, environment="attack")

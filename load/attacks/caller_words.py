@@ -20,7 +20,7 @@ from sluice.core.decide.replay import Replay
 from sluice.core.foundation.arrival import Arrival
 from sluice.core.policy.policy import Policy
 from sluice.core.registry.loading import load_registry
-from sluice.offline.bundle_source import whole_bundle
+from sluice.offline.bundle_source import read_whole_bundle
 from sluice.settings.reader import Settings
 from sluice.shipped import SHIPPED_FILES
 from sluice_topics.catalog import ACTIONS
@@ -56,7 +56,7 @@ class CallerScene:
     """The shipped bundle over these tools; each call in a session of its own."""
 
     def __init__(self, tools: set[str]) -> None:
-        bundle = load_bundle(whole_bundle(SHIPPED))
+        bundle = load_bundle(read_whole_bundle(SHIPPED))
         specs = {**{name: {} for name in sorted(tools)}, **_TOOLS}
         entries = [
             {"kind": "agent", "id": AGENT, "revision": 1, "spec": {"tenant_id": "acme", "tier": "T4"}},
@@ -87,7 +87,7 @@ def run(extent: Extent) -> Iterator[Attempt]:
         call = row["input"]["tool"], row["input"]["params"]
         without = scene.verdict(*call)
         for words in WORDS:
-            yield _compared(
+            yield _compare(
                 f"{call[0]} {json.dumps(call[1])} as {words}", without, scene.verdict(*call, **words)
             )
     yield from _late(scene)
@@ -103,7 +103,7 @@ def _rows(name: str) -> Iterator[dict[str, Any]]:
         yield json.loads(line)
 
 
-def _compared(tried: str, without: dict[str, Any], found: dict[str, Any]) -> Attempt:
+def _compare(tried: str, without: dict[str, Any], found: dict[str, Any]) -> Attempt:
     milder = ORDER.index(found["outcome"]) < ORDER.index(without["outcome"])
     answer = f"{without['outcome']} {without['tier']} without, {found['outcome']} {found['tier']} with"
     return Attempt(tried, not milder and found["tier"] >= without["tier"], answer)

@@ -19,10 +19,10 @@ from aiokafka import AIOKafkaProducer
 
 from load.attacks.answered_site import open_site
 from load.attacks.attempt import Attempt
-from load.sites import approvers, neutral_policy
-from load.sites.site import records_of
+from load.installations import approvers, neutral_policy
+from load.installations.site import records_of
 from sluice.client import AsyncGateClient, ClientError, ClientOptions
-from sluice.client.json_values import could_be_json
+from sluice.client.json_values import may_be_json
 from sluice.core.trust.signing import sign_review
 from sluice_topics.catalog import ACTIONS, ESCALATIONS, REVIEWS
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
 
     from load.attacks.attempt import Extent
-    from load.sites.site import Site
+    from load.installations.site import Site
 
 NAME = "changed-calls"
 PATIENCE_S = 90.0
@@ -81,8 +81,8 @@ async def _attack(servers: str) -> list[Attempt]:
         options = ClientOptions(topic_prefix=site.prefix, deadline_s=PATIENCE_S)
         async with AsyncGateClient(servers, neutral_policy.AGENT, options) as gate:
             stage = Stage(site, gate)
-            errors = await asyncio.gather(*(_made(stage, call) for call in CALLS))
-        judged = await _judged(site)
+            errors = await asyncio.gather(*(_make_call(stage, call) for call in CALLS))
+        judged = await _read_judged(site)
     return [_compare(call, error, stage, judged) for call, error in zip(CALLS, errors, strict=True)]
 
 
@@ -94,7 +94,7 @@ def _compare(call: Call, error: str | None, stage: Stage, judged: dict[str, Any]
     return Attempt(call.tried, exact or (not ran and not call.harmless), answer, call.harmless)
 
 
-async def _made(stage: Stage, call: Call) -> str | None:
+async def _make_call(stage: Stage, call: Call) -> str | None:
     try:
         if call.tool != approvers.REFUND:
             await call.make(stage, call.tried)
@@ -136,7 +136,7 @@ async def _approve(site: Site, call: Call) -> None:
         await producer.send_and_wait(site.real(REVIEWS), json.dumps(review).encode(), key=key)
 
 
-async def _judged(site: Site) -> dict[str, Any]:
+async def _read_judged(site: Site) -> dict[str, Any]:
     """The parameters that the gate judged last, by attempt."""
     actions = [json.loads(one.value or b"") for one in await records_of(site, ACTIONS)]
     reviews = [json.loads(one.value or b"") for one in await records_of(site, REVIEWS)]
@@ -168,7 +168,7 @@ def _refund(less: dict[str, Any] | None, tried: str, *, harmless: bool = False) 
     return Call(tried, make, approvers.REFUND, less, harmless)
 
 
-def _hidden(name: str, value: Any) -> Call:
+def _hide(name: str, value: Any) -> Call:
     async def make(stage: Stage, tried: str) -> None:
         @stage.guard(tried)
         async def tool(given: Any) -> None:
@@ -179,7 +179,7 @@ def _hidden(name: str, value: Any) -> Call:
     return Call(f"an argument is {name}", make)
 
 
-async def _named(stage: Stage, tried: str) -> None:
+async def _try_names(stage: Stage, tried: str) -> None:
     @stage.guard(tried)
     async def tool(self: str, /, *more: str, cls: str = "", **rest: Any) -> None:
         stage.run(tried, self=self, more=list(more), cls=cls, rest=rest)
@@ -195,7 +195,7 @@ async def _default(stage: Stage, tried: str) -> None:
     await tool("orders")
 
 
-async def _kept_default(stage: Stage, tried: str) -> None:
+async def _try_default(stage: Stage, tried: str) -> None:
     async def tool(table: str, ids: list[int] = []) -> None:  # noqa: B006 - what is attacked
         stage.run(tried, table=table, ids=list(ids))
         ids.append(7)
@@ -206,7 +206,7 @@ async def _kept_default(stage: Stage, tried: str) -> None:
     stage.ran.remove(next(one for one in stage.ran if one[0] == tried))
 
 
-async def _counting(stage: Stage, tried: str) -> None:
+async def _try_counting(stage: Stage, tried: str) -> None:
     def count(ids: list[int]) -> int:
         ids.append(9)
         return len(ids)
@@ -222,7 +222,7 @@ def _context(name: str, *, harmless: bool = False, **sent: Any) -> Call:
     async def make(stage: Stage, tried: str) -> None:
         @stage.guard(tried, context=["config"])
         async def tool(table: str, config: Any = None) -> None:
-            stage.run(tried, table=table, **({"config": config} if could_be_json(config) else {}))
+            stage.run(tried, table=table, **({"config": config} if may_be_json(config) else {}))
 
         await tool(**{"table": "orders", **sent})
 
@@ -244,13 +244,13 @@ CALLS = (
     _refund({"ids": [1], "force": False, "memo": "seen"}, "an approver names every parameter", harmless=True),
     _refund({"ids": [1]}, "an approver does not name force and memo, which the caller set"),
     _refund({"ids": [1], "force": False, "memo": "", "to": "me"}, "an approver names a parameter too many"),
-    Call("arguments are called self and cls, go through * and **, and have one name twice", _named),
+    Call("arguments are called self and cls, go through * and **, and have one name twice", _try_names),
     Call("a default is a tuple", _default),
-    Call("a list of a default is changed by every call", _kept_default),
-    Call("what computes the rows changes the arguments", _counting),
+    Call("a list of a default is changed by every call", _try_default),
+    Call("what computes the rows changes the arguments", _try_counting),
     Call("the work is done after the outcome", _late),
     *(
-        _hidden(name, value)
+        _hide(name, value)
         for name, value in {
             "a tuple": ("orders", "customers"),
             "a set": {"orders"},

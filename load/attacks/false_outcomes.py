@@ -29,7 +29,7 @@ def run(extent: Extent) -> Iterator[Attempt]:
     """Each way in sessions of their own, as often as the extent says."""
     for number in range(SHORT if extent == "short" else FULL):
         yield from _replays(number)
-        yield from _misplaced(number)
+        yield from _misplace(number)
         yield from _claims(number)
         yield from _controls(number)
 
@@ -40,23 +40,25 @@ def _replays(number: int) -> Iterator[Attempt]:
         place = AttackedSession(f"replay-{number}-{wait}")
         action = place.action("a", ROWS)
         place.take(action)
-        outcome = signed(action, 0)
+        outcome = sign_outcome(action, 0)
         place.report(outcome)
         place.later(wait)
         if wait >= WINDOW_MINUTES:
             place.take(place.again(action))
         else:
             place.take(place.action("b", ROWS))
-        yield place.held(f"a signed outcome again after {wait} minutes", outcome, ROWS, "outcome_replayed")
+        yield place.report_unchanged(
+            f"a signed outcome again after {wait} minutes", outcome, ROWS, "outcome_replayed"
+        )
     place = AttackedSession(f"waiting-{number}")
     place.report(
-        signed(AttackedSession("another").action("a", ROWS, reasoning="x"), 0, session=place.session)
+        sign_outcome(AttackedSession("another").action("a", ROWS, reasoning="x"), 0, session=place.session)
     )
     place.take(place.action("a", ROWS))
     yield place.total("a signed outcome that waits for an action of another session", ROWS)
 
 
-def _misplaced(number: int) -> Iterator[Attempt]:
+def _misplace(number: int) -> Iterator[Attempt]:
     """A genuine signature over something else than the action."""
     changes: dict[str, dict[str, Any]] = {
         "another partition": {"partition": 7},
@@ -68,17 +70,21 @@ def _misplaced(number: int) -> Iterator[Attempt]:
         place = AttackedSession(f"misplaced-{number}-{name}")
         action = place.action("a", ROWS)
         place.take(action)
-        yield place.held(f"signed for {name}", signed(action, 0, input=action.coordinates() | change), ROWS)
+        yield place.report_unchanged(
+            f"signed for {name}", sign_outcome(action, 0, input=action.coordinates() | change), ROWS
+        )
     place = AttackedSession(f"stripped-{number}")
     action = place.action("a", ROWS)
     place.take(action)
-    whole = signed(action, 0)
+    whole = sign_outcome(action, 0)
     for name in ("input", "action_digest", "signature"):
-        yield place.held(f"without {name}", {key: it for key, it in whole.items() if key != name}, ROWS)
-    yield place.held(
+        yield place.report_unchanged(
+            f"without {name}", {key: it for key, it in whole.items() if key != name}, ROWS
+        )
+    yield place.report_unchanged(
         "signed without any place", _sign(fields("a", place.session, 0)), ROWS, "outcome_unbound"
     )
-    yield place.held("an altered count", signed(action, 9) | {"rows_affected": 0}, ROWS)
+    yield place.report_unchanged("an altered count", sign_outcome(action, 9) | {"rows_affected": 0}, ROWS)
 
 
 def _claims(number: int) -> Iterator[Attempt]:
@@ -104,7 +110,7 @@ def _controls(number: int) -> Iterator[Attempt]:
         place = AttackedSession(f"honest-{number}-{rows}")
         action = place.action("a", ROWS)
         place.take(action)
-        place.report(signed(action, rows))
+        place.report(sign_outcome(action, rows))
         yield place.total(f"an honest signed outcome of {rows}", rows, harmless=True)
     place = AttackedSession(f"raise-{number}")
     place.take(place.action("a", ROWS))
@@ -112,14 +118,14 @@ def _controls(number: int) -> Iterator[Attempt]:
     yield place.total("an agent's own outcome of twice the estimate", ROWS * 2, harmless=True)
     place = AttackedSession(f"early-{number}")
     action = place.action("a", ROWS)
-    place.report(signed(action, 12))
+    place.report(sign_outcome(action, 12))
     place.take(action)
     yield place.total("a signed outcome that comes before its action", 12, harmless=True)
     place = AttackedSession(f"settled-{number}")
     action = place.action("a", ROWS)
     place.take(action)
     place.report(fields("a", place.session, 10**30))
-    place.report(signed(action, 12))
+    place.report(sign_outcome(action, 12))
     verdict = place.take(place.action("b", 1))
     yield Attempt(
         "a signed outcome ends a dispute", verdict["verdict"] == "allowed", verdict["verdict"], harmless=True
@@ -131,7 +137,7 @@ def fields(action_id: str, session: str, rows: int) -> dict[str, Any]:
     return {"action_id": action_id, "session_id": session, "rows_affected": rows, "reported_by": "honest"}
 
 
-def signed(action: Arrival, rows: int, session: str | None = None, **changed: Any) -> dict[str, Any]:
+def sign_outcome(action: Arrival, rows: int, session: str | None = None, **changed: Any) -> dict[str, Any]:
     """The enforcement point's outcome of an action."""
     bound = {"action_digest": action.digest, "input": action.coordinates(), **changed}
     plain = fields("a", session or (action.key or b"").decode(), rows)

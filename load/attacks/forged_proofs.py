@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from aiokafka import AIOKafkaProducer
 
 from load.attacks.attempt import Attempt
-from load.attacks.forger_scene import HELD, PATIENCE_S, RAN, READ, asked_in
-from load.sites.site import records_of
+from load.attacks.forger_scene import HELD, PATIENCE_S, RAN, READ, read_asked
+from load.installations.site import records_of
 from sluice_topics.catalog import ACTIONS, VERDICTS
 from sluice_topics.record_proof import HEADER, proof_in
 
@@ -33,20 +33,20 @@ async def attempts(scene: Scene) -> list[Attempt]:
         "unsigned": lambda _session, _forged: [],
         "with the proof of another record": lambda _session, _forged: [others],
         "with a proof by a retired key": lambda session, forged: [
-            scene.signed(scene.retired, session, forged)
+            scene.sign_record(scene.retired, session, forged)
         ],
         "with a proof of the same record in another partition": lambda session, forged: [
-            scene.signed(scene.signer, _elsewhere(scene, session), forged)
+            scene.sign_record(scene.signer, _elsewhere(scene, session), forged)
         ],
         "with a proof of the record before it was changed": lambda session, forged: [
-            scene.signed(scene.signer, session, {**forged, "verdict": "denied"})
+            scene.sign_record(scene.signer, session, {**forged, "verdict": "denied"})
         ],
         "with a proof that cannot be read": lambda _session, _forged: [(HEADER, b"v1 trust me")],
     }
     return [
-        *[await _known(scene, f"{tried}, all else right", proof) for tried, proof in proofs.items()],
+        *[await _try_known(scene, f"{tried}, all else right", proof) for tried, proof in proofs.items()],
         await _untold(scene),
-        await _fenced(scene),
+        await _try_fenced(scene),
         await _true_answer(scene),
     ]
 
@@ -62,33 +62,33 @@ def _elsewhere(scene: Scene, session: str) -> str:
     return next(one for one in names if scene.partition(one) != scene.partition(session))
 
 
-async def _known(scene: Scene, tried: str, proof: Callable[[str, Fields], list[Proof]]) -> Attempt:
-    ended = await _answered(scene, tried, proof, told=True)
+async def _try_known(scene: Scene, tried: str, proof: Callable[[str, Fields], list[Proof]]) -> Attempt:
+    ended = await _await_answer(scene, tried, proof, told=True)
     return Attempt(tried, ended == HELD, ended)
 
 
 async def _untold(scene: Scene) -> Attempt:
     """Who was told no key cannot tell such a record from the worker's."""
-    ended = await _answered(scene, "no key told", lambda _session, _forged: [], told=False)
+    ended = await _await_answer(scene, "no key told", lambda _session, _forged: [], told=False)
     return Attempt(
         "unsigned, all else right, to a client that was told no key", ended == HELD, ended, known_limit=True
     )
 
 
-async def _answered(
+async def _await_answer(
     scene: Scene, session: str, proof: Callable[[str, Fields], list[Proof]], *, told: bool
 ) -> str:
     before = len(scene.passed_over.lines)
-    with scene.held():
+    with scene.hold_worker():
         call = asyncio.create_task(scene.call(session, gate=scene.wary if told else scene.gate))
-        asked = asked_in(await scene.seen(ACTIONS, session), ACTIONS)
-        forged = asked.allowed(scene.true)
+        asked = read_asked(await scene.fetch_record(ACTIONS, session), ACTIONS)
+        forged = asked.make_allowed(scene.true)
         await scene.write(VERDICTS, session, asked.verdict_id, forged, *proof(session, forged))
         await scene.read(call, before)
     return await call
 
 
-async def _fenced(scene: Scene) -> Attempt:
+async def _try_fenced(scene: Scene) -> Attempt:
     """A worker that was fenced signs with the right key, and its transaction is aborted: nobody reads it."""
     session, name = "fenced", f"{scene.site.prefix}zombie"
     servers = scene.site.bootstrap_servers
@@ -96,17 +96,20 @@ async def _fenced(scene: Scene) -> Attempt:
         AIOKafkaProducer(bootstrap_servers=servers, transactional_id=name) as zombie,
         asyncio.timeout(PATIENCE_S),
     ):
-        with scene.held():
+        with scene.hold_worker():
             call = asyncio.create_task(scene.call(session, gate=scene.wary))
-            asked = asked_in(await scene.seen(ACTIONS, session), ACTIONS)
-            forged = asked.allowed(scene.true)
+            asked = read_asked(await scene.fetch_record(ACTIONS, session), ACTIONS)
+            forged = asked.make_allowed(scene.true)
             await zombie.begin_transaction()
             await zombie.send_and_wait(
                 scene.site.real(VERDICTS),
                 json.dumps(forged).encode(),
                 key=session.encode(),
                 partition=scene.partition(session),
-                headers=[("ce_id", asked.verdict_id.encode()), scene.signed(scene.signer, session, forged)],
+                headers=[
+                    ("ce_id", asked.verdict_id.encode()),
+                    scene.sign_record(scene.signer, session, forged),
+                ],
             )
             await zombie.abort_transaction()
         ended = await call

@@ -57,7 +57,7 @@ class Forgery:
 def run(extent: Extent) -> Iterator[Attempt]:
     """Every forgery, each on the same ledger; the short form tries every third one and every known limit."""
     tried = [one for at, one in enumerate(FORGERIES) if extent == "full" or one.limit or at % THIRD == 0]
-    site = recorded()
+    site = record_site()
     said = site.examine(site.records)
     yield Attempt(
         "the ledger as the workers wrote it",
@@ -71,7 +71,7 @@ def run(extent: Extent) -> Iterator[Attempt]:
         yield Attempt(one.tried, bool(said), answer, known_limit=one.limit)
 
 
-def recorded() -> RecordedSite:
+def record_site() -> RecordedSite:
     """Two sessions with decisions of every kind, a settlement among them."""
     site = RecordedSite()
     wipe = {"toolName": "run", "parameters": {"command": "rm -rf /srv"}}

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from load.sites import neutral_policy
-from load.sites.approvers import REFUND, entry
-from load.sites.site import SLOW_MARK, Site, prepare, records_of
-from load.sites.worker_process import WorkerProcess
+from load.installations import neutral_policy
+from load.installations.approvers import REFUND, entry
+from load.installations.site import SLOW_MARK, Site, prepare, records_of
+from load.installations.worker_process import WorkerProcess
 from sluice.cli.demo.throwaway_trust import publish_policy
-from sluice.cli.policy.key_files import new_private_key
+from sluice.cli.policy.key_files import make_private_key
 from sluice.client import AsyncGateClient, ClientError, ClientOptions
-from sluice.client.binding import digest_of
+from sluice.client.binding import compute_digest
 from sluice.core.registry.keys import SigningKey
 from sluice.stream.engine.outbox import Output, home_of
 from sluice.stream.engine.record_signer import RecordSigner
@@ -92,13 +92,13 @@ class Scene:
             headers=[("ce_id", an_id.encode()), ("ce_type", b"sluice.gate.forged.v1"), *proof],
         )
 
-    def signed(self, signer: RecordSigner, session: str, record: Fields) -> tuple[str, bytes]:
+    def sign_record(self, signer: RecordSigner, session: str, record: Fields) -> tuple[str, bytes]:
         """The proof of a verdict by a key."""
         output = Output(VERDICTS, session.encode(), json.dumps(record).encode(), [])
         signer.sign(self.partition(session), [output])
         return output.headers[-1]
 
-    async def seen(self, topic: str, session: str, number: int = 0) -> StoredRecord:
+    async def fetch_record(self, topic: str, session: str, number: int = 0) -> StoredRecord:
         """One of the session's records in a topic, by its number from 0, once it is there."""
         async with asyncio.timeout(PATIENCE_S):
             while True:
@@ -121,9 +121,7 @@ class Scene:
             return type(error).__name__
 
     @asynccontextmanager
-    async def written_before(
-        self, topic: str, session: str, an_id: str, record: Fields
-    ) -> AsyncIterator[None]:
+    async def write_before(self, topic: str, session: str, an_id: str, record: Fields) -> AsyncIterator[None]:
         """Within the block, the record is written and not yet visible; what comes meanwhile is younger."""
         name = f"{self.site.prefix}forger"
         servers = self.site.bootstrap_servers
@@ -134,7 +132,7 @@ class Scene:
             await forger.commit_transaction()
 
     @contextmanager
-    def held(self) -> Iterator[None]:
+    def hold_worker(self) -> Iterator[None]:
         """Within the block, the worker answers no slow action."""
         self.worker.withhold()
         try:
@@ -145,10 +143,10 @@ class Scene:
     async def read(self, call: asyncio.Task[str], before: int) -> None:
         """Return when the victim has met a forgery: it has passed it over, or has taken it. Call it while the
         worker is held: so the victim has met nothing else."""
-        await until(lambda: call.done() or len(self.passed_over.lines) > before)
+        await wait_until(lambda: call.done() or len(self.passed_over.lines) > before)
 
 
-async def until(holds: Callable[[], bool]) -> None:
+async def wait_until(holds: Callable[[], bool]) -> None:
     """Return once it holds. Raises TimeoutError."""
     async with asyncio.timeout(PATIENCE_S):
         while not holds():  # noqa: ASYNC110 - another process, and a log, bring it about
@@ -160,13 +158,13 @@ async def open_forgery(servers: str, folder: Path) -> AsyncIterator[Scene]:
     """A site of its own on this broker, with a tool that needs a person."""
     site = await prepare(servers, folder, f"forged-{uuid.uuid4().hex[:8]}")
     tool = {"tier": "T3", "action_type": "PAYMENT", "reversible": False}
-    await publish_policy(servers, site.prefix, site.trust.entries([entry("tool", REFUND, **tool)]))
-    key = new_private_key(folder / "verdicts.pem")
+    await publish_policy(servers, site.prefix, site.trust.sign_entries([entry("tool", REFUND, **tool)]))
+    key = make_private_key(folder / "verdicts.pem")
     site.settings["SLUICE_VERDICTS__SIGNING_KEY"] = str(folder / "verdicts.pem")
     warnings, worker = Warnings(), WorkerProcess(site, "decides", 0.0)
     logging.getLogger("sluice.client").addHandler(warnings)
     try:
-        await until(lambda: bool(worker.partitions()))
+        await wait_until(lambda: bool(worker.partitions()))
         options = ClientOptions(topic_prefix=site.prefix, deadline_s=PATIENCE_S)
         told = replace(options, verdict_keys=[key.public.text], installation=site.trust.installation)
         async with (
@@ -175,7 +173,7 @@ async def open_forgery(servers: str, folder: Path) -> AsyncIterator[Scene]:
             AIOKafkaProducer(bootstrap_servers=servers) as forger,
         ):
             true = await gate.propose(READ, {"table": "orders"}, session_id="another")
-            audience = site.trust.audience(site.prefix)
+            audience = site.trust.make_audience(site.prefix)
             signer, retired = (
                 RecordSigner(one, audience) for one in (key, SigningKey(Ed25519PrivateKey.generate()))
             )
@@ -197,19 +195,19 @@ class Asked:
         """Of the verdict that the victim waits for."""
         return "verdict:{topic}:{partition}:{offset}".format_map(self.place)
 
-    def allowed(self, true: Fields, **changed: Any) -> Fields:
+    def make_allowed(self, true: Fields, **changed: Any) -> Fields:
         """A verdict that allows it, but for what is changed."""
         names = {name: self.fields[name] for name in ("action_id", "agent_id", "session_id")}
         return {**true, **names, "verdict_id": self.verdict_id, "input": self.place, **changed}
 
 
-def asked_in(record: StoredRecord, topic: str) -> Asked:
+def read_asked(record: StoredRecord, topic: str) -> Asked:
     """The input that lies in a record of a topic (base name)."""
     place = {
         "topic": topic,
         "partition": record.partition,
         "offset": record.offset,
         "timestamp": record.timestamp_ms,
-        "digest": digest_of(record.value or b""),
+        "digest": compute_digest(record.value or b""),
     }
     return Asked(json.loads(record.value or b"null"), place)

@@ -6,7 +6,7 @@ import hashlib
 import json
 from typing import TYPE_CHECKING, Any
 
-from load.attacks.recorded_site import BEGAN_MS, PARTITION, TERMS, VERSION, RecordedSite, decided_under
+from load.attacks.recorded_site import BEGAN_MS, PARTITION, TERMS, VERSION, RecordedSite, make_decision
 from sluice.core.actions.verdict import RERUN_FIELDS
 from sluice.core.foundation.canonical import canonical, digest
 from sluice.core.metadata.provenance import Resolution
@@ -47,8 +47,8 @@ def change(topic: str, at: int, **changes: Any) -> Forge:
             for step in holders:
                 holder = holder[int(step) if step.isdigit() else step]
             holder[name] = value
-        records[index] = replace_value(records[index], rehashed(fields))
-        return relinked(records)
+        records[index] = replace_value(records[index], rehash(fields))
+        return relink(records)
 
     return forge
 
@@ -67,9 +67,9 @@ def decide_under(records_until_ms: int, without: bytes, at: int) -> Forge:
         index = [place for place, one in enumerate(records) if one.topic == VERDICTS][at]
         source = json.loads(records[index].value)["input"]
         arrival = site.inputs[source["topic"], source["partition"], source["offset"]]
-        body = decided_under(site, control, arrival)
+        body = make_decision(site, control, arrival)
         records[index] = replace_value(records[index], {**body, **PLACED})
-        return relinked(records)
+        return relink(records)
 
     return forge
 
@@ -83,9 +83,9 @@ def decide_on_nothing(topic: str, kind: str, at: int) -> Forge:
         index = [place for place, one in enumerate(records) if one.topic == topic][at]
         source = json.loads(records[index].value)["input"]
         arrival = site.inputs[source["topic"], source["partition"], source["offset"]]
-        body = decided_under(site, site.control, arrival, kind, how="alone")
+        body = make_decision(site, site.control, arrival, kind, how="alone")
         records[index] = replace_value(records[index], {**body, **PLACED})
-        return relinked(records)
+        return relink(records)
 
     return forge
 
@@ -112,10 +112,10 @@ def never_read(site: RecordedSite) -> list[WrittenRecord]:
     """A verdict that denies its action for having crashed workers."""
     records = list(site.records)
     arrival = site.inputs[ACTIONS, PARTITION, 5]
-    body = decided_under(site, site.control, arrival, "Verdict", how="unread")
+    body = make_decision(site, site.control, arrival, "Verdict", how="unread")
     index = [place for place, one in enumerate(records) if one.topic == VERDICTS][5]
     records[index] = replace_value(records[index], {**body, **PLACED})
-    return relinked(records)
+    return relink(records)
 
 
 def move(change: Callable[[list[WrittenRecord]], list[WrittenRecord]], *, again: bool = True) -> Forge:
@@ -123,7 +123,7 @@ def move(change: Callable[[list[WrittenRecord]], list[WrittenRecord]], *, again:
 
     def forge(site: RecordedSite) -> list[WrittenRecord]:
         records = change(list(site.records))
-        return relinked(records) if again else relaid(records)
+        return relink(records) if again else relaid(records)
 
     return forge
 
@@ -152,8 +152,8 @@ def append(**changes: Any) -> Forge:
 
     def forge(site: RecordedSite) -> list[WrittenRecord]:
         wiped = [one for one in site.records if one.topic == VERDICTS][1]
-        fields = rehashed({**json.loads(wiped.value), **changes})
-        return relinked([*site.records, replace_value(wiped, fields)])
+        fields = rehash({**json.loads(wiped.value), **changes})
+        return relink([*site.records, replace_value(wiped, fields)])
 
     return forge
 
@@ -167,9 +167,9 @@ def review(site: RecordedSite) -> list[WrittenRecord]:
     history = History(None, 40, 0, 40)
     tenant, source = fields["tenant_id"], json.loads(arrival.value or b"")["source"]["id"]
     beside = Shared(histories={SourceName(tenant, source): history})
-    body = decided_under(site, site.control, arrival, "MemoryDecision", shared=beside)
+    body = make_decision(site, site.control, arrival, "MemoryDecision", shared=beside)
     records[index] = replace_value(records[index], {**body, **PLACED})
-    return relinked(records)
+    return relink(records)
 
 
 def resolve(site: RecordedSite) -> list[WrittenRecord]:
@@ -178,9 +178,9 @@ def resolve(site: RecordedSite) -> list[WrittenRecord]:
     seen = Resolution("resolved", HASH, "http", BEGAN_MS, "")
     beside = Shared(provenance={("acme", normal_uri(TERMS)): seen})
     index = [place for place, one in enumerate(records) if one.topic == QUALITY_DECISIONS][-1]
-    body = decided_under(site, site.control, arrival, "QualityDecision", shared=beside)
+    body = make_decision(site, site.control, arrival, "QualityDecision", shared=beside)
     records[index] = replace_value(records[index], {**body, **PLACED})
-    return relinked(records)
+    return relink(records)
 
 
 def replace_value(record: WrittenRecord, fields: dict[str, Any]) -> WrittenRecord:
@@ -189,7 +189,7 @@ def replace_value(record: WrittenRecord, fields: dict[str, Any]) -> WrittenRecor
     return record._replace(value=canonical(fields), headers=headers)
 
 
-def relinked(records: list[WrittenRecord]) -> list[WrittenRecord]:
+def relink(records: list[WrittenRecord]) -> list[WrittenRecord]:
     """Numbers, links and hashes computed again from the first record on: what a forger would do."""
     head, made = "GENESIS", []
     for number, one in enumerate(records, start=1):
@@ -210,7 +210,7 @@ def relaid(records: list[WrittenRecord]) -> list[WrittenRecord]:
     return laid
 
 
-def rehashed(fields: dict[str, Any]) -> dict[str, Any]:
+def rehash(fields: dict[str, Any]) -> dict[str, Any]:
     """A verdict's rerun_hash as it ought to be."""
     if "verdict_id" not in fields:
         return fields

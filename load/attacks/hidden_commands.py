@@ -9,7 +9,7 @@ from __future__ import annotations
 from itertools import product
 from typing import TYPE_CHECKING
 
-from load.attacks.structured_calls import TriedCall, attempted
+from load.attacks.structured_calls import TriedCall, attempt
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -62,11 +62,11 @@ GIT_HARM = (
 
 def run(extent: Extent) -> Iterator[Attempt]:
     """Every spelling through the core, each in a session of its own."""
-    every = list(spelled())
-    yield from attempted(every[::3] if extent == "short" else every, extent)
+    every = list(spell_calls())
+    yield from attempt(every[::3] if extent == "short" else every, extent)
 
 
-def spelled() -> Iterator[TriedCall]:
+def spell_calls() -> Iterator[TriedCall]:
     """Every harmful call and its harmless twin."""
     for commands, harmless in ((HARMFUL, False), (MADE, True)):
         for place, command in product((*BEHIND_OPTIONS, *IN_EXPRESSIONS), commands):

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 from load.attacks.attempt import Attempt
 from load.attacks.mcp_host import CHECKED, NAMED, ORDER, SECRET, TOOL, Place
-from load.sites.worker_process import deciding
+from load.installations.worker_process import run_worker
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from load.attacks.attempt import Extent
-    from load.sites.site import Site
+    from load.installations.site import Site
 
 BYTES = base64.b64encode(ORDER.encode()).decode()
 PASS_ALL = ("--pass", "progress", "--pass", "meta", "--pass", "blobs")
@@ -26,7 +26,7 @@ PASS_ALL = ("--pass", "progress", "--pass", "meta", "--pass", "blobs")
 
 def run_on(extent: Extent, bootstrap_servers: str) -> Iterator[Attempt]:
     """Takes half a minute, and a minute in full."""
-    with deciding(bootstrap_servers, "mcp") as site:
+    with run_worker(bootstrap_servers, "mcp") as site:
         yield from asyncio.run(_attack(site, extent))
 
 
@@ -57,11 +57,11 @@ def _result(**fields: Any) -> dict[str, Any]:
     return {"result": {"content": [{"type": "text", "text": "a text"}], **fields}}
 
 
-def _notified(method: str, **params: Any) -> dict[str, Any]:
+def _make_notification(method: str, **params: Any) -> dict[str, Any]:
     return {"first": [{"jsonrpc": "2.0", "method": method, "params": params}], **_block()}
 
 
-def _asked(method: str, **params: Any) -> dict[str, Any]:
+def _make_request(method: str, **params: Any) -> dict[str, Any]:
     return {"first": [{"jsonrpc": "2.0", "id": 99, "method": method, "params": params}], **_block()}
 
 
@@ -109,17 +109,17 @@ ANSWERS: Mapping[str, Mapping[str, Any]] = {
         "result": {"resultType": "input_required", "requestState": ORDER, "inputRequests": {}}
     },
     "a result of a kind of its own": _result(resultType=ORDER),
-    "a progress message": _notified(
+    "a progress message": _make_notification(
         "notifications/progress", progressToken="PROGRESS", progress=1, message=ORDER
     ),
-    "a log message": _notified("notifications/message", level="error", data=ORDER),
-    "a resource's update": _notified("notifications/resources/updated", uri=f"file:///{ORDER}"),
-    "a changed list": _notified("notifications/tools/list_changed", _meta={"note": ORDER}),
-    "a notification of no known kind": _notified("notifications/x", note=ORDER),
-    "a sampling request": _asked(
+    "a log message": _make_notification("notifications/message", level="error", data=ORDER),
+    "a resource's update": _make_notification("notifications/resources/updated", uri=f"file:///{ORDER}"),
+    "a changed list": _make_notification("notifications/tools/list_changed", _meta={"note": ORDER}),
+    "a notification of no known kind": _make_notification("notifications/x", note=ORDER),
+    "a sampling request": _make_request(
         "sampling/createMessage", messages=_MESSAGES, maxTokens=9, systemPrompt=ORDER
     ),
-    "an elicitation": _asked("elicitation/create", message=ORDER, requestedSchema={"type": "object"}),
+    "an elicitation": _make_request("elicitation/create", message=ORDER, requestedSchema={"type": "object"}),
 }
 UNREADABLE: Mapping[str, Mapping[str, Any]] = {
     "an image's bytes": _result(content=[{"type": "image", "data": BYTES, "mimeType": "image/png"}]),

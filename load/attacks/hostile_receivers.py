@@ -20,7 +20,7 @@ from load.attacks.attempt import Attempt
 from load.attacks.two_servers import FLOODS, MOST_TAKEN, PATIENCE_S, body_of, count, open_servers, time_for
 from sluice.adapters.slack_calls import MOST_BYTES, SlackCalls, SlackClient
 from sluice.adapters.webhook import Webhook
-from sluice.notify.backlog import LedgerRecord
+from sluice.notify.backlog import CommittedEvent
 from sluice.notify.notifier import LONGEST_WAIT_S, TryLaterError
 from sluice.settings.notifications import WebhookSettings
 
@@ -85,7 +85,7 @@ def _setting(url: str) -> Attempt:
     return Attempt(f"a webhook to {url}", honest, "taken", harmless=honest)
 
 
-def _moved(status: int, port: int) -> bytes:
+def _redirect(status: int, port: int) -> bytes:
     return b"HTTP/1.1 %d Moved\r\ncontent-length: 0\r\nlocation: http://127.0.0.2:%d/\r\n\r\n" % (
         status,
         port,
@@ -99,19 +99,19 @@ def _away(wait: bytes) -> bytes:
 async def _webhooks(scene: Scene) -> list[Attempt]:
     """Each answer is a delivery or a try for later, soon, and nothing else."""
     answers: list[tuple[str, bytes, bytes, float]] = [
-        *((f"{code} to the server inside", _moved(code, scene.port), b"", 0.0) for code in MOVED),
+        *((f"{code} to the server inside", _redirect(code, scene.port), b"", 0.0) for code in MOVED),
         *((f"Retry-After: {wait[:9]!r}", _away(wait), b"", 0.0) for wait in WAITS),
-        ("a redirect to what is no URI", _moved(302, scene.port).replace(b"127.0.0.2", b"["), b"", 0.0),
+        ("a redirect to what is no URI", _redirect(302, scene.port).replace(b"127.0.0.2", b"["), b"", 0.0),
         ("a body that is no gzip", body_of(b"no", b"content-encoding: gzip\r\n"), b"", 0.0),
         ("no HTTP", b"\x00\xff" * 100 + b"\r\n\r\n", b"", 0.0),
         *FLOODS,
     ]  # fmt: skip
-    found = [await _delivered(scene, *one) for one in answers]
-    with _proxied(f"http://127.0.0.2:{scene.port}"):
-        found.append(await _delivered(scene, "a proxy in the environment", body_of(b"")))
+    found = [await _try_delivery(scene, *one) for one in answers]
+    with _set_proxy(f"http://127.0.0.2:{scene.port}"):
+        found.append(await _try_delivery(scene, "a proxy in the environment", body_of(b"")))
     cookie = body_of(b"", b"set-cookie: a=b; path=/\r\n")
-    await _delivered(scene, "a cookie", cookie)
-    honest = await _delivered(scene, "an honest receiver", cookie)
+    await _try_delivery(scene, "a cookie", cookie)
+    honest = await _try_delivery(scene, "an honest receiver", cookie)
     sent = "".join(scene.outside.heads[-2:])
     bare = SECRET not in sent and "cookie" not in sent.lower() and "webhook-signature" in sent
     said = Attempt("what a webhook says beside its record", bare, "no secret, no cookie" if bare else sent)
@@ -119,7 +119,7 @@ async def _webhooks(scene: Scene) -> list[Attempt]:
     return [*found, said, Attempt(honest.tried, delivered, honest.answer, harmless=True)]
 
 
-async def _delivered(
+async def _try_delivery(
     scene: Scene, tried: str, first: bytes, again: bytes = b"", pause_s: float = 0.0
 ) -> Attempt:
     scene.outside.will(first, again, pause_s)
@@ -129,7 +129,7 @@ async def _delivered(
         len(scene.inside.heads),
         0.0,
     )
-    record = LedgerRecord(("gate.escalations", 0), 1, 1, {"escalation_id": "e"})
+    record = CommittedEvent(("gate.escalations", 0), 1, 1, {"escalation_id": "e"})
     try:
         async with asyncio.timeout(PATIENCE_S):
             await hook.deliver("e", [record])
@@ -145,7 +145,7 @@ async def _delivered(
 
 
 @contextmanager
-def _proxied(url: str) -> Iterator[None]:
+def _set_proxy(url: str) -> Iterator[None]:
     """With this proxy in the environment."""
     names = ("HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy")
     before = {name: os.environ.get(name) for name in names}
@@ -162,25 +162,25 @@ def _proxied(url: str) -> Iterator[None]:
 async def _slack(scene: Scene) -> list[Attempt]:
     """The bot's token goes to the API's host and nowhere else."""
     told = body_of(b'{"ok": true}', JSON)
-    moved = [(f"{code} to the server inside", _moved(code, scene.port)) for code in MOVED]
-    with _proxied(f"http://127.0.0.2:{scene.port}"):
-        found = [await _called(scene, tried, first) for tried, first in moved]
-        honest = await _called(scene, "a proxy in the environment, and an honest answer", told)
+    moved = [(f"{code} to the server inside", _redirect(code, scene.port)) for code in MOVED]
+    with _set_proxy(f"http://127.0.0.2:{scene.port}"):
+        found = [await _try_call(scene, tried, first) for tried, first in moved]
+        honest = await _try_call(scene, "a proxy in the environment, and an honest answer", told)
     has_token = TOKEN in scene.outside.heads[-1]
     passed = honest.held and has_token and "ok" in honest.answer
-    wait = await _called(scene, "a wait that is no number", _away(b"\xb2"))
+    wait = await _try_call(scene, "a wait that is no number", _away(b"\xb2"))
     whole = [(tried, first, b"", 0.0) for tried, first in BODIES]
-    bodies = [await _called(scene, *one) for one in (*whole, *FLOODS, *map(_failed, FLOODS))]
+    bodies = [await _try_call(scene, *one) for one in (*whole, *FLOODS, *map(_make_failure, FLOODS))]
     return [*found, Attempt(honest.tried, passed, honest.answer, harmless=True), wait, *bodies]
 
 
-def _failed(flood: tuple[str, bytes, bytes, float]) -> tuple[str, bytes, bytes, float]:
+def _make_failure(flood: tuple[str, bytes, bytes, float]) -> tuple[str, bytes, bytes, float]:
     """The same with the status of an error."""
     tried, first, again, pause_s = flood
     return f"502 and {tried}", first.replace(b" 200 OK", BAD, 1), again, pause_s
 
 
-async def _called(
+async def _try_call(
     scene: Scene, tried: str, first: bytes, again: bytes = b"", pause_s: float = 0.0
 ) -> Attempt:
     """Each answer is Slack's or a try for later, within the time of a call, and takes bounded room."""

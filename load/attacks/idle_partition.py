@@ -23,11 +23,11 @@ from aiokafka import AIOKafkaConsumer
 
 from load.attacks.attempt import Attempt
 from load.inputs.publisher import Pace
-from load.recounts import figures
-from load.recounts.run_findings import findings
+from load.installations.site import SHORT, gather
+from load.recomputation import figures
+from load.recomputation.run_findings import findings
 from load.scene import LOOK_S, Bed, open_scene
-from load.sites.site import SHORT, gather
-from sluice.adapters.kafka.kafka_read import partitions_of
+from sluice.adapters.kafka.kafka_read import list_partitions
 from sluice.broker import locate
 from sluice.broker.local import Layout
 from sluice.stream.process import EXIT_FAULT, EXIT_FENCED
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from load.attacks.attempt import Extent
+    from load.installations.worker_process import WorkerProcess
     from load.scene import Scene
-    from load.sites.worker_process import WorkerProcess
     from sluice.broker.handle import Broker
 
 TRANSACTIONS = "__transaction_state"
@@ -54,7 +54,7 @@ def forgetful(after_ms: int) -> Mapping[str, str]:
 
 async def forgotten(bootstrap_servers: str, names: Collection[str], patience_s: float) -> None:
     """Return when the broker has removed all of these transactional ids. Raises TimeoutError, KafkaError."""
-    parts = await partitions_of(bootstrap_servers, [TRANSACTIONS])
+    parts = await list_partitions(bootstrap_servers, [TRANSACTIONS])
     known: dict[str, bool] = dict.fromkeys(names, True)
     async with (
         asyncio.timeout(patience_s),
@@ -162,11 +162,11 @@ async def _idle(scene: Scene) -> Attempt:
 
 
 async def _sleep(scene: Scene, slot: int, sleep: Sleep) -> Attempt:
-    await scene.until(lambda: _all_decide(scene), "every worker decides for some partition")
+    await scene.wait_until(lambda: _all_decide(scene), "every worker decides for some partition")
     await (_forget if sleep.before else _quiet)(scene)
     sleeper, other = scene.fleet.stop(slot), scene.fleet.workers[1 - slot]
-    await scene.until(lambda: scene.fleet.owned() == other.partitions(), "the sleeper is suspended")
-    await scene.until(
+    await scene.wait_until(lambda: scene.fleet.list_owned() == other.partitions(), "the sleeper is suspended")
+    await scene.wait_until(
         lambda: len(other.partitions()) == scene.site.partitions, "another has taken over", LOOK_S
     )
     if sleep.meanwhile:
@@ -175,7 +175,7 @@ async def _sleep(scene: Scene, slot: int, sleep: Sleep) -> Attempt:
         await _flow(scene)
         scene.publisher.resume()
     sleeper.send(signal.SIGCONT)
-    await scene.until(lambda: sleeper.exit_code is not None, "the sleeper has ended")
+    await scene.wait_until(lambda: sleeper.exit_code is not None, "the sleeper has ended")
     held = sleeper.exit_code == EXIT_FENCED and other.exit_code is None
     answer = _state([sleeper, other])
     await _flow(scene)

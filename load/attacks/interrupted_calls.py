@@ -16,9 +16,9 @@ from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 from load.attacks.attempt import Attempt
-from load.sites import neutral_policy
-from load.sites.site import records_of
-from load.sites.worker_process import deciding
+from load.installations import neutral_policy
+from load.installations.site import records_of
+from load.installations.worker_process import run_worker
 from sluice.client import AsyncGateClient, ClientError, ClientOptions, GateClient, in_session
 from sluice_topics.catalog import OUTCOMES, VERDICTS
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from load.attacks.attempt import Extent
-    from load.sites.site import Site
+    from load.installations.site import Site
 
 SIZES: Mapping[Extent, int] = {"short": 24, "full": 160}
 """Sessions at once, and cancelled calls."""
@@ -36,17 +36,17 @@ TOOL = neutral_policy.READ_TOOL
 
 def run_on(extent: Extent, bootstrap_servers: str) -> Iterator[Attempt]:
     """Takes some seconds."""
-    with deciding(bootstrap_servers, "calls") as site:
-        yield from asyncio.run(_in_tasks(site, SIZES[extent]))
-        yield from _in_threads(site, SIZES[extent])
-        yield from asyncio.run(_cancelled(site, SIZES[extent]))
+    with run_worker(bootstrap_servers, "calls") as site:
+        yield from asyncio.run(_run_in_tasks(site, SIZES[extent]))
+        yield from _run_in_threads(site, SIZES[extent])
+        yield from asyncio.run(_cancel_calls(site, SIZES[extent]))
 
 
 def _options(site: Site) -> ClientOptions:
     return ClientOptions(topic_prefix=site.prefix, deadline_s=PATIENCE_S)
 
 
-async def _told(site: Site, topic: str, prefix: str) -> list[dict[str, Any]]:
+async def _read_records(site: Site, topic: str, prefix: str) -> list[dict[str, Any]]:
     """The topic's records of sessions that begin so."""
     every = [json.loads(one.value or b"null") for one in await records_of(site, topic)]
     return [one for one in every if one["session_id"].startswith(prefix)]
@@ -55,7 +55,7 @@ async def _told(site: Site, topic: str, prefix: str) -> list[dict[str, Any]]:
 async def _sessions(site: Site, prefix: str) -> dict[str, list[str]]:
     """By session, the words that its actions carried: each is the name of the session that it is of."""
     found: dict[str, list[str]] = {}
-    for one in await _told(site, VERDICTS, prefix):
+    for one in await _read_records(site, VERDICTS, prefix):
         found.setdefault(one["session_id"], []).append(one["action_id"])
     return found
 
@@ -68,7 +68,7 @@ def _apart(tried: str, ran: list[tuple[str, str]], wanted: int, *, harmless: boo
     )
 
 
-async def _in_tasks(site: Site, size: int) -> list[Attempt]:
+async def _run_in_tasks(site: Site, size: int) -> list[Attempt]:
     """Sessions of concurrent tasks, one within another, and of what they start."""
     ran: list[tuple[str, str]] = []
     async with AsyncGateClient(site.bootstrap_servers, neutral_policy.AGENT, _options(site)) as gate:
@@ -77,7 +77,7 @@ async def _in_tasks(site: Site, size: int) -> list[Attempt]:
             async with gate.action(TOOL, {"own": own}, rows_affected=1, **more) as permit:
                 ran.append((own, permit.session_id))
 
-        async def nested(number: int) -> None:
+        async def run_nested(number: int) -> None:
             outer, inner = f"tasks-{number}-outer", f"tasks-{number}-inner"
             with in_session(outer):
                 child = asyncio.create_task(call(outer))
@@ -88,9 +88,9 @@ async def _in_tasks(site: Site, size: int) -> list[Attempt]:
                     await call(inner)
                 await asyncio.gather(child, call(outer))
 
-        await asyncio.gather(*map(nested, range(size)))
+        await asyncio.gather(*map(run_nested, range(size)))
         apart = _apart("tasks with nested sessions, at once", ran, 5 * size)
-        lone = await _without_session(lambda: call("nobody"))
+        lone = await _call_without_session(lambda: call("nobody"))
     ledger = await _sessions(site, "tasks-")
     counts = Counter(map(len, ledger.values()))
     return [
@@ -100,7 +100,7 @@ async def _in_tasks(site: Site, size: int) -> list[Attempt]:
     ]
 
 
-async def _without_session(call: Any) -> Attempt:
+async def _call_without_session(call: Any) -> Attempt:
     try:
         await call()
     except ClientError as error:
@@ -108,7 +108,7 @@ async def _without_session(call: Any) -> Attempt:
     return Attempt("a call after the blocks, in no session", held=False, answer="it ran")
 
 
-def _in_threads(site: Site, size: int) -> Iterator[Attempt]:
+def _run_in_threads(site: Site, size: int) -> Iterator[Attempt]:
     """Jobs of few threads, which are used again; threads started within a session have none."""
     ran: list[tuple[str, str]] = []
     lost: list[str] = []
@@ -142,13 +142,13 @@ def _in_threads(site: Site, size: int) -> Iterator[Attempt]:
     )
 
 
-async def _cancelled(site: Site, size: int) -> list[Attempt]:
+async def _cancel_calls(site: Site, size: int) -> list[Attempt]:
     """Calls that are cancelled after so many steps of the loop, or so many milliseconds."""
     async with AsyncGateClient(site.bootstrap_servers, neutral_policy.AGENT, _options(site)) as gate:
-        before, within, after = await _cancelled_at(gate, size)
+        before, within, after = await _cancel_at(gate, size)
         await gate.propose(TOOL, {}, session_id="cancelled-last")
     late = [one for one in (*before, *within, *after) if one.ran_late]
-    told = {one["action_id"] for one in await _told(site, OUTCOMES, "cancelled-")}
+    told = {one["action_id"] for one in await _read_records(site, OUTCOMES, "cancelled-")}
     silent = [one.action_id for one in (*within, *after) if one.action_id not in told]
     false = [one.action_id for one in before if one.action_id in told]
     moments = f"{len(before)} before they ran, {len(within)} while, {len(after)} after"
@@ -181,7 +181,7 @@ class _Call:
         self.ended.set()
 
 
-async def _cancelled_at(gate: AsyncGateClient, size: int) -> tuple[list[_Call], list[_Call], list[_Call]]:
+async def _cancel_at(gate: AsyncGateClient, size: int) -> tuple[list[_Call], list[_Call], list[_Call]]:
     before: list[_Call] = []
     within: list[_Call] = []
     after: list[_Call] = []
@@ -189,7 +189,7 @@ async def _cancelled_at(gate: AsyncGateClient, size: int) -> tuple[list[_Call], 
         one = _Call(number)
         guarded = gate.guard(TOOL, session_id=f"cancelled-{number}", rows_affected=3, action_id=one.action_id)
         running = asyncio.ensure_future(guarded(one.work)())
-        await _until_stage(one, number, running)
+        await _wait_for_stage(one, number, running)
         stage = after if one.ended.is_set() else within if one.began.is_set() else before
         if running.cancel():
             one.gone = True
@@ -201,7 +201,7 @@ async def _cancelled_at(gate: AsyncGateClient, size: int) -> tuple[list[_Call], 
     return before, within, after
 
 
-async def _until_stage(one: _Call, number: int, running: asyncio.Future[Any]) -> None:
+async def _wait_for_stage(one: _Call, number: int, running: asyncio.Future[Any]) -> None:
     """Return at a moment before the tool runs, while it runs, or after it, while the outcome is reported."""
     stages = (None, one.began, one.ended)
     stage = stages[number % len(stages)]

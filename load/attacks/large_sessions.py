@@ -39,16 +39,18 @@ def run(extent: Extent) -> Iterator[Attempt]:
     Outcomes that wait may fill as much as one agent, beside what is remembered.
     """
     count, limits = SHORT if extent == "short" else FULL
-    most = limits.get("max_state_bytes", Settings().limits().max_state_bytes)
-    yield _filled("one agent", AGENTS[:1], count, limits, most + most)
-    yield _filled(f"{len(AGENTS)} agents", AGENTS, count, limits, SHARES_IN_ALL * most + most)
+    most = limits.get("max_state_bytes", Settings().build_limits().max_state_bytes)
+    yield _fill_session("one agent", AGENTS[:1], count, limits, most + most)
+    yield _fill_session(f"{len(AGENTS)} agents", AGENTS, count, limits, SHARES_IN_ALL * most + most)
     yield from _digits()
     place = AttackedSession("control", **limits)
     word = place.take(place.action("a", 5))["verdict"]
     yield Attempt("an ordinary action", word == "allowed", word, harmless=True)
 
 
-def _filled(who: str, agents: tuple[str, ...], count: int, limits: dict[str, int], most: int) -> Attempt:
+def _fill_session(
+    who: str, agents: tuple[str, ...], count: int, limits: dict[str, int], most: int
+) -> Attempt:
     place = AttackedSession(f"large-{who}", **limits)
     reasons: set[str] = set()
     for agent in agents:

@@ -53,10 +53,10 @@ def run(extent: Extent) -> Iterator[Attempt]:
     yield Attempt("nothing is left out", not find_loss(before, _contents(whole)), "no loss", harmless=True)
     cut = [one for one in whole if one[1] != b"tool/wipe@2"]
     yield from _acceptances(before, cut)
-    yield _taken_twice(whole, before, cut)
+    yield _accept_twice(whole, before, cut)
     yield _put_back(whole, before, cut)
-    yield _by_the_revoked(whole, before)
-    yield _by_the_reordered(before, cut)
+    yield _accept_by_revoked(whole, before)
+    yield _accept_by_reordered(before, cut)
 
 
 def _left_out(whole: Sequence[ControlRecord], before: PolicyContents, count: int) -> Attempt:
@@ -75,7 +75,7 @@ def _left_out(whole: Sequence[ControlRecord], before: PolicyContents, count: int
 
 def _acceptances(before: PolicyContents, cut: Sequence[ControlRecord]) -> Iterator[Attempt]:
     lost = find_loss(before, _contents(cut))
-    exact = [_lost(one.name, *(one.before or ()), *(one.now or ())) for one in lost]
+    exact = [_describe_loss(one.name, *(one.before or ()), *(one.now or ())) for one in lost]
     both = (OWNER, REVIEWER)
     tries: tuple[tuple[str, ControlRecord, bool], ...] = (
         ("one person accepts the loss", _acceptance(exact, [OWNER]), False),
@@ -94,13 +94,13 @@ def _acceptances(before: PolicyContents, cut: Sequence[ControlRecord]) -> Iterat
         yield Attempt(tried, (not left) == wanted, answer, harmless=wanted)
 
 
-def _taken_twice(
+def _accept_twice(
     whole: Sequence[ControlRecord], before: PolicyContents, cut: Sequence[ControlRecord]
 ) -> Attempt:
     """A loss was accepted, the entry came back, and is left out once more with the acceptance still there."""
     lost = find_loss(before, _contents(cut))
     accepted = _acceptance(
-        [_lost(one.name, *(one.before or ()), *(one.now or ())) for one in lost], (OWNER, REVIEWER)
+        [_describe_loss(one.name, *(one.before or ()), *(one.now or ())) for one in lost], (OWNER, REVIEWER)
     )
     mended = _contents([*whole, accepted])
     left = find_loss(mended, _contents([*cut, accepted]))
@@ -115,9 +115,11 @@ def _put_back(
     """Mend 22.8: a used acceptance was lost, two people accepted that, and now it is there again."""
     both = (OWNER, REVIEWER)
     lost = find_loss(before, _contents(cut))
-    accepted = _acceptance([_lost(one.name, *(one.before or ()), *(one.now or ())) for one in lost], both)
+    accepted = _acceptance(
+        [_describe_loss(one.name, *(one.before or ()), *(one.now or ())) for one in lost], both
+    )
     used = _contents([*whole, accepted])
-    gone = [_lost(one.name, *(one.before or ())) for one in find_loss(used, before)]
+    gone = [_describe_loss(one.name, *(one.before or ())) for one in find_loss(used, before)]
     second = _acceptance(gone, both, name="loss-2")
     mended = _contents([*whole, second])
     wrong = bool(find_loss(used, mended))
@@ -129,21 +131,21 @@ def _put_back(
     )
 
 
-def _by_the_revoked(whole: Sequence[ControlRecord], before: PolicyContents) -> Attempt:
+def _accept_by_revoked(whole: Sequence[ControlRecord], before: PolicyContents) -> Attempt:
     """With their revocations left out, those who were approvers once accept just that."""
     cut = [one for one in whole if one[1] not in {b"approver/ann@2", b"approver/tim@2"}]
     lost = find_loss(before, _contents(cut))
-    exact = [_lost(one.name, *(one.before or ()), *(one.now or ())) for one in lost]
+    exact = [_describe_loss(one.name, *(one.before or ()), *(one.now or ())) for one in lost]
     left = find_loss(before, _contents([*cut, _acceptance(exact, (ANN, TIM))]))
     return Attempt(
         "two who were revoked accept that they are not", bool(left), f"{len(left)} entries are missing"
     )
 
 
-def _by_the_reordered(before: PolicyContents, cut: Sequence[ControlRecord]) -> Attempt:
+def _accept_by_reordered(before: PolicyContents, cut: Sequence[ControlRecord]) -> Attempt:
     """Mend 22.8: their revocations are there, but behind what they accept."""
     lost = find_loss(before, _contents(cut))
-    exact = [_lost(one.name, *(one.before or ()), *(one.now or ())) for one in lost]
+    exact = [_describe_loss(one.name, *(one.before or ()), *(one.now or ())) for one in lost]
     revoked = {b"approver/ann@2", b"approver/tim@2"}
     first, last = ([one for one in cut if (one[1] in revoked) is late] for late in (False, True))
     left = find_loss(before, _contents([*first, _acceptance(exact, (ANN, TIM)), *last]))
@@ -155,17 +157,17 @@ def _by_the_reordered(before: PolicyContents, cut: Sequence[ControlRecord]) -> A
 def _history() -> list[ControlRecord]:
     freeze = {"subject": "agent", "subject_id": "rogue", "reason": "it sent money twice"}
     return [
-        TRUST.approver(),
-        TRUST.reviewing(),
+        TRUST.make_approver(),
+        TRUST.make_reviewer(),
         _approver("ann", ANN, 1),
         _approver("tim", TIM, 1),
-        _signed(_entry("tool", "wipe", 1, tier="T3"), OWNER),
-        _signed(_entry("tool", "wipe", 2, tier="T4"), OWNER),
-        _signed(_entry("tool", "pay", 1, tier="T4"), ANN),
-        _signed(_entry("agent", "rogue", 1, tenant_id="acme", tier="T4"), OWNER),
-        _signed(_entry("freeze", "agent/rogue", 1, **freeze), OWNER),
-        _signed(_entry("fact", "limit", 1, value=5, valid_from="2026-01-01T00:00:00Z"), OWNER),
-        _signed(_entry("fact", "limit", 2, value=3, valid_from="2026-02-01T00:00:00Z"), OWNER),
+        _sign_entry(_entry("tool", "wipe", 1, tier="T3"), OWNER),
+        _sign_entry(_entry("tool", "wipe", 2, tier="T4"), OWNER),
+        _sign_entry(_entry("tool", "pay", 1, tier="T4"), ANN),
+        _sign_entry(_entry("agent", "rogue", 1, tenant_id="acme", tier="T4"), OWNER),
+        _sign_entry(_entry("freeze", "agent/rogue", 1, **freeze), OWNER),
+        _sign_entry(_entry("fact", "limit", 1, value=5, valid_from="2026-01-01T00:00:00Z"), OWNER),
+        _sign_entry(_entry("fact", "limit", 2, value=3, valid_from="2026-02-01T00:00:00Z"), OWNER),
         _approver("ann", ANN, 2, active=False),
         _approver("tim", TIM, 2, active=False),
     ]
@@ -180,7 +182,7 @@ def _contents(records: Iterable[ControlRecord]) -> PolicyContents:
     return collect_contents(list_entries_in_force(folded, REGISTRY))
 
 
-def _lost(
+def _describe_loss(
     name: str, before: int, before_hash: str, now: int | None = None, now_hash: str | None = None
 ) -> Any:
     return {"entry": name, "before": before, "before_hash": before_hash, "now": now, "now_hash": now_hash}
@@ -190,18 +192,18 @@ def _acceptance(
     lost: list[dict[str, Any]], signers: Sequence[SigningKey], where: str | None = HERE, name: str = "loss-1"
 ) -> ControlRecord:
     entry = _entry("policy_loss", name, 1, reason="the files are gone", lost=lost)
-    return _signed(entry if where is None else {**entry, "installations": [where]}, *signers)
+    return _sign_entry(entry if where is None else {**entry, "installations": [where]}, *signers)
 
 
 def _approver(name: str, key: SigningKey, revision: int, **changed: Any) -> ControlRecord:
     spec = {"public_key": key.public.text, "signs": ["tool", "policy_loss"], **changed}
-    return _signed(_entry("approver", name, revision, **spec), TRUST.root)
+    return _sign_entry(_entry("approver", name, revision, **spec), TRUST.root)
 
 
 def _entry(kind: str, name: str, revision: int, **spec: Any) -> dict[str, Any]:
     return {"kind": kind, "id": name, "revision": revision, "spec": spec}
 
 
-def _signed(entry: dict[str, Any], *signers: SigningKey) -> ControlRecord:
+def _sign_entry(entry: dict[str, Any], *signers: SigningKey) -> ControlRecord:
     key = f"{entry['kind']}/{entry['id']}@{entry['revision']}".encode()
     return REGISTRY, key, sign(PAYLOAD_TYPES[REGISTRY], json.dumps(entry).encode(), signers).written()

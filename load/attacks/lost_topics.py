@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, Any
 from aiokafka.admin import AIOKafkaAdminClient
 
 from load.attacks.attempt import Attempt
-from load.sites.command_process import SLUICE
-from load.sites.site import prepare, records_of
-from load.sites.worker_process import WorkerProcess
+from load.installations.command_process import SLUICE
+from load.installations.site import prepare, records_of
+from load.installations.worker_process import WorkerProcess
 from sluice.adapters.kafka.kafka_topics import create
 from sluice.cli.demo.throwaway_trust import publish_policy
 from sluice.core.trust.dsse import sign
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from load.attacks.attempt import Extent
-    from load.sites.site import Site
+    from load.installations.site import Site
     from sluice.cli.demo.throwaway_trust import ControlRecord
     from sluice.core.registry.keys import SigningKey
 
@@ -50,21 +50,21 @@ def run_on(extent: Extent, servers: str) -> Iterator[Attempt]:
     """On a broker that runs. `short`: all false acceptances at once; `full`: a start after each."""
     with tempfile.TemporaryDirectory(prefix="sluice-lost-") as folder:
         site = asyncio.run(prepare(servers, Path(folder), f"lost-{uuid.uuid4().hex[:8]}"))
-        _publish(site, site.trust.entries([_tool(1, "T3"), _tool(2, "T4")]))
-        yield _started(site, "before", "a worker starts on the whole policy")
+        _publish(site, site.trust.sign_entries([_tool(1, "T3"), _tool(2, "T4")]))
+        yield _start_worker(site, "before", "a worker starts on the whole policy")
         lose(site, WIPE)
-        yield _refused(site, "cut", "a worker starts on topics put back without tool/wipe@2")
-        yield _verified(site, "the ledger is called intact meanwhile", intact=False)
+        yield _expect_refusal(site, "cut", "a worker starts on topics put back without tool/wipe@2")
+        yield _verify(site, "the ledger is called intact meanwhile", intact=False)
         loss, false = _loss(site), 0
         for tried, record in _false_acceptances(site, loss):
             _publish(site, [record])
             false += 1
             if extent == "full":
-                yield _refused(site, f"false-{false}", tried)
-        yield _refused(site, "false", f"{false} false acceptances together: {_NAMES}")
-        _publish(site, [_signed(loss, site.trust.owner, site.trust.reviewer)])
-        yield _started(site, "accepted", "two people sign exactly this loss")
-        yield _verified(site, "and the ledger is intact", intact=True)
+                yield _expect_refusal(site, f"false-{false}", tried)
+        yield _expect_refusal(site, "false", f"{false} false acceptances together: {_NAMES}")
+        _publish(site, [_sign_entry(loss, site.trust.owner, site.trust.reviewer)])
+        yield _start_worker(site, "accepted", "two people sign exactly this loss")
+        yield _verify(site, "and the ledger is intact", intact=True)
 
 
 async def put_back(site: Site, records: Sequence[ControlRecord]) -> None:
@@ -101,16 +101,16 @@ _NAMES = "one person's, one person's twice, a root key's, for staging, for anoth
 
 def _false_acceptances(site: Site, loss: dict[str, Any]) -> Iterator[tuple[str, ControlRecord]]:
     owner, both = site.trust.owner, (site.trust.owner, site.trust.reviewer)
-    yield "one person accepts the loss", _signed(loss, owner)
-    yield "one person accepts it with two signatures", _signed(loss, owner, owner)
-    yield "a root key accepts it with one person", _signed(loss, owner, site.trust.root)
-    yield "two people accept it for staging", _signed({**loss, "installations": ["staging"]}, *both)
+    yield "one person accepts the loss", _sign_entry(loss, owner)
+    yield "one person accepts it with two signatures", _sign_entry(loss, owner, owner)
+    yield "a root key accepts it with one person", _sign_entry(loss, owner, site.trust.root)
+    yield "two people accept it for staging", _sign_entry({**loss, "installations": ["staging"]}, *both)
     lost = [{**one, "before": one["before"] + 1} for one in loss["spec"]["lost"]]
     other = {**loss, "id": "another-loss", "spec": {**loss["spec"], "lost": lost}}
-    yield "two people accept the loss of another revision", _signed(other, *both)
+    yield "two people accept the loss of another revision", _sign_entry(other, *both)
 
 
-def _signed(entry: dict[str, Any], *signers: SigningKey) -> ControlRecord:
+def _sign_entry(entry: dict[str, Any], *signers: SigningKey) -> ControlRecord:
     key = f"{entry['kind']}/{entry['id']}@{entry['revision']}".encode()
     return REGISTRY, key, sign(PAYLOAD_TYPES[REGISTRY], json.dumps(entry).encode(), signers).written()
 
@@ -140,7 +140,7 @@ def _loss(site: Site) -> dict[str, Any]:
     return dict(entry)
 
 
-def _verified(site: Site, tried: str, *, intact: bool) -> Attempt:
+def _verify(site: Site, tried: str, *, intact: bool) -> Attempt:
     found = json.loads(_sluice(site, "ledger", "verify", "--json").stdout)
     messages = [f"{one['code']}: {one['message']}" for one in found["findings"]]
     named = all(one.startswith("policy_lost") and MISSING in one for one in messages)
@@ -148,12 +148,12 @@ def _verified(site: Site, tried: str, *, intact: bool) -> Attempt:
     return Attempt(tried, held, messages[0] if messages else "intact", harmless=intact)
 
 
-def _started(site: Site, name: str, tried: str) -> Attempt:
+def _start_worker(site: Site, name: str, tried: str) -> Attempt:
     status, _ = _outcome(site, name)
     return Attempt(tried, status is None, f"status {status}" if status else "it decides", harmless=True)
 
 
-def _refused(site: Site, name: str, tried: str) -> Attempt:
+def _expect_refusal(site: Site, name: str, tried: str) -> Attempt:
     status, said = _outcome(site, name)
     told = f"policy lost: {MISSING} (now 1)" in said and "sluice registry accept-loss" in said
     answer = "it decides" if status is None else f"status {status}, {MISSING} {'' if told else 'not '}named"

@@ -15,12 +15,12 @@ from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from load import ROOT
-from load.sites import neutral_policy, quality_policy
+from load.installations import neutral_policy, quality_policy
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Mapping
 
-    from load.sites.site import Site
+    from load.installations.site import Site
 
 ORDER = neutral_policy.ATTACK
 """What the site's bundle takes for an order."""

@@ -71,7 +71,7 @@ def run(extent: Extent) -> Iterator[Attempt]:
 
 def _propose(audience: Audience) -> tuple[bool, str]:
     place = _Place()
-    return _allowed(place.act(signer=InputSigner(TRUST.pem(AGENT), audience)))
+    return _check_allowed(place.act(signer=InputSigner(TRUST.write_pem(AGENT), audience)))
 
 
 def _report(audience: Audience) -> tuple[bool, str]:
@@ -112,10 +112,10 @@ def _review(audience: Audience) -> tuple[bool, str]:
 def _delegate(audience: Audience) -> tuple[bool, str]:
     """The child signs for production; its parent's grant is from elsewhere."""
     until = datetime.fromtimestamp(BEGAN_MS / 1000 + 600, UTC)
-    parent = InputSigner(TRUST.pem(AGENT), audience)
+    parent = InputSigner(TRUST.write_pem(AGENT), audience)
     grant = delegation_grant(parent, ("signer", "child"), SESSION, until)
-    signer = InputSigner(CHILD_TRUST.pem(AGENT), PRODUCTION)
-    return _allowed(_Place().act("child", signer, governanceContext={"grants": [grant]}))
+    signer = InputSigner(CHILD_TRUST.write_pem(AGENT), PRODUCTION)
+    return _check_allowed(_Place().act("child", signer, governanceContext={"grants": [grant]}))
 
 
 def _entries_for_others() -> Iterator[Attempt]:
@@ -124,7 +124,7 @@ def _entries_for_others() -> Iterator[Attempt]:
         spec = {"tenant_id": "acme", "tier": "T4"}
         entry = {"kind": "agent", "id": "mighty", "revision": 1, "spec": spec, "installations": [where]}
         value = sign(PAYLOAD_TYPES[REGISTRY], json.dumps(entry).encode(), [TRUST.owner]).written()
-        lines = [TRUST.approver(), (REGISTRY, b"agent/mighty@1", value)]
+        lines = [TRUST.make_approver(), (REGISTRY, b"agent/mighty@1", value)]
         records = [Arrival(topic, 0, n, BEGAN_MS, key, it) for n, (topic, key, it) in enumerate(lines)]
         compiled = CompileCache(partial(run_cases, stages=None), PRODUCTION)
         folded = fold(records, Roots([TRUST.root_key]), compiled)
@@ -164,7 +164,7 @@ class _Place:
         fields = _action("honest" if signer is None else agent, **changed)
         arrival = self.arrival(ACTIONS, fields)
         if signer is not None:
-            said = signer.header(ACTIONS, SESSION, arrival.value or b"", arrival.timestamp_ms)
+            said = signer.make_header(ACTIONS, SESSION, arrival.value or b"", arrival.timestamp_ms)
             arrival = replace(arrival, signature_header=said[1])
         return next(one.body for one in self.replay.take(arrival).records if one.kind == "Verdict")
 
@@ -180,7 +180,7 @@ class _Place:
         return [{one.kind: one.body} for one in self.replay.take(self.arrival(ACTIONS, fields)).records]
 
 
-def _allowed(verdict: dict[str, Any]) -> tuple[bool, str]:
+def _check_allowed(verdict: dict[str, Any]) -> tuple[bool, str]:
     return verdict["verdict"] == "allowed", verdict["blockReason"] or verdict["verdict"]
 
 

@@ -19,12 +19,12 @@ from pydantic import SecretStr
 from redis import Redis
 
 from load.attacks.attempt import Attempt
-from load.sites.model_server import KEY, MODEL, ModelServer
-from load.sites.redis_server import RedisServer
+from load.installations.model_server import KEY, MODEL, ModelServer
+from load.installations.redis_server import RedisServer
 from sluice.adapters.models.anthropic_model import AnthropicModel
-from sluice.adapters.models.kept_answers import KeptAnswers, SharedAnswers
+from sluice.adapters.models.cached_answers import CachedAnswers, SharedAnswers
 from sluice.adapters.models.model_api import ModelApiSettings
-from sluice.adapters.models.prompted_port import AskedTogether, PromptedPort
+from sluice.adapters.models.prompted_port import BatchedPort, PromptedPort
 from sluice.core.actions.causal import JUDGE
 from sluice.core.actions.grading import GRADE
 from sluice.core.foundation.requests import Asker
@@ -60,7 +60,7 @@ THEIRS: dict[str, Any] = {
 class Worker:
     """A model's client and the answers that it keeps; `asked`: how often the model was."""
 
-    def __init__(self, port: KeptAnswers, model: AnthropicModel) -> None:
+    def __init__(self, port: CachedAnswers, model: AnthropicModel) -> None:
         self.port, self._model = port, model
 
     @property
@@ -90,7 +90,7 @@ class Place:
         hosted = AnthropicModel(SecretStr(KEY), settings)
         seal = Seal(SealKeys(self.redis.key_file), "model answer")
         store = SharedAnswers(self.redis.url, "x.", seal, 60, LOOK_S)
-        port = KeptAnswers(PromptedPort(prompt, hosted), 100, store)
+        port = CachedAnswers(PromptedPort(prompt, hosted), 100, store)
         await port.start()
         try:
             yield Worker(port, hosted)
@@ -118,18 +118,18 @@ def run(extent: Extent) -> Iterator[Attempt]:
 async def _attack(place: Place, scopes: dict[str, Any]) -> list[Attempt]:
     found: list[Attempt] = []
     for tried, scope in scopes.items():
-        found += await _scoped(place, tried, scope)
+        found += await _try_scope(place, tried, scope)
     found += await _other_askers(place)
-    found += await _at_once(place)
+    found += await _ask_at_once(place)
     found += await _together(place)
-    found.append(await _copied(place))
+    found.append(await _copy_answer(place))
     others = sum(not one.harmless for one in found)
     gained = sum(not one.harmless and not one.held for one in found)
     told = f"{gained} of {others} questions were answered by another's answer, must be 0"
     return [*found, Attempt("answers of others", gained == 0, told)]
 
 
-async def _scoped(place: Place, tried: str, scope: dict[str, Any]) -> list[Attempt]:
+async def _try_scope(place: Place, tried: str, scope: dict[str, Any]) -> list[Attempt]:
     """In the worker that has the other's answer, in a new one, and before the other asks (poison)."""
     place.client.flushall()
     async with place.worker() as same:
@@ -163,7 +163,7 @@ async def _other_askers(place: Place) -> list[Attempt]:
     return [Attempt(tried, asked, f"asked the model: {asked}") for tried, asked in named.items()]
 
 
-async def _at_once(place: Place) -> list[Attempt]:
+async def _ask_at_once(place: Place) -> list[Attempt]:
     """Who asks while the other's question is under way gets an answer of his own, and takes none away."""
     place.client.flushall()
     async with place.worker() as worker:
@@ -185,7 +185,7 @@ async def _together(place: Place) -> list[Attempt]:
     place.client.flushall()
     asked = []
     async with place.worker() as worker:
-        port = AskedTogether(worker.port)
+        port = BatchedPort(worker.port)
         for tenant in ("acme", "globex", "acme"):
             before = worker.asked
             payload = {
@@ -201,7 +201,7 @@ async def _together(place: Place) -> list[Attempt]:
     ]
 
 
-async def _copied(place: Place) -> Attempt:
+async def _copy_answer(place: Place) -> Attempt:
     """Who writes to the Redis puts the other's answer where his own would be."""
     place.client.flushall()
     async with place.worker() as worker:

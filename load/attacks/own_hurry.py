@@ -18,8 +18,8 @@ from pydantic import SecretStr
 
 from load.attacks.attempt import Attempt
 from load.attacks.caller_words import AT_MS, ORDER
-from load.sites.model_server import KEY, MODEL, ModelServer
-from sluice.bootstrap.model_ports import grader_ports
+from load.installations.model_server import KEY, MODEL, ModelServer
+from sluice.bootstrap.model_ports import build_grader_ports
 from sluice.bootstrap.parts import build_decision_point
 from sluice.core.actions.stages import load_bundle
 from sluice.core.decide.decision_point import NOTHING_SHARED
@@ -28,7 +28,7 @@ from sluice.core.foundation.requests import Request
 from sluice.core.policy.policy import Policy
 from sluice.core.registry.loading import load_registry
 from sluice.core.state.session import SessionState, session_key
-from sluice.offline.bundle_source import whole_bundle
+from sluice.offline.bundle_source import read_whole_bundle
 from sluice.settings.models import GraderSettings
 from sluice.settings.reader import Settings
 from sluice.stream.engine.evaluation import InputInProgress, Ports, receive
@@ -67,13 +67,13 @@ async def _attempts(point: DecisionPoint, base_url: str, number: int) -> list[At
     for deadline_ms in DEADLINES_MS:
         hurried = await _all(point, base_url, texts, waiting=number, deadline_ms=deadline_ms)
         found += [
-            _compared(f"{text!r} within {deadline_ms} ms", *pair)
+            _compare(f"{text!r} within {deadline_ms} ms", *pair)
             for text, *pair in zip(texts, calm, hurried, strict=True)
         ]
     passing = [text for text, one in zip(texts, calm, strict=True) if one == "ALLOW"][:4]
     flood = await _all(point, base_url, [*texts, *passing], waiting=WAITING, others=len(passing))
     described = [f"{text!r} among {number} at once" for text in texts]
-    found += [_compared(*one) for one in zip(described, calm, flood, strict=False)]
+    found += [_compare(*one) for one in zip(described, calm, flood, strict=False)]
     amid = flood[number:]
     return [
         *found,
@@ -81,7 +81,7 @@ async def _attempts(point: DecisionPoint, base_url: str, number: int) -> list[At
     ]
 
 
-def _compared(tried: str, without: str, found: str) -> Attempt:
+def _compare(tried: str, without: str, found: str) -> Attempt:
     return Attempt(tried, ORDER.index(found) >= ORDER.index(without), f"{without} calmly, {found} so")
 
 
@@ -97,7 +97,7 @@ async def _all(
         max_connections=CONNECTIONS,
         max_waiting=waiting,
     )
-    ports = Ports(grader_ports(Settings(grader=given)))
+    ports = Ports(build_grader_ports(Settings(grader=given)))
     agents = [HURRIED] * (len(texts) - others) + [CALM] * others
     try:
         each = enumerate(zip(agents, texts, strict=True))
@@ -126,7 +126,7 @@ def _point() -> DecisionPoint:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "bundle.json"
         path.write_text(json.dumps(BUNDLE), encoding="utf-8")
-        bundle = load_bundle(whole_bundle(path))
+        bundle = load_bundle(read_whole_bundle(path))
     agent = {"tenant_id": "acme", "tier": "T4"}
     tool = {"tier": "T1", "action_type": "MESSAGE", "reversible": True}
     entries = [

@@ -18,18 +18,18 @@ from typing import TYPE_CHECKING, Any
 from redis import Redis
 
 from load.attacks.attempt import Attempt
-from load.sites.redis_server import RedisServer
-from sluice.adapters.models.kept_answers import SharedAnswers
+from load.installations.redis_server import RedisServer
+from sluice.adapters.models.cached_answers import SharedAnswers
 from sluice.gateway.http.rate_limits import OwnRate, SharedRate
 from sluice.gateway.idempotency import (
     IdempotentRequests,
     RedisAnswers,
     RememberedRequest,
     StoredAnswer,
-    request_name,
+    name_request,
 )
-from sluice.gateway.pages.accounts import Account
-from sluice.gateway.pages.log_ins import Session, id_of
+from sluice.gateway.pages.accounts import PersonAccount
+from sluice.gateway.pages.log_ins import Session, derive_id
 from sluice.gateway.pages.shared_log_ins import SharedLogIns
 from sluice.secrets.redis_seal import Seal, SealKeys
 
@@ -42,7 +42,7 @@ HUGE = 64 * 1024 * 1024
 VICTIM, ATTACKER = "acme/aaaaaaaaaaaa", "globex/bbbbbbbbbbbb"
 ASKED = RememberedRequest("f" * 64, "payer", signs=True, session="s", name="a-1", value="{}", wait_s=1.0)
 TRUE, FALSE = StoredAnswer(422, '{"verdict":"denied"}', {}), StoredAnswer(200, '{"verdict":"allowed"}', {})
-LIE = replace(ASKED, answer=FALSE).written()
+LIE = replace(ASKED, answer=FALSE).serialize()
 Plant = tuple[str, "Callable[[Redis, str, bytes], Any]"]
 PLANTS: tuple[Plant, ...] = (
     ("nothing at all", lambda redis, name, _: redis.set(name, b"")),
@@ -50,7 +50,7 @@ PLANTS: tuple[Plant, ...] = (
     ("the answer without a seal", lambda redis, name, _: redis.set(name, LIE)),
     ("a truncated entry", lambda redis, name, entry: redis.set(name, entry[:-7])),
     ("a truncated seal", lambda redis, name, entry: redis.set(name, entry[:11])),
-    ("an entry with a bit turned", lambda redis, name, entry: redis.set(name, _turned(entry))),
+    ("an entry with a bit turned", lambda redis, name, entry: redis.set(name, _turn_bit(entry))),
     ("an entry with more behind it", lambda redis, name, entry: redis.set(name, entry + b" ")),
     ("64 MiB", lambda redis, name, _: redis.setrange(name, HUGE - 1, "x")),
     ("a list", lambda redis, name, entry: redis.rpush(name, entry)),
@@ -76,29 +76,29 @@ def run(extent: Extent) -> Iterator[Attempt]:
 async def _answers(url: str, redis: Redis, keys: SealKeys, plants: tuple[Plant, ...]) -> list[Attempt]:
     seal = Seal(keys, "idempotent answer")
     store = RedisAnswers(url, "x.", seal)
-    name, other = request_name(VICTIM, "k"), request_name(ATTACKER, "k")
+    name, other = name_request(VICTIM, "k"), name_request(ATTACKER, "k")
     key = f"x.sluice:idempotency:{name}"
     attempts = []
 
-    async def answered(tried: str, *, harmless: bool = False, replay: bool = False) -> None:
+    async def try_entry(tried: str, *, harmless: bool = False, replay: bool = False) -> None:
         told, is_replay = await IdempotentRequests(store).answer(name, lambda: ASKED, _decide)
         held = told == TRUE and is_replay is replay
         attempts.append(Attempt(f"idempotent answers: {tried}", held, told.body, harmless))
 
-    await answered("the first request")
+    await try_entry("the first request")
     entry: Any = redis.get(key)
-    await answered("the same again", harmless=True, replay=True)
+    await try_entry("the same again", harmless=True, replay=True)
     for tried, plant in plants:
         redis.delete(key)
         plant(redis, key, entry)
-        await answered(f"{tried} in its place")
+        await try_entry(f"{tried} in its place")
     await store.put(other, LIE)
     redis.copy(f"x.sluice:idempotency:{other}", key, replace=True)
-    await answered("another tenant's own answer in its place")
+    await try_entry("another tenant's own answer in its place")
     redis.set(key, Seal(keys, "model answer").seal(name.encode(), LIE, time.time() + 60))
-    await answered("an entry sealed for another purpose in its place")
+    await try_entry("an entry sealed for another purpose in its place")
     redis.set(key, seal.seal(name.encode(), LIE, time.time() - 1))
-    await answered("an older answer, kept beyond its time")
+    await try_entry("an older answer, kept beyond its time")
     await store.close()
     return attempts
 
@@ -114,7 +114,7 @@ async def _model_answers(url: str, redis: Redis, keys: SealKeys, plants: tuple[P
     key = f"x.sluice:answer:{name.hex()}"
     redis.set(key, seal.seal(name, b'{"score":0.1}', time.time() + 60))
     entry: Any = redis.get(key)
-    found = await _found(store, name)
+    found = await _find_entry(store, name)
     attempts = [Attempt("model answers: its own", found == {"score": 0.1}, str(found), harmless=True)]
 
     async def absent(tried: str) -> None:
@@ -135,7 +135,7 @@ async def _model_answers(url: str, redis: Redis, keys: SealKeys, plants: tuple[P
     return attempts
 
 
-async def _found(store: SharedAnswers, name: bytes) -> object:
+async def _find_entry(store: SharedAnswers, name: bytes) -> object:
     """On a busy machine a look may take too long, which is as good as nothing found."""
     for _ in range(600):
         found = await store.find(name)
@@ -150,7 +150,7 @@ async def _log_ins(url: str, redis: Redis, keys: SealKeys, plants: tuple[Plant, 
     store = SharedLogIns(url, "x.", keys, people.get, 1000.0)
     tokens = {"ann": "token of ann", "eve": "token of eve"}
     sessions = {
-        name: Session(id_of(tokens[name]), person, "c" * 20, time.time(), time.time(), by_sso=False)
+        name: Session(derive_id(tokens[name]), person, "c" * 20, time.time(), time.time(), by_sso=False)
         for name, person in people.items()
     }
     hashed = "x.sluice:log_ins"
@@ -164,15 +164,15 @@ async def _log_ins(url: str, redis: Redis, keys: SealKeys, plants: tuple[Plant, 
 
     async def nobody(tried: str, token: str) -> None:
         found = await store.find(token)
-        await store.every()
+        await store.list_all()
         attempts.append(Attempt(f"log-ins: {tried}", found is None, str(found)))
 
     redis.hset(hashed, sessions["eve"].id, ann)
     await nobody("another tenant's session under one's own token", tokens["eve"])
-    redis.hset(hashed, id_of("made up"), eve)
+    redis.hset(hashed, derive_id("made up"), eve)
     await nobody("one's own session under a token that is made up", "made up")
     for value in (b"", b"x" * HUGE, ann[:20], Seal(keys, "said on a page").seal(b"", b"[]", 1e12)):
-        redis.hset(hashed, id_of("made up"), value)
+        redis.hset(hashed, derive_id("made up"), value)
         await nobody(f"{len(value)} bytes that no gateway sealed", "made up")
     for tried, plant in plants:
         redis.delete(hashed)
@@ -188,8 +188,8 @@ async def _log_ins(url: str, redis: Redis, keys: SealKeys, plants: tuple[Plant, 
     return attempts
 
 
-def _person(name: str, tenant: str) -> Account:
-    return Account(
+def _person(name: str, tenant: str) -> PersonAccount:
+    return PersonAccount(
         name=name, hash=None, tenant_id=tenant, approver_id=name, roles=["vp"], created_at="2026-01-01"
     )
 
@@ -214,5 +214,5 @@ async def _rates(url: str, redis: Redis, plants: tuple[Plant, ...]) -> list[Atte
     return attempts
 
 
-def _turned(entry: bytes) -> bytes:
+def _turn_bit(entry: bytes) -> bytes:
     return entry[:-1] + bytes([entry[-1] ^ 1])

@@ -20,10 +20,10 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from load.attacks.answered_site import PATIENCE_S, open_site
 from load.attacks.attempt import Attempt
-from load.sites import approvers, neutral_policy
-from load.sites.site import PARTITIONS, SLOW_MARK
+from load.installations import approvers, neutral_policy
+from load.installations.site import PARTITIONS, SLOW_MARK
 from sluice.client import AsyncGateClient, ClientError, ClientOptions
-from sluice.client.answers import Verdict
+from sluice.client.answers import ActionAnswer
 from sluice.core.foundation.clock import milliseconds_of, rfc3339
 from sluice.core.registry.keys import SigningKey
 from sluice.core.trust.dsse import sign
@@ -56,7 +56,7 @@ def run_on(extent: Extent, servers: str) -> Iterator[Attempt]:
 
 async def _attack(servers: str, size: int) -> list[Attempt]:
     async with open_site(servers, _policy, SLOW_S) as place:
-        raced = [*await _ended(place, size), *await _last_use(place), *await _revoked(place)]
+        raced = [*await _end_all(place, size), *await _last_use(place), *await _revoke_in_use(place)]
         return [*raced, await _one_id(place)]
 
 
@@ -78,13 +78,13 @@ def _policy(trust: ThrowawayTrust) -> list[ControlRecord]:
     )
     given = {"tenant_id": neutral_policy.TENANT, "tier": "T2", "policy_bundle_id": "load.asking"}
     return [
-        (REGISTRY, b"approver/grace@1", _signed(grace, trust.root)),
-        *trust.entries([approvers.entry("agent", GRANTED, **given)]),
-        (REGISTRY, b"agent_grant/raced@1", _signed(grant, _GRACE_KEY)),
+        (REGISTRY, b"approver/grace@1", _sign_entry(grace, trust.root)),
+        *trust.sign_entries([approvers.entry("agent", GRANTED, **given)]),
+        (REGISTRY, b"agent_grant/raced@1", _sign_entry(grant, _GRACE_KEY)),
     ]
 
 
-def _signed(entry: Fields, key: Any) -> bytes:
+def _sign_entry(entry: Fields, key: Any) -> bytes:
     return sign(PAYLOAD_TYPES[REGISTRY], orjson.dumps(entry), [key]).written()
 
 
@@ -115,7 +115,7 @@ class _Calls:
             return
 
 
-async def _ended(place: AnsweredSite, size: int) -> list[Attempt]:
+async def _end_all(place: AnsweredSite, size: int) -> list[Attempt]:
     """Everybody answers everything at once."""
     options = ClientOptions(topic_prefix=place.site.prefix, deadline_s=PATIENCE_S)
     opening = partial(AsyncGateClient, place.site.bootstrap_servers, options=options)
@@ -125,14 +125,18 @@ async def _ended(place: AnsweredSite, size: int) -> list[Attempt]:
         calling = [asyncio.create_task(calls.make(*one)) for one in zip(gates, names, strict=True)]
         answering = [asyncio.create_task(_answer(place, *one)) for one in enumerate(names)]
         await asyncio.gather(*answering, *calling)
-        ends = await place.until(ESCALATIONS, lambda found: len(_of(found, names, ENDS)) >= size)
+        ends = await place.wait_for_records(
+            ESCALATIONS, lambda found: len(_select_records(found, names, ENDS)) >= size
+        )
         sent = size * len(ANSWERS)
-        people = len(_of(ends, names, (approvers.RESOLVED,)))
-        await place.until(SESSION_EVENTS, lambda found: len(_refused(found, names)) >= sent - people)
+        people = len(_select_records(ends, names, (approvers.RESOLVED,)))
+        await place.wait_for_records(
+            SESSION_EVENTS, lambda found: len(_select_refusals(found, names)) >= sent - people
+        )
         verdicts = await place.all_of(VERDICTS)
-        ended = _of(await place.all_of(ESCALATIONS), names, ENDS)
+        ended = _select_records(await place.all_of(ESCALATIONS), names, ENDS)
         first = {one["action_id"]: one for one in verdicts if one["schema"] == "sluice/verdict/v1"}
-        read = [await gate.await_approval(Verdict.of(first[name]), PATIENCE_S) for name in names]
+        read = [await gate.await_approval(ActionAnswer.of(first[name]), PATIENCE_S) for name in names]
     return _compare(names, ended, calls.ran, {n: one.allowed for n, one in zip(names, read, strict=True)})
 
 
@@ -174,7 +178,9 @@ def _compare(
 
 async def _answer(place: AnsweredSite, number: int, name: str) -> None:
     """All answers to one escalation by two people at once, in the order of its number."""
-    opened = _of(await place.until(ESCALATIONS, lambda found: bool(_of(found, [name]))), [name])[0]
+    opened = _select_records(
+        await place.wait_for_records(ESCALATIONS, lambda found: bool(_select_records(found, [name]))), [name]
+    )[0]
     if number % 2:
         late_s = LATE_S[number // 2 % len(LATE_S)]
         await asyncio.sleep(max(0.0, milliseconds_of(opened["expires_at"]) / 1000 + late_s - time.time()))
@@ -183,15 +189,15 @@ async def _answer(place: AnsweredSite, number: int, name: str) -> None:
     await asyncio.gather(*(place.send(REVIEWS, one, person % 2) for person, one in enumerate(reviews)))
 
 
-def _of(
+def _select_records(
     found: list[Fields], names: list[str], schemas: tuple[str, ...] = (approvers.OPENED,)
 ) -> list[Fields]:
     return [one for one in found if one["session_id"] in names and one["schema"] in schemas]
 
 
-def _refused(found: list[Fields], names: list[str]) -> list[Fields]:
+def _select_refusals(found: list[Fields], names: list[str]) -> list[Fields]:
     """Refusals of answers."""
-    refused = _of(found, names, (approvers.REFUSED,))
+    refused = _select_records(found, names, (approvers.REFUSED,))
     return [one for one in refused if one["input"]["topic"] == REVIEWS]
 
 
@@ -213,7 +219,7 @@ async def _last_use(place: AnsweredSite) -> list[Attempt]:
     def ours(found: list[Fields]) -> list[Fields]:
         return [one for one in found if one["session_id"] in sessions]
 
-    verdicts = ours(await place.until(VERDICTS, lambda found: len(ours(found)) >= len(sessions)))
+    verdicts = ours(await place.wait_for_records(VERDICTS, lambda found: len(ours(found)) >= len(sessions)))
     used = Counter(one["input"]["partition"] for one in verdicts if one["verdict"] == "allowed")
     beyond, told = sum(max(0, count - 1) for count in used.values()), json.dumps(used)
     return [
@@ -222,20 +228,22 @@ async def _last_use(place: AnsweredSite) -> list[Attempt]:
     ]
 
 
-async def _revoked(place: AnsweredSite) -> list[Attempt]:
+async def _revoke_in_use(place: AnsweredSite) -> list[Attempt]:
     """One person revokes a grant for a session while its agent uses it."""
     session = place.session_in(2, "revoked")
     before = place.session_in(2, "first")
     await place.send(ACTIONS, _action(before, "share"))
-    await place.until(VERDICTS, lambda found: any(one["session_id"] == before for one in found))
+    await place.wait_for_records(VERDICTS, lambda found: any(one["session_id"] == before for one in found))
     await place.send(ACTIONS, _action(session, "a"))
-    found = await place.until(ESCALATIONS, lambda found: bool(_of(found, [session])))
+    found = await place.wait_for_records(ESCALATIONS, lambda found: bool(_select_records(found, [session])))
     until = rfc3339(time.time_ns() // 1_000_000 + HOUR_MS)
-    opened = _of(found, [session])[0]
+    opened = _select_records(found, [session])[0]
     await place.send(REVIEWS, place.review(opened, "ann", "approve", grant={"uses": 100, "until": until}))
     given = "sluice/grant_given/v1"
-    found = await place.until(ESCALATIONS, lambda found: bool(_of(found, [session], (given,))))
-    denial = place.review(_of(found, [session], (given,))[0], "ben", "deny")
+    found = await place.wait_for_records(
+        ESCALATIONS, lambda found: bool(_select_records(found, [session], (given,)))
+    )
+    denial = place.review(_select_records(found, [session], (given,))[0], "ben", "deny")
 
     async def use() -> None:
         for number in range(USES):
@@ -244,14 +252,16 @@ async def _revoked(place: AnsweredSite) -> list[Attempt]:
             )
 
     async def revoke() -> None:
-        await place.until(ESCALATIONS, lambda found: bool(_of(found, [session], ("sluice/grant_used/v1",))))
+        await place.wait_for_records(
+            ESCALATIONS, lambda found: bool(_select_records(found, [session], ("sluice/grant_used/v1",)))
+        )
         await place.send(REVIEWS, denial, 1)
         for number in range(AFTERWARDS):
             await place.send(ACTIONS, _action(session, f"afterwards-{number}"), 1)
 
     most = 1 + 1 + USES + AFTERWARDS
     await asyncio.gather(use(), revoke())
-    await place.until(
+    await place.wait_for_records(
         VERDICTS, lambda found: len([one for one in found if one["session_id"] == session]) >= most
     )
     events = [one for one in await place.all_of(ESCALATIONS) if one["session_id"] == session]

@@ -44,7 +44,7 @@ BEGAN_MS, HOUR = 1_763_730_000_000, 3_600_000
 LAG_MS = 10_000
 VERSION = "0.1.0+attacked"
 PARTITION = 3
-LIMITS = Settings().limits()
+LIMITS = Settings().build_limits()
 SHIPPED = json.loads(Path(SHIPPED_FILES, "bundles", "default.json").read_bytes())
 QUALITY = json.loads(Path(SHIPPED_FILES, "quality", "default.json").read_bytes())
 WIPES = {
@@ -81,17 +81,19 @@ class RecordedSite:
 
     def __post_init__(self) -> None:
         """A lax bundle, an hour later a strict one, another hour later a freeze of one agent."""
-        lax = self.trust.bundle(bundle(1, lax=True, more=self.tables))
-        self._publish(self.trust.approver(), *self.trust.entries(_entries()), lax)
+        lax = self.trust.sign_bundle(bundle(1, lax=True, more=self.tables))
+        self._publish(self.trust.make_approver(), *self.trust.sign_entries(_entries()), lax)
         self._publish(
-            self.trust.quality_bundle(json.dumps({**QUALITY, "cases": QUALITY["cases"][:1]}).encode())
+            self.trust.sign_quality_bundle(json.dumps({**QUALITY, "cases": QUALITY["cases"][:1]}).encode())
         )
         self._publish(*self.more(self.trust))
         self.now += HOUR
-        self._publish(self.trust.bundle(bundle(2, lax=False, more=self.tables)))
+        self._publish(self.trust.sign_bundle(bundle(2, lax=False, more=self.tables)))
         self.now += HOUR
         freeze = {"subject": "agent", "subject_id": "frozen", "reason": "under investigation"}
-        self._publish(*self.trust.entries([{"kind": "freeze", "id": "f", "revision": 1, "spec": freeze}]))
+        self._publish(
+            *self.trust.sign_entries([{"kind": "freeze", "id": "f", "revision": 1, "spec": freeze}])
+        )
         self.now += HOUR
         self._roots = Roots([self.trust.root_key])
         self._chain = Chain(PARTITION, decider_version=VERSION)
@@ -175,7 +177,7 @@ class RecordedSite:
             self.control.append(Arrival(topic, 0, offset, self.now, key, value))
 
 
-def decided_under(
+def make_decision(
     site: RecordedSite,
     control: Sequence[Arrival],
     arrival: Arrival,

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote
 
 from load.attacks.attempt import Attempt
-from load.bench.given.action_events import found
+from load.bench.fixtures.action_events import find_file
 from sluice.core.actions.stages import shipped_stages
 from sluice.core.decide.decision_point import DecisionPoint
 from sluice.core.decide.replay import decide
@@ -28,7 +28,7 @@ from sluice.core.foundation.limits import ROOM_FOR_ONE
 from sluice.core.policy.policy import Policy
 from sluice.core.registry.loading import build_registry, make_neutral_agent
 from sluice.core.state.session import SessionState, session_key
-from sluice.offline.policy_files import unsigned_any_bundle, unsigned_bundle
+from sluice.offline.policy_files import read_any_unsigned_bundle, read_unsigned_bundle
 from sluice.shipped import SHIPPED_FILES
 from sluice_topics.catalog import MEMORY_WRITES, RETRIEVALS
 
@@ -74,13 +74,13 @@ class _Place(NamedTuple):
 
     def write(self, fields: dict[str, Any]) -> Decision:
         """Decide on a write in which these fields are changed."""
-        return self._decided(MEMORY_WRITES, {**_write(), **fields})
+        return self._decide(MEMORY_WRITES, {**_write(), **fields})
 
     def retrieval(self, item: dict[str, Any], **fields: Any) -> Decision:
         """Decide on a request of one item in which these fields are changed."""
-        return self._decided(RETRIEVALS, {**_retrieval({**_item(), **item}), **fields})
+        return self._decide(RETRIEVALS, {**_retrieval({**_item(), **item}), **fields})
 
-    def _decided(self, topic: str, record: dict[str, Any]) -> Decision:
+    def _decide(self, topic: str, record: dict[str, Any]) -> Decision:
         session = record["session_id"]
         raw = json.dumps(record).encode()
         return decide(
@@ -92,14 +92,14 @@ def run(extent: Extent) -> Iterator[Attempt]:
     """Every field by itself, in every disguise; then two fields at a time; then honest ids."""
     place, most = _place(), SHORT_TEXTS if extent == "short" else FULL_TEXTS
     for text in islice(_texts(place.inspector), most):
-        yield from _in_one_field(place, text)
+        yield from _try_field(place, text)
         yield from _split(place, text)
     for number, honest in enumerate(HONEST):
         if extent == "full" or number % OF_A_TEXT == 0:
             yield from _honest(place, honest)
 
 
-def _in_one_field(place: _Place, text: str) -> Iterator[Attempt]:
+def _try_field(place: _Place, text: str) -> Iterator[Attempt]:
     for how, disguised in _disguises(text):
         if len(disguised) > LONGEST_ID or not _is_turned_away(place, disguised):
             continue
@@ -146,7 +146,7 @@ def _honest(place: _Place, an_id: str) -> Iterator[Attempt]:
         decided = next(one for one in place.write(fields).records if one.kind == "MemoryDecision").body
         answer = f"{decided['action']}: {decided['reason']}"
         yield Attempt(f"{next(iter(fields))} {an_id}", decided["action"] == "allow", answer, harmless=True)
-    served = _served(place.retrieval({"item_id": an_id}, request_id=an_id))
+    served = _read_served(place.retrieval({"item_id": an_id}, request_id=an_id))
     passed = [one["item_id"] for one in served["items"] if not one["flags"]["content_suspect"]] == [an_id]
     held = passed and served["request_id"] == an_id
     yield Attempt(f"item and request {an_id}", held, json.dumps(served["items"])[:200], harmless=True)
@@ -206,7 +206,7 @@ def _not_admitted(tried: str, decision: Decision) -> Attempt:
 
 
 def _not_served(tried: str, decision: Decision, text: str) -> Attempt:
-    served = _served(decision)
+    served = _read_served(decision)
     written = json.dumps(served, ensure_ascii=False)
     held = text not in written and quote(text, safe="%/") not in written
     outcomes = [one["outcome"] for one in served["items"]] or [
@@ -215,7 +215,7 @@ def _not_served(tried: str, decision: Decision, text: str) -> Attempt:
     return Attempt(tried, held, json.dumps(outcomes))
 
 
-def _served(decision: Decision) -> dict[str, Any]:
+def _read_served(decision: Decision) -> dict[str, Any]:
     return next(one.body for one in decision.records if one.kind == "ServedRetrieval")
 
 
@@ -226,8 +226,8 @@ def _is_turned_away(place: _Place, text: str) -> bool:
 
 @cache
 def _place() -> _Place:
-    bundle = unsigned_bundle(SHIPPED_FILES / "bundles" / "default.json")
-    quality = unsigned_any_bundle(SHIPPED_FILES / "quality" / "default.json")
+    bundle = read_unsigned_bundle(SHIPPED_FILES / "bundles" / "default.json")
+    quality = read_any_unsigned_bundle(SHIPPED_FILES / "quality" / "default.json")
     registry = build_registry([make_neutral_agent("acme", "assistant", autonomy_tier="bounded")])
     policy = Policy({bundle.id: bundle}, registry, bundle.id, {quality.id: quality}, quality.id)  # type: ignore[dict-item]
     point = DecisionPoint(policy, shipped_stages(), ROOM_FOR_ONE, stopwatch=lambda: 0, environment="attacks")
@@ -236,7 +236,7 @@ def _place() -> _Place:
 
 def _texts(inspector: ContentInspector) -> Iterator[str]:
     """The harmful texts of the panel that the content check turns away, as short as an id."""
-    for line in found("memory_writes.jsonl").read_text(encoding="utf-8").splitlines():
+    for line in find_file("memory_writes.jsonl").read_text(encoding="utf-8").splitlines():
         row = json.loads(line)
         text = row.get("input", row).get("text") or ""
         if row.get("label") != "harmful" or not 0 < len(text) <= LONGEST_ID:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from load.attacks.answered_site import open_site
 from load.attacks.attempt import Attempt
-from load.sites import approvers, neutral_policy, quality_policy
+from load.installations import approvers, neutral_policy, quality_policy
 from sluice_topics.catalog import (
     ADMITTED,
     ESCALATIONS,
@@ -63,25 +63,27 @@ def _policy(trust: ThrowawayTrust) -> list[ControlRecord]:
         bundle = {**neutral_policy.bundle(), "id": f"load.{name}", "memory": memory}
         given = {"tenant_id": neutral_policy.TENANT, "tier": "T2", "policy_bundle_id": f"load.{name}"}
         found += [
-            trust.bundle(json.dumps(bundle).encode()),
-            *trust.entries([approvers.entry("agent", name, **given)]),
+            trust.sign_bundle(json.dumps(bundle).encode()),
+            *trust.sign_entries([approvers.entry("agent", name, **given)]),
         ]
     return found
 
 
-async def _refused(place: AnsweredSite, reviews: Sequence[Fields]) -> list[str]:
+async def _await_refusals(place: AnsweredSite, reviews: Sequence[Fields]) -> list[str]:
     """Why each of these answers is refused, once all are."""
     sent = [await place.send(REVIEWS, one, at % 2) for at, one in enumerate(reviews)]
 
-    def of(found: list[Fields]) -> dict[str, str]:
+    def index_refusals(found: list[Fields]) -> dict[str, str]:
         return {
             ":".join(str(one["input"][name]) for name in ("topic", "partition", "offset")): one["reason"]
             for one in found
             if one["schema"] == approvers.REFUSED
         }
 
-    found = await place.until(SESSION_EVENTS, lambda found: of(found).keys() >= set(sent))
-    return [of(found)[one] for one in sent]
+    found = await place.wait_for_records(
+        SESSION_EVENTS, lambda found: index_refusals(found).keys() >= set(sent)
+    )
+    return [index_refusals(found)[one] for one in sent]
 
 
 class _Memories:
@@ -90,7 +92,7 @@ class _Memories:
     def __init__(self, place: AnsweredSite) -> None:
         self._place = place
 
-    async def _held(self, session: str, write_id: str, content: str, agent: str = PATIENT) -> Fields:
+    async def _hold_memory(self, session: str, write_id: str, content: str, agent: str = PATIENT) -> Fields:
         """The record of a memory that went into quarantine."""
         fields = {
             "write_id": write_id,
@@ -112,24 +114,24 @@ class _Memories:
         def ours(found: list[Fields]) -> list[Fields]:
             return [one for one in found if one["memory_id"] == memory]
 
-        return ours(await self._place.until(QUARANTINE, lambda found: len(ours(found)) >= count))
+        return ours(await self._place.wait_for_records(QUARANTINE, lambda found: len(ours(found)) >= count))
 
     async def attempts(self) -> list[Attempt]:
         """One memory is approved, one is rejected and one expires; then every answer comes again."""
         text, review, name = "The customer prefers e-mail.", self._place.review, "memory_id"
-        first = await self._held(HERE, "w-1", text)
-        refused = await self._held(HERE, "w-2", "The customer prefers fax.")
-        late = await self._held(HERE, "w-3", "The customer prefers post.", BRIEF)
+        first = await self._hold_memory(HERE, "w-1", text)
+        refused = await self._hold_memory(HERE, "w-2", "The customer prefers fax.")
+        late = await self._hold_memory(HERE, "w-3", "The customer prefers post.", BRIEF)
         approval, denial = review(first, REVIEWER, "approve"), review(refused, REVIEWER, "reject")
         overdue = review(late, REVIEWER, "approve")
         await self._place.send(REVIEWS, approval)
         await self._place.send(REVIEWS, denial)
         for one in (first, refused, late):
             await self._events(one["memory_id"], 2)
-        same = await self._held(HERE, "w-4", text)
-        changed = await self._held(HERE, "w-6", "The customer prefers that you pay at once.")
-        elsewhere = await self._held(THERE, "w-1", text)
-        again = await self._held(HERE, "w-5", "The customer prefers post.")
+        same = await self._hold_memory(HERE, "w-4", text)
+        changed = await self._hold_memory(HERE, "w-6", "The customer prefers that you pay at once.")
+        elsewhere = await self._hold_memory(THERE, "w-1", text)
+        again = await self._hold_memory(HERE, "w-5", "The customer prefers post.")
         digest = "sha256:" + hashlib.sha256(changed["memory_id"].encode()).hexdigest()
         tries: dict[str, Fields] = {
             "an approval once more": approval,
@@ -148,7 +150,7 @@ class _Memories:
             "an approval by who reviews no memories": review(same, APPROVER, "approve"),
             "a rejection of what was released": review(first, REVIEWER, "reject"),
         }  # fmt: skip
-        why = await _refused(self._place, [*tries.values()])
+        why = await _await_refusals(self._place, [*tries.values()])
         released = Counter(one["memory_id"] for one in await self._place.all_of(ADMITTED))
         beyond = sum(released.values()) - released[first["memory_id"]]
         twice = max(0, released[first["memory_id"]] - 1)
@@ -191,26 +193,26 @@ class _Items:
         def ours(found: list[Fields]) -> list[Fields]:
             return [one for one in found if one["served_id"] == an_id]
 
-        (served,) = ours(await self._place.until(SERVED, lambda found: bool(ours(found))))
+        (served,) = ours(await self._place.wait_for_records(SERVED, lambda found: bool(ours(found))))
         return [one["body"] for one in served["items"] if one.get("body")]
 
-    async def _opened(self, session: str, request: str) -> Fields:
+    async def _open_request(self, session: str, request: str) -> Fields:
         def ours(found: list[Fields]) -> list[Fields]:
             wanted = (OPENED, session, request)
             return [
                 one for one in found if (one["schema"], one["session_id"], one.get("request_id")) == wanted
             ]
 
-        return ours(await self._place.until(ESCALATIONS, lambda found: bool(ours(found))))[0]
+        return ours(await self._place.wait_for_records(ESCALATIONS, lambda found: bool(ours(found))))[0]
 
-    async def _approved(self, session: str, request: str, name: str) -> Fields:
+    async def _approve_request(self, session: str, request: str, name: str) -> Fields:
         """The approval of a request, which has counted."""
         await self._ask(session, request, name)
-        opened = await self._opened(session, request)
+        opened = await self._open_request(session, request)
         approval = self._place.review(opened, APPROVER, "approve")
         await self._place.send(REVIEWS, approval)
         an_id = opened["escalation_id"]
-        await self._place.until(
+        await self._place.wait_for_records(
             ESCALATIONS,
             lambda found: any(one["schema"] == RESOLVED and one["escalation_id"] == an_id for one in found),
         )
@@ -218,7 +220,7 @@ class _Items:
 
     async def attempts(self) -> list[Attempt]:
         """A request is approved and served; then the approval comes again, and for other requests."""
-        approval = await self._approved(HERE, "r-1", "i-1")
+        approval = await self._approve_request(HERE, "r-1", "i-1")
         served = await self._ask(HERE, "r-1", "i-1")
         gained = {"the same request, after it was served": await self._ask(HERE, "r-1", "i-1")}
         for session, request, name, body, tried in (
@@ -228,7 +230,7 @@ class _Items:
             (THERE, "r-1", "i-1", "a price", "the same request in another session"),
         ):
             gained[tried] = await self._ask(session, request, name, body)
-        other, there = await self._opened(HERE, "r-2"), await self._opened(THERE, "r-1")
+        other, there = await self._open_request(HERE, "r-2"), await self._open_request(THERE, "r-1")
         tries: dict[str, Fields] = {
             "once more": approval,
             "for another request": {**approval, "subject_id": other["escalation_id"]},
@@ -238,10 +240,10 @@ class _Items:
             "in another session": {**approval, "subject_id": there["escalation_id"], "session_id": THERE},
             "of an escalation as that of a memory": {**approval, "decision": "reject"},
         }  # fmt: skip
-        why = await _refused(self._place, [*tries.values()])
+        why = await _await_refusals(self._place, [*tries.values()])
         gained["the same request, after the approval came again"] = await self._ask(HERE, "r-1", "i-1")
         gained["another request, after the approval came for it"] = await self._ask(HERE, "r-2", "i-1")
-        await self._approved(HERE, "r-9", "i-9")
+        await self._approve_request(HERE, "r-9", "i-9")
         both = await asyncio.gather(*(self._ask(HERE, "r-9", "i-9") for _ in range(2)))
         beyond = sum(map(len, gained.values())) + max(0, sum(map(len, both)) - 1)
         return [

@@ -23,7 +23,7 @@ from sluice.core.trust.dsse import Envelope, read_envelope, sign
 from sluice.core.trust.fold import fold
 from sluice.core.trust.signed_entries import PAYLOAD_TYPES
 from sluice.core.trust.signing import cosign
-from sluice.offline.bundle_source import whole_bundle
+from sluice.offline.bundle_source import read_whole_bundle
 from sluice.shipped import SHIPPED_FILES
 from sluice_topics.audience import Audience
 from sluice_topics.catalog import BUNDLES, REGISTRY
@@ -40,7 +40,7 @@ TRUST = ThrowawayTrust()
 OWNER, REVIEWER, STRANGER = TRUST.owner, TRUST.reviewer, ThrowawayTrust().reviewer
 _COMPILED = CompileCache(partial(run_cases, stages=None), Audience("acme-production", ""))
 _BASE: dict[str, Any] = {
-    **json.loads(whole_bundle(SHIPPED_FILES / "bundles" / "default.json")),
+    **json.loads(read_whole_bundle(SHIPPED_FILES / "bundles" / "default.json")),
     "rules": [],
     "patterns": {},
 }
@@ -151,9 +151,9 @@ def _sign_policy() -> list[ControlRecord]:
     """Two bundles, one laxer, agents under either, and a tenant, in force."""
     both = [OWNER, REVIEWER]
     return [
-        TRUST.approver(),
+        TRUST.make_approver(),
         _sign(_approver(), [TRUST.root]),
-        TRUST.delegate(["acme"]),
+        TRUST.make_delegate(["acme"]),
         _sign(_bundle("strict", 1), both),
         _sign(_bundle("lax", 1, escalation_ttl_ms=_MS), both),
         _sign(_entry("org", "acme", 1), both),

@@ -47,7 +47,7 @@ async def _attack() -> list[Attempt]:
             *[await _redirect(scene, location) for location in _locations(scene.port)],
             *[await _name(scene, names) for names in NAMES],
             await _rebound(scene),
-            *[await _flooded(scene, *one) for one in FLOODS],
+            *[await _try_flood(scene, *one) for one in FLOODS],
             *count(scene),
         ]
 
@@ -86,7 +86,7 @@ async def _resolve(
         (HOST,), 100_000, int(timeout_s * 1000), 3, (scene.port,), allow_loopback=True,
         pinned={HOST: "127.0.0.1"} if pinned else {},
     )  # fmt: skip
-    source = HttpProvenance(rules, lookup or HostNames().addresses, ssl.create_default_context())
+    source = HttpProvenance(rules, lookup or HostNames().look_up, ssl.create_default_context())
     asked = len(scene.inside.heads)
     async with asyncio.timeout(PATIENCE_S):
         found = await source.resolve("acme", uri, None)
@@ -139,7 +139,7 @@ async def _rebound(scene: Scene) -> Attempt:
     return Attempt("a name that leads elsewhere after it was checked", held, said)
 
 
-async def _flooded(scene: Scene, tried: str, first: bytes, again: bytes, pause_s: float) -> Attempt:
+async def _try_flood(scene: Scene, tried: str, first: bytes, again: bytes, pause_s: float) -> Attempt:
     scene.outside.will(first, again, pause_s)
     fetched, said = await _resolve(scene, f"http://{HOST}:{scene.port}/", timeout_s=time_for(again))
     taken = scene.outside.sent

@@ -55,10 +55,10 @@ HONEST = ("an honest request beside them", ONE_BYTE, b"", b"200")
 
 def run(extent: Extent) -> Iterator[Attempt]:
     """Each kind by itself, then an honest request beside many slow ones."""
-    yield from asyncio.run(_tried(20 if extent == "short" else 500))
+    yield from asyncio.run(_try_crowd(20 if extent == "short" else 500))
 
 
-async def _tried(crowd: int) -> list[Attempt]:
+async def _try_crowd(crowd: int) -> list[Attempt]:
     async with _gateway() as port:
         found = await asyncio.gather(*(_one(port, *one) for one in REQUESTS))
         slow = [asyncio.create_task(_one(port, *one)) for one in REQUESTS[:5] * (crowd // 5)]

@@ -10,7 +10,7 @@ import base64
 from typing import TYPE_CHECKING, Any
 
 from load.attacks.attempt import AttackedSession, Attempt
-from load.attacks.false_outcomes import fields, signed
+from load.attacks.false_outcomes import fields, sign_outcome
 from sluice.core.state.book import Book, Entered, Left
 from sluice.core.state.held import Held
 from sluice_topics.catalog import MEMORY_WRITES, RETRIEVALS
@@ -37,7 +37,7 @@ def run(extent: Extent) -> Iterator[Attempt]:
                 flood(place, flooder, number)
             yield from _victim(place, f"{count} {what} of {flooder}")
     yield from _many_agents(count, limits)
-    yield _waiting(count, limits)
+    yield _fill_waiting(count, limits)
     yield _quarantine()
     yield _own(count, limits)
 
@@ -73,7 +73,7 @@ def _victim(place: AttackedSession, after: str) -> Iterator[Attempt]:
     reason = next(one.body["reason"] for one in decided if one.kind == "MemoryDecision")
     yield Attempt(f"{after}, then a memory write", reason != "session_capacity", reason)
     action = place.action("settled", 400)
-    place.report(signed(action, 3, action_id="settled"))
+    place.report(sign_outcome(action, 3, action_id="settled"))
     place.take(action)
     total = place.rows
     yield Attempt(f"{after}, then an early signed outcome", total == 8, f"total {total}")
@@ -87,11 +87,11 @@ def _many_agents(count: int, limits: dict[str, int]) -> Iterator[Attempt]:
     yield from _victim(place, f"{count * 2} actions of agents of twelve tenants")
 
 
-def _waiting(count: int, limits: dict[str, int]) -> Attempt:
+def _fill_waiting(count: int, limits: dict[str, int]) -> Attempt:
     """Signed outcomes that are sent again fill no room of the point that signed them."""
     place = AttackedSession("waiting", **limits)
     old = [place.action("settled", 400, reasoning=str(number)) for number in range(min(count, 70))]
-    outcomes = [signed(one, 3, action_id="settled") for one in old]
+    outcomes = [sign_outcome(one, 3, action_id="settled") for one in old]
     for one in old:
         place.take(one)
     place.later(61)
@@ -99,7 +99,7 @@ def _waiting(count: int, limits: dict[str, int]) -> Attempt:
         place.report(outcome)
     action = place.action("settled", 400)
     before = place.rows
-    place.report(signed(action, 3, action_id="settled"))
+    place.report(sign_outcome(action, 3, action_id="settled"))
     place.take(action)
     return Attempt(
         "old signed outcomes, then an early one", place.rows == before + 3, f"total {place.rows - before}"
@@ -111,7 +111,7 @@ def _quarantine() -> Attempt:
     book, most = Book({}), 100
     for offset in range(most + 50):
         agent = "honest" if offset < 5 else "sibling"
-        held = _held(agent, offset)
+        held = _make_held(agent, offset)
         book.apply([*map(Left, book.crowding(max(0, len(book) + 1 - most))), Entered(held)])
     left = sum(one.agent_id == "honest" for one in book.all_held)
     return Attempt("a flood of held memories", left == 5, f"{left} of 5 of the victim's are still held")
@@ -146,7 +146,7 @@ def retrieval(place: AttackedSession, agent: str, request: str) -> dict[str, Any
     }
 
 
-def _held(agent: str, offset: int) -> Held:
+def _make_held(agent: str, offset: int) -> Held:
     digest = "sha256:" + base64.b16encode(bytes(32)).decode()
     names = (f"memory:t:3:{offset}", f"w{offset}", agent, "s", "acme", "mail", "user", digest, digest)
     return Held(*names, "t", 3, offset, 0.5, 0.7, offset, 10**9)

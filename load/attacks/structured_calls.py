@@ -19,7 +19,7 @@ from sluice.core.decide.replay import Replay
 from sluice.core.foundation.arrival import Arrival
 from sluice.core.policy.policy import Policy
 from sluice.core.registry.loading import load_registry
-from sluice.offline.bundle_source import whole_bundle
+from sluice.offline.bundle_source import read_whole_bundle
 from sluice.settings.reader import Settings
 from sluice.shipped import SHIPPED_FILES
 from sluice_topics.catalog import ACTIONS
@@ -47,22 +47,22 @@ class TriedCall(NamedTuple):
 
 def run(extent: Extent) -> Iterator[Attempt]:
     """Every spelling through the core, each in a session of its own."""
-    yield from attempted(spelled(), extent)
+    yield from attempt(spell_calls(), extent)
 
 
-def attempted(tried: Iterable[TriedCall], extent: Extent) -> Iterator[Attempt]:
+def attempt(tried: Iterable[TriedCall], extent: Extent) -> Iterator[Attempt]:
     """Calls through the core, each in a session of its own: controls must be allowed, attacks not."""
     every = list(tried)
     chosen = every[:: SHORT_STEP if extent == "short" else 1]
     replay = _replay({one.call[0] for one in chosen})
     for place, one in enumerate(chosen):
-        verdict = _decided(replay, place, one.call)
+        verdict = _decide(replay, place, one.call)
         held = (verdict["outcome"] == "ALLOW") == one.harmless
         description = f"{one.call[0]} {json.dumps(one.call[1])}"
         yield Attempt(description, held, f"{verdict['outcome']} {verdict['blockReason'] or ''}", one.harmless)
 
 
-def spelled() -> Iterator[TriedCall]:
+def spell_calls() -> Iterator[TriedCall]:
     """Every deed in every structure, and its twin in the same."""
     yield from _requests()
     yield from _operations()
@@ -259,7 +259,7 @@ def _snake(name: str) -> str:
 
 
 def _replay(tools: set[str]) -> Replay:
-    bundle = load_bundle(whole_bundle(SHIPPED))
+    bundle = load_bundle(read_whole_bundle(SHIPPED))
     entries = [
         {"kind": "agent", "id": AGENT, "revision": 1, "spec": {"tenant_id": TENANT, "tier": "T3"}},
         *({"kind": "tool", "id": name, "revision": 1, "spec": _MILD} for name in sorted(tools)),
@@ -271,7 +271,7 @@ def _replay(tools: set[str]) -> Replay:
 _MILD = {"tier": "T2", "action_type": "API_CALL", "reversible": True}
 
 
-def _decided(replay: Replay, place: int, call: Call) -> dict[str, Any]:
+def _decide(replay: Replay, place: int, call: Call) -> dict[str, Any]:
     session = f"s-{place}"
     action = {
         "action_id": f"a-{place}",

@@ -51,36 +51,36 @@ STREAM: dict[str, Callable[[stream.Bench], Coroutine[Any, Any, list[Measurement]
     "durable": stream.durables,
     "proofs": proofs.costs,
     "likened": stream.likenesses,
-    "unlikened": stream.unlikened,
+    "unlikened": stream.measure_unlikened,
     "latency": stream.latencies,
-    "undisturbed": stream.undisturbed,
-    "judging": judged.judging,
+    "undisturbed": stream.measure_undisturbed,
+    "judging": judged.measure_judging,
     "items": retrieval_latency.latencies,
-    "stalled": retrieval_latency.unhindered,
+    "stalled": retrieval_latency.measure_unhindered,
     "large": stream.large,
     "memory": stream.memories,
     "cost": stream.costs,
     "restart": stream.restarts,
-    "signed": stream.signed,
+    "signed": stream.measure_signed,
     "client": stream.clients,
     "gateway": stream.gateways,
-    "polled": stream.polled,
+    "polled": stream.measure_polled,
 }
 WIDE = 140
 """Columns where nobody watches."""
 console = Console(stderr=True, width=None if sys.stderr.isatty() else WIDE)
 
 
-def measured(names: Sequence[str], extent: Extent) -> Iterator[tuple[str, list[Measurement]]]:
+def measure_parts(names: Sequence[str], extent: Extent) -> Iterator[tuple[str, list[Measurement]]]:
     """The named parts, one after the other; a broker only where one is needed."""
     for name in names:
         if name in CORE:
             yield name, CORE[name](extent)
     if STREAM.keys() & names:
-        yield from on_broker([name for name in names if name in STREAM], extent)
+        yield from measure_on_broker([name for name in names if name in STREAM], extent)
 
 
-def on_broker(names: Sequence[str], extent: Extent) -> Iterator[tuple[str, list[Measurement]]]:
+def measure_on_broker(names: Sequence[str], extent: Extent) -> Iterator[tuple[str, list[Measurement]]]:
     """The same of the parts that need one."""
     broker = find_broker(os.environ.get("KAFKA_BOOTSTRAP_SERVERS"), WORK / "broker")
     console.print(f"broker: {broker.kind}")
@@ -120,7 +120,7 @@ def main() -> None:
     shutil.rmtree(WORK, ignore_errors=True)
     WORK.mkdir(parents=True)
     figures = []
-    for name, part in measured(names, Extent(arguments.rounds, arguments.share)):
+    for name, part in measure_parts(names, Extent(arguments.rounds, arguments.share)):
         console.print(f"[bold]{name}[/]", table(part))
         figures += [{"part": name, **asdict(one)} for one in part]
     machine = {"cores": os.cpu_count(), "python": platform.python_version(), **interpreter_build()}

@@ -34,7 +34,7 @@ Figures = dict[str, float]
 """What one round measured: figures by their names."""
 
 
-def in_fresh_process(measure: Callable[..., Figures], *counts: int) -> Figures:
+def run_in_fresh_process(measure: Callable[..., Figures], *counts: int) -> Figures:
     """What `measure`, a module's function, returns in a process of its own.
 
     Raises CalledProcessError when it failed.
@@ -50,9 +50,10 @@ def rounds_of(
     measure: Callable[..., Figures], extent: Extent, *counts: int, seeded: bool = False
 ) -> list[Figures]:
     """`measure` of this share of its counts, once a round; `seeded`: with the round's number behind them."""
-    shares = [extent.of(count) for count in counts]
+    shares = [extent.scale(count) for count in counts]
     return [
-        in_fresh_process(measure, *shares, *([number] if seeded else [])) for number in range(extent.rounds)
+        run_in_fresh_process(measure, *shares, *([number] if seeded else []))
+        for number in range(extent.rounds)
     ]
 
 
@@ -96,19 +97,19 @@ class Measurement:
     holds: bool
 
 
-def at_least(name: str, rounds: Sequence[float], goal: float, unit: str = "ratio") -> Measurement:
+def require_at_least(name: str, rounds: Sequence[float], goal: float, unit: str = "ratio") -> Measurement:
     """A figure whose median must not be below the goal."""
     median = statistics.median(rounds)
     return Measurement(name, median, unit, list(rounds), f">= {goal:g}", median >= goal)
 
 
-def at_most(name: str, rounds: Sequence[float], goal: float, unit: str = "ratio") -> Measurement:
+def require_at_most(name: str, rounds: Sequence[float], goal: float, unit: str = "ratio") -> Measurement:
     """A figure whose median must not be above the goal."""
     median = statistics.median(rounds)
     return Measurement(name, median, unit, list(rounds), f"<= {goal:g}", median <= goal)
 
 
-def reported(name: str, rounds: Sequence[float], unit: str, goal: str = "reported") -> Measurement:
+def report(name: str, rounds: Sequence[float], unit: str, goal: str = "reported") -> Measurement:
     """A figure that another one is measured by, or that has no goal of its own."""
     return Measurement(name, statistics.median(rounds), unit, list(rounds), goal, holds=True)
 
@@ -149,7 +150,7 @@ class Extent:
     rounds: int = 3
     share: float = 1.0
 
-    def of(self, count: int) -> int:
+    def scale(self, count: int) -> int:
         """This share of a count, at least 100."""
         return max(100, round(count * self.share))
 
@@ -170,14 +171,14 @@ def _table(part: str, figures: list[dict[str, Any]]) -> str:
 
 
 def _line(one: dict[str, Any]) -> str:
-    rounds = ", ".join(map(_shown, one["rounds"]))
+    rounds = ", ".join(map(_format, one["rounds"]))
     unit = "" if one["unit"] == "ratio" else f" {one['unit']}"
     goal = one["goal"] if one["goal"][0] in "<>0" else ""
     missed = "" if one["holds"] else " **missed**"
-    return f"| {one['name']} | {_shown(one['value'])}{unit} ({rounds}) | {goal}{missed} |"
+    return f"| {one['name']} | {_format(one['value'])}{unit} ({rounds}) | {goal}{missed} |"
 
 
-def _shown(value: float) -> str:
+def _format(value: float) -> str:
     """Three digits; thousands with thin groups."""
     if abs(value) >= _THOUSAND:
         return f"{value:,.0f}".replace(",", " ")

@@ -51,22 +51,22 @@ OPSET = 20
 def main() -> int:
     """Makes the model, its checksums and the expected vectors, and prints how near the model is to them."""
     os.environ.update(HF_HUB_OFFLINE="1", TOKENIZERS_PARALLELISM="false")
-    place = _packaged()
+    place = _find_packaged()
     MODELS.mkdir(exist_ok=True)
     (MODELS / TOKENIZER).write_bytes((place / TOKENIZER).read_bytes())
-    (MODELS / MODEL).write_bytes(_with_int8_weights(_export(place)))
+    (MODELS / MODEL).write_bytes(_quantize(_export(place)))
     digests = {name: hashlib.sha256((MODELS / name).read_bytes()).hexdigest() for name in (MODEL, TOKENIZER)}
     CHECKSUMS.write_text("".join(f"{digest}  {name}\n" for name, digest in digests.items()))
     texts = _texts()
     expected = _vectors_of_torch(place, texts)
     EXPECTED.write_text("".join(_row(*one) for one in zip(texts, expected, strict=True)))
-    cosines = (load_model()[0].vectors(texts) * expected).sum(axis=1)
+    cosines = (load_model()[0].compute_vectors(texts) * expected).sum(axis=1)
     near = f"cosine {cosines.mean():.5f}, {cosines.min():.5f} at least"
     print(f"{MODEL} {digests[MODEL]}: {len(texts)} texts, {near}")
     return 0
 
 
-def _packaged() -> Path:
+def _find_packaged() -> Path:
     """The package's files. Raises ValueError where they are not the published ones."""
     found = find_spec(PACKAGE)
     if found is None or found.origin is None:
@@ -122,7 +122,7 @@ def _export(place: Path) -> Any:
     return program.model_proto
 
 
-def _with_int8_weights(model: Any) -> bytes:
+def _quantize(model: Any) -> bytes:
     """The file: float32 matrices replaced, and nothing left that tells of the machine it was made on."""
     from onnx import checker, helper, numpy_helper  # noqa: PLC0415
 

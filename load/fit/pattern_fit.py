@@ -48,7 +48,7 @@ class Measured:
 
     def figures(self, library: EncodedPatterns, weights: Sequence[float]) -> NDArray[np.float64]:
         """The figures of each row's part that speaks most for harm."""
-        found = library.figures(self.vectors)
+        found = library.compute_figures(self.vectors)
         order = np.lexsort((found @ np.array(weights), self.owner))
         last = np.append(np.flatnonzero(np.diff(self.owner[order])), len(order) - 1)
         chosen: NDArray[np.float64] = found[order[last]]
@@ -66,12 +66,12 @@ def main(arguments: list[str]) -> int:
         (place, part)
         for place, text in enumerate(written)
         for window in split_windows(text, POLICY.windows).texts
-        for part in encoder.parts(window)
+        for part in encoder.split_window(window)
     ]
     measured = Measured(
-        rows, encoder.vectors([part for _, part in parts]), np.array([place for place, _ in parts])
+        rows, encoder.compute_vectors([part for _, part in parts]), np.array([place for place, _ in parts])
     )
-    known = encoder.vectors([one.rendered for one in library.known])
+    known = encoder.compute_vectors([one.rendered for one in library.known])
     vectors = {one.id: vector for one, vector in zip(library.known, known, strict=True)}
     shares = []
     without = {}

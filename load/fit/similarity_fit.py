@@ -58,36 +58,36 @@ def main(paths: list[str]) -> int:
     settings = SimilaritySettings.model_validate(orjson.loads(LIBRARY.read_bytes())["similarity"])
     encoder, model = load_model()
     rows = [row for path in paths for row in load_mixed(Path(path)) if isinstance(row, WriteRow)]
-    sources = list(_measured(encoder, settings, rows))
+    sources = list(_measure(encoder, settings, rows))
     widest = _widest_margin(encoder, settings.library)
     shipped = (settings.library.calibration.at_least, settings.library.calibration.margin)
     print(f"{model}, {len(rows)} texts")
     for place, one in enumerate(sources):
         chosen = _propose([*sources[:place], *sources[place + 1 :]], widest) if len(sources) > 1 else shipped
-        print(f"{one.name}: shipped {_told([one], shipped)}; others' {chosen} {_told([one], chosen)}")
+        print(f"{one.name}: shipped {_describe([one], shipped)}; others' {chosen} {_describe([one], chosen)}")
     for what, point in (("all propose", _propose(sources, widest)), ("shipped", shipped)):
-        print(f"{what} {point}: {_told(sources, point)}")
+        print(f"{what} {point}: {_describe(sources, point)}")
     return 0
 
 
-def _measured(encoder: Encoder, settings: SimilaritySettings, rows: list[WriteRow]) -> Iterator[TextSource]:
+def _measure(encoder: Encoder, settings: SimilaritySettings, rows: list[WriteRow]) -> Iterator[TextSource]:
     for name in sorted({row.file for row in rows}):
         own = [row for row in rows if row.file == name]
         library = remove_sources(settings.library, name, *sorted({row.repository for row in own} - {""}))
-        attack = encoder.vectors([one.text for one in library.attack])
-        benign = encoder.vectors([text for _, text in library.harmless])
+        attack = encoder.compute_vectors([one.text for one in library.attack])
+        benign = encoder.compute_vectors([text for _, text in library.harmless])
         counts = {}
         for label in ("harmful", "benign"):
             texts = [row.text for row in own if row.label == label]
             found = np.zeros(len(POINTS), np.int64)
             for start in range(0, len(texts), TOGETHER):
-                found += _found(encoder, settings, texts[start : start + TOGETHER], attack, benign)
+                found += _count_found(encoder, settings, texts[start : start + TOGETHER], attack, benign)
             counts[label] = (len(texts), found)
         (harmful, caught), (harmless, held) = counts["harmful"], counts["benign"]
         yield TextSource(name, harmful, harmless, caught, held)
 
 
-def _found(
+def _count_found(
     encoder: Encoder,
     settings: SimilaritySettings,
     texts: list[str],
@@ -97,8 +97,8 @@ def _found(
     """How many of the texts have a part that each point takes for an attack."""
     cut = [split_windows(text, settings.windows).texts for text in texts]
     windows = [(place, window) for place, of_one in enumerate(cut) for window in of_one]
-    parts = [(place, part) for place, window in windows for part in encoder.parts(window)]
-    rows = encoder.vectors([part for _, part in parts])
+    parts = [(place, part) for place, window in windows for part in encoder.split_window(window)]
+    rows = encoder.compute_vectors([part for _, part in parts])
     nearest = (rows @ attack.T).max(axis=1)
     ahead = nearest - (rows @ benign.T).max(axis=1)
     places = np.array([place for place, _ in parts])
@@ -109,30 +109,30 @@ def _found(
 
 def _widest_margin(encoder: Encoder, library: SimilarityLibrary) -> float:
     """At a wider one an attack of the library would not be found: one of its harmless texts is too near."""
-    attack = encoder.vectors([one.text for one in library.attack])
-    benign = encoder.vectors([text for _, text in library.harmless])
+    attack = encoder.compute_vectors([one.text for one in library.attack])
+    benign = encoder.compute_vectors([text for _, text in library.harmless])
     return float(1 - (attack @ benign.T).max())
 
 
 def _propose(sources: list[TextSource], widest: float) -> Point:
     """The point with the highest mean recall of those that hold few enough; of equals the strictest."""
     narrow = [point for point in POINTS if point[1] <= widest]
-    allowed = [point for point in narrow if max(_held(sources, point)) <= HELD]
-    return max(allowed, key=lambda point: (np.mean(_caught(sources, point)), point))
+    allowed = [point for point in narrow if max(_compute_held(sources, point)) <= HELD]
+    return max(allowed, key=lambda point: (np.mean(_compute_caught(sources, point)), point))
 
 
-def _caught(sources: list[TextSource], point: Point) -> list[float]:
+def _compute_caught(sources: list[TextSource], point: Point) -> list[float]:
     at = POINTS.index(point)
     return [int(one.caught[at]) / one.harmful for one in sources if one.harmful] or [0.0]
 
 
-def _held(sources: list[TextSource], point: Point) -> list[float]:
+def _compute_held(sources: list[TextSource], point: Point) -> list[float]:
     at = POINTS.index(point)
     return [int(one.held[at]) / one.benign for one in sources if one.benign] or [0.0]
 
 
-def _told(sources: list[TextSource], point: Point) -> str:
-    caught, held = np.mean(_caught(sources, point)), np.mean(_held(sources, point))
+def _describe(sources: list[TextSource], point: Point) -> str:
+    caught, held = np.mean(_compute_caught(sources, point)), np.mean(_compute_held(sources, point))
     return f"{caught:.2%} of the harmful, {held:.2%} of the harmless"
 
 

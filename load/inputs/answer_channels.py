@@ -17,16 +17,16 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 import httpx2
 
 from load import ROOT
-from load.sites.approvers import KEYS
-from load.sites.slack_api import signed_request
+from load.installations.approvers import KEYS
+from load.installations.slack_api import sign_request
 from sluice.core.trust.signing import sign_review
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from load.sites.site import Site
-    from load.sites.slack_api import SlackApi
+    from load.installations.site import Site
+    from load.installations.slack_api import SlackApi
     from sluice_topics.audience import Audience
 
 Told = Literal["counts", "refused", "closed", "barred", "moved", "again"]
@@ -196,5 +196,5 @@ class SlackButtons:
 
     async def _send(self, payload: dict[str, Any], answer: Answer) -> httpx2.Response | None:
         who = {"user": {"id": answer.person}, "team": {"id": "T0LOAD"}, "trigger_id": "trigger"}
-        body, headers = signed_request({**payload, **who, "action_ts": next(self._ids)})
+        body, headers = sign_request({**payload, **who, "action_ts": next(self._ids)})
         return await self._gateways.post("/v1/slack/interactions", content=body, headers=headers)

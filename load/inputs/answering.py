@@ -18,7 +18,7 @@ import orjson
 
 from load.inputs.answer_channels import Answer
 from load.inputs.people import have_all_ended
-from load.sites.approvers import (
+from load.installations.approvers import (
     ASKING_AGENT,
     EXPIRED,
     HASTY_AGENT,
@@ -31,7 +31,7 @@ from load.sites.approvers import (
     WIRE,
     is_of_people,
 )
-from load.sites.fleet import RunFailed
+from load.installations.fleet import RunFailed
 from sluice.adapters.kafka.kafka_read import open_reader
 from sluice_topics.catalog import ACTIONS, ESCALATIONS
 
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from aiokafka import AIOKafkaProducer
 
     from load.inputs.answer_channels import AnswerChannel, Told
-    from load.sites.site import Site
+    from load.installations.site import Site
 
 WAYS, WIRED_FROM, HURRIED_FROM = 12, 6, 9
 SESSIONS = 17
@@ -50,7 +50,7 @@ PATIENCE_S, AGAIN_S, LOOK_S = 300.0, 0.3, 0.3
 
 
 @dataclass(slots=True)
-class Given:
+class SubmittedAnswer:
     """An answer that was given by a channel. `may_count`: its person may answer this escalation. `told`: what
     the person learnt, at `told_ms` since 1970."""
 
@@ -69,7 +69,7 @@ class Answering:
     site: Site
     producer: AIOKafkaProducer
     channels: Sequence[AnswerChannel]
-    given: dict[str, Given] = field(default_factory=dict)
+    given: dict[str, SubmittedAnswer] = field(default_factory=dict)
     _names: itertools.count[int] = field(default_factory=itertools.count)
     _seen: set[str] = field(default_factory=set)
     _ended: set[str] = field(default_factory=set)
@@ -177,17 +177,17 @@ class Answering:
             may_count = person in (
                 ("vera", "victor") if opened["tier"] == "T4" else ("ann", "ben", "vera", "victor")
             )
-            given = Given(Answer(opened, person, decision, why), channel.name, may_count)
+            given = SubmittedAnswer(Answer(opened, person, decision, why), channel.name, may_count)
             self.given[why] = given
             task = asyncio.create_task(self._give(channel, given, after_s))
             self._tasks.add(task)
-            task.add_done_callback(self._done)
+            task.add_done_callback(self._note_done)
 
-    def _done(self, task: asyncio.Task[None]) -> None:
+    def _note_done(self, task: asyncio.Task[None]) -> None:
         if not task.cancelled() and task.exception() is None:
             self._tasks.discard(task)
 
-    async def _give(self, channel: AnswerChannel, given: Given, after_s: float) -> None:
+    async def _give(self, channel: AnswerChannel, given: SubmittedAnswer, after_s: float) -> None:
         await asyncio.sleep(after_s)
         end = asyncio.get_running_loop().time() + PATIENCE_S
         while asyncio.get_running_loop().time() < end:

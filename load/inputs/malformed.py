@@ -30,11 +30,20 @@ def kinds() -> dict[str, Maker]:
         "depth": DEPTHS,
     }
     inside = {
-        f"{family}_{name}": _with_value(text.encode())
+        f"{family}_{name}": _insert_value(text.encode())
         for family, texts in fragments.items()
         for name, text in texts.items()
     }
-    return inside | _bare() | _around() | _doubled() | _cut() | _encoded() | _bytes_inside() | _fields()
+    return (
+        inside
+        | _bare()
+        | _make_around()
+        | _make_doubled()
+        | _cut()
+        | _make_encoded()
+        | _bytes_inside()
+        | _fields()
+    )
 
 
 def action(session_id: str, salt: str, /, **changed: Any) -> dict[str, Any]:
@@ -55,7 +64,7 @@ def readable(session_id: str, salt: str, /, **changed: Any) -> bytes:
     return json.dumps(action(session_id, salt, **changed)).encode()
 
 
-def _with_value(fragment: bytes) -> Maker:
+def _insert_value(fragment: bytes) -> Maker:
     """A value of the parameters that is the fragment."""
     return lambda session, salt: readable(session, salt, parameters={"salt": salt, "value": 0}).replace(
         b'"value": 0', b'"value": ' + fragment
@@ -90,7 +99,7 @@ def _constant(text: bytes) -> Maker:
     return lambda _session, _salt: text
 
 
-def _around() -> dict[str, Maker]:
+def _make_around() -> dict[str, Maker]:
     """A readable action with something before, after or around it."""
     frames = {
         "in_array": (b"[", b"]"),
@@ -111,7 +120,7 @@ def _around() -> dict[str, Maker]:
         "byte_order_mark_before": (b"\xef\xbb\xbf", b""),
         "oversize_spaces": (b" " * _OVER_A_MEGABYTE, b""),
     }
-    made = {f"around_{name}": _framed(*frame) for name, frame in frames.items()}
+    made = {f"around_{name}": _frame(*frame) for name, frame in frames.items()}
     return made | {
         "around_encoded_twice": lambda session, salt: json.dumps(readable(session, salt).decode()).encode(),
         "oversize_parameter": lambda session, salt: readable(
@@ -120,21 +129,21 @@ def _around() -> dict[str, Maker]:
     }
 
 
-def _framed(before: bytes, after: bytes) -> Maker:
+def _frame(before: bytes, after: bytes) -> Maker:
     return lambda session, salt: before + readable(session, salt) + after
 
 
-def _doubled() -> dict[str, Maker]:
+def _make_doubled() -> dict[str, Maker]:
     """A readable action with one of its own fields given again."""
     return {f"duplicate_field_{field}": _again(field) for field in (*REQUIRED, "mode")}
 
 
 def _again(field: str) -> Maker:
-    def made(session: str, salt: str) -> bytes:
+    def make(session: str, salt: str) -> bytes:
         again = json.dumps({field: action(session, salt)[field]}).encode()
         return readable(session, salt)[:-1] + b", " + again[1:]
 
-    return made
+    return make
 
 
 def _cut() -> dict[str, Maker]:
@@ -143,21 +152,21 @@ def _cut() -> dict[str, Maker]:
 
 
 def _cut_at(part: int) -> Maker:
-    def made(session: str, salt: str) -> bytes:
+    def make(session: str, salt: str) -> bytes:
         whole = readable(session, salt)
         return whole[: len(whole) * part // _CUTS]
 
-    return made
+    return make
 
 
-def _encoded() -> dict[str, Maker]:
+def _make_encoded() -> dict[str, Maker]:
     """A readable action in another encoding than UTF-8."""
     codecs = ("utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-32-le", "utf-32-be", "utf-8-sig", "cp037")
-    made = {f"encoding_{codec}": _in_codec(codec) for codec in codecs}
+    made = {f"encoding_{codec}": _encode_in(codec) for codec in codecs}
     return made | {"encoding_gzip": lambda session, salt: gzip.compress(readable(session, salt), mtime=0)}
 
 
-def _in_codec(codec: str) -> Maker:
+def _encode_in(codec: str) -> Maker:
     return lambda session, salt: readable(session, salt).decode().encode(codec)
 
 
@@ -186,30 +195,30 @@ def _bytes_inside() -> dict[str, Maker]:
         "fe": b"\xfe",
         "ff": b"\xff",
     }
-    made = {f"bytes_{name}": _with_value(b'"' + text + b'"') for name, text in sequences.items()}
+    made = {f"bytes_{name}": _insert_value(b'"' + text + b'"') for name, text in sequences.items()}
     return made | {
-        "bytes_in_key": _with_value(b'{"\xff": 1}'),
-        "bytes_between_values": _with_value(b"\xff1"),
+        "bytes_in_key": _insert_value(b'{"\xff": 1}'),
+        "bytes_between_values": _insert_value(b"\xff1"),
     }
 
 
 def _fields() -> dict[str, Maker]:
-    made = {name: _changed(change) for name, change in changes().items()}
-    made |= {f"missing_{field}": _without((field,), {}) for field in REQUIRED}
+    made = {name: _change(change) for name, change in changes().items()}
+    made |= {f"missing_{field}": _drop_fields((field,), {}) for field in REQUIRED}
     made |= {
-        f"seed_form_{name}": _without(("toolName", "parameters"), {"proposed_action": form})
+        f"seed_form_{name}": _drop_fields(("toolName", "parameters"), {"proposed_action": form})
         for name, form in SEED_FORMS.items()
     }
     return made
 
 
-def _changed(change: dict[str, Any]) -> Maker:
+def _change(change: dict[str, Any]) -> Maker:
     return lambda session, salt: readable(session, salt, **change)
 
 
-def _without(fields: tuple[str, ...], added: dict[str, Any]) -> Maker:
-    def made(session: str, salt: str) -> bytes:
+def _drop_fields(fields: tuple[str, ...], added: dict[str, Any]) -> Maker:
+    def make(session: str, salt: str) -> bytes:
         kept = {name: value for name, value in action(session, salt).items() if name not in fields}
         return json.dumps(kept | added).encode()
 
-    return made
+    return make

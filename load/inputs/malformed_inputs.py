@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from load.inputs.malformed import Maker, kinds
 from load.inputs.memory_traffic import QUALITY
-from load.sites.neutral_policy import AGENT
+from load.installations.neutral_policy import AGENT
 from sluice_topics.catalog import ACTIONS, MEMORY_WRITES, REPORTED, RETRIEVALS, REVIEWS
 from sluice_topics.records.retrieval_inputs import MAX_ITEMS
 
@@ -27,49 +27,49 @@ def kinds_of(
 ) -> dict[str, Maker]:
     """`required`: fields that must be there and be what they are; `text`: one that holds any text."""
     made: dict[str, Maker] = {one: maker for one, maker in kinds().items() if one.startswith("whole_")}
-    made |= {f"missing_{field}": changed(make, without=field) for field in (*required, "session_id")}
+    made |= {f"missing_{field}": change(make, without=field) for field in (*required, "session_id")}
     made |= {
-        f"{field}_{json.dumps(value)}": changed(make, {field: value})
+        f"{field}_{json.dumps(value)}": change(make, {field: value})
         for field in required
         for value in NO_TEXT
         if not (field == "content" and value == "")
     }
-    made |= {"unknown_field": changed(make, {"unheard_of": 1})}
+    made |= {"unknown_field": change(make, {"unheard_of": 1})}
     made |= {
-        "surrogate": _replaced(make, text, _LONE_SURROGATE),
-        "latin_1": _replaced(make, text, b'"caf\xe9"'),
+        "surrogate": _replace(make, text, _LONE_SURROGATE),
+        "latin_1": _replace(make, text, b'"caf\xe9"'),
     }
-    made |= {"oversize": changed(make, {text: "x" * (1024 * 1024 + 1)}), "cut": _cut(make)}
+    made |= {"oversize": change(make, {text: "x" * (1024 * 1024 + 1)}), "cut": _cut(make)}
     return {f"{name}_{one}": maker for one, maker in made.items()}
 
 
-def changed(
+def change(
     make: Callable[[str, str], Fields], more: Mapping[str, Any] | None = None, *, without: str | None = None
 ) -> Maker:
     """A readable one with fields replaced or added, or without one."""
 
-    def made(session: str, salt: str) -> bytes:
+    def build(session: str, salt: str) -> bytes:
         fields = {**make(session, salt), **(more or {})}
         return json.dumps({one: value for one, value in fields.items() if one != without}).encode()
 
-    return made
+    return build
 
 
-def _replaced(make: Callable[[str, str], Fields], field: str, raw: bytes) -> Maker:
+def _replace(make: Callable[[str, str], Fields], field: str, raw: bytes) -> Maker:
     """The field's value given as it is, which `json` would not write."""
 
-    def made(session: str, salt: str) -> bytes:
+    def build(session: str, salt: str) -> bytes:
         return json.dumps({**make(session, salt), field: 0}).encode().replace(b": 0", b": " + raw, 1)
 
-    return made
+    return build
 
 
 def _cut(make: Callable[[str, str], Fields]) -> Maker:
-    def made(session: str, salt: str) -> bytes:
+    def build(session: str, salt: str) -> bytes:
         whole = json.dumps(make(session, salt)).encode()
         return whole[: len(whole) // 2]
 
-    return made
+    return build
 
 
 def memory_kinds() -> dict[str, dict[str, Maker]]:
@@ -118,12 +118,12 @@ def retrieval_kinds() -> dict[str, dict[str, Maker]]:
 
     An item's quality fields may hold anything and are judged; wrong here is the request, or an item's frame.
     """
-    retrieval = kinds_of("retrieval", proposed, ("request_id", "agent_id", "items"), "tool_category")
-    report = kinds_of("report", reported, ("report_id", "request_id", "agent_id", "items"), "reported_by")
+    retrieval = kinds_of("retrieval", make_retrieval, ("request_id", "agent_id", "items"), "tool_category")
+    report = kinds_of("report", make_report, ("report_id", "request_id", "agent_id", "items"), "reported_by")
     return {RETRIEVALS: retrieval | _retrievals(), REPORTED: report | _reports()}
 
 
-def proposed(session: str, salt: str) -> Fields:
+def make_retrieval(session: str, salt: str) -> Fields:
     """A readable retrieval."""
     return {
         "request_id": f"malformed-{salt}",
@@ -147,7 +147,7 @@ def _item(salt: str) -> Fields:
     }
 
 
-def reported(session: str, salt: str) -> Fields:
+def make_report(session: str, salt: str) -> Fields:
     """A readable report."""
     return {
         "report_id": f"malformed-{salt}",
@@ -172,14 +172,14 @@ def _retrievals() -> dict[str, Maker]:
         "id_too_long": [_item("x") | {"item_id": _TOO_LONG}],
         **{f"id_{value!r}": [_item("x") | {"item_id": value}] for value in NO_TEXT},
     }
-    made = {f"items_{name}": changed(proposed, {"items": items}) for name, items in wrong_items.items()}
+    made = {f"items_{name}": change(make_retrieval, {"items": items}) for name, items in wrong_items.items()}
     made |= {
-        f"{field}_{value!r}": changed(proposed, {field: value})
+        f"{field}_{value!r}": change(make_retrieval, {field: value})
         for field in _OPTIONAL
         for value in (*NO_TEXT[1:], _TOO_LONG)
     }
-    made |= {f"tier_{value!r}": changed(proposed, {"autonomy_tier": value}) for value in _NO_TIER}
-    made["both_spellings"] = changed(proposed, {"traceId": "t", "trace_id": "t"})
+    made |= {f"tier_{value!r}": change(make_retrieval, {"autonomy_tier": value}) for value in _NO_TIER}
+    made["both_spellings"] = change(make_retrieval, {"traceId": "t", "trace_id": "t"})
     return {f"retrieval_{name}": make for name, make in made.items()}
 
 
@@ -192,9 +192,9 @@ def _reports() -> dict[str, Maker]:
         "too_many": ["x"] * (MAX_ITEMS + 1),
         "too_long": [_TOO_LONG],
     }
-    made = {f"items_{name}": changed(reported, {"items": items}) for name, items in wrong_items.items()}
-    made |= {f"tier_{value!r}": changed(reported, {"autonomy_tier": value}) for value in _NO_TIER}
-    made |= {f"reported_by_{value!r}": changed(reported, {"reported_by": value}) for value in NO_TEXT}
+    made = {f"items_{name}": change(make_report, {"items": items}) for name, items in wrong_items.items()}
+    made |= {f"tier_{value!r}": change(make_report, {"autonomy_tier": value}) for value in _NO_TIER}
+    made |= {f"reported_by_{value!r}": change(make_report, {"reported_by": value}) for value in NO_TEXT}
     return {f"report_{name}": make for name, make in made.items()}
 
 

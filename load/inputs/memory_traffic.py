@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import rfc8785
 
-from load.sites.neutral_policy import AGENT, ATTACK, EXEMPT_SOURCE
-from load.sites.site import POISON, POISON_MARK, SLOW_MARK, InputRecord, Write
+from load.installations.neutral_policy import AGENT, ATTACK, EXEMPT_SOURCE
+from load.installations.site import POISON, POISON_MARK, SLOW_MARK, InputRecord, Write
 from sluice.cli.demo.throwaway_trust import REVIEWER
 from sluice_topics.audience import Audience, record_message
 from sluice_topics.catalog import MEMORY_WRITES, REVIEWS
@@ -55,8 +55,8 @@ class MemoryTraffic:
         self._published: dict[str, list[Write]] = {}
         self._makers: tuple[tuple[float, Callable[[str], InputRecord]], ...] = (
             (0.31, self._honest),
-            (0.30, self._doubted),
-            (0.12, self._derived),
+            (0.30, self._make_doubted),
+            (0.12, self._make_derived),
             (0.04, self._exempt),
             (0.05, self._unfit),
             (0.04, self._hostile),
@@ -82,22 +82,22 @@ class MemoryTraffic:
     def _honest(self, session: str) -> InputRecord:
         return self._first(self._fields(session))
 
-    def _doubted(self, session: str) -> InputRecord:
+    def _make_doubted(self, session: str) -> InputRecord:
         """Derived from something that nobody knows: held for a reviewer. For a few the ledger is asked."""
         number = self._rng.getrandbits(48) + 2**40
         unknown = f"memory:{MEMORY_WRITES}:0:{number}" if number % ASKED == 0 else f"elsewhere-{number}"
         return self._first(self._fields(session) | {"derived_from": [unknown]})
 
-    def _derived(self, session: str) -> InputRecord:
+    def _make_derived(self, session: str) -> InputRecord:
         """From one or two memories, whatever became of them: of the session, or now and then of another."""
         other = self._rng.random() < ELSEWHERE
-        placed = self._placed(self._rng.choice(list(self._published) or [session]) if other else session)
+        placed = self._list_placed(self._rng.choice(list(self._published) or [session]) if other else session)
         if not placed:
             return self._honest(session)
         parents = {self._rng.choice(placed) for _ in range(self._rng.randint(1, 2))}
         return self._first(self._fields(session) | {"derived_from": sorted(parents)})
 
-    def _placed(self, session: str) -> list[str]:
+    def _list_placed(self, session: str) -> list[str]:
         """Ids of the session's last memories, as far as they are known."""
         last = self._published.get(session, [])[-LAST:]
         return [one.memory_id for one in last if one.memory_id is not None]
@@ -178,7 +178,7 @@ class ReviewTraffic:
         self._placed: deque[Write] = deque(maxlen=RECENT)
         self._reviewed: deque[Write] = deque(maxlen=RECENT)
 
-    def placed(self, write: Write) -> None:
+    def note_placed(self, write: Write) -> None:
         """A write whose memory's id is known by now."""
         if "derived_from" in write.fields:
             self._placed.append(write)

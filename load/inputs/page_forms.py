@@ -72,7 +72,7 @@ class PageForms:
         if sent.status_code != SEE_OTHER:
             return "again"
         said = _SAID.search((await browser.get(sent.headers["location"])).text)
-        return "again" if said is None else _told(said[1] == "good", said[2])
+        return "again" if said is None else _read_notice(said[1] == "good", said[2])
 
     async def _log_in(self, browser: httpx2.AsyncClient, person: str) -> None:
         token = _TOKEN.search((await browser.get(f"{ROOT}/login")).text)
@@ -84,7 +84,7 @@ class PageForms:
         await browser.post(f"{ROOT}/login", data=fields)
 
 
-def _told(is_good: bool, shown: str) -> Told:
+def _read_notice(is_good: bool, shown: str) -> Told:
     """What a page's notice means. Some refusals are the page's own: then nothing was sent."""
     text = html.unescape(_MARKUP.sub("", shown))
     if is_good:

@@ -3,8 +3,8 @@
 Several approvers answer at once, twice, with other keys, without the role, as the agent itself, with
 signatures of other answers, and too late; others answer nothing. An agent that signs acts too, and others act
 in its name. What must come of it is worked out a second time from the inputs as they lie on the broker,
-without the core (load/recounts/approval_recount.py). Every fault run has such people and agents beside its
-other traffic; the run `approvals` has them alone.
+without the core (load/recomputation/approval_recount.py). Every fault run has such people and agents beside
+its other traffic; the run `approvals` has them alone.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import orjson
 from aiokafka import AIOKafkaProducer
 from aiokafka.errors import KafkaError
 
-from load.sites.approvers import (
+from load.installations.approvers import (
     ASKING_AGENT,
     COUNTED,
     EXPIRED,
@@ -42,12 +42,12 @@ from load.sites.approvers import (
     UNREADABLE,
     WIRE,
     WhatWasSaid,
-    forged_headers,
+    forge_headers,
     is_of_people,
     signature_of,
 )
-from load.sites.fleet import RunFailed
-from load.sites.site import records_of
+from load.installations.fleet import RunFailed
+from load.installations.site import records_of
 from sluice.adapters.kafka.kafka_read import KafkaUnreachable, open_reader
 from sluice.core.trust.signing import sign_review
 from sluice_topics.catalog import ACTIONS, ESCALATIONS, REVIEWS, SESSION_EVENTS, VERDICTS
@@ -55,7 +55,7 @@ from sluice_topics.catalog import ACTIONS, ESCALATIONS, REVIEWS, SESSION_EVENTS,
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
-    from load.sites.site import Site
+    from load.installations.site import Site
 
 WAYS, HURRIED_FROM = 12, 8
 ROUND = 4 * WAYS
@@ -143,7 +143,7 @@ class People:
                 await self._send(ACTIONS, session, value, [signature_of(self.site.audience, value, session)])
             )
         else:
-            forged = forged_headers(self.site.audience, FORGED[way // 2], value, session)
+            forged = forge_headers(self.site.audience, FORGED[way // 2], value, session)
             self._said.unsigned.add(await self._send(ACTIONS, session, value, forged))
 
     async def _answer_all(self) -> None:
@@ -182,36 +182,36 @@ class People:
         ways: list[Callable[[], Any]] = [
             lambda: self._too_early(opened),
             lambda: self._say(opened, "ben", "deny"),
-            lambda: self._at_once(opened),
+            lambda: self._answer_at_once(opened),
             lambda: self._twice(opened),
             lambda: self._say(opened, "vera", key="audit", good=False),
             lambda: self._say(opened, "audit", good=False),
             lambda: self._say(opened, ASKING_AGENT, good=False),
-            lambda: self._swapped(opened),
+            lambda: self._swap_signatures(opened),
         ]
         if way < len(ways):
             await ways[way]()
         if way > 3:
             await self._say(opened, "ann", "approve" if way % 2 else "deny")
-        self._earlier = self._signed(opened, "ann")
+        self._earlier = self._sign(opened, "ann")
 
     async def _too_early(self, opened: dict[str, Any]) -> None:
         """The later group answers before it has the escalation, if it is quick, and then the first one."""
         await self._say(opened, LATER, "deny")
         await self._say(opened, "ann")
 
-    async def _at_once(self, opened: dict[str, Any]) -> None:
+    async def _answer_at_once(self, opened: dict[str, Any]) -> None:
         await asyncio.gather(self._say(opened, "ann"), self._say(opened, "ben", "deny"))
 
     async def _twice(self, opened: dict[str, Any]) -> None:
         await self._say(opened, "ann")
         await self._say(opened, "ann")
 
-    async def _swapped(self, opened: dict[str, Any]) -> None:
+    async def _swap_signatures(self, opened: dict[str, Any]) -> None:
         """An answer to an earlier escalation as it is, and its signature on an answer to this one."""
         if self._earlier is not None:
             await self._publish(self._earlier, ("", "", ""), good=False)
-            forged = {**self._signed(opened, "ann"), "signature": self._earlier["signature"]}
+            forged = {**self._sign(opened, "ann"), "signature": self._earlier["signature"]}
             await self._publish(forged, ("", "", ""), good=False)
 
     async def _answer_after(self, opened: dict[str, Any], after_ms: int, by: str) -> None:
@@ -222,9 +222,9 @@ class People:
         self, opened: dict[str, Any], by: str, decision: str = "approve", key: str = "", *, good: bool = True
     ) -> None:
         said = (opened["escalation_id"], by, decision)
-        await self._publish(self._signed(opened, by, decision, key), said, good=good)
+        await self._publish(self._sign(opened, by, decision, key), said, good=good)
 
-    def _signed(
+    def _sign(
         self, opened: dict[str, Any], by: str, decision: str = "approve", key: str = ""
     ) -> dict[str, Any]:
         fields = {

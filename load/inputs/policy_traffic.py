@@ -13,7 +13,7 @@ from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from load.sites import neutral_policy, quality_policy
+from load.installations import neutral_policy, quality_policy
 from sluice.cli.demo.throwaway_trust import ThrowawayTrust
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class PolicyTraffic:
         self._revision = 1
         self._bundle = 1
         self._quality = 1
-        self._last = trust.bundle(_written(neutral_policy.bundle()))
+        self._last = trust.sign_bundle(_write_document(neutral_policy.bundle()))
         self._halves: deque[_Half] = deque()
         self._steps = [
             *[self._whole_change] * WHOLE,
@@ -77,14 +77,14 @@ class PolicyTraffic:
             self._older_entry,
             self._older_bundle,
             self._older_quality,
-            self._relaxed_quality,
-            self._relaxed_bundle,
+            self._relax_quality,
+            self._relax_bundle,
             self._other_bundle,
-            self._failing_quality,
+            self._make_failing_quality,
             self._quality_as_policy,
             self._other_content,
             self._wrong_signature,
-            self._stripped,
+            self._strip,
             self._nobody_known,
             self._tombstone,
             self._half,
@@ -106,7 +106,7 @@ class PolicyTraffic:
         self._revision += STEP
         entries = neutral_policy.entries(self._revision)
         self._rng.shuffle(entries)
-        records = self._trust.entries(entries, change=f"whole-{self._revision}")
+        records = self._trust.sign_entries(entries, change=f"whole-{self._revision}")
         events = [_event(record) for record in records]
         events[-1].documents = {_name(entry): entry for entry in entries}
         self._last = records[-1]
@@ -115,7 +115,7 @@ class PolicyTraffic:
     def _newer_bundle(self) -> list[ControlEvent]:
         self._bundle += STEP
         document = neutral_policy.bundle(self._bundle)
-        self._last = self._trust.bundle(_written(document))
+        self._last = self._trust.sign_bundle(_write_document(document))
         event = _event(self._last)
         event.documents = {f"bundle@{self._bundle}": document}
         return [event]
@@ -123,7 +123,7 @@ class PolicyTraffic:
     def _newer_quality(self) -> list[ControlEvent]:
         self._quality += STEP
         document = quality_policy.document(self._quality)
-        self._last = quality_policy.signed(self._trust, document)
+        self._last = quality_policy.sign_bundle(self._trust, document)
         event = _event(self._last)
         event.documents = {f"quality@{self._quality}": document}
         return [event]
@@ -139,36 +139,40 @@ class PolicyTraffic:
         return [_event(self._strict_bundle(self._bundle - 1), "older_revision")]
 
     def _older_quality(self) -> list[ControlEvent]:
-        return [_event(self._judging(self._quality - 1, STRICT), "older_revision")]
+        return [_event(self._make_judging(self._quality - 1, STRICT), "older_revision")]
 
-    def _relaxed_quality(self) -> list[ControlEvent]:
+    def _relax_quality(self) -> list[ControlEvent]:
         """By one approver alone."""
-        return [_event(self._judging(self._quality + 1, LAX), "second_approver_missing")]
+        return [_event(self._make_judging(self._quality + 1, LAX), "second_approver_missing")]
 
-    def _relaxed_bundle(self) -> list[ControlEvent]:
+    def _relax_bundle(self) -> list[ControlEvent]:
         """By one approver alone."""
         document = neutral_policy.bundle(self._bundle + 1) | {"escalation_ttl_ms": LONGER_MS}
-        return [_event(self._trust.bundle(_written(document), alone=True), "second_approver_missing")]
+        return [
+            _event(self._trust.sign_bundle(_write_document(document), alone=True), "second_approver_missing")
+        ]
 
     def _other_bundle(self) -> list[ControlEvent]:
         """Under a new id, by one approver alone."""
         document = neutral_policy.bundle() | {"id": "load.other"}
-        return [_event(self._trust.bundle(_written(document), alone=True), "second_approver_missing")]
+        return [
+            _event(self._trust.sign_bundle(_write_document(document), alone=True), "second_approver_missing")
+        ]
 
-    def _failing_quality(self) -> list[ControlEvent]:
-        failing = quality_policy.failing(self._quality + 1)
-        return [_event(quality_policy.signed(self._trust, failing), "cases_failed")]
+    def _make_failing_quality(self) -> list[ControlEvent]:
+        failing = quality_policy.make_failing(self._quality + 1)
+        return [_event(quality_policy.sign_bundle(self._trust, failing), "cases_failed")]
 
     def _quality_as_policy(self) -> list[ControlEvent]:
         """A quality bundle under the type of policy bundles."""
-        document = _written(quality_policy.document(self._quality + 1, LAX))
-        return [_event(self._trust.bundle(document), "invalid_bundle")]
+        document = _write_document(quality_policy.document(self._quality + 1, LAX))
+        return [_event(self._trust.sign_bundle(document), "invalid_bundle")]
 
     def _other_content(self) -> list[ControlEvent]:
         records = (
             self._agent_elsewhere(self._revision),
             self._strict_bundle(self._bundle),
-            self._judging(self._quality, STRICT),
+            self._make_judging(self._quality, STRICT),
         )
         return [_event(record, "revision_conflict") for record in records]
 
@@ -179,14 +183,14 @@ class PolicyTraffic:
         envelope = {**json.loads(signed), "payload": json.loads(forged)["payload"]}
         return [_event((topic, key, json.dumps(envelope).encode()), "wrong_signature")]
 
-    def _stripped(self) -> list[ControlEvent]:
+    def _strip(self) -> list[ControlEvent]:
         topic, key, signed = self._agent_elsewhere(self._revision + 1)
         envelope = {**json.loads(signed), "signatures": []}
         return [_event((topic, key, json.dumps(envelope).encode()), "stripped")]
 
     def _nobody_known(self) -> list[ControlEvent]:
         document = neutral_policy.bundle(self._bundle + 1, purge_limit=0)
-        return [_event(self._stranger.bundle(_written(document)), "unknown_key")]
+        return [_event(self._stranger.sign_bundle(_write_document(document)), "unknown_key")]
 
     def _tombstone(self) -> list[ControlEvent]:
         topic, key, _ = self._last
@@ -198,7 +202,7 @@ class PolicyTraffic:
         agent = _agent(revision)
         spare = {"kind": "tool", "id": SPARE_TOOL, "revision": revision, "spec": {}}
         change = f"half-{self._rng.getrandbits(64):016x}"
-        first, other = self._trust.entries([agent, spare], change=change)
+        first, other = self._trust.sign_entries([agent, spare], change=change)
         self._halves.append(_Half(revision, _event(first), other))
         return [self._halves[-1].published]
 
@@ -211,13 +215,13 @@ class PolicyTraffic:
         return [_event(half.other, "change_refused")]
 
     def _agent_elsewhere(self, revision: int) -> ControlRecord:
-        return self._trust.entries([_agent(revision)])[0]
+        return self._trust.sign_entries([_agent(revision)])[0]
 
-    def _judging(self, revision: int, lowest: float) -> ControlRecord:
-        return quality_policy.signed(self._trust, quality_policy.document(revision, lowest))
+    def _make_judging(self, revision: int, lowest: float) -> ControlRecord:
+        return quality_policy.sign_bundle(self._trust, quality_policy.document(revision, lowest))
 
     def _strict_bundle(self, revision: int) -> ControlRecord:
-        return self._trust.bundle(_written(neutral_policy.bundle(revision, purge_limit=0)))
+        return self._trust.sign_bundle(_write_document(neutral_policy.bundle(revision, purge_limit=0)))
 
 
 def _agent(revision: int) -> dict[str, Any]:
@@ -232,5 +236,5 @@ def _name(entry: dict[str, Any]) -> str:
     return f"{entry['kind']}/{entry['id']}@{entry['revision']}"
 
 
-def _written(document: dict[str, Any]) -> bytes:
+def _write_document(document: dict[str, Any]) -> bytes:
     return json.dumps(document).encode()

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from aiokafka import AIOKafkaProducer
 
 from load.inputs.policy_traffic import PolicyTraffic
-from load.sites.site import KIND_HEADER
+from load.installations.site import KIND_HEADER
 from sluice_topics.catalog import MAX_INPUT_MESSAGE_BYTES
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from load.inputs.policy_traffic import ControlEvent
     from load.inputs.traffic import Traffic
-    from load.sites.site import InputRecord, Site
+    from load.installations.site import InputRecord, Site
 
 MAX_UNPLACED = 5000
 CLOSE_S = 10.0
@@ -45,7 +45,7 @@ class Pace:
         """Events a tick."""
         return max(1, round(self.rate * self.tick_s))
 
-    def after(self, sent: int) -> int:
+    def count_next(self, sent: int) -> int:
         """Events in the tick that follows so many."""
         return self.burst if self.plenty is None or sent < self.plenty else max(1, self.burst // 4)
 
@@ -117,7 +117,7 @@ class Publisher:
         while self._at_least is None or self.sent < self._at_least:
             await self._flowing.wait()
             if len(self._unplaced) < MAX_UNPLACED:
-                await self._send(islice(self._traffic, self._pace.after(self.sent)))
+                await self._send(islice(self._traffic, self._pace.count_next(self.sent)))
             await asyncio.sleep(self._pace.tick_s)
 
     async def _send(self, events: Iterable[InputRecord]) -> None:
@@ -129,17 +129,17 @@ class Publisher:
                 headers=[(KIND_HEADER, event.kind.encode())],
             )
             self._unplaced.add(placed)
-            placed.add_done_callback(partial(self._placed, event))
+            placed.add_done_callback(partial(self._note_placed, event))
             self.sent += 1
 
-    def _placed(self, event: InputRecord, future: asyncio.Future[Any]) -> None:
+    def _note_placed(self, event: InputRecord, future: asyncio.Future[Any]) -> None:
         if future.cancelled() or future.exception() is not None:
             return  # it stays among the unplaced, where `finish` meets the exception
         self._unplaced.discard(future)
         where = future.result()
         place = (where.topic, where.partition)
         self.ends[place] = max(self.ends.get(place, 0), where.offset + 1)
-        self._traffic.placed(event, where.partition, where.offset, where.timestamp)
+        self._traffic.note_placed(event, where.partition, where.offset, where.timestamp)
 
 
 Spot = tuple[str, int]
@@ -204,7 +204,7 @@ class PolicyPublisher:
 
 
 @asynccontextmanager
-async def changing(site: Site, rng: random.Random, pause_s: float) -> AsyncIterator[PolicyPublisher]:
+async def change_policy(site: Site, rng: random.Random, pause_s: float) -> AsyncIterator[PolicyPublisher]:
     """The policy changes for as long as this is open; `pause_s` lies between two records on average."""
     producer = AIOKafkaProducer(bootstrap_servers=site.bootstrap_servers, enable_idempotence=True)
     async with producer:

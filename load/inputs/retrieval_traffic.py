@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import rfc8785
 
-from load.sites.neutral_policy import AGENT, ATTACK, DOUBT
-from load.sites.quality_policy import (
+from load.installations.neutral_policy import AGENT, ATTACK, DOUBT
+from load.installations.quality_policy import (
     BAD_ITEM,
     BAD_PLACE,
     BAD_TEXT,
@@ -24,9 +24,9 @@ from load.sites.quality_policy import (
     OVERRIDDEN,
     PRESS,
 )
-from load.sites.quality_policy import RECORDED_HASH as HASH
-from load.sites.quality_policy import RECORDED_URI as URI
-from load.sites.site import InputRecord
+from load.installations.quality_policy import RECORDED_HASH as HASH
+from load.installations.quality_policy import RECORDED_URI as URI
+from load.installations.site import InputRecord
 from sluice_topics.catalog import REPORTED, RETRIEVALS
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ class Label(NamedTuple):
     mark: str
 
     @classmethod
-    def of(cls, item_id: str) -> Label:
+    def read(cls, item_id: str) -> Label:
         """From the item's id."""
         kind, time, score, reference, body, mark, _ = item_id.split(".")
         return cls(kind, time, score, reference, body, mark)
@@ -118,13 +118,13 @@ class ItemMaker:
         self._drawn += 1
         draw = self._rng.random()
         if draw < 0.05:
-            return self._made(FIXED[self._rng.choice(list(FIXED))])
+            return self._make(FIXED[self._rng.choice(list(FIXED))])
         label = self._label(faults=self._rng.choice((0, 0, 1, 1, 1, 2, 3)))
         if draw < 0.08:
             label = label._replace(mark="source", reference="recorded")
         elif draw < 0.11:
             label = label._replace(mark="content", body="text")
-        return self._made(".".join((*label, f"{self._salt}-{self._drawn}")))
+        return self._make(".".join((*label, f"{self._salt}-{self._drawn}")))
 
     def each(self) -> list[dict[str, Any]]:
         """An item of each rare kind: with an unsafe text, an unknown source, an override, in flag-only."""
@@ -134,8 +134,8 @@ class ItemMaker:
             Label("trial", "old", "sure", "recorded", "text", ""),
         )
         self._drawn += 1
-        made = [self._made(".".join((*label, f"{self._salt}-{self._drawn}"))) for label in labels]
-        return [*made, self._made(OVERRIDDEN), self._made(BAD_ITEM)]
+        made = [self._make(".".join((*label, f"{self._salt}-{self._drawn}"))) for label in labels]
+        return [*made, self._make(OVERRIDDEN), self._make(BAD_ITEM)]
 
     def _label(self, faults: int) -> Label:
         rng = self._rng
@@ -151,8 +151,8 @@ class ItemMaker:
             return good._replace(time="old")
         return good
 
-    def _made(self, item_id: str) -> dict[str, Any]:
-        label = Label.of(item_id)
+    def _make(self, item_id: str) -> dict[str, Any]:
+        label = Label.read(item_id)
         uri, digest = REFERENCES[label.reference]
         if label.mark == "source":
             uri = f"{BAD_PLACE}/{self._drawn}"

@@ -19,9 +19,9 @@ import rfc8785
 
 from load.inputs.memory_traffic import MemoryTraffic, ReviewTraffic
 from load.inputs.retrieval_traffic import RetrievalTraffic
-from load.sites.neutral_policy import AGENT, PURGE_LIMIT, PURGE_TOOL, READ_TOOL, UNSIGNED_FACTOR
-from load.sites.quality_policy import OVERRIDDEN, POINT
-from load.sites.site import MALFORMED, POISON, InputRecord
+from load.installations.neutral_policy import AGENT, PURGE_LIMIT, PURGE_TOOL, READ_TOOL, UNSIGNED_FACTOR
+from load.installations.quality_policy import OVERRIDDEN, POINT
+from load.installations.site import MALFORMED, POISON, InputRecord
 from sluice_topics.audience import UNNAMED, Audience, record_message
 from sluice_topics.catalog import ACTIONS, OUTCOMES
 
@@ -134,7 +134,7 @@ class Traffic:
         """A memory write that kills whoever has it analysed."""
         return self._memories.poison(self._rng.choice(self._sessions).name)
 
-    def placed(self, event: InputRecord, partition: int, offset: int, timestamp_ms: int) -> None:
+    def note_placed(self, event: InputRecord, partition: int, offset: int, timestamp_ms: int) -> None:
         """The broker has taken an event: a memory has its id from there, an outcome its action's place."""
         if event.topic == ACTIONS and event.kind == "action":
             session, action = self._by_name[event.key.decode()], json.loads(event.value)
@@ -148,7 +148,7 @@ class Traffic:
                 }
         if event.write is not None:
             event.write.memory_id = f"memory:{event.topic}:{partition}:{offset}"
-            self._reviews.placed(event.write)
+            self._reviews.note_placed(event.write)
 
     def _ordinary(self, session: _Session) -> InputRecord:
         mix, draw = self._mix, self._rng.random()
@@ -156,7 +156,7 @@ class Traffic:
             (mix.repeat, self._repeat),
             (mix.conflict, self._conflict),
             (mix.outcome, self._outcome),
-            (mix.signed, self._signed),
+            (mix.signed, self._make_signed),
             (mix.early, self._early),
             (mix.write, self._write),
             (mix.review, self._review),
@@ -216,9 +216,9 @@ class Traffic:
         if not session.carried:
             return self._propose(session, self._new_action(session), "action")
         action = self._rng.choice(session.carried[-20:])
-        return self._settling(session, action, "outcome")
+        return self._make_settling(session, action, "outcome")
 
-    def _signed(self, session: _Session) -> InputRecord:
+    def _make_signed(self, session: _Session) -> InputRecord:
         """An outcome that the enforcement point signed for one action; some are an earlier one again."""
         if session.signed and self._rng.random() < AGAIN:
             value = self._rng.choice(list(session.signed.values()))
@@ -247,7 +247,7 @@ class Traffic:
         action["rows_affected"] = min(action["rows_affected"], PURGE_LIMIT)
         due = self._drawn + self._rng.randint(1, EARLY_BY)
         heapq.heappush(self._later, (due, self._drawn, session, action))
-        return self._settling(session, action, "early")
+        return self._make_settling(session, action, "early")
 
     def _write(self, session: _Session) -> InputRecord:
         return self._memories.next(f"{session.name}-m" if self._mix.apart else session.name)
@@ -255,7 +255,7 @@ class Traffic:
     def _review(self, session: _Session) -> InputRecord:
         return self._reviews.next() or self._write(session)
 
-    def _settling(self, session: _Session, action: dict[str, Any], kind: str) -> InputRecord:
+    def _make_settling(self, session: _Session, action: dict[str, Any], kind: str) -> InputRecord:
         """Not signed, and never more than such an outcome may count."""
         most = UNSIGNED_FACTOR * max(action["rows_affected"], 1)
         outcome = {

@@ -22,10 +22,10 @@ from load.mutation.trials import (
     KILLED,
     SURVIVED,
     affordable,
-    entering,
+    find_entering,
     get_ready,
-    in_child,
     record_reach,
+    run_in_child,
     try_all,
     try_anew,
 )  # fmt: skip
@@ -53,7 +53,7 @@ FILES = tuple(
 )
 
 
-def _chosen(rng: random.Random, count: int) -> list[Mutant]:
+def _choose(rng: random.Random, count: int) -> list[Mutant]:
     """As many of each file as there are, or its share of `count`."""
     share = -(-count // len(FILES))
     found = []
@@ -63,7 +63,7 @@ def _chosen(rng: random.Random, count: int) -> list[Mutant]:
     return found[:count]
 
 
-def _told(one: Mutant) -> str:
+def _describe(one: Mutant) -> str:
     return f"{one.file}:{one.line} {one.function}: {one.was}  →  {one.now}"
 
 
@@ -75,13 +75,13 @@ def main() -> None:
     parser.add_argument("--reach", type=Path, help="which test enters what, kept from one run for the next")
     given = parser.parse_args()
     get_ready()
-    mutants = _chosen(random.Random(given.seed), given.mutants)
+    mutants = _choose(random.Random(given.seed), given.mutants)
     with tempfile.TemporaryDirectory() as folder:
         known, result = given.reach or Path(folder) / "reach.json", Path(folder) / "result.json"
-        if not known.exists() and in_child(lambda: record_reach(FILES, known)) != 0:
+        if not known.exists() and run_in_child(lambda: record_reach(FILES, known)) != 0:
             raise SystemExit("the tests fail on the unchanged code")
         reach: Reach = json.loads(known.read_bytes())
-        in_child(lambda: try_all(mutants, reach, result))
+        run_in_child(lambda: try_all(mutants, reach, result))
         fates = json.loads(result.read_bytes())
     tried = [
         try_anew(one, affordable(reach, one)) if fate == SURVIVED else fate
@@ -99,7 +99,7 @@ def _report(mutants: Sequence[Mutant], fates: Sequence[str], reach: Reach) -> No
     print(f"{fates.count(KILLED):4} of {len(fates):4} killed")
     for one, fate in zip(mutants, fates, strict=True):
         if fate == SURVIVED:
-            print(f"{_told(one)}  ({len(entering(reach, one))} tests)")
+            print(f"{_describe(one)}  ({len(find_entering(reach, one))} tests)")
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     print(f"{used.ru_utime + used.ru_stime:.0f} s of processor time")
 

@@ -35,9 +35,9 @@ def changes(node: ast.AST) -> Iterator[ast.AST]:  # noqa: C901 - a table
     """What may stand in the node's place, each a new node."""
     match node:
         case ast.Compare(ops=[one]) if type(one) in FLIPPED:
-            yield _with(node, ops=[FLIPPED[type(one)]()])
+            yield _replace_fields(node, ops=[FLIPPED[type(one)]()])
         case ast.BoolOp(op=one) | ast.BinOp(op=one) | ast.AugAssign(op=one) if type(one) in FLIPPED:
-            yield _with(node, op=FLIPPED[type(one)]())
+            yield _replace_fields(node, op=FLIPPED[type(one)]())
         case ast.UnaryOp(op=ast.Not(), operand=inner):
             yield inner
         case ast.Constant(value=bool() as value):
@@ -45,9 +45,9 @@ def changes(node: ast.AST) -> Iterator[ast.AST]:  # noqa: C901 - a table
         case ast.Constant(value=int() | float() as number):
             yield ast.Constant(number + 1)
         case ast.If(test=test) | ast.While(test=test) | ast.IfExp(test=test):
-            yield _with(node, test=ast.UnaryOp(ast.Not(), test))
+            yield _replace_fields(node, test=ast.UnaryOp(ast.Not(), test))
         case ast.comprehension(ifs=[test, *rest]):
-            yield _with(node, ifs=[ast.UnaryOp(ast.Not(), test), *rest])
+            yield _replace_fields(node, ifs=[ast.UnaryOp(ast.Not(), test), *rest])
         case ast.Return(value=ast.expr() as value) if not isinstance(value, ast.Constant):
             yield ast.Return(ast.Constant(None))
         case ast.Expr(value=ast.Call()) | ast.Raise() | ast.Continue() | ast.Assert():
@@ -58,7 +58,7 @@ def changes(node: ast.AST) -> Iterator[ast.AST]:  # noqa: C901 - a table
             return
 
 
-def _with(node: Any, **fields: Any) -> ast.AST:
+def _replace_fields(node: Any, **fields: Any) -> ast.AST:
     made = copy.copy(node)
     for name, value in fields.items():
         setattr(made, name, value)
@@ -129,7 +129,7 @@ def places(file: str) -> list[Mutant]:
     return counting.seen
 
 
-def mutated(one: Mutant) -> CodeType:
+def compile_mutant(one: Mutant) -> CodeType:
     """The module with the mutant in it."""
     changing = _Changing(one.file, one.at)
     tree = ast.fix_missing_locations(changing.visit(ast.parse((ROOT / one.file).read_bytes())))

@@ -26,7 +26,7 @@ import hypothesis
 import pytest
 
 from load import ROOT
-from load.mutation.mutants import codes_in, mutated
+from load.mutation.mutants import codes_in, compile_mutant
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -139,7 +139,7 @@ def get_ready() -> None:
     hypothesis.settings.load_profile("mutation")
 
 
-def in_child(work: Callable[[], int], cpu_s: int = 3600, wall_s: float = 3600) -> int:
+def run_in_child(work: Callable[[], int], cpu_s: int = 3600, wall_s: float = 3600) -> int:
     """The exit status of a forked process that does the work; negative when it was ended."""
     child = os.fork()
     if child == 0:
@@ -173,7 +173,7 @@ def record_reach(files: Sequence[str], out: Path) -> int:
     def instrument() -> None:
         runner.caches = _caches(files)
         for file in files:
-            codes = {(one.co_qualname, one.co_firstlineno): one for one in codes_in(_saying(file))}
+            codes = {(one.co_qualname, one.co_firstlineno): one for one in codes_in(_instrument(file))}
             for name, functions in _functions(file).items():
                 for one in functions:
                     one.__globals__[SAID] = lambda key: reached[key].add(runner.current)
@@ -189,7 +189,7 @@ def record_reach(files: Sequence[str], out: Path) -> int:
 SAID = "_said"
 
 
-def _saying(file: str) -> CodeType:
+def _instrument(file: str) -> CodeType:
     """The module with functions that say first that they were entered."""
     tree = ast.parse((ROOT / file).read_bytes())
     _say(file, "", tree.body)
@@ -205,7 +205,7 @@ def _say(file: str, scope: str, body: Sequence[ast.stmt]) -> None:
             node.body.insert(0, ast.Expr(ast.Call(ast.Name(SAID, ast.Load()), [key], [])))
 
 
-def entering(reach: Reach, one: Mutant) -> dict[str, float]:
+def find_entering(reach: Reach, one: Mutant) -> dict[str, float]:
     """The tests that enter a mutant's function.
 
     Where none does, because its answers are worked out when modules are imported: those that enter the file.
@@ -222,7 +222,7 @@ def affordable(reach: Reach, one: Mutant) -> dict[str, float]:
     """Of the tests that enter a mutant's function the quickest, for `BUDGET_S` of their time."""
     found: dict[str, float] = {}
     left = BUDGET_S
-    for name, seconds in sorted(entering(reach, one).items(), key=lambda item: item[1]):
+    for name, seconds in sorted(find_entering(reach, one).items(), key=lambda item: item[1]):
         left -= seconds
         if left < 0 and found:
             break
@@ -230,9 +230,9 @@ def affordable(reach: Reach, one: Mutant) -> dict[str, float]:
     return found
 
 
-def _tried(one: Mutant, tests: dict[str, float]) -> int:
+def _try(one: Mutant, tests: dict[str, float]) -> int:
     """In a process that has imported everything: the function gets the mutant's code, and the tests run."""
-    code = next(each for each in codes_in(mutated(one)) if each.co_qualname == one.function)
+    code = next(each for each in codes_in(compile_mutant(one)) if each.co_qualname == one.function)
     for function in _functions(one.file)[one.function]:
         function.__code__ = code
     runner = _Runner(tests)
@@ -250,7 +250,7 @@ def try_all(mutants: Sequence[Mutant], reach: Reach, out: Path) -> int:
     gc.unfreeze()
     found = []
     for one in mutants:
-        found.append(_fate(one, affordable(reach, one), entering(reach, one)))
+        found.append(_fate(one, affordable(reach, one), find_entering(reach, one)))
         out.write_text(json.dumps(found), encoding="utf-8")
     return 0
 
@@ -259,7 +259,7 @@ def _fate(one: Mutant, first: dict[str, float], all_: dict[str, float]) -> str:
     others = {name: took for name, took in all_.items() if name not in first}
     for tests, times in ((first, 1), (others, TIMES)):
         if tests:
-            status = in_child(partial(_tried, one, tests), times * CPU_S, times * WALL_S)
+            status = run_in_child(partial(_try, one, tests), times * CPU_S, times * WALL_S)
             if status < 0 or status == _FAILED:
                 return KILLED
     return SURVIVED
@@ -275,10 +275,10 @@ class _Mutating(MetaPathFinder, Loader):
         return ModuleSpec(fullname, self) if fullname == _module(self._one.file) else None
 
     def exec_module(self, module: ModuleType) -> None:
-        exec(mutated(self._one), module.__dict__)  # noqa: S102 - our own code
+        exec(compile_mutant(self._one), module.__dict__)  # noqa: S102 - our own code
 
 
-def _tried_anew(one: Mutant, tests: dict[str, float]) -> int:
+def _try_anew(one: Mutant, tests: dict[str, float]) -> int:
     """In a process that has imported nothing of ours."""
     sys.meta_path.insert(0, _Mutating(one))
     return _pytest(_Runner(tests), *sorted({name.partition("::")[0] for name in tests}))
@@ -288,4 +288,4 @@ def try_anew(one: Mutant, tests: dict[str, float]) -> str:
     """What becomes of a mutant whose module is imported after the change."""
     if not tests:
         return SURVIVED
-    return SURVIVED if in_child(lambda: _tried_anew(one, tests), CPU_S, WALL_S) == 0 else KILLED
+    return SURVIVED if run_in_child(lambda: _try_anew(one, tests), CPU_S, WALL_S) == 0 else KILLED

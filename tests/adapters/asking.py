@@ -34,7 +34,7 @@ def model_at(base_url: str, **changed: Any) -> AnthropicModel:
 
 
 @asynccontextmanager
-async def asked(*script: Reply, **changed: Any) -> AsyncIterator[tuple[PromptedPort, MessagesApi]]:
+async def ask(*script: Reply, **changed: Any) -> AsyncIterator[tuple[PromptedPort, MessagesApi]]:
     """A port and the server behind it, which answers by the script."""
     async with messages_api(*script) as api:
         port = PromptedPort(PROMPT, model_at(**{"base_url": api.base_url, **changed}))
@@ -44,9 +44,9 @@ async def asked(*script: Reply, **changed: Any) -> AsyncIterator[tuple[PromptedP
             await port.close()
 
 
-async def refused(*script: Reply, **changed: Any) -> str:
+async def collect_refusals(*script: Reply, **changed: Any) -> str:
     """Why the port was unavailable, having asked once."""
-    async with asked(*script, **changed) as (port, _):
+    async with ask(*script, **changed) as (port, _):
         with pytest.raises(PortUnavailable) as why:
             await port.ask(ORDINARY.payload)
     return str(why.value)

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sluice.adapters.models.cached_answers import CachedAnswers
 from sluice.adapters.models.fair_turns import FairTurns
 from sluice.adapters.models.guarded_model import GuardedModel, GuardedPort, LoadLimits
-from sluice.adapters.models.kept_answers import KeptAnswers
 from sluice.core.actions.grading import GRADE, PORT
 from sluice.core.decide.decision_point import NOTHING_SHARED
 from sluice.core.foundation.arrival import Arrival
@@ -23,7 +23,7 @@ from sluice.ports import PortBusy
 from sluice.stream.engine.evaluation import InputInProgress, Lanes, Ports, receive
 from sluice_topics.catalog import ACTIONS
 from tests.adapters.asking import model_at
-from tests.messages_api import MessagesApi, messages_api, saying
+from tests.messages_api import MessagesApi, messages_api, reply_with_text
 from tests.unit.core.actions.judging_scene import GRADED, POLITE, UNPROVED
 from tests.unit.core.scene import START, action, bundle, entry, point, verdict_of
 
@@ -38,7 +38,7 @@ BUDGET_MS = 60_000
 async def denies(exchange: Exchange) -> None:
     """The model takes its time, and finds every action rude."""
     await asyncio.sleep(0.05)
-    await saying(json.dumps({"compliance": 0.1, "reasoning": "It is rude."}))(exchange)
+    await reply_with_text(json.dumps({"compliance": 0.1, "reasoning": "It is rude."}))(exchange)
 
 
 def _arrival(agent: str, number: int) -> Arrival:
@@ -92,9 +92,9 @@ class _Flood:
         return found
 
 
-def _port(api: MessagesApi, waiting: int) -> KeptAnswers:
+def _port(api: MessagesApi, waiting: int) -> CachedAnswers:
     model = GuardedModel(model_at(api.base_url, max_connections=8), LoadLimits(8, waiting, 5, 10))
-    return KeptAnswers(GuardedPort(GRADE, model), 1000)
+    return CachedAnswers(GuardedPort(GRADE, model), 1000)
 
 
 async def test_a_flood_of_questions_lets_nothing_go_and_another_agent_is_answered() -> None:

@@ -17,7 +17,7 @@ from sluice.core.memory.analysis import PORT, PROMPT, AnalysisAnswer, build_ques
 from sluice.ports import PortUnavailable
 from sluice.stream.engine.evaluation import Ports
 from tests.adapters.asking import ORDINARY, POLICY, model_at
-from tests.messages_api import failing, judging, messages_api
+from tests.messages_api import judge_with, make_failing, messages_api
 
 if TYPE_CHECKING:
     from sluice.core.foundation.prompts import Prompt
@@ -54,7 +54,7 @@ class Slow:
         self.asked = -1
 
 
-def guarded(model: Slow, *, waiting: int | None = 0, in_flight: int = 2, now: Any = None) -> GuardedModel:
+def guard_model(model: Slow, *, waiting: int | None = 0, in_flight: int = 2, now: Any = None) -> GuardedModel:
     limits = LoadLimits(in_flight, waiting, failures=3, open_s=10)
     return GuardedModel(model, limits) if now is None else GuardedModel(model, limits, now)
 
@@ -69,7 +69,7 @@ class Clock:
 
 async def test_a_full_queue_is_answered_at_once_and_says_so() -> None:
     model = Slow(0.05)
-    ports = Ports({PORT: GuardedPort(PROMPT, guarded(model, waiting=3))})
+    ports = Ports({PORT: GuardedPort(PROMPT, guard_model(model, waiting=3))})
     answers = await asyncio.gather(*(ports.answer(ORDINARY) for _ in range(9)))
     assert [one.status for one in answers].count("answered") == 5
     refused = [one for one in answers if one.status != "answered"]
@@ -79,7 +79,7 @@ async def test_a_full_queue_is_answered_at_once_and_says_so() -> None:
 
 
 async def test_the_budget_begins_with_the_turn_and_no_turn_in_that_time_is_no_overrun() -> None:
-    ports = Ports({PORT: GuardedPort(PROMPT, guarded(Slow(1.0), waiting=9, in_flight=1))})
+    ports = Ports({PORT: GuardedPort(PROMPT, guard_model(Slow(1.0), waiting=9, in_flight=1))})
     impatient = build_question("A note.", "user", POLICY.model_copy(update={"budget_ms": 1500}))
     answers = await asyncio.gather(*(ports.answer(impatient) for _ in range(4)))
     assert [one.status for one in answers] == ["answered", "answered", "busy", "busy"]
@@ -88,7 +88,7 @@ async def test_the_budget_begins_with_the_turn_and_no_turn_in_that_time_is_no_ov
 
 async def test_a_memory_write_waits_for_its_turn_and_has_its_whole_budget_then() -> None:
     model = Slow(0.1)
-    ports = Ports({PORT: GuardedPort(PROMPT, guarded(model, waiting=None, in_flight=2), patient=True)})
+    ports = Ports({PORT: GuardedPort(PROMPT, guard_model(model, waiting=None, in_flight=2), patient=True)})
     patient = build_question("A note.", "user", POLICY.model_copy(update={"budget_ms": 190}))
     answers = await asyncio.gather(*(ports.answer(patient) for _ in range(20)))
     assert {one.status for one in answers} == {"answered"}
@@ -97,7 +97,7 @@ async def test_a_memory_write_waits_for_its_turn_and_has_its_whole_budget_then()
 
 async def test_cancelled_turns_are_given_back() -> None:
     model = Slow(0.01)
-    port = GuardedPort(PROMPT, guarded(model, waiting=None, in_flight=1), patient=True)
+    port = GuardedPort(PROMPT, guard_model(model, waiting=None, in_flight=1), patient=True)
     ports = Ports({PORT: port})
     for turns in range(30):
         tasks = [asyncio.ensure_future(ports.answer(ORDINARY)) for _ in range(3)]
@@ -116,7 +116,7 @@ async def test_a_model_that_is_down_is_not_asked_until_a_probe_finds_it(
 ) -> None:
     caplog.set_level(logging.INFO)
     model, clock = Slow(), Clock()
-    guard = guarded(model, now=clock)
+    guard = guard_model(model, now=clock)
     port = PromptedPort(PROMPT, guard)
     model.raises = ModelDown("gone")
     for _ in range(3):
@@ -143,7 +143,7 @@ async def test_a_model_that_is_down_is_not_asked_until_a_probe_finds_it(
 
 async def test_what_the_model_makes_of_questions_never_opens_the_breaker() -> None:
     model = Slow()
-    port = PromptedPort(PROMPT, guarded(model))
+    port = PromptedPort(PROMPT, guard_model(model))
     model.raises = PortUnavailable("the model declined to judge the text")
     for _ in range(20):
         with pytest.raises(PortUnavailable, match="declined"):
@@ -152,8 +152,8 @@ async def test_what_the_model_makes_of_questions_never_opens_the_breaker() -> No
 
 
 async def test_a_real_server_that_fails_is_left_alone_and_found_again() -> None:
-    broken = failing(529, "overloaded_error")
-    async with messages_api(broken, broken, broken, judging()) as api:
+    broken = make_failing(529, "overloaded_error")
+    async with messages_api(broken, broken, broken, judge_with()) as api:
         clock = Clock()
         inner = model_at(api.base_url)
         guard = GuardedModel(inner, LoadLimits(2, 0, failures=3, open_s=10), clock)

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sluice.adapters.http_provenance import HttpProvenance
-from sluice.ports import Failure, Found
-from tests.adapters.web import HOST, answer, page, resolved, rules, web
+from sluice.ports import Failure, ProvenanceAnswer
+from tests.adapters.web import HOST, answer, page, resolve, rules, web
 
 if TYPE_CHECKING:
     from tests.adapters.web import Page
@@ -23,7 +23,7 @@ LATE = "no whole answer within 200 ms"
 MB = b"x" * 1_000_000
 
 
-def stalling(after: bytes) -> Page:
+def stall_client(after: bytes) -> Page:
     """Sends this and then nothing, with the connection left open."""
 
     async def stall(writer: asyncio.StreamWriter) -> None:
@@ -34,7 +34,7 @@ def stalling(after: bytes) -> Page:
     return stall
 
 
-def flooding(head: bytes, part: bytes, times: int) -> tuple[Page, list[int]]:
+def flood_client(head: bytes, part: bytes, times: int) -> tuple[Page, list[int]]:
     """Sends the part again and again; the list grows with each that was taken."""
     sent: list[int] = []
 
@@ -54,9 +54,9 @@ def flooding(head: bytes, part: bytes, times: int) -> tuple[Page, list[int]]:
     ids=["before the head", "in the head", "before the body", "in the body", "in the trailer"],
 )
 async def test_a_server_that_stalls_is_left_when_its_time_is_over(after: bytes) -> None:
-    async with web(stalling(after)) as site:
+    async with web(stall_client(after)) as site:
         async with asyncio.timeout(30):
-            assert await resolved(site.uri(), rules(site.port, timeout_ms=200)) == Found(
+            assert await resolve(site.uri(), rules(site.port, timeout_ms=200)) == ProvenanceAnswer(
                 None, LATE, "passing"
             )
 
@@ -70,7 +70,9 @@ async def test_a_server_that_drips_gets_no_more_time_for_it() -> None:
             await asyncio.sleep(0.01)  # the server's pace
 
     async with web(drip) as site:
-        assert await resolved(site.uri(), rules(site.port, timeout_ms=200)) == Found(None, LATE, "passing")
+        assert await resolve(site.uri(), rules(site.port, timeout_ms=200)) == ProvenanceAnswer(
+            None, LATE, "passing"
+        )
 
 
 async def test_redirects_share_the_time_of_their_reference() -> None:
@@ -79,8 +81,8 @@ async def test_redirects_share_the_time_of_their_reference() -> None:
         writer.write(answer("302 Found", location="/"))
 
     async with web(dawdle) as site:
-        found = await resolved(site.uri(), rules(site.port, timeout_ms=2000))
-        assert found == Found(None, "no whole answer within 2000 ms", "passing")
+        found = await resolve(site.uri(), rules(site.port, timeout_ms=2000))
+        assert found == ProvenanceAnswer(None, "no whole answer within 2000 ms", "passing")
         assert len(site.requests) == 2
 
 
@@ -90,7 +92,7 @@ async def test_a_name_that_is_never_answered_for_is_left_likewise() -> None:
         return []
 
     source = HttpProvenance(rules(80, timeout_ms=200), lookup, ssl.create_default_context())
-    assert await source.resolve("acme", f"http://{HOST}/", None) == Found(None, LATE, "passing")
+    assert await source.resolve("acme", f"http://{HOST}/", None) == ProvenanceAnswer(None, LATE, "passing")
 
 
 @pytest.mark.parametrize(
@@ -103,16 +105,18 @@ async def test_a_name_that_is_never_answered_for_is_left_likewise() -> None:
     ids=["announced", "until the end of the connection", "in chunks"],
 )
 async def test_a_gigabyte_is_cut_off_at_the_bound(head: bytes, part: bytes) -> None:
-    flood, sent = flooding(head, part, 1000)
+    flood, sent = flood_client(head, part, 1000)
     async with web(flood) as site:
-        assert await resolved(site.uri(), rules(site.port)) == Found(None, "longer than 100000 bytes")
+        assert await resolve(site.uri(), rules(site.port)) == ProvenanceAnswer(
+            None, "longer than 100000 bytes"
+        )
     assert sum(sent) < 20_000_000
 
 
 @pytest.mark.parametrize("size", [100_000, 100_001])
 async def test_the_bound_is_exact(size: int) -> None:
     async with web(page(b"x" * size)) as site:
-        found = await resolved(site.uri(), rules(site.port))
+        found = await resolve(site.uri(), rules(site.port))
     assert (found.known is not None) == (size == 100_000)
 
 
@@ -129,24 +133,24 @@ async def test_the_bound_is_exact(size: int) -> None:
     ids=["fields", "one field", "continue", "hints", "trailer", "extension"],
 )
 async def test_an_endless_head_or_trailer_is_cut_off(head: bytes, part: bytes) -> None:
-    flood, sent = flooding(head, part, 100_000)
+    flood, sent = flood_client(head, part, 100_000)
     async with web(flood) as site:
-        assert await resolved(site.uri(), rules(site.port)) == Found(None, BROKEN, "passing")
+        assert await resolve(site.uri(), rules(site.port)) == ProvenanceAnswer(None, BROKEN, "passing")
     assert sum(sent) < 20_000_000
 
 
 async def test_a_body_in_crumbs_is_given_up_before_it_costs_its_reader_much() -> None:
-    flood, _ = flooding(CHUNKED, b"1\r\nx\r\n" * 1000, 100)
+    flood, _ = flood_client(CHUNKED, b"1\r\nx\r\n" * 1000, 100)
     async with web(flood) as site:
-        found = await resolved(site.uri(), rules(site.port))
-    assert found == Found(None, "the body comes in parts of a few bytes")
+        found = await resolve(site.uri(), rules(site.port))
+    assert found == ProvenanceAnswer(None, "the body comes in parts of a few bytes")
 
 
 @pytest.mark.parametrize("encoding", ["gzip", "br", "GZIP, identity", "unknown"])
 async def test_what_is_packed_is_not_unpacked(encoding: str) -> None:
     async with web(page(gzip.compress(MB), content_encoding=encoding)) as site:
-        found = await resolved(site.uri(), rules(site.port))
-    assert found == Found(None, "compressed though identity was asked for")
+        found = await resolve(site.uri(), rules(site.port))
+    assert found == ProvenanceAnswer(None, "compressed though identity was asked for")
 
 
 @pytest.mark.parametrize(
@@ -170,30 +174,33 @@ async def test_what_is_packed_is_not_unpacked(encoding: str) -> None:
 )
 async def test_what_is_no_http_is_no_fault(said: bytes) -> None:
     async with web(said) as site:
-        assert await resolved(site.uri(), rules(site.port)) == Found(None, BROKEN, "passing")
+        assert await resolve(site.uri(), rules(site.port)) == ProvenanceAnswer(None, BROKEN, "passing")
 
 
 @pytest.mark.parametrize("status", ["201", "204", "206", "300", "401", "404", "407", "500", "503", "999"])
 async def test_only_200_says_what_lies_there(status: str) -> None:
     said = answer(f"{status} <script>alert(1)</script>", location="/", www_authenticate="Basic")
     async with web(said) as site:
-        found = await resolved(site.uri(), rules(site.port))
+        found = await resolve(site.uri(), rules(site.port))
         failure: Failure = "passing" if status in {"500", "503"} else "lasting"
-        assert (found, len(site.requests)) == (Found(None, f"the server answered {status}", failure), 1)
+        assert (found, len(site.requests)) == (
+            ProvenanceAnswer(None, f"the server answered {status}", failure),
+            1,
+        )
 
 
 async def test_nobody_at_home_is_told() -> None:
     async with web(page()) as site:
         pass
-    found = await resolved(site.uri(), rules(site.port))
-    assert found == Found(None, "no connection, or none that TLS vouches for", "passing")
+    found = await resolve(site.uri(), rules(site.port))
+    assert found == ProvenanceAnswer(None, "no connection, or none that TLS vouches for", "passing")
 
 
 async def test_a_fast_server_is_answered_while_many_stall() -> None:
-    async with web(stalling(HEAD)) as slow, web(page()) as quick:
+    async with web(stall_client(HEAD)) as slow, web(page()) as quick:
         given = rules(slow.port, quick.port, timeout_ms=60_000)
-        waiting = [asyncio.create_task(resolved(slow.uri(f"/{n}"), given)) for n in range(50)]
-        assert (await resolved(quick.uri(), given)).known is not None
+        waiting = [asyncio.create_task(resolve(slow.uri(f"/{n}"), given)) for n in range(50)]
+        assert (await resolve(quick.uri(), given)).known is not None
         assert not any(task.done() for task in waiting)
         for task in waiting:
             task.cancel()

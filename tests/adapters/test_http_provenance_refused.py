@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from sluice.ports import Found
-from tests.adapters.web import HOST, answer, page, resolved, rules, web
+from sluice.ports import ProvenanceAnswer
+from tests.adapters.web import HOST, answer, page, resolve, rules, web
 
 METADATA = "169.254.169.254"
 
@@ -43,13 +43,13 @@ METADATA = "169.254.169.254"
     ],
 )
 async def test_a_reference_outside_the_rules_is_refused_unasked(uri: str, why: str) -> None:
-    found = await resolved(uri, rules(80, 443), names={HOST: ["127.0.0.1"]})
-    assert found == Found(None, why, "refused")
+    found = await resolve(uri, rules(80, 443), names={HOST: ["127.0.0.1"]})
+    assert found == ProvenanceAnswer(None, why, "refused")
 
 
 async def test_without_an_allowed_host_nothing_is_fetched() -> None:
     async with web(page()) as site:
-        assert await resolved(site.uri(), rules(site.port, hosts=())) == Found(
+        assert await resolve(site.uri(), rules(site.port, hosts=())) == ProvenanceAnswer(
             None, "host not allowed", "refused"
         )
         assert site.requests == []
@@ -70,7 +70,7 @@ async def test_without_an_allowed_host_nothing_is_fetched() -> None:
 async def test_a_wildcard_is_for_one_label_as_in_certificates(host: str, *, allowed: bool) -> None:
     async with web(page()) as site:
         names = {host.lower().rstrip("."): ["127.0.0.1"]}
-        found = await resolved(site.uri(host=host), rules(site.port, hosts=["*.example.com"]), names=names)
+        found = await resolve(site.uri(host=host), rules(site.port, hosts=["*.example.com"]), names=names)
         assert (found.known is not None, len(site.requests)) == (allowed, int(allowed))
 
 
@@ -93,7 +93,7 @@ async def test_a_wildcard_is_for_one_label_as_in_certificates(host: str, *, allo
 async def test_a_name_that_leads_inside_is_refused_whatever_else_it_leads_to(addresses: list[str]) -> None:
     async with web(page()) as site:
         given = rules(site.port, loopback=False)
-        found = await resolved(site.uri(), given, names={HOST: addresses})
+        found = await resolve(site.uri(), given, names={HOST: addresses})
         assert found.known is None
         assert found.detail.startswith("address not allowed: ")
         assert site.requests == []
@@ -101,14 +101,14 @@ async def test_a_name_that_leads_inside_is_refused_whatever_else_it_leads_to(add
 
 @pytest.mark.parametrize("names", [{}, {HOST: []}], ids=["unknown", "empty"])
 async def test_a_name_without_an_address_leads_nowhere(names: dict[str, list[str]]) -> None:
-    assert await resolved(f"http://{HOST}/", rules(80), names=names) == Found(
+    assert await resolve(f"http://{HOST}/", rules(80), names=names) == ProvenanceAnswer(
         None, "the host has no address", "passing"
     )
 
 
 async def test_loopback_is_allowed_only_where_a_setting_says_so_and_nothing_private_with_it() -> None:
     for address in ("10.0.0.7", METADATA, "::ffff:127.0.0.1", "0.0.0.0", "::"):  # noqa: S104 - an address
-        found = await resolved(f"http://{HOST}/", rules(80), names={HOST: [address]})
+        found = await resolve(f"http://{HOST}/", rules(80), names={HOST: [address]})
         assert found.detail.startswith("address not allowed: "), address
 
 
@@ -126,10 +126,10 @@ async def test_the_address_that_was_checked_is_the_one_connected_to() -> None:
             return turns.pop(0)
 
     async with web(page()) as site:
-        first = await resolved(site.uri(), rules(site.port), names=Rebinding())
+        first = await resolve(site.uri(), rules(site.port), names=Rebinding())
         assert first.known is not None
         assert asked == [HOST]
-        second = await resolved(site.uri(), rules(site.port), names=Rebinding())
+        second = await resolve(site.uri(), rules(site.port), names=Rebinding())
         assert second.detail == "address not allowed: 10.0.0.7 is no public address"
 
 
@@ -149,7 +149,7 @@ async def test_the_address_that_was_checked_is_the_one_connected_to() -> None:
 )
 async def test_a_redirect_is_held_to_the_same_rules(location: str, why: str) -> None:
     async with web(answer("302 Found", location=location)) as site:
-        assert await resolved(site.uri(), rules(site.port, 80)) == Found(None, why)
+        assert await resolve(site.uri(), rules(site.port, 80)) == ProvenanceAnswer(None, why)
         assert len(site.requests) == 1
 
 
@@ -157,12 +157,12 @@ async def test_a_redirect_to_an_allowed_name_with_a_private_address_is_refused()
     inside = "inside.example.com"
     async with web(answer("302 Found", location=f"http://{inside}/")) as site:
         names = {HOST: ["127.0.0.1"], inside: ["10.0.0.7"]}
-        found = await resolved(site.uri(), rules(site.port, 80, hosts=[HOST, inside]), names=names)
-    assert found == Found(None, "address not allowed: 10.0.0.7 is no public address")
+        found = await resolve(site.uri(), rules(site.port, 80, hosts=[HOST, inside]), names=names)
+    assert found == ProvenanceAnswer(None, "address not allowed: 10.0.0.7 is no public address")
 
 
 async def test_a_loop_of_redirects_ends() -> None:
     async with web(b"") as site:
         site.answer = answer("301 Moved", location=site.uri())
-        found = await resolved(site.uri(), rules(site.port))
-        assert (found, len(site.requests)) == (Found(None, "redirected more than 3 times"), 4)
+        found = await resolve(site.uri(), rules(site.port))
+        assert (found, len(site.requests)) == (ProvenanceAnswer(None, "redirected more than 3 times"), 4)

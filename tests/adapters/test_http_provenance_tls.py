@@ -13,13 +13,13 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import NameOID
 
-from sluice.ports import Found
-from tests.adapters.web import HOST, answer, page, resolved, rules, web
+from sluice.ports import ProvenanceAnswer
+from tests.adapters.web import HOST, answer, page, resolve, rules, web
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-UNTRUSTED = Found(None, "no connection, or none that TLS vouches for", "passing")
+UNTRUSTED = ProvenanceAnswer(None, "no connection, or none that TLS vouches for", "passing")
 NOW = dt.datetime.now(dt.UTC)
 
 
@@ -60,16 +60,16 @@ def pair(tmp_path: Path) -> Pair:
 async def test_the_servers_name_is_asked_for_and_vouched_for(pair: Pair) -> None:
     async with web(page(), pair.server) as site:
         uri = site.uri().replace("http:", "https:")
-        found = await resolved(uri, rules(site.port), tls=pair.client)
+        found = await resolve(uri, rules(site.port), tls=pair.client)
         assert found.known is not None
         assert pair.asked == [HOST]
-        assert site.sent_fields()["host"] == f"{HOST}:{site.port}"
+        assert site.read_sent_fields()["host"] == f"{HOST}:{site.port}"
 
 
 async def test_a_certificate_that_nobody_vouches_for_is_refused(pair: Pair) -> None:
     async with web(page(), pair.server) as site:
         uri = site.uri().replace("http:", "https:")
-        assert await resolved(uri, rules(site.port)) == UNTRUSTED
+        assert await resolve(uri, rules(site.port)) == UNTRUSTED
         assert site.requests == []
 
 
@@ -77,15 +77,15 @@ async def test_a_certificate_for_another_name_is_refused(tmp_path: Path) -> None
     pair = Pair(tmp_path, "other.example.com")
     async with web(page(), pair.server) as site:
         uri = site.uri().replace("http:", "https:")
-        assert await resolved(uri, rules(site.port), tls=pair.client) == UNTRUSTED
+        assert await resolve(uri, rules(site.port), tls=pair.client) == UNTRUSTED
 
 
 async def test_a_server_that_speaks_no_tls_is_refused(pair: Pair) -> None:
     async with web(page()) as site:
         uri = site.uri().replace("http:", "https:")
-        assert await resolved(uri, rules(site.port, timeout_ms=300), tls=pair.client) in (
+        assert await resolve(uri, rules(site.port, timeout_ms=300), tls=pair.client) in (
             UNTRUSTED,
-            Found(None, "no whole answer within 300 ms", "passing"),
+            ProvenanceAnswer(None, "no whole answer within 300 ms", "passing"),
         )
 
 
@@ -93,5 +93,5 @@ async def test_a_redirect_from_https_to_http_is_refused(pair: Pair) -> None:
     async with web(page()) as plain, web(b"", pair.server) as site:
         site.answer = answer("302 Found", location=plain.uri())
         uri = site.uri().replace("http:", "https:")
-        found = await resolved(uri, rules(site.port, plain.port), tls=pair.client)
-        assert (found, plain.requests) == (Found(None, "redirected from https to http"), [])
+        found = await resolve(uri, rules(site.port, plain.port), tls=pair.client)
+        assert (found, plain.requests) == (ProvenanceAnswer(None, "redirected from https to http"), [])

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from sluice.adapters.mcp.pins import INSTRUCTIONS, Pins, PinsError, servers_in, tool_key
+from sluice.adapters.mcp.pins import INSTRUCTIONS, Pins, PinsError, list_servers, name_key
 from sluice.adapters.mcp.proxy_file import ProxyOptions
 from sluice.core.registry.keys import SigningKey
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-READ, WRITE = tool_key("read"), tool_key("write")
+READ, WRITE = name_key("read"), name_key("write")
 SEEN = {READ: {"name": "read", "inputSchema": {"maximum": 1}}, INSTRUCTIONS: "Read first."}
 KEY, STRANGER = (SigningKey(Ed25519PrivateKey.generate()) for _ in range(2))
 
@@ -25,12 +25,12 @@ def test_the_first_sight_is_shown_whole_and_the_second_as_far_as_it_is_the_same(
     assert pins.admit(SEEN) == SEEN.keys()
     changed = {**SEEN, READ: {"name": "read", "inputSchema": {"maximum": True}}, WRITE: {}}
     assert pins.admit(changed) == {INSTRUCTIONS}
-    assert pins.held() == {READ: changed[READ], WRITE: {}}
+    assert pins.read_held() == {READ: changed[READ], WRITE: {}}
     pins.accept([READ])
     assert pins.admit(changed) == {INSTRUCTIONS, READ}
     assert pins.admit({READ: changed[READ]}) == {READ}
-    assert pins.held() == {}
-    assert servers_in(tmp_path) == ["notes"]
+    assert pins.read_held() == {}
+    assert list_servers(tmp_path) == ["notes"]
 
 
 def test_only_the_key_that_is_given_counts(tmp_path: Path) -> None:
@@ -61,7 +61,7 @@ def test_a_server_is_named_like_a_file_and_without_a_dot(tmp_path: Path, name: s
 def test_no_tool_is_taken_for_another_one() -> None:
     """Mend 22.7: a tool's name in the registry says its server and its tool in one way alone."""
     one = ProxyOptions("a", "s", {"write": "shared.write", "send": "a.mail"})
-    assert one.registered("b.c") == "a.b.c"
+    assert one.name_registered("b.c") == "a.b.c"
     assert [one.is_ambiguous(name) for name in ("b.c", "write", "send", "mail")] == [
         False,
         False,

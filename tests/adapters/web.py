@@ -14,7 +14,7 @@ from sluice.adapters.http_target import HttpRules
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence
 
-    from sluice.ports import Found, Known
+    from sluice.ports import Known, ProvenanceAnswer
 
 Page = Callable[[asyncio.StreamWriter], Awaitable[None]]
 HOST = "docs.example.com"
@@ -51,7 +51,7 @@ class Web:
         """Of a page that this server has."""
         return f"http://{host}:{self.port}{path}"
 
-    def sent_fields(self) -> dict[str, str]:
+    def read_sent_fields(self) -> dict[str, str]:
         """Of the last request, by lower-case name."""
         lines = self.requests[-1].split("\r\n")[1:-2]
         return {name.lower(): value for name, value in (line.split(": ", 1) for line in lines)}
@@ -81,7 +81,7 @@ def answer(status: str, body: bytes = b"", /, **fields: str) -> bytes:
     return f"HTTP/1.1 {status}\r\n{head}\r\n".encode() + body
 
 
-def leading_to(names: Mapping[str, Sequence[str]]) -> Callable[[str, str], Awaitable[Sequence[str]]]:
+def make_lookup(names: Mapping[str, Sequence[str]]) -> Callable[[str, str], Awaitable[Sequence[str]]]:
     """A lookup that knows these names and no others."""
 
     async def lookup(_: str, host: str) -> Sequence[str]:
@@ -106,15 +106,15 @@ def rules(
     )
 
 
-async def resolved(
+async def resolve(
     uri: str,
     given: HttpRules,
     known: Known | None = None,
     names: Mapping[str, Sequence[str]] | None = None,
     tls: ssl.SSLContext | None = None,
-) -> Found:
+) -> ProvenanceAnswer:
     """What a resolver finds, which must end by itself."""
-    lookup = leading_to({HOST: ["127.0.0.1"]} if names is None else names)
+    lookup = make_lookup({HOST: ["127.0.0.1"]} if names is None else names)
     source = HttpProvenance(given, lookup, tls or _TLS)
     async with asyncio.timeout(20):
         return await source.resolve("acme", uri, known)

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from sluice.cli.quality.page import page
+from sluice.cli.quality.page import write_page
 from sluice.core.reports.report import build_quality_report
 from sluice.core.reports.report_tally import QualityTally
-from tests.quality_ledger import alarm, decision, flag_only, reported
+from tests.quality_ledger import alarm, decision, flag_only, report
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -108,13 +108,13 @@ def report_page() -> str:
             outcome = ("flag", "downgrade", "deny")[(day + place) % 3]
             tally.count_decision(decision(day, name, outcome, flags_set=["stale", "provenance_unverified"]))
         tally.count_decision(flag_only(day, "deny", "public_reference"))
-    tally.count_report(reported(3, "high_privilege", 1000, 999))
-    tally.count_report(reported(3, "bounded", 10, 10))
+    tally.count_report(report(3, "high_privilege", 1000, 999))
+    tally.count_report(report(3, "bounded", 10, 10))
     tally.count_alarm(alarm(16, "public_reference"))
-    return page(build_quality_report(tally), "2026-04-01T08:00:00.000Z")
+    return write_page(build_quality_report(tally), "2026-04-01T08:00:00.000Z")
 
 
-def opened(chromium: str, tmp_path: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+def open_escalation(chromium: str, tmp_path: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """One run of the browser; what it prints and what it logs."""
     fixed = ("--headless=new", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr", "--v=0")
     own = (f"--user-data-dir={tmp_path / 'profile'}", "--host-resolver-rules=MAP * ~NOTFOUND")
@@ -123,14 +123,14 @@ def opened(chromium: str, tmp_path: Path, *arguments: str) -> subprocess.Complet
     )
 
 
-def measured(chromium: str, tmp_path: Path, text: str, width: int, *arguments: str) -> dict[str, Any]:
+def measure(chromium: str, tmp_path: Path, text: str, width: int, *arguments: str) -> dict[str, Any]:
     """What the framing page measures, with the frame as wide as `width`."""
     frame = f'<iframe style="border:0;width:{width}px;height:800px" srcdoc="{html.escape(text)}"></iframe>'
     scheme = '<meta charset="utf-8"><meta name="color-scheme" content="light dark">'
     script = f"<script>{MEASURE % {'contrast': CONTRAST}}</script>"
     file = tmp_path / "frame.html"
     file.write_text(f"<!DOCTYPE html>{scheme}<body>{frame}{script}", encoding="utf-8")
-    dom = opened(chromium, tmp_path, *arguments, "--dump-dom", file.as_uri()).stdout
+    dom = open_escalation(chromium, tmp_path, *arguments, "--dump-dom", file.as_uri()).stdout
     told = dom.partition('<script type="application/json">')[2].partition("</script>")[0]
     found: dict[str, Any] = json.loads(told)
     return found
@@ -141,7 +141,7 @@ def measured(chromium: str, tmp_path: Path, text: str, width: int, *arguments: s
 def test_it_can_be_read_on_a_phone_and_at_a_desk_by_day_and_by_night(
     chromium: str, tmp_path: Path, report_page: str, width: int, arguments: tuple[str, ...]
 ) -> None:
-    found = measured(chromium, tmp_path, report_page, width, *arguments)
+    found = measure(chromium, tmp_path, report_page, width, *arguments)
     assert found["width"] <= width
     assert found["charts"] >= 9
     assert found["empty"] == 0
@@ -160,7 +160,7 @@ def test_the_page_opens_without_a_complaint_of_the_browser(
 ) -> None:
     file = tmp_path / "report.html"
     file.write_text(report_page, encoding="utf-8")
-    run = opened(chromium, tmp_path, "--dump-dom", file.as_uri())
+    run = open_escalation(chromium, tmp_path, "--dump-dom", file.as_uri())
     assert "<h1>Quality posture report</h1>" in run.stdout
     assert "&lt;b&gt;markup&lt;/b&gt;" in run.stdout
     assert "CONSOLE" not in run.stderr

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from load.sites.redis_server import RedisServer
+from load.installations.redis_server import RedisServer
 from sluice.broker import locate
 from sluice.broker.local import Layout
 from tests.kafka.installation import delete_topics
@@ -38,7 +38,7 @@ def kafka_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     """The broker that all tests of a process share; they keep apart by `prefix`. Never stop it: see
     `own_broker`."""
     work = tmp_path_factory.mktemp("kafka")
-    with locate.broker(os.environ.get("KAFKA_BOOTSTRAP_SERVERS"), work) as found:
+    with locate.open_broker(os.environ.get("KAFKA_BOOTSTRAP_SERVERS"), work) as found:
         yield found
 
 
@@ -102,11 +102,11 @@ def new_prefix(name: str, servers: str | None) -> Iterator[str]:
 @pytest.fixture(scope="module")
 def at(kafka: str, module_prefix: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[PageSite]:
     """The pages that the tests of a file visit, with a Redis where there is one."""
-    from tests.kafka.pages_site import running_pages  # noqa: PLC0415 - few files need a browser
+    from tests.kafka.pages_site import run_pages  # noqa: PLC0415 - few files need a browser
 
     folder = tmp_path_factory.mktemp("pages")
     with ExitStack() as running:
         given = {}
         if shutil.which("redis-server"):
             given["redis_url"] = running.enter_context(RedisServer(folder)).url
-        yield running.enter_context(running_pages(kafka, folder, module_prefix.rstrip("."), **given))
+        yield running.enter_context(run_pages(kafka, folder, module_prefix.rstrip("."), **given))

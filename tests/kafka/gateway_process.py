@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 import httpx2
 
-from load.sites import neutral_policy
-from sluice.gateway.http.api_keys import ApiKeyFile, new_key, read_keys, write_keys
-from sluice.secrets.redis_seal import new_seal_key, write_seal_keys
+from load.installations import neutral_policy
+from sluice.gateway.http.api_keys import ApiKeyFile, make_key, read_keys, write_keys
+from sluice.secrets.redis_seal import make_seal_key, write_seal_keys
 from tests.documents.blocks import ROOT
 from tests.kafka.installation import DEADLINE_S, END_S
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from load.sites.site import Site
+    from load.installations.site import Site
     from sluice.gateway.http.api_keys import KeyRole
 
 SLUICE = [sys.executable, "-c", "from sluice.cli.main import main; main()"]
@@ -63,7 +63,7 @@ class Gateway:
         role: KeyRole | None = None,
     ) -> str:
         """A new API key."""
-        key, words = new_key(tenant, agents, "", "2026-11-23T00:00:00.000Z", role)
+        key, words = make_key(tenant, agents, "", "2026-11-23T00:00:00.000Z", role)
         write_keys(self.keys, ApiKeyFile(keys=[*read_keys(self.keys).keys, key]))
         return words
 
@@ -79,7 +79,7 @@ class Gateway:
         self.process.send_signal(signal.SIGKILL)
         self.process.wait(END_S)
 
-    def said(self) -> str:
+    def read_log(self) -> str:
         """Its log."""
         return self.log.read_text(encoding="utf-8", errors="replace")
 
@@ -99,7 +99,7 @@ def redis_keys(site: Site) -> Path:
     """The file of keys with which gateways of a site seal what they keep in a Redis."""
     path = site.folder / "redis.keys"
     if not path.exists():
-        write_seal_keys(path, (new_seal_key(),))
+        write_seal_keys(path, (make_seal_key(),))
     return path
 
 
@@ -134,8 +134,8 @@ def start(site: Site, name: str, **settings: Any) -> Gateway:
 def _await_ready(gateway: Gateway) -> None:
     deadline = time.monotonic() + DEADLINE_S
     while True:
-        assert gateway.process.poll() is None, gateway.said()
-        assert time.monotonic() < deadline, gateway.said()
+        assert gateway.process.poll() is None, gateway.read_log()
+        assert time.monotonic() < deadline, gateway.read_log()
         try:
             if httpx2.get(f"{gateway.url}/readyz").status_code == 200:
                 return
@@ -144,7 +144,7 @@ def _await_ready(gateway: Gateway) -> None:
 
 
 @contextmanager
-def running_gateway(site: Site, name: str = "gateway", **settings: Any) -> Iterator[Gateway]:
+def run_gateway(site: Site, name: str = "gateway", **settings: Any) -> Iterator[Gateway]:
     """The same, stopped in good order afterwards, unless it was killed."""
     gateway = start(site, name, **settings)
     try:
@@ -152,4 +152,4 @@ def running_gateway(site: Site, name: str = "gateway", **settings: Any) -> Itera
     finally:
         if gateway.process.poll() is None:
             gateway.process.terminate()
-            assert gateway.process.wait(END_S) == 0, gateway.said()
+            assert gateway.process.wait(END_S) == 0, gateway.read_log()

@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from load.sites import neutral_policy
+from load.installations import neutral_policy
 from sluice.client import ActionInterrupted, AsyncGateClient, ClientOptions
 from sluice.client.exchange import Exchange, OutgoingInput
 from sluice.client.input_kinds import OUTCOME
@@ -31,14 +31,14 @@ def die_at(step: str) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
 
-def dying(method: Callable[..., Any], before: str) -> Callable[..., Any]:
+def make_dying(method: Callable[..., Any], before: str) -> Callable[..., Any]:
     """The method, but for a process that is to die before it."""
 
-    def called(*args: Any) -> Any:
+    def call(*args: Any) -> Any:
         die_at(before)
         return method(*args)
 
-    return called
+    return call
 
 
 async def _publish(self: Exchange, what: OutgoingInput) -> Any:
@@ -50,8 +50,8 @@ async def _publish(self: Exchange, what: OutgoingInput) -> Any:
 
 published = Exchange.publish
 Exchange.publish = _publish  # type: ignore[method-assign]
-Journal.decide = dying(Journal.decide, "before_verdict")  # type: ignore[method-assign]
-Journal.start = dying(Journal.start, "before_start")  # type: ignore[method-assign]
+Journal.decide = make_dying(Journal.decide, "before_verdict")  # type: ignore[method-assign]
+Journal.start = make_dying(Journal.start, "before_start")  # type: ignore[method-assign]
 
 
 async def main() -> int:

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 from aiokafka import AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient
 
-from load.sites import neutral_policy
-from load.sites.site import Site, prepare
-from load.sites.worker_process import WorkerProcess
+from load.installations import neutral_policy
+from load.installations.site import Site, prepare
+from load.installations.worker_process import WorkerProcess
 from sluice.adapters.kafka.kafka_read import StoredRecord, open_reader
 from sluice_topics.catalog import ACTIONS
 
@@ -27,7 +27,7 @@ DEADLINE_S = 90.0
 END_S = 60.0
 
 
-def ended_by_itself(site: Site, name: str) -> tuple[int | None, str]:
+def wait_for_own_end(site: Site, name: str) -> tuple[int | None, str]:
     """The status of a worker that should end by itself, and its last words."""
     worker = WorkerProcess(site, name, 0.0)
     deadline = time.monotonic() + DEADLINE_S
@@ -60,18 +60,18 @@ async def delete_topics(servers: str, prefix: str) -> None:
         await admin.close()
 
 
-def running(site: Site, name: str = "worker", slow_s: float = 0.0) -> Iterator[WorkerProcess]:
+def run_worker(site: Site, name: str = "worker", slow_s: float = 0.0) -> Iterator[WorkerProcess]:
     """A worker that decides, stopped in good order afterwards."""
     worker = WorkerProcess(site, name, slow_s)
     try:
-        until(lambda: bool(worker.partitions()), worker)
+        wait_until(lambda: bool(worker.partitions()), worker)
         yield worker
     finally:
         status = worker.end(END_S)
     assert status == 0, worker.last_words()
 
 
-def until(holds: Callable[[], bool], worker: WorkerProcess) -> None:
+def wait_until(holds: Callable[[], bool], worker: WorkerProcess) -> None:
     """Return once it holds; fail with the worker's log when it does not in time or has ended."""
     deadline = time.monotonic() + DEADLINE_S
     while not holds():
@@ -138,7 +138,7 @@ def _message(record: dict[str, Any]) -> tuple[bytes, bytes]:
     return record["session_id"].encode(), json.dumps(record).encode()
 
 
-def stored(site: Site, topic: str) -> list[StoredRecord]:
+def read_stored(site: Site, topic: str) -> list[StoredRecord]:
     """Everything committed in a topic, each partition in order."""
 
     async def read() -> list[StoredRecord]:
@@ -148,26 +148,26 @@ def stored(site: Site, topic: str) -> list[StoredRecord]:
     return asyncio.run(read())
 
 
-def written(site: Site, topic: str, count: int, worker: WorkerProcess) -> list[dict[str, Any]]:
+def write(site: Site, topic: str, count: int, worker: WorkerProcess) -> list[dict[str, Any]]:
     """The topic's records once there are `count` of them."""
     found: list[StoredRecord] = []
 
     def enough() -> bool:
-        found[:] = stored(site, topic)
+        found[:] = read_stored(site, topic)
         return len(found) >= count
 
-    until(enough, worker)
+    wait_until(enough, worker)
     return [json.loads(record.value or b"null") for record in found]
 
 
 def records(site: Site, topic: str, sessions: str | Collection[str]) -> list[dict[str, Any]]:
     """The records of one session, or of several, in the order of their partitions."""
     wanted = {sessions} if isinstance(sessions, str) else sessions
-    found = [json.loads(record.value or b"null") for record in stored(site, topic)]
+    found = [json.loads(record.value or b"null") for record in read_stored(site, topic)]
     return [record for record in found if record["session_id"] in wanted]
 
 
-def awaited(
+def wait_for(
     site: Site, topic: str, sessions: str | Collection[str], count: int, worker: WorkerProcess
 ) -> list[dict[str, Any]]:
     """The same once there are `count`."""
@@ -177,10 +177,10 @@ def awaited(
         found[:] = records(site, topic, sessions)
         return len(found) >= count
 
-    until(enough, worker)
+    wait_until(enough, worker)
     return found
 
 
-def of_session(records: Iterable[dict[str, Any]], session: str) -> list[dict[str, Any]]:
+def select_session(records: Iterable[dict[str, Any]], session: str) -> list[dict[str, Any]]:
     """Those of one session, in ledger order."""
     return sorted((r for r in records if r.get("session_id") == session), key=lambda r: r["sequence"])

@@ -48,7 +48,7 @@ class Ledger:
         result = CliRunner().invoke(cli, arguments, env=self.environment())
         return result.exit_code, result.stdout
 
-    async def verified(self) -> tuple[int, dict[str, Any]]:
+    async def verify(self) -> tuple[int, dict[str, Any]]:
         """Exit code and report of `sluice ledger verify --json`."""
         code, out = await asyncio.to_thread(self.sluice, "ledger", "verify", "--json")
         return code, json.loads(out)

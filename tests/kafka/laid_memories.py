@@ -87,6 +87,6 @@ def question(*memory_ids: str, tenant: str = TENANT) -> object:
     return request_lineage(tenant, list(memory_ids), 0.7, 10_000).payload
 
 
-def found(**trust: float | None) -> object:
+def find_result(**trust: float | None) -> object:
     """The port's answer: trust by offset in partition 0, "o5" for offset 5."""
     return {"parents": {memory(int(name[1:])): value for name, value in trust.items()}}

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 from mcp import Client, StdioServerParameters
 
-from load.sites import neutral_policy
+from load.installations import neutral_policy
 from tests.documents.blocks import ROOT
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
-    from load.sites.site import Site
+    from load.installations.site import Site
 
 SERVER = [sys.executable, "-m", "tests.kafka.mcp_server"]
 SLUICE = [sys.executable, "-c", "from sluice.cli.main import main; main()"]

@@ -28,7 +28,7 @@ ANNOTATIONS = {
 }
 
 
-def shown() -> dict[str, Any]:
+def show_text() -> dict[str, Any]:
     return dict(json.loads(FILE.read_text()))
 
 
@@ -39,7 +39,7 @@ async def list_tools(_: Any, __: Any) -> ListToolsResult:
             "tools": [
                 Tool(name=name, description=said, input_schema=schema).model_dump(by_alias=True)
                 | {"annotations": ANNOTATIONS.get(name)}
-                for name, said in shown()["tools"].items()
+                for name, said in show_text()["tools"].items()
             ]
         }
     )
@@ -60,17 +60,17 @@ async def call_tool(ctx: Any, params: Any) -> CallToolResult:
 
 def server() -> Server[Any]:
     return Server(
-        "tested", instructions=shown()["instructions"], on_list_tools=list_tools, on_call_tool=call_tool
+        "tested", instructions=show_text()["instructions"], on_list_tools=list_tools, on_call_tool=call_tool
     )
 
 
-async def by_stdio() -> None:
+async def serve_by_stdio() -> None:
     made = server()
     async with stdio_server() as (read, write):
         await made.run(read, write, made.create_initialization_options())
 
 
-def by_http() -> None:
+def serve_by_http() -> None:
     listening = socket.create_server(("127.0.0.1", 0))
     print(listening.getsockname()[1], flush=True)  # noqa: T201 - the test reads it
     uvicorn.Server(uvicorn.Config(server().streamable_http_app(), log_level="warning")).run([listening])
@@ -78,6 +78,6 @@ def by_http() -> None:
 
 if __name__ == "__main__":
     if sys.argv[2:] == ["http"]:
-        by_http()
+        serve_by_http()
     else:
-        asyncio.run(by_stdio())
+        asyncio.run(serve_by_stdio())

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from load.sites import neutral_policy
+from load.installations import neutral_policy
 from sluice.cli.demo.throwaway_trust import publish_policy
 from sluice.core.registry.keys import SigningKey
 from sluice.core.trust.dsse import sign
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from load.sites.site import Site
+    from load.installations.site import Site
 
 HASTY_AGENT = "hasty-agent"
 """Its memories wait for a reviewer for `HASTY_MS` only."""
@@ -62,9 +62,9 @@ def memory_site(
     agent = {"kind": "agent", "id": HASTY_AGENT, "revision": 1, "spec": given}
     records = [
         (REGISTRY, f"approver/{REVIEWER}@1".encode(), signed),
-        site.trust.bundle(json.dumps(patient).encode()),
-        site.trust.bundle(json.dumps(hasty).encode()),
-        *site.trust.entries([agent]),
+        site.trust.sign_bundle(json.dumps(patient).encode()),
+        site.trust.sign_bundle(json.dumps(hasty).encode()),
+        *site.trust.sign_entries([agent]),
     ]
     asyncio.run(publish_policy(kafka, site.prefix, records))
     return MemorySite(site, key)
@@ -92,7 +92,7 @@ def write(session: str, write_id: str, **more: Any) -> dict[str, Any]:
     } | more
 
 
-def held_write(session: str, write_id: str, **more: Any) -> dict[str, Any]:
+def make_held_write(session: str, write_id: str, **more: Any) -> dict[str, Any]:
     """One that goes into quarantine: it derives from a memory that nobody knows."""
     return write(session, write_id, derived_from=NOBODY_KNOWS, **more)
 

@@ -10,14 +10,14 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
 
-from load.sites.command_process import CommandProcess
+from load.installations.command_process import CommandProcess
 from tests.documents.blocks import blocks
 from tests.kafka.installation import DEADLINE_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from load.sites.site import Site
+    from load.installations.site import Site
 
 
 class NotifierProcess(CommandProcess):
@@ -27,19 +27,17 @@ class NotifierProcess(CommandProcess):
         super().__init__(site, "notify", settings, name)
         self.settings = settings
 
-    def until(self, holds: Callable[[], bool]) -> None:
+    def wait_until(self, holds: Callable[[], bool]) -> None:
         """Return once it holds; fail with the log when it does not in time or the process has ended."""
         deadline = time.monotonic() + DEADLINE_S
         while not holds():
-            assert self.is_running, self.said()
-            assert time.monotonic() < deadline, self.said()
+            assert self.is_running, self.read_log()
+            assert time.monotonic() < deadline, self.read_log()
             time.sleep(0.05)
 
 
 @contextmanager
-def running_notifier(
-    site: Site, settings: dict[str, str], name: str = "notifier"
-) -> Iterator[NotifierProcess]:
+def run_notifier(site: Site, settings: dict[str, str], name: str = "notifier") -> Iterator[NotifierProcess]:
     """A notifier, stopped in good order afterwards."""
     notifier = NotifierProcess(site, settings, name)
     notifier.start()
@@ -47,7 +45,7 @@ def running_notifier(
         yield notifier
     finally:
         if notifier.is_running:
-            assert notifier.end() == 0, notifier.said()
+            assert notifier.end() == 0, notifier.read_log()
 
 
 @dataclass
@@ -86,7 +84,7 @@ def endpoint() -> Iterator[Endpoint]:
         server.server_close()
 
 
-def shown(message: dict[str, Any]) -> str:
+def show_text(message: dict[str, Any]) -> str:
     """All texts of a message's blocks."""
     return json.dumps(message["blocks"], ensure_ascii=False)
 

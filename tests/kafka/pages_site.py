@@ -19,22 +19,22 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect, sync_playwright
 
-from load.sites import neutral_policy
-from load.sites.approvers import entry
+from load.installations import neutral_policy
+from load.installations.approvers import entry
 from sluice.cli.demo.throwaway_trust import OWNER, REVIEWER, publish_policy
 from sluice.cli.machine.gateway import STOP_S
 from sluice.gateway.http.api_keys import write_keys
-from sluice.gateway.pages.accounts import Account, PeopleFile, hash_of
+from sluice.gateway.pages.accounts import PeopleFile, PersonAccount, hash_password
 from tests.browser.test_quality_report import NAMES
 from tests.kafka.gateway_process import (
     ESCALATING_TOOL,
     OTHER_TENANT,
     Gateway,
     action,
-    running_gateway,
+    run_gateway,
 )
 from tests.kafka.gateway_process import entries as gateway_entries
-from tests.kafka.installation import running, site_on
+from tests.kafka.installation import run_worker, site_on
 from tests.kafka.memories import write
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
     from playwright.sync_api import Browser, BrowserContext, Locator, Page
 
-    from load.sites.site import Site
+    from load.installations.site import Site
 
 WIRE = "load.wire"
 PATIENT_AGENT = "patient-agent"
@@ -107,7 +107,7 @@ class PageSite:
             told = client.post("/v1/evaluate", json=action(session, toolName=tool, **more))
             assert told.status_code == 202, told.text
             an_id = told.json()["escalationId"]
-            return self._waiting(client, f"/v1/escalations/{an_id}", "action_digest")
+            return self._list_waiting(client, f"/v1/escalations/{an_id}", "action_digest")
 
     def hold(self, content: str = neutral_policy.DOUBT, **more: Any) -> dict[str, Any]:
         """A memory that waits for a reviewer, as the decision on its write."""
@@ -161,7 +161,7 @@ class PageSite:
         ]
 
     @staticmethod
-    def _waiting(client: httpx2.Client, path: str, name: str) -> dict[str, Any]:
+    def _list_waiting(client: httpx2.Client, path: str, name: str) -> dict[str, Any]:
         while name not in (found := client.get(path).json()):
             pass
         return dict(found)
@@ -173,7 +173,7 @@ class PageSite:
             log_in(page, "rita")
 
     @contextmanager
-    def visiting(self, who: str | None = None, **options: Any) -> Iterator[Page]:
+    def visit(self, who: str | None = None, **options: Any) -> Iterator[Page]:
         """A page of a new browser context, logged in as somebody."""
         known = self.log_ins.get(who or "")
         options = {"base_url": self.gateway.url, "storage_state": known, **options}
@@ -201,7 +201,7 @@ def log_in(page: Page, who: str, password: str = PASSWORD) -> None:
     page.get_by_role("button", name="Log in").click()
 
 
-def said(page: Page) -> Any:
+def read_text(page: Page) -> Any:
     """What the page says of the last answer."""
     return expect(page.get_by_role("status"))
 
@@ -223,7 +223,7 @@ def load_until(page: Page, shown: Locator) -> None:
     pytest.fail(f"{page.url} does not show {shown}")
 
 
-def in_thread(ask: Callable[..., Any], *given: Any, **named: Any) -> Any:
+def run_in_thread(ask: Callable[..., Any], *given: Any, **named: Any) -> Any:
     """What a function gives that runs an event loop of its own: the browser has one in this thread."""
     with ThreadPoolExecutor(1) as pool:
         return pool.submit(ask, *given, **named).result()
@@ -281,7 +281,7 @@ def chromium() -> str:
 
 
 @contextmanager
-def running_pages(kafka: str, folder: Path, name: str, **settings: Any) -> Iterator[PageSite]:
+def run_pages(kafka: str, folder: Path, name: str, **settings: Any) -> Iterator[PageSite]:
     """All of it, stopped in good order afterwards."""
     binary = chromium()
     expect.set_options(timeout=PATIENCE_MS)
@@ -302,15 +302,15 @@ def running_pages(kafka: str, folder: Path, name: str, **settings: Any) -> Itera
         ),
     ]
     policy = [
-        made.trust.bundle(json.dumps(patient).encode()),
-        made.trust.delegate([neutral_policy.TENANT, OTHER_TENANT]),
-        *made.trust.entries([*gateway_entries(), *own]),
+        made.trust.sign_bundle(json.dumps(patient).encode()),
+        made.trust.make_delegate([neutral_policy.TENANT, OTHER_TENANT]),
+        *made.trust.sign_entries([*gateway_entries(), *own]),
     ]
     asyncio.run(publish_policy(kafka, made.prefix, policy))
     people, key = folder / "people.json", folder / "gateway.pem"
-    hashed = hash_of(PASSWORD)
+    hashed = hash_password(PASSWORD)
     accounts = [
-        Account(
+        PersonAccount(
             name=name,
             hash=hashed,
             tenant_id=tenant,
@@ -322,14 +322,14 @@ def running_pages(kafka: str, folder: Path, name: str, **settings: Any) -> Itera
     ]
     write_keys(people, PeopleFile(people=accounts))
     key.touch(mode=0o600)
-    key.write_bytes(made.trust.pem("gateway"))
+    key.write_bytes(made.trust.write_pem("gateway"))
     given = {"people": str(people), "reviewers_key": str(key), "wait_s": 50, "longest_wait_s": 60, **settings}
-    workers = running(made)
+    workers = run_worker(made)
     next(workers)
     try:
         with sync_playwright() as playwright:
             browser = playwright.chromium.launch(executable_path=binary, args=ARGUMENTS)
-            with running_gateway(made, **given) as gateway:
+            with run_gateway(made, **given) as gateway:
                 at = PageSite(made, gateway, given, browser)
                 yield at
                 at.leave_open()

@@ -5,16 +5,16 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from load.sites import neutral_policy, quality_policy
+from load.installations import neutral_policy, quality_policy
 from sluice.core.policy.bundle_frame import ORDER_OF_OLD
 from sluice_topics.catalog import DEAD_LETTERS, QUALITY_DECISIONS, SERVED
-from tests.kafka.installation import awaited, records, site_on, stored, until
+from tests.kafka.installation import read_stored, records, site_on, wait_for, wait_until
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from load.sites.site import Site
-    from load.sites.worker_process import WorkerProcess
+    from load.installations.site import Site
+    from load.installations.worker_process import WorkerProcess
 
 BETWEEN = (quality_policy.minimum(1) + quality_policy.minimum(2)) / 2
 """A score that the first revision's minimum for prices lets pass, and the second's does not."""
@@ -62,9 +62,9 @@ def report(session: str, request: str, *items: str) -> dict[str, Any]:
     }
 
 
-def served(site: Site, session: str, count: int, worker: WorkerProcess) -> list[dict[str, Any]]:
+def serve(site: Site, session: str, count: int, worker: WorkerProcess) -> list[dict[str, Any]]:
     """What the session's requests got, once there are so many answers."""
-    return awaited(site, SERVED, session, count, worker)
+    return wait_for(site, SERVED, session, count, worker)
 
 
 def events(site: Site, session: str) -> list[dict[str, Any]]:
@@ -77,11 +77,11 @@ def letters(site: Site, topic: str, worker: WorkerProcess, count: int) -> list[d
     found: list[dict[str, Any]] = []
 
     def enough() -> bool:
-        every = [json.loads(one.value or b"null") for one in stored(site, DEAD_LETTERS)]
+        every = [json.loads(one.value or b"null") for one in read_stored(site, DEAD_LETTERS)]
         found[:] = [one for one in every if one["topic"] == topic]
         return len(found) >= count
 
-    until(enough, worker)
+    wait_until(enough, worker)
     return found
 
 

@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from typer.testing import CliRunner
 
-from load.sites import neutral_policy
+from load.installations import neutral_policy
 from sluice.cli.demo.throwaway_trust import publish_policy
 from sluice.cli.main import cli
 from sluice.client import ActionDenied, AsyncGateClient, ClientOptions, GateClient
@@ -20,14 +20,14 @@ from sluice.client.sender import InputSigner
 from sluice.core.foundation.clock import rfc3339
 from sluice.core.registry.keys import PublicKey
 from sluice_topics.catalog import ACTIONS, OUTCOMES, SESSION_EVENTS, VERDICTS
-from tests.kafka.installation import action, awaited, publish, running, site_on, stored, until
+from tests.kafka.installation import action, publish, read_stored, run_worker, site_on, wait_for, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from load.sites.site import Site
-    from load.sites.worker_process import WorkerProcess
+    from load.installations.site import Site
+    from load.installations.worker_process import WorkerProcess
 
 pytestmark = pytest.mark.kafka
 AGENT, READ = "signing-agent", neutral_policy.READ_TOOL
@@ -46,13 +46,13 @@ def entry(revision: int, **bounds: str) -> dict[str, Any]:
 def site(kafka: str, module_prefix: str, tmp_path_factory: pytest.TempPathFactory) -> Site:
     folder = tmp_path_factory.mktemp("signing")
     made = site_on(kafka, folder, module_prefix.rstrip("."), ("controls", "tier_auth"))
-    asyncio.run(publish_policy(kafka, made.prefix, made.trust.entries([entry(1)])))
+    asyncio.run(publish_policy(kafka, made.prefix, made.trust.sign_entries([entry(1)])))
     return made
 
 
 @pytest.fixture(scope="module")
 def worker(site: Site) -> Iterator[WorkerProcess]:
-    yield from running(site)
+    yield from run_worker(site)
 
 
 def options(site: Site, **more: Any) -> ClientOptions:
@@ -64,7 +64,7 @@ def options(site: Site, **more: Any) -> ClientOptions:
 def put(site: Site, session: str, record: dict[str, Any], topic: str = ACTIONS) -> tuple[str, bytes]:
     """Publish a record that the agent signed; its header."""
     value, now_ms = json.dumps(record).encode(), time.time_ns() // 1_000_000
-    header = InputSigner(PEM, site.audience).header(topic, session, value, now_ms)
+    header = InputSigner(PEM, site.audience).make_header(topic, session, value, now_ms)
     publish(site, [record], topic, [header])
     return header
 
@@ -78,7 +78,7 @@ async def test_the_client_signs_actions_and_outcomes(site: Site, worker: WorkerP
         permit.rows_affected = 9
     verdict = permit.verdict.record
     assert verdict["signature"]["key_id"] == PublicKey(KEY.public_key().public_bytes_raw()).keyid
-    (settled,) = await asyncio.to_thread(awaited, site, SESSION_EVENTS, "by-client", 1, worker)
+    (settled,) = await asyncio.to_thread(wait_for, site, SESSION_EVENTS, "by-client", 1, worker)
     assert (settled["actual"], settled["reported_by"]) == (9, AGENT)
 
 
@@ -98,7 +98,7 @@ def test_nobody_else_acts_or_reports_in_its_name(site: Site, worker: WorkerProce
     put(site, "nobody", action("nobody", "a-1", agent_id=AGENT))
     outcome = {"action_id": "a-1", "session_id": "nobody", "rows_affected": 900, "reported_by": AGENT}
     publish(site, [outcome], OUTCOMES)
-    (refused,) = awaited(site, SESSION_EVENTS, "nobody", 1, worker)
+    (refused,) = wait_for(site, SESSION_EVENTS, "nobody", 1, worker)
     assert (refused["reason"], refused["message"].split(":")[0]) == ("unsigned_agent", "missing")
 
 
@@ -108,7 +108,7 @@ def test_a_replay_is_a_duplicate_and_counts_once(site: Site, worker: WorkerProce
     publish(site, [record], headers=[header])
     publish(site, [(b"elsewhere", json.dumps(record).encode())], headers=[header])
     publish(site, [record])
-    first, again, stripped = awaited(site, VERDICTS, "replay", 3, worker)
+    first, again, stripped = wait_for(site, VERDICTS, "replay", 3, worker)
     assert (first["verdict"], again["duplicate_of"]) == ("allowed", first["verdict_id"])
     assert (stripped["verdict"], stripped["duplicate_of"]) == ("denied", None)
     assert again["session"]["after"]["aggregateActionCount"] == 1
@@ -127,7 +127,7 @@ def test_publish_signs_for_an_agent(site: Site, worker: WorkerProcess, tmp_path:
     for options_ in ([], ["--agent-key", str(key)]):
         ran = CliRunner().invoke(cli, ["publish", str(lines), *options_], env=environment)
         assert ran.exit_code == 0, ran.output
-    verdicts = awaited(site, VERDICTS, "by-publish", 2, worker)
+    verdicts = wait_for(site, VERDICTS, "by-publish", 2, worker)
     assert [one["blockReason"] is None for one in verdicts] == [False, True]
     assert verdicts[0]["blockReason"].startswith("unsigned_agent: missing")
 
@@ -136,19 +136,19 @@ def test_a_revoked_key_s_later_records_are_refused_and_every_decision_reruns(
     site: Site, worker: WorkerProcess
 ) -> None:
     revoked = entry(2, revoked_at=rfc3339(time.time_ns() // 1_000_000))
-    asyncio.run(publish_policy(site.bootstrap_servers, site.prefix, site.trust.entries([revoked])))
+    asyncio.run(publish_policy(site.bootstrap_servers, site.prefix, site.trust.sign_entries([revoked])))
     tried: list[str] = []
 
     def is_refused() -> bool:
         tried.append(f"a-{len(tried)}")
         put(site, "revoked", action("revoked", tried[-1], agent_id=AGENT))
-        found = awaited(site, VERDICTS, "revoked", len(tried), worker)
+        found = wait_for(site, VERDICTS, "revoked", len(tried), worker)
         return "revoked_key" in str(
             next(one for one in found if one["action_id"] == tried[-1])["blockReason"]
         )
 
-    until(is_refused, worker)
+    wait_until(is_refused, worker)
     told = CliRunner().invoke(cli, ["rerun", "--all", "--json"], env=site.settings)
     assert told.exit_code == 0, told.stdout
-    assert json.loads(told.stdout)["by_kind"]["verdict"]["identical"] == len(stored(site, VERDICTS))
+    assert json.loads(told.stdout)["by_kind"]["verdict"]["identical"] == len(read_stored(site, VERDICTS))
     assert CliRunner().invoke(cli, ["ledger", "verify"], env=site.settings).exit_code == 0

@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from load.sites import approvers
-from load.sites.slack_api import SlackApi, slack_api, slack_settings
+from load.installations import approvers
+from load.installations.slack_api import SlackApi, slack_api, slack_settings
 from sluice.cli.demo.throwaway_trust import publish_policy
 from sluice_topics.catalog import ALARMS, OUTCOMES, VERDICTS
-from tests.kafka.installation import action, awaited, publish, running, site_on, stored, until
-from tests.kafka.notifier_process import Endpoint, NotifierProcess, buttons, endpoint, running_notifier, shown
+from tests.kafka.installation import action, publish, read_stored, run_worker, site_on, wait_for, wait_until
+from tests.kafka.notifier_process import Endpoint, NotifierProcess, buttons, endpoint, run_notifier, show_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from load.sites.site import Site
-    from load.sites.worker_process import WorkerProcess
+    from load.installations.site import Site
+    from load.installations.worker_process import WorkerProcess
 
 pytestmark = pytest.mark.kafka
 
@@ -43,32 +43,32 @@ def site(kafka: str, module_prefix: str, tmp_path_factory: pytest.TempPathFactor
 
 @pytest.fixture(scope="module")
 def worker(site: Site) -> Iterator[WorkerProcess]:
-    yield from running(site)
+    yield from run_worker(site)
 
 
 def dispute(site: Site, worker: WorkerProcess) -> dict[str, Any]:
     """What a worker raises when an outcome that nobody signed claims far more rows than were reserved."""
     session = f"s-{uuid.uuid4().hex}"
     publish(site, [action(session, "a-1")])
-    awaited(site, VERDICTS, session, 1, worker)
+    wait_for(site, VERDICTS, session, 1, worker)
     claim = {"action_id": "a-1", "session_id": session, "rows_affected": 10**9, "reported_by": "nobody"}
     publish(site, [claim], OUTCOMES)
     found: list[dict[str, Any]] = []
 
-    def raised() -> bool:
+    def is_raised() -> bool:
         found[:] = [one for one in alarms(site) if one.get("session_id") == session]
         return bool(found)
 
-    until(raised, worker)
+    wait_until(is_raised, worker)
     return found[0]
 
 
 def alarms(site: Site) -> list[dict[str, Any]]:
     """All of the ledger so far."""
-    return [json.loads(one.value or b"null") for one in stored(site, ALARMS)]
+    return [json.loads(one.value or b"null") for one in read_stored(site, ALARMS)]
 
 
-def told_of(hook: Endpoint, alarm: dict[str, Any]) -> list[str]:
+def list_told(hook: Endpoint, alarm: dict[str, Any]) -> list[str]:
     """The webhook ids under which an alarm came."""
     found = [(headers, json.loads(body)["record"]) for headers, body in hook.taken]
     return [headers["webhook-id"] for headers, one in found if one.get("alarm_id") == alarm["alarm_id"]]
@@ -82,7 +82,7 @@ def test_an_alarm_reaches_its_recipient_once_in_slack_and_by_webhook_over_restar
         settings = slack_settings(api, CHANNELS) | {"SLUICE_NOTIFY__WEBHOOKS": json.dumps([webhook])}
         before = dispute(site, worker)
         assert before["recipient"] == "operator"
-        with running_notifier(site, settings) as notifier:
+        with run_notifier(site, settings) as notifier:
             _expect(notifier, api, hook, before)
             assert notifier.end() == 0
             meanwhile = dispute(site, worker)
@@ -93,16 +93,16 @@ def test_an_alarm_reaches_its_recipient_once_in_slack_and_by_webhook_over_restar
             overdue = next(one for one in alarms(site) if one["kind"] == "flag_only_overdue")
             _expect(notifier, api, hook, overdue, OWNERS)
         for alarm in (before, meanwhile, after, overdue):
-            assert len(api.of(alarm["alarm_id"])) == 1
-            assert len(told_of(hook, alarm)) == 1
+            assert len(api.list_messages(alarm["alarm_id"])) == 1
+            assert len(list_told(hook, alarm)) == 1
 
 
 def _expect(
     notifier: NotifierProcess, api: SlackApi, hook: Endpoint, alarm: dict[str, Any], channel: str = OPERATORS
 ) -> None:
-    notifier.until(lambda: bool(api.of(alarm["alarm_id"])) and bool(told_of(hook, alarm)))
-    (message,) = api.of(alarm["alarm_id"])
+    notifier.wait_until(lambda: bool(api.list_messages(alarm["alarm_id"])) and bool(list_told(hook, alarm)))
+    (message,) = api.list_messages(alarm["alarm_id"])
     assert message["channel"] == channel
-    assert alarm["message"] in shown(message)
-    assert f"for {alarm['recipient']}: {alarm['subject']}" in shown(message)
+    assert alarm["message"] in show_text(message)
+    assert f"for {alarm['recipient']}: {alarm['subject']}" in show_text(message)
     assert not buttons(message)

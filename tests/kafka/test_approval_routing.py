@@ -12,8 +12,8 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from typer.testing import CliRunner
 
-from load.sites import neutral_policy
-from load.sites.worker_process import WorkerProcess
+from load.installations import neutral_policy
+from load.installations.worker_process import WorkerProcess
 from sluice.cli.demo.throwaway_trust import publish_policy
 from sluice.cli.main import cli
 from sluice.core.foundation.clock import milliseconds_of
@@ -22,14 +22,14 @@ from sluice.core.registry.keys import SigningKey
 from sluice.core.trust.dsse import sign
 from sluice.core.trust.signed_entries import PAYLOAD_TYPES
 from sluice_topics.catalog import ESCALATIONS, REGISTRY, REVIEWS, SESSION_EVENTS
-from tests.kafka.installation import action, awaited, publish, records, site_on, until
+from tests.kafka.installation import action, publish, records, site_on, wait_for, wait_until
 from tests.kafka.memories import session_in
 from tests.unit.core.actions.escalation_scene import answer_signed_by
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from load.sites.site import Site
+    from load.installations.site import Site
 
 pytestmark = pytest.mark.kafka
 TOOL = "load.refund"
@@ -62,7 +62,7 @@ def site(kafka: str, prefix: str, tmp_path: Path) -> Site:
         raw = orjson.dumps(entry("approver", name, public_key=public, roles=["approver"], groups=[group]))
         value = sign(PAYLOAD_TYPES[REGISTRY], raw, [made.trust.root]).written()
         signed.append((REGISTRY, f"approver/{name}@1".encode(), value))
-    policy = [*signed, made.trust.bundle(json.dumps(routed).encode()), *made.trust.entries(entries)]
+    policy = [*signed, made.trust.sign_bundle(json.dumps(routed).encode()), *made.trust.sign_entries(entries)]
     asyncio.run(publish_policy(kafka, made.prefix, policy))
     return made
 
@@ -77,7 +77,7 @@ def answer(site: Site, opened: dict[str, Any], by: str) -> None:
     publish(site, [answer_signed_by(KEYS[by], opened, by, audience=site.audience)], REVIEWS)
 
 
-def told(site: Site, *words: str) -> Any:
+def describe(site: Site, *words: str) -> Any:
     """What a command says, as JSON."""
     found = CliRunner().invoke(cli, [*words, "--json"], env=site.settings)
     assert found.exit_code == 0, (words, found.output, found.stderr)
@@ -87,9 +87,9 @@ def told(site: Site, *words: str) -> Any:
 def test_workers_that_are_killed_remind_and_pass_on_once_and_at_the_route_s_times(site: Site) -> None:
     session = session_in(site, 0)
     first = WorkerProcess(site, "first", 0)
-    until(lambda: bool(first.partitions()), first)
+    wait_until(lambda: bool(first.partitions()), first)
     publish(site, [action(session, f"a-{one}", agent_id=AGENT, toolName=TOOL) for one in (1, 2)])
-    early = awaited(site, ESCALATIONS, session, 4, first)
+    early = wait_for(site, ESCALATIONS, session, 4, first)
     first.end_now()
     by_id = {one["escalation_id"]: one for one in early if one["schema"].endswith("_opened/v1")}
     one, two = by_id.values()
@@ -102,17 +102,17 @@ def test_workers_that_are_killed_remind_and_pass_on_once_and_at_the_route_s_time
     time.sleep(max(0, milliseconds_of(two["next_at"]) / 1000 - time.time()))
 
     second = WorkerProcess(site, "second", 0)
-    awaited(site, ESCALATIONS, session, 8, second)
-    (refused,) = awaited(site, SESSION_EVENTS, session, 1, second)
+    wait_for(site, ESCALATIONS, session, 8, second)
+    (refused,) = wait_for(site, SESSION_EVENTS, session, 1, second)
     assert (refused["reason"], refused["subject"]) == ("wrong_group", one["escalation_id"])
-    listed = told(site, "escalations", "list", "--session", session, "--group", "leads")
+    listed = describe(site, "escalations", "list", "--session", session, "--group", "leads")
     assert [(each["group"], each["next_group"]) for each in listed] == [("leads", None)] * 2
     second.end_now()
 
     third = WorkerProcess(site, "third", 0)
     answer(site, one, "ben")
     answer(site, two, "ann")
-    awaited(site, ESCALATIONS, session, 10, third)
+    wait_for(site, ESCALATIONS, session, 10, third)
     assert third.end(END_S) == 0, third.last_words()
     events = records(site, ESCALATIONS, session)
     for opened in (one, two):
@@ -126,6 +126,6 @@ def test_workers_that_are_killed_remind_and_pass_on_once_and_at_the_route_s_time
         assert [each["outcome"] for each in mine[4:]] == ["ALLOW"]
     shown = CliRunner().invoke(cli, ["escalations", "show", one["escalation_id"]], env=site.settings).stdout
     assert "went on from desk to leads" in shown
-    assert told(site, "ledger", "verify")["findings"] == []
-    again = told(site, "rerun", "--all")
+    assert describe(site, "ledger", "verify")["findings"] == []
+    again = describe(site, "rerun", "--all")
     assert again["reruns"] == []

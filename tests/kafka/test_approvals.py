@@ -11,15 +11,24 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from typer.testing import CliRunner, Result
 
-from load.sites import neutral_policy
-from load.sites.approvers import approver, entry
+from load.installations import neutral_policy
+from load.installations.approvers import approver, entry
 from sluice.cli.demo.throwaway_trust import OWNER, publish_policy
 from sluice.cli.main import cli
-from sluice.cli.policy.key_files import new_private_key
+from sluice.cli.policy.key_files import make_private_key
 from sluice.client import ActionDenied, ActionInterrupted, AsyncGateClient, ClientOptions, NeedsHuman
 from sluice.core.registry.keys import SigningKey
 from sluice_topics.catalog import ACTIONS, ESCALATIONS, REVIEWS, SESSION_EVENTS, VERDICTS
-from tests.kafka.installation import action, awaited, of_session, publish, records, running, site_on, stored
+from tests.kafka.installation import (
+    action,
+    publish,
+    read_stored,
+    records,
+    run_worker,
+    select_session,
+    site_on,
+    wait_for,
+)
 from tests.kafka.memories import session_in
 from tests.unit.core.actions.escalation_scene import answer_signed_by
 
@@ -27,8 +36,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from load.sites.site import Site
-    from load.sites.worker_process import WorkerProcess
+    from load.installations.site import Site
+    from load.installations.worker_process import WorkerProcess
 
 pytestmark = pytest.mark.kafka
 TOOL = "load.refund"
@@ -43,7 +52,7 @@ def site(kafka: str, module_prefix: str, tmp_path_factory: pytest.TempPathFactor
     """One site for all tests here: two approvers, a tool that needs one, and an agent in a hurry."""
     folder = tmp_path_factory.mktemp("approvals")
     made = site_on(kafka, folder, module_prefix.rstrip("."), SLUICE_WORKER__TIMER_INTERVAL_S="0.2")
-    people = {**KEYS, "vera": new_private_key(made.folder / "vera.pem")}
+    people = {**KEYS, "vera": make_private_key(made.folder / "vera.pem")}
     hasty = {**neutral_policy.bundle(), "id": "load.hasty", "escalation_ttl_ms": HASTY_MS}
     tool = {"tier": "T3", "action_type": "PAYMENT", "reversible": False, "trusts_row_claims": True}
     entries = [
@@ -54,8 +63,8 @@ def site(kafka: str, module_prefix: str, tmp_path_factory: pytest.TempPathFactor
     ]
     policy = [
         *(approver(made.trust, name, key, ["approver"]) for name, key in people.items()),
-        made.trust.bundle(json.dumps(hasty).encode()),
-        *made.trust.entries(entries),
+        made.trust.sign_bundle(json.dumps(hasty).encode()),
+        *made.trust.sign_entries(entries),
     ]
     asyncio.run(publish_policy(kafka, made.prefix, policy))
     return made
@@ -63,7 +72,7 @@ def site(kafka: str, module_prefix: str, tmp_path_factory: pytest.TempPathFactor
 
 @pytest.fixture(scope="module")
 def worker(site: Site) -> Iterator[WorkerProcess]:
-    yield from running(site)
+    yield from run_worker(site)
 
 
 def refund(session: str, action_id: str, **more: Any) -> dict[str, Any]:
@@ -78,7 +87,7 @@ def answer(
     return answer_signed_by(KEYS[by], opened, by, decision, audience=site.audience, **changed)
 
 
-def of_kind(site: Site, topic: str, session: str, schema: str) -> list[dict[str, Any]]:
+def select_kind(site: Site, topic: str, session: str, schema: str) -> list[dict[str, Any]]:
     """The session's records of a schema."""
     return [one for one in records(site, topic, session) if one["schema"] == f"sluice/{schema}/v1"]
 
@@ -86,24 +95,24 @@ def of_kind(site: Site, topic: str, session: str, schema: str) -> list[dict[str,
 def test_two_people_answer_at_once_and_one_answer_counts(site: Site, worker: WorkerProcess) -> None:
     session = session_in(site, 0)
     publish(site, [refund(session, "a-1"), refund(session, "a-2")])
-    one, two = awaited(site, ESCALATIONS, session, 2, worker)
+    one, two = wait_for(site, ESCALATIONS, session, 2, worker)
     publish(
         site,
         [answer(site, one, "ann"), answer(site, one, "ben", "deny"), answer(site, two, "ben", "deny")],
         REVIEWS,
     )
-    ended = awaited(site, ESCALATIONS, session, 4, worker)[2:]
+    ended = wait_for(site, ESCALATIONS, session, 4, worker)[2:]
     assert [(one["decision"], one["outcome"], one["approver_id"]) for one in ended] == [
         ("approve", "ALLOW", "ann"),
         ("deny", "BLOCK", "ben"),
     ]
-    (resolved,) = of_kind(site, VERDICTS, session, "resolved_verdict")
+    (resolved,) = select_kind(site, VERDICTS, session, "resolved_verdict")
     assert (resolved["resolves"], resolved["rows_reserved"]) == (one["verdict_id"], 10)
     assert resolved["session"]["after"]["aggregateRowsAffected"] == 10
-    (refused,) = awaited(site, SESSION_EVENTS, session, 1, worker)
+    (refused,) = wait_for(site, SESSION_EVENTS, session, 1, worker)
     assert (refused["reason"], refused["subject"]) == ("already_ended", one["escalation_id"])
     publish(site, [refund(session, "a-1"), refund(session, "a-2")])
-    repeats = of_session(awaited(site, VERDICTS, session, 5, worker), session)[-2:]
+    repeats = select_session(wait_for(site, VERDICTS, session, 5, worker), session)[-2:]
     assert [(one["outcome"], one["duplicate_of"] is not None) for one in repeats] == [
         ("ALLOW", True),
         ("ESCALATE", True),
@@ -113,10 +122,10 @@ def test_two_people_answer_at_once_and_one_answer_counts(site: Site, worker: Wor
 def test_time_ends_what_nobody_answered(site: Site, worker: WorkerProcess) -> None:
     session = session_in(site, 1)
     publish(site, [refund(session, "a-1", agent_id=HASTY_AGENT)])
-    opened, expired = awaited(site, ESCALATIONS, session, 2, worker)
+    opened, expired = wait_for(site, ESCALATIONS, session, 2, worker)
     assert (expired["schema"], expired["input"]) == ("sluice/escalation_expired/v1", None)
     publish(site, [answer(site, opened, "ann")], REVIEWS)
-    (refused,) = awaited(site, SESSION_EVENTS, session, 1, worker)
+    (refused,) = wait_for(site, SESSION_EVENTS, session, 1, worker)
     assert refused["reason"] == "already_ended"
     assert refused["message"].startswith("it ended EXPIRED")
 
@@ -137,7 +146,7 @@ def decide(site: Site, name: str, decision: str, *more: str, approver: str = "ve
     return escalations(site, decision, name, *words)
 
 
-def listed(site: Site, session: str) -> list[str]:
+def list_ids(site: Site, session: str) -> list[str]:
     """The ids that wait in a session."""
     found = escalations(site, "list", "--session", session, "--json")
     return [one["escalation_id"] for one in json.loads(found.stdout)]
@@ -146,8 +155,8 @@ def listed(site: Site, session: str) -> list[str]:
 def test_an_approver_finds_an_escalation_reads_it_and_decides(site: Site, worker: WorkerProcess) -> None:
     session = session_in(site, 2)
     publish(site, [refund(session, f"a-{one}", parameters={"why": HIDDEN}) for one in (1, 2, 3)])
-    names = [one["escalation_id"] for one in awaited(site, ESCALATIONS, session, 3, worker)]
-    assert listed(site, session) == names
+    names = [one["escalation_id"] for one in wait_for(site, ESCALATIONS, session, 3, worker)]
+    assert list_ids(site, session) == names
     shown = escalations(site, "show", names[0]).stdout
     assert "waiting" in shown
     assert "refund in <U+202E>May<U+202C>" in shown
@@ -161,32 +170,32 @@ def test_an_approver_finds_an_escalation_reads_it_and_decides(site: Site, worker
     narrowed = site.folder / "less.json"
     narrowed.write_text('{"why": "a smaller one"}', encoding="utf-8")
     assert decide(site, names[2], "approve", "--parameters", str(narrowed)).exit_code == WELL
-    assert listed(site, session) == []
+    assert list_ids(site, session) == []
     whole = json.loads(escalations(site, "show", names[2], "--json").stdout)
     assert (whole["state"], whole["resolved"]["outcome"]) == ("approved", "ALLOW")
     assert whole["resolved"]["narrowed"].startswith("sha256:")
     again = decide(site, names[0], "deny")
     assert (again.exit_code, "does not wait: approved" in again.stderr) == (REFUSED, True)
-    ended = [one["outcome"] for one in of_kind(site, ESCALATIONS, session, "escalation_resolved")]
+    ended = [one["outcome"] for one in select_kind(site, ESCALATIONS, session, "escalation_resolved")]
     assert ended == ["ALLOW", "BLOCK", "ALLOW"]
 
 
 def test_a_grant_on_the_command_line_saves_the_next_questions(site: Site, worker: WorkerProcess) -> None:
     session = session_in(site, 6)
     publish(site, [refund(session, "a-0")])
-    (opened,) = awaited(site, ESCALATIONS, session, 1, worker)
+    (opened,) = wait_for(site, ESCALATIONS, session, 1, worker)
     more = ("--grant-uses", "2", "--grant-for", "1h", "--grant-when", "action.rows < 100")
     approved = decide(site, opened["escalation_id"], "approve", *more)
     assert approved.exit_code == WELL, approved.stderr
     publish(site, [refund(session, "a-1")])
-    verdicts = awaited(site, VERDICTS, session, 3, worker)
+    verdicts = wait_for(site, VERDICTS, session, 3, worker)
     assert [one["outcome"] for one in verdicts] == ["ESCALATE", "ALLOW", "ALLOW"]
-    (given,) = of_kind(site, ESCALATIONS, session, "grant_given")
+    (given,) = select_kind(site, ESCALATIONS, session, "grant_given")
     key = ("--as", "vera", "--key", str(site.folder / "vera.pem"), "--justification", "enough", "--yes")
     revoked = escalations(site, "revoke", given["grant_id"], *key)
     assert (revoked.exit_code, "revoked" in revoked.stdout) == (WELL, True)
     publish(site, [refund(session, "a-2")])
-    assert awaited(site, VERDICTS, session, 4, worker)[-1]["outcome"] == "ESCALATE"
+    assert wait_for(site, VERDICTS, session, 4, worker)[-1]["outcome"] == "ESCALATE"
     again = escalations(site, "revoke", given["grant_id"], *key)
     assert (again.exit_code, "unknown_subject" in again.stderr) == (REFUSED, True)
 
@@ -196,25 +205,25 @@ def test_a_grant_for_all_sessions_is_shared_out_and_ends_everywhere_within_a_sec
 ) -> None:
     key, recall = site.folder / "owner.pem", {"parameters": {"batch": "recall"}}
     key.touch(mode=0o600)
-    key.write_bytes(site.trust.pem(OWNER))
+    key.write_bytes(site.trust.write_pem(OWNER))
     signed = ("--as", OWNER, "--key", str(key), "--justification", "refunds of the recall", "--yes")
     first, second, third = (session_in(site, partition, "all") for partition in (1, 2, 3))
     publish(site, [refund(first, "a-0", **recall)])
-    (opened,) = awaited(site, ESCALATIONS, first, 1, worker)
+    (opened,) = wait_for(site, ESCALATIONS, first, 1, worker)
     bounds = ("--uses", str(2 * site.partitions), "--when", 'action.parameters.batch == "recall"')
     given = escalations(site, "grant", opened["escalation_id"], *signed, *bounds)
     assert given.exit_code == WELL, given.output
     time.sleep(1)
     for session, before in ((first, 1), (second, 0)):
         publish(site, [refund(session, f"b-{number}", **recall) for number in range(3)])
-        verdicts = awaited(site, VERDICTS, session, before + 3, worker)
+        verdicts = wait_for(site, VERDICTS, session, before + 3, worker)
         assert [one["outcome"] for one in verdicts[before:]] == ["ALLOW", "ALLOW", "ESCALATE"]
-    (used, _) = of_kind(site, ESCALATIONS, second, "grant_used")
+    (used, _) = select_kind(site, ESCALATIONS, second, "grant_used")
     revoked = escalations(site, "revoke", used["grant_id"], *signed)
     assert revoked.exit_code == WELL, revoked.output
     time.sleep(1)
     publish(site, [refund(third, "c-0", **recall)])
-    assert awaited(site, VERDICTS, third, 1, worker)[0]["outcome"] == "ESCALATE"
+    assert wait_for(site, VERDICTS, third, 1, worker)[0]["outcome"] == "ESCALATE"
 
 
 def test_an_id_that_nobody_knows_is_said_to_be_unknown(site: Site, worker: WorkerProcess) -> None:
@@ -229,10 +238,10 @@ def client_of(site: Site, journal: Path | None = None) -> AsyncGateClient:
     return AsyncGateClient(site.bootstrap_servers, neutral_policy.AGENT, options)
 
 
-async def opened_in(site: Site, session: str, count: int) -> list[dict[str, Any]]:
+async def list_opened(site: Site, session: str, count: int) -> list[dict[str, Any]]:
     """The session's escalations, once there are so many."""
     while True:
-        found = await asyncio.to_thread(of_kind, site, ESCALATIONS, session, "escalation_opened")
+        found = await asyncio.to_thread(select_kind, site, ESCALATIONS, session, "escalation_opened")
         if len(found) >= count:
             return found
         await asyncio.sleep(0.1)
@@ -254,7 +263,7 @@ async def test_a_guarded_tool_waits_for_its_approver_and_runs_once(site: Site, w
             ran.append((customer, amount))
 
         waiting = [asyncio.ensure_future(pay(name, 100)) for name in ("ada", "bob", "cyd")]
-        opened = await opened_in(site, session, 3)
+        opened = await list_opened(site, session, 3)
         named = await asyncio.to_thread(lambda: [customer_of(site, one) for one in opened])
         told = dict(zip(named, opened, strict=True))
         less = {"customer": "cyd", "amount": 5}
@@ -275,7 +284,7 @@ async def test_a_restarted_agent_goes_on_waiting_by_the_action_s_id(
     async with client_of(site, tmp_path / "journal") as client:
         with pytest.raises(NeedsHuman):
             await client.permit(TOOL, {}, approval_timeout_s=0.5, **call)
-    (opened,) = await opened_in(site, session, 1)
+    (opened,) = await list_opened(site, session, 1)
     await say(site, answer(site, opened, "ann"))
     async with client_of(site, tmp_path / "journal") as client:
         permit = await client.permit(TOOL, {}, approval_timeout_s=60, **call)
@@ -283,7 +292,7 @@ async def test_a_restarted_agent_goes_on_waiting_by_the_action_s_id(
         await client.finish(permit)
         with pytest.raises(ActionInterrupted):
             await client.permit(TOOL, {}, approval_timeout_s=60, **call)
-    assert len(await asyncio.to_thread(of_kind, site, VERDICTS, session, "resolved_verdict")) == 1
+    assert len(await asyncio.to_thread(select_kind, site, VERDICTS, session, "resolved_verdict")) == 1
 
 
 async def test_what_expires_while_an_agent_waits_is_denied(site: Site, worker: WorkerProcess) -> None:
@@ -297,5 +306,5 @@ async def test_what_expires_while_an_agent_waits_is_denied(site: Site, worker: W
 def customer_of(site: Site, opened: dict[str, Any]) -> str:
     """Whom the escalated action pays."""
     place = (opened["input"]["partition"], opened["input"]["offset"])
-    (found,) = [one for one in stored(site, ACTIONS) if (one.partition, one.offset) == place]
+    (found,) = [one for one in read_stored(site, ACTIONS) if (one.partition, one.offset) == place]
     return str(json.loads(found.value or b"")["parameters"]["customer"])

@@ -10,7 +10,7 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
 from sluice.broker import handle, locate
-from sluice.broker.handle import BrokerError, answers
+from sluice.broker.handle import BrokerError, is_answering
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -35,12 +35,12 @@ async def test_what_was_acknowledged_survives_a_stop_and_a_kill(own_broker: Brok
     await _create(address, topic)
     await _publish(address, topic, b"before the stop")
     await asyncio.to_thread(own_broker.stop)
-    assert not await asyncio.to_thread(answers, address)
+    assert not await asyncio.to_thread(is_answering, address)
     await asyncio.to_thread(own_broker.start)
     assert own_broker.bootstrap_servers == address
     await _publish(address, topic, b"before the kill")
     await asyncio.to_thread(own_broker.kill)
-    assert not await asyncio.to_thread(answers, address)
+    assert not await asyncio.to_thread(is_answering, address)
     await asyncio.to_thread(own_broker.start)
     assert await _values(address, topic, 2) == [b"before the stop", b"before the kill"]
 
@@ -53,11 +53,11 @@ async def test_a_record_of_four_megabytes_fits_where_its_topic_allows_it(kafka: 
 
 
 def test_a_started_broker_is_found_again_started_once_and_stopped(tmp_path: Path) -> None:
-    wish = locate.StartOptions(port=handle.free_ports(1)[0])
+    wish = locate.StartOptions(port=handle.find_free_ports(1)[0])
     first, started_now = locate.start(tmp_path, wish)
     try:
         again, started_again = locate.start(tmp_path, wish)
-        found = locate.status(tmp_path, None)
+        found = locate.read_status(tmp_path, None)
         assert (started_now, started_again) == (True, False)
         assert found is not None
         assert found.answers
@@ -65,8 +65,8 @@ def test_a_started_broker_is_found_again_started_once_and_stopped(tmp_path: Path
         with pytest.raises(BrokerError, match="already runs"):
             locate.start(tmp_path, locate.StartOptions(port=locate.DEFAULT_PORT))
         assert locate.stop(tmp_path) == first.bootstrap_servers
-        assert locate.status(tmp_path, None) is None
-        assert not answers(first.bootstrap_servers)
+        assert locate.read_status(tmp_path, None) is None
+        assert not is_answering(first.bootstrap_servers)
     finally:
         first.close()
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from load.sites import neutral_policy
+from load.installations import neutral_policy
 from sluice.client import (
     ActionDenied,
     ActionInterrupted,
@@ -29,7 +29,7 @@ from sluice.client import (
 )
 from sluice_topics.catalog import OUTCOMES, SESSION_EVENTS
 from tests.documents.blocks import ROOT
-from tests.kafka.installation import running, site_on, stored, until
+from tests.kafka.installation import read_stored, run_worker, site_on, wait_until
 from tests.kafka.memories import write
 from tests.kafka.retrievals import item
 
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
     from pathlib import Path
 
-    from load.sites.site import Site
-    from load.sites.worker_process import WorkerProcess
+    from load.installations.site import Site
+    from load.installations.worker_process import WorkerProcess
 
 pytestmark = pytest.mark.kafka
 READ, PURGE = neutral_policy.READ_TOOL, neutral_policy.PURGE_TOOL
@@ -53,7 +53,7 @@ def site(kafka: str, module_prefix: str, tmp_path_factory: pytest.TempPathFactor
 
 @pytest.fixture(scope="module")
 def worker(site: Site) -> Iterator[WorkerProcess]:
-    yield from running(site)
+    yield from run_worker(site)
 
 
 def client_of(site: Site, **more: Any) -> AsyncGateClient:
@@ -61,21 +61,21 @@ def client_of(site: Site, **more: Any) -> AsyncGateClient:
     return AsyncGateClient(site.bootstrap_servers, neutral_policy.AGENT, options)
 
 
-def of_session(site: Site, topic: str, session: str) -> list[dict[str, Any]]:
-    every = [json.loads(one.value or b"null") for one in stored(site, topic)]
+def select_session(site: Site, topic: str, session: str) -> list[dict[str, Any]]:
+    every = [json.loads(one.value or b"null") for one in read_stored(site, topic)]
     return [one for one in every if one["session_id"] == session]
 
 
-def settled(site: Site, session: str, worker: WorkerProcess) -> dict[str, Any]:
+def fetch_settled(site: Site, session: str, worker: WorkerProcess) -> dict[str, Any]:
     """The first settlement of a session, once there is one."""
     found: list[dict[str, Any]] = []
 
     def there() -> bool:
-        every = [json.loads(one.value or b"null") for one in stored(site, SESSION_EVENTS)]
+        every = [json.loads(one.value or b"null") for one in read_stored(site, SESSION_EVENTS)]
         found[:] = [one for one in every if one.get("session_id") == session and "actual" in one]
         return bool(found)
 
-    until(there, worker)
+    wait_until(there, worker)
     return found[0]
 
 
@@ -90,7 +90,7 @@ async def test_a_guarded_tool_runs_if_it_is_allowed_and_its_rows_are_reported(
 
         with in_session("guarded"):
             assert await read("orders", limit=4) == ["orders-0", "orders-1", "orders-2", "orders-3"]
-    told = await asyncio.to_thread(settled, site, "guarded", worker)
+    told = await asyncio.to_thread(fetch_settled, site, "guarded", worker)
     assert (told["actual"], told["reported_by"]) == (4, neutral_policy.AGENT)
 
 
@@ -111,7 +111,7 @@ async def test_a_denied_tool_does_not_run_and_the_error_says_which_gate_and_why(
     assert verdict.gate == "fast_reject"
     assert verdict.record["action_id"]
     assert error.value.to_do
-    assert not await asyncio.to_thread(of_session, site, OUTCOMES, "denied")
+    assert not await asyncio.to_thread(select_session, site, OUTCOMES, "denied")
 
 
 async def test_the_outcome_of_a_tool_that_raises_is_reported_and_its_error_passed_on(
@@ -125,7 +125,7 @@ async def test_the_outcome_of_a_tool_that_raises_is_reported_and_its_error_passe
 
         with pytest.raises(ZeroDivisionError):
             await divide()
-    (told,) = await asyncio.to_thread(of_session, site, OUTCOMES, "raises")
+    (told,) = await asyncio.to_thread(select_session, site, OUTCOMES, "raises")
     assert (told["rows_affected"], told["error"]) == (7, "ZeroDivisionError")
 
 
@@ -166,7 +166,7 @@ async def test_an_id_runs_its_tool_once_however_often_it_is_called(site: Site, w
         assert sum(isinstance(one, ActionInterrupted) for one in results) == 19
         with pytest.raises(ClientError, match="another action"):
             await gate.permit(READ, {"n": 2}, session_id="once", action_id="the-one")
-    assert len(await asyncio.to_thread(of_session, site, OUTCOMES, "once")) == 1
+    assert len(await asyncio.to_thread(select_session, site, OUTCOMES, "once")) == 1
 
 
 def test_threads_share_a_client_and_each_call_gets_its_own_verdict(site: Site, worker: WorkerProcess) -> None:
@@ -204,17 +204,17 @@ async def test_without_a_decision_in_time_nothing_runs_and_a_late_one_allows_not
             assert error.value.may_still_come
             if error.value.place is not None:
                 break
-        workers = running(site)
+        workers = run_worker(site)
         await asyncio.to_thread(next, workers)
         try:
             with pytest.raises(ActionDenied, match="deadline_elapsed"):
-                await _decided(call)
+                await _decide(call)
         finally:
             await asyncio.to_thread(lambda: next(workers, None))
     assert not ran
 
 
-async def _decided(call: Callable[[], Awaitable[None]]) -> None:
+async def _decide(call: Callable[[], Awaitable[None]]) -> None:
     async with asyncio.timeout(PATIENCE_S):
         while True:
             with contextlib.suppress(ActionNotDecided):
@@ -271,4 +271,4 @@ def test_a_process_killed_at_any_step_runs_no_tool_twice_and_reports_once(
     again = run("nowhere")
     assert again == (0 if step in STEPS[:4] else 3), "3: the tool was started before, and is not run again"
     assert ran.read_text() == "ran\n"
-    assert len(of_session(site, OUTCOMES, session)) == 1
+    assert len(select_session(site, OUTCOMES, session)) == 1

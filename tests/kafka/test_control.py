@@ -16,7 +16,7 @@ from sluice.adapters.kafka.kafka_control import AnotherPublisherError, KafkaCont
 from sluice.adapters.kafka.kafka_publish import Outgoing
 from sluice_topics.catalog import BUNDLES, REGISTRY
 from sluice_topics.layout import TopicLayout
-from tests.unit.cli.policy.policy_files import made, sluice, written
+from tests.unit.cli.policy.policy_files import make, sluice, write
 from tests.unit.core.trust.scene import agent, approver, bundle_document, tool
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ class Installation:
 
     def __init__(self, kafka: str, prefix: str, folder: Path) -> None:
         self.folder = folder
-        self.root, self.alice, self.bob = (made(folder, name) for name in ("root", "alice", "bob"))
+        self.root, self.alice, self.bob = (make(folder, name) for name in ("root", "alice", "bob"))
         self._settings = {
             "SLUICE_KAFKA__BOOTSTRAP_SERVERS": kafka,
             "SLUICE_KAFKA__TOPIC_PREFIX": prefix,
@@ -134,7 +134,7 @@ class Installation:
         }
 
     def publish(self, noun: str, document: dict[str, object], signer: str, *options: str) -> Result:
-        file, out = written(self.folder / "source.json", document), self.folder / "signed"
+        file, out = write(self.folder / "source.json", document), self.folder / "signed"
         keys = [word for name in signer.split() for word in ("--key", self.folder / f"{name}.pem")]
         assert sluice(noun, "sign", file, *keys, "--out", out).exit_code == 0
         return sluice(noun, "publish", out, *options, **self._settings)

@@ -9,22 +9,22 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from typer.testing import CliRunner
 
-from load.sites import neutral_policy
-from load.sites.approvers import entry
+from load.installations import neutral_policy
+from load.installations.approvers import entry
 from sluice.cli.demo.throwaway_trust import GATEWAY, OWNER, REVIEWER, publish_policy
 from sluice.cli.main import cli
 from sluice.core.trust.signing import sign_review
 from sluice_topics.catalog import ESCALATIONS, MEMORY_WRITES, QUARANTINE, REVIEWS, SESSION_EVENTS, VERDICTS
 from tests.kafka import memories
-from tests.kafka.installation import action, awaited, publish, running, site_on
+from tests.kafka.installation import action, publish, run_worker, site_on, wait_for
 from tests.kafka.memories import session_in
 from tests.unit.core.actions.escalation_scene import answer_signed_by
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from load.sites.site import Site
-    from load.sites.worker_process import WorkerProcess
+    from load.installations.site import Site
+    from load.installations.worker_process import WorkerProcess
 
 pytestmark = pytest.mark.kafka
 REFUND, WIRE = "load.refund", "load.wire"
@@ -53,12 +53,12 @@ def site(kafka: str, module_prefix: str, tmp_path_factory: pytest.TempPathFactor
     )
     key = {"public_key": made.trust.gateway.public.text, "revoked_at": "2026-01-01T00:00:00.000Z"}
     policy = [
-        made.trust.bundle(json.dumps(strict).encode()),
-        made.trust.delegate(here),
-        made.trust.delegate(["elsewhere"], "abroad"),
-        made.trust.delegate(here, "lesser", roles=["approver"]),
-        made.trust.delegate(here, "revoked", keys=[key]),
-        *made.trust.entries([*tools, agent]),
+        made.trust.sign_bundle(json.dumps(strict).encode()),
+        made.trust.make_delegate(here),
+        made.trust.make_delegate(["elsewhere"], "abroad"),
+        made.trust.make_delegate(here, "lesser", roles=["approver"]),
+        made.trust.make_delegate(here, "revoked", keys=[key]),
+        *made.trust.sign_entries([*tools, agent]),
     ]
     asyncio.run(publish_policy(kafka, made.prefix, policy))
     return made
@@ -66,16 +66,18 @@ def site(kafka: str, module_prefix: str, tmp_path_factory: pytest.TempPathFactor
 
 @pytest.fixture(scope="module")
 def worker(site: Site) -> Iterator[WorkerProcess]:
-    yield from running(site)
+    yield from run_worker(site)
 
 
-def opened(site: Site, worker: WorkerProcess, session: str, tool: str, **more: Any) -> dict[str, Any]:
+def open_escalation(
+    site: Site, worker: WorkerProcess, session: str, tool: str, **more: Any
+) -> dict[str, Any]:
     """The EscalationOpened of an action."""
     publish(site, [action(session, "a-1", toolName=tool, **more)])
-    return awaited(site, ESCALATIONS, session, 1, worker)[0]
+    return wait_for(site, ESCALATIONS, session, 1, worker)[0]
 
 
-def signed(site: Site, waits: dict[str, Any], by: str = OWNER, **changed: Any) -> dict[str, Any]:
+def sign(site: Site, waits: dict[str, Any], by: str = OWNER, **changed: Any) -> dict[str, Any]:
     """A person's approval as the gateway signs it, through the delegate `through`."""
     said = {
         "id": changed.pop("through", GATEWAY),
@@ -91,12 +93,12 @@ def test_an_answer_within_both_bounds_counts_and_is_decided_again_alike(
     site: Site, worker: WorkerProcess
 ) -> None:
     session = session_in(site, 0)
-    waits = opened(site, worker, session, REFUND)
-    publish(site, [signed(site, waits)], REVIEWS)
-    ended = awaited(site, ESCALATIONS, session, 2, worker)[1]
+    waits = open_escalation(site, worker, session, REFUND)
+    publish(site, [sign(site, waits)], REVIEWS)
+    ended = wait_for(site, ESCALATIONS, session, 2, worker)[1]
     assert (ended["approver_id"], ended["outcome"]) == (OWNER, "ALLOW")
     assert (ended["delegate"]["id"], ended["delegate"]["channel"]) == (GATEWAY, "browser")
-    resolved = awaited(site, VERDICTS, session, 2, worker)[1]
+    resolved = wait_for(site, VERDICTS, session, 2, worker)[1]
     assert f"delegate/{GATEWAY}@1" in resolved["registry_hashes"]
     again = CliRunner().invoke(cli, ["rerun", resolved["verdict_id"], "--json"], env=site.settings)
     assert again.exit_code == 0, again.output
@@ -106,24 +108,24 @@ def test_an_answer_within_both_bounds_counts_and_is_decided_again_alike(
 
 def test_out_of_its_bounds_a_delegate_signs_for_nobody(site: Site, worker: WorkerProcess) -> None:
     session = session_in(site, 1)
-    waits = opened(site, worker, session, WIRE)
-    ours = signed(site, waits)
+    waits = open_escalation(site, worker, session, WIRE)
+    ours = sign(site, waits)
     publish(
         site,
         [
-            signed(site, waits, through="abroad"),
-            signed(site, waits, through="lesser"),
-            signed(site, waits, through="revoked"),
-            signed(site, waits, by="stranger"),
-            signed(site, waits, by=REVIEWER),
+            sign(site, waits, through="abroad"),
+            sign(site, waits, through="lesser"),
+            sign(site, waits, through="revoked"),
+            sign(site, waits, by="stranger"),
+            sign(site, waits, by=REVIEWER),
             {**ours, "justification": "let it pass"},
-            {**signed(site, waits, by=REVIEWER), "approver_id": OWNER},
+            {**sign(site, waits, by=REVIEWER), "approver_id": OWNER},
             ours,
         ],
         REVIEWS,
     )
-    assert awaited(site, ESCALATIONS, session, 2, worker)[1]["delegate"]["id"] == GATEWAY
-    assert [one["reason"] for one in awaited(site, SESSION_EVENTS, session, 7, worker)] == [
+    assert wait_for(site, ESCALATIONS, session, 2, worker)[1]["delegate"]["id"] == GATEWAY
+    assert [one["reason"] for one in wait_for(site, SESSION_EVENTS, session, 7, worker)] == [
         "not_a_delegate",
         "wrong_delegate_role",
         "not_a_delegate",
@@ -136,23 +138,23 @@ def test_out_of_its_bounds_a_delegate_signs_for_nobody(site: Site, worker: Worke
 
 def test_where_the_own_key_is_demanded_only_that_counts(site: Site, worker: WorkerProcess) -> None:
     session = session_in(site, 2)
-    waits = opened(site, worker, session, WIRE, agent_id=STRICT_AGENT)
+    waits = open_escalation(site, worker, session, WIRE, agent_id=STRICT_AGENT)
     assert waits["own_key"] is True
     publish(
         site,
-        [signed(site, waits), answer_signed_by(site.trust.owner, waits, OWNER, audience=site.audience)],
+        [sign(site, waits), answer_signed_by(site.trust.owner, waits, OWNER, audience=site.audience)],
         REVIEWS,
     )
-    ended = awaited(site, ESCALATIONS, session, 2, worker)[1]
+    ended = wait_for(site, ESCALATIONS, session, 2, worker)[1]
     assert (ended["approver_id"], "delegate" in ended) == (OWNER, False)
-    assert awaited(site, SESSION_EVENTS, session, 1, worker)[0]["reason"] == "own_key_needed"
+    assert wait_for(site, SESSION_EVENTS, session, 1, worker)[0]["reason"] == "own_key_needed"
 
 
 def test_a_memory_is_reviewed_within_the_same_bounds(site: Site, worker: WorkerProcess) -> None:
     """The held memory of this policy waits for six seconds."""
     session = session_in(site, 3)
-    publish(site, [memories.held_write(session, "w", content=neutral_policy.DOUBT)], MEMORY_WRITES)
-    held = awaited(site, QUARANTINE, session, 1, worker)[0]
+    publish(site, [memories.make_held_write(session, "w", content=neutral_policy.DOUBT)], MEMORY_WRITES)
+    held = wait_for(site, QUARANTINE, session, 1, worker)[0]
     fields = {
         "subject_id": held["memory_id"],
         "session_id": session,
@@ -167,6 +169,6 @@ def test_a_memory_is_reviewed_within_the_same_bounds(site: Site, worker: WorkerP
         for name in ("lesser", GATEWAY)
     ]
     publish(site, [one.model_dump(mode="json", exclude_unset=True) for one in reviews], REVIEWS)
-    ended = awaited(site, QUARANTINE, session, 2, worker)[1]
+    ended = wait_for(site, QUARANTINE, session, 2, worker)[1]
     assert (ended["schema"], ended["delegate"]["channel"]) == ("sluice/quarantine_rejected/v1", "slack")
-    assert awaited(site, SESSION_EVENTS, session, 1, worker)[0]["reason"] == "wrong_delegate_role"
+    assert wait_for(site, SESSION_EVENTS, session, 1, worker)[0]["reason"] == "wrong_delegate_role"

@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING
 import httpx2
 import pytest
 
-from load.sites.model_server import MODEL, ModelServer
+from load.installations.model_server import MODEL, ModelServer
 from sluice.broker.process_identity import ProcessIdentity
-from sluice.cli.demo import run_place
-from sluice.cli.demo.demo_answers import by_session, cause_of, settled
+from sluice.cli.demo import run_location
+from sluice.cli.demo.demo_answers import list_settled, read_cause, tally_sessions
 from sluice.cli.demo.demo_sessions import STORY_AGAIN
 from sluice.cli.demo.material import RunOptions, prepare
 from sluice.cli.demo.run import perform
-from sluice.cli.demo.run_place import WorkerError
+from sluice.cli.demo.run_location import WorkerError
 from sluice.core.actions.stages import GATES
 from sluice.core.foundation.strict import json_object
 from sluice.core.retrieval.retrieval_kinds import RETRIEVAL
@@ -51,7 +51,7 @@ class Silence:
 
     def say(self, detail: str) -> None: ...
 
-    def progress(self, published: int, answered: int, total: int) -> None: ...
+    def show_progress(self, published: int, answered: int, total: int) -> None: ...
 
 
 @pytest.fixture
@@ -69,7 +69,7 @@ def test_a_run_answers_everything_and_leaves_nothing(wish: RunOptions, tmp_path:
         asked = replace(wish, environment={**wish.environment, **model.environment})
         result = perform(asked, prepare(asked), Silence())
     assert result.well
-    assert not result.worker.alive()
+    assert not result.worker.is_alive()
     assert list(tmp_path.iterdir()) == []
     _every_gate_is_shown(result)
     _limits_bite(result)
@@ -98,8 +98,8 @@ def _every_gate_is_shown(result: Result) -> None:
 def _limits_bite(result: Result) -> None:
     kinds = {
         session: [
-            cause_of(one.body).kind
-            for one in result.answers.of(VERDICTS)
+            read_cause(one.body).kind
+            for one in result.answers.iterate(VERDICTS)
             if one.planned.session_id == session
         ]
         for session in ("growing-messages", "growing-writes")
@@ -116,7 +116,7 @@ def _totals_are_the_inputs_own(result: Result) -> None:
     approved = {name for name, one in endings.items() if one.get("outcome") == "ALLOW"}
     rows = {
         one.planned.fields["action_id"]: one.planned
-        for one in result.answers.of(VERDICTS)
+        for one in result.answers.iterate(VERDICTS)
         if one.planned.role == "action"
         and (
             one.body["verdict"] == "allowed"
@@ -125,14 +125,14 @@ def _totals_are_the_inputs_own(result: Result) -> None:
         )
     }
     counted = {action: planned.fields["rows_affected"] for action, planned in rows.items()}
-    for one in settled(result.answers):
+    for one in list_settled(result.answers):
         action = one.planned.fields["action_id"]
         counted[action] = max(counted[action], one.planned.fields["rows_affected"])
     expected: Counter[str] = Counter()
     for action, planned in rows.items():
         expected[planned.session_id] += counted[action]
-    assert {one.session_id: one.rows for one in by_session(result.answers) if one.rows} == dict(expected)
-    assert len(settled(result.answers)) > 0
+    assert {one.session_id: one.rows for one in tally_sessions(result.answers) if one.rows} == dict(expected)
+    assert len(list_settled(result.answers)) > 0
 
 
 def _every_escalation_ends(result: Result) -> None:
@@ -156,12 +156,14 @@ def _a_guarded_tool_runs_where_a_person_agreed(result: Result) -> None:
 
 def _unreadable_records_alone_are_dead_letters(result: Result) -> None:
     spoilt = [one for one in result.material.plan if one.role == "unreadable"]
-    assert [one.planned for one in result.answers.of(DEAD_LETTERS)] == spoilt
+    assert [one.planned for one in result.answers.iterate(DEAD_LETTERS)] == spoilt
     assert len(spoilt) >= 10
 
 
 def _a_person_s_override_lets_an_item_through(result: Result) -> None:
-    again = [one for one in result.answers.retrievals() if one.planned.fields["request_id"] == STORY_AGAIN]
+    again = [
+        one for one in result.answers.iterate_retrievals() if one.planned.fields["request_id"] == STORY_AGAIN
+    ]
     overridden = [one for read in again for one in read.decisions if one["override"] is not None]
     assert [(one["outcome"], one["override"]["approver_id"]) for one in overridden] == [("flag", "reviewer")]
     assert len(result.answers.item_escalations) == 1
@@ -169,7 +171,9 @@ def _a_person_s_override_lets_an_item_through(result: Result) -> None:
 
 def _the_report_has_what_was_decided_and_what_nobody_decided_on(result: Result) -> None:
     quality = result.examined.quality
-    decided = Counter(one["outcome"] for read in result.answers.retrievals() for one in read.decisions)
+    decided = Counter(
+        one["outcome"] for read in result.answers.iterate_retrievals() for one in read.decisions
+    )
     assert quality.overall.outcomes == dict(decided)
     assert [one.tier for one in quality.coverage if one.short] == ["bounded"]
     assert [alarm["subject"] for alarm in quality.alarms] == [
@@ -189,19 +193,19 @@ def test_a_kept_demo_runs_on_until_it_is_stopped(wish: RunOptions, tmp_path: Pat
     readings = replace(material, plan=[one for one in material.plan if one.role == RETRIEVAL.name])
     result = perform(replace(wish, keep=True), readings, Silence())  # none of which waits for a person
     try:
-        assert result.worker.alive()
-        assert run_place.recall(tmp_path) is not None
+        assert result.worker.is_alive()
+        assert run_location.recall(tmp_path) is not None
         assert result.gateway is not None
         assert b"Log in" in httpx2.get(f"{result.gateway.url}/login").content
         unasked = {one.gate: one.said for one in result.judged if not one.answered}
         assert unasked["causal"] == "inconclusive: causal got no answer of constraints"
         assert unasked["grader"] == "inconclusive: grader got no answer of grader"
     finally:
-        run_place.stop_kept(tmp_path)
-    assert not result.worker.alive()
-    assert not result.gateway.identity.alive()
+        run_location.stop_kept(tmp_path)
+    assert not result.worker.is_alive()
+    assert not result.gateway.identity.is_alive()
     assert not result.place.folder.exists()
-    assert run_place.stop_kept(tmp_path) is None
+    assert run_location.stop_kept(tmp_path) is None
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -216,12 +220,12 @@ def test_an_interrupted_demo_stops_its_worker(wish: RunOptions, number: signal.S
     assert demo.stdout is not None
     with demo.stdout as lines:
         pid = next(int(found[1]) for line in lines if (found := re.search(r"process (\d+) decides", line)))
-        worker = ProcessIdentity.of(pid)
+        worker = ProcessIdentity.find(pid)
         demo.send_signal(number)
         rest = lines.read()
     assert demo.wait() == INTERRUPTED
     assert worker is not None, "it ran when it was announced"
-    assert not worker.alive()
+    assert not worker.is_alive()
     assert "Interrupted" in rest
 
 

@@ -17,18 +17,18 @@ from langchain_core.runnables import RunnableConfig  # noqa: TC002 - LangChain r
 from langchain_core.runnables.config import ensure_config
 from langchain_core.tools import tool
 
-from load.sites import neutral_policy
+from load.installations import neutral_policy
 from sluice.cli.demo.throwaway_trust import publish_policy
 from sluice.client import ActionDenied, AsyncGateClient, ClientError, ClientOptions
 from sluice_topics.catalog import ACTIONS, OUTCOMES, VERDICTS
 from tests.documents.blocks import ROOT
-from tests.kafka.installation import running, site_on, stored
+from tests.kafka.installation import read_stored, run_worker, site_on
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
 
-    from load.sites.site import Site
-    from load.sites.worker_process import WorkerProcess
+    from load.installations.site import Site
+    from load.installations.worker_process import WorkerProcess
 
 pytestmark = pytest.mark.kafka
 READ, PURGE = neutral_policy.READ_TOOL, neutral_policy.PURGE_TOOL
@@ -45,17 +45,17 @@ def site(kafka: str, module_prefix: str, tmp_path_factory: pytest.TempPathFactor
     entries = [one for one in shipped if one["id"] in USED]
     for one in entries:
         one["spec"].pop("policy_bundle_id", None)
-    asyncio.run(publish_policy(kafka, site.prefix, site.trust.entries(entries)))
+    asyncio.run(publish_policy(kafka, site.prefix, site.trust.sign_entries(entries)))
     return site
 
 
 @pytest.fixture(scope="module")
 def worker(site: Site) -> Iterator[WorkerProcess]:
-    yield from running(site)
+    yield from run_worker(site)
 
 
-def of_sessions(site: Site, topic: str, beginning: str) -> list[dict[str, Any]]:
-    every = [json.loads(one.value or b"null") for one in stored(site, topic)]
+def select_sessions(site: Site, topic: str, beginning: str) -> list[dict[str, Any]]:
+    every = [json.loads(one.value or b"null") for one in read_stored(site, topic)]
     return [one for one in every if one["session_id"].startswith(beginning)]
 
 
@@ -99,9 +99,9 @@ def test_an_example_runs_what_is_allowed_and_says_what_is_not(
     lines = ran.stdout.splitlines()
     assert [one for one in said if not any(line.startswith(one) for line in lines)] == [], ran.stdout
     assert lines[-1] == "orders: ['o-1', 'o-2', 'o-3']"
-    verdicts = [one["verdict"] for one in of_sessions(site, VERDICTS, session)]
+    verdicts = [one["verdict"] for one in select_sessions(site, VERDICTS, session)]
     assert sorted(verdicts) == ["allowed", "needs_human"]
-    assert len(of_sessions(site, OUTCOMES, session)) == 1
+    assert len(select_sessions(site, OUTCOMES, session)) == 1
 
 
 def client_of(site: Site) -> AsyncGateClient:
@@ -142,7 +142,7 @@ async def test_what_a_framework_fills_is_not_judged_and_comes_from_the_framework
         called: Any = gate.guard(READ, session_id="context", context=["self", "config"])(Tables.read)
         with pytest.raises(ClientError, match="a model could have sent"):
             await called(tables, **sent)
-    (action,) = await asyncio.to_thread(of_sessions, site, ACTIONS, "context")
+    (action,) = await asyncio.to_thread(select_sessions, site, ACTIONS, "context")
     assert (action["parameters"], action["rows_affected"]) == ({"table": "orders"}, 4)
 
 
@@ -158,7 +158,7 @@ async def test_a_result_that_goes_on_is_refused_and_the_outcome_says_that_it_fai
 
         with pytest.raises(ClientError, match="returned a generator, which goes on later"):
             await read()
-    (told,) = await asyncio.to_thread(of_sessions, site, OUTCOMES, "goes-on")
+    (told,) = await asyncio.to_thread(select_sessions, site, OUTCOMES, "goes-on")
     assert (told["rows_affected"], told["error"]) == (2, "ClientError")
 
 
@@ -172,19 +172,19 @@ async def test_a_model_reads_why_it_was_refused_and_what_it_may_do_now(
         async def purge(table: str) -> str:
             return f"{table} is gone"
 
-        def guarded(name: str = PURGE, rows: int = 1, **more: Any) -> Callable[[str], Awaitable[str]]:
+        def guard(name: str = PURGE, rows: int = 1, **more: Any) -> Callable[[str], Awaitable[str]]:
             return gate.guard(name, rows_before=rows, on_refusal="return", session_id="told", **more)(purge)
 
-        assert await guarded()("orders") == "orders is gone"
-        denied = await guarded(rows=too_many)("orders")
+        assert await guard()("orders") == "orders is gone"
+        denied = await guard(rows=too_many)("orders")
         assert denied.startswith("denied by fast_reject: irreversible_rows: ")
         assert "The tool did not run. Do not repeat the call. You may call it with arguments to" in denied
-        unknown = await guarded("load.unknown")("orders")
+        unknown = await guard("load.unknown")("orders")
         assert "unregistered_tool" in unknown
         assert "no other arguments will help" in unknown
-        unreadable = await guarded(reversible="perhaps")("orders")
+        unreadable = await guard(reversible="perhaps")("orders")
         assert "at $.reversible" in unreadable
-        unkept = await guarded()(("orders",))  # type: ignore[arg-type]
+        unkept = await guard()(("orders",))  # type: ignore[arg-type]
         assert unkept.startswith("load.purge: table is a tuple")
         with pytest.raises(ActionDenied):
             await gate.guard(PURGE, rows_before=too_many, session_id="told")(purge)("orders")

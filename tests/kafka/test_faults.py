@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from load.faults import carry_out
-from load.recounts.figures import table
+from load.installations.site import SHORT
+from load.recomputation.figures import table
 from load.scene import Bed
-from load.sites.site import SHORT
 from tests.kafka.installation import delete_topics
 
 if TYPE_CHECKING:

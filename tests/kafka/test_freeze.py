@@ -9,20 +9,20 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from typer.testing import CliRunner
 
-from load.sites import neutral_policy
-from load.sites.worker_process import WorkerProcess
+from load.installations import neutral_policy
+from load.installations.worker_process import WorkerProcess
 from sluice.cli.demo.throwaway_trust import OWNER
 from sluice.cli.main import cli
 from sluice_topics.catalog import REGISTRY, VERDICTS
 from tests.kafka.installation import (
     END_S,
     action,
-    awaited,
     publish,
+    read_stored,
     records,
     site_on,
-    stored,
-    until,
+    wait_for,
+    wait_until,
 )
 from tests.kafka.memories import session_in
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from load.sites.site import Site
+    from load.installations.site import Site
 
 pytestmark = pytest.mark.kafka
 AGENT = neutral_policy.AGENT
@@ -52,7 +52,7 @@ def workers(site: Site) -> Iterator[list[WorkerProcess]]:
     both = [WorkerProcess(site, name, 0.0) for name in ("one", "two")]
     try:
         for one in both:
-            until(lambda: all(worker.partitions() for worker in both), one)
+            wait_until(lambda: all(worker.partitions() for worker in both), one)
         yield both
     finally:
         assert [one.end(END_S) for one in both] == [0, 0]
@@ -69,7 +69,7 @@ def verdict_on(site: Site, workers: list[WorkerProcess], session: str, **more: A
     """The verdict on the session's next action."""
     so_many = len(records(site, VERDICTS, session))
     publish(site, [action(session, f"a-{so_many}", **more)])
-    return awaited(site, VERDICTS, session, so_many + 1, workers[0])[-1]
+    return wait_for(site, VERDICTS, session, so_many + 1, workers[0])[-1]
 
 
 def test_everything_is_frozen_in_every_worker_within_a_second(
@@ -89,18 +89,18 @@ def test_everything_is_frozen_in_every_worker_within_a_second(
     proposing = threading.Thread(target=propose)
     proposing.start()
     try:
-        until(
+        wait_until(
             lambda: {one["session_id"] for one in records(site, VERDICTS, sessions)} == {*sessions},
             workers[0],
         )
         code, told = sluice(site, "freeze", "all", "--reason", "incident 7")
         assert (code, "freeze/all@1 is in force" in told) == (0, True), told
-        until(lambda: _frozen(site, sessions) == {*sessions}, workers[0])
+        wait_until(lambda: _list_frozen(site, sessions) == {*sessions}, workers[0])
     finally:
         over.set()
         proposing.join()
-    frozen_ms = next(one.timestamp_ms for one in stored(site, REGISTRY) if one.key == b"freeze/all@1")
-    written = [(json.loads(one.value or b""), one.timestamp_ms) for one in stored(site, VERDICTS)]
+    frozen_ms = next(one.timestamp_ms for one in read_stored(site, REGISTRY) if one.key == b"freeze/all@1")
+    written = [(json.loads(one.value or b""), one.timestamp_ms) for one in read_stored(site, VERDICTS)]
     took = [at - body["input"]["timestamp"] for body, at in written if body["input"]["timestamp"] < frozen_ms]
     let_pass = [body["input"]["timestamp"] for body, _ in written if body["verdict"] == "allowed"]
     assert max(let_pass) - frozen_ms <= SECOND_MS + max(took)
@@ -109,11 +109,11 @@ def test_everything_is_frozen_in_every_worker_within_a_second(
         pass
 
 
-def _decided(site: Site, sessions: list[str]) -> set[str]:
+def _decide(site: Site, sessions: list[str]) -> set[str]:
     return {one["session_id"] for one in records(site, VERDICTS, sessions)}
 
 
-def _frozen(site: Site, sessions: list[str]) -> set[str]:
+def _list_frozen(site: Site, sessions: list[str]) -> set[str]:
     found = records(site, VERDICTS, sessions)
     return {one["session_id"] for one in found if one["blockReason"] == "frozen_all: incident 7"}
 
@@ -150,7 +150,7 @@ def test_what_nobody_knows_is_frozen_only_if_one_insists(
     assert sluice(site, "registry", "sign", entry, "--key", key, "--out", signed)[0] == 0
     code, told = sluice(site, "registry", "publish", signed)
     assert (code, "nothing was written" in told) == (1, True), told
-    keys = {one.key for one in stored(site, REGISTRY)}
+    keys = {one.key for one in read_stored(site, REGISTRY)}
     assert f"freeze/{kind}/{name}@1".encode() not in keys
     assert sluice(site, "freeze", kind, name, "--reason", "I know better", "--yes")[0] == 0
-    assert f"freeze/{kind}/{name}@1".encode() in {one.key for one in stored(site, REGISTRY)}
+    assert f"freeze/{kind}/{name}@1".encode() in {one.key for one in read_stored(site, REGISTRY)}

@@ -10,19 +10,19 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from typer.testing import CliRunner
 
-from load.sites import neutral_policy
+from load.installations import neutral_policy
 from sluice.cli.demo.throwaway_trust import publish_policy
 from sluice.cli.main import cli
-from sluice.cli.policy.key_files import new_private_key
+from sluice.cli.policy.key_files import make_private_key
 from sluice_topics.catalog import VERDICTS
-from tests.kafka.gateway_process import Gateway, action, entries, running_gateway
-from tests.kafka.installation import running, site_on, stored
+from tests.kafka.gateway_process import Gateway, action, entries, run_gateway
+from tests.kafka.installation import read_stored, run_worker, site_on
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from load.sites.site import Site
-    from load.sites.worker_process import WorkerProcess
+    from load.installations.site import Site
+    from load.installations.worker_process import WorkerProcess
     from sluice.core.registry.keys import SigningKey
 
 pytestmark = pytest.mark.kafka
@@ -51,19 +51,19 @@ def _entries(gateway_key: SigningKey, agent_key: SigningKey) -> list[dict[str, A
 def site(kafka: str, module_prefix: str, tmp_path_factory: pytest.TempPathFactory) -> Site:
     folder = tmp_path_factory.mktemp("keys")
     made = site_on(kafka, folder, module_prefix.rstrip("."), ("controls", "fast_reject", "tier_auth"))
-    own = _entries(new_private_key(folder / "gateway.pem"), new_private_key(folder / "agent.pem"))
-    asyncio.run(publish_policy(kafka, made.prefix, made.trust.entries([*entries(), *own])))
+    own = _entries(make_private_key(folder / "gateway.pem"), make_private_key(folder / "agent.pem"))
+    asyncio.run(publish_policy(kafka, made.prefix, made.trust.sign_entries([*entries(), *own])))
     return made
 
 
 @pytest.fixture(scope="module")
 def worker(site: Site) -> Iterator[WorkerProcess]:
-    yield from running(site)
+    yield from run_worker(site)
 
 
 @pytest.fixture(scope="module")
 def gateway(site: Site, worker: WorkerProcess) -> Iterator[Gateway]:
-    with running_gateway(site, wait_s=50, signing_key=str(site.folder / "gateway.pem")) as started:
+    with run_gateway(site, wait_s=50, signing_key=str(site.folder / "gateway.pem")) as started:
         yield started
 
 
@@ -90,7 +90,7 @@ def test_a_key_is_made_listed_used_and_revoked(gateway: Gateway) -> None:
         assert client.post("/v1/evaluate", json=action("s-1")).status_code == 200
         sluice(gateway, "revoke", made["id"])
         assert client.post("/v1/evaluate", json=action("s-1")).status_code == 401
-    assert secret not in gateway.said()
+    assert secret not in gateway.read_log()
     again = CliRunner().invoke(cli, ["keys", "api", "revoke", made["id"], "--file", str(gateway.keys)])
     assert again.exit_code == 1
 
@@ -110,7 +110,9 @@ def test_the_gateway_signs_for_the_agents_of_its_tenants_alone(site: Site, gatew
     with gateway.client(gateway.key(agents=[SIGNING_AGENT])) as client:
         allowed = client.post("/v1/evaluate", json=action(session))
     assert allowed.status_code == 200
-    (record,) = [json.loads(one.value or b"") for one in stored(site, VERDICTS) if session in str(one.value)]
+    (record,) = [
+        json.loads(one.value or b"") for one in read_stored(site, VERDICTS) if session in str(one.value)
+    ]
     assert record["signature"]["delegate"] == "gateway-1"
     assert "delegate/gateway-1@1" in record["registry_hashes"]
     with gateway.client(gateway.key("foreign", [FOREIGN_AGENT])) as client:

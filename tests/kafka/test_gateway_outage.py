@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from load.sites import neutral_policy
-from tests.kafka.gateway_process import action, running_gateway
-from tests.kafka.installation import DEADLINE_S, running, site_on
+from load.installations import neutral_policy
+from tests.kafka.gateway_process import action, run_gateway
+from tests.kafka.installation import DEADLINE_S, run_worker, site_on
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -26,7 +26,7 @@ def test_without_a_broker_requests_get_503_and_with_it_again_decisions(
     own_broker: Broker, prefix: str, tmp_path: Path
 ) -> None:
     site = site_on(own_broker.bootstrap_servers, tmp_path, prefix.rstrip("."))
-    with running_gateway(site, wait_s=2, read_timeout_s=2) as gateway:
+    with run_gateway(site, wait_s=2, read_timeout_s=2) as gateway:
         key = gateway.key(agents=[neutral_policy.AGENT])
         with gateway.client(key) as client:
             own_broker.stop()
@@ -36,12 +36,12 @@ def test_without_a_broker_requests_get_503_and_with_it_again_decisions(
             own_broker.start()
             assert (away.status_code, away.json()["error"]["code"]) == (503, "not_confirmed")
             assert unread.status_code in (503, 504)
-            for _ in running(site):
-                decided = _decided(client)
+            for _ in run_worker(site):
+                decided = _decide(client)
     assert decided.json()["verdict"] == "allowed"
 
 
-def _decided(client: httpx2.Client) -> httpx2.Response:
+def _decide(client: httpx2.Client) -> httpx2.Response:
     """The first answer that is a decision."""
     deadline = time.monotonic() + DEADLINE_S
     while True:

@@ -20,17 +20,17 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from load.sites import neutral_policy
+from load.installations import neutral_policy
 from sluice.cli.demo.throwaway_trust import publish_policy
-from tests.kafka.gateway_process import Gateway, entries, running_gateway
-from tests.kafka.installation import running, site_on
+from tests.kafka.gateway_process import Gateway, entries, run_gateway
+from tests.kafka.installation import run_worker, site_on
 from tests.unit.gateway.test_response_headers import CANONICAL, RETIRED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from load.sites.site import Site
-    from load.sites.worker_process import WorkerProcess
+    from load.installations.site import Site
+    from load.installations.worker_process import WorkerProcess
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(900)]
 CHECKS = [
@@ -68,18 +68,18 @@ OPERATIONS = [
 @pytest.fixture(scope="module")
 def site(kafka: str, module_prefix: str, tmp_path_factory: pytest.TempPathFactory) -> Site:
     made = site_on(kafka, tmp_path_factory.mktemp("schema"), module_prefix.rstrip("."))
-    asyncio.run(publish_policy(kafka, made.prefix, made.trust.entries(entries())))
+    asyncio.run(publish_policy(kafka, made.prefix, made.trust.sign_entries(entries())))
     return made
 
 
 @pytest.fixture(scope="module")
 def worker(site: Site) -> Iterator[WorkerProcess]:
-    yield from running(site)
+    yield from run_worker(site)
 
 
 @pytest.fixture(scope="module")
 def gateway(site: Site, worker: WorkerProcess) -> Iterator[Gateway]:
-    with running_gateway(site, wait_s=20, longest_wait_s=20) as started:
+    with run_gateway(site, wait_s=20, longest_wait_s=20) as started:
         yield started
 
 

@@ -62,7 +62,7 @@ def contents(home: Path) -> dict[str, bytes]:
     return {str(path.relative_to(home)): path.read_bytes() for path in home.rglob("*") if path.is_file()}
 
 
-def deciding(environment: dict[str, str], ready: Path) -> Iterator[None]:
+def run_deciding(environment: dict[str, str], ready: Path) -> Iterator[None]:
     """While a worker decides that knows nothing but what it is given here, and a file to say so in."""
     ours = {name: value for name, value in os.environ.items() if not name.startswith("SLUICE_")}
     told = {**ours, **environment, "SLUICE_WORKER__READY_FILE": str(ready)}
@@ -88,7 +88,7 @@ def test_a_worker_decides_after_init_with_nothing_but_the_settings_file(
         assert stat.S_IMODE((home / "keys" / f"{name}.pem").stat().st_mode) == 0o600
     assert stat.S_IMODE(home.stat().st_mode) == 0o700
     only = {"SLUICE_CONFIG": told["settings"]}
-    for _ in deciding(only, tmp_path / "ready"):
+    for _ in run_deciding(only, tmp_path / "ready"):
         assert sluice("publish", ACTIONS, **only).exit_code == 0
         watched = sluice(
             "watch", "gate.verdicts", "--from-beginning", "--max", 5, "--timeout", 30, "--json", **only
@@ -110,11 +110,11 @@ def test_the_vp_that_init_made_lets_a_payment_happen_once(bare: dict[str, str], 
     init(tmp_path / ".sluice", **bare)
     only = {"SLUICE_CONFIG": str(tmp_path / ".sluice" / "sluice.toml")}
     agent, answer = readme("python docs/examples/payment.py"), readme("sluice escalations list --role vp")
-    for _ in deciding(only, tmp_path / "ready"):
+    for _ in run_deciding(only, tmp_path / "ready"):
         client = {"SLUICE_KAFKA__TOPIC_PREFIX": bare["SLUICE_KAFKA__TOPIC_PREFIX"]}
         client["KAFKA_BOOTSTRAP_SERVERS"] = bare["SLUICE_KAFKA__BOOTSTRAP_SERVERS"]
         with bash(agent, tmp_path, **client) as paying:
-            (opened,) = waiting(paying, **only)
+            (opened,) = list_waiting(paying, **only)
             assert (opened["required_role"], opened["tier"]) == ("vp", "T4")
             by_owner = answer.replace("vp.pem", "owner.pem").replace("--as vp", "--as owner")
             said = {}
@@ -157,7 +157,7 @@ def bash(script: str, home: Path, **env: str) -> Iterator[subprocess.Popen[str]]
             shell.wait()
 
 
-def waiting(agent: subprocess.Popen[str], **env: str) -> list[dict[str, Any]]:
+def list_waiting(agent: subprocess.Popen[str], **env: str) -> list[dict[str, Any]]:
     """What waits for a VP, once something does."""
     deadline = time.monotonic() + READY_S
     while time.monotonic() < deadline and agent.poll() is None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.kafka.test_init import ACTIONS, READY_S, deciding, init, sluice
+from tests.kafka.test_init import ACTIONS, READY_S, init, run_deciding, sluice
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.kafka
 
 
-def waiting(**env: str) -> list[str]:
+def list_waiting(**env: str) -> list[str]:
     """The ids of the escalations that `sluice escalations list` shows."""
     listed = json.loads(sluice("escalations", "list", "--json", **env).stdout)
     return [one["escalation_id"] for one in listed]
@@ -34,10 +34,10 @@ def test_what_waited_before_init_gave_workers_a_key_is_listed_and_answered_after
     (home / "sluice.toml").write_text(text[: text.index("[verdicts]")] + text[text.index("[policy]") :])
     for name in ("verdicts.pem", "verdicts.pub"):
         (home / name).unlink()
-    for _ in deciding(only, tmp_path / "ready"):
+    for _ in run_deciding(only, tmp_path / "ready"):
         assert sluice("publish", ACTIONS, **only).exit_code == 0
         deadline = time.monotonic() + READY_S
-        while not (before := waiting(**only)):
+        while not (before := list_waiting(**only)):
             assert time.monotonic() < deadline
     assert sluice("keys", "new", "somebody", "--out", tmp_path / "keys").exit_code == 0
     (owner, *_) = json.loads((home / "approvers.json").read_bytes())["entries"]
@@ -53,14 +53,14 @@ def test_what_waited_before_init_gave_workers_a_key_is_listed_and_answered_after
     said = sluice("init", "--home", home).stdout
     assert public in said
     assert "Nothing was missing." not in said
-    assert waiting(**only) == before
+    assert list_waiting(**only) == before
 
     approve = ("escalations", "approve", before[0], "--as", "owner", "--justification", "right")
-    for _ in deciding(only, tmp_path / "ready again"):
+    for _ in run_deciding(only, tmp_path / "ready again"):
         answered = sluice(*approve, "--key", home / "keys" / "owner.pem", "--yes", **only)
         assert answered.exit_code == 0, answered.output
         deadline = time.monotonic() + READY_S
-        while waiting(**only):
+        while list_waiting(**only):
             assert time.monotonic() < deadline
 
     under = next(line for line in said.splitlines() if public in line)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from typer.testing import CliRunner
 
-from load.sites import neutral_policy, quality_policy
+from load.installations import neutral_policy, quality_policy
 from sluice.cli.demo.throwaway_trust import publish_policy
 from sluice.cli.main import cli
 from sluice.core.actions.causal import EXTRACT, JUDGE
@@ -17,10 +17,10 @@ from sluice.core.actions.grading import GRADE
 from sluice.core.actions.inbound import WARNING
 from sluice.core.foundation import content_judge as judge
 from sluice_topics.catalog import VERDICTS
-from tests.kafka.gateway_process import Gateway, running_gateway
-from tests.kafka.installation import running, site_on, stored
+from tests.kafka.gateway_process import Gateway, run_gateway
+from tests.kafka.installation import read_stored, run_worker, site_on
 from tests.kafka.retrievals import item
-from tests.kafka.told_model import SLY, Model, serving
+from tests.kafka.scripted_model import SLY, Model, serve_api
 from tests.messages_api import MODEL
 
 if TYPE_CHECKING:
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
     import httpx2
 
-    from load.sites.site import Site
-    from load.sites.worker_process import WorkerProcess
+    from load.installations.site import Site
+    from load.installations.worker_process import WorkerProcess
 
 pytestmark = pytest.mark.kafka
 STAGES = ("controls", "inbound", "consequence", "causal", "grader", "tier_auth")
@@ -43,7 +43,7 @@ KEY = "sk-ant-a-key-that-stays-in-the-settings"
 @pytest.fixture(scope="module")
 def model() -> Iterator[Model]:
     made = Model()
-    with serving(made):
+    with serve_api(made):
         yield made
 
 
@@ -78,20 +78,20 @@ def site(kafka: str, module_prefix: str, tmp_path_factory: pytest.TempPathFactor
             "proved_at": "2026-11-01T00:00:00.000Z",
         },
     }
-    records = [made.trust.bundle(json.dumps(bundle).encode()), *made.trust.entries([entry, proof])]
-    records.append(quality_policy.signed(made.trust, reads))
+    records = [made.trust.sign_bundle(json.dumps(bundle).encode()), *made.trust.sign_entries([entry, proof])]
+    records.append(quality_policy.sign_bundle(made.trust, reads))
     asyncio.run(publish_policy(kafka, made.prefix, records))
     return made
 
 
 @pytest.fixture(scope="module")
 def worker(site: Site) -> Iterator[WorkerProcess]:
-    yield from running(site)
+    yield from run_worker(site)
 
 
 @pytest.fixture(scope="module")
 def gateway(site: Site, worker: WorkerProcess) -> Iterator[Gateway]:
-    with running_gateway(site, wait_s=50) as started:
+    with run_gateway(site, wait_s=50) as started:
         yield started
 
 
@@ -101,9 +101,9 @@ def client(gateway: Gateway) -> Iterator[httpx2.Client]:
         yield made
 
 
-def written(site: Site) -> list[dict[str, Any]]:
+def write(site: Site) -> list[dict[str, Any]]:
     """Every verdict so far."""
-    return [json.loads(one.value or b"null") for one in stored(site, VERDICTS)]
+    return [json.loads(one.value or b"null") for one in read_stored(site, VERDICTS)]
 
 
 def propose(client: httpx2.Client, session: str, mode: str = "high_stakes", **parameters: Any) -> Any:
@@ -126,7 +126,7 @@ def test_what_the_model_lets_pass_is_clear_and_its_analysis_can_be_fetched(
     path = f"/v1/integrity-checkpoints/{answer.headers['X-AIP-Checkpoint-Id']}"
     found = client.get(path)
     assert (found.status_code, found.headers["X-Mnemom-Schema"]) == (200, "sluice/integrity_checkpoint/v1")
-    verdicts = {one["verdict_id"]: one for one in written(site)}
+    verdicts = {one["verdict_id"]: one for one in write(site)}
     assert found.json()["event_hash"] == verdicts[answer.json()["verdict_id"]]["event_hash"]
     (analysis,) = found.json()["analyses"]
     assert analysis["detail"]["constraint"] == PROMPT.partition(". ")[2]
@@ -168,11 +168,11 @@ def test_the_grader_asks_once_more_where_it_cannot_tell(
 
 
 def test_the_same_question_is_asked_once(client: httpx2.Client, model: Model) -> None:
-    before = model.asked(JUDGE.system)
+    before = model.ask(JUDGE.system)
     for session in ("once", "once", "and-in-another"):
         assert propose(client, session, table="the same").status_code == 200
-    assert model.asked(JUDGE.system) == before + 1
-    assert model.asked(EXTRACT.system) == 1
+    assert model.ask(JUDGE.system) == before + 1
+    assert model.ask(EXTRACT.system) == 1
     assert {one.headers["authorization"] for one in model.api.exchanges} == {f"Bearer {KEY}"}
 
 
@@ -207,15 +207,15 @@ def test_each_retrieved_body_is_judged_by_itself(client: httpx2.Client, model: M
         "sessionId": "reads",
         "items": [item("plain"), item("sly", body=f"A price. {SLY}"), item("other")],
     }
-    before = model.asked(judge.SYSTEM)
+    before = model.ask(judge.SYSTEM)
     answer = client.post("/v1/retrievals/evaluate", json=asked)
     assert (answer.status_code, "front=enforced" in answer.headers["X-Mnemom-Verdict"]) == (200, True)
     assert [one["item_id"] for one in answer.json()["items"]] == ["plain", "other"]
     assert [one["item_id"] for one in answer.json()["withheld"]] == ["sly"]
-    assert model.asked(judge.SYSTEM) == before + 3
+    assert model.ask(judge.SYSTEM) == before + 3
     again = client.post("/v1/retrievals/evaluate", json=asked)
     assert len(again.json()["withheld"]) == 1
-    assert model.asked(judge.SYSTEM) == before + 3
+    assert model.ask(judge.SYSTEM) == before + 3
 
 
 def test_every_decision_is_executed_again_without_the_model(site: Site, client: httpx2.Client) -> None:
@@ -223,12 +223,12 @@ def test_every_decision_is_executed_again_without_the_model(site: Site, client: 
     told = CliRunner().invoke(cli, ["rerun", "--all", "--json"], env=without)
     assert told.exit_code == 0, told.stdout
     by_kind = json.loads(told.stdout)["by_kind"]
-    assert by_kind["verdict"]["identical"] == len(written(site))
+    assert by_kind["verdict"]["identical"] == len(write(site))
     assert by_kind["quality_decision"]["identical"] == 6
-    assert KEY not in json.dumps(written(site))
+    assert KEY not in json.dumps(write(site))
 
 
-def shown_of(site: Site, *words: str) -> str:
+def show_agent(site: Site, *words: str) -> str:
     """What `sluice registry show` prints of the agent."""
     found = CliRunner().invoke(cli, ["registry", "show", f"agent/{CLERK}", *words], env=site.settings)
     assert found.exit_code == 0, found.output
@@ -239,20 +239,20 @@ def test_registry_show_has_the_constraints_that_a_model_found_or_a_person_signed
     client: httpx2.Client, kafka: str, site: Site
 ) -> None:
     assert propose(client, "shown", table="shown").status_code == 200
-    (found,) = json.loads(shown_of(site, "--json"))
+    (found,) = json.loads(show_agent(site, "--json"))
     told = found["constraints"]
     assert (told["source"], told["model"], told["prompt_version"]) == ("model", MODEL, EXTRACT.version)
     assert told["texts"] == [PROMPT.partition(". ")[2]]
-    verdicts = {one["verdict_id"]: one for one in written(site)}
+    verdicts = {one["verdict_id"]: one for one in write(site)}
     assert verdicts[told["verdict_id"]]["registry_hashes"][f"agent/{CLERK}@1"] == found["hash"]
-    text = shown_of(site)
+    text = show_agent(site)
     assert f"as {MODEL} found them" in text
     assert f"1. {PROMPT.partition('. ')[2]}" in text
     spec = {"tenant_id": neutral_policy.TENANT, "tier": "T2", "system_prompt": PROMPT}
     for revision, more in ((2, {"constraints": ["Never refund."]}), (3, {"constraints": None})):
         entry = {"kind": "agent", "id": CLERK, "revision": revision, "spec": {**spec, **more}}
-        asyncio.run(publish_policy(kafka, site.prefix, site.trust.entries([entry])))
-        (now,) = json.loads(shown_of(site, "--json"))
+        asyncio.run(publish_policy(kafka, site.prefix, site.trust.sign_entries([entry])))
+        (now,) = json.loads(show_agent(site, "--json"))
         assert now["constraints"]["source"] == ("signed" if revision == 2 else None)
-        assert ("1. Never refund." in shown_of(site)) == (revision == 2)
-    assert "no verdict since then" in shown_of(site)
+        assert ("1. Never refund." in show_agent(site)) == (revision == 2)
+    assert "no verdict since then" in show_agent(site)

@@ -12,9 +12,9 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from mcp import MCPError
 
-from load.sites import neutral_policy, quality_policy
+from load.installations import neutral_policy, quality_policy
 from sluice.cli.demo.throwaway_trust import publish_policy
-from sluice.cli.policy.key_files import new_private_key
+from sluice.cli.policy.key_files import make_private_key
 from sluice.core.policy.bundle_frame import ORDER_OF_OLD
 from sluice.core.registry.keys import SigningKey
 from sluice.core.trust.dsse import sign
@@ -22,9 +22,9 @@ from sluice.core.trust.signed_entries import PAYLOAD_TYPES
 from sluice.core.trust.signing import sign_review
 from sluice_topics.catalog import ESCALATIONS, OUTCOMES, REGISTRY, REVIEWS, SESSION_EVENTS, VERDICTS
 from tests.documents.blocks import ROOT
-from tests.kafka.installation import awaited, publish, records, running, site_on
+from tests.kafka.installation import publish, records, run_worker, site_on, wait_for
 from tests.kafka.mcp_place import SERVER, TOOLS, Place
-from tests.unit.cli.policy.policy_files import made
+from tests.unit.cli.policy.policy_files import make
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
     from mcp import Client
 
-    from load.sites.site import Site
-    from load.sites.worker_process import WorkerProcess
+    from load.installations.site import Site
+    from load.installations.worker_process import WorkerProcess
 
 pytestmark = pytest.mark.kafka
 APPROVER = SigningKey(Ed25519PrivateKey.generate())
@@ -48,14 +48,14 @@ def site(kafka: str, module_prefix: str, tmp_path_factory: pytest.TempPathFactor
     spec = {"public_key": APPROVER.public.text, "roles": ["approver"]}
     approver = {"kind": "approver", "id": "ann", "revision": 1, "spec": spec}
     signed = sign(PAYLOAD_TYPES[REGISTRY], json.dumps(approver).encode(), [site.trust.root]).written()
-    policy = [(REGISTRY, b"approver/ann@1", signed), *site.trust.entries([entry])]
+    policy = [(REGISTRY, b"approver/ann@1", signed), *site.trust.sign_entries([entry])]
     asyncio.run(publish_policy(kafka, site.prefix, policy))
     return site
 
 
 @pytest.fixture(scope="module")
 def worker(site: Site) -> Iterator[WorkerProcess]:
-    yield from running(site)
+    yield from run_worker(site)
 
 
 @pytest.fixture
@@ -64,7 +64,7 @@ def place(site: Site, worker: WorkerProcess, tmp_path: Path, request: pytest.Fix
 
 
 @contextmanager
-def by_http(file: Path) -> Iterator[int]:
+def serve_by_http(file: Path) -> Iterator[int]:
     """The server behind a port."""
     server = subprocess.Popen([*SERVER, file, "http"], stdout=subprocess.PIPE, text=True, cwd=ROOT)
     try:
@@ -100,7 +100,7 @@ async def test_an_allowed_call_reaches_the_server_and_its_outcome_is_reported(
     assert (text_of(result), result.is_error, failed.is_error) == ("a text", False, True)
     assert heard == ["half of it"]
     assert place.calls == [["read", {"text": "a text"}], ["read", {"text": "fail"}]]
-    verdicts = await asyncio.to_thread(awaited, place.site, VERDICTS, place.session, 2, worker)
+    verdicts = await asyncio.to_thread(wait_for, place.site, VERDICTS, place.session, 2, worker)
     assert [one["verdict"] for one in verdicts] == ["allowed", "allowed"]
     told = await asyncio.to_thread(records, place.site, OUTCOMES, place.session)
     assert [one.get("error") for one in told] == [None, "ToolError"]
@@ -137,7 +137,7 @@ async def test_a_call_that_needs_a_person_waits_for_one_and_goes_on_waiting_when
     place.options[-1] = place.session
     async with place.agent("--approval-s", "2") as client:
         assert (await client.call_tool("refund", {"text": "9"})).is_error
-        asked = await asyncio.to_thread(awaited, place.site, ESCALATIONS, place.session, 1, worker)
+        asked = await asyncio.to_thread(wait_for, place.site, ESCALATIONS, place.session, 1, worker)
         await asyncio.to_thread(
             publish, place.site, [_answer(place.site, asked[0], "approve", {"text": "8"})], REVIEWS
         )
@@ -145,7 +145,7 @@ async def test_a_call_that_needs_a_person_waits_for_one_and_goes_on_waiting_when
             assert done.structured_content["escalation_id"] == asked[0]["escalation_id"]
     assert text_of(done) == '[an approver narrowed the call: it ran with {"text": "8"}]\n8'
     assert place.calls == [["refund", {"text": "8"}]]
-    told = await asyncio.to_thread(awaited, place.site, OUTCOMES, place.session, 1, worker)
+    told = await asyncio.to_thread(wait_for, place.site, OUTCOMES, place.session, 1, worker)
     assert len(told) == 1
 
 
@@ -156,7 +156,7 @@ async def test_a_call_that_a_person_denies_does_not_reach_the_server(
         with pytest.raises(MCPError):
             await client.call_tool("refund", {}, read_timeout_seconds=3.0)
         calling = asyncio.create_task(client.call_tool("refund", {}))
-        asked = await asyncio.to_thread(awaited, place.site, ESCALATIONS, place.session, 1, worker)
+        asked = await asyncio.to_thread(wait_for, place.site, ESCALATIONS, place.session, 1, worker)
         await asyncio.to_thread(publish, place.site, [_answer(place.site, asked[0], "deny")], REVIEWS)
         denied = await calling
     asked = await asyncio.to_thread(records, place.site, ESCALATIONS, place.session)
@@ -186,9 +186,9 @@ def _answer(
 async def test_the_proxy_signs_for_an_agent_that_signs(place: Place, worker: WorkerProcess) -> None:
     spec: dict[str, Any] = {"tenant_id": neutral_policy.TENANT, "tier": "T2"}
     key = place.folder / "agent.pem"
-    spec["keys"] = [{"public_key": new_private_key(key).public.text}]
+    spec["keys"] = [{"public_key": make_private_key(key).public.text}]
     entry = {"kind": "agent", "id": "signer", "revision": 1, "spec": spec}
-    entries = place.site.trust.entries([entry])
+    entries = place.site.trust.sign_entries([entry])
     await publish_policy(place.site.bootstrap_servers, place.site.prefix, entries)
     place.options[1] = "signer"
     async with place.agent("--agent-key", key) as client:
@@ -197,7 +197,7 @@ async def test_the_proxy_signs_for_an_agent_that_signs(place: Place, worker: Wor
     assert text_of(read) == "mine"
     async with place.agent() as client:
         assert "unsigned_agent" in text_of(await client.call_tool("read", {}))
-    await asyncio.to_thread(awaited, place.site, SESSION_EVENTS, place.session, 1, worker)
+    await asyncio.to_thread(wait_for, place.site, SESSION_EVENTS, place.session, 1, worker)
     assert len(place.calls) == 1
 
 
@@ -208,7 +208,7 @@ async def test_a_server_by_streamable_http_and_names_from_a_file(place: Place) -
         '[tools]\nread = "load.read"\n'
     )
     place.options = ["--config", told]
-    with by_http(place.file) as port:
+    with serve_by_http(place.file) as port:
         async with place.agent("--url", f"http://127.0.0.1:{port}/mcp", command=[]) as client:
             assert text_of(await client.call_tool("read", {"text": "far"})) == "far"
             denied = await client.call_tool("refund", {})
@@ -276,7 +276,7 @@ async def test_a_tool_that_the_ledger_saw_unregistered_is_proposed_and_runs_when
         assert "load.read" not in drafts, "a person gave it a tier"
         entries = json.loads(out.read_text())["entries"]
         site = place.site
-        await publish_policy(site.bootstrap_servers, site.prefix, site.trust.entries(entries))
+        await publish_policy(site.bootstrap_servers, site.prefix, site.trust.sign_entries(entries))
         async with asyncio.timeout(60):
             while (await client.call_tool("rooms", {"text": "blue"})).is_error:
                 pass
@@ -284,8 +284,8 @@ async def test_a_tool_that_the_ledger_saw_unregistered_is_proposed_and_runs_when
 
 
 async def test_with_a_public_key_only_what_the_operator_signed_is_shown(place: Place) -> None:
-    made(place.folder, "operator")
-    made(place.folder, "stranger")
+    make(place.folder, "operator")
+    make(place.folder, "stranger")
     key = ["--pins-key", place.folder / "operator.pub"]
     async with place.agent(*key) as client:
         assert await names(client) == set()

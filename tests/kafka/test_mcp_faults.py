@@ -9,15 +9,15 @@ import pytest
 from mcp import MCPError
 
 from sluice_topics.catalog import OUTCOMES, VERDICTS
-from tests.kafka.installation import awaited, records, running, site_on
+from tests.kafka.installation import records, run_worker, site_on, wait_for
 from tests.kafka.mcp_place import SERVER, Place
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from load.sites.site import Site
-    from load.sites.worker_process import WorkerProcess
+    from load.installations.site import Site
+    from load.installations.worker_process import WorkerProcess
 
 pytestmark = pytest.mark.kafka
 SOON_S = 3.0
@@ -30,7 +30,7 @@ def site(kafka: str, module_prefix: str, tmp_path_factory: pytest.TempPathFactor
 
 @pytest.fixture(scope="module")
 def worker(site: Site) -> Iterator[WorkerProcess]:
-    yield from running(site)
+    yield from run_worker(site)
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def place(site: Site, worker: WorkerProcess, tmp_path: Path, request: pytest.Fix
 
 
 async def outcome(place: Place, worker: WorkerProcess) -> dict[str, Any]:
-    (told,) = await asyncio.to_thread(awaited, place.site, OUTCOMES, place.session, 1, worker)
+    (told,) = await asyncio.to_thread(wait_for, place.site, OUTCOMES, place.session, 1, worker)
     return told
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 import pytest
 
-from load.sites import neutral_policy
+from load.installations import neutral_policy
 from sluice.core.state.statistics import KEY_PREFIX
 from sluice_topics.catalog import (
     ADMITTED,
@@ -20,7 +20,16 @@ from sluice_topics.catalog import (
     VERDICTS,
 )
 from sluice_topics.records import AdmittedMemory, MemoryDecision
-from tests.kafka.installation import action, awaited, of_session, publish, records, running, stored, until
+from tests.kafka.installation import (
+    action,
+    publish,
+    read_stored,
+    records,
+    run_worker,
+    select_session,
+    wait_for,
+    wait_until,
+)
 from tests.kafka.memories import (
     HASTY_AGENT,
     HASTY_MS,
@@ -28,7 +37,7 @@ from tests.kafka.memories import (
     REVIEWER,
     MemorySite,
     digest,
-    held_write,
+    make_held_write,
     memory_site,
     review,
     session_in,
@@ -38,7 +47,7 @@ from tests.kafka.memories import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from load.sites.worker_process import WorkerProcess
+    from load.installations.worker_process import WorkerProcess
 
 CAP = 3
 pytestmark = pytest.mark.kafka
@@ -53,7 +62,7 @@ def made(kafka: str, module_prefix: str, tmp_path_factory: pytest.TempPathFactor
 
 @pytest.fixture(scope="module")
 def worker(made: MemorySite) -> Iterator[WorkerProcess]:
-    yield from running(made.site)
+    yield from run_worker(made.site)
 
 
 def test_writes_are_decided_beside_the_actions_of_their_session(
@@ -61,10 +70,10 @@ def test_writes_are_decided_beside_the_actions_of_their_session(
 ) -> None:
     site, session = made.site, session_in(made.site, 0)
     publish(site, [action(session, "a-1")])
-    kept, waits = write(session, "kept"), held_write(session, "waits")
+    kept, waits = write(session, "kept"), make_held_write(session, "waits")
     incomplete = {**write(session, "bare"), "timestamp": None, "provenance_uri": "memory://bare"}
     publish(site, [kept, waits, incomplete, kept], MEMORY_WRITES)
-    decided = awaited(site, MEMORY_DECISIONS, session, 4, worker)
+    decided = wait_for(site, MEMORY_DECISIONS, session, 4, worker)
     allowed, held, rejected, repeat = map(MemoryDecision.model_validate, decided)
     assert (allowed.action, allowed.reason, allowed.tenant_id) == ("allow", "trusted", neutral_policy.TENANT)
     assert (held.action, held.reason, held.review_after_ms) == ("quarantine", "unknown_parent", 3_600_000)
@@ -73,7 +82,7 @@ def test_writes_are_decided_beside_the_actions_of_their_session(
     (released,) = records(site, ADMITTED, session)
     assert AdmittedMemory.model_validate(released).content == kept["content"]
     assert (released["how"], released["content_digest"]) == ("allowed", digest(kept["content"]))
-    (verdict,) = of_session(awaited(site, VERDICTS, session, 1, worker), session)
+    (verdict,) = select_session(wait_for(site, VERDICTS, session, 1, worker), session)
     assert verdict["outcome"] == "ALLOW"
 
 
@@ -81,8 +90,8 @@ def test_a_signed_review_releases_or_discards_a_memory_exactly_once(
     made: MemorySite, worker: WorkerProcess
 ) -> None:
     site, session = made.site, session_in(made.site, 1)
-    publish(site, [held_write(session, "good"), held_write(session, "bad")], MEMORY_WRITES)
-    good, bad = awaited(site, QUARANTINE, session, 2, worker)
+    publish(site, [make_held_write(session, "good"), make_held_write(session, "bad")], MEMORY_WRITES)
+    good, bad = wait_for(site, QUARANTINE, session, 2, worker)
     approval = review(made, good, "approve")
     reviews = [
         {**approval, "justification": "altered after it was signed"},
@@ -93,9 +102,9 @@ def test_a_signed_review_releases_or_discards_a_memory_exactly_once(
         review(made, bad, "approve"),
     ]
     publish(site, reviews, REVIEWS)
-    refused = [one["reason"] for one in awaited(site, SESSION_EVENTS, session, 4, worker)]
+    refused = [one["reason"] for one in wait_for(site, SESSION_EVENTS, session, 4, worker)]
     assert refused == ["wrong_signature", "wrong_digest", "unknown_subject", "unknown_subject"]
-    ended = awaited(site, QUARANTINE, session, 4, worker)[2:]
+    ended = wait_for(site, QUARANTINE, session, 4, worker)[2:]
     assert [(one["schema"].split("/")[1], one["memory_id"]) for one in ended] == [
         ("quarantine_approved", good["memory_id"]),
         ("quarantine_rejected", bad["memory_id"]),
@@ -114,27 +123,27 @@ def test_a_memory_that_nobody_reviews_expires_at_its_time_and_a_late_review_chan
     made: MemorySite, worker: WorkerProcess
 ) -> None:
     site, session = made.site, session_in(made.site, 2)
-    publish(site, [held_write(session, "w", agent_id=HASTY_AGENT)], MEMORY_WRITES)
-    entered, expired = awaited(site, QUARANTINE, session, 2, worker)
+    publish(site, [make_held_write(session, "w", agent_id=HASTY_AGENT)], MEMORY_WRITES)
+    entered, expired = wait_for(site, QUARANTINE, session, 2, worker)
     assert (entered["reviewAfterMs"], expired["schema"]) == (HASTY_MS, "sluice/quarantine_expired/v1")
     assert expired["entered_at"] == entered["decided_at"] < entered["expires_at"] == expired["expires_at"]
     assert expired["decided_at"] >= entered["expires_at"]
     publish(site, [review(made, entered, "approve")], REVIEWS)
-    (refused,) = awaited(site, SESSION_EVENTS, session, 1, worker)
+    (refused,) = wait_for(site, SESSION_EVENTS, session, 1, worker)
     assert refused["reason"] == "unknown_subject"
     assert records(site, ADMITTED, session) == []
 
 
 def test_a_full_quarantine_discards_its_oldest(made: MemorySite, worker: WorkerProcess) -> None:
     site, session = made.site, session_in(made.site, 3)
-    publish(site, [held_write(session, f"w{number}") for number in range(CAP + 1)], MEMORY_WRITES)
-    events = awaited(site, QUARANTINE, session, CAP + 2, worker)
+    publish(site, [make_held_write(session, f"w{number}") for number in range(CAP + 1)], MEMORY_WRITES)
+    events = wait_for(site, QUARANTINE, session, CAP + 2, worker)
     kinds = [one["schema"].split("/")[1] for one in events]
     assert kinds == ["quarantine_entered"] * CAP + ["quarantine_evicted", "quarantine_entered"]
     first, evicted, last = events[0], events[-2], events[-1]
     assert (evicted["memory_id"], evicted["by"]) == (first["memory_id"], last["memory_id"])
     publish(site, [review(made, first, "approve")], REVIEWS)
-    (refused,) = awaited(site, SESSION_EVENTS, session, 1, worker)
+    (refused,) = wait_for(site, SESSION_EVENTS, session, 1, worker)
     assert refused["reason"] == "unknown_subject"
 
 
@@ -143,19 +152,19 @@ def test_what_reviewers_say_of_a_source_reaches_sessions_of_other_partitions(
 ) -> None:
     site, session, elsewhere = made.site, session_in(made.site, 4), session_in(made.site, 5)
     feed = {"id": "feed", "type": "external"}
-    publish(site, [held_write(session, f"w{n}", source=feed) for n in range(3)], MEMORY_WRITES)
-    entered = awaited(site, QUARANTINE, session, 3, worker)
+    publish(site, [make_held_write(session, f"w{n}", source=feed) for n in range(3)], MEMORY_WRITES)
+    entered = wait_for(site, QUARANTINE, session, 3, worker)
     publish(site, [review(made, one, "approve") for one in entered], REVIEWS)
-    awaited(site, QUARANTINE, session, 6, worker)
+    wait_for(site, QUARANTINE, session, 6, worker)
 
-    def decided() -> dict[str, Any]:
+    def decide() -> dict[str, Any]:
         known = len(records(site, MEMORY_DECISIONS, elsewhere))
         claimed = write(elsewhere, f"w{known}", source={"id": "feed", "type": "system"})
         publish(site, [claimed], MEMORY_WRITES)
-        return awaited(site, MEMORY_DECISIONS, elsewhere, known + 1, worker)[known]
+        return wait_for(site, MEMORY_DECISIONS, elsewhere, known + 1, worker)[known]
 
-    until(lambda: decided()["seen"]["source"]["revision"] == 4, worker)
-    last = decided()
+    wait_until(lambda: decide()["seen"]["source"]["revision"] == 4, worker)
+    last = decide()
     seen = last["seen"]["source"]
     assert (seen["type"], seen["positive"], seen["negative"]) == ("external", 3, 0)
     # h = 5/7, w = 3/13: 0.714286 x 0.230769 + 0.4 x 0.769231 = 0.472527; 0.2 for the claimed type
@@ -166,32 +175,32 @@ def test_the_statistics_of_the_partitions_are_those_that_the_ledger_gives(
     made: MemorySite, worker: WorkerProcess
 ) -> None:
     site, session = made.site, session_in(made.site, 6)
-    writes = [write(session, "w0"), held_write(session, "w1"), write(session, "w2", content_class=None)]
+    writes = [write(session, "w0"), make_held_write(session, "w1"), write(session, "w2", content_class=None)]
     publish(site, [*writes, writes[0], write(session, "w3", agent_id="nobody")], MEMORY_WRITES)
-    awaited(site, MEMORY_DECISIONS, session, 5, worker)
+    wait_for(site, MEMORY_DECISIONS, session, 5, worker)
     expected = {
         (neutral_policy.TENANT, neutral_policy.AGENT): [3, 1, 1, 1, 1],
         ("unregistered", ""): [1, 0, 0, 1, 0],
     }
-    assert _counted(site_counts(made, 6)) == expected
+    assert _count(site_counts(made, 6)) == expected
 
 
 def site_counts(made: MemorySite, partition: int) -> dict[bytes, Any]:
     """The newest statistics that a partition has written, by key."""
     return {
         record.key: orjson.loads(record.value or b"null")
-        for record in stored(made.site, SESSIONS_CHANGELOG)
+        for record in read_stored(made.site, SESSIONS_CHANGELOG)
         if record.partition == partition and (record.key or b"").startswith(KEY_PREFIX)
         if record.key is not None
     }
 
 
-def _counted(entries: dict[bytes, Any]) -> dict[tuple[str, str], list[int]]:
+def _count(entries: dict[bytes, Any]) -> dict[tuple[str, str], list[int]]:
     return {tuple(orjson.loads(key[len(KEY_PREFIX) :])): counts for key, counts in entries.items()}
 
 
 def test_a_memory_is_named_by_where_its_write_lies(made: MemorySite, worker: WorkerProcess) -> None:
     site, session = made.site, session_in(made.site, 7)
     (sent,) = publish(site, [write(session, "w")], MEMORY_WRITES)
-    (decided,) = awaited(site, MEMORY_DECISIONS, session, 1, worker)
+    (decided,) = wait_for(site, MEMORY_DECISIONS, session, 1, worker)
     assert decided["memory_id"] == f"memory:{MEMORY_TOPIC}:{sent.partition}:{sent.offset}"

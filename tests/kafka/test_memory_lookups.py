@@ -18,7 +18,16 @@ from sluice.core.foundation.requests import HELD_INPUT, ask_for_input
 from sluice.ports import PortUnavailable
 from sluice.stream.engine.evaluation import Ports
 from sluice_topics.catalog import MEMORY_DECISIONS, MEMORY_WRITES, SOURCE_HISTORIES
-from tests.kafka.laid_memories import PARTITIONS, TRUST, Memories, decision, found, memories, memory, question
+from tests.kafka.laid_memories import (
+    PARTITIONS,
+    TRUST,
+    Memories,
+    decision,
+    find_result,
+    memories,
+    memory,
+    question,
+)
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -56,10 +65,10 @@ async def test_parents_are_found_by_their_ids_for_their_own_tenant(
     await laid.inputs(3)
     await laid.lay(MEMORY_DECISIONS, [decision(0), decision(1, trustScore=None)])
     ids = [memory(offset) for offset in (0, 1, 2, 0, 99)]
-    assert await lineage.ask(question(*ids)) == found(o0=TRUST, o1=None, o2=None, o99=None)
-    assert await lineage.ask(question(memory(0), tenant="other")) == found(o0=None)
+    assert await lineage.ask(question(*ids)) == find_result(o0=TRUST, o1=None, o2=None, o99=None)
+    assert await lineage.ask(question(memory(0), tenant="other")) == find_result(o0=None)
     await laid.lay(MEMORY_DECISIONS, [decision(2)])
-    assert await lineage.ask(question(memory(2))) == found(o2=TRUST)
+    assert await lineage.ask(question(memory(2))) == find_result(o2=TRUST)
 
 
 async def test_a_decision_that_does_not_know_the_write_lends_a_parent_no_trust(
@@ -74,9 +83,9 @@ async def test_a_decision_that_does_not_know_the_write_lends_a_parent_no_trust(
     ]
     await laid.lay(MEMORY_DECISIONS, forged)
     await laid.inputs(1)
-    assert await lineage.ask(question(memory(0))) == found(o0=None)
+    assert await lineage.ask(question(memory(0))) == find_result(o0=None)
     await laid.lay(MEMORY_DECISIONS, [decision(0)])
-    assert await lineage.ask(question(memory(0))) == found(o0=TRUST)
+    assert await lineage.ask(question(memory(0))) == find_result(o0=TRUST)
 
 
 @pytest.mark.parametrize("others", [range(1, 31), [1] * 120])
@@ -85,10 +94,10 @@ async def test_a_decision_that_can_no_longer_come_is_not_looked_for_again(
 ) -> None:
     await laid.inputs(1)
     await laid.lay(MEMORY_DECISIONS, [decision(offset) for offset in others])
-    assert await lineage.ask(question(memory(0))) == found(o0=None)
+    assert await lineage.ask(question(memory(0))) == find_result(o0=None)
     await laid.lay(MEMORY_DECISIONS, [decision(0)])
-    assert await lineage.ask(question(memory(0))) == found(o0=None)
-    assert await anew(laid, question(memory(0))) == found(o0=TRUST)
+    assert await lineage.ask(question(memory(0))) == find_result(o0=None)
+    assert await anew(laid, question(memory(0))) == find_result(o0=TRUST)
 
 
 async def test_a_tenant_whose_parents_take_long_leaves_room_for_others(
@@ -113,9 +122,9 @@ async def test_what_was_committed_beside_an_open_transaction_is_found(laid: Memo
     async with laid.transaction(MEMORY_DECISIONS):
         await laid.lay(MEMORY_DECISIONS, [decision(0)])
         asked = asyncio.create_task(anew(laid, question(memory(0))))
-        read = asyncio.create_task(quarantine.decision(memory(0), 0, 0))
+        read = asyncio.create_task(quarantine.fetch_decision(memory(0), 0, 0))
         await asyncio.wait([asked, read], timeout=2)
-    assert await asked == found(o0=TRUST)
+    assert await asked == find_result(o0=TRUST)
     assert await read == decision(0)
 
 
@@ -155,7 +164,7 @@ async def test_a_decision_that_only_names_the_memory_as_a_parent_is_not_its_own(
     child = decision(0, seen={"parents": [{"memory_id": memory(1)}]})
     await laid.lay(MEMORY_DECISIONS, [child, decision(1)])
     quarantine = KafkaQuarantine(laid.servers, laid.names)
-    assert await quarantine.decision(memory(1), 0, 0) == decision(1)
+    assert await quarantine.fetch_decision(memory(1), 0, 0) == decision(1)
 
 
 def place(offset: int, partition: int = 0) -> dict[str, Any]:
@@ -163,7 +172,7 @@ def place(offset: int, partition: int = 0) -> dict[str, Any]:
     return {"topic": MEMORY_WRITES, "partition": partition, "offset": offset}
 
 
-def asking(laid: Memories) -> list[Callable[[], Any]]:
+def make_asking(laid: Memories) -> list[Callable[[], Any]]:
     """New readers, each with the coroutine function that connects it."""
     lineage = KafkaLineage(laid.servers, laid.names, PARTITIONS)
     held = KafkaHeldInput(laid.servers, laid.names)
@@ -181,8 +190,8 @@ async def test_whoever_stops_waiting_for_a_connection_leaves_none_open(laid: Mem
     left: list[str] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, said: left.append(said["message"]))
     for turns in range(0, 60, 3):
-        port, asked = asking(laid)[reader]()
-        await cancelled(asked, turns)
+        port, asked = make_asking(laid)[reader]()
+        await cancel(asked, turns)
         await port.close()
         del port, asked
         gc.collect()
@@ -193,12 +202,12 @@ async def test_a_connection_that_one_question_stopped_waiting_for_serves_the_nex
     await laid.inputs(1)
     held = KafkaHeldInput(laid.servers, laid.names)
     for turns in range(20):
-        await cancelled(held.ask(place(0)), turns)
+        await cancel(held.ask(place(0)), turns)
     assert await held.ask(place(0)) == b"input 0"
     await held.close()
 
 
-async def cancelled(asked: Any, turns: int) -> None:
+async def cancel(asked: Any, turns: int) -> None:
     """Give the question so many turns of the loop, then stop waiting."""
     task = asyncio.ensure_future(asked)
     for _ in range(turns):

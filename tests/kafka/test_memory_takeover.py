@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from load.sites.worker_process import WorkerProcess
+from load.installations.worker_process import WorkerProcess
 from sluice.core.foundation.clock import milliseconds_of
 from sluice_topics.catalog import ADMITTED, MEMORY_WRITES, QUARANTINE, REVIEWS, SESSION_EVENTS
-from tests.kafka.installation import awaited, publish, records, running, until
-from tests.kafka.memories import HASTY_AGENT, MemorySite, held_write, memory_site, review, session_in
+from tests.kafka.installation import publish, records, run_worker, wait_for, wait_until
+from tests.kafka.memories import HASTY_AGENT, MemorySite, make_held_write, memory_site, review, session_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,7 +31,7 @@ def made(kafka: str, prefix: str, tmp_path: Path) -> MemorySite:
 def doomed(made: MemorySite) -> Iterator[WorkerProcess]:
     worker = WorkerProcess(made.site, "doomed", 0.0)
     try:
-        until(lambda: bool(worker.partitions()), worker)
+        wait_until(lambda: bool(worker.partitions()), worker)
         yield worker
     finally:
         worker.end_now()
@@ -41,16 +41,16 @@ def test_times_and_reviews_outlast_a_worker_that_was_killed(made: MemorySite, do
     """One review came in time while nobody owned the partition, one too late, and a memory had none."""
     site = made.site
     sessions = [session_in(site, PARTITION, name) for name in ("reviewed", "late", "forgotten")]
-    publish(site, [held_write(one, "w", agent_id=HASTY_AGENT) for one in sessions], MEMORY_WRITES)
-    entered = [awaited(site, QUARANTINE, one, 1, doomed)[0] for one in sessions]
+    publish(site, [make_held_write(one, "w", agent_id=HASTY_AGENT) for one in sessions], MEMORY_WRITES)
+    entered = [wait_for(site, QUARANTINE, one, 1, doomed)[0] for one in sessions]
     doomed.end_now()
     publish(site, [review(made, entered[0], "approve")], REVIEWS)
     over = max(milliseconds_of(one["expires_at"]) for one in entered)
-    wait_until(over)
+    wait_until_ms(over)
     publish(site, [review(made, entered[1], "approve")], REVIEWS)
-    for successor in running(site, "successor"):
-        ended = [awaited(site, QUARANTINE, one, 2, successor)[1] for one in sessions]
-        (refused,) = awaited(site, SESSION_EVENTS, sessions[1], 1, successor)
+    for successor in run_worker(site, "successor"):
+        ended = [wait_for(site, QUARANTINE, one, 2, successor)[1] for one in sessions]
+        (refused,) = wait_for(site, SESSION_EVENTS, sessions[1], 1, successor)
     assert [kind(one) for one in ended] == [
         "quarantine_approved",
         "quarantine_expired",
@@ -62,7 +62,7 @@ def test_times_and_reviews_outlast_a_worker_that_was_killed(made: MemorySite, do
     assert [len(records(site, ADMITTED, one)) for one in sessions] == [1, 0, 0]
 
 
-def wait_until(at_ms: int) -> None:
+def wait_until_ms(at_ms: int) -> None:
     """Return once this machine's clock, which is the broker's, is past it."""
     while time.time_ns() <= at_ms * 1_000_000:
         time.sleep(0.05)

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from load.sites import approvers, neutral_policy
-from load.sites.slack_api import TOKEN, SlackApi, slack_api, slack_settings
+from load.installations import approvers, neutral_policy
+from load.installations.slack_api import TOKEN, SlackApi, slack_api, slack_settings
 from sluice.cli.demo.throwaway_trust import REVIEWER, publish_policy
 from sluice.core.trust.signing import sign_review
 from sluice_topics.catalog import ESCALATIONS, MEMORY_WRITES, QUARANTINE, REVIEWS
-from tests.kafka.installation import action, awaited, publish, running, site_on, stored, until
-from tests.kafka.memories import held_write
+from tests.kafka.installation import action, publish, read_stored, run_worker, site_on, wait_for, wait_until
+from tests.kafka.memories import make_held_write
 from tests.kafka.notifier_process import (
     Endpoint,
     NotifierProcess,
@@ -24,15 +24,15 @@ from tests.kafka.notifier_process import (
     endpoint,
     objects,
     receivers_check,
-    running_notifier,
-    shown,
+    run_notifier,
+    show_text,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from load.sites.site import Site
-    from load.sites.worker_process import WorkerProcess
+    from load.installations.site import Site
+    from load.installations.worker_process import WorkerProcess
 
 pytestmark = pytest.mark.kafka
 
@@ -61,7 +61,7 @@ def site(kafka: str, module_prefix: str, tmp_path_factory: pytest.TempPathFactor
 
 @pytest.fixture(scope="module")
 def worker(site: Site) -> Iterator[WorkerProcess]:
-    yield from running(site)
+    yield from run_worker(site)
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +80,7 @@ def hook() -> Iterator[Endpoint]:
 def notifier(site: Site, worker: WorkerProcess, api: SlackApi, hook: Endpoint) -> Iterator[NotifierProcess]:
     webhook = {"name": "pager", "url": hook.url, "secret": WEBHOOK_SECRET}
     settings = slack_settings(api, CHANNELS) | {"SLUICE_NOTIFY__WEBHOOKS": json.dumps([webhook])}
-    with running_notifier(site, settings) as started:
+    with run_notifier(site, settings) as started:
         yield started
 
 
@@ -94,7 +94,7 @@ def escalate(site: Site, **more: Any) -> str:
 
 def events(site: Site, escalation_id: str) -> list[dict[str, Any]]:
     """What the ledger says of it."""
-    found = [json.loads(one.value or b"null") for one in stored(site, ESCALATIONS)]
+    found = [json.loads(one.value or b"null") for one in read_stored(site, ESCALATIONS)]
     return [one for one in found if one.get("escalation_id") == escalation_id]
 
 
@@ -117,25 +117,25 @@ def answer(site: Site, escalation_id: str, decision: str, approver: str = "ann")
     publish(site, [review], REVIEWS)
 
 
-def at_desk(api: SlackApi, escalation_id: str) -> list[dict[str, Any]]:
+def list_at_desk(api: SlackApi, escalation_id: str) -> list[dict[str, Any]]:
     """Its messages in the first group's channel: on a busy machine the second group's turn comes too."""
-    return [one for one in api.of(escalation_id) if one["channel"] == DESK]
+    return [one for one in api.list_messages(escalation_id) if one["channel"] == DESK]
 
 
 def test_an_escalation_is_posted_once_and_its_message_says_how_it_ended(
     site: Site, api: SlackApi, notifier: NotifierProcess
 ) -> None:
     waits = escalate(site)
-    notifier.until(lambda: bool(api.of(waits)))
-    (message,) = at_desk(api, waits)
+    notifier.wait_until(lambda: bool(api.list_messages(waits)))
+    (message,) = list_at_desk(api, waits)
     assert buttons(message) == [waits, waits]
-    assert approvers.REFUND in shown(message)
-    assert '\\"amount\\": 5' in shown(message)
+    assert approvers.REFUND in show_text(message)
+    assert '\\"amount\\": 5' in show_text(message)
     answer(site, waits, "approve")
-    notifier.until(lambda: "Approved by ann" in shown(api.of(waits)[0]))
-    (message,) = at_desk(api, waits)
+    notifier.wait_until(lambda: "Approved by ann" in show_text(api.list_messages(waits)[0]))
+    (message,) = list_at_desk(api, waits)
     assert not buttons(message)
-    assert "looked at it" in shown(message)
+    assert "looked at it" in show_text(message)
 
 
 def test_the_group_is_reminded_in_the_thread_and_the_next_one_gets_a_message_of_its_own(
@@ -143,17 +143,21 @@ def test_the_group_is_reminded_in_the_thread_and_the_next_one_gets_a_message_of_
 ) -> None:
     expires = escalate(site, agent_id=approvers.HASTY_AGENT)
     waits = escalate(site)
-    notifier.until(lambda: len(api.of(waits)) == 2)
-    assert sorted(one["channel"] for one in api.of(waits)) == [DESK, LEADS]
-    threads = {one["ts"] for one in api.of(waits)}
-    notifier.until(lambda: any(one["thread_ts"] in threads for one in api.replies))
+    notifier.wait_until(lambda: len(api.list_messages(waits)) == 2)
+    assert sorted(one["channel"] for one in api.list_messages(waits)) == [DESK, LEADS]
+    threads = {one["ts"] for one in api.list_messages(waits)}
+    notifier.wait_until(lambda: any(one["thread_ts"] in threads for one in api.replies))
     replies = [one for one in api.replies if one["thread_ts"] in threads]
     assert len({one["thread_ts"] for one in replies}) == len(replies), "one in each channel"
     assert all(one["reply_broadcast"] for one in replies)
     answer(site, waits, "deny", approvers.LATER)
-    notifier.until(lambda: all(f"Denied by {approvers.LATER}" in shown(one) for one in api.of(waits)))
-    assert len(api.of(waits)) == 2
-    notifier.until(lambda: bool(api.of(expires)) and "Expired" in shown(api.of(expires)[0]))
+    notifier.wait_until(
+        lambda: all(f"Denied by {approvers.LATER}" in show_text(one) for one in api.list_messages(waits))
+    )
+    assert len(api.list_messages(waits)) == 2
+    notifier.wait_until(
+        lambda: bool(api.list_messages(expires)) and "Expired" in show_text(api.list_messages(expires)[0])
+    )
 
 
 def test_a_held_memory_is_shown_with_its_content_until_it_leaves_the_quarantine(
@@ -161,12 +165,12 @@ def test_a_held_memory_is_shown_with_its_content_until_it_leaves_the_quarantine(
 ) -> None:
     """It waits for six seconds: on a busy machine it expires before the review comes."""
     session = f"s-{uuid.uuid4().hex}"
-    publish(site, [held_write(session, "w", content=f"{neutral_policy.DOUBT}\u202e")], MEMORY_WRITES)
-    held = awaited(site, QUARANTINE, session, 1, worker)[0]
-    notifier.until(lambda: bool(api.of(held["memory_id"])))
-    (message,) = api.of(held["memory_id"])
+    publish(site, [make_held_write(session, "w", content=f"{neutral_policy.DOUBT}\u202e")], MEMORY_WRITES)
+    held = wait_for(site, QUARANTINE, session, 1, worker)[0]
+    notifier.wait_until(lambda: bool(api.list_messages(held["memory_id"])))
+    (message,) = api.list_messages(held["memory_id"])
     assert message["channel"] == MEMORIES
-    assert f"{neutral_policy.DOUBT}<U+202E>" in shown(message)
+    assert f"{neutral_policy.DOUBT}<U+202E>" in show_text(message)
     assert not buttons(message)
     fields = {
         "subject_id": held["memory_id"],
@@ -180,22 +184,22 @@ def test_a_held_memory_is_shown_with_its_content_until_it_leaves_the_quarantine(
         mode="json", exclude_unset=True
     )
     publish(site, [review], REVIEWS)
-    notifier.until(
+    notifier.wait_until(
         lambda: (
-            "Reject" in shown(api.of(held["memory_id"])[0])
-            or "Expired" in shown(api.of(held["memory_id"])[0])
+            "Reject" in show_text(api.list_messages(held["memory_id"])[0])
+            or "Expired" in show_text(api.list_messages(held["memory_id"])[0])
         )
     )
-    assert len(api.of(held["memory_id"])) == 1
+    assert len(api.list_messages(held["memory_id"])) == 1
 
 
 def test_text_of_agents_is_shown_and_never_read_as_markup(
     site: Site, api: SlackApi, notifier: NotifierProcess
 ) -> None:
     waits = escalate(site, parameters={HOSTILE: HOSTILE}, action_id=HOSTILE[:200])
-    notifier.until(lambda: bool(api.of(waits)))
-    (message,) = at_desk(api, waits)
-    text = shown(message)
+    notifier.wait_until(lambda: bool(api.list_messages(waits)))
+    (message,) = list_at_desk(api, waits)
+    text = show_text(message)
     assert "<U+202E>" in text
     assert "<U+200B>" in text
     assert "characters more" in text
@@ -212,46 +216,55 @@ def test_nothing_is_lost_or_doubled_while_slack_fails_and_is_away(
 ) -> None:
     api.faults += [("429", 1.0), ("500", 0.0), ("lost", 0.0), ("503", 0.0)]
     during = [escalate(site) for _ in range(3)]
-    notifier.until(lambda: not api.faults)
+    notifier.wait_until(lambda: not api.faults)
     api.stop()
     during += [escalate(site) for _ in range(5)]
     answer(site, during[0], "approve")
     answer(site, during[-1], "deny")
-    notifier.until(lambda: "does not answer" in notifier.said())
+    notifier.wait_until(lambda: "does not answer" in notifier.read_log())
     api.start()
-    notifier.until(lambda: all(api.of(one) for one in during))
-    notifier.until(lambda: not buttons(api.of(during[0])[0]) and not any(map(buttons, api.of(during[-1]))))
-    assert [len(at_desk(api, one)) for one in during] == [1] * 8
+    notifier.wait_until(lambda: all(api.list_messages(one) for one in during))
+    notifier.wait_until(
+        lambda: (
+            not buttons(api.list_messages(during[0])[0])
+            and not any(map(buttons, api.list_messages(during[-1])))
+        )
+    )
+    assert [len(list_at_desk(api, one)) for one in during] == [1] * 8
 
 
 def test_after_a_restart_messages_are_updated_and_none_is_posted_again(
     site: Site, api: SlackApi, notifier: NotifierProcess
 ) -> None:
     before = escalate(site)
-    notifier.until(lambda: bool(api.of(before)))
+    notifier.wait_until(lambda: bool(api.list_messages(before)))
     assert notifier.end() == 0
     meanwhile = escalate(site)
     answer(site, before, "approve")
     notifier.start()
-    notifier.until(lambda: not any(map(buttons, api.of(before))) and bool(api.of(meanwhile)))
-    assert [len(at_desk(api, one)) for one in (before, meanwhile)] == [1, 1]
+    notifier.wait_until(
+        lambda: not any(map(buttons, api.list_messages(before))) and bool(api.list_messages(meanwhile))
+    )
+    assert [len(list_at_desk(api, one)) for one in (before, meanwhile)] == [1, 1]
 
 
 def test_another_notifier_takes_over_from_one_that_is_killed_while_it_posts(
     site: Site, api: SlackApi, notifier: NotifierProcess
 ) -> None:
-    with running_notifier(site, notifier.settings, "second") as second:
+    with run_notifier(site, notifier.settings, "second") as second:
         api.faults.append(("lost", 5.0))  # posted, and the notifier is killed before it learns of it
         unsure = escalate(site)
-        notifier.until(lambda: bool(api.of(unsure)))
+        notifier.wait_until(lambda: bool(api.list_messages(unsure)))
         notifier.end(signal.SIGKILL)
         meanwhile = escalate(site)
         answer(site, unsure, "approve")
-        second.until(lambda: bool(api.of(meanwhile)) and not any(map(buttons, api.of(unsure))))
+        second.wait_until(
+            lambda: bool(api.list_messages(meanwhile)) and not any(map(buttons, api.list_messages(unsure)))
+        )
         notifier.start()
         answer(site, meanwhile, "deny")
-        second.until(lambda: not any(map(buttons, api.of(meanwhile))))
-        assert [len(at_desk(api, one)) for one in (unsure, meanwhile)] == [1, 1]
+        second.wait_until(lambda: not any(map(buttons, api.list_messages(meanwhile))))
+        assert [len(list_at_desk(api, one)) for one in (unsure, meanwhile)] == [1, 1]
 
 
 def test_a_webhook_gets_every_record_signed_in_order_and_again_after_a_failure(
@@ -261,12 +274,15 @@ def test_a_webhook_gets_every_record_signed_in_order_and_again_after_a_failure(
     waits = escalate(site)
     answer(site, waits, "approve")
 
-    def told() -> list[str]:
+    def describe() -> list[str]:
         bodies = [json.loads(body) for _, body in hook.taken]
         return [one["record"]["schema"] for one in bodies if one["record"].get("escalation_id") == waits]
 
-    notifier.until(lambda: not hook.statuses and approvers.RESOLVED in told())
-    assert list(dict.fromkeys(told())) == [one["schema"] for one in events(site, waits)][: len(set(told()))]
+    notifier.wait_until(lambda: not hook.statuses and approvers.RESOLVED in describe())
+    assert (
+        list(dict.fromkeys(describe()))
+        == [one["schema"] for one in events(site, waits)][: len(set(describe()))]
+    )
     is_from_sluice = receivers_check()
     by_id: dict[str, set[bytes]] = {}
     for headers, body in hook.taken:
@@ -283,21 +299,21 @@ def test_a_new_destination_is_told_what_still_waits_and_nothing_of_what_is_over(
 ) -> None:
     over, waits = escalate(site), escalate(site)
     answer(site, over, "deny")
-    until(lambda: any(one["schema"] == approvers.RESOLVED for one in events(site, over)), worker)
+    wait_until(lambda: any(one["schema"] == approvers.RESOLVED for one in events(site, over)), worker)
     with endpoint() as hook:
         webhook = {"name": "new", "url": hook.url, "secret": WEBHOOK_SECRET}
-        with running_notifier(site, {"SLUICE_NOTIFY__WEBHOOKS": json.dumps([webhook])}, "new") as notifier:
+        with run_notifier(site, {"SLUICE_NOTIFY__WEBHOOKS": json.dumps([webhook])}, "new") as notifier:
 
-            def told() -> set[str]:
+            def describe() -> set[str]:
                 return {json.loads(body)["record"].get("escalation_id") for _, body in hook.taken}
 
-            notifier.until(lambda: waits in told())
+            notifier.wait_until(lambda: waits in describe())
             later = escalate(site)
-            notifier.until(lambda: later in told())
-            assert over not in told()
+            notifier.wait_until(lambda: later in describe())
+            assert over not in describe()
 
 
 def test_no_secret_is_told(site: Site, api: SlackApi, hook: Endpoint, notifier: NotifierProcess) -> None:
-    told = notifier.said() + json.dumps(api.calls) + str(hook.taken)
+    told = notifier.read_log() + json.dumps(api.calls) + str(hook.taken)
     assert TOKEN not in told
     assert WEBHOOK_SECRET not in told

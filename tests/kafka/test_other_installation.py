@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import rfc8785
 
-from load.sites import neutral_policy
-from load.sites.approvers import entry
+from load.installations import neutral_policy
+from load.installations.approvers import entry
 from sluice.cli.demo.throwaway_trust import AGENT, OWNER, ThrowawayTrust, publish_policy
 from sluice.client.sender import InputSigner, delegation_grant
 from sluice_topics.audience import Audience, record_message
@@ -26,14 +26,14 @@ from sluice_topics.catalog import (
     SESSION_EVENTS,
     VERDICTS,
 )
-from tests.kafka.installation import action, awaited, publish, running, site_on, written
+from tests.kafka.installation import action, publish, run_worker, site_on, wait_for, write
 from tests.unit.core.actions.escalation_scene import answer_signed_by
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from load.sites.site import Site
-    from load.sites.worker_process import WorkerProcess
+    from load.installations.site import Site
+    from load.installations.worker_process import WorkerProcess
 
 pytestmark = pytest.mark.kafka
 REFUND, POINT = "load.refund", "door"
@@ -46,7 +46,7 @@ def site(kafka: str, module_prefix: str, tmp_path_factory: pytest.TempPathFactor
     made = site_on(kafka, folder, module_prefix.rstrip("."), ("controls", "topology", "tier_auth"))
     given: dict[str, Any] = {"tenant_id": neutral_policy.TENANT, "tier": "T2"}
     keys = [[{"public_key": one.agent.public.text}] for one in (made.trust, CHILD)]
-    policy = made.trust.entries(
+    policy = made.trust.sign_entries(
         [
             entry("agent", "parent", **given, keys=keys[0], delegates_to=["child"]),
             entry("agent", "child", **given, keys=keys[1], callers=["parent"]),
@@ -65,7 +65,7 @@ def site(kafka: str, module_prefix: str, tmp_path_factory: pytest.TempPathFactor
 
 @pytest.fixture(scope="module")
 def worker(site: Site) -> Iterator[WorkerProcess]:
-    yield from running(site)
+    yield from run_worker(site)
 
 
 def elsewhere(site: Site) -> tuple[Audience, Audience]:
@@ -75,14 +75,14 @@ def elsewhere(site: Site) -> tuple[Audience, Audience]:
 
 def act(site: Site, signer: InputSigner, fields: dict[str, Any]) -> None:
     value, now_ms = json.dumps(fields).encode(), time.time_ns() // 1_000_000
-    publish(site, [fields], ACTIONS, [signer.header(ACTIONS, fields["session_id"], value, now_ms)])
+    publish(site, [fields], ACTIONS, [signer.make_header(ACTIONS, fields["session_id"], value, now_ms)])
 
 
 def test_a_proposal_signed_for_another_installation_is_unsigned(site: Site, worker: WorkerProcess) -> None:
     for number, audience in enumerate((*elsewhere(site), site.audience)):
-        signer = InputSigner(site.trust.pem(AGENT), audience)
+        signer = InputSigner(site.trust.write_pem(AGENT), audience)
         act(site, signer, action("proposals", f"a-{number}", agent_id="parent"))
-    verdicts = awaited(site, VERDICTS, "proposals", 3, worker)
+    verdicts = wait_for(site, VERDICTS, "proposals", 3, worker)
     assert [one["verdict"] for one in verdicts] == ["denied", "denied", "allowed"]
     assert "bad_signature" in verdicts[0]["blockReason"]
 
@@ -90,23 +90,23 @@ def test_a_proposal_signed_for_another_installation_is_unsigned(site: Site, work
 def test_a_grant_signed_for_another_installation_proves_nothing(site: Site, worker: WorkerProcess) -> None:
     until = datetime.now(UTC) + timedelta(minutes=10)
     for number, audience in enumerate((*elsewhere(site), site.audience)):
-        parent = InputSigner(site.trust.pem(AGENT), audience)
+        parent = InputSigner(site.trust.write_pem(AGENT), audience)
         grant = delegation_grant(parent, ("parent", "child"), "grants", until)
         told = action("grants", f"a-{number}", agent_id="child", governanceContext={"grants": [grant]})
-        act(site, InputSigner(CHILD.pem(AGENT), site.audience), told)
-    verdicts = awaited(site, VERDICTS, "grants", 3, worker)
+        act(site, InputSigner(CHILD.write_pem(AGENT), site.audience), told)
+    verdicts = wait_for(site, VERDICTS, "grants", 3, worker)
     assert [one["verdict"] for one in verdicts] == ["denied", "denied", "allowed"]
     assert "bad_signature" in verdicts[0]["blockReason"]
 
 
 def test_a_review_signed_for_another_installation_is_refused(site: Site, worker: WorkerProcess) -> None:
     publish(site, [action("reviews", "a-1", toolName=REFUND)])
-    (opened,) = awaited(site, ESCALATIONS, "reviews", 1, worker)
+    (opened,) = wait_for(site, ESCALATIONS, "reviews", 1, worker)
     for audience in (*elsewhere(site), site.audience):
         publish(site, [answer_signed_by(site.trust.owner, opened, OWNER, audience=audience)], REVIEWS)
-    ended = awaited(site, ESCALATIONS, "reviews", 2, worker)[1]
+    ended = wait_for(site, ESCALATIONS, "reviews", 2, worker)[1]
     assert (ended["decision"], ended["approver_id"]) == ("approve", OWNER)
-    refused = awaited(site, SESSION_EVENTS, "reviews", 2, worker)
+    refused = wait_for(site, SESSION_EVENTS, "reviews", 2, worker)
     assert [one["reason"] for one in refused] == ["wrong_signature", "wrong_signature"]
 
 
@@ -114,7 +114,7 @@ def test_an_outcome_signed_for_another_installation_lowers_no_total(
     site: Site, worker: WorkerProcess
 ) -> None:
     publish(site, [action("outcomes", "a-1", rows_affected=40)])
-    (verdict,) = awaited(site, VERDICTS, "outcomes", 1, worker)
+    (verdict,) = wait_for(site, VERDICTS, "outcomes", 1, worker)
     said: dict[str, Any] = {
         "action_id": "a-1",
         "session_id": "outcomes",
@@ -125,7 +125,7 @@ def test_an_outcome_signed_for_another_installation_lowers_no_total(
     for audience in (*elsewhere(site), site.audience):
         signature = site.trust.feed.sign(record_message(audience, rfc8785.dumps(said)))
         publish(site, [{**said, "signature": base64.b64encode(signature).decode()}], OUTCOMES)
-    settled = awaited(site, SESSION_EVENTS, "outcomes", 3, worker)
+    settled = wait_for(site, SESSION_EVENTS, "outcomes", 3, worker)
     totals = [one["aggregateRowsAffected"] for one in settled]
     assert totals[-1] == 0, "the one for this installation counts"
     assert all(total >= verdict["rows_reserved"] for total in totals[:-1]), "the others lower nothing"
@@ -135,13 +135,13 @@ def test_an_entry_for_another_installation_does_not_count(site: Site, worker: Wo
     mighty = entry("agent", "mighty", tenant_id=neutral_policy.TENANT, tier="T2")
     for revision, where in ((1, "staging"), (2, site.trust.installation)):
         named = {**mighty, "revision": revision, "installations": [where]}
-        asyncio.run(publish_policy(site.bootstrap_servers, site.prefix, site.trust.entries([named])))
+        asyncio.run(publish_policy(site.bootstrap_servers, site.prefix, site.trust.sign_entries([named])))
         if where == "staging":
-            (letter,) = written(site, DEAD_LETTERS, 1, worker)
+            (letter,) = write(site, DEAD_LETTERS, 1, worker)
             publish(site, [action("entries", "a-1", agent_id="mighty")])
     assert letter["code"] == "other_installation"
-    found: list[dict[str, Any]] = awaited(site, VERDICTS, "entries", 1, worker)
+    found: list[dict[str, Any]] = wait_for(site, VERDICTS, "entries", 1, worker)
     assert found[0]["blockReason"].startswith("unknown_agent")
     while found[-1]["verdict"] != "allowed":
         publish(site, [action("entries", f"a-{len(found) + 1}", agent_id="mighty")])
-        found = awaited(site, VERDICTS, "entries", len(found) + 1, worker)
+        found = wait_for(site, VERDICTS, "entries", len(found) + 1, worker)

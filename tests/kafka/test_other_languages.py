@@ -15,20 +15,20 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from load.sites import neutral_policy
+from load.installations import neutral_policy
 from sluice.cli.demo.throwaway_trust import publish_policy
-from sluice.cli.policy.key_files import new_private_key
+from sluice.cli.policy.key_files import make_private_key
 from sluice.stream.engine.outbox import home_of
 from sluice_topics.catalog import ACTIONS, OUTCOMES, SESSION_EVENTS, VERDICTS
 from tests.documents.blocks import ROOT
-from tests.kafka.installation import awaited, publish, records, running, site_on, stored
+from tests.kafka.installation import publish, read_stored, records, run_worker, site_on, wait_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from load.sites.site import Site
-    from load.sites.worker_process import WorkerProcess
+    from load.installations.site import Site
+    from load.installations.worker_process import WorkerProcess
 
 pytestmark = pytest.mark.kafka
 EXAMPLES = ROOT / "docs" / "examples"
@@ -42,19 +42,19 @@ PATIENCE_S = 240.0
 def site(kafka: str, module_prefix: str, tmp_path_factory: pytest.TempPathFactory) -> Site:
     """With an agent that signs, whose key is `SIGNER`.pem in the site's folder."""
     site = site_on(kafka, tmp_path_factory.mktemp("languages"), module_prefix.rstrip("."))
-    public = new_private_key(site.folder / f"{SIGNER}.pem").public.text
+    public = make_private_key(site.folder / f"{SIGNER}.pem").public.text
     spec = {"tenant_id": neutral_policy.TENANT, "tier": "T2", "keys": [{"public_key": public}]}
     entry = {"kind": "agent", "id": SIGNER, "revision": 1, "spec": spec}
-    asyncio.run(publish_policy(kafka, site.prefix, site.trust.entries([entry])))
+    asyncio.run(publish_policy(kafka, site.prefix, site.trust.sign_entries([entry])))
     return site
 
 
 @pytest.fixture(scope="module")
 def worker(site: Site) -> Iterator[WorkerProcess]:
-    yield from running(site)
+    yield from run_worker(site)
 
 
-def prepared(words: list[str], folder: Path) -> None:
+def run_commands(words: list[str], folder: Path) -> None:
     """Run what fetches and builds."""
     if shutil.which(words[0]) is None:
         pytest.skip(f"there is no {words[0]} on this machine")
@@ -74,13 +74,13 @@ def client(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
         EXAMPLES / request.param, folder, ignore=lambda *_: ["node_modules"]
     )  # nothing is built in the tree
     if request.param == "go":
-        prepared(["go", "build", UNOPTIMISED, "-o", "guarded", "."], folder)
+        run_commands(["go", "build", UNOPTIMISED, "-o", "guarded", "."], folder)
         return [str(folder / "guarded")]
-    prepared(["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund"], folder)
+    run_commands(["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund"], folder)
     return ["node", str(folder / "guarded.js")]
 
 
-def called(
+def call(
     client: list[str],
     site: Site,
     tool: str,
@@ -100,9 +100,9 @@ def test_an_allowed_tool_runs_and_its_outcome_settles_in_sessions_of_every_parti
     client: list[str], site: Site, worker: WorkerProcess
 ) -> None:
     sessions = [f"{client[0][-4:]} größe %{number}" for number in range(12)]
-    told = called(client, site, neutral_policy.READ_TOOL, sessions)
+    told = call(client, site, neutral_policy.READ_TOOL, sessions)
     assert told == [{"session": one, "result": "read orders"} for one in sessions]
-    settled = awaited(site, SESSION_EVENTS, sessions, 12, worker)
+    settled = wait_for(site, SESSION_EVENTS, sessions, 12, worker)
     assert {(one["session_id"], one["reported_by"]) for one in settled} == {
         (one, neutral_policy.AGENT) for one in sessions
     }
@@ -111,9 +111,9 @@ def test_an_allowed_tool_runs_and_its_outcome_settles_in_sessions_of_every_parti
 
 def test_a_denied_tool_does_not_run(client: list[str], site: Site, worker: WorkerProcess) -> None:
     session = f"{client[0][-4:]} denied"
-    (told,) = called(client, site, "unknown.tool", [session])
+    (told,) = call(client, site, "unknown.tool", [session])
     assert told["refused"].startswith("denied: unregistered_tool")
-    assert len(awaited(site, VERDICTS, session, 1, worker)) == 1
+    assert len(wait_for(site, VERDICTS, session, 1, worker)) == 1
     assert records(site, OUTCOMES, session) == []
 
 
@@ -122,14 +122,14 @@ def test_a_verdict_that_a_stranger_wrote_before_the_action_lets_no_tool_run(
 ) -> None:
     """Mend 22.3: under the id of the verdict to come."""
     honest, session = f"{client[0][-4:]} honest", f"{client[0][-4:]} forged"
-    called(client, site, neutral_policy.READ_TOOL, [honest])
-    (allowed,) = awaited(site, VERDICTS, honest, 1, worker)
+    call(client, site, neutral_policy.READ_TOOL, [honest])
+    (allowed,) = wait_for(site, VERDICTS, honest, 1, worker)
     partition = home_of(session.encode(), site.partitions)
-    offset = sum(one.partition == partition for one in stored(site, ACTIONS))
+    offset = sum(one.partition == partition for one in read_stored(site, ACTIONS))
     an_id = f"verdict:{ACTIONS}:{partition}:{offset}"
     value = json.dumps({**allowed, "verdict_id": an_id, "session_id": "of the forger"}).encode()
     publish(site, [(session.encode(), value)], VERDICTS, [("ce_id", an_id.encode())])
-    (told,) = called(client, site, "unknown.tool", [session])
+    (told,) = call(client, site, "unknown.tool", [session])
     assert told["refused"].startswith("denied: unregistered_tool")
     assert records(site, VERDICTS, session)[0]["verdict_id"] == an_id
 
@@ -138,10 +138,10 @@ def test_an_agent_that_signs_is_believed_with_its_key_alone(
     client: list[str], site: Site, worker: WorkerProcess
 ) -> None:
     session, key = f"{client[0][-4:]} größe signs", str(site.folder / f"{SIGNER}.pem")
-    assert called(client, site, neutral_policy.READ_TOOL, [session], SIGNER, key) == [
+    assert call(client, site, neutral_policy.READ_TOOL, [session], SIGNER, key) == [
         {"session": session, "result": "read orders"}
     ]
-    (settled,) = awaited(site, SESSION_EVENTS, session, 1, worker)
+    (settled,) = wait_for(site, SESSION_EVENTS, session, 1, worker)
     assert settled["reported_by"] == SIGNER, "its outcome was signed as well"
-    (told,) = called(client, site, neutral_policy.READ_TOOL, [session], SIGNER)
+    (told,) = call(client, site, neutral_policy.READ_TOOL, [session], SIGNER)
     assert told["refused"].startswith("denied: unsigned_agent: missing")

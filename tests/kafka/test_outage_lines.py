@@ -12,21 +12,21 @@ from typing import TYPE_CHECKING
 import httpx2
 import pytest
 
-from load.sites import neutral_policy
-from load.sites.slack_api import slack_api, slack_settings
-from load.sites.worker_process import WorkerProcess
+from load.installations import neutral_policy
+from load.installations.slack_api import slack_api, slack_settings
+from load.installations.worker_process import WorkerProcess
 from sluice.client.async_client import AsyncGateClient
 from sluice.client.kafka_lines import CLIENTS
 from sluice.client.sender import ClientOptions
-from tests.kafka.gateway_process import running_gateway
+from tests.kafka.gateway_process import run_gateway
 from tests.kafka.installation import DEADLINE_S, END_S, site_on
-from tests.kafka.notifier_process import running_notifier
+from tests.kafka.notifier_process import run_notifier
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from load.sites.site import Site
+    from load.installations.site import Site
     from sluice.broker.handle import Broker
 
 pytestmark = pytest.mark.kafka
@@ -44,8 +44,8 @@ def test_an_outage_is_told_in_two_lines_and_readiness_follows(
         api = stack.enter_context(slack_api())
         worker = WorkerProcess(site, "deciding", 0.0)
         stack.callback(worker.end, END_S)
-        stack.enter_context(running_notifier(site, slack_settings(api, [{"channel": "C0ANY"}])))
-        gateway = stack.enter_context(running_gateway(site))
+        stack.enter_context(run_notifier(site, slack_settings(api, [{"channel": "C0ANY"}])))
+        gateway = stack.enter_context(run_gateway(site))
         logs = {"worker": worker.log, "notifier": tmp_path / "notifier.log"}
         logs["gateway"] = gateway.log
 
@@ -55,12 +55,12 @@ def test_an_outage_is_told_in_two_lines_and_readiness_follows(
         def is_ready() -> bool:
             return httpx2.get(f"{gateway.url}/readyz", timeout=DEADLINE_S).status_code == 200
 
-        _until(lambda: is_ready() and bool(worker.partitions()), say)
+        _wait_until(lambda: is_ready() and bool(worker.partitions()), say)
         for name, log in logs.items():
             assert " ERROR " not in log.read_text(), f"a healthy start of {name}: {log.read_text()}"
             assert "\x1b" not in log.read_text(), name
         before = {name: len(_lines(log)) for name, log in logs.items()}
-        asyncio.run(_through_an_outage(own_broker, site, is_ready, say))
+        asyncio.run(_pass_outage(own_broker, site, is_ready, say))
         for name, log in logs.items():
             during = _lines(log)[before[name] :]
             text = "\n".join(during)
@@ -69,7 +69,7 @@ def test_an_outage_is_told_in_two_lines_and_readiness_follows(
             assert len(during) <= MOST_LINES, f"{len(during)} lines of {name}:\n{text}"
 
 
-async def _through_an_outage(
+async def _pass_outage(
     broker: Broker, site: Site, is_ready: Callable[[], bool], say: Callable[[], str]
 ) -> None:
     """With a client in this process too, whose application logs what it likes."""
@@ -81,11 +81,11 @@ async def _through_an_outage(
         ):
             await asyncio.to_thread(broker.stop)
             began = time.monotonic()
-            await asyncio.to_thread(_until, lambda: not is_ready(), say)
+            await asyncio.to_thread(_wait_until, lambda: not is_ready(), say)
             await asyncio.sleep(max(0.0, OUTAGE_S - (time.monotonic() - began)))
             await asyncio.to_thread(broker.start)
-            await asyncio.to_thread(_until, is_ready, say)
-            await asyncio.to_thread(_until, lambda: lines.count(BACK) > 0, say)
+            await asyncio.to_thread(_wait_until, is_ready, say)
+            await asyncio.to_thread(_wait_until, lambda: lines.count(BACK) > 0, say)
     finally:
         logging.getLogger().removeHandler(lines)
     assert (lines.count(AWAY), lines.count(BACK)) == (1, 1)
@@ -109,7 +109,7 @@ def _lines(log: Path) -> list[str]:
     return [one for one in log.read_text().splitlines() if "/readyz" not in one]
 
 
-def _until(holds: Callable[[], bool], say: Callable[[], str]) -> None:
+def _wait_until(holds: Callable[[], bool], say: Callable[[], str]) -> None:
     deadline = time.monotonic() + DEADLINE_S
     while not holds():
         assert time.monotonic() < deadline, say()

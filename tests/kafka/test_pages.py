@@ -14,13 +14,13 @@ import pytest
 from playwright.sync_api import expect
 from typer.testing import CliRunner
 
-from load.sites import neutral_policy, quality_policy
+from load.installations import neutral_policy, quality_policy
 from sluice.cli.demo.throwaway_trust import OWNER, REVIEWER
 from sluice.cli.main import cli
 from sluice.gateway.pages import rendering
 from sluice_topics.catalog import REGISTRY, VERDICTS
-from tests.kafka.gateway_process import ESCALATING_TOOL, action, running_gateway
-from tests.kafka.installation import records, stored
+from tests.kafka.gateway_process import ESCALATING_TOOL, action, run_gateway
+from tests.kafka.installation import read_stored, records
 from tests.kafka.pages_site import (
     ATTEMPTS,
     LIVE,
@@ -30,13 +30,13 @@ from tests.kafka.pages_site import (
     PageSite,
     answer,
     complaints,
-    in_thread,
     is_accessible,
     load_until,
     log_in,
     press,
+    read_text,
+    run_in_thread,
     runs_nothing,
-    said,
     token,
 )
 from tests.kafka.retrievals import item
@@ -51,7 +51,7 @@ TEMPLATES = Path(rendering.__file__).parent / "templates"
 
 
 def test_who_logs_in_gets_a_session_and_who_logs_out_loses_it(at: PageSite) -> None:
-    with at.visiting() as page:
+    with at.visit() as page:
         page.goto("/review/posture")
         assert "/review/login?next=" in page.url
         log_in(page, "olga", "not the password")
@@ -73,7 +73,7 @@ def test_who_logs_in_gets_a_session_and_who_logs_out_loses_it(at: PageSite) -> N
 
 @pytest.mark.usefixtures("real_redis")
 def test_a_log_in_counts_at_every_gateway_of_the_redis_and_so_does_its_end(at: PageSite) -> None:
-    with at.visiting("vic") as page, running_gateway(at.site, **at.given) as other:
+    with at.visit("vic") as page, run_gateway(at.site, **at.given) as other:
         page.goto(f"{other.url}/review/posture")
         expect(page.get_by_role("main")).to_be_visible()
         assert page.url == f"{other.url}/review/posture"
@@ -85,9 +85,9 @@ def test_a_log_in_counts_at_every_gateway_of_the_redis_and_so_does_its_end(at: P
 
 def test_an_approval_on_the_page_lets_the_action_run_and_the_ledger_names_the_person(at: PageSite) -> None:
     waits = at.escalate(parameters={"order": "17"})
-    with at.visiting("olga") as page:
+    with at.visit("olga") as page:
         answer(page, f"/review/escalations/{waits['escalation_id']}", "Approve", "the customer confirmed")
-        said(page).to_contain_text("Your answer counted. The action is allowed.")
+        read_text(page).to_contain_text("Your answer counted. The action is allowed.")
         story = page.get_by_role("main")
         expect(story).to_contain_text(f"{OWNER}, by browser through gateway: the customer confirmed")
         expect(story).to_contain_text("The hash is that of this record.")
@@ -99,18 +99,18 @@ def test_an_approval_on_the_page_lets_the_action_run_and_the_ledger_names_the_pe
 def test_an_approver_narrows_the_action_on_the_page(at: PageSite) -> None:
     waits = at.escalate(parameters={"order": "17"})
     path = f"/review/escalations/{waits['escalation_id']}"
-    with at.visiting("rita") as page:
+    with at.visit("rita") as page:
         page.goto(path)
         page.get_by_text("Let it run with other parameters").click()
         page.get_by_label("Parameters as JSON").fill("no JSON")
         page.get_by_label("Why").fill("one order")
         page.get_by_role("button", name="Approve").click()
-        said(page).to_contain_text("the parameters are not JSON")
+        read_text(page).to_contain_text("the parameters are not JSON")
         page.get_by_text("Let it run with other parameters").click()
         page.get_by_label("Parameters as JSON").fill('{"order": "none"}')
         page.get_by_label("Why").fill("one order")
         page.get_by_role("button", name="Approve").click()
-        said(page).to_contain_text("Your answer counted")
+        read_text(page).to_contain_text("Your answer counted")
     with at.client() as client:
         told = client.get(f"/v1/escalations/{waits['escalation_id']}", params={"wait": 30}).json()
     assert told["parameters"] == {"order": "none"}
@@ -118,7 +118,7 @@ def test_an_approver_narrows_the_action_on_the_page(at: PageSite) -> None:
 
 def test_a_denial_is_given_with_the_keyboard_alone(at: PageSite) -> None:
     waits = at.escalate()
-    with at.visiting("olga") as page:
+    with at.visit("olga") as page:
         page.goto(f"/review/escalations/{waits['escalation_id']}")
         press(page, "Tab")
         expect(page.get_by_text("Skip to the content")).to_be_focused()
@@ -127,7 +127,7 @@ def test_a_denial_is_given_with_the_keyboard_alone(at: PageSite) -> None:
         press(page, *["Tab"] * 3)
         expect(page.get_by_role("button", name="Deny")).to_be_focused()
         press(page, "Enter")
-        said(page).to_contain_text("The action is denied.")
+        read_text(page).to_contain_text("The action is denied.")
     with at.client() as client:
         told = client.get(f"/v1/escalations/{waits['escalation_id']}", params={"wait": 30}).json()
     assert (told["status"], "not this account" in told["reason"]) == ("denied", True)
@@ -146,7 +146,7 @@ def test_who_may_not_answer_has_no_form_and_a_forged_one_is_refused(at: PageSite
     )
     role, reads = "this needs the role vp, which your log-in does not have", "your log-in only reads"
     for who, path, why in (("rita", of_t4, role), ("ada", of_t4, role), ("ada", of_t3, reads)):
-        with at.visiting(who) as page:
+        with at.visit(who) as page:
             page.goto(path)
             expect(page.get_by_role("main")).to_contain_text(f"You cannot answer it: {why}.")
             expect(page.get_by_role("button", name=re.compile("Approve|Deny"))).to_have_count(0)
@@ -158,7 +158,7 @@ def test_who_may_not_answer_has_no_form_and_a_forged_one_is_refused(at: PageSite
                 page, "/review/escalations", subject=subject, decision="deny", justification="forged"
             )
             assert "0 of 1 answer counted" in told
-    with at.visiting("ada") as page:
+    with at.visit("ada") as page:
         page.goto("/review/escalations")
         expect(page.locator("[data-key=row]").first).to_be_visible()
         expect(page.get_by_role("checkbox", name="Select")).to_have_count(0)
@@ -168,12 +168,12 @@ def test_who_may_not_answer_has_no_form_and_a_forged_one_is_refused(at: PageSite
         expect(page.get_by_role("button", name="Prepare it")).to_have_count(0)
         refused = page.request.get(f"{of_t3}/grant/entry?uses=5&days=1&why=the+known+refunds")
         assert refused.status == 409
-    with at.visiting("vic") as page:
+    with at.visit("vic") as page:
         answer(page, of_t4, "Approve")
-        said(page).to_contain_text("Refused: wrong_role: the escalation needs the role vp")
-    with at.visiting("olga") as page:
+        read_text(page).to_contain_text("Refused: wrong_role: the escalation needs the role vp")
+    with at.visit("olga") as page:
         answer(page, of_t4, "Approve")
-        said(page).to_contain_text("Your answer counted")
+        read_text(page).to_contain_text("Your answer counted")
 
 
 def retrieval(request_id: str) -> dict[str, Any]:
@@ -189,18 +189,18 @@ def retrieval(request_id: str) -> dict[str, Any]:
 
 def test_denied_items_of_a_retrieval_are_let_through_on_the_page(at: PageSite) -> None:
     asked = retrieval("the-retrieval")
-    with at.client() as client, at.visiting("olga") as page:
+    with at.client() as client, at.visit("olga") as page:
         (withheld,) = client.post("/v1/retrievals/evaluate", json=asked).json()["withheld"]
         page.goto("/review/escalations")
         page.get_by_role("link", name="the-retrieval").click()
         expect(page.get_by_role("main")).to_contain_text("Items that were denied")
         page.get_by_label("Why").fill("short")
         page.get_by_role("button", name="Approve").click()
-        said(page).to_contain_text("Refused: short_justification")
+        read_text(page).to_contain_text("Refused: short_justification")
         answer(
             page, f"/review/escalations/{withheld['escalation_id']}", "Approve", "the old lease is in force"
         )
-        said(page).to_contain_text("Your answer counted.")
+        read_text(page).to_contain_text("Your answer counted.")
         expect(page.get_by_role("main")).to_contain_text("the old lease is in force")
         again = client.post("/v1/retrievals/evaluate", json=asked).json()
     assert [one["item_id"] for one in again["items"]] == ["old"]
@@ -208,14 +208,14 @@ def test_denied_items_of_a_retrieval_are_let_through_on_the_page(at: PageSite) -
 
 def test_held_memories_are_read_and_reviewed(at: PageSite) -> None:
     kept, gone = at.hold(), at.hold()
-    with at.visiting("rita") as page:
+    with at.visit("rita") as page:
         page.goto(f"/review/quarantine/{kept['memory_id']}")
         expect(page.get_by_role("main")).to_contain_text(neutral_policy.DOUBT)
         answer(page, f"/review/quarantine/{kept['memory_id']}", "Release it")
-        said(page).to_contain_text("Your answer counted.")
+        read_text(page).to_contain_text("Your answer counted.")
         expect(page.get_by_role("main")).to_contain_text(f"{REVIEWER}, by browser through gateway")
         answer(page, f"/review/quarantine/{gone['memory_id']}", "Reject it")
-        said(page).to_contain_text("Your answer counted.")
+        read_text(page).to_contain_text("Your answer counted.")
         expect(page.get_by_role("main")).to_contain_text("quarantine rejected")
         for path in (f"decisions/{gone['memory_id']}", "decisions?about=memories"):
             page.goto(f"/review/{path}")
@@ -223,13 +223,13 @@ def test_held_memories_are_read_and_reviewed(at: PageSite) -> None:
 
 
 def test_a_list_shows_what_opens_and_ends_without_a_click(at: PageSite) -> None:
-    with at.visiting("olga") as page:
+    with at.visit("olga") as page:
         with page.expect_response(LIVE):
             page.goto("/review/escalations")
         waits = at.escalate(action_id="the-live-one")
         row = page.get_by_role("link", name="the-live-one")
         expect(row).to_be_visible()
-        with at.visiting("rita") as other, at.visiting("vic") as third:
+        with at.visit("rita") as other, at.visit("vic") as third:
             with third.expect_response(LIVE):
                 third.goto(f"/review/escalations/{waits['escalation_id']}")
             third.get_by_label("Why").fill("what vic writes stays")
@@ -241,7 +241,7 @@ def test_a_list_shows_what_opens_and_ends_without_a_click(at: PageSite) -> None:
 
 def test_what_happened_between_a_page_and_its_stream_is_told_at_once(at: PageSite) -> None:
     """Mend 22.20: the page says which changes it shows; before, it missed one until the next or a minute."""
-    with at.visiting("olga") as page:
+    with at.visit("olga") as page:
         page.goto("/review/escalations")
         stream = page.locator("#live").get_attribute("hx-sse:connect") or ""
         (cookie,) = (one for one in page.context.cookies() if one["name"] == "sluice_session")
@@ -254,7 +254,7 @@ def test_what_happened_between_a_page_and_its_stream_is_told_at_once(at: PageSit
 
 def test_nothing_that_an_agent_or_a_person_writes_runs_or_leads_away(at: PageSite) -> None:
     paths, all_of_them = at.attempt_all(), " ".join(ATTEMPTS)
-    with at.visiting("olga") as page:
+    with at.visit("olga") as page:
         found, asked = complaints(page.context), []
         page.context.on("request", lambda one: asked.append(one.url))
         for path in paths:
@@ -263,7 +263,7 @@ def test_nothing_that_an_agent_or_a_person_writes_runs_or_leads_away(at: PageSit
             assert opened.status == 200, path
             runs_nothing(page, path)
         answer(page, paths[1], "Approve", all_of_them)
-        said(page).to_contain_text("Your answer counted")
+        read_text(page).to_contain_text("Your answer counted")
         runs_nothing(page, "the story after the answer")
         expect(page.get_by_role("main")).to_contain_text("<script>window.pwned=1</script>")
         shown = page.get_by_role("main").inner_text()
@@ -286,7 +286,7 @@ def test_axe_finds_nothing_on_any_page_and_a_phone_shows_all_of_it(at: PageSite)
         is_accessible(page, page.url)
         shown.add(page.locator("h1").inner_text())
 
-    with at.visiting("olga", viewport=PHONE) as page:
+    with at.visit("olga", viewport=PHONE) as page:
         for path in (
             "escalations",
             f"escalations/{an_id}",
@@ -309,7 +309,7 @@ def test_axe_finds_nothing_on_any_page_and_a_phone_shows_all_of_it(at: PageSite)
         ):
             look(page, path)
         answer(page, f"/review/escalations/{withheld['escalation_id']}", "Deny")
-        said(page).to_contain_text("Your answer counted")
+        read_text(page).to_contain_text("Your answer counted")
         look(page)
         page.goto("/review/escalations")
         page.locator(f"[name=subject][value='{other['escalation_id']}']").check()
@@ -317,9 +317,9 @@ def test_axe_finds_nothing_on_any_page_and_a_phone_shows_all_of_it(at: PageSite)
         page.get_by_role("button", name="Deny selected").click()
         page.get_by_role("heading", name="Your answers").wait_for()
         look(page)
-    with at.visiting("ada", viewport=PHONE) as page:
+    with at.visit("ada", viewport=PHONE) as page:
         look(page, "people")
-    with at.visiting(viewport=PHONE) as page:
+    with at.visit(viewport=PHONE) as page:
         look(page, "login")
     titles = [re.search(r"block title %}([^{]+)", one.read_text()) for one in TEMPLATES.glob("*.html")]
     named = [one[1] for one in titles if one is not None]
@@ -329,7 +329,7 @@ def test_axe_finds_nothing_on_any_page_and_a_phone_shows_all_of_it(at: PageSite)
 
 def test_other_tenants_people_see_nothing_of_it(at: PageSite) -> None:
     waits, held = at.escalate(), at.hold()
-    with at.visiting("otto") as page:
+    with at.visit("otto") as page:
         for path in (
             f"escalations/{waits['escalation_id']}",
             f"quarantine/{held['memory_id']}",
@@ -350,7 +350,7 @@ def test_other_tenants_people_see_nothing_of_it(at: PageSite) -> None:
 def test_a_form_of_another_page_is_refused(at: PageSite) -> None:
     waits = at.escalate()
     path = f"/review/escalations/{waits['escalation_id']}"
-    with at.visiting("olga") as page:
+    with at.visit("olga") as page:
         page.goto(path)
         page.evaluate("document.querySelector('.answer [name=csrf_token]').value = 'guessed'")
         page.get_by_label("Why").fill("forged")
@@ -361,12 +361,12 @@ def test_a_form_of_another_page_is_refused(at: PageSite) -> None:
 
 
 def test_an_admin_ends_a_log_in(at: PageSite) -> None:
-    with at.visiting("vic") as victim, at.visiting("ada") as admin:
+    with at.visit("vic") as victim, at.visit("ada") as admin:
         admin.goto("/review/people")
         ends = admin.get_by_role("button", name="the log-in of vic")
         while ends.count():  # an earlier test's too
             ends.first.click()
-            said(admin).to_contain_text("ended a log-in of vic")
+            read_text(admin).to_contain_text("ended a log-in of vic")
         victim.goto("/review/escalations")
         assert "/review/login" in victim.url
 
@@ -390,18 +390,18 @@ def test_a_freeze_from_a_page_stops_the_agent_within_a_second(at: PageSite) -> N
                 client.post("/v1/evaluate", json=action(session, mode="standard"))
 
     proposing = threading.Thread(target=propose)
-    with at.visiting("rita") as page:
+    with at.visit("rita") as page:
         proposing.start()
         try:
-            while not in_thread(records, at.site, VERDICTS, session):
+            while not run_in_thread(records, at.site, VERDICTS, session):
                 pass
             found = complaints(page.context)
             press_freeze(page, path, "agent", f"{ATTEMPTS[0]} twice")
-            said(page).to_contain_text(f"Frozen: agent/{PATIENT_AGENT}.")
+            read_text(page).to_contain_text(f"Frozen: agent/{PATIENT_AGENT}.")
             expect(page.get_by_role("region", name="Frozen")).to_contain_text(f"by {REVIEWER}: {ATTEMPTS[0]}")
             expect(page.get_by_role("region", name="Frozen")).to_contain_text("sluice thaw agent")
             runs_nothing(page, path)
-            while in_thread(records, at.site, VERDICTS, session)[-1]["blockReason"] != reason:
+            while run_in_thread(records, at.site, VERDICTS, session)[-1]["blockReason"] != reason:
                 pass
         finally:
             over.set()
@@ -411,9 +411,12 @@ def test_a_freeze_from_a_page_stops_the_agent_within_a_second(at: PageSite) -> N
         assert "is in force: only an approver" in forge(page, "/review/freezes", **again)
         assert found == []
     key = f"freeze/agent/{PATIENT_AGENT}@1".encode()
-    frozen_ms = next(one.timestamp_ms for one in in_thread(stored, at.site, REGISTRY) if one.key == key)
+    frozen_ms = next(
+        one.timestamp_ms for one in run_in_thread(read_stored, at.site, REGISTRY) if one.key == key
+    )
     written = [
-        (json.loads(one.value or b""), one.timestamp_ms) for one in in_thread(stored, at.site, VERDICTS)
+        (json.loads(one.value or b""), one.timestamp_ms)
+        for one in run_in_thread(read_stored, at.site, VERDICTS)
     ]
     ours = [(one, at_ms) for one, at_ms in written if one["session_id"] == session]
     took = [ms - one["input"]["timestamp"] for one, ms in ours]
@@ -426,9 +429,9 @@ def thaw(at: PageSite, *subject: str) -> None:
     """With the owner's own key, as the page says."""
     key = at.site.folder / "owner.pem"
     key.touch(mode=0o600)
-    key.write_bytes(at.site.trust.pem(OWNER))
+    key.write_bytes(at.site.trust.write_pem(OWNER))
     words = ["thaw", subject[0], "--reason", "WHY", "--key", str(key), "--", subject[1]]
-    ran = in_thread(CliRunner().invoke, cli, words, env=at.site.settings)
+    ran = run_in_thread(CliRunner().invoke, cli, words, env=at.site.settings)
     assert ran.exit_code == 0, ran.output
 
 
@@ -437,23 +440,23 @@ def test_a_session_is_frozen_on_its_page_and_only_by_who_may(at: PageSite) -> No
     with at.client() as client:
         client.post("/v1/evaluate", json=action(session := f"-s {uuid.uuid4().hex[:8]}"))
         path = f"/review/sessions?{httpx2.QueryParams({'id': session})}"
-        with at.visiting("ada") as page:
+        with at.visit("ada") as page:
             page.goto(path)
             expect(page.get_by_role("button", name="Freeze this session")).to_have_count(0)
             form = {"kind": "session", "id": session, "reason": "x", "confirmed": "yes"}
             assert "your log-in only reads" in forge(page, "/review/freezes", **form)
-        with at.visiting("otto") as page:
+        with at.visit("otto") as page:
             of_others = form | {"kind": "agent", "id": neutral_policy.AGENT}
             assert "Not found" in forge(page, "/review/freezes", **of_others)
             page.goto(path)
             expect(page.get_by_role("button", name="Freeze this session")).to_have_count(0)
-        with at.visiting("rita") as page:
+        with at.visit("rita") as page:
             page.goto(path)
             for guessed in ({"csrf_token": "guessed"}, {}):
                 assert page.request.post("/review/freezes", form={**form, **guessed}).status == 403
             assert "Not sent: say why" in forge(page, "/review/freezes", **form | {"confirmed": ""})
             press_freeze(page, path, "session", "odd")
-            said(page).to_contain_text("Frozen: session/")
+            read_text(page).to_contain_text("Frozen: session/")
             is_accessible(page, "a frozen session")
         told = action(session)
         while client.post("/v1/evaluate", json=told).json()["blockReason"] != "frozen_session: odd":
@@ -470,7 +473,7 @@ def test_posture_and_sessions_show_a_range_of_time_in_charts_and_tables(at: Page
         client.post("/v1/outcomes", json={**outcome, "reported_by": neutral_policy.AGENT})
     past = "from=2020-01-01+00:00&to=2020-01-02+00:00"
     at.hold()
-    with at.visiting("olga", viewport=PHONE) as page:
+    with at.visit("olga", viewport=PHONE) as page:
         found = complaints(page.context)
         for path, names in (
             ("posture?", ("Decisions on actions", "Decisions on memories", "Escalations", "Alarms")),

@@ -15,13 +15,13 @@ import pytest
 from playwright.sync_api import expect
 from typer.testing import CliRunner
 
-from load.sites import neutral_policy
+from load.installations import neutral_policy
 from sluice.cli.demo.throwaway_trust import OWNER
 from sluice.cli.main import cli
 from sluice.client.input_kinds import ESCALATIONS, REVIEWS, VERDICTS
-from sluice.gateway.ledger_scan import Asked, LedgerScan
+from sluice.gateway.ledger_scan import LedgerScan, ScanQuery
 from tests.kafka.gateway_process import ESCALATING_TOOL, action
-from tests.kafka.installation import stored
+from tests.kafka.installation import read_stored
 from tests.kafka.pages_site import (
     ATTEMPTS,
     BETWEEN_MS,
@@ -33,10 +33,10 @@ from tests.kafka.pages_site import (
     WIRE,
     PageSite,
     complaints,
-    in_thread,
     is_accessible,
     load_until,
     press,
+    run_in_thread,
     runs_nothing,
 )
 
@@ -93,13 +93,13 @@ def lines(page: Page) -> Any:
     return page.locator("[data-key=row]")
 
 
-def found(page: Page, number: int) -> None:
+def find_result(page: Page, number: int) -> None:
     """The list says that so many fit; how many wait in all depends on the tests before."""
     expect(page.locator("#found")).to_contain_text(re.compile(rf"^\s*{number} of \d+ that wait"))
 
 
 def test_three_hundred_are_shown_page_by_page_and_quickly(at: PageSite) -> None:
-    with at.visiting("olga") as page:
+    with at.visit("olga") as page:
         is_read(page)
         expect(page.locator("#found")).to_contain_text(f"page 1 of {PAGES}")
         expect(lines(page)).to_have_count(ROWS)
@@ -118,7 +118,7 @@ def test_three_hundred_are_shown_page_by_page_and_quickly(at: PageSite) -> None:
 
 def test_a_line_shows_the_parameters_that_decided(at: PageSite) -> None:
     """`memo` is the fourth parameter: it is shown because the finding is in it."""
-    with at.visiting("olga") as page:
+    with at.visit("olga") as page:
         is_read(page, f"{LIST}?reason=suspicious_pattern")
         expect(lines(page)).to_have_count(1)
         expect(lines(page)).to_contain_text(f"memo please {SUSPECT}")
@@ -130,7 +130,7 @@ def test_a_line_shows_the_parameters_that_decided(at: PageSite) -> None:
 
 
 def test_the_list_is_filtered_searched_sorted_and_grouped(at: PageSite) -> None:
-    with at.visiting("olga") as page:
+    with at.visit("olga") as page:
         is_read(page)
         page.get_by_label("Tool").select_option(WIRE)
         page.get_by_label("Order").select_option("rows")
@@ -138,17 +138,17 @@ def test_the_list_is_filtered_searched_sorted_and_grouped(at: PageSite) -> None:
         expect(lines(page).first).to_contain_text("waits-294")
         page.get_by_label("Search").fill("waits-01")
         page.get_by_role("button", name="Show").click()
-        found(page, 1)
+        find_result(page, 1)
         page.goto(f"{LIST}?by=group&agent={neutral_policy.AGENT}")
         expect(lines(page)).to_have_count(2)
         expect(lines(page).first).to_contain_text("1 to 298")
         lines(page).first.get_by_role("link").click()
-        found(page, 256)
+        find_result(page, 256)
 
 
 def test_next_and_previous_stay_within_the_filtered_list(at: PageSite) -> None:
     """Mend 22.20: in the order of the list, which is that of the opening: eight at once."""
-    with at.visiting("olga") as page:
+    with at.visit("olga") as page:
         is_read(page, f"{LIST}?tool={WIRE}&text=waits-1")
         names = lines(page).locator(".name").all_inner_texts()
         assert sorted(names) == [f"waits-{number}" for number in range(105, 200, 7)]
@@ -162,11 +162,11 @@ def test_next_and_previous_stay_within_the_filtered_list(at: PageSite) -> None:
         press(page, "p")
         expect(shown).to_contain_text(names[1])
         press(page, "u")
-        found(page, 14)
+        find_result(page, 14)
 
 
 def test_one_reason_answers_many_and_each_shows_its_own_result(at: PageSite) -> None:
-    with at.visiting("olga") as page:
+    with at.visit("olga") as page:
         is_read(page, f"{LIST}?text=waits-02")
         for one in ("waits-020", "waits-021", "waits-022"):
             page.get_by_label(f"Select {one}").check()
@@ -178,14 +178,14 @@ def test_one_reason_answers_many_and_each_shows_its_own_result(at: PageSite) -> 
         expect(shown).to_contain_text("2 of 3 answers counted")
         expect(page.get_by_role("row", name="waits-021")).to_contain_text("approved on its own page")
         expect(page.get_by_role("row", name="waits-020")).to_contain_text("The action is allowed.")
-    reviews = [json.loads(one.value or b"") for one in in_thread(stored, at.site, REVIEWS)]
+    reviews = [json.loads(one.value or b"") for one in run_in_thread(read_stored, at.site, REVIEWS)]
     own = [one for one in reviews if one["justification"] == "the parcels came back"]
     assert (len(own), len({one["signature"] for one in own})) == (2, 2)
     assert {one["approver_id"] for one in own} == {OWNER}
 
 
 def test_a_group_is_answered_at_once(at: PageSite) -> None:
-    with at.visiting("rita") as page:
+    with at.visit("rita") as page:
         is_read(page, f"{LIST}?by=group&text=waits-03&tool={ESCALATING_TOOL}")
         page.get_by_label(f"Select all 9 of {ESCALATING_TOOL}").check()
         page.locator("#answers").get_by_label("Why").fill("nobody asked for these")
@@ -207,12 +207,12 @@ def _load_until_gone(page: Page, name: str) -> None:
 
 
 def test_the_list_is_worked_through_with_keys_alone(at: PageSite) -> None:
-    with at.visiting("olga") as page:
+    with at.visit("olga") as page:
         is_read(page)
         press(page, "/")
         page.keyboard.type("waits-04")
         press(page, "Enter")
-        found(page, 10)
+        find_result(page, 10)
         page.get_by_role("heading", name="Escalations").click()
         press(page, *"jjjk")
         second = lines(page).nth(1).get_by_role("link").first
@@ -250,7 +250,7 @@ def test_the_list_is_worked_through_with_keys_alone(at: PageSite) -> None:
 
 
 def test_what_was_selected_and_written_stays_when_the_list_changes(at: PageSite) -> None:
-    with at.visiting("olga") as page:
+    with at.visit("olga") as page:
         with page.expect_response(LIVE):
             is_read(page, f"{LIST}?text=waits-05")
         page.get_by_label("Select waits-052").check()
@@ -272,7 +272,7 @@ def test_nothing_written_in_an_address_or_by_an_agent_runs(at: PageSite) -> None
         f"{LIST}/{waits['escalation_id']}?{httpx2.QueryParams({'in': str(written)})}",
         f"{LIST}/{waits['escalation_id']}?{httpx2.QueryParams({'in': ATTEMPTS[1]})}",
     )
-    with at.visiting("olga") as page:
+    with at.visit("olga") as page:
         told = complaints(page.context)
         is_read(page)
         for path in paths:
@@ -288,7 +288,7 @@ def test_nothing_written_in_an_address_or_by_an_agent_runs(at: PageSite) -> None
 
 
 def test_many_answers_need_the_token_of_the_session(at: PageSite) -> None:
-    with at.visiting("olga") as page:
+    with at.visit("olga") as page:
         page.goto(LIST)
         page.evaluate("document.querySelector('#answers [name=csrf_token]').value = 'guessed'")
         page.locator("[name=subject]").first.check()
@@ -298,7 +298,7 @@ def test_many_answers_need_the_token_of_the_session(at: PageSite) -> None:
 
 
 def test_axe_finds_nothing_in_the_list_and_a_phone_shows_cards(at: PageSite) -> None:
-    with at.visiting("olga", viewport=PHONE) as page:
+    with at.visit("olga", viewport=PHONE) as page:
         is_read(page)
         for path in (LIST, f"{LIST}?by=group", f"{LIST}?text=nothing+like+it"):
             page.goto(path)
@@ -315,7 +315,7 @@ def test_an_escalations_page_says_what_follows_and_a_denial_is_called_denied(at:
     """Mend 22.20, the page of one: what approval does, the totals, what was answered to the like."""
     first = at.escalate(agent=PATIENT_AGENT, action_id="to-be-denied")
     second = at.escalate(agent=PATIENT_AGENT, action_id="like-it")
-    with at.visiting("rita") as page:
+    with at.visit("rita") as page:
         is_read(page)
         page.goto(f"{LIST}/{first['escalation_id']}")
         shown = page.get_by_role("main")
@@ -340,7 +340,7 @@ def test_a_grant_is_prepared_on_a_page_and_signed_with_the_persons_own_key(at: P
     """Mend 22.20: the page's command gives a grant that a worker counts; the downloaded entry is the same."""
     waits = at.escalate(agent=PATIENT_AGENT, action_id="grant-me", parameters={"amount": 7.5})
     path, why = f"{LIST}/{waits['escalation_id']}", f"{ATTEMPTS[0]} weekly, it's known"
-    with at.visiting("olga") as page:
+    with at.visit("olga") as page:
         told = complaints(page.context)
         page.goto(path)
         page.get_by_role("link", name="a standing grant").click()
@@ -362,9 +362,9 @@ def test_a_grant_is_prepared_on_a_page_and_signed_with_the_persons_own_key(at: P
         runs_nothing(page, path)
         key = at.site.folder / "olga.pem"
         key.touch(mode=0o600)
-        key.write_bytes(at.site.trust.pem(OWNER))
+        key.write_bytes(at.site.trust.write_pem(OWNER))
         words = [str(key) if one == "YOUR_KEY.pem" else one for one in command[1:]]
-        ran = in_thread(CliRunner().invoke, cli, [*words, "--yes"], env=at.site.settings)
+        ran = run_in_thread(CliRunner().invoke, cli, [*words, "--yes"], env=at.site.settings)
         assert ran.exit_code == 0, ran.output
         grants = page.get_by_role("region", name="Grants in force")
         load_until(page, grants)
@@ -383,7 +383,7 @@ def test_the_highest_tier_has_no_grant_and_other_tenants_see_none(at: PageSite) 
     """Mend 22.20: nor is one prepared for more than 30 days."""
     of_t4, of_t3 = (at.escalate(tool)["escalation_id"] for tool in (WIRE, ESCALATING_TOOL))
     wish = "uses=5&days=31&why=the+known+refunds"
-    with at.visiting("olga", viewport=PHONE) as page:
+    with at.visit("olga", viewport=PHONE) as page:
         page.goto(f"{LIST}/{of_t4}/grant?{wish}")
         expect(page.get_by_role("main")).to_contain_text("an action of tier T4 is approved one by one")
         assert page.request.get(f"{LIST}/{of_t4}/grant/entry?{wish}").status == 409
@@ -391,7 +391,7 @@ def test_the_highest_tier_has_no_grant_and_other_tenants_see_none(at: PageSite) 
         page.goto(f"{LIST}/{of_t3}/grant?{wish.replace('31', '30')}")
         expect(page.get_by_role("region", name="Prepared")).to_be_visible()
         is_accessible(page, "a grant prepared")
-    with at.visiting("otto") as page:
+    with at.visit("otto") as page:
         assert page.request.get(f"{LIST}/{of_t3}/grant").status == 404
 
 
@@ -416,7 +416,7 @@ def test_the_search_finds_every_kind_of_id_and_goes_on_where_it_ended(at: PageSi
     waits = at.escalate(action_id="find-me-too")
     texts = ("find-me", one["verdict_id"], "s search", waits["escalation_id"], waits["session_id"])
     hits = "What has this id"
-    with at.visiting("rita") as page:
+    with at.visit("rita") as page:
         told = complaints(page.context)
         page.goto("/review/decisions")
         for text in texts:
@@ -437,7 +437,7 @@ def test_the_search_finds_every_kind_of_id_and_goes_on_where_it_ended(at: PageSi
         page.goto("/review/search?text=find-me&before=2020-01-01+00:00")
         expect(page.get_by_role("main")).to_contain_text("Nothing of your tenant that is kept")
         assert [one for one in told if "400" not in one] == []
-    with at.visiting("otto", viewport=PHONE) as page:
+    with at.visit("otto", viewport=PHONE) as page:
         page.goto("/review/search?text=find-me")
         look_back(page)
         expect(page.get_by_role("main")).to_contain_text("Nothing of your tenant that is kept")
@@ -448,12 +448,12 @@ def test_a_scan_in_many_small_steps_finds_each_record_once(at: PageSite) -> None
     site = at.site
     given = {"bootstrap_servers": site.bootstrap_servers}
     scan = LedgerScan(given, f"{site.prefix}", site.partitions, most_read=1, window=1)
-    asked = Asked([VERDICTS, ESCALATIONS], neutral_policy.TENANT)
+    asked = ScanQuery([VERDICTS, ESCALATIONS], neutral_policy.TENANT)
 
     async def steps() -> list[list[tuple[str, int]]]:
         hits, before = [], asked.before_ms
         while True:
-            step = await scan.back(asked._replace(before_ms=before))
+            step = await scan.scan(asked._replace(before_ms=before))
             hits.append(
                 [(one.topic, int(one.said["sequence"]) * 1000 + one.said["partition"]) for one in step.found]
             )
@@ -462,11 +462,11 @@ def test_a_scan_in_many_small_steps_finds_each_record_once(at: PageSite) -> None
                 return hits
             before = step.next_ms
 
-    hits = [one for step in in_thread(asyncio.run, steps()) for one in step]
+    hits = [one for step in run_in_thread(asyncio.run, steps()) for one in step]
     everything = [
         (topic, said["sequence"] * 1000 + said["partition"])
         for topic in asked.topics
-        for one in in_thread(stored, site, topic)
+        for one in run_in_thread(read_stored, site, topic)
         if (said := json.loads(one.value or b"")).get("tenant_id") == neutral_policy.TENANT
     ]
     assert len(hits) >= 2 * WAITING

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from load.sites import neutral_policy
+from load.installations import neutral_policy
 from sluice.cli.demo.throwaway_trust import ThrowawayTrust, publish_policy
 from sluice.core.foundation.canonical import digest
 from sluice_topics.catalog import BUNDLES, DEAD_LETTERS, VERDICTS
-from tests.kafka.installation import action, publish, running, site_on, stored, until, written
+from tests.kafka.installation import action, publish, read_stored, run_worker, site_on, wait_until, write
 from tests.unit.cli.policy.policy_files import sluice
 
 if TYPE_CHECKING:
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
     from typer.testing import Result
 
-    from load.sites.site import Site
-    from load.sites.worker_process import WorkerProcess
+    from load.installations.site import Site
+    from load.installations.worker_process import WorkerProcess
     from sluice.cli.demo.throwaway_trust import ControlRecord
 
 pytestmark = pytest.mark.kafka
@@ -39,7 +39,7 @@ def site(kafka: str, prefix: str, tmp_path: Path) -> Site:
 
 @pytest.fixture
 def worker(site: Site) -> Iterator[WorkerProcess]:
-    yield from running(site)
+    yield from run_worker(site)
 
 
 def _publish(site: Site, records: list[ControlRecord]) -> None:
@@ -57,15 +57,15 @@ def _bundle(revision: int, **changes: Any) -> bytes:
 def _verdict_of(site: Site, worker: WorkerProcess, action_id: str, **more: Any) -> dict[str, Any]:
     publish(site, [action("s", action_id, **more)])
 
-    def found() -> list[dict[str, Any]]:
-        verdicts = (json.loads(record.value or b"") for record in stored(site, VERDICTS))
+    def find_result() -> list[dict[str, Any]]:
+        verdicts = (json.loads(record.value or b"") for record in read_stored(site, VERDICTS))
         return [one for one in verdicts if one["action_id"] == action_id]
 
-    until(lambda: bool(found()), worker)
-    return found()[0]
+    wait_until(lambda: bool(find_result()), worker)
+    return find_result()[0]
 
 
-def _until_verdict(site: Site, worker: WorkerProcess, reason: str, **more: Any) -> dict[str, Any]:
+def _wait_for_verdict(site: Site, worker: WorkerProcess, reason: str, **more: Any) -> dict[str, Any]:
     """Ask again, each time a new action, until the verdict's reason begins so."""
     names = itertools.count()
     last: dict[str, Any] = {}
@@ -75,7 +75,7 @@ def _until_verdict(site: Site, worker: WorkerProcess, reason: str, **more: Any) 
         last = _verdict_of(site, worker, f"{reason}-{next(names)}", **more)
         return str(last["blockReason"] or "allowed").startswith(reason)
 
-    until(there, worker)
+    wait_until(there, worker)
     return last
 
 
@@ -84,44 +84,44 @@ def test_a_freeze_stops_an_agent_at_once_and_its_lifting_lets_it_go_on(
 ) -> None:
     assert _verdict_of(site, worker, "before")["outcome"] == "ALLOW"
     freeze = {"subject": "agent", "subject_id": neutral_policy.AGENT, "reason": "under investigation"}
-    _publish(site, site.trust.entries([_entry("freeze", "f", 1, **freeze)]))
-    frozen = _until_verdict(site, worker, "frozen_agent")
+    _publish(site, site.trust.sign_entries([_entry("freeze", "f", 1, **freeze)]))
+    frozen = _wait_for_verdict(site, worker, "frozen_agent")
     assert frozen["outcome"] == "BLOCK"
     assert "freeze/f@1" in frozen["registry_hashes"]
-    _publish(site, site.trust.entries([_entry("freeze", "f", 2, **freeze, active=False)]))
-    assert _until_verdict(site, worker, "allowed")["outcome"] == "ALLOW"
+    _publish(site, site.trust.sign_entries([_entry("freeze", "f", 2, **freeze, active=False)]))
+    assert _wait_for_verdict(site, worker, "allowed")["outcome"] == "ALLOW"
 
 
 def test_a_newer_bundle_decides_and_an_older_one_is_refused_in_the_ledger_once(site: Site) -> None:
     frugal = _bundle(3, irreversible_row_threshold=0)
-    for worker in running(site, "first"):
-        _publish(site, [site.trust.bundle(frugal)])
-        newest = _until_verdict(site, worker, "irreversible_rows", toolName=neutral_policy.PURGE_TOOL)[
+    for worker in run_worker(site, "first"):
+        _publish(site, [site.trust.sign_bundle(frugal)])
+        newest = _wait_for_verdict(site, worker, "irreversible_rows", toolName=neutral_policy.PURGE_TOOL)[
             "bundle_hash"
         ]
-        _publish(site, [site.trust.bundle(_bundle(2))])
-        (refused,) = written(site, DEAD_LETTERS, 1, worker)
+        _publish(site, [site.trust.sign_bundle(_bundle(2))])
+        (refused,) = write(site, DEAD_LETTERS, 1, worker)
         assert (refused["code"], refused["topic"], refused["partition"]) == ("older_revision", BUNDLES, 0)
-    for worker in running(site, "second"):
+    for worker in run_worker(site, "second"):
         assert _verdict_of(site, worker, "later")["bundle_hash"] == newest
-        assert len(stored(site, DEAD_LETTERS)) == 1
+        assert len(read_stored(site, DEAD_LETTERS)) == 1
 
 
 def test_a_worker_refuses_a_relaxed_bundle_and_one_of_a_new_id_until_two_have_signed(site: Site) -> None:
     """Issue 23.10: one approver alone relaxed any gate, or published a bundle of any content beside it."""
     relaxed = _bundle(2, escalation_ttl_ms=3_600_001)
     other = json.dumps({**neutral_policy.bundle(), "id": "load.other"}).encode()
-    for worker in running(site):
+    for worker in run_worker(site):
         before = _verdict_of(site, worker, "before")["bundle_hash"]
-        _publish(site, [site.trust.bundle(one, alone=True) for one in (relaxed, other)])
-        letters = written(site, DEAD_LETTERS, 2, worker)
+        _publish(site, [site.trust.sign_bundle(one, alone=True) for one in (relaxed, other)])
+        letters = write(site, DEAD_LETTERS, 2, worker)
         assert {(one["code"], one["topic"]) for one in letters} == {("second_approver_missing", BUNDLES)}
         told = " ".join(one["message"] for one in letters)
         assert f"it relaxes {neutral_policy.BUNDLE}@1: an escalation can be answered for 3600001 ms" in told
         assert f"a policy bundle under a new id, beside {neutral_policy.BUNDLE}" in told
         assert _verdict_of(site, worker, "alone")["bundle_hash"] == before
-        _publish(site, [site.trust.bundle(one) for one in (other, relaxed)])
-        _until_said(worker, "revision 2 replaces revision 1")
+        _publish(site, [site.trust.sign_bundle(one) for one in (other, relaxed)])
+        _wait_until_said(worker, "revision 2 replaces revision 1")
         assert _verdict_of(site, worker, "both")["bundle_hash"] == digest(json.loads(relaxed))
 
 
@@ -138,24 +138,24 @@ def test_a_worker_decides_by_a_rollback_as_by_the_revision_whose_content_it_has(
         keys = [word for name in signers or ("owner",) for word in ("--key", tmp_path / f"{name}.pem")]
         return sluice("bundle", "rollback", f"{neutral_policy.BUNDLE}@{revision}", *keys, **site.settings)
 
-    for worker in running(site):
+    for worker in run_worker(site):
         assert _verdict_of(site, worker, "by-1", **purge)["outcome"] == "ALLOW"
-        _publish(site, [site.trust.bundle(_bundle(2, stages=stages, irreversible_row_threshold=0))])
-        by_2 = _until_verdict(site, worker, "irreversible_rows", **purge)
+        _publish(site, [site.trust.sign_bundle(_bundle(2, stages=stages, irreversible_row_threshold=0))])
+        by_2 = _wait_for_verdict(site, worker, "irreversible_rows", **purge)
         alone = back(1)
         assert (alone.exit_code, "second_approver_missing" in alone.stderr) == (1, True)
         done = back(1, "owner", "reviewer")
         assert done.exit_code == 0, done.stderr
         assert f"published {neutral_policy.BUNDLE}@3" in done.stdout
         assert f"relaxed of {neutral_policy.BUNDLE}@2: " in done.stderr
-        by_3 = _until_verdict(site, worker, "allowed", **purge)
-        signed = json.loads(stored(site, BUNDLES)[-1].value or b"")
+        by_3 = _wait_for_verdict(site, worker, "allowed", **purge)
+        signed = json.loads(read_stored(site, BUNDLES)[-1].value or b"")
         restored = json.loads(base64.b64decode(signed["payload"]))
         assert restored == json.loads(_bundle(3, stages=stages))
         assert by_3["bundle_hash"] == digest(restored) != by_2["bundle_hash"]
 
         failing = {"name": "n", "action": {"toolName": "t", "parameters": {}}, "expect": {"outcome": "BLOCK"}}
-        _publish(site, [site.trust.bundle(_bundle(4, stages=stages, cases=[failing]))])
+        _publish(site, [site.trust.sign_bundle(_bundle(4, stages=stages, cases=[failing]))])
         refused = back(4)
         assert refused.exit_code == 1
         assert f"{neutral_policy.BUNDLE}@4 does not count: cases_failed" in refused.stderr
@@ -165,7 +165,7 @@ def test_what_nobody_trusted_signed_is_refused_and_the_active_bundle_stays(
     site: Site, worker: WorkerProcess
 ) -> None:
     active = _verdict_of(site, worker, "before")["bundle_hash"]
-    stranger, (topic, key, signed) = ThrowawayTrust(), site.trust.bundle(_bundle(2))
+    stranger, (topic, key, signed) = ThrowawayTrust(), site.trust.sign_bundle(_bundle(2))
     envelope = json.loads(signed)
     altered = {**envelope, "payload": base64.b64encode(_bundle(2, irreversible_row_threshold=9)).decode()}
     failing = _bundle(
@@ -181,13 +181,13 @@ def test_what_nobody_trusted_signed_is_refused_and_the_active_bundle_stays(
     _publish(
         site,
         [
-            stranger.bundle(_bundle(2)),
+            stranger.sign_bundle(_bundle(2)),
             (topic, key, json.dumps(altered).encode()),
             (topic, key, json.dumps({**envelope, "signatures": []}).encode()),
-            site.trust.bundle(failing),
+            site.trust.sign_bundle(failing),
         ],
     )
-    refused = [letter["code"] for letter in written(site, DEAD_LETTERS, 4, worker)]
+    refused = [letter["code"] for letter in write(site, DEAD_LETTERS, 4, worker)]
     assert refused == ["unknown_key", "wrong_signature", "stripped", "cases_failed"]
     assert _verdict_of(site, worker, "after")["bundle_hash"] == active
 
@@ -201,11 +201,11 @@ def test_no_decision_falls_under_half_of_a_change(site: Site, worker: WorkerProc
             _entry("agent", neutral_policy.AGENT, revision, **agent),
             _entry("tool", neutral_policy.READ_TOOL, revision, **tool),
         ]
-        _publish(site, site.trust.entries(pair, change=f"change-{revision}"))
+        _publish(site, site.trust.sign_entries(pair, change=f"change-{revision}"))
         publish(site, [action(f"s-{n % 5}", f"a-{revision}-{n}") for n in range(40)])
         if revision == FIRST:
-            written(site, VERDICTS, 40, worker)  # however slow the worker is, some are decided before others
-    verdicts = written(site, VERDICTS, 400, worker)
+            write(site, VERDICTS, 40, worker)  # however slow the worker is, some are decided before others
+    verdicts = write(site, VERDICTS, 400, worker)
     pairs = {_revisions(verdict) for verdict in verdicts}
     assert len(pairs) > 1
     assert all(agent == tool for agent, tool in pairs)
@@ -216,19 +216,19 @@ def _revisions(verdict: dict[str, Any]) -> tuple[str, str]:
     return of_kind["agent"], of_kind["tool"]
 
 
-def _until_said(worker: WorkerProcess, words: str) -> None:
-    until(lambda: words in worker.last_words(), worker)
+def _wait_until_said(worker: WorkerProcess, words: str) -> None:
+    wait_until(lambda: words in worker.last_words(), worker)
 
 
 def test_the_worker_s_log_says_what_is_in_force_what_replaced_it_what_was_refused_and_why_it_stops(
     site: Site,
 ) -> None:
     """Mend 16."""
-    for worker in running(site):
-        _publish(site, [site.trust.bundle(_bundle(3))])
-        _until_said(worker, "revision 3 replaces revision 1")
-        _publish(site, [site.trust.bundle(_bundle(2))])
-        _until_said(worker, "older_revision")
+    for worker in run_worker(site):
+        _publish(site, [site.trust.sign_bundle(_bundle(3))])
+        _wait_until_said(worker, "revision 3 replaces revision 1")
+        _publish(site, [site.trust.sign_bundle(_bundle(2))])
+        _wait_until_said(worker, "older_revision")
     name = neutral_policy.bundle()["id"]
     said = worker.last_words()
     assert f"policy in force: bundle {name} revision 1, quality bundle" in said

@@ -16,12 +16,12 @@ from aiokafka.admin import AIOKafkaAdminClient
 
 from sluice.adapters.kafka.kafka_consumers import KafkaCompacted
 from sluice.adapters.kafka.kafka_provenance import KafkaProvenance
-from sluice.ports import Found, Known
+from sluice.ports import Known, ProvenanceAnswer
 from sluice.stream.feeds.provenance_resolver import ProvenanceResolver, ResolverSettings
 from sluice.stream.feeds.provenance_work import Shares
 from sluice.stream.feeds.shared_feeds import Kept, ProvenanceFeed
 from sluice_topics.catalog import PROVENANCE_RECORDS, PROVENANCE_WANTED, VERDICTS
-from tests.kafka.installation import action, publish, running, site_on, written
+from tests.kafka.installation import action, publish, run_worker, site_on, write
 from tests.kafka.laid_memories import PARTITIONS, Memories, memories
 
 if TYPE_CHECKING:
@@ -35,10 +35,10 @@ pytestmark = pytest.mark.kafka
 HOST = "docs.example.com"
 BODY = b"as it was written"
 DIGEST = f"sha256:{hashlib.sha256(BODY).hexdigest()}"
-FOUND = Found(Known(DIGEST, len(BODY), None, None), "")
+FOUND = ProvenanceAnswer(Known(DIGEST, len(BODY), None, None), "")
 
 
-def wanted(uri: str, tenant: str = "acme") -> tuple[bytes, bytes]:
+def make_wanted(uri: str, tenant: str = "acme") -> tuple[bytes, bytes]:
     """Key and value."""
     body = {"schema": "sluice/provenance_wanted/v1", "tenant_id": tenant, "uri": uri, "wanted_by": "write"}
     return orjson.dumps([tenant, uri]), json.dumps(body | {"decided_at": "2025-11-21T13:00:00.000Z"}).encode()
@@ -84,11 +84,11 @@ def test_a_worker_resolves_what_is_wanted_and_decides_beside_a_server_that_stall
         kafka, tmp_path, prefix.strip("."), **{f"SLUICE_PROVENANCE__{k}": v for k, v in settings.items()}
     )
     slow, page, inside = f"http://{HOST}:{port}/slow", f"http://{HOST}:{port}/page", "http://169.254.169.254/"
-    for worker in running(site):
-        publish(site, [wanted(inside), wanted(slow), wanted(page)], PROVENANCE_WANTED)
+    for worker in run_worker(site):
+        publish(site, [make_wanted(inside), make_wanted(slow), make_wanted(page)], PROVENANCE_WANTED)
         publish(site, [action("s-1", "a-1")])
-        assert written(site, VERDICTS, 1, worker)[0]["action_id"] == "a-1"
-        found = written(site, PROVENANCE_RECORDS, 2, worker)
+        assert write(site, VERDICTS, 1, worker)[0]["action_id"] == "a-1"
+        found = write(site, PROVENANCE_RECORDS, 2, worker)
     told = {one["uri"]: (one["status"], one["hash"], one["detail"]) for one in found}
     assert told == {
         page: ("resolved", DIGEST, ""),
@@ -107,7 +107,7 @@ class Source:
         if not stuck:
             self.may.set()
 
-    async def resolve(self, tenant: str, uri: str, known: Known | None) -> Found:
+    async def resolve(self, tenant: str, uri: str, known: Known | None) -> ProvenanceAnswer:
         assert tenant == "acme"
         assert known is None or known == FOUND.known
         self.asked.append(uri)
@@ -150,36 +150,36 @@ async def member(laid: Memories, source: Source) -> AsyncIterator[ProvenanceFeed
 
 async def lay(laid: Memories, *uris: str) -> None:
     for number, uri in enumerate(uris):
-        await laid.lay(PROVENANCE_WANTED, [wanted(uri)[1]], number % PARTITIONS)
+        await laid.lay(PROVENANCE_WANTED, [make_wanted(uri)[1]], number % PARTITIONS)
 
 
-async def until(holds: Callable[[], Awaitable[bool]]) -> None:
+async def wait_until(holds: Callable[[], Awaitable[bool]]) -> None:
     """Return once it holds."""
     async with asyncio.timeout(40):
         while not await holds():  # noqa: ASYNC110 - a broker tells nobody
             await asyncio.sleep(0.05)
 
 
-async def known(feed: ProvenanceFeed, count: int) -> set[str]:
+async def make_known(feed: ProvenanceFeed, count: int) -> set[str]:
     """The references on record once there are so many."""
 
     async def enough() -> bool:
         return len(feed.recorded) >= count
 
-    await until(enough)
+    await wait_until(enough)
     return {uri for _, uri in feed.recorded}
 
 
-async def begun(source: Source, count: int) -> None:
+async def wait_until_begun(source: Source, count: int) -> None:
     """Return once so many references are in work."""
 
     async def enough() -> bool:
         return len(source.asked) >= count
 
-    await until(enough)
+    await wait_until(enough)
 
 
-async def committed(laid: Memories) -> int:
+async def read_committed(laid: Memories) -> int:
     """How many places the group has left behind."""
     admin = AIOKafkaAdminClient(bootstrap_servers=laid.servers)
     await admin.start()
@@ -194,30 +194,30 @@ async def test_what_one_resolver_did_not_get_done_is_resolved_by_the_next(laid: 
     uris = [f"https://{HOST}/{number}" for number in range(6)]
     await lay(laid, *uris)
     async with member(laid, stuck := Source(stuck=True)):
-        await begun(stuck, len(uris))
+        await wait_until_begun(stuck, len(uris))
     async with member(laid, Source()) as feed:
-        assert await known(feed, 6) == set(uris)
+        assert await make_known(feed, 6) == set(uris)
 
 
 async def test_what_is_done_is_not_resolved_again_after_a_restart(laid: Memories) -> None:
     await lay(laid, first := f"https://{HOST}/1")
     async with member(laid, Source()) as feed:
-        assert await known(feed, 1) == {first}
+        assert await make_known(feed, 1) == {first}
 
-        async def done() -> bool:
-            return await committed(laid) == 1
+        async def is_done() -> bool:
+            return await read_committed(laid) == 1
 
-        await until(done)
+        await wait_until(is_done)
     await lay(laid, second := f"https://{HOST}/2")
     async with member(laid, source := Source()) as feed:
-        assert await known(feed, 2) == {first, second}
+        assert await make_known(feed, 2) == {first, second}
     assert source.asked == [second]
 
 
 async def test_two_resolvers_share_what_is_wanted(laid: Memories) -> None:
     async with member(laid, Source()) as feed, member(laid, Source()):
         await lay(laid, *(f"https://{HOST}/{number}" for number in range(40)))
-        assert len(await known(feed, 40)) == 40
+        assert len(await make_known(feed, 40)) == 40
 
 
 async def test_a_reference_of_an_open_transaction_is_not_resolved_and_delays_no_start(laid: Memories) -> None:
@@ -225,7 +225,7 @@ async def test_a_reference_of_an_open_transaction_is_not_resolved_and_delays_no_
     async with laid.transaction(PROVENANCE_WANTED):
         await lay(laid, f"https://{HOST}/1", second := f"https://{HOST}/2")
         async with member(laid, source := Source()) as feed:
-            assert await known(feed, 1) == {second}
+            assert await make_known(feed, 1) == {second}
             assert source.asked == [second]
 
 
@@ -235,10 +235,10 @@ async def test_a_broker_that_is_killed_and_comes_back_loses_no_reference(
     laid = await memories(own_broker.bootstrap_servers, prefix)
     await lay(laid, first := f"https://{HOST}/1")
     async with member(laid, source := Source(stuck=True)) as feed:
-        await begun(source, 1)
+        await wait_until_begun(source, 1)
         await asyncio.to_thread(own_broker.kill)
         source.may.set()
         await asyncio.to_thread(own_broker.start)
-        assert await known(feed, 1) == {first}
+        assert await make_known(feed, 1) == {first}
         await lay(laid, second := f"https://{HOST}/2")
-        assert await known(feed, 2) == {first, second}
+        assert await make_known(feed, 2) == {first, second}

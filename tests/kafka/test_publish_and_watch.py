@@ -66,7 +66,7 @@ async def test_watch_and_show_read_only_the_time_that_is_asked_for(ledger: Ledge
         await asyncio.to_thread(ledger.sluice, "publish", str(file), "--raw")
         await asyncio.sleep(0.01)  # broker times have whole milliseconds
 
-    async def watched(*words: str) -> list[str]:
+    async def watch(*words: str) -> list[str]:
         watch = ("watch", "gate.actions.proposed", *words, "--whole", "--json")
         code, out = await asyncio.to_thread(ledger.sluice, *watch)
         assert code == WELL
@@ -76,11 +76,11 @@ async def test_watch_and_show_read_only_the_time_that_is_asked_for(ledger: Ledge
     _, out = await asyncio.to_thread(ledger.sluice, *every)
     second_ms = max(json.loads(line)["timestamp"] for line in out.splitlines())
     second = datetime.fromtimestamp(second_ms / 1000, UTC).isoformat()
-    assert await watched("--from-beginning", "--until", second) == ["a"]
-    assert await watched("--since", second, "--max", "1") == ["b"]
+    assert await watch("--from-beginning", "--until", second) == ["a"]
+    assert await watch("--since", second, "--max", "1") == ["b"]
     soon = (datetime.now(UTC) + timedelta(seconds=1)).isoformat()
-    assert await watched("--since", "1h", "--until", soon) == ["a", "b"], "it waits for that time"
-    assert await watched("--since", "2d", "--until", "1d") == []
+    assert await watch("--since", "1h", "--until", soon) == ["a", "b"], "it waits for that time"
+    assert await watch("--since", "2d", "--until", "1d") == []
     assert (await asyncio.to_thread(ledger.sluice, "watch", VERDICTS, "--since", "then"))[0] == IMPOSSIBLE
     decided = next(json.loads(one.value or b"") for one in genuine() if one.topic == VERDICTS)
     show = ("show", decided["verdict_id"], "--json")

@@ -13,7 +13,7 @@ from typer.testing import CliRunner, Result
 from sluice.adapters.kafka import kafka_topics
 from sluice.cli.quality.quality_changes import override
 from sluice_topics.layout import TopicLayout
-from tests.unit.cli.policy.policy_files import made, sluice, written
+from tests.unit.cli.policy.policy_files import make, sluice, write
 from tests.unit.core.trust.quality_scene import DAY_S, ROLES, SIGNS, org, quality_document
 from tests.unit.core.trust.scene import approver
 
@@ -33,7 +33,7 @@ class Owners:
     def __init__(self, kafka: str, prefix: str, folder: Path) -> None:
         asyncio.run(kafka_topics.create(kafka, TopicLayout(prefix, f"{prefix}app", 1), replication=1))
         self.folder = folder
-        keys = {name: made(folder, name) for name in ("root", "alice", "bob")}
+        keys = {name: make(folder, name) for name in ("root", "alice", "bob")}
         self.settings = {
             "SLUICE_KAFKA__BOOTSTRAP_SERVERS": kafka,
             "SLUICE_KAFKA__TOPIC_PREFIX": prefix,
@@ -41,11 +41,11 @@ class Owners:
             "SLUICE_POLICY__ROOT_KEYS": json.dumps([keys["root"].public.text]),
         }
         trusted = [approver(name, keys[name], signs=SIGNS, roles=ROLES) for name in ("alice", "bob")]
-        assert self.publish("registry", self.signed("registry", {"entries": trusted}, "root")) == []
+        assert self.publish("registry", self.sign("registry", {"entries": trusted}, "root")) == []
 
-    def signed(self, noun: str, document: dict[str, Any], *names: str) -> Path:
+    def sign(self, noun: str, document: dict[str, Any], *names: str) -> Path:
         """The document's envelopes in a file."""
-        file, out = written(self.folder / "source.json", document), self.folder / "signed"
+        file, out = write(self.folder / "source.json", document), self.folder / "signed"
         assert sluice(noun, "sign", file, *self._keys(names), "--out", out).exit_code == 0
         return out
 
@@ -56,7 +56,7 @@ class Owners:
         assert found.exit_code == (1 if refused else 0)
         return refused
 
-    def told(self, *words: object) -> Any:
+    def run_verb(self, *words: object) -> Any:
         """What a `sluice bundle` verb says as JSON."""
         return json.loads(sluice("bundle", *words, "--json", **self.settings).stdout)
 
@@ -76,8 +76,8 @@ def owners(kafka: str, prefix: str, tmp_path: Path) -> Owners:
 
 
 def test_a_relaxed_bundle_waits_for_the_second_approver_and_the_log_knows_all_of_it(owners: Owners) -> None:
-    assert owners.publish("bundle", owners.signed("bundle", quality_document(), "alice")) == []
-    file = owners.signed("bundle", LOOSER, "alice")
+    assert owners.publish("bundle", owners.sign("bundle", quality_document(), "alice")) == []
+    file = owners.sign("bundle", LOOSER, "alice")
     assert owners.publish("bundle", file) == [("q@2", "second_approver_missing")]
     bob = ("--key", owners.folder / "bob.pem")
     assert sluice("bundle", "cosign", file, *bob).exit_code == 0
@@ -85,13 +85,13 @@ def test_a_relaxed_bundle_waits_for_the_second_approver_and_the_log_knows_all_of
     assert (told["refused"], len(told["relaxations"])) == ([], 1)
     assert "of q@1: " in told["relaxations"][0]
     assert "product_pricing" in told["relaxations"][0]
-    first, second = owners.told("log", "q")
+    first, second = owners.run_verb("log", "q")
     assert (first["name"], first["state"], first["approvers"]) == ("q@1", "replaced", ["alice"])
     assert (second["name"], second["state"], second["approvers"]) == ("q@2", "in force", ["alice", "bob"])
     assert second["rationale"] == LOOSER["rationale"]
     assert "product_pricing" in second["relaxations"][0]
-    assert owners.told("diff", "q@1", "q")["relaxations"] == second["relaxations"]
-    assert owners.told("log", "other") == []
+    assert owners.run_verb("diff", "q@1", "q")["relaxations"] == second["relaxations"]
+    assert owners.run_verb("log", "other") == []
 
 
 def test_a_bundle_goes_back_to_what_an_earlier_revision_said_signed_as_any_other_change(
@@ -100,7 +100,7 @@ def test_a_bundle_goes_back_to_what_an_earlier_revision_said_signed_as_any_other
     """Mend 22.24: a rollback is the next revision, and as loose as it is it needs its approvers."""
     stricter = quality_document(2, ttl=DAY_S / 2, rationale="prices hold for half a day now")
     for document in (quality_document(), stricter):
-        assert owners.publish("bundle", owners.signed("bundle", document, "alice")) == []
+        assert owners.publish("bundle", owners.sign("bundle", document, "alice")) == []
     alice, bob = ("--key", owners.folder / "alice.pem"), ("--key", owners.folder / "bob.pem")
 
     def back(*words: object) -> Result:
@@ -125,23 +125,23 @@ def test_a_bundle_goes_back_to_what_an_earlier_revision_said_signed_as_any_other
     assert "relaxed of q@2: " in out.stderr
     assert sluice("bundle", "cosign", signed, *bob).exit_code == 0
     assert owners.publish("bundle", signed) == []
-    last = owners.told("log", "q")[-1]
+    last = owners.run_verb("log", "q")[-1]
     assert (last["name"], last["state"], last["approvers"]) == ("q@3", "in force", ["alice", "bob"])
     assert last["rationale"] == "back from revision 2 to 1: half a day was too short"
-    assert [one["path"] for one in owners.told("diff", "q@1", "q")["changes"]] == [
+    assert [one["path"] for one in owners.run_verb("diff", "q@1", "q")["changes"]] == [
         "$.rationale",
         "$.revision",
     ]
     assert "q@3 is in force, and says what q@1 said" in back("q@1", *alice).stderr
     assert back("q@2", *alice).exit_code == 0
-    assert owners.told("log", "q")[-1]["name"] == "q@4"
+    assert owners.run_verb("log", "q")[-1]["name"] == "q@4"
 
 
 def test_a_tenant_is_led_to_another_bundle_by_two_approvers(owners: Owners) -> None:
     switch = {"entries": [org(quality_bundle_id="q")]}
     refused = [("org/acme@1", "second_approver_missing")]
-    assert owners.publish("registry", owners.signed("registry", switch, "alice")) == refused
-    assert owners.publish("registry", owners.signed("registry", switch, "alice", "bob")) == []
+    assert owners.publish("registry", owners.sign("registry", switch, "alice")) == refused
+    assert owners.publish("registry", owners.sign("registry", switch, "alice", "bob")) == []
 
 
 def test_an_override_is_published_by_the_approver_whose_word_it_is(owners: Owners) -> None:

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from sluice.cli.main import cli
 from sluice.core.quality_bundle.quality_bundle import load_quality_bundle
 from tests.kafka.test_quality_bundles import Owners
-from tests.quality_ledger import FIRST, flag_only, laid
+from tests.quality_ledger import FIRST, flag_only, lay
 from tests.unit.core.trust.quality_scene import SHIPPED, quality_document
 
 if TYPE_CHECKING:
@@ -49,9 +49,9 @@ def test_decisions_of_every_revision_with_the_same_tables_count_and_of_no_other(
 ) -> None:
     owners = Owners(kafka, prefix, tmp_path)
     for document in REVISIONS:
-        assert owners.publish("bundle", owners.signed("bundle", document, "alice")) == []
+        assert owners.publish("bundle", owners.sign("bundle", document, "alice")) == []
     events = [one for count, document in enumerate(REVISIONS, 2) for one in decisions_under(document, count)]
-    ledger = str(laid(tmp_path / "ledger", events))
+    ledger = str(lay(tmp_path / "ledger", events))
     words = ["quality", "promote", CLASS, "--id", "q", "--from", ledger, "--json"]
     found = CliRunner().invoke(cli, words, env=owners.settings)
     said = {one["name"]: one["found"] for one in json.loads(found.stdout)["criteria"]}

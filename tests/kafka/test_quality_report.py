@@ -10,7 +10,7 @@ import pytest
 
 from sluice.verifier.export import Located
 from tests.kafka.laid_ledger import Ledger
-from tests.quality_ledger import TOPICS, alarm, decision, flag_only, reported
+from tests.quality_ledger import TOPICS, alarm, decision, flag_only, report
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -20,8 +20,8 @@ pytestmark = pytest.mark.kafka
 EVENTS = [
     *(decision(day, outcome="deny", flags_set=["stale"]) for day in range(20)),
     *(flag_only(day, "deny", "public_reference") for day in range(20)),
-    reported(3, "bounded", 10, 10),
-    reported(3, "high_privilege", 10, 9),
+    report(3, "bounded", 10, 10),
+    report(3, "high_privilege", 10, 9),
     alarm(16, "public_reference"),
 ]
 

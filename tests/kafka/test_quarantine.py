@@ -10,24 +10,24 @@ import orjson
 import pytest
 from typer.testing import CliRunner, Result
 
-from load.sites import neutral_policy
+from load.installations import neutral_policy
 from sluice.cli.demo.throwaway_trust import publish_policy
 from sluice.cli.main import cli
-from sluice.cli.policy.key_files import new_private_key
+from sluice.cli.policy.key_files import make_private_key
 from sluice.core.foundation.canonical import canonical
 from sluice.core.trust.dsse import sign
 from sluice.core.trust.signed_entries import PAYLOAD_TYPES
 from sluice_topics.catalog import ADMITTED, MEMORY_DECISIONS, MEMORY_WRITES, QUARANTINE, REGISTRY
 from tests.kafka import memories
-from tests.kafka.installation import awaited, publish, publish_to, running
+from tests.kafka.installation import publish, publish_to, run_worker, wait_for
 from tests.unit.records import ledger_records
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from load.sites.site import Site
-    from load.sites.worker_process import WorkerProcess
+    from load.installations.site import Site
+    from load.installations.worker_process import WorkerProcess
 
 pytestmark = pytest.mark.kafka
 
@@ -40,13 +40,13 @@ WELL, REFUSED, IMPOSSIBLE = 0, 1, 2
 def site_with_dave(kafka: str, folder: Path, prefix: str) -> Site:
     """An installation with one more reviewer, whose private key is a file, and time to review."""
     site = memories.memory_site(kafka, folder, prefix.rstrip(".")).site
-    spec = {"public_key": new_private_key(folder / "dave.pem").public.text, "roles": ["reviewer"]}
+    spec = {"public_key": make_private_key(folder / "dave.pem").public.text, "roles": ["reviewer"]}
     entry = {"kind": "approver", "id": DAVE, "revision": 1, "spec": spec}
     signed = sign(PAYLOAD_TYPES[REGISTRY], orjson.dumps(entry), [site.trust.root]).written()
     bundle = orjson.dumps(
         {**neutral_policy.bundle(revision=2), "memory": {"quarantineReviewMs": PATIENCE_MS}}
     )
-    records = [(REGISTRY, f"approver/{DAVE}@1".encode(), signed), site.trust.bundle(bundle)]
+    records = [(REGISTRY, f"approver/{DAVE}@1".encode(), signed), site.trust.sign_bundle(bundle)]
     asyncio.run(publish_policy(kafka, site.prefix, records))
     return site
 
@@ -59,7 +59,7 @@ def site(kafka: str, module_prefix: str, tmp_path_factory: pytest.TempPathFactor
 
 @pytest.fixture(scope="module")
 def worker(site: Site) -> Iterator[WorkerProcess]:
-    yield from running(site)
+    yield from run_worker(site)
 
 
 @pytest.fixture
@@ -68,10 +68,10 @@ def idle_site(kafka: str, prefix: str, tmp_path: Path) -> Site:
     return site_with_dave(kafka, tmp_path, prefix)
 
 
-def held(site: Site, worker: WorkerProcess, *sessions: str) -> list[str]:
+def make_held(site: Site, worker: WorkerProcess, *sessions: str) -> list[str]:
     """Ids of quarantined memories, one in each session."""
-    publish(site, [memories.held_write(name, "w", content=HIDDEN) for name in sessions], MEMORY_WRITES)
-    return [awaited(site, QUARANTINE, name, 1, worker)[0]["memory_id"] for name in sessions]
+    publish(site, [memories.make_held_write(name, "w", content=HIDDEN) for name in sessions], MEMORY_WRITES)
+    return [wait_for(site, QUARANTINE, name, 1, worker)[0]["memory_id"] for name in sessions]
 
 
 def quarantine(site: Site, *words: str) -> Result:
@@ -84,11 +84,11 @@ def review(site: Site, memory: str, decision: str, *more: str, reviewer: str = D
     return quarantine(site, "review", memory, decision, *words)
 
 
-def listed(site: Site, *words: str) -> list[str]:
+def list_ids(site: Site, *words: str) -> list[str]:
     return [one["memory_id"] for one in json.loads(quarantine(site, "list", "--json", *words).stdout)]
 
 
-def shown(site: Site, memory: str) -> dict[str, Any]:
+def show_text(site: Site, memory: str) -> dict[str, Any]:
     found = quarantine(site, "show", memory, "--json")
     assert found.exit_code == WELL, found.stderr
     fields: dict[str, Any] = json.loads(found.stdout)
@@ -98,15 +98,15 @@ def shown(site: Site, memory: str) -> dict[str, Any]:
 def test_a_reviewer_finds_a_held_memory_reads_it_and_lets_it_through(
     site: Site, worker: WorkerProcess
 ) -> None:
-    (memory,) = held(site, worker, "read")
-    assert listed(site, "--session", "read", "--agent", neutral_policy.AGENT) == [memory]
+    (memory,) = make_held(site, worker, "read")
+    assert list_ids(site, "--session", "read", "--agent", neutral_policy.AGENT) == [memory]
     assert "due in <U+202E>May<U+202C>.<U+200B>" in quarantine(site, "show", memory).stdout
     approved = review(site, memory, "approve", "--json")
     assert (approved.exit_code, json.loads(approved.stdout)["outcome"]) == (WELL, "approved")
     assert "due in <U+202E>May" in approved.stderr
-    (released,) = awaited(site, ADMITTED, "read", 1, worker)
+    (released,) = wait_for(site, ADMITTED, "read", 1, worker)
     assert (released["content"], released["approver_id"]) == (HIDDEN, DAVE)
-    assert (listed(site, "--session", "read"), shown(site, memory)["state"]) == ([], "approved")
+    assert (list_ids(site, "--session", "read"), show_text(site, memory)["state"]) == ([], "approved")
     again = review(site, memory, "reject")
     assert (again.exit_code, "not held: approved" in again.stderr) == (REFUSED, True)
 
@@ -114,18 +114,18 @@ def test_a_reviewer_finds_a_held_memory_reads_it_and_lets_it_through(
 def test_a_refused_review_says_why_and_leaves_the_memory_where_it_is(
     site: Site, worker: WorkerProcess
 ) -> None:
-    (memory,) = held(site, worker, "refused")
+    (memory,) = make_held(site, worker, "refused")
     refused = review(site, memory, "approve", reviewer="nobody")
     assert (refused.exit_code, "not_a_reviewer" in refused.stderr) == (REFUSED, True)
-    assert listed(site, "--session", "refused") == [memory]
+    assert list_ids(site, "--session", "refused") == [memory]
 
 
 def test_the_statistics_that_workers_keep_are_those_of_the_ledger(site: Site, worker: WorkerProcess) -> None:
     before = json.loads(quarantine(site, "stats", "--json").stdout)["overall"]
-    first, second, _ = held(site, worker, "count-1", "count-2", "count-3")
+    first, second, _ = make_held(site, worker, "count-1", "count-2", "count-3")
     bad = memories.write("count-4", "w", provenance_uri=None)
-    publish(site, [memories.held_write("count-1", "w", content=HIDDEN), bad], MEMORY_WRITES)
-    awaited(site, MEMORY_DECISIONS, "count-4", 1, worker)
+    publish(site, [memories.make_held_write("count-1", "w", content=HIDDEN), bad], MEMORY_WRITES)
+    wait_for(site, MEMORY_DECISIONS, "count-4", 1, worker)
     assert review(site, first, "approve").exit_code == WELL
     assert review(site, second, "reject").exit_code == WELL
     counted = quarantine(site, "stats", "--recount", "--by", "agent", "--json")
@@ -141,9 +141,9 @@ def test_the_statistics_that_workers_keep_are_those_of_the_ledger(site: Site, wo
     }
 
 
-def laid(site: Site, content: str, reviewed: str) -> str:
+def lay(site: Site, content: str, reviewed: str) -> str:
     """A memory that the ledger says is held, with the digest of `reviewed`; written by no worker."""
-    (sent,) = publish(site, [memories.held_write("laid", "w", content=content)], MEMORY_WRITES)
+    (sent,) = publish(site, [memories.make_held_write("laid", "w", content=content)], MEMORY_WRITES)
     memory = f"memory:{MEMORY_WRITES}:{sent.partition}:{sent.offset}"
     fields = {"memory_id": memory, "session_id": "laid", "content_digest": memories.digest(reviewed)}
     event = {**ledger_records()["QuarantineEntered"], **fields, "partition": sent.partition}
@@ -152,13 +152,13 @@ def laid(site: Site, content: str, reviewed: str) -> str:
 
 
 def test_a_review_that_nobody_answers_may_still_count_and_says_so(idle_site: Site) -> None:
-    unheard = review(idle_site, laid(idle_site, HIDDEN, HIDDEN), "reject", "--wait", "0.5")
+    unheard = review(idle_site, lay(idle_site, HIDDEN, HIDDEN), "reject", "--wait", "0.5")
     assert (unheard.exit_code, "does a worker run?" in unheard.stderr) == (IMPOSSIBLE, True)
 
 
 def test_content_that_is_not_what_was_decided_on_is_neither_shown_nor_approved(idle_site: Site) -> None:
-    memory = laid(idle_site, "exchanged", "as it was")
-    found = shown(idle_site, memory)
+    memory = lay(idle_site, "exchanged", "as it was")
+    found = show_text(idle_site, memory)
     assert (found["state"], found["content"]) == ("waiting", None)
     assert "digest is another" in found["no_content"]
     refused = review(idle_site, memory, "approve")
@@ -166,7 +166,7 @@ def test_content_that_is_not_what_was_decided_on_is_neither_shown_nor_approved(i
 
 
 def test_a_ledger_that_the_state_does_not_reach_is_no_equal_recount(idle_site: Site) -> None:
-    laid(idle_site, HIDDEN, HIDDEN)
+    lay(idle_site, HIDDEN, HIDDEN)
     counted = quarantine(idle_site, "stats", "--recount", "--json")
     (lost,) = json.loads(counted.stdout)["behind"]
     assert (counted.exit_code, lost["state"], lost["ledger"]) == (REFUSED, 0, 1)

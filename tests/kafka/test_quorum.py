@@ -13,21 +13,21 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from load.sites import neutral_policy
-from load.sites.approvers import approver, entry
+from load.installations import neutral_policy
+from load.installations.approvers import approver, entry
 from sluice.cli.demo.throwaway_trust import publish_policy
 from sluice.cli.main import cli
-from sluice.cli.policy.key_files import new_private_key
+from sluice.cli.policy.key_files import make_private_key
 from sluice.core.policy.bundle_frame import ORDER_OF_OLD
 from sluice_topics.catalog import ESCALATIONS, SESSION_EVENTS, VERDICTS
-from tests.kafka.installation import action, awaited, publish, records, running, site_on, until
+from tests.kafka.installation import action, publish, records, run_worker, site_on, wait_for, wait_until
 from tests.kafka.memories import session_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from load.sites.site import Site
-    from load.sites.worker_process import WorkerProcess
+    from load.installations.site import Site
+    from load.installations.worker_process import WorkerProcess
 
 pytestmark = pytest.mark.kafka
 TOOL, RISING = "load.transfer", "load.rising"
@@ -53,17 +53,17 @@ def site(kafka: str, module_prefix: str, tmp_path_factory: pytest.TempPathFactor
         entry("tool", RISING, tier="T3", **PAYS),
     ]
     people = [
-        approver(made.trust, name, new_private_key(made.folder / f"{name}.pem"), roles)
+        approver(made.trust, name, make_private_key(made.folder / f"{name}.pem"), roles)
         for name, roles in ROLES.items()
     ]
-    bundles = [made.trust.bundle(json.dumps(one).encode()) for one in (bundle, rising)]
-    asyncio.run(publish_policy(kafka, made.prefix, [*people, *bundles, *made.trust.entries(entries)]))
+    bundles = [made.trust.sign_bundle(json.dumps(one).encode()) for one in (bundle, rising)]
+    asyncio.run(publish_policy(kafka, made.prefix, [*people, *bundles, *made.trust.sign_entries(entries)]))
     return made
 
 
 @pytest.fixture(scope="module")
 def worker(site: Site) -> Iterator[WorkerProcess]:
-    yield from running(site)
+    yield from run_worker(site)
 
 
 def escalations(site: Site, *words: str) -> Result:
@@ -89,7 +89,7 @@ def test_a_narrowing_is_what_both_sign_and_show_says_so(site: Site, worker: Work
     session = session_in(site, 0)
     fields = {"agent_id": AGENT, "toolName": TOOL, "parameters": {"amount": 500}}
     publish(site, [action(session, "a-1", **fields)])
-    (opened,) = awaited(site, ESCALATIONS, session, 1, worker)
+    (opened,) = wait_for(site, ESCALATIONS, session, 1, worker)
     less, more = (
         parameters(site, "less.json", {"amount": 1}),
         parameters(site, "more.json", {"amount": 99_999}),
@@ -107,7 +107,7 @@ def test_a_narrowing_is_what_both_sign_and_show_says_so(site: Site, worker: Work
     assert "1 of 2 approvals for other parameters" in " ".join(listed.split())
     last = approve(site, opened, "vera", "--as-counted")
     assert last.exit_code == 0, last.output
-    (_, resolved) = awaited(site, VERDICTS, session, 2, worker)
+    (_, resolved) = wait_for(site, VERDICTS, session, 2, worker)
     assert [one["approver_id"] for one in resolved["approvals"]] == ["ben", "vera"]
     assert resolved["narrowed"] == resolved["escalation"]["votes_for"] != opened["parameters_digest"]
 
@@ -115,17 +115,17 @@ def test_a_narrowing_is_what_both_sign_and_show_says_so(site: Site, worker: Work
 def test_what_became_t4_while_it_waited_needs_two_vps(site: Site, worker: WorkerProcess) -> None:
     session = session_in(site, 1)
     publish(site, [action(session, "a-1", agent_id="rising-agent", toolName=RISING)])
-    (opened,) = awaited(site, ESCALATIONS, session, 1, worker)
+    (opened,) = wait_for(site, ESCALATIONS, session, 1, worker)
     assert (opened["tier"], opened["required_role"]) == ("T3", "approver")
     risen = {**entry("tool", RISING, tier="T4", **PAYS), "revision": 2}
-    asyncio.run(publish_policy(site.bootstrap_servers, site.prefix, [*site.trust.entries([risen])]))
+    asyncio.run(publish_policy(site.bootstrap_servers, site.prefix, [*site.trust.sign_entries([risen])]))
 
     def has_risen() -> bool:
         count = len(records(site, VERDICTS, session))
         publish(site, [action(session, f"probe-{count}", agent_id="rising-agent", toolName=RISING)])
-        return bool(awaited(site, VERDICTS, session, count + 1, worker)[-1]["tier"] == "T4")
+        return bool(wait_for(site, VERDICTS, session, count + 1, worker)[-1]["tier"] == "T4")
 
-    until(has_risen, worker)
+    wait_until(has_risen, worker)
     below = approve(site, opened, "ann")
     assert (below.exit_code, "the role vp now" in below.stderr) == (1, True), below.output
     one = approve(site, opened, "vera")

@@ -11,23 +11,23 @@ from aiokafka import AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, RecordsToDelete
 from typer.testing import CliRunner, Result
 
-from load.recounts.reruns import installation
-from load.sites import neutral_policy
-from load.tamper import sealed
+from load.installations import neutral_policy
+from load.recomputation.reruns import installation
+from load.tamper import seal
 from sluice.adapters.kafka.kafka_evidence import KafkaEvidence
 from sluice.adapters.kafka.kafka_rerun import rerun_all
 from sluice.cli.main import cli
 from sluice.core.policy.bundle_frame import ORDER_OF_OLD
 from sluice_topics.catalog import ACTIONS, OUTCOMES, SESSION_EVENTS, VERDICTS
 from sluice_topics.headers import output_headers
-from tests.kafka.installation import Sent, action, awaited, publish, publish_to, running, site_on, written
+from tests.kafka.installation import Sent, action, publish, publish_to, run_worker, site_on, wait_for, write
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from load.sites.site import Site
-    from load.sites.worker_process import WorkerProcess
+    from load.installations.site import Site
+    from load.installations.worker_process import WorkerProcess
     from sluice.core.rerun.rerun_result import Rerun
 
 pytestmark = pytest.mark.kafka
@@ -46,7 +46,7 @@ def shared_site(kafka: str, module_prefix: str, tmp_path_factory: pytest.TempPat
 
 @pytest.fixture(scope="module")
 def worker(shared_site: Site) -> Iterator[WorkerProcess]:
-    yield from running(shared_site)
+    yield from run_worker(shared_site)
 
 
 @pytest.fixture
@@ -84,15 +84,15 @@ def proposals() -> list[dict[str, Any]]:
 def test_every_verdict_comes_out_identical(shared_site: Site, worker: WorkerProcess) -> None:
     site = shared_site
     publish(site, proposals())
-    written(site, VERDICTS, 8, worker)
+    write(site, VERDICTS, 8, worker)
     publish(
         site,
         [{"action_id": "a-1", "session_id": "s", "rows_affected": 70, "reported_by": neutral_policy.AGENT}],
         OUTCOMES,
     )
-    written(site, SESSION_EVENTS, 1, worker)
+    write(site, SESSION_EVENTS, 1, worker)
     publish(site, [action("s", "a-7")])
-    verdicts = written(site, VERDICTS, 9, worker)
+    verdicts = write(site, VERDICTS, 9, worker)
     found = rerun(site, "--all")
     told = json.loads(found.stdout)
     assert (told["by_kind"]["verdict"]["identical"], told["identical"], told["reruns"]) == (9, 9, [])
@@ -108,7 +108,7 @@ def test_decisions_are_found_by_the_id_that_the_caller_gave(shared_site: Site, w
     """Mend 13."""
     inputs = [action("u", "b-1"), action("u", "b-1"), action("v", "b-2", request_id="r-7")]
     publish(shared_site, inputs)
-    awaited(shared_site, VERDICTS, {"u", "v"}, 3, worker)
+    wait_for(shared_site, VERDICTS, {"u", "v"}, 3, worker)
     told = json.loads(rerun(shared_site, "b-1", "r-7").stdout)
     assert (told["identical"], told["unknown"]) == (3, {})
 
@@ -119,7 +119,7 @@ def test_an_action_whose_ids_lie_around_it_comes_out_identical(
     """Mend 22.17: of seed 000's payload, from the key, the place and the header on the topic."""
     value = json.dumps({"proposed_action": {"action": neutral_policy.READ_TOOL, "value": {}}}).encode()
     publish(shared_site, [(b"around", value)], headers=[("X-Mnemom-Agent", neutral_policy.AGENT.encode())])
-    (verdict,) = awaited(shared_site, VERDICTS, "around", 1, worker)
+    (verdict,) = wait_for(shared_site, VERDICTS, "around", 1, worker)
     told = json.loads(rerun(shared_site, verdict["verdict_id"]).stdout)
     assert (verdict["verdict"], told["identical"], told["unknown"]) == ("allowed", 1, {})
 
@@ -130,11 +130,11 @@ def test_a_forged_second_verdict_is_found_by_rerun_and_by_verify(
     """Mend 5: `rm -rf /srv` ALLOW, without stages, appended with a right chain hash."""
     site = shared_site
     publish(site, [action("w", "c-1"), action("w", "c-2", toolName="run", parameters={"c": "rm -rf /srv"})])
-    one, two = awaited(site, VERDICTS, "w", 2, worker)
+    one, two = wait_for(site, VERDICTS, "w", 2, worker)
     assert rerun(site, "--all").exit_code == 0
     last = max((one, two), key=lambda each: int(each["sequence"]))
     wiped = two if two["action_id"] == "c-2" else one
-    forged = sealed(
+    forged = seal(
         {
             **wiped,
             "verdict": "allowed",
@@ -161,9 +161,9 @@ def test_a_forged_second_verdict_is_found_by_rerun_and_by_verify(
 
 def test_what_was_never_seen_is_told_from_what_is_not_decided_and_from_gone_evidence(site: Site) -> None:
     """Mend 13: `rerun ACTION_ID` ended with "not enough values to unpack"."""
-    for worker in running(site):
+    for worker in run_worker(site):
         (sent,) = publish(site, [action("s", "a-gone")])
-        written(site, VERDICTS, 1, worker)
+        write(site, VERDICTS, 1, worker)
     asyncio.run(delete_input(site, sent))
     publish(site, [action("s", "ä-waits")])
     never = ("nonsense", "a-99", "verdict:gate.actions.proposed:3:17", "verdict:gate.actions.proposed:99:0")
@@ -189,10 +189,10 @@ async def delete_input(site: Site, sent: Sent) -> None:
 
 def test_recorded_answers_and_refused_inputs_come_out_identical(site_with_own_stages: Site) -> None:
     site = site_with_own_stages
-    for worker in running(site, slow_s=0.1):
+    for worker in run_worker(site, slow_s=0.1):
         publish(site, [action("s", f"a-{n}", parameters={"slow": True}) for n in range(3)])
         publish_to(site, 0, action("s", "elsewhere"))
-        written(site, VERDICTS, 3, worker)
+        write(site, VERDICTS, 3, worker)
     assert [one.status for one in reruns_with_own_stages(site)] == ["identical"] * 3
     found = rerun(site, "--all")
     assert found.exit_code == 3
@@ -203,9 +203,9 @@ def test_recorded_answers_and_refused_inputs_come_out_identical(site_with_own_st
 
 def test_an_input_whose_verdict_is_gone_and_a_forged_key_are_told(site: Site) -> None:
     """Mend 5: the group says that an input was decided, and the ledger has no record of it."""
-    for worker in running(site):
+    for worker in run_worker(site):
         publish(site, [action("s", "a-1"), action("s", "a-2")])
-        verdicts = written(site, VERDICTS, 2, worker)
+        verdicts = write(site, VERDICTS, 2, worker)
     cut = min(verdicts, key=lambda each: each["sequence"])
     asyncio.run(_cut_before(site, VERDICTS, cut["partition"], 1))
     told = json.loads(rerun(site, "--all").stdout)["reruns"]

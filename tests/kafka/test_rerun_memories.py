@@ -11,14 +11,14 @@ from typer.testing import CliRunner
 from sluice.cli.main import cli
 from sluice.core.policy.bundle_frame import ORDER_OF_OLD
 from sluice_topics.catalog import MEMORY_DECISIONS, MEMORY_WRITES, QUARANTINE, REVIEWS, VERDICTS
-from tests.kafka.installation import action, awaited, publish, running
-from tests.kafka.memories import MemorySite, held_write, memory_site, review, session_in, write
+from tests.kafka.installation import action, publish, run_worker, wait_for
+from tests.kafka.memories import MemorySite, make_held_write, memory_site, review, session_in, write
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from load.sites.worker_process import WorkerProcess
+    from load.installations.worker_process import WorkerProcess
 
 pytestmark = pytest.mark.kafka
 
@@ -30,7 +30,7 @@ def made(kafka: str, prefix: str, tmp_path: Path) -> MemorySite:
 
 @pytest.fixture
 def worker(made: MemorySite) -> Iterator[WorkerProcess]:
-    yield from running(made.site)
+    yield from run_worker(made.site)
 
 
 def rerun(made: MemorySite, *words: str) -> dict[str, Any]:
@@ -42,10 +42,10 @@ def test_memories_and_actions_of_a_session_come_out_identical(
     made: MemorySite, worker: WorkerProcess
 ) -> None:
     site, session, other = made.site, session_in(made.site, 0), session_in(made.site, 1)
-    publish(site, [write(session, "w-1"), held_write(session, "w-2")], MEMORY_WRITES)
-    (entered,) = awaited(site, QUARANTINE, session, 1, worker)
+    publish(site, [write(session, "w-1"), make_held_write(session, "w-2")], MEMORY_WRITES)
+    (entered,) = wait_for(site, QUARANTINE, session, 1, worker)
     publish(site, [review(made, entered, "reject")], REVIEWS)
-    awaited(site, QUARANTINE, session, 2, worker)
+    wait_for(site, QUARANTINE, session, 2, worker)
     again = [
         write(session, "w-1"),
         write(session, "w-1", content="otherwise"),
@@ -54,9 +54,9 @@ def test_memories_and_actions_of_a_session_come_out_identical(
     publish(site, [*again, write(session, "w-4", agent_id="nobody")], MEMORY_WRITES)
     publish(site, [action(other, "a-1")])
     publish(site, [write(other, "w-5", derived_from=[entered["memory_id"]])], MEMORY_WRITES)
-    decided = awaited(site, MEMORY_DECISIONS, session, 6, worker)
-    (child,) = awaited(site, MEMORY_DECISIONS, other, 1, worker)
-    awaited(site, VERDICTS, other, 1, worker)
+    decided = wait_for(site, MEMORY_DECISIONS, session, 6, worker)
+    (child,) = wait_for(site, MEMORY_DECISIONS, other, 1, worker)
+    wait_for(site, VERDICTS, other, 1, worker)
 
     every = rerun(made, "--all")
     counts = {kind: of["identical"] for kind, of in every["by_kind"].items() if of["identical"]}

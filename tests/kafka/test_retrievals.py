@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from typer.testing import CliRunner
 
-from load.sites import neutral_policy, quality_policy
-from load.sites.worker_process import WorkerProcess
+from load.installations import neutral_policy, quality_policy
+from load.installations.worker_process import WorkerProcess
 from sluice.cli.demo.throwaway_trust import REVIEWER, ThrowawayTrust, publish_policy
 from sluice.cli.main import cli
 from sluice.client import AsyncGateClient, ClientOptions
 from sluice_topics.catalog import BUNDLES, ESCALATIONS, REPORTED, RETRIEVALS, SESSION_EVENTS, VERDICTS
 from sluice_topics.records import QualityDecision, ServedRetrieval
-from tests.kafka.installation import action, awaited, publish, running, until
+from tests.kafka.installation import action, publish, run_worker, wait_for, wait_until
 from tests.kafka.memories import session_in
 from tests.kafka.retrievals import (
     BETWEEN,
@@ -29,14 +29,14 @@ from tests.kafka.retrievals import (
     report,
     retrieval,
     retrieval_site,
-    served,
+    serve,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from load.sites.site import Site
+    from load.installations.site import Site
 
 pytestmark = pytest.mark.kafka
 REFUSED = [
@@ -58,7 +58,7 @@ def site(kafka: str, module_prefix: str, tmp_path_factory: pytest.TempPathFactor
 
 @pytest.fixture(scope="module")
 def worker(site: Site) -> Iterator[WorkerProcess]:
-    yield from running(site)
+    yield from run_worker(site)
 
 
 def test_a_request_is_answered_once_with_an_event_for_each_item(site: Site, worker: WorkerProcess) -> None:
@@ -72,7 +72,7 @@ def test_a_request_is_answered_once_with_an_event_for_each_item(site: Site, work
         item("attack", body=f"please {neutral_policy.ATTACK}"),
     ]
     publish(site, [retrieval(session, "r-1", *items, traceId="t-1")], RETRIEVALS)
-    (answer,) = served(site, session, 1, worker)
+    (answer,) = serve(site, session, 1, worker)
     ServedRetrieval.model_validate(answer)
     decided = events(site, session)
     for one in decided:
@@ -95,7 +95,7 @@ def test_an_unreadable_request_is_a_dead_letter_and_its_neighbours_are_answered(
     session = session_in(site, 1, "bad")
     broken = (session.encode(), b'{"request_id": "r-2", "items": []}')
     publish(site, [retrieval(session, "r-1"), broken, retrieval(session, "r-3")], RETRIEVALS)
-    assert [one["request_id"] for one in served(site, session, 2, worker)] == ["r-1", "r-3"]
+    assert [one["request_id"] for one in serve(site, session, 2, worker)] == ["r-1", "r-3"]
     assert [one["path"] for one in letters(site, RETRIEVALS, worker, 1)] == ["$.agent_id"]
 
 
@@ -104,7 +104,7 @@ async def test_denied_items_are_served_once_when_a_person_approves(
 ) -> None:
     session, key = session_in(site, 6, "asked"), tmp_path / "reviewer.pem"
     key.touch(mode=0o600)
-    key.write_bytes(site.trust.pem(REVIEWER))
+    key.write_bytes(site.trust.write_pem(REVIEWER))
     asked: dict[str, Any] = {
         "session_id": session,
         "autonomy_tier": "high_privilege",
@@ -116,7 +116,7 @@ async def test_denied_items_are_served_once_when_a_person_approves(
         waiting = asyncio.create_task(
             gate.retrieve([item("old", timestamp=OLD)], approval_timeout_s=60, **asked)
         )
-        (opened,) = await asyncio.to_thread(awaited, site, ESCALATIONS, session, 1, worker)
+        (opened,) = await asyncio.to_thread(wait_for, site, ESCALATIONS, session, 1, worker)
         said = ("--as", REVIEWER, "--key", str(key), "--justification", "the only price there is", "--yes")
         answer = await asyncio.to_thread(
             CliRunner().invoke,
@@ -136,10 +136,10 @@ async def test_denied_items_are_served_once_when_a_person_approves(
 def test_a_report_is_counted_against_the_decisions(site: Site, worker: WorkerProcess) -> None:
     session = session_in(site, 2, "told")
     publish(site, [retrieval(session, "r-1", item("one"), item("two"))], RETRIEVALS)
-    served(site, session, 1, worker)
+    serve(site, session, 1, worker)
     undecided, unregistered = report(session, "r-9", "one"), report(session, "r-1", "one") | {"agent_id": "x"}
     publish(site, [report(session, "r-1", "one", "three"), undecided, unregistered], REPORTED)
-    found = awaited(site, SESSION_EVENTS, session, 3, worker)
+    found = wait_for(site, SESSION_EVENTS, session, 3, worker)
     assert [(one["reported"], one["covered"], one["uncovered"]) for one in found] == [
         (2, 1, ["three"]),
         (1, 0, ["one"]),
@@ -153,9 +153,9 @@ def test_an_escalation_is_opened_for_a_high_impact_denial_alone(site: Site, work
     session = session_in(site, 3, "pays")
     pays = {"autonomy_tier": "high_privilege", "tool_category": quality_policy.CATEGORY}
     publish(site, [retrieval(session, "r-1", item("old", timestamp=OLD), item("good"), **pays)], RETRIEVALS)
-    (opened,) = awaited(site, ESCALATIONS, session, 1, worker)
+    (opened,) = wait_for(site, ESCALATIONS, session, 1, worker)
     assert [one["item_id"] for one in opened["items"]] == ["old"]
-    (answer,) = served(site, session, 1, worker)
+    (answer,) = serve(site, session, 1, worker)
     assert answer["withheld"] == opened["items"]
 
 
@@ -164,9 +164,9 @@ def test_an_action_is_told_of_the_flags_that_it_does_not_acknowledge(
 ) -> None:
     session = session_in(site, 4, "acts")
     publish(site, [retrieval(session, "r-1", item("unsure", confidence_score=0.1))], RETRIEVALS)
-    served(site, session, 1, worker)
+    serve(site, session, 1, worker)
     publish(site, [action(session, "a-1"), action(session, "a-2", acknowledged_flags=["unsure"])])
-    silent, said = awaited(site, VERDICTS, session, 2, worker)
+    silent, said = wait_for(site, VERDICTS, session, 2, worker)
     assert silent["session"]["flags"] == {"acknowledged": [], "outstanding": ["unsure:low_confidence"]}
     assert said["session"]["flags"] == {"acknowledged": ["unsure:low_confidence"], "outstanding": []}
 
@@ -180,7 +180,7 @@ def test_every_decision_so_far_comes_out_identical(site: Site, worker: WorkerPro
     """Of this module's tests: whichever ran before."""
     session = session_in(site, 5, "again")
     publish(site, [retrieval(session, "r-1", item("a"), item("b", body={"n": [1e20, 2**60]}))], RETRIEVALS)
-    served(site, session, 1, worker)
+    serve(site, session, 1, worker)
     every = rerun_all(site)
     assert every["reruns"] == []
     assert every["by_kind"]["quality_decision"]["identical"] >= 2
@@ -193,18 +193,18 @@ def test_a_session_remembers_what_it_read_after_its_worker_was_killed(
     session = session_in(site, 3, "kept")
     doomed = WorkerProcess(site, "doomed", 0.0)
     try:
-        until(lambda: bool(doomed.partitions()), doomed)
+        wait_until(lambda: bool(doomed.partitions()), doomed)
         publish(site, [retrieval(session, "r-1", item("unsure", confidence_score=0.1))], RETRIEVALS)
-        served(site, session, 1, doomed)
+        serve(site, session, 1, doomed)
     finally:
         doomed.end_now()
     publish(site, [report(session, "r-1", "unsure", "other")], REPORTED)
     publish(site, [retrieval(session, "r-2", item("good"))], RETRIEVALS)
-    for successor in running(site, "successor"):
-        (told,) = awaited(site, SESSION_EVENTS, session, 1, successor)
-        answers = served(site, session, 2, successor)
+    for successor in run_worker(site, "successor"):
+        (told,) = wait_for(site, SESSION_EVENTS, session, 1, successor)
+        answers = serve(site, session, 2, successor)
         publish(site, [action(session, "a-1")])
-        (verdict,) = awaited(site, VERDICTS, session, 1, successor)
+        (verdict,) = wait_for(site, VERDICTS, session, 1, successor)
     assert (told["covered"], told["uncovered"]) == (1, ["other"])
     assert [one["request_id"] for one in answers] == ["r-1", "r-2"]
     assert verdict["session"]["flags"]["outstanding"] == ["unsure:low_confidence"]
@@ -217,9 +217,9 @@ def changing(kafka: str, prefix: str, tmp_path: Path) -> Site:
     return retrieval_site(kafka, tmp_path, prefix.rstrip("."))
 
 
-def published(site: Site, *documents: dict[str, Any]) -> None:
+def publish_bundles(site: Site, *documents: dict[str, Any]) -> None:
     """Quality bundles, signed by the owner alone."""
-    signed = [quality_policy.signed(site.trust, one) for one in documents]
+    signed = [quality_policy.sign_bundle(site.trust, one) for one in documents]
     asyncio.run(publish_policy(site.bootstrap_servers, site.prefix, signed))
 
 
@@ -229,26 +229,26 @@ def borderline(session: str, number: int) -> dict[str, Any]:
     return retrieval(session, f"r-{number}", *items)
 
 
-def until_downgraded(site: Site, session: str, number: int, worker: WorkerProcess) -> None:
+def wait_until_downgraded(site: Site, session: str, number: int, worker: WorkerProcess) -> None:
     """Ask again, from this request on, until the newer minimum counts."""
     asked = itertools.count(number)
 
-    def judged_anew() -> bool:
+    def judge_anew() -> bool:
         now = next(asked)
         publish(site, [borderline(session, now)], RETRIEVALS)
-        return bool(served(site, session, now + 1, worker)[-1]["items"][0]["outcome"] == "downgrade")
+        return bool(serve(site, session, now + 1, worker)[-1]["items"][0]["outcome"] == "downgrade")
 
-    until(judged_anew, worker)
+    wait_until(judge_anew, worker)
 
 
 def test_a_newer_bundle_takes_effect_between_two_requests_and_never_within_one(changing: Site) -> None:
     session = session_in(changing, 0, "judged")
-    for worker in running(changing):
+    for worker in run_worker(changing):
         publish(changing, [borderline(session, 0)], RETRIEVALS)
-        served(changing, session, 1, worker)
+        serve(changing, session, 1, worker)
         publish(changing, [borderline(session, number) for number in range(1, 10)], RETRIEVALS)
-        published(changing, quality(2))
-        until_downgraded(changing, session, 10, worker)
+        publish_bundles(changing, quality(2))
+        wait_until_downgraded(changing, session, 10, worker)
     by_request: dict[str, set[tuple[str, str]]] = {}
     for one in events(changing, session):
         by_request.setdefault(one["request_id"], set()).add((one["quality_bundle_hash"], one["outcome"]))
@@ -261,22 +261,22 @@ def test_a_newer_bundle_takes_effect_between_two_requests_and_never_within_one(c
 
 def test_a_bundle_that_may_not_count_is_a_dead_letter_and_the_one_in_force_stays(changing: Site) -> None:
     session, stranger = session_in(changing, 0, "kept"), ThrowawayTrust()
-    published(changing, quality(3))
-    topic, key, value = quality_policy.signed(changing.trust, quality(4))
+    publish_bundles(changing, quality(3))
+    topic, key, value = quality_policy.sign_bundle(changing.trust, quality(4))
     unsigned = {**json.loads(value), "signatures": []}
     bad = [
-        quality_policy.signed(changing.trust, quality_policy.failing(4)),
-        quality_policy.signed(changing.trust, quality_policy.document(4, lowest=0.1)),
-        quality_policy.signed(changing.trust, quality(2)),
-        quality_policy.signed(changing.trust, quality(1, description="slipped in for the first")),
-        quality_policy.signed(stranger, quality(4)),
+        quality_policy.sign_bundle(changing.trust, quality_policy.make_failing(4)),
+        quality_policy.sign_bundle(changing.trust, quality_policy.document(4, lowest=0.1)),
+        quality_policy.sign_bundle(changing.trust, quality(2)),
+        quality_policy.sign_bundle(changing.trust, quality(1, description="slipped in for the first")),
+        quality_policy.sign_bundle(stranger, quality(4)),
         (topic, key, json.dumps(unsigned).encode()),
         (topic, key, value[: len(value) // 2]),
     ]
-    for worker in running(changing):
+    for worker in run_worker(changing):
         asyncio.run(publish_policy(changing.bootstrap_servers, changing.prefix, bad))
         refused = letters(changing, BUNDLES, worker, len(bad))
         publish(changing, [borderline(session, 0)], RETRIEVALS)
-        (answer,) = served(changing, session, 1, worker)
+        (answer,) = serve(changing, session, 1, worker)
     assert {one["outcome"] for one in answer["items"]} == {"downgrade"}
     assert sorted(one["code"] for one in refused) == REFUSED

@@ -11,11 +11,11 @@ import pytest
 from aiokafka import AIOKafkaProducer
 from typer.testing import CliRunner
 
-from load.sites.neutral_policy import EXEMPT_SOURCE
+from load.installations.neutral_policy import EXEMPT_SOURCE
 from sluice.adapters.kafka.kafka_ledger_group import KafkaLedgerGroup
 from sluice.adapters.kafka.kafka_topics import create
 from sluice.cli.main import cli
-from sluice.cli.policy.key_files import new_private_key
+from sluice.cli.policy.key_files import make_private_key
 from sluice.client.record_proofs import RecordProofs
 from sluice.core.foundation.chain import Chain
 from sluice.stream.engine.outbox import Output
@@ -35,7 +35,7 @@ from sluice_topics.catalog import (
     VERDICTS,
 )
 from sluice_topics.layout import TopicLayout
-from tests.kafka.installation import action, publish, publish_to, running, site_on, stored, until
+from tests.kafka.installation import action, publish, publish_to, read_stored, run_worker, site_on, wait_until
 from tests.quality_ledger import decision
 from tests.unit.records import ledger_records
 
@@ -50,32 +50,34 @@ def test_a_worker_signs_every_record_and_a_record_that_continues_the_chain_unsig
     kafka: str, prefix: str, tmp_path: Path
 ) -> None:
     site = site_on(kafka, tmp_path, prefix.rstrip("."))
-    key = new_private_key(tmp_path / "verdicts.pem").public.text
+    key = make_private_key(tmp_path / "verdicts.pem").public.text
     site.settings["SLUICE_VERDICTS__SIGNING_KEY"] = str(tmp_path / "verdicts.pem")
-    signing = running(site)
+    signing = run_worker(site)
     worker = next(signing)
     publish(site, [action(one, f"a-{number}") for one in SESSIONS for number in range(4)], ACTIONS)
     source = {"id": EXEMPT_SOURCE, "type": "user"}
     publish(site, [_memory(one, source) for one in SESSIONS], MEMORY_WRITES)
     publish(site, [_retrieval(one) for one in SESSIONS], RETRIEVALS)
-    until(lambda: all(len(stored(site, topic)) >= len(SESSIONS) for topic in (ADMITTED, SERVED)), worker)
-    until(lambda: len(stored(site, VERDICTS)) == 4 * len(SESSIONS), worker)
+    wait_until(
+        lambda: all(len(read_stored(site, topic)) >= len(SESSIONS) for topic in (ADMITTED, SERVED)), worker
+    )
+    wait_until(lambda: len(read_stored(site, VERDICTS)) == 4 * len(SESSIONS), worker)
     assert next(signing, None) is None
-    proofs = RecordProofs([key], site.trust.audience(site.prefix))
+    proofs = RecordProofs([key], site.trust.make_audience(site.prefix))
     for topic in [one.name for one in CATALOG if one.ledger] + [ADMITTED, SERVED]:
-        for one in stored(site, topic):
-            assert proofs.objection(topic, one) is None
-    assert _verified(site.settings) == (0, set())
-    assert _verified(site.settings, "--verdict-key", key) == (0, set())
+        for one in read_stored(site, topic):
+            assert proofs.find_objection(topic, one) is None
+    assert _verify(site.settings) == (0, set())
+    assert _verify(site.settings, "--verdict-key", key) == (0, set())
     export = tmp_path / "ledger.jsonl"
     assert CliRunner().invoke(cli, ["ledger", "export", str(export)], env=site.settings).exit_code == 0
-    assert _verified(site.settings, "--verdict-key", key, "--from", str(export)) == (0, set())
+    assert _verify(site.settings, "--verdict-key", key, "--from", str(export)) == (0, set())
     _continue_the_chain(site)
-    assert _verified(site.settings) == (0, set()), "every number, link and hash is in order"
-    assert _verified(site.settings, "--verdict-key", key) == (1, {"unsigned"})
-    other = new_private_key(tmp_path / "other.pem").public.text
-    assert _verified(site.settings, "--verdict-key", other)[0] == 1
-    assert _verified({**site.settings, "SLUICE_VERDICTS__PUBLIC_KEYS": json.dumps([key])})[0] == 1
+    assert _verify(site.settings) == (0, set()), "every number, link and hash is in order"
+    assert _verify(site.settings, "--verdict-key", key) == (1, {"unsigned"})
+    other = make_private_key(tmp_path / "other.pem").public.text
+    assert _verify(site.settings, "--verdict-key", other)[0] == 1
+    assert _verify({**site.settings, "SLUICE_VERDICTS__PUBLIC_KEYS": json.dumps([key])})[0] == 1
 
 
 def _memory(session: str, source: dict[str, str]) -> dict[str, Any]:
@@ -88,7 +90,7 @@ def _retrieval(session: str) -> dict[str, Any]:
     return {"request_id": f"r-{session}", "agent_id": "load-agent", "session_id": session, "items": items}
 
 
-def _verified(settings: dict[str, str], *words: str) -> tuple[int, set[str]]:
+def _verify(settings: dict[str, str], *words: str) -> tuple[int, set[str]]:
     """Exit code and the codes of what was found."""
     result = CliRunner().invoke(cli, ["ledger", "verify", "--json", *words], env=settings)
     found = json.loads(result.stdout)["findings"]
@@ -97,7 +99,7 @@ def _verified(settings: dict[str, str], *words: str) -> tuple[int, set[str]]:
 
 def _continue_the_chain(site: Any) -> None:
     """Append a record as a stranger can: with the next number, the right link and the right hash."""
-    ledger = [one for topic in CATALOG if topic.ledger for one in stored(site, topic.name)]
+    ledger = [one for topic in CATALOG if topic.ledger for one in read_stored(site, topic.name)]
     partition = ledger[0].partition
     bodies = [json.loads(one.value or b"") for one in ledger if one.partition == partition]
     last = max(bodies, key=lambda one: int(one["sequence"]))
@@ -123,8 +125,8 @@ async def test_what_no_worker_signed_is_in_no_list_no_report_and_no_notification
 ) -> None:
     """Without the key the same records stand in the lists and end the report, so nothing else keeps them
     out."""
-    key, here = new_private_key(tmp_path / "verdicts.pem"), Audience("installation-1", prefix)
-    signed, forged = (_of_gate(one) for one in ("signed", "forged"))
+    key, here = make_private_key(tmp_path / "verdicts.pem"), Audience("installation-1", prefix)
+    signed, forged = (_make_outputs(one) for one in ("signed", "forged"))
     RecordSigner(key, here).sign(0, signed)
     garbage = [Output(one.topic, b"s-1", b"x", []) for one in signed]
     half = [Output(one.topic, b"s-1", _half_of(one), []) for one in signed if one.topic in LISTED]
@@ -136,20 +138,22 @@ async def test_what_no_worker_signed_is_in_no_list_no_report_and_no_notification
     }
     told = {**environment, "SLUICE_VERDICTS__PUBLIC_KEYS": json.dumps([key.public.text])}
     for words, field in (("escalations", "escalation_id"), ("quarantine", "memory_id")):
-        ids = [await _listed(env, words, field) for env in (told, environment)]
+        ids = [await _list_ids(env, words, field) for env in (told, environment)]
         assert ids == [["signed"], ["forged", "signed"]]
     code, report = await _sluice(told, "quality", "report", "--json")
     assert (code, json.loads(report)["overall"]["decisions"]) == (0, 1)
     assert (await _sluice(environment, "quality", "report", "--json"))[0] == 2
     proofs = RecordProofs([key.public.text], here)
-    assert await _told(KafkaLedgerGroup(kafka, f"{prefix}told", _names(prefix), 3600, proofs)) == {"signed"}
-    assert await _told(KafkaLedgerGroup(kafka, f"{prefix}untold", _names(prefix), 3600)) == {
+    assert await _describe(KafkaLedgerGroup(kafka, f"{prefix}told", _names(prefix), 3600, proofs)) == {
+        "signed"
+    }
+    assert await _describe(KafkaLedgerGroup(kafka, f"{prefix}untold", _names(prefix), 3600)) == {
         "forged",
         "signed",
     }
 
 
-def _of_gate(name: str) -> list[Output]:
+def _make_outputs(name: str) -> list[Output]:
     """An opened escalation, a held memory and a decision on an item."""
     bodies = {topic: {**ledger_records()[kind], field: name} for topic, (kind, field) in LISTED.items()}
     bodies[QUALITY_DECISIONS] = decision()
@@ -173,7 +177,7 @@ async def _sluice(environment: dict[str, str], *words: str) -> tuple[int, str]:
     return result.exit_code, result.stdout
 
 
-async def _listed(environment: dict[str, str], verbs: str, field: str) -> list[str]:
+async def _list_ids(environment: dict[str, str], verbs: str, field: str) -> list[str]:
     code, out = await _sluice(environment, verbs, "list", "--json")
     assert code == 0
     return sorted(one[field] for one in json.loads(out))
@@ -183,7 +187,7 @@ def _names(prefix: str) -> dict[str, str]:
     return {prefix + topic: topic for topic in LISTED}
 
 
-async def _told(group: KafkaLedgerGroup) -> set[str]:
+async def _describe(group: KafkaLedgerGroup) -> set[str]:
     """The ids of what a notifier gets to tell."""
     await group.connect()
     found: set[str] = set()
@@ -191,8 +195,8 @@ async def _told(group: KafkaLedgerGroup) -> set[str]:
         read: dict[Any, int] = {}
         async with asyncio.timeout(60):
             while set(read.values()) != {4} or len(read) < len(LISTED):
-                await group.changes()
-                records, read = await group.some(0.2, paused=False)
+                await group.read_changes()
+                records, read = await group.read_some(0.2, paused=False)
                 found |= {str(one.fields[LISTED[one.part[0]][1]]) for one in records}
     finally:
         await group.close()

@@ -12,19 +12,19 @@ from typing import TYPE_CHECKING, Any
 import httpx2
 import pytest
 
-from load.sites import approvers, neutral_policy
-from load.sites.slack_api import SECRET, TOKEN, SlackApi, signed_request, slack_api, slack_settings
+from load.installations import approvers, neutral_policy
+from load.installations.slack_api import SECRET, TOKEN, SlackApi, sign_request, slack_api, slack_settings
 from sluice.cli.demo.throwaway_trust import GATEWAY, publish_policy
 from sluice.notify.slack_blocks import DECISION_FORM
 from sluice_topics.catalog import ESCALATIONS
-from tests.kafka.gateway_process import Gateway, running_gateway
-from tests.kafka.installation import DEADLINE_S, action, awaited, publish, running, site_on
+from tests.kafka.gateway_process import Gateway, run_gateway
+from tests.kafka.installation import DEADLINE_S, action, publish, run_worker, site_on, wait_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from load.sites.site import Site
-    from load.sites.worker_process import WorkerProcess
+    from load.installations.site import Site
+    from load.installations.worker_process import WorkerProcess
 
 pytestmark = pytest.mark.kafka
 PATH = "/v1/slack/interactions"
@@ -62,9 +62,9 @@ def site(kafka: str, module_prefix: str, tmp_path_factory: pytest.TempPathFactor
     ]
     policy = [
         *approvers.records(made.trust),
-        made.trust.delegate([neutral_policy.TENANT]),
-        *(made.trust.bundle(json.dumps(neutral_policy.bundle() | one).encode()) for one in terms),
-        *made.trust.entries(agents),
+        made.trust.make_delegate([neutral_policy.TENANT]),
+        *(made.trust.sign_bundle(json.dumps(neutral_policy.bundle() | one).encode()) for one in terms),
+        *made.trust.sign_entries(agents),
     ]
     asyncio.run(publish_policy(kafka, made.prefix, policy))
     return made
@@ -72,15 +72,15 @@ def site(kafka: str, module_prefix: str, tmp_path_factory: pytest.TempPathFactor
 
 @pytest.fixture(scope="module")
 def worker(site: Site) -> Iterator[WorkerProcess]:
-    yield from running(site)
+    yield from run_worker(site)
 
 
 @pytest.fixture(scope="module")
 def gateway(site: Site, worker: WorkerProcess) -> Iterator[Gateway]:
     key = site.folder / "people.pem"
-    key.write_bytes(site.trust.pem(GATEWAY))
+    key.write_bytes(site.trust.write_pem(GATEWAY))
     key.chmod(0o600)
-    with running_gateway(site, reviewers_key=str(key)) as started:
+    with run_gateway(site, reviewers_key=str(key)) as started:
         yield started
 
 
@@ -89,10 +89,10 @@ def escalate(site: Site, worker: WorkerProcess, tool: str = approvers.REFUND, **
     session = f"{approvers.PREFIX}{uuid.uuid4().hex}"
     fields = {"toolName": tool, "agent_id": approvers.ASKING_AGENT, "parameters": {"amount": 5}}
     publish(site, [action(session, f"a-{session}") | fields | more])
-    return awaited(site, ESCALATIONS, session, 1, worker)[0]
+    return wait_for(site, ESCALATIONS, session, 1, worker)[0]
 
 
-def pressed(waits: dict[str, Any], decision: str, user: str, channel: str = "C0DESK") -> dict[str, Any]:
+def press_button(waits: dict[str, Any], decision: str, user: str, channel: str = "C0DESK") -> dict[str, Any]:
     """A button of a message."""
     return {
         "type": "block_actions",
@@ -110,7 +110,7 @@ def pressed(waits: dict[str, Any], decision: str, user: str, channel: str = "C0D
     }
 
 
-def sent(view: dict[str, Any], user: str, why: str = "the customer confirmed it") -> dict[str, Any]:
+def list_sent(view: dict[str, Any], user: str, why: str = "the customer confirmed it") -> dict[str, Any]:
     """A form that a person has filled in."""
     values = {"justification": {"justification": {"type": "plain_text_input", "value": why}}}
     return {
@@ -124,7 +124,7 @@ def sent(view: dict[str, Any], user: str, why: str = "the customer confirmed it"
 
 def post(gateway: Gateway, payload: dict[str, Any], **how: Any) -> httpx2.Response:
     """Send it as Slack does."""
-    body, headers = signed_request(payload, **how)
+    body, headers = sign_request(payload, **how)
     return httpx2.post(f"{gateway.url}{PATH}", content=body, headers=headers, timeout=DEADLINE_S)
 
 
@@ -133,19 +133,19 @@ def form(gateway: Gateway, api: SlackApi, waits: dict[str, Any], decision: str, 
     deadline, before = time.monotonic() + DEADLINE_S, len(api.views)
     while len(api.views) == before:
         assert time.monotonic() < deadline, api.ephemeral
-        assert post(gateway, pressed(waits, decision, user)).status_code == 200
+        assert post(gateway, press_button(waits, decision, user)).status_code == 200
         time.sleep(0.05)
     return api.views[-1]
 
 
-def refused(gateway: Gateway, api: SlackApi, waits: dict[str, Any], decision: str, user: str) -> str:
+def collect_refusals(gateway: Gateway, api: SlackApi, waits: dict[str, Any], decision: str, user: str) -> str:
     """What a person is told to whom no form is shown."""
     deadline, told = time.monotonic() + DEADLINE_S, ""
     while not told or "has not read of it yet" in told:
         assert time.monotonic() < deadline
         api.ephemeral.clear()
         views = len(api.views)
-        assert post(gateway, pressed(waits, decision, user)).status_code == 200
+        assert post(gateway, press_button(waits, decision, user)).status_code == 200
         assert len(api.views) == views
         (one,) = api.ephemeral
         assert (one["user"], one["channel"]) == (user, "C0DESK")
@@ -153,9 +153,9 @@ def refused(gateway: Gateway, api: SlackApi, waits: dict[str, Any], decision: st
     return told
 
 
-def answered(gateway: Gateway, view: dict[str, Any], user: str, **more: Any) -> tuple[str, str]:
+def answer(gateway: Gateway, view: dict[str, Any], user: str, **more: Any) -> tuple[str, str]:
     """Title and text of the view that comes in the form's place."""
-    told = post(gateway, sent(view, user, **more)).json()
+    told = post(gateway, list_sent(view, user, **more)).json()
     assert told["response_action"] == "update"
     return told["view"]["title"]["text"], told["view"]["blocks"][0]["text"]["text"]
 
@@ -177,8 +177,8 @@ def test_a_person_answers_in_a_form_that_shows_the_whole_action(
     assert approvers.REFUND in shown
     assert "turn <U+202E>back" in shown
     assert waits["action_digest"] in shown
-    assert answered(gateway, view, "U0ANN")[0] == ends[0]
-    ended = awaited(site, ESCALATIONS, waits["session_id"], 2, worker)[1]
+    assert answer(gateway, view, "U0ANN")[0] == ends[0]
+    ended = wait_for(site, ESCALATIONS, waits["session_id"], 2, worker)[1]
     assert (ended["approver_id"], ended["outcome"]) == ("ann", ends[1])
     assert ended["justification"] == "the customer confirmed it"
     assert (ended["delegate"]["id"], ended["delegate"]["channel"]) == (GATEWAY, "slack")
@@ -191,14 +191,14 @@ def test_of_two_who_answer_at_once_one_counts_and_the_other_is_told(
     views = [form(gateway, api, waits, "approve", "U0ANN"), form(gateway, api, waits, "deny", "U0BEN")]
     with ThreadPoolExecutor() as pool:
         told = list(
-            pool.map(lambda one: answered(gateway, *one)[0], zip(views, ("U0ANN", "U0BEN"), strict=True))
+            pool.map(lambda one: answer(gateway, *one)[0], zip(views, ("U0ANN", "U0BEN"), strict=True))
         )
     assert sorted(told) in (["Approved", "It does not count"], ["Denied", "It does not count"])
     assert (
-        len([one for one in awaited(site, ESCALATIONS, waits["session_id"], 2, worker) if "decision" in one])
+        len([one for one in wait_for(site, ESCALATIONS, waits["session_id"], 2, worker) if "decision" in one])
         == 1
     )
-    title, text = answered(gateway, views[0], "U0ANN", why="once more, pressed twice")
+    title, text = answer(gateway, views[0], "U0ANN", why="once more, pressed twice")
     assert (title, text.partition(":")[0]) == ("It does not count", "already_ended")
 
 
@@ -211,8 +211,8 @@ def test_who_answers_too_late_is_told_so_although_the_answer_itself_ends_it(
     for waits in all_waiting:
         kept = {name: waits[name] for name in ("escalation_id", "session_id", "tenant_id", "action_digest")}
         view = {"callback_id": DECISION_FORM, "private_metadata": json.dumps({**kept, "decision": "approve"})}
-        assert answered(gateway, view, "U0ANN")[0] == "It does not count"
-        ended = awaited(site, ESCALATIONS, waits["session_id"], 2, worker)[1]
+        assert answer(gateway, view, "U0ANN")[0] == "It does not count"
+        ended = wait_for(site, ESCALATIONS, waits["session_id"], 2, worker)[1]
         assert ended["schema"] == approvers.EXPIRED
 
 
@@ -221,17 +221,17 @@ def test_t4_needs_two_people_with_the_role(
 ) -> None:
     waits = escalate(site, worker, approvers.WIRE)
     view = form(gateway, api, waits, "approve", "U0ANN")
-    assert answered(gateway, view, "U0ANN")[1].startswith("wrong_role")
-    assert answered(gateway, view, "U0VERA") == ("Counted", "1 of 2 approvals.")
-    assert answered(gateway, view, "U0VERA")[1].startswith("already_counted")
-    assert answered(gateway, view, "U0VIC")[0] == "Approved"
+    assert answer(gateway, view, "U0ANN")[1].startswith("wrong_role")
+    assert answer(gateway, view, "U0VERA") == ("Counted", "1 of 2 approvals.")
+    assert answer(gateway, view, "U0VERA")[1].startswith("already_counted")
+    assert answer(gateway, view, "U0VIC")[0] == "Approved"
 
 
 def test_where_the_own_key_is_demanded_the_person_is_told_how_to_answer(
     site: Site, worker: WorkerProcess, gateway: Gateway, api: SlackApi
 ) -> None:
     waits = escalate(site, worker, approvers.WIRE, agent_id=STRICT_AGENT)
-    told = refused(gateway, api, waits, "approve", "U0VERA")
+    told = collect_refusals(gateway, api, waits, "approve", "U0VERA")
     assert f"sluice escalations approve {waits['escalation_id']} --as vera --key FILE" in told
 
 
@@ -241,14 +241,16 @@ def test_who_is_no_approver_and_what_nobody_can_see_is_not_answered_here(
     waits = escalate(site, worker)
     view = form(gateway, api, waits, "deny", "U0ANN")
     for stranger in ("U0NOBODY", "U0VIC2"):
-        assert "no registered approver" in refused(gateway, api, waits, "approve", stranger)
-        assert answered(gateway, view, stranger)[0] == "Not answered"
-    assert answered(gateway, view, "U0AUDIT")[1].startswith("wrong_role")
+        assert "no registered approver" in collect_refusals(gateway, api, waits, "approve", stranger)
+        assert answer(gateway, view, stranger)[0] == "Not answered"
+    assert answer(gateway, view, "U0AUDIT")[1].startswith("wrong_role")
     for gone in ("escalation:gate.actions.proposed:0:99999", "escalation:gate.actions.proposed:99:0", "x"):
-        assert "does not wait any more" in refused(gateway, api, {"escalation_id": gone}, "approve", "U0ANN")
+        assert "does not wait any more" in collect_refusals(
+            gateway, api, {"escalation_id": gone}, "approve", "U0ANN"
+        )
     long = escalate(site, worker, parameters={"all": "x" * 20_000})
-    assert "too long to be shown" in refused(gateway, api, long, "approve", "U0ANN")
-    assert answered(gateway, form(gateway, api, long, "deny", "U0ANN"), "U0ANN")[0] == "Denied"
+    assert "too long to be shown" in collect_refusals(gateway, api, long, "approve", "U0ANN")
+    assert answer(gateway, form(gateway, api, long, "deny", "U0ANN"), "U0ANN")[0] == "Denied"
 
 
 def test_only_what_slack_signed_just_now_and_for_the_first_time_is_taken(
@@ -256,13 +258,13 @@ def test_only_what_slack_signed_just_now_and_for_the_first_time_is_taken(
 ) -> None:
     waits = escalate(site, worker)
     view = form(gateway, api, waits, "approve", "U0ANN")
-    payload = sent(view, "U0ANN")
-    body, headers = signed_request(payload)
-    other, _ = signed_request(sent(view, "U0BEN"))
+    payload = list_sent(view, "U0ANN")
+    body, headers = sign_request(payload)
+    other, _ = sign_request(list_sent(view, "U0BEN"))
     wrong = [
-        signed_request(payload, secret="another secret"),  # noqa: S106 - a wrong one
-        signed_request(payload, late_s=301),
-        signed_request(payload, late_s=-600),
+        sign_request(payload, secret="another secret"),  # noqa: S106 - a wrong one
+        sign_request(payload, late_s=301),
+        sign_request(payload, late_s=-600),
         (other, headers),
         (body, headers | {"X-Slack-Signature": ""}),
         (body, headers | {"X-Slack-Request-Timestamp": "soon"}),
@@ -271,11 +273,11 @@ def test_only_what_slack_signed_just_now_and_for_the_first_time_is_taken(
     with httpx2.Client(base_url=gateway.url, timeout=DEADLINE_S) as client:
         for content, given in wrong:
             assert client.post(PATH, content=content, headers=given).status_code == 401
-        assert len(awaited(site, ESCALATIONS, waits["session_id"], 1, worker)) == 1
+        assert len(wait_for(site, ESCALATIONS, waits["session_id"], 1, worker)) == 1
         assert client.post(PATH, content=body, headers=headers).json()["view"]["title"]["text"] == "Approved"
         assert client.post(PATH, content=body, headers=headers).status_code == 401, "a replay"
-    assert not {TOKEN, SECRET} & set(gateway.said().split())
-    assert TOKEN not in gateway.said()
+    assert not {TOKEN, SECRET} & set(gateway.read_log().split())
+    assert TOKEN not in gateway.read_log()
 
 
 def test_a_copy_for_another_gateway_and_another_workspaces_namesake_answer_nothing(
@@ -284,8 +286,8 @@ def test_a_copy_for_another_gateway_and_another_workspaces_namesake_answer_nothi
     """Attack: T4 needs two people, and the attacker has one signed request, or the id of the other."""
     waits = escalate(site, worker, approvers.WIRE)
     view = form(gateway, api, waits, "approve", "U0VERA")
-    body, headers = signed_request(sent(view, "U0VERA"))
-    with running_gateway(site, "second", reviewers_key=str(site.folder / "people.pem")) as second:
+    body, headers = sign_request(list_sent(view, "U0VERA"))
+    with run_gateway(site, "second", reviewers_key=str(site.folder / "people.pem")) as second:
         told = [
             httpx2.post(f"{one.url}{PATH}", content=body, headers=headers, timeout=DEADLINE_S)
             for one in (gateway, second, gateway, second)
@@ -294,7 +296,7 @@ def test_a_copy_for_another_gateway_and_another_workspaces_namesake_answer_nothi
     first, copy = (one.json()["view"]["blocks"][0]["text"]["text"] for one in told[:2])
     assert first == "1 of 2 approvals."
     assert copy.startswith("already_counted")
-    foreign = sent(view, "U0VIC") | {"team": {"id": "T0OTHER"}}
+    foreign = list_sent(view, "U0VIC") | {"team": {"id": "T0OTHER"}}
     for stranger in (foreign, foreign | {"team": None}):
         assert post(gateway, stranger).json()["view"]["title"]["text"] == "Not answered"
-    assert answered(gateway, view, "U0VIC")[0] == "Approved", "it had waited for the second person"
+    assert answer(gateway, view, "U0VIC")[0] == "Approved", "it had waited for the second person"

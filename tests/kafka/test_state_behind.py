@@ -14,12 +14,20 @@ from sluice.adapters.kafka.kafka_topics import create
 from sluice.stream.process import EXIT_FAULT
 from sluice_topics.catalog import ACTIONS, VERDICTS
 from sluice_topics.layout import TopicLayout
-from tests.kafka.installation import action, ended_by_itself, publish, running, site_on, stored, written
+from tests.kafka.installation import (
+    action,
+    publish,
+    read_stored,
+    run_worker,
+    site_on,
+    wait_for_own_end,
+    write,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from load.sites.site import Site
+    from load.installations.site import Site
 
 pytestmark = pytest.mark.kafka
 
@@ -40,15 +48,15 @@ def test_a_lost_changelog_stops_the_worker_before_it_decides_anything(
     kafka: str, prefix: str, tmp_path: Path
 ) -> None:
     site = site_on(kafka, tmp_path, prefix.rstrip("."))
-    for process in running(site):
+    for process in run_worker(site):
         publish(site, [action("s", "a-1")])
-        written(site, VERDICTS, 1, process)
+        write(site, VERDICTS, 1, process)
     asyncio.run(_lose_the_changelog(site))
     publish(site, [action("s", "a-2")])
-    status, said = ended_by_itself(site, "after")
+    status, said = wait_for_own_end(site, "after")
     assert status == EXIT_FAULT, said
     assert "restore the changelog topic" in said
-    assert len(stored(site, VERDICTS)) == 1
+    assert len(read_stored(site, VERDICTS)) == 1
 
 
 async def _publish_with_markers_between(site: Site, count: int) -> None:
@@ -68,8 +76,8 @@ def test_an_offset_that_is_missing_stops_the_worker_at_once_and_it_says_which(
     """The agent's fault ends the process: Faust neither swallows it nor starts the agent again after it."""
     site = site_on(kafka, tmp_path, prefix.rstrip("."), SLUICE_WORKER__HALT_ON_OFFSET_GAP="true")
     asyncio.run(_publish_with_markers_between(site, 2))
-    status, said = ended_by_itself(site, "gap")
+    status, said = wait_for_own_end(site, "gap")
     assert status == EXIT_FAULT, said
     assert "OffsetGap: gate.actions.proposed: expected offset 1, got 2" in said
     assert "service of Faust's crashed" not in said
-    assert stored(site, VERDICTS) == []
+    assert read_stored(site, VERDICTS) == []

@@ -13,16 +13,16 @@ import pytest
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import KafkaError
 
-from load.sites.worker_process import WorkerProcess
+from load.installations.worker_process import WorkerProcess
 from sluice.stream.engine.transaction import Batch, TransactionOverdue, TransactionSettings, Transactor
 from sluice.stream.process import EXIT_FAULT, EXIT_STOPPED
 from sluice_topics.catalog import SESSIONS_CHANGELOG, VERDICTS
-from tests.kafka.installation import action, publish, site_on, until, written
+from tests.kafka.installation import action, publish, site_on, wait_until, write
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from load.sites.site import Site
+    from load.installations.site import Site
     from sluice.broker.handle import Broker
 
 pytestmark = pytest.mark.kafka
@@ -45,9 +45,9 @@ def test_a_worker_whose_broker_stays_away_waits_for_it_no_longer_than_it_was_tol
     )
     worker = WorkerProcess(site, "worker", 0.0)
     try:
-        until(lambda: bool(worker.partitions()), worker)
+        wait_until(lambda: bool(worker.partitions()), worker)
         publish(site, [action("s", "a-1")])
-        written(site, VERDICTS, 1, worker)
+        write(site, VERDICTS, 1, worker)
         own_broker.stop()
         asked = time.monotonic()
         assert worker.end(ENOUGH_S) == EXIT_FAULT, worker.last_words()
@@ -66,14 +66,14 @@ def test_a_worker_whose_group_rebalances_while_it_stops_leaves_the_group_in_good
     site = site_on(kafka, tmp_path, prefix.rstrip("."), **bounds)
     stops, leaves = (WorkerProcess(site, name, 0.0) for name in ("stops", "leaves"))
     try:
-        until(lambda: bool(stops.partitions()), stops)
-        until(lambda: bool(leaves.partitions()), leaves)
-        until(lambda: len(stops.partitions() | leaves.partitions()) == site.partitions, stops)
+        wait_until(lambda: bool(stops.partitions()), stops)
+        wait_until(lambda: bool(leaves.partitions()), leaves)
+        wait_until(lambda: len(stops.partitions() | leaves.partitions()) == site.partitions, stops)
         stops.hold()
         stops.send(signal.SIGTERM)
-        until(lambda: not stops.partitions(), stops)
+        wait_until(lambda: not stops.partitions(), stops)
         assert leaves.end(ENOUGH_S) == EXIT_STOPPED, leaves.last_words()
-        until(lambda: _group(site) == (STABLE, 1), stops)
+        wait_until(lambda: _group(site) == (STABLE, 1), stops)
         stops.release()
         assert stops.end(ENOUGH_S) == EXIT_STOPPED, stops.last_words()
         assert _group(site)[1] == 0, stops.last_words()
@@ -85,7 +85,7 @@ def test_a_worker_whose_group_rebalances_while_it_stops_leaves_the_group_in_good
 def _group(site: Site) -> tuple[str, int]:
     """What the broker says of the workers' group: its state and how many members it has."""
 
-    async def described() -> tuple[str, int]:
+    async def describe() -> tuple[str, int]:
         admin = AIOKafkaAdminClient(bootstrap_servers=site.bootstrap_servers)
         await admin.start()
         try:
@@ -95,7 +95,7 @@ def _group(site: Site) -> tuple[str, int]:
         ((_, _, state, _, _, members, *_),) = answer.groups
         return state, len(members)
 
-    return asyncio.run(described())
+    return asyncio.run(describe())
 
 
 def test_a_transaction_that_outlives_its_time_out_is_a_fault(

@@ -26,7 +26,7 @@ def ledger(kafka: str, prefix: str) -> Ledger:
 
 async def test_a_genuine_ledger_is_intact(ledger: Ledger) -> None:
     await ledger.lay(genuine())
-    code, report = await ledger.verified()
+    code, report = await ledger.verify()
     assert (code, report["intact"], report["records"], report["findings"]) == (INTACT, True, RECORDS, [])
     last = [part["last"] for part in report["partitions"].values()]
     assert last == [RECORDS // PARTITIONS] * PARTITIONS
@@ -36,7 +36,7 @@ async def test_a_genuine_ledger_is_intact(ledger: Ledger) -> None:
 async def test_tampering_is_found_and_named(ledger: Ledger, kind: str) -> None:
     tampered = TAMPERINGS[kind](genuine(), random.Random(SEED))  # noqa: S311 - seeded, not secret
     await ledger.lay(tampered.records)
-    code, report = await ledger.verified()
+    code, report = await ledger.verify()
     assert code == FOUND
     assert tampered.codes <= {finding["code"] for finding in report["findings"]}, tampered.what
 

@@ -110,7 +110,7 @@ def installed(kafka: str, module_prefix: str, wheel: Path, tmp_path_factory: pyt
 
 
 @contextmanager
-def _deciding(place: Place) -> Iterator[None]:
+def _run_deciding(place: Place) -> Iterator[None]:
     """While the environment's worker decides; it has to end well."""
     ready, log = place.folder / "ready", place.folder / "worker.log"
     environment = {**place.settings, "SLUICE_WORKER__READY_FILE": str(ready)}
@@ -139,15 +139,15 @@ def test_the_wheel_s_commands_bring_a_worker_that_decides_the_published_examples
     assert "Usage: sluice" in installed.run("sluice", "--help")
     fresh = {name: value for name, value in installed.settings.items() if name != "SLUICE_CONFIG"}
     Place(installed.environment, installed.folder, fresh).run("sluice", "init")
-    with _deciding(installed):
+    with _run_deciding(installed):
         installed.run("sluice", "publish", installed.run("python", "-c", EXAMPLE).strip())
         watch = ("watch", "gate.verdicts", "--from-beginning", "--max", str(len(ANSWERS)), "--json")
         seen = [json.loads(line)["value"] for line in installed.run("sluice", *watch).splitlines()]
         assert {one["action_id"]: one["verdict"] for one in seen} == ANSWERS
-        assert _asked_by_the_client_alone(installed, wheel, tmp_path_factory.mktemp("client")) == "allowed"
+        assert _ask_by_client_alone(installed, wheel, tmp_path_factory.mktemp("client")) == "allowed"
 
 
-def _asked_by_the_client_alone(installed: Place, wheel: Path, folder: Path) -> str:
+def _ask_by_client_alone(installed: Place, wheel: Path, folder: Path) -> str:
     """What the client is answered in an environment that has only what the extra `client` names."""
     place = _place(folder)
     extra = [one.split(";")[0].strip() for one in _requirements(wheel) if one.endswith("extra == 'client'")]

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from load.sites import neutral_policy
-from load.sites.worker_process import WorkerProcess
-from sluice.broker.handle import free_ports
+from load.installations import neutral_policy
+from load.installations.worker_process import WorkerProcess
+from sluice.broker.handle import find_free_ports
 from sluice.stream.process import EXIT_FAULT
 from sluice.verifier.export import Located
 from sluice.verifier.verify import verify
@@ -31,22 +31,22 @@ from sluice_topics.records import SessionFolded, Verdict
 from tests.kafka.installation import (
     END_S,
     action,
-    awaited,
     publish,
     publish_to,
+    read_stored,
     records,
-    running,
+    run_worker,
     site_on,
-    stored,
-    until,
-    written,
+    wait_for,
+    wait_until,
+    write,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from load.sites.site import Site
+    from load.installations.site import Site
     from sluice.adapters.kafka.kafka_read import StoredRecord
     from sluice.broker.handle import Broker
 
@@ -62,7 +62,7 @@ def site(kafka: str, module_prefix: str, tmp_path_factory: pytest.TempPathFactor
 
 @pytest.fixture(scope="module")
 def worker(site: Site) -> Iterator[WorkerProcess]:
-    yield from running(site)
+    yield from run_worker(site)
 
 
 def letters(site: Site, worker: WorkerProcess, count: int, *keys: str) -> list[dict[str, Any]]:
@@ -71,18 +71,18 @@ def letters(site: Site, worker: WorkerProcess, count: int, *keys: str) -> list[d
     found: list[dict[str, Any]] = []
 
     def enough() -> bool:
-        every = [json.loads(record.value or b"null") for record in stored(site, DEAD_LETTERS)]
+        every = [json.loads(record.value or b"null") for record in read_stored(site, DEAD_LETTERS)]
         found[:] = [letter for letter in every if letter["key"] in wanted]
         return len(found) >= count
 
-    until(enough, worker)
+    wait_until(enough, worker)
     return found
 
 
 def test_a_proposed_action_gets_a_verdict_that_counts_its_rows(site: Site, worker: WorkerProcess) -> None:
     session = "counted"
     publish(site, [action(session, "a-1", rows_affected=10), action(session, "a-2", rows_affected=5)])
-    first, second = map(Verdict.model_validate, awaited(site, VERDICTS, session, 2, worker))
+    first, second = map(Verdict.model_validate, wait_for(site, VERDICTS, session, 2, worker))
     assert (first.verdict, first.outcome, first.tenant_id) == ("allowed", "ALLOW", neutral_policy.TENANT)
     assert first.session.after.aggregate_rows_affected == 10
     assert second.session.before.aggregate_rows_affected == 10
@@ -95,7 +95,7 @@ def test_a_repeated_id_is_answered_alike_and_another_action_under_it_is_denied(
     session = "repeated"
     again = [action(session, "a-1"), action(session, "a-1"), action(session, "a-1", rows_affected=99)]
     publish(site, again)
-    first, repeat, other = awaited(site, VERDICTS, session, 3, worker)
+    first, repeat, other = wait_for(site, VERDICTS, session, 3, worker)
     assert repeat["duplicate_of"] == first["verdict_id"]
     assert repeat["outcome"] == first["outcome"]
     assert (other["verdict"], other["blockReason"].split(":")[0]) == ("denied", "action_id_conflict")
@@ -108,7 +108,7 @@ def test_an_unreadable_input_is_a_dead_letter_with_the_place_and_its_neighbours_
     session = "broken"
     broken = b'{"action_id": "a-2", "parameters": {"rows": [1, NaN]}}'
     publish(site, [action(session, "a-1"), (session.encode(), broken), action(session, "a-3")])
-    decided = awaited(site, VERDICTS, session, 2, worker)
+    decided = wait_for(site, VERDICTS, session, 2, worker)
     assert [v["action_id"] for v in decided] == ["a-1", "a-3"]
     (letter,) = letters(site, worker, 1, session)
     assert (letter["code"], letter["path"]) == ("not_finite", "$.parameters.rows[1]")
@@ -128,7 +128,7 @@ def test_seed_000s_payload_is_decided_as_it_is_printed(site: Site, worker: Worke
     known = {"proposed_action": {"action": neutral_policy.READ_TOOL, "value": {}}, "mode": "high_stakes"}
     both = [(session.encode(), SEED_000), (session.encode(), json.dumps(known).encode())]
     sent = publish(site, both, headers=agent)
-    printed, allowed = awaited(site, VERDICTS, session, 2, worker)
+    printed, allowed = wait_for(site, VERDICTS, session, 2, worker)
     for place, verdict in zip(sent, (printed, allowed), strict=True):
         assert verdict["action_id"] == f"{ACTIONS}:{place.partition}:{place.offset}"
         assert (verdict["agent_id"], verdict["session_id"]) == (neutral_policy.AGENT, session)
@@ -145,7 +145,7 @@ def test_seed_000s_payload_without_an_agent_is_a_dead_letter(site: Site, worker:
 
 def test_headers_without_a_value_do_no_harm(site: Site, worker: WorkerProcess) -> None:
     publish(site, [action("headers", "a-1")], headers=[("traceparent", None), ("x", b"\xff")])
-    assert [v["action_id"] for v in awaited(site, VERDICTS, "headers", 1, worker)] == ["a-1"]
+    assert [v["action_id"] for v in wait_for(site, VERDICTS, "headers", 1, worker)] == ["a-1"]
 
 
 def test_a_session_cannot_spread_over_partitions_to_evade_its_totals(
@@ -157,7 +157,7 @@ def test_a_session_cannot_spread_over_partitions_to_evade_its_totals(
     publish(site, [(key.encode(), json.dumps(action(session, "a-3")).encode())])
     codes = {letter["code"] for letter in letters(site, worker, 2, session, key)}
     assert codes == {"wrong_partition", "key_mismatch"}
-    assert [v["action_id"] for v in awaited(site, VERDICTS, session, 1, worker)] == ["a-1"]
+    assert [v["action_id"] for v in wait_for(site, VERDICTS, session, 1, worker)] == ["a-1"]
 
 
 def test_a_slow_session_keeps_its_order_and_holds_up_no_other(site: Site, worker: WorkerProcess) -> None:
@@ -165,10 +165,10 @@ def test_a_slow_session_keeps_its_order_and_holds_up_no_other(site: Site, worker
     worker.withhold()
     slow = [action("slow", "a-1", parameters={"slow": True}), action("slow", "a-2")]
     publish(site, [*slow, *(action(other, "a-1") for other in others)])
-    awaited(site, VERDICTS, others, 40, worker)
+    wait_for(site, VERDICTS, others, 40, worker)
     assert records(site, VERDICTS, "slow") == []
     worker.answer()
-    answered = awaited(site, VERDICTS, "slow", 2, worker)
+    answered = wait_for(site, VERDICTS, "slow", 2, worker)
     assert [verdict["action_id"] for verdict in answered] == ["a-1", "a-2"]
     assert answered[1]["session"]["before"]["aggregateRowsAffected"] == 10
 
@@ -183,11 +183,13 @@ def test_an_outcome_settles_what_its_action_reserved_also_when_it_comes_first(
         return {"action_id": action_id, "session_id": session, "rows_affected": rows, **by}
 
     publish(site, [outcome("early", 18)], OUTCOMES)
-    until(lambda: any(record.key == b"s:settled" for record in stored(site, SESSIONS_CHANGELOG)), worker)
+    wait_until(
+        lambda: any(record.key == b"s:settled" for record in read_stored(site, SESSIONS_CHANGELOG)), worker
+    )
     publish(site, [action(session, "early", rows_affected=10), action(session, "late", rows_affected=10)])
-    awaited(site, VERDICTS, session, 2, worker)
+    wait_for(site, VERDICTS, session, 2, worker)
     publish(site, [outcome("late", 15)], OUTCOMES)
-    settled = {event["action_id"]: event for event in awaited(site, SESSION_EVENTS, session, 2, worker)}
+    settled = {event["action_id"]: event for event in wait_for(site, SESSION_EVENTS, session, 2, worker)}
     assert (settled["early"]["early"], settled["early"]["actual"]) == (True, 18)
     assert settled["late"]["aggregateRowsAffected"] == 33
 
@@ -196,7 +198,7 @@ def test_everything_a_worker_writes_is_one_intact_chain_a_partition(
     site: Site, worker: WorkerProcess
 ) -> None:
     def ledger() -> list[StoredRecord]:
-        return [record for base in LEDGER for record in stored(site, base)]
+        return [record for base in LEDGER for record in read_stored(site, base)]
 
     def alarms_in(records: list[StoredRecord]) -> int:
         """One class has been in flag-only for years, which the worker tells when it comes to it."""
@@ -206,7 +208,7 @@ def test_everything_a_worker_writes_is_one_intact_chain_a_partition(
     found = ledger()
     before = len(found) - alarms_in(found)
     publish(site, [action(sessions[n % 7], f"a-{n}") for n in range(60)] + [(sessions[1].encode(), b"{")])
-    awaited(site, VERDICTS, sessions, 60, worker)
+    wait_for(site, VERDICTS, sessions, 60, worker)
     letters(site, worker, 1, *sessions)
     records = ledger()
     report = verify(Located(r.topic, r.partition, r.offset, r.key, r.value) for r in records)
@@ -222,10 +224,10 @@ def test_a_restarted_worker_goes_on_where_the_last_one_stopped(
     site = site_on(kafka, tmp_path, prefix.rstrip("."), stages)
     purge = {"toolName": neutral_policy.PURGE_TOOL}
     for life, sent in enumerate(([action("s", "a-1"), action("s", "a-2")], [action("s", "a-3", **purge)])):
-        for process in running(site, f"life-{life}"):
+        for process in run_worker(site, f"life-{life}"):
             publish(site, sent)
-            written(site, VERDICTS, 2 + life, process)
-    verdicts = [json.loads(record.value or b"") for record in stored(site, VERDICTS)]
+            write(site, VERDICTS, 2 + life, process)
+    verdicts = [json.loads(record.value or b"") for record in read_stored(site, VERDICTS)]
     assert [v["action_id"] for v in verdicts] == ["a-1", "a-2", "a-3"]
     assert [v["sequence"] for v in verdicts] == [2, 3, 5]  # each life begins with the policy in force
     assert verdicts[2]["session"]["before"]["aggregateRowsAffected"] == 20
@@ -237,12 +239,12 @@ def test_a_restarted_worker_goes_on_where_the_last_one_stopped(
 def test_an_idle_session_folds_away_through_the_ledger(kafka: str, prefix: str, tmp_path: Path) -> None:
     settings = {"SLUICE_SESSION__ACTION_WINDOW_S": "2", "SLUICE_SESSION__IDLE_TIMEOUT_S": "3"}
     site = site_on(kafka, tmp_path, prefix.rstrip("."), **settings)
-    for process in running(site):
+    for process in run_worker(site):
         publish(site, [action("s", "a-1")])
-        (folded,) = map(SessionFolded.model_validate, written(site, SESSION_EVENTS, 1, process))
+        (folded,) = map(SessionFolded.model_validate, write(site, SESSION_EVENTS, 1, process))
         assert folded.tenants[neutral_policy.TENANT].aggregate_rows_affected == 10
         publish(site, [action("s", "a-1")])
-        again = written(site, VERDICTS, 2, process)[1]
+        again = write(site, VERDICTS, 2, process)[1]
         assert again["duplicate_of"] is None
         assert again["session"]["before"]["aggregateRowsAffected"] == 0
 
@@ -261,16 +263,16 @@ def test_a_worker_that_starts_while_the_broker_is_away_waits_for_it(
     own_broker.stop()
     worker = WorkerProcess(site, "early", 0.0)
     try:
-        until(lambda: b"waiting for the broker" in worker.log.read_bytes(), worker)
+        wait_until(lambda: b"waiting for the broker" in worker.log.read_bytes(), worker)
         own_broker.start()
-        until(lambda: bool(worker.partitions()), worker)
+        wait_until(lambda: bool(worker.partitions()), worker)
     finally:
         status = worker.end(END_S)
     assert status == 0, worker.last_words()
 
 
 def test_a_worker_that_waited_in_vain_ends_as_after_any_broker_fault(site: Site) -> None:
-    (nobody,) = free_ports(1)
+    (nobody,) = find_free_ports(1)
     away = {"SLUICE_KAFKA__BOOTSTRAP_SERVERS": f"127.0.0.1:{nobody}", "SLUICE_WORKER__BROKER_WAIT_S": "0.1"}
     ended = sluice_worker(site, **away)
     assert ended.returncode == EXIT_FAULT

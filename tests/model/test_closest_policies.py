@@ -33,7 +33,7 @@ async def encoder() -> AsyncIterator[SentenceEncoder]:
     await made.close()
 
 
-async def near(encoder: SentenceEncoder, text: str, most: int = 5) -> dict[str, float]:
+async def measure_nearness(encoder: SentenceEncoder, text: str, most: int = 5) -> dict[str, float]:
     payload = ask_for_closest(text, SHELF, most, 1000).payload
     found = read_closest(await ClosestTexts(encoder).ask(payload), SHELF)
     assert found is not None
@@ -54,7 +54,7 @@ NEAR = (
 async def test_the_policy_that_concerns_an_action_is_among_the_closest(
     encoder: SentenceEncoder, tool: str, parameters: dict[str, Any], title: str
 ) -> None:
-    found = await near(encoder, json.dumps({"parameters": parameters, "tool": tool}))
+    found = await measure_nearness(encoder, json.dumps({"parameters": parameters, "tool": tool}))
     assert title in [TITLES[one] for one in found]
     assert list(found.values()) == sorted(found.values(), reverse=True)
     assert len(found) == 5
@@ -65,9 +65,9 @@ async def test_a_text_is_closest_to_itself_and_a_long_one_is_read_in_windows(
     encoder: SentenceEncoder,
 ) -> None:
     for place in (0, 7, len(SHELF.ids) - 1):
-        alone = await near(encoder, SHELF.texts[place], 1)
+        alone = await measure_nearness(encoder, SHELF.texts[place], 1)
         assert list(alone) == [SHELF.ids[place]]
         assert alone[SHELF.ids[place]] == pytest.approx(1, abs=0.01)
     hidden = "The weather is fine. " * 120 + SHELF.texts[7] + " The weather is fine." * 120
-    assert SHELF.ids[7] in await near(encoder, hidden, 3)
-    assert await near(encoder, "") == {}
+    assert SHELF.ids[7] in await measure_nearness(encoder, hidden, 3)
+    assert await measure_nearness(encoder, "") == {}

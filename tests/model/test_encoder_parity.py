@@ -29,7 +29,7 @@ def encoder() -> Encoder:
 
 @pytest.fixture(scope="module")
 def vectors(encoder: Encoder) -> NDArray[np.float32]:
-    return encoder.vectors(TEXTS)
+    return encoder.compute_vectors(TEXTS)
 
 
 def test_every_vector_is_near_to_the_one_expected(vectors: NDArray[np.float32]) -> None:
@@ -46,11 +46,11 @@ def test_a_vector_has_length_one(vectors: NDArray[np.float32]) -> None:
 def test_a_vector_does_not_depend_on_what_else_is_in_the_batch(
     encoder: Encoder, vectors: NDArray[np.float32]
 ) -> None:
-    alone = np.concatenate([encoder.vectors([text]) for text in TEXTS[::7]])
+    alone = np.concatenate([encoder.compute_vectors([text]) for text in TEXTS[::7]])
     assert np.abs(alone - vectors[::7]).max() < 1e-5
 
 
 def test_some_texts_are_longer_than_the_model_reads(encoder: Encoder) -> None:
     """So that leaving out the rest is held against the original too."""
-    assert sum(len(encoder.parts(text)) > 1 for text in TEXTS) >= 4
+    assert sum(len(encoder.split_window(text)) > 1 for text in TEXTS) >= 4
     assert PIECES == 254

@@ -34,18 +34,18 @@ def pieces(text: str) -> list[str]:
 
 
 def test_a_window_that_fits_stays_whole() -> None:
-    assert ENCODER.parts("Send the notes.") == ["Send the notes."]
+    assert ENCODER.split_window("Send the notes.") == ["Send the notes."]
 
 
 @given(TEXTS)
 def test_no_part_has_more_pieces_than_the_model_reads(text: str) -> None:
-    assert all(len(pieces(part)) <= PIECES for part in ENCODER.parts(text))
+    assert all(len(pieces(part)) <= PIECES for part in ENCODER.split_window(text))
 
 
 @given(TEXTS)
 def test_the_parts_together_have_every_piece_in_order(text: str) -> None:
     whole, at = pieces(text), 0
-    for part in ENCODER.parts(text):
+    for part in ENCODER.split_window(text):
         own = pieces(part)
         start = next(place for place in range(at, -1, -1) if whole[place : place + len(own)] == own)
         at = start + len(own)

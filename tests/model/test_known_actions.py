@@ -11,17 +11,17 @@ import orjson
 import pytest
 import pytest_asyncio
 
-from sluice.adapters.encoded_libraries import EncodedPatterns, closest
+from sluice.adapters.encoded_libraries import EncodedPatterns, find_closest
 from sluice.adapters.encoder_model import load_model
-from sluice.adapters.encoder_process import KeptVectors
+from sluice.adapters.encoder_process import CachedVectors
 from sluice.adapters.pattern_files import PATTERNS
 from sluice.adapters.sentence_encoder import SentenceEncoder
 from sluice.core.actions.action_similarity import PatternAnswer, SimilarityPolicy, similarity_question
 from sluice.core.foundation.requests import Answer
 from sluice.core.policy.pattern_library import CLOSEST, PatternLibrary, render_call
-from sluice.offline.bundle_source import whole_bundle
+from sluice.offline.bundle_source import read_whole_bundle
 from sluice.ports import PortUnavailable
-from tests.unit.core.actions.judging_scene import compared
+from tests.unit.core.actions.judging_scene import compare
 from tests.unit.core.scene import ROOT
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 LIBRARY = PatternLibrary.from_lines((PATTERNS / "actions.jsonl").read_bytes())
 SHIPPED = {
-    **json.loads(whole_bundle(ROOT / "config" / "bundles" / "default.json"))["similarity"],
+    **json.loads(read_whole_bundle(ROOT / "config" / "bundles" / "default.json"))["similarity"],
     "mode": "enforce",
 }
 POLICY = SimilarityPolicy.model_validate({**SHIPPED, "enabled": True})
@@ -133,39 +133,43 @@ async def test_a_recorded_answer_gives_the_same_verdict_again(encoder: SentenceE
     tool, parameters = SENDING
     told: Any = await encoder.ask(similarity_question(render_call(tool, parameters), POLICY))
     part = {"library": SHIPPED["library"], "calibration": SHIPPED["calibration"]}
-    first = compared(Answer("answered", told), **part).verdict(toolName="read", parameters=parameters)
+    first = compare(Answer("answered", told), **part).verdict(toolName="read", parameters=parameters)
     (recorded,) = first["model_outputs"]
-    again = compared(Answer("answered", recorded["payload"]), **part)
+    again = compare(Answer("answered", recorded["payload"]), **part)
     assert again.verdict(toolName="read", parameters=parameters)["rerun_hash"] == first["rerun_hash"]
 
 
 def test_vectors_of_a_library_are_kept_and_read_again(tmp_path: Path) -> None:
     encoder, model = load_model()
     texts = [one.rendered for one in LIBRARY.known[:20]]
-    kept = KeptVectors(tmp_path / "kept", model)
-    computed = kept.vectors(encoder, texts)
-    assert np.array_equal(kept.vectors(encoder, texts), computed)
-    assert np.array_equal(computed, encoder.vectors(texts))
-    assert KeptVectors(tmp_path / "kept", "sha256:other").vectors(encoder, texts[:1]).shape == (1, 384)
+    kept = CachedVectors(tmp_path / "kept", model)
+    computed = kept.compute_vectors(encoder, texts)
+    assert np.array_equal(kept.compute_vectors(encoder, texts), computed)
+    assert np.array_equal(computed, encoder.compute_vectors(texts))
+    assert CachedVectors(tmp_path / "kept", "sha256:other").compute_vectors(encoder, texts[:1]).shape == (
+        1,
+        384,
+    )
     assert len(list((tmp_path / "kept").iterdir())) == 2
 
 
 def test_the_search_finds_what_a_full_sort_finds() -> None:
     chance = np.random.default_rng(1)
     rows, vectors = (chance.standard_normal((count, 384)).astype(np.float32) for count in (7, 300))
-    places, cosines = closest(rows, vectors, CLOSEST)
+    places, cosines = find_closest(rows, vectors, CLOSEST)
     whole = rows @ vectors.T
     assert np.array_equal(places, np.argsort(-whole, axis=1, kind="stable")[:, :CLOSEST])
     assert np.array_equal(cosines, -np.sort(-whole, axis=1)[:, :CLOSEST])
-    assert closest(rows, vectors[:2], CLOSEST)[0].shape == (7, 2)
+    assert find_closest(rows, vectors[:2], CLOSEST)[0].shape == (7, 2)
 
 
 def test_the_lean_tells_the_two_sides_of_the_library_apart() -> None:
     encoder, _ = load_model()
     harmful, harmless = (
-        encoder.vectors([one.rendered for one in side]) for side in (LIBRARY.harmful, LIBRARY.harmless)
+        encoder.compute_vectors([one.rendered for one in side])
+        for side in (LIBRARY.harmful, LIBRARY.harmless)
     )
     patterns = EncodedPatterns(harmful, harmless, CLOSEST)
-    assert patterns.figures(harmful)[:, 2].mean() > 0.15
-    assert patterns.figures(harmless)[:, 2].mean() < -0.15
+    assert patterns.compute_figures(harmful)[:, 2].mean() > 0.15
+    assert patterns.compute_figures(harmless)[:, 2].mean() < -0.15
     assert orjson.loads((PATTERNS / "actions.calibration.json").read_bytes())["library"] == LIBRARY.hash

@@ -56,13 +56,13 @@ async def answer(encoder: SentenceEncoder, text: str) -> SimilarityAnswer:
     return read
 
 
-async def found(encoder: SentenceEncoder, text: str) -> bool:
+async def find_result(encoder: SentenceEncoder, text: str) -> bool:
     return find_similarity(await answer(encoder, text), SHIPPED) is not None
 
 
 async def test_every_attack_of_the_library_is_found(encoder: SentenceEncoder) -> None:
     texts = [one.text for one in SHIPPED.library.attack]
-    hits = await asyncio.gather(*(found(encoder, text) for text in texts))
+    hits = await asyncio.gather(*(find_result(encoder, text) for text in texts))
     assert [text for text, hit in zip(texts, hits, strict=True) if not hit] == []
 
 
@@ -76,7 +76,7 @@ async def test_every_attack_of_the_library_is_found(encoder: SentenceEncoder) ->
 )
 async def test_an_attack_that_is_talked_about_is_not_found(encoder: SentenceEncoder, frame: str) -> None:
     texts = [frame.format(one.text.rstrip(".")) for one in SHIPPED.library.attack]
-    hits = await asyncio.gather(*(found(encoder, text) for text in texts))
+    hits = await asyncio.gather(*(find_result(encoder, text) for text in texts))
     assert [text for text, hit in zip(texts, hits, strict=True) if hit] == []
 
 
@@ -146,7 +146,7 @@ async def test_a_killed_encoder_is_unavailable_and_comes_back(encoder: SentenceE
     os.kill(await encoder.start(), signal.SIGKILL)
     with pytest.raises(PortUnavailable, match="exit status -9"):
         await waiting
-    assert await found(encoder, ATTACK)
+    assert await find_result(encoder, ATTACK)
 
 
 async def test_a_start_does_not_wait_behind_the_texts_that_others_have_asked_for(

@@ -100,7 +100,7 @@ def other_records() -> dict[str, dict[str, Any]]:
     """One good body per kind that is neither an input nor of the ledger."""
     of_source = {"tenant_id": "tenant-1", "source_id": "crm", "type": "user", "decided_at": MOMENT}
     return {
-        "AdmittedMemory": _admitted(),
+        "AdmittedMemory": _admit(),
         "SourceFeedback": {
             "schema": "sluice/source_feedback/v1",
             **of_source,
@@ -160,7 +160,7 @@ def _decision(linked: Callable[..., dict[str, Any]]) -> dict[str, Any]:
     )
 
 
-def _admitted() -> dict[str, Any]:
+def _admit() -> dict[str, Any]:
     sent = write()
     quality = ("content_class", "timestamp", "confidence_score", "provenance_uri", "provenance_hash")
     return {

@@ -61,7 +61,7 @@ def value(document: Any) -> bytes:
     return json.dumps(document).encode()
 
 
-def _linked(schema: str, **fields: Any) -> dict[str, Any]:
+def _link(schema: str, **fields: Any) -> dict[str, Any]:
     return {
         "schema": schema,
         "partition": 3,
@@ -83,7 +83,7 @@ def _linked(schema: str, **fields: Any) -> dict[str, Any]:
 
 def _verdict() -> dict[str, Any]:
     totals = {"aggregateRowsAffected": 1, "aggregateActionCount": 1}
-    return _linked(
+    return _link(
         "sluice/verdict/v1",
         verdict_id="gate.actions.proposed:3:12",
         action_id="a-1",
@@ -161,18 +161,18 @@ def ledger_records() -> dict[str, dict[str, Any]]:
     """One good body per kind."""
     return {
         "Verdict": _verdict(),
-        "ResolvedVerdict": _resolved_verdict(),
-        **escalation_records.ledger_records(_linked),
+        "ResolvedVerdict": _resolve_verdict(),
+        **escalation_records.ledger_records(_link),
         **_session_events(),
         "PolicyInForce": _policy_in_force(),
         "OutcomeAlarm": _outcome_alarm(),
         "DeadLetter": _dead_letter(),
-        **memory_records.ledger_records(_linked),
-        **retrieval_records.ledger_records(_linked),
+        **memory_records.ledger_records(_link),
+        **retrieval_records.ledger_records(_link),
     }
 
 
-def _resolved_verdict() -> dict[str, Any]:
+def _resolve_verdict() -> dict[str, Any]:
     vote = {
         "approver_id": "p-1",
         "entry": "approver/p-1@1",
@@ -199,7 +199,7 @@ def _resolved_verdict() -> dict[str, Any]:
         "schema": "sluice/resolved_verdict/v1",
         "verdict_id": "resolved:gate.reviews:3:1",
         "resolves": "v-1",
-        "action": _linked("")["input"],
+        "action": _link("")["input"],
         "escalation": seen,
         "approvals": [vote],
         "narrowed": HASH,
@@ -208,7 +208,7 @@ def _resolved_verdict() -> dict[str, Any]:
 
 def _session_events() -> dict[str, dict[str, Any]]:
     return {
-        "SessionFolded": _linked(
+        "SessionFolded": _link(
             "sluice/session_folded/v1",
             input=None,
             session_id="s-1",
@@ -217,7 +217,7 @@ def _session_events() -> dict[str, dict[str, Any]]:
             last_at=MOMENT,
             reason="idle",
         ),
-        "ReservationSettled": _linked(
+        "ReservationSettled": _link(
             "sluice/reservation_settled/v1",
             outcome_id="gate.outcomes:3:1",
             action_id="a-1",
@@ -233,7 +233,7 @@ def _session_events() -> dict[str, dict[str, Any]]:
             early=False,
             reported_by="ep-1",
         ),
-        "InputRefused": _linked(
+        "InputRefused": _link(
             "sluice/input_refused/v1",
             refusal_id="gate.outcomes:3:2",
             topic="gate.outcomes",
@@ -247,7 +247,7 @@ def _session_events() -> dict[str, dict[str, Any]]:
 
 def _policy_in_force() -> dict[str, Any]:
     nothing = {"total": 0, "named": []}
-    return _linked(
+    return _link(
         "sluice/policy_in_force/v1",
         input=None,
         policy_event_id="policy:3:0123456789abcdef:1763719200000",
@@ -265,7 +265,7 @@ def _policy_in_force() -> dict[str, Any]:
 
 
 def _outcome_alarm() -> dict[str, Any]:
-    return _linked(
+    return _link(
         "sluice/outcome_alarm/v1",
         alarm_id="alarm:outcome_disputed:outcome:gate.outcomes:3:1",
         kind="outcome_disputed",
@@ -283,7 +283,7 @@ def _outcome_alarm() -> dict[str, Any]:
 
 
 def _dead_letter() -> dict[str, Any]:
-    return _linked(
+    return _link(
         "sluice/dead_letter/v1",
         dead_letter_id="gate.actions.proposed:3:4",
         topic="gate.actions.proposed",

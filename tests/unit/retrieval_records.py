@@ -105,7 +105,7 @@ def other_records() -> dict[str, dict[str, Any]]:
     """One good body per kind that is of no ledger."""
     reference = {"tenant_id": "tenant-1", "uri": URI}
     return {
-        "ServedRetrieval": served(),
+        "ServedRetrieval": serve(),
         "ProvenanceWanted": {
             "schema": "sluice/provenance_wanted/v1",
             **reference,
@@ -127,7 +127,7 @@ def other_records() -> dict[str, dict[str, Any]]:
     }
 
 
-def served(**changed: Any) -> dict[str, Any]:
+def serve(**changed: Any) -> dict[str, Any]:
     """A ServedRetrieval of a flagged item and a denied one."""
     flags = dict.fromkeys(
         ("low_confidence", "provenance_missing", "provenance_unverified", "content_suspect"), False
@@ -209,7 +209,7 @@ def _decision() -> dict[str, Any]:
             {"dimension": "freshness", "passed": True, "outcome": "pass", "detail": "1.000 s old"},
             {"dimension": "provenance", "passed": False, "outcome": "deny", "detail": "not resolved yet"},
         ],
-        "findings": [_finding()],
+        "findings": [_make_finding()],
         "override": _override(),
         "escalation_id": None,
         "body_digest": HASH,
@@ -217,7 +217,7 @@ def _decision() -> dict[str, Any]:
         "policy_bundle_id": "default",
         "bundle_hash": HASH,
         "registry_hashes": {"agent/agent-1@1": HASH},
-        "seen": _seen(),
+        "seen": _make_seen(),
         "signature": None,
         "model_outputs": None,
         "rerun_hash": HASH,
@@ -233,7 +233,7 @@ def _override() -> dict[str, Any]:
     }
 
 
-def _seen() -> dict[str, Any]:
+def _make_seen() -> dict[str, Any]:
     return {
         "status": "unresolvable",
         "resolver": "http",
@@ -243,7 +243,7 @@ def _seen() -> dict[str, Any]:
     }
 
 
-def _finding() -> dict[str, Any]:
+def _make_finding() -> dict[str, Any]:
     return {
         "id": "override.ignore",
         "kind": "instruction_override",

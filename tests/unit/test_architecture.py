@@ -12,11 +12,11 @@ from sluice.offline.architecture import (
     CORE,
     DETECTION,
     PAGE,
-    arrows_between_packages,
-    floors_of,
-    imports_in,
-    knots_in,
-    page_of,
+    find_knots,
+    find_package_arrows,
+    read_imports,
+    sort_into_floors,
+    write_page,
 )
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -25,22 +25,22 @@ ROOT = Path(__file__).resolve().parents[2]
 @cache
 def imports() -> dict[str, set[str]]:
     """Of every module, those for types among them."""
-    return imports_in("sluice", "sluice_topics")
+    return read_imports("sluice", "sluice_topics")
 
 
 @cache
 def programs() -> dict[str, set[str]]:
     """With the programs that measure and attack."""
-    return imports_in("sluice", "sluice_topics", "load")
+    return read_imports("sluice", "sluice_topics", "load")
 
 
 def test_no_files_import_each_other_in_a_circle() -> None:
-    assert knots_in({name: frozenset(found) for name, found in programs().items()}) == []
+    assert find_knots({name: frozenset(found) for name, found in programs().items()}) == []
 
 
 def test_no_packages_of_one_package_rest_on_each_other_in_a_circle() -> None:
     packages = {name.rpartition(".")[0] for name in programs()} - {""}
-    found = {one: knots_in(arrows_between_packages(programs(), one, loose=False)) for one in sorted(packages)}
+    found = {one: find_knots(find_package_arrows(programs(), one, loose=False)) for one in sorted(packages)}
     assert {name: knots for name, knots in found.items() if knots} == {}
 
 
@@ -48,7 +48,7 @@ def test_every_file_of_the_core_lies_in_a_package_of_the_staircase() -> None:
     linted = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"]
     (stairs,) = [one for one in linted["contracts"] if one.get("containers") == [CORE]]
     named = {name for step in stairs["layers"] for name in step.split(" | ")}
-    assert named == arrows_between_packages(imports()).keys()
+    assert named == find_package_arrows(imports()).keys()
 
 
 def test_the_detectors_rest_on_nothing_of_the_core() -> None:
@@ -66,17 +66,17 @@ def test_everything_else_knows_the_detectors_by_two_doors() -> None:
 
 def test_the_drawing_is_current() -> None:
     drawn = (ROOT / PAGE).read_text(encoding="utf-8")
-    assert drawn == page_of(imports()), "run `python -m sluice.offline.architecture`"
+    assert drawn == write_page(imports()), "run `python -m sluice.offline.architecture`"
 
 
 BELOW = {"p.a.x": {"p.b.y"}, "p.b.y": {"p.c"}, "p.c": set[str](), "p.a": set[str](), "p.b": set[str]()}
 
 
 def test_a_package_stands_above_what_it_rests_on() -> None:
-    assert floors_of(arrows_between_packages(BELOW, "p")) == [["loose files"], ["b"], ["a"]]
+    assert sort_into_floors(find_package_arrows(BELOW, "p")) == [["loose files"], ["b"], ["a"]]
 
 
 @pytest.mark.parametrize("back", ["p.a", "p.a.x"])
 def test_an_arrow_back_makes_a_knot(back: str) -> None:
     tied = BELOW | {"p.b.y": {back}}
-    assert knots_in(arrows_between_packages(tied, "p")) == [frozenset("ab")]
+    assert find_knots(find_package_arrows(tied, "p")) == [frozenset("ab")]

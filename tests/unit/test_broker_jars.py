@@ -52,6 +52,6 @@ def test_a_folder_that_is_already_there_is_held_against_the_manifest_too(folder:
 
 
 def test_the_committed_manifest_names_the_pinned_kafka_and_whole_digests() -> None:
-    manifest = local.manifest()
+    manifest = local.read_manifest()
     assert "kafka_2.13-4.1.0.jar" in manifest
     assert {len(bytes.fromhex(digest)) for digest in manifest.values()} == {32}

@@ -31,23 +31,23 @@ def child() -> Iterator[subprocess.Popen[bytes]]:
 
 
 def test_a_running_process_is_known_by_its_start(child: subprocess.Popen[bytes]) -> None:
-    identity = ProcessIdentity.of(child.pid)
+    identity = ProcessIdentity.find(child.pid)
     assert identity is not None
-    assert identity.alive()
+    assert identity.is_alive()
 
 
 def test_a_process_that_ended_is_gone_even_before_its_parent_noticed(child: subprocess.Popen[bytes]) -> None:
-    identity = ProcessIdentity.of(child.pid)
+    identity = ProcessIdentity.find(child.pid)
     assert identity is not None
-    identity.signal(signal.SIGKILL)
-    assert identity.wait_gone(GONE_S)
+    identity.send_signal(signal.SIGKILL)
+    assert identity.wait_until_gone(GONE_S)
     assert child.returncode is None
 
 
 def test_a_reused_pid_is_neither_alive_nor_signalled(child: subprocess.Popen[bytes]) -> None:
     stranger = ProcessIdentity(child.pid, "started at another time")
-    stranger.signal(signal.SIGKILL)
-    assert not stranger.alive()
+    stranger.send_signal(signal.SIGKILL)
+    assert not stranger.is_alive()
     assert child.poll() is None
 
 
@@ -66,15 +66,15 @@ def test_stop_leaves_a_stranger_with_the_remembered_pid_alone(
 def test_a_state_file_that_is_not_ours_is_named(tmp_path: Path, content: str) -> None:
     (tmp_path / locate.NAME).write_text(content)
     with pytest.raises(BrokerError, match=locate.NAME):
-        locate.status(tmp_path, None)
+        locate.read_status(tmp_path, None)
 
 
 def test_two_starts_at_once_are_told_apart(tmp_path: Path) -> None:
-    with locate.locked(tmp_path), pytest.raises(BrokerError, match="Another"):
+    with locate.lock(tmp_path), pytest.raises(BrokerError, match="Another"):
         locate.start(tmp_path, locate.StartOptions())
 
 
 def test_our_own_process_is_alive() -> None:
-    identity = ProcessIdentity.of(os.getpid())
+    identity = ProcessIdentity.find(os.getpid())
     assert identity is not None
-    assert not identity.wait_gone(0.0)
+    assert not identity.wait_until_gone(0.0)

@@ -46,7 +46,7 @@ def test_a_broker_that_is_not_ours_is_neither_stopped_nor_started(verb: str) -> 
 
 
 def test_chosen_ports_are_free_differ_and_lie_below_those_of_outgoing_connections() -> None:
-    chosen = handle.free_ports(4)
+    chosen = handle.find_free_ports(4)
     assert len(set(chosen)) == 4
     assert all(handle.is_free(port) and port < 32768 for port in chosen)
 
@@ -58,7 +58,7 @@ def test_a_port_somebody_listens_on_is_not_free() -> None:
 
 def test_compose_configures_the_broker_as_the_other_ways_do() -> None:
     said = dict(re.findall(r'^ +(KAFKA_\w+): "(.*)"$', COMPOSE, re.MULTILINE))
-    ours = handle.as_environment(handle.SINGLE_NODE)
+    ours = handle.write_environment(handle.SINGLE_NODE)
     del ours["KAFKA_LISTENER_SECURITY_PROTOCOL_MAP"]  # compose has a third listener, for the other containers
     assert ours.items() <= said.items()
 

@@ -25,7 +25,7 @@ BROKER = "127.0.0.1:9092"
 DAY_MS = 24 * 3600 * 1000
 
 
-def as_wanted() -> dict[str, FoundTopic]:
+def make_wanted() -> dict[str, FoundTopic]:
     return {
         name: FoundTopic(LAYOUT.partitions_of(topic), topic.config())
         for name, topic in LAYOUT.topics().items()
@@ -79,11 +79,11 @@ def test_only_ledger_records_say_their_schema() -> None:
 
 
 def test_a_broker_as_the_catalog_says_has_no_difference() -> None:
-    assert differences(LAYOUT, as_wanted() | {"of.others": FoundTopic(1, {})}, BROKER) == []
+    assert differences(LAYOUT, make_wanted() | {"of.others": FoundTopic(1, {})}, BROKER) == []
 
 
 def test_a_missing_topic_is_named_with_the_command_that_makes_it() -> None:
-    found = as_wanted()
+    found = make_wanted()
     del found["dev.gate.verdicts"]
     assert only_difference(found) == TopicDifference(
         "dev.gate.verdicts", "topic", "present", "missing", "sluice topics create"
@@ -91,7 +91,7 @@ def test_a_missing_topic_is_named_with_the_command_that_makes_it() -> None:
 
 
 def test_another_partition_count_is_named_and_no_command_would_mend_it() -> None:
-    found = as_wanted()
+    found = make_wanted()
     found["dev.gate.outcomes"] = replace(found["dev.gate.outcomes"], partitions=4)
     difference = only_difference(found)
     assert (difference.what, difference.expected, difference.actual) == ("partitions", "8", "4")
@@ -100,7 +100,7 @@ def test_another_partition_count_is_named_and_no_command_would_mend_it() -> None
 
 def test_a_control_topic_has_one_partition_and_is_never_compacted() -> None:
     """Its records need one order, and a later record under a key must not take the earlier one away."""
-    found = as_wanted()
+    found = make_wanted()
     assert BY_NAME["gate.bundles"].config()["cleanup.policy"] == "delete"
     found["dev.gate.bundles"] = replace(found["dev.gate.bundles"], partitions=8)
     difference = only_difference(found)
@@ -117,7 +117,7 @@ def test_a_control_topic_has_one_partition_and_is_never_compacted() -> None:
     ],
 )
 def test_another_configuration_is_named_with_the_command_that_sets_it(key: str, actual: str) -> None:
-    found = as_wanted()
+    found = make_wanted()
     wanted = found["dev.gate.verdicts"].config
     found["dev.gate.verdicts"] = FoundTopic(8, {**wanted, key: actual})
     difference = only_difference(found)
@@ -130,7 +130,7 @@ def test_inputs_may_be_kept_for_longer_than_is_asked_for_and_never_for_less(
     actual: str, is_fine: bool
 ) -> None:
     """Mend 22.18: a longer retention on the broker loses nothing; every process refused it."""
-    found = as_wanted()
+    found = make_wanted()
     name = "dev.gate.actions.proposed"
     found[name] = FoundTopic(8, {**found[name].config, "retention.ms": actual})
     assert (differences(LAYOUT, found, BROKER) == []) is is_fine
@@ -142,5 +142,5 @@ def test_how_long_inputs_are_kept_is_a_setting_and_of_nothing_else() -> None:
     kept = {one.name: one.retention_ms for one in layout.topics().values()}
     assert {kept[one.name] for one in CATALOG if one.direction == "in"} == {90 * DAY_MS}
     assert all(kept[one.name] == one.retention_ms for one in CATALOG if one.direction != "in")
-    (shorter, *_) = differences(layout, as_wanted(), BROKER)
+    (shorter, *_) = differences(layout, make_wanted(), BROKER)
     assert (shorter.what, shorter.expected) == ("retention.ms", str(90 * DAY_MS))

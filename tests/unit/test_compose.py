@@ -14,12 +14,12 @@ from redis import Redis
 from redis.exceptions import AuthenticationError
 from redis.exceptions import ConnectionError as RedisConnectionError
 
-from sluice.secrets.redis_seal import with_password
+from sluice.secrets.redis_seal import add_password
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from load.sites.redis_server import RedisServer
+    from load.installations.redis_server import RedisServer
 
 ROOT = Path(__file__).resolve().parents[2]
 COMPOSE = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
@@ -99,7 +99,7 @@ def test_the_redis_of_the_compose_file_refuses_who_has_no_password(
     server = subprocess.Popen(["sh", "-c", f"{script} --port {port} --dir {tmp_path}"])
     try:
         url = f"redis://127.0.0.1:{port}/0"
-        with Redis.from_url(with_password(url, tmp_path / "password")) as client:
+        with Redis.from_url(add_password(url, tmp_path / "password")) as client:
             retry(client.ping)
         with Redis.from_url(url) as stranger, pytest.raises(AuthenticationError):
             stranger.ping()

@@ -11,8 +11,8 @@ from jsonschema import Draft202012Validator
 
 from sluice.core.actions.stages import BUNDLE_FORM
 from sluice.core.quality_bundle.quality_models import QualityBundleFile
-from sluice.offline.bundle_source import whole_bundle
-from sluice.offline.reference import FOLDER, SPECS, gate_shapes, reference_documents
+from sluice.offline.bundle_source import read_whole_bundle
+from sluice.offline.reference import FOLDER, SPECS, list_gate_shapes, write_documents
 from sluice.stream.engine.outbox import home_of
 from sluice_topics import records
 from sluice_topics.asyncapi import asyncapi, documents, public_topics, schema
@@ -78,14 +78,14 @@ def references(node: Any) -> list[str]:
     return [found for value in node for found in references(value)] if isinstance(node, list) else []
 
 
-def resolved(document: dict[str, Any], reference: str) -> Any:
+def resolve(document: dict[str, Any], reference: str) -> Any:
     node: Any = document
     for step in reference.removeprefix("#/").split("/"):
         node = node[step]
     return node
 
 
-GENERATED = {**documents(gate_shapes()), **reference_documents()}
+GENERATED = {**documents(list_gate_shapes()), **write_documents()}
 
 
 @pytest.mark.parametrize("path", GENERATED)
@@ -116,7 +116,7 @@ def reference_schema(name: str) -> Draft202012Validator:
 )
 def test_the_reference_schema_takes_what_ships_and_refuses_a_slip(name: str, file: str) -> None:
     """Mend 15."""
-    shipped = json.loads(whole_bundle(CONFIG / file))
+    shipped = json.loads(read_whole_bundle(CONFIG / file))
     validator = reference_schema(name)
     assert list(validator.iter_errors(shipped)) == []
     assert not validator.is_valid(shipped | {"unknown": 1})
@@ -156,7 +156,7 @@ def test_every_reference_of_the_document_leads_somewhere() -> None:
     document = asyncapi()
     found = references(document)
     assert found
-    assert all(isinstance(resolved(document, reference), dict) for reference in found)
+    assert all(isinstance(resolve(document, reference), dict) for reference in found)
 
 
 def test_every_public_topic_is_a_channel_with_an_operation() -> None:

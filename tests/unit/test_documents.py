@@ -24,7 +24,7 @@ from sluice.core.policy.bundle_cases import Case
 from sluice.core.policy.pattern_library import KnownAction
 from sluice.core.quality_bundle.content_settings import ContentJudge
 from sluice.core.registry.registry_entries import RegistryFile
-from sluice.offline.bundle_source import whole_bundle
+from sluice.offline.bundle_source import read_whole_bundle
 from sluice.settings.groups import KafkaSettings
 from sluice_topics.record_reading import Unreadable, read
 from sluice_topics.records import ProposedAction, ProposedMemoryWrite, ProposedRetrieval
@@ -86,7 +86,7 @@ def test_a_record_is_read_by_its_model(block: Block, tmp_path: Path) -> None:
     elif "include" in record:
         own = tmp_path / "own.json"
         own.write_text(json.dumps({"extends": "shipped:default.json", **record}), encoding="utf-8")
-        assert run_cases(load_bundle(whole_bundle(own))) == ()
+        assert run_cases(load_bundle(read_whole_bundle(own))) == ()
     elif "label" in record:
         KnownAction.model_validate_json(block.text, strict=True)
     elif set(record) <= PARTS.keys():
@@ -98,7 +98,7 @@ def test_a_record_is_read_by_its_model(block: Block, tmp_path: Path) -> None:
         assert not isinstance(found, Unreadable), found
 
 
-def decided(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def decide(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The decisions of the core, in order, under what ships."""
     lines = "".join(json.dumps(one) + "\n" for one in records)
     policy = [word if word.startswith("-") else str(ROOT / word) for word in POLICY]
@@ -119,7 +119,7 @@ def test_the_actions_of_the_first_steps_are_answered_as_the_table_says() -> None
     actions = [json.loads(line) for line in (ROOT / "config/examples/actions.jsonl").read_text().splitlines()]
     rows = re.findall(r"^\| `(a-\d)` \| .* \| `(\w+)` \| (?:`?(\w+))?", README, re.MULTILINE)
     assert len(rows) == len(actions)
-    for (action_id, verdict, reason), found in zip(rows, decided(actions), strict=True):
+    for (action_id, verdict, reason), found in zip(rows, decide(actions), strict=True):
         assert (found["action_id"], found["verdict"]) == (action_id, verdict)
         assert (found["blockReason"] or "").startswith(reason if verdict != "allowed" else ""), found[
             "blockReason"
@@ -131,16 +131,16 @@ def test_the_action_whose_life_readme_tells_is_one_of_them_and_waits_for_a_perso
     lines = (ROOT / "config" / "examples" / "actions.jsonl").read_text().splitlines()
     assert action in [json.loads(line) for line in lines]
     assert "It will be answered `needs_human`" in README
-    assert decided([action])[0]["verdict"] == "needs_human"
+    assert decide([action])[0]["verdict"] == "needs_human"
 
 
 def test_the_memory_that_the_guide_shows_is_allowed_with_the_score_it_says() -> None:
-    (found,) = decided([example("docs/memory.md", "write_id")])
+    (found,) = decide([example("docs/memory.md", "write_id")])
     assert (found["action"], found["trustScore"]["total"]) == ("allow", 0.845)
 
 
 def test_the_case_that_the_guide_shows_passes_under_the_shipped_bundle() -> None:
-    document = json.loads(whole_bundle(ROOT / "config" / "bundles" / "default.json"))
+    document = json.loads(read_whole_bundle(ROOT / "config" / "bundles" / "default.json"))
     case = example("docs/offline.md", "expect")
     assert run_cases(load_bundle(json.dumps(document | {"cases": [case]}).encode())) == ()
     other = {**case, "action": {"toolName": "query_database", "parameters": {"sql": "SELECT 1"}}}

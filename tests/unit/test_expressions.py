@@ -31,17 +31,17 @@ def possessive_groups(expression: str) -> list[str]:
         parsed = re._parser.parse(expression)  # type: ignore[attr-defined]  # noqa: SLF001 - the tree has no other way
     except (re.error, OverflowError):
         return []
-    return list(_found(parsed))
+    return list(_collect(parsed))
 
 
-def _found(parsed: Any) -> Iterator[str]:
+def _collect(parsed: Any) -> Iterator[str]:
     for op, value in parsed:
         if op.name == "POSSESSIVE_REPEAT" and (len(value[2]) > 1 or value[2][0][0].name not in SINGLE):
             yield str(value)
         for part in value if isinstance(value, (tuple, list)) else [value]:
             for one in part if isinstance(part, list) else [part]:
                 if type(one).__name__ == "SubPattern":
-                    yield from _found(one)
+                    yield from _collect(one)
 
 
 @pytest.mark.parametrize("folder", ["app/sluice", "topics/sluice_topics"])

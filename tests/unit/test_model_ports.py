@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
-from sluice.bootstrap.model_ports import PROMPTS, analysis_ports, grader_ports
+from sluice.bootstrap.model_ports import PROMPTS, build_analysis_ports, build_grader_ports
 from sluice.core.actions import grading
 from sluice.core.foundation import content_judge as judge
 from sluice.core.foundation.content_judge import show_texts
@@ -20,8 +20,8 @@ from sluice.settings.models import AnalysisSettings, GraderSettings
 from sluice.settings.reader import Settings
 from sluice.stream.engine.evaluation import Ports
 from tests.adapters.asking import ORDINARY
-from tests.chat_api import refusal_of, ruling, speaking
-from tests.messages_api import Exchange, failing, judging, messages_api, saying
+from tests.chat_api import refusal_of, reply_in_chat, reply_with_judgement
+from tests.messages_api import Exchange, judge_with, make_failing, messages_api, reply_with_text
 
 GRADE = '{"compliance": 0.9, "reasoning": "It is kind."}'
 PAYLOAD = {"scope": {"tenant": "t", "bundle": "b", "rule": "r"}, "question": {"criterion": "Kind."}}
@@ -35,11 +35,13 @@ def settings(**given: Any) -> Settings:
 @pytest.mark.parametrize("provider", ["anthropic", "openai"])
 async def test_either_provider_answers_actions_and_memories(provider: str) -> None:
     local = provider == "openai"
-    replies = (speaking(GRADE), ruling()) if local else (saying(GRADE), judging())
+    replies = (
+        (reply_in_chat(GRADE), reply_with_judgement()) if local else (reply_with_text(GRADE), judge_with())
+    )
     async with messages_api(*replies, refusal_of=refusal_of if local else None) as api:
         address = f"{api.base_url}/v1" if local else api.base_url
         named = settings(provider=provider, base_url=address, key="" if local else "sk-a-key")
-        ports = Ports({**analysis_ports(named), **grader_ports(named)})
+        ports = Ports({**build_analysis_ports(named), **build_grader_ports(named)})
         graded = await ports.answer(Request(grading.PORT, PAYLOAD, 10_000))
         judged = await ports.answer(ORDINARY)
         await ports.close()
@@ -54,13 +56,15 @@ async def test_bodies_are_asked_about_at_once_each_by_itself_and_the_same_one_on
         (text,) = json.loads(exchange.body["messages"][0]["content"])["texts"].values()
         prompts.append(text)
         said = {"trust": 0.9, "categories": [], "explanation": text, "text": 0}
-        await (failing(529, "overloaded_error") if text == "down" else saying(json.dumps(said)))(exchange)
+        await (
+            make_failing(529, "overloaded_error") if text == "down" else reply_with_text(json.dumps(said))
+        )(exchange)
 
     questions = [show_texts("retrieved", [text], 256, None).question for text in ("a", "down", "b", "a")]
     scope = {"tenant": "t", "bundle": "b", "rule": "r"}
     payload = {"scope": scope, "questions": questions, "asker": ["t", "a"]}
     async with messages_api(answer) as api:
-        ports = Ports({**analysis_ports(settings(base_url=api.base_url, max_retries=0))})
+        ports = Ports({**build_analysis_ports(settings(base_url=api.base_url, max_retries=0))})
         told = await ports.answer(Request(judge.TOGETHER, payload, 10_000))
         await ports.close()
     assert isinstance(told.payload, dict)
@@ -71,19 +75,19 @@ async def test_bodies_are_asked_about_at_once_each_by_itself_and_the_same_one_on
 
 
 def test_without_a_key_nothing_is_asked() -> None:
-    (off,) = analysis_ports(Settings()).items()
+    (off,) = build_analysis_ports(Settings()).items()
     assert off[0] == analysis.PORT
     assert isinstance(off[1], AnalysisOff)
-    assert grader_ports(Settings()) == {}
+    assert build_grader_ports(Settings()) == {}
 
 
 def test_a_memory_write_is_patient_and_an_action_is_not() -> None:
-    ports = analysis_ports(settings())
+    ports = build_analysis_ports(settings())
     queued = {name: one.patient for name, one in ports.items() if isinstance(one, Queued)}
     assert queued == {analysis.PORT: True, judge.PORT: False}
-    asked = grader_ports(settings()).values()
+    asked = build_grader_ports(settings()).values()
     assert all(isinstance(one, Queued) and not one.patient for one in asked)
-    assert grader_ports(settings()).keys() == PROMPTS.keys()
+    assert build_grader_ports(settings()).keys() == PROMPTS.keys()
 
 
 @pytest.mark.parametrize(
@@ -97,4 +101,4 @@ def test_a_memory_write_is_patient_and_an_action_is_not() -> None:
 def test_a_wrong_setting_is_named(given: dict[str, Any], told: str) -> None:
     key = {"api_key": SecretStr(given.pop("key", "sk-a-key"))}
     with pytest.raises(PolicyError, match=told):
-        grader_ports(Settings(grader=GraderSettings(**given, **key)))
+        build_grader_ports(Settings(grader=GraderSettings(**given, **key)))

@@ -35,7 +35,7 @@ def outputs(count: int) -> list[Output]:
     ]
 
 
-def signed(count: int, key: SigningKey = NEW) -> list[Output]:
+def sign(count: int, key: SigningKey = NEW) -> list[Output]:
     made = outputs(count)
     RecordSigner(key, HERE).sign(PARTITION, made)
     return made
@@ -45,16 +45,16 @@ def objection(
     one: Output, keys: Sequence[SigningKey] = (NEW,), partition: int = PARTITION, audience: Audience = HERE
 ) -> str | None:
     proofs = RecordProofs([key.public.text for key in keys], audience)
-    return proofs.objection(one.topic, committed(one, partition))
+    return proofs.find_objection(one.topic, read_committed(one, partition))
 
 
-def committed(one: Output, partition: int = PARTITION) -> StoredRecord:
+def read_committed(one: Output, partition: int = PARTITION) -> StoredRecord:
     return StoredRecord(one.topic, partition, 0, 0, one.key, one.value, tuple(one.headers))
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 4, 5, 7, 8, 9, 33, 1000])
 def test_every_record_of_a_transaction_has_a_proof_under_one_signature(count: int) -> None:
-    made = signed(count)
+    made = sign(count)
     assert {objection(one) for one in made} == {None}
     found = [read_proof(proof_in(one.headers) or b"") for one in made]
     assert len({one.signature for one in found if one is not None}) == 1
@@ -63,14 +63,14 @@ def test_every_record_of_a_transaction_has_a_proof_under_one_signature(count: in
 
 @given(st.integers(1, 40), st.data())
 def test_no_proof_fits_another_record(count: int, data: st.DataObject) -> None:
-    made = signed(count)
+    made = sign(count)
     one, other = (made[data.draw(st.integers(0, count - 1))] for _ in range(2))
     moved = replace(one, headers=other.headers)
     assert (objection(moved) is None) == (one is other)
 
 
 def test_a_changed_record_has_no_proof() -> None:
-    (one,) = signed(1)
+    (one,) = sign(1)
     assert objection(replace(one, value=one.value + b" ")) is not None
     assert objection(replace(one, key=b"s-1")) is not None
     assert objection(replace(one, topic="gate.escalations")) is not None
@@ -82,31 +82,31 @@ def test_a_changed_record_has_no_proof() -> None:
 def test_an_unsigned_record_counts_only_for_a_reader_that_knows_no_key() -> None:
     (one,) = outputs(1)
     assert "not signed" in str(objection(one))
-    assert NO_PROOFS.objection(one.topic, committed(one)) is None
+    assert NO_PROOFS.find_objection(one.topic, read_committed(one)) is None
 
 
 @pytest.mark.parametrize("value", [b"x", b"", b"[]", b"null", b"\xff", b"[" * 100_000])
 def test_what_is_no_record_counts_for_no_reader_and_ends_none(value: bytes) -> None:
     one = replace(outputs(1)[0], value=value)
-    assert NO_PROOFS.fields(one.topic, committed(one)) is None
+    assert NO_PROOFS.read_fields(one.topic, read_committed(one)) is None
     RecordSigner(NEW, HERE).sign(PARTITION, [one])
-    assert RecordProofs([NEW.public.text], HERE).fields(one.topic, committed(one)) is None
+    assert RecordProofs([NEW.public.text], HERE).read_fields(one.topic, read_committed(one)) is None
 
 
 def test_a_record_that_counts_is_read() -> None:
-    (one,) = signed(1)
-    assert RecordProofs([NEW.public.text], HERE).fields(one.topic, committed(one)) == {"n": 0}
-    assert RecordProofs([OLD.public.text], HERE).fields(one.topic, committed(one)) is None
+    (one,) = sign(1)
+    assert RecordProofs([NEW.public.text], HERE).read_fields(one.topic, read_committed(one)) == {"n": 0}
+    assert RecordProofs([OLD.public.text], HERE).read_fields(one.topic, read_committed(one)) is None
 
 
 def test_while_a_key_is_replaced_both_count_and_afterwards_the_new_one_alone() -> None:
-    old, new = signed(2, OLD)[0], signed(2, NEW)[0]
+    old, new = sign(2, OLD)[0], sign(2, NEW)[0]
     assert [objection(one, (OLD, NEW)) for one in (old, new)] == [None, None]
     assert "none of those that count" in str(objection(old, (NEW,)))
 
 
 def test_a_root_cannot_pass_for_a_leaf_nor_a_tree_for_a_smaller_one() -> None:
-    made = signed(4)
+    made = sign(4)
     proof = read_proof(proof_in(made[0].headers) or b"")
     assert proof is not None
     for changed in (

@@ -22,7 +22,7 @@ def read_action(document: Any) -> ProposedAction:
     return record
 
 
-def refused(raw: bytes | None) -> tuple[str, str]:
+def collect_refusals(raw: bytes | None) -> tuple[str, str]:
     result = read(ProposedAction, raw)
     assert isinstance(result, Unreadable), result
     return result.code, result.path
@@ -86,7 +86,7 @@ def test_sixty_four_levels_are_read_and_one_more_is_refused() -> None:
     nested = b"[" * below + b"]" * below
     raw = value(action(parameters={"deep": 0})).replace(b'"deep": 0', b'"deep": ' + nested)
     assert isinstance(read(ProposedAction, raw), ProposedAction)
-    assert refused(raw.replace(nested, b"[" + nested + b"]")) == (
+    assert collect_refusals(raw.replace(nested, b"[" + nested + b"]")) == (
         "too_deep",
         "$.parameters.deep" + "[0]" * below,
     )
@@ -95,7 +95,7 @@ def test_sixty_four_levels_are_read_and_one_more_is_refused() -> None:
 def test_a_megabyte_is_read_and_one_byte_more_is_refused() -> None:
     room = MAX_INPUT_VALUE_BYTES - len(value(action(reasoning="")))
     assert read_action(action(reasoning="x" * room)).reasoning == "x" * room
-    assert refused(value(action(reasoning="x" * (room + 1)))) == ("too_large", "$")
+    assert collect_refusals(value(action(reasoning="x" * (room + 1)))) == ("too_large", "$")
 
 
 @pytest.mark.parametrize(
@@ -131,7 +131,7 @@ def test_a_megabyte_is_read_and_one_byte_more_is_refused() -> None:
     ],
 )
 def test_what_is_wrong_is_named_with_its_place(raw: bytes | None, code: str, path: str) -> None:
-    assert refused(raw) == (code, path)
+    assert collect_refusals(raw) == (code, path)
 
 
 @pytest.mark.parametrize("field", ["action_id", "session_id", "rows_affected", "reported_by"])

@@ -16,22 +16,22 @@ from redis import Redis
 from typer.testing import CliRunner
 
 from sluice.cli.main import cli
-from sluice.gateway.idempotency import RedisAnswers, request_name
+from sluice.gateway.idempotency import RedisAnswers, name_request
 from sluice.secrets.redis_seal import (
     Purpose,
     Seal,
     SealKeys,
     SealKeysError,
+    add_password,
+    load_seal_keys,
     read_seal_keys,
-    seal_keys,
-    with_password,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from load.sites.redis_server import RedisServer
+    from load.installations.redis_server import RedisServer
 
 OLD, NEW = b"o" * 32, b"n" * 32
 PURPOSES: tuple[Purpose, ...] = ("idempotent answer", "model answer", "log-in")
@@ -110,19 +110,19 @@ def test_a_file_that_is_none_is_refused_and_counts_for_nothing_later(tmp_path: P
     with pytest.raises(SealKeysError, match="chmod 600"):
         SealKeys(file)
     with pytest.raises(SealKeysError, match=r"redis\.key_file"):
-        seal_keys(None)
+        load_seal_keys(None)
 
 
 def test_a_password_comes_from_its_file(tmp_path: Path) -> None:
     file = tmp_path / "password"
     file.write_text("a b/c@d\n")
-    assert with_password("redis://r:6379/0", file) == "redis://:a%20b%2Fc%40d@r:6379/0"
-    assert with_password("redis://u@r/0", file) == "redis://u:a%20b%2Fc%40d@r/0"
+    assert add_password("redis://r:6379/0", file) == "redis://:a%20b%2Fc%40d@r:6379/0"
+    assert add_password("redis://u@r/0", file) == "redis://u:a%20b%2Fc%40d@r/0"
     for url in ("redis://:own@r/0", "redis://u:own@r/0"):
-        assert with_password(url, file) == url
-    assert with_password("redis://r/0", None) == "redis://r/0"
+        assert add_password(url, file) == url
+    assert add_password("redis://r/0", None) == "redis://r/0"
     with pytest.raises(SealKeysError, match="missing"):
-        with_password("redis://r/0", tmp_path / "missing")
+        add_password("redis://r/0", tmp_path / "missing")
 
 
 @pytest.fixture(scope="module")
@@ -134,7 +134,7 @@ def redis(real_redis: type[RedisServer], tmp_path_factory: pytest.TempPathFactor
 async def test_of_two_gateways_that_find_a_planted_entry_one_alone_puts_its_own_there(
     redis: RedisServer,
 ) -> None:
-    name = request_name("acme/1", "k")
+    name = name_request("acme/1", "k")
     with Redis.from_url(redis.url) as raw:
         raw.set(f"x.sluice:idempotency:{name}", b"planted")
         stores = [RedisAnswers(redis.url, "x.", seal(NEW)) for _ in range(8)]
@@ -146,4 +146,4 @@ async def test_of_two_gateways_that_find_a_planted_entry_one_alone_puts_its_own_
 
 
 def test_names_of_requests_of_different_callers_differ_whatever_they_are_called() -> None:
-    assert request_name("t/a:q/b", "k") != request_name("t/a", "q/b:k")
+    assert name_request("t/a:q/b", "k") != name_request("t/a", "q/b:k")

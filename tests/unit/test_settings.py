@@ -10,7 +10,13 @@ import pytest
 from typer.testing import CliRunner
 
 from sluice.cli.main import cli
-from sluice.settings.reader import DEFAULT_FILE, Settings, SettingsError, load_settings, missing_trust
+from sluice.settings.reader import (
+    DEFAULT_FILE,
+    Settings,
+    SettingsError,
+    describe_missing_trust,
+    load_settings,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -126,10 +132,10 @@ def test_a_wrong_or_misspelt_key_of_a_file_is_named_with_the_file(
 def test_without_a_root_key_the_next_step_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Mend 12."""
     monkeypatch.setenv("HOME", str(tmp_path))
-    assert "`sluice init` makes keys" in str(missing_trust(Settings()))
+    assert "`sluice init` makes keys" in str(describe_missing_trust(Settings()))
     (tmp_path / ".sluice").mkdir()
     (tmp_path / ".sluice" / "sluice.toml").touch()
-    assert f"export SLUICE_CONFIG={tmp_path}/.sluice/sluice.toml" in str(missing_trust(Settings()))
+    assert f"export SLUICE_CONFIG={tmp_path}/.sluice/sluice.toml" in str(describe_missing_trust(Settings()))
 
 
 def test_a_named_file_overrides_single_lines_and_the_environment_overrides_both(
@@ -163,7 +169,7 @@ def test_the_usual_name_of_the_brokers_is_understood_beside_other_settings(
 def test_a_partition_s_bounds_are_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SLUICE_MEMORY__MAX_QUARANTINE_SIZE", "7")
     monkeypatch.setenv("SLUICE_APPROVALS__MAX_ESCALATIONS", "8")
-    limits = load_settings().limits()
+    limits = load_settings().build_limits()
     assert (limits.max_quarantine, limits.max_escalations) == (7, 8)
 
 
@@ -210,7 +216,7 @@ def test_the_first_channel_that_matches_an_escalation_counts(monkeypatch: pytest
     monkeypatch.setenv("SLACK_BOT_TOKEN", "xoxb-of-the-test")
     settings = load_settings()
     asked = [("acme", "desk"), ("acme", "leads"), ("acme", None), ("other", "desk"), ("other", None)]
-    assert [settings.slack.channel_of(*one) for one in asked] == ["C1", "C2", "C2", "C3", None]
+    assert [settings.slack.find_channel(*one) for one in asked] == ["C1", "C2", "C2", "C3", None]
     assert "xoxb-of-the-test" not in repr(settings)
 
 

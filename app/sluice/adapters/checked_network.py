@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import httpcore2
 
-from sluice.adapters.http_target import Unresolvable, refusal_of
+from sluice.adapters.http_target import Unresolvable, find_refusal
 
 if TYPE_CHECKING:
     import ssl
@@ -40,8 +40,9 @@ _MOST_TRIED = 4
 
 
 class CheckedNetwork(httpcore2.AsyncNetworkBackend):
-    """For one request: `close` ends every connection that was begun. `lookup` gives a host's addresses and
-    raises OSError; `budget` is what may come over a connection, in bytes, raised while it is read."""
+    """The network of one request: `close` ends every connection that was begun. `lookup` gives a host's
+    addresses and raises OSError; `budget` is what may come over a connection, in bytes, raised while it is
+    read."""
 
     def __init__(self, rules: HttpRules, lookup: Lookup, budget: int) -> None:
         self.left = budget
@@ -58,34 +59,35 @@ class CheckedNetwork(httpcore2.AsyncNetworkBackend):
         local_address: str | None = None,
         socket_options: Any = None,
     ) -> httpcore2.AsyncNetworkStream:
-        """To the first of the host's addresses that answers. Raises Unresolvable, httpcore2.NetworkError."""
-        addresses = (await self._checked(host))[:_MOST_TRIED]
+        """Connect to the first of the host's addresses that answers. Raises Unresolvable,
+        httpcore2.NetworkError."""
+        addresses = (await self._check_addresses(host))[:_MOST_TRIED]
         share = None if timeout is None else timeout / len(addresses)
         how = (port, share, local_address, socket_options)
         for address in addresses[:-1]:
             try:
-                return self._counted(await self._network.connect_tcp(address, *how))
+                return self._count_stream(await self._network.connect_tcp(address, *how))
             except (httpcore2.NetworkError, httpcore2.TimeoutException):
                 continue
-        return self._counted(await self._network.connect_tcp(addresses[-1], *how))
+        return self._count_stream(await self._network.connect_tcp(addresses[-1], *how))
 
     async def close(self) -> None:
         """End every connection, also one whose handshake was broken off."""
         for stream in self._open:
             await stream.aclose()
 
-    async def _checked(self, host: str) -> Sequence[str]:
+    async def _check_addresses(self, host: str) -> Sequence[str]:
         """One address that may not be asked refuses the host: a name with both kinds is up to something."""
-        found = await self._addresses(host)
+        found = await self._resolve(host)
         if not found:
             raise Unresolvable("the host has no address", "passing")
         for address in found:
-            refusal = refusal_of(address, allow_loopback=self._rules.allow_loopback)
+            refusal = find_refusal(address, allow_loopback=self._rules.allow_loopback)
             if refusal is not None:
                 raise Unresolvable(f"address not allowed: {refusal}")
         return found
 
-    async def _addresses(self, host: str) -> Sequence[str]:
+    async def _resolve(self, host: str) -> Sequence[str]:
         if host in self._rules.pinned:
             return (self._rules.pinned[host],)
         if _is_address(host):
@@ -95,12 +97,12 @@ class CheckedNetwork(httpcore2.AsyncNetworkBackend):
         except OSError:
             raise Unresolvable("the host has no address", "passing") from None
 
-    def _counted(self, stream: httpcore2.AsyncNetworkStream) -> httpcore2.AsyncNetworkStream:
+    def _count_stream(self, stream: httpcore2.AsyncNetworkStream) -> httpcore2.AsyncNetworkStream:
         self._open.append(stream)
-        return _Counted(stream, self)
+        return _CountedConnection(stream, self)
 
 
-class _Counted(httpcore2.AsyncNetworkStream):
+class _CountedConnection(httpcore2.AsyncNetworkStream):
     def __init__(self, inner: httpcore2.AsyncNetworkStream, network: CheckedNetwork) -> None:
         self._inner = inner
         self._network = network
@@ -124,7 +126,9 @@ class _Counted(httpcore2.AsyncNetworkStream):
         server_hostname: str | None = None,
         timeout: float | None = None,  # noqa: ASYNC109 - likewise
     ) -> httpcore2.AsyncNetworkStream:
-        return _Counted(await self._inner.start_tls(ssl_context, server_hostname, timeout), self._network)
+        return _CountedConnection(
+            await self._inner.start_tls(ssl_context, server_hostname, timeout), self._network
+        )
 
     def get_extra_info(self, info: str) -> Any:
         return self._inner.get_extra_info(info)
@@ -154,7 +158,7 @@ class HostNames:
         self._asked: dict[str, asyncio.Future[Sequence[str]]] = {}
         self._of: Counter[str] = Counter()
 
-    async def addresses(self, tenant: str, host: str) -> Sequence[str]:
+    async def look_up(self, tenant: str, host: str) -> Sequence[str]:
         """Every address, in the system's order of preference. Raises OSError where there is none, and
         Unresolvable where too many names are being asked for."""
         asked = self._asked.get(host)
@@ -186,11 +190,11 @@ def _ask(system: System, host: str, asked: asyncio.Future[Sequence[str]]) -> Non
 
 
 def _answer(asked: asyncio.Future[Sequence[str]], found: Sequence[str], error: OSError | None) -> None:
-    def answer() -> None:
+    def deliver() -> None:
         if error is not None:
             asked.set_exception(error)
         else:
             asked.set_result(found)
 
     with suppress(RuntimeError):  # the loop was closed meanwhile: nobody waits any more
-        asked.get_loop().call_soon_threadsafe(answer)
+        asked.get_loop().call_soon_threadsafe(deliver)

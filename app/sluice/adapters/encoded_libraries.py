@@ -23,7 +23,7 @@ class EncodedLibrary:
     margin: float
 
     def answer(self, rows: NDArray[np.float32] | None) -> dict[str, Any]:
-        """Of the part that speaks most for an attack: the nearest texts of both sides, as place and
+        """Return for the part that speaks most for an attack the nearest texts of both sides, as place and
         cosine."""
         if rows is None:
             return {"attack": None, "benign": None}
@@ -34,7 +34,10 @@ class EncodedLibrary:
             benign = rows @ self.benign.T
             evidence = evidence.clip(max=nearest - benign.max(axis=1) - self.margin)
         best = evidence.argmax()
-        return {"attack": _best(attack[best]), "benign": _best(benign[best]) if len(self.benign) else None}
+        return {
+            "attack": _find_best(attack[best]),
+            "benign": _find_best(benign[best]) if len(self.benign) else None,
+        }
 
 
 class EncodedPatterns:
@@ -44,26 +47,27 @@ class EncodedPatterns:
         """`closest`: of each side so many count."""
         self._sides = (harmful, harmless)
         self._closest = closest
-        self._direction, self._middle = direction(harmful, harmless)
+        self._direction, self._middle = fit_direction(harmful, harmless)
 
-    def figures(self, rows: NDArray[np.float32]) -> NDArray[np.float64]:
-        """For each row: the mean cosines to the closest harmful and harmless entries, and the lean."""
+    def compute_figures(self, rows: NDArray[np.float32]) -> NDArray[np.float64]:
+        """Compute for each row the mean cosines to the closest harmful and harmless entries, and the lean."""
         import numpy as np  # noqa: PLC0415 - the process imports it when it loads the model
 
-        means = [closest(rows, side, self._closest)[1].mean(axis=1) for side in self._sides]
+        means = [find_closest(rows, side, self._closest)[1].mean(axis=1) for side in self._sides]
         return np.stack([*means, rows @ self._direction - self._middle], axis=1).astype(np.float64)
 
     def answer(
         self, rows: NDArray[np.float32] | None, weights: list[float], unknown: float
     ) -> dict[str, Any]:
-        """Of the part with the highest weighted sum of its figures: the closest entries of both sides."""
+        """Return the closest entries of both sides for the part with the highest weighted sum of its
+        figures."""
         told: dict[str, Any] = {"harmful": [], "harmless": [], "lean": 0.0, "unknown": unknown}
         if rows is None:
             return told
-        figures = self.figures(rows)
+        figures = self.compute_figures(rows)
         best = int((figures @ weights).argmax())
         for name, side in zip(("harmful", "harmless"), self._sides, strict=True):
-            places, cosines = closest(rows[best : best + 1], side, self._closest)
+            places, cosines = find_closest(rows[best : best + 1], side, self._closest)
             told[name] = [
                 [int(place), round(float(cosine), DECIMALS)]
                 for place, cosine in zip(places[0], cosines[0], strict=True)
@@ -86,19 +90,19 @@ class EncodedTexts:
         return {"nearest": [[int(one), round(float(best[0, one]), DECIMALS)] for one in places]}
 
 
-def closest(
+def find_closest(
     rows: NDArray[np.float32], vectors: NDArray[np.float32], most: int
 ) -> tuple[NDArray[np.intp], NDArray[np.float32]]:
-    """For each row the places of the `most` closest vectors, the closest first, and their cosines."""
+    """Find for each row the places of the `most` closest vectors, the closest first, and their cosines."""
     cosines = rows @ vectors.T
     most = min(most, len(vectors))
     places = (-cosines).argpartition(most - 1, axis=1)[:, :most]
-    found = _taken(cosines, places)
+    found = _take_rows(cosines, places)
     order = (-found).argsort(axis=1, kind="stable")
-    return _taken(places, order), _taken(found, order)
+    return _take_rows(places, order), _take_rows(found, order)
 
 
-def _taken(table: Any, places: NDArray[np.intp]) -> Any:
+def _take_rows(table: Any, places: NDArray[np.intp]) -> Any:
     import numpy as np  # noqa: PLC0415
 
     return np.take_along_axis(table, places, axis=1)
@@ -109,7 +113,7 @@ RIDGE = 0.03
 out."""
 
 
-def direction(
+def fit_direction(
     harmful: NDArray[np.float32], harmless: NDArray[np.float32]
 ) -> tuple[NDArray[np.float32], np.float32]:
     """The ridge regression of the sides (1 and -1, each with the same weight) on the vectors: a direction,
@@ -128,6 +132,6 @@ def direction(
     return found.astype(np.float32), np.float32(middle @ found)
 
 
-def _best(cosines: NDArray[np.float32]) -> tuple[int, float]:
+def _find_best(cosines: NDArray[np.float32]) -> tuple[int, float]:
     place = int(cosines.argmax())
     return place, round(float(cosines[place]), DECIMALS)

@@ -24,7 +24,7 @@ PROGRAM = ("-P", "-m", "sluice.adapters.encoder_process")
 
 @dataclass(frozen=True, slots=True)
 class ChildOptions:
-    """What the child is started with."""
+    """The options that the child is started with."""
 
     directory: str
     checksums: str
@@ -34,7 +34,7 @@ class ChildOptions:
     libraries: int
     kept: str = ""
 
-    def environment(self) -> dict[str, str]:
+    def build_environment(self) -> dict[str, str]:
         """All of the child's environment: none of the parent's secrets, no threads of its own."""
         threads = str(self.threads)
         return {
@@ -60,7 +60,7 @@ class EncoderChild:
         self._reading = asyncio.create_task(self._read())
 
     @classmethod
-    async def started(cls, options: ChildOptions) -> EncoderChild:
+    async def start(cls, options: ChildOptions) -> EncoderChild:
         """Returns when the model is loaded (seconds). Raises PortUnavailable with the child's reason.
 
         The child has its own session: an interrupt at the terminal is the parent's to handle.
@@ -71,11 +71,11 @@ class EncoderChild:
             orjson.dumps(asdict(options)).decode(),
             stdin=PIPE,
             stdout=PIPE,
-            env=options.environment(),
+            env=options.build_environment(),
             start_new_session=True,
         )
         try:
-            first = await _output(process).readline()
+            first = await _require_output(process).readline()
         except asyncio.CancelledError:
             process.kill()
             await process.wait()
@@ -116,7 +116,7 @@ class EncoderChild:
 
     async def close(self, patience_s: float) -> None:
         """Ends the child: by closing its input, and by force when that takes longer than `patience_s`."""
-        _input(self._process).close()
+        _require_input(self._process).close()
         try:
             async with asyncio.timeout(patience_s):
                 await self._process.wait()
@@ -131,15 +131,15 @@ class EncoderChild:
         if len(self._learnt) == self._libraries:
             del self._learnt[next(iter(self._learnt))]
         self._learnt[library.hash] = None
-        self._write({"library": library.hash, **_lesson(library)})
+        self._write({"library": library.hash, **_build_lesson(library)})
 
     def _write(self, message: dict[str, Any]) -> None:
-        _input(self._process).write(orjson.dumps(message) + b"\n")
+        _require_input(self._process).write(orjson.dumps(message) + b"\n")
 
     async def _read(self) -> None:
         """Hands each answer to the caller that asked, until the child's output ends; then it ends every
         wait."""
-        output = _output(self._process)
+        output = _require_output(self._process)
         while line := await output.readline():
             message = orjson.loads(line)
             asked = self._asked.pop(message["id"])
@@ -151,7 +151,7 @@ class EncoderChild:
                 asked.set_exception(PortUnavailable(reason))
 
 
-def _lesson(library: AnyLibrary) -> dict[str, Any]:
+def _build_lesson(library: AnyLibrary) -> dict[str, Any]:
     if isinstance(library, NamedTexts):
         return {"texts": list(library.texts)}
     if isinstance(library, PatternLibrary):
@@ -162,11 +162,11 @@ def _lesson(library: AnyLibrary) -> dict[str, Any]:
     return {"attack": attack, "benign": benign, **calibration}
 
 
-def _input(process: Process) -> asyncio.StreamWriter:
+def _require_input(process: Process) -> asyncio.StreamWriter:
     assert process.stdin is not None  # noqa: S101 - asked for with PIPE
     return process.stdin
 
 
-def _output(process: Process) -> asyncio.StreamReader:
+def _require_output(process: Process) -> asyncio.StreamReader:
     assert process.stdout is not None  # noqa: S101 - asked for with PIPE
     return process.stdout

@@ -48,11 +48,11 @@ class Encoder:
         self._together = together
         self._unknown = tokenizer.token_to_id(UNKNOWN)
 
-    def vectors(self, texts: Sequence[str]) -> NDArray[np.float32]:
+    def compute_vectors(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """One row of 384 numbers a text. Only the first 254 word pieces of each count: see `parts`."""
         import numpy as np  # noqa: PLC0415 - a worker imports this module and computes nothing
 
-        tokens = [_framed(one.ids) for one in self._tokenizer.encode_batch(list(texts))]
+        tokens = [_frame(one.ids) for one in self._tokenizer.encode_batch(list(texts))]
         rows = np.empty((len(tokens), NUMBERS), np.float32)
         by_length = sorted(range(len(tokens)), key=lambda place: len(tokens[place]))
         for start in range(0, len(by_length), self._together):
@@ -60,15 +60,15 @@ class Encoder:
             rows[places] = self._run([tokens[place] for place in places])
         return rows
 
-    def parts(self, window: str) -> list[str]:
+    def split_window(self, window: str) -> list[str]:
         """`window`, or overlapping parts that cover it when it has more pieces than the model reads."""
         pieces = self._tokenizer.encode(window, add_special_tokens=False)
         if len(pieces.ids) <= PIECES:
             return [window]
-        return [window[start:end] for start, end in _cuts(pieces.offsets, pieces.word_ids)]
+        return [window[start:end] for start, end in _cut_ranges(pieces.offsets, pieces.word_ids)]
 
-    def unknown_share(self, windows: Sequence[str]) -> float:
-        """Of the windows' word pieces those that the vocabulary does not have; 0 without any."""
+    def compute_unknown_share(self, windows: Sequence[str]) -> float:
+        """Compute the share of the windows' word pieces that the vocabulary does not have; 0 without any."""
         known = self._tokenizer.encode_batch(list(windows), add_special_tokens=False)
         pieces = sum(len(one.ids) for one in known)
         return sum(one.ids.count(self._unknown) for one in known) / pieces if pieces else 0.0
@@ -86,12 +86,12 @@ class Encoder:
         return vectors
 
 
-def _framed(ids: list[int]) -> list[int]:
-    """As many as the model reads, the closing token the last."""
+def _frame(ids: list[int]) -> list[int]:
+    """Frame as many ids as the model reads, the closing token the last."""
     return ids if len(ids) <= TOKENS else [*ids[: TOKENS - 1], ids[-1]]
 
 
-def _cuts(offsets: Sequence[tuple[int, int]], words: Sequence[int | None]) -> list[tuple[int, int]]:
+def _cut_ranges(offsets: Sequence[tuple[int, int]], words: Sequence[int | None]) -> list[tuple[int, int]]:
     """Character ranges of at most 254 pieces. Each begins with a word: alone it has the same pieces."""
     cuts, first = [], 0
     while True:

@@ -38,7 +38,7 @@ import orjson
 
 from sluice.adapters.encoded_libraries import DECIMALS, EncodedLibrary, EncodedPatterns, EncodedTexts
 from sluice.adapters.encoder_model import NUMBERS, ModelRefused, load_model
-from sluice.adapters.kept_compilations import KeptCompilations
+from sluice.adapters.stored_compilations import StoredCompilations
 
 if TYPE_CHECKING:
     import numpy as np
@@ -58,22 +58,23 @@ Known = EncodedLibrary | EncodedPatterns | EncodedTexts
 class Answering:
     """Answers what waits, a batch at a time, in the order of the questions."""
 
-    def __init__(self, encoder: Encoder, libraries: int, keep: KeptVectors | None = None) -> None:
+    def __init__(self, encoder: Encoder, libraries: int, keep: CachedVectors | None = None) -> None:
         """Only the last `libraries` are kept; the parent forgets by the same rule."""
         self._encoder = encoder
-        self._vectors = encoder.vectors if keep is None else partial(keep.vectors, encoder)
+        self._vectors = encoder.compute_vectors if keep is None else partial(keep.compute_vectors, encoder)
         self._libraries: dict[str, Known] = {}
         self._kept = libraries
 
-    def answers(self, messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    def answer_all(self, messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """One answer a question; a library is learnt in its place."""
         asked = [(one, self._learn_or_find(one)) for one in messages]
         questions = [(one, known) for one, known in asked if known is not None]
         parts = [
-            [p for window in one["windows"] for p in self._encoder.parts(window)] for one, _ in questions
+            [p for window in one["windows"] for p in self._encoder.split_window(window)]
+            for one, _ in questions
         ]
         flat = [part for of_one in parts for part in of_one]
-        rows = self._encoder.vectors(flat) if flat else None
+        rows = self._encoder.compute_vectors(flat) if flat else None
         answers, at = [], 0
         for (one, known), of_one in zip(questions, parts, strict=True):
             mine = rows[at : at + len(of_one)] if rows is not None and of_one else None
@@ -91,7 +92,7 @@ class Answering:
             return known.answer(rows)
         if isinstance(known, EncodedTexts):
             return known.answer(rows, question.get("most", 0))
-        unknown = self._encoder.unknown_share(question["windows"])
+        unknown = self._encoder.compute_unknown_share(question["windows"])
         return known.answer(rows, question.get("weights", [1.0, -1.0, 0.0]), round(unknown, DECIMALS))
 
     def _learn_or_find(self, message: dict[str, Any]) -> Known | None:
@@ -99,10 +100,10 @@ class Answering:
             return self._libraries[message["library"]]
         if len(self._libraries) == self._kept:
             del self._libraries[next(iter(self._libraries))]
-        self._libraries[message["library"]] = self._learnt(message)
+        self._libraries[message["library"]] = self._learn(message)
         return None
 
-    def _learnt(self, message: dict[str, Any]) -> Known:
+    def _learn(self, message: dict[str, Any]) -> Known:
         if "texts" in message:
             return EncodedTexts(self._vectors(message["texts"]))
         if "harmful" in message:
@@ -112,15 +113,15 @@ class Answering:
         return EncodedLibrary(attack, benign, message["at_least"], message["margin"])
 
 
-class KeptVectors:
+class CachedVectors:
     """The vectors of libraries in a folder, so that a second start does not compute them again."""
 
     def __init__(self, folder: Path, model: str) -> None:
         """`model`: digest of the weights."""
-        self._kept = KeptCompilations(folder)
+        self._kept = StoredCompilations(folder)
         self._by = f"{model} onnxruntime {version('onnxruntime')} {platform.machine()}".encode()
 
-    def vectors(self, encoder: Encoder, texts: list[str]) -> NDArray[np.float32]:
+    def compute_vectors(self, encoder: Encoder, texts: list[str]) -> NDArray[np.float32]:
         """One row a text, computed or read."""
         import numpy as np  # noqa: PLC0415
 
@@ -128,7 +129,7 @@ class KeptVectors:
         kept = self._kept.get(source)
         if kept is not None:
             return np.frombuffer(kept, "<f4").reshape(len(texts), NUMBERS)
-        rows = encoder.vectors(texts)
+        rows = encoder.compute_vectors(texts)
         self._kept.put(source, rows.astype("<f4").tobytes())
         return rows
 
@@ -144,8 +145,8 @@ def _read(source: int, waiting: SimpleQueue[bytes]) -> None:
     os._exit(0)  # the parent has closed or died; nobody reads an answer
 
 
-def _batch(waiting: SimpleQueue[bytes], most: int) -> list[dict[str, Any]]:
-    """What waits, at least one message, until its windows fill a batch."""
+def _take_batch(waiting: SimpleQueue[bytes], most: int) -> list[dict[str, Any]]:
+    """Take the messages that wait, at least one, until their windows fill a batch."""
     batch = [orjson.loads(waiting.get())]
     while sum(len(one.get("windows", ())) for one in batch) < most:
         try:
@@ -155,7 +156,7 @@ def _batch(waiting: SimpleQueue[bytes], most: int) -> list[dict[str, Any]]:
     return batch
 
 
-def _private_output() -> BinaryIO:
+def _reserve_output() -> BinaryIO:
     """Standard output for answers alone: what libraries print goes to standard error."""
     own = os.fdopen(os.dup(1), "wb", buffering=0)
     os.dup2(2, 1)
@@ -164,7 +165,7 @@ def _private_output() -> BinaryIO:
 
 def main(options: dict[str, Any]) -> int:
     """Serve until the input ends. `options` as `sentence_encoder` writes them."""
-    output = _private_output()
+    output = _reserve_output()
     os.nice(NICENESS)
     waiting: SimpleQueue[bytes] = SimpleQueue()
     Thread(target=_read, args=(sys.stdin.fileno(), waiting), daemon=True).start()
@@ -175,10 +176,10 @@ def main(options: dict[str, Any]) -> int:
         output.write(orjson.dumps({"failed": str(refusal)}) + b"\n")
         return 1
     output.write(orjson.dumps({"ready": digest}) + b"\n")
-    keep = KeptVectors(Path(options["kept"]), digest) if options["kept"] else None
+    keep = CachedVectors(Path(options["kept"]), digest) if options["kept"] else None
     answering = Answering(encoder, options["libraries"], keep)
     while True:
-        answers = answering.answers(_batch(waiting, options["batch"]))
+        answers = answering.answer_all(_take_batch(waiting, options["batch"]))
         output.write(b"".join(orjson.dumps(one) + b"\n" for one in answers))
 
 

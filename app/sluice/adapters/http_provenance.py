@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 import httpcore2
 
 from sluice.adapters.checked_network import CheckedNetwork
-from sluice.adapters.http_target import Unresolvable, redirected, target_of
-from sluice.ports import Found, Known
+from sluice.adapters.http_target import Unresolvable, follow_redirect, read_target
+from sluice.ports import Known, ProvenanceAnswer
 
 if TYPE_CHECKING:
     import ssl
@@ -37,7 +37,7 @@ _SETTLED_S = 60
 (section 8.8.2.2, in its older and stricter reading)."""
 
 
-def conditions(known: Known | None) -> dict[str, str]:
+def build_conditions(known: Known | None) -> dict[str, str]:
     """The fields of a request that may be answered with 304.
 
     A weak entity tag stands for a like meaning, and a date for whole seconds: neither would do for a hash.
@@ -49,18 +49,18 @@ def conditions(known: Known | None) -> dict[str, str]:
     return {} if known.last_modified is None else {"if-modified-since": known.last_modified}
 
 
-def validators(fields: Mapping[str, str]) -> tuple[str | None, str | None]:
+def read_validators(fields: Mapping[str, str]) -> tuple[str | None, str | None]:
     """Entity tag and date of a response, as far as another request can be conditioned on them."""
     etag = fields.get("etag", "")
     if _STRONG_TAG.fullmatch(etag):
         return etag, None
     modified = fields.get("last-modified", "")
-    changed, made = _seconds(modified), _seconds(fields.get("date", ""))
+    changed, made = _parse_date(modified), _parse_date(fields.get("date", ""))
     settled = changed is not None and made is not None and made - changed >= _SETTLED_S
     return None, modified if settled else None
 
 
-def _seconds(date: str) -> int | None:
+def _parse_date(date: str) -> int | None:
     if _DATE.fullmatch(date) is None:
         return None
     parsed = parsedate(date)
@@ -100,21 +100,21 @@ class HttpProvenance:
         self._lookup = lookup
         self._tls = tls
 
-    async def resolve(self, tenant: str, uri: str, known: Known | None) -> Found:
+    async def resolve(self, tenant: str, uri: str, known: Known | None) -> ProvenanceAnswer:
         """Never raises for what a server does; `detail` is without a word of its own."""
         try:
-            target = target_of(uri, self._rules)
+            target = read_target(uri, self._rules)
         except Unresolvable as reason:
-            return Found(None, str(reason), "refused")
+            return ProvenanceAnswer(None, str(reason), "refused")
         try:
             async with asyncio.timeout(self._rules.timeout_ms / 1000):
-                return Found(await self._follow(target, known, partial(self._lookup, tenant)), "")
+                return ProvenanceAnswer(await self._follow(target, known, partial(self._lookup, tenant)), "")
         except Unresolvable as reason:
-            return Found(None, str(reason), reason.failure)
+            return ProvenanceAnswer(None, str(reason), reason.failure)
         except (TimeoutError, httpcore2.TimeoutException):
-            return Found(None, f"no whole answer within {self._rules.timeout_ms} ms", "passing")
+            return ProvenanceAnswer(None, f"no whole answer within {self._rules.timeout_ms} ms", "passing")
         except _OF_THE_SERVER as fault:
-            return Found(None, _describe(fault), "passing")
+            return ProvenanceAnswer(None, _describe(fault), "passing")
 
     async def _follow(self, target: HttpTarget, known: Known | None, lookup: Lookup) -> Known:
         """Through the redirects. Conditions go to the first server only: another's "unchanged" would be about
@@ -123,11 +123,11 @@ class HttpProvenance:
             answer = await self._ask(target, None if hop else known, lookup)
             if isinstance(answer, Known):
                 return answer._replace(etag=None, last_modified=None) if hop else answer
-            target = redirected(target, answer, self._rules)
+            target = follow_redirect(target, answer, self._rules)
         raise Unresolvable(f"redirected more than {self._rules.max_redirects} times")
 
     async def _ask(self, target: HttpTarget, known: Known | None, lookup: Lookup) -> Known | str:
-        """What lies there, or the Location of a redirect."""
+        """Return what lies there, or the Location of a redirect."""
         network = CheckedNetwork(self._rules, lookup, _HEAD_BYTES)
         connection = httpcore2.AsyncHTTPConnection(
             httpcore2.Origin(target.scheme.encode(), target.host.encode(), target.port),
@@ -135,21 +135,21 @@ class HttpProvenance:
             network_backend=network,
         )
         try:
-            response = await connection.handle_async_request(self._request(target, known))
-            fields = _fields(response.headers)
+            response = await connection.handle_async_request(self._build_request(target, known))
+            fields = _read_fields(response.headers)
             if response.status in _MOVED:
                 return fields.get("location", "")
-            if response.status == _NOT_MODIFIED and known is not None and conditions(known):
+            if response.status == _NOT_MODIFIED and known is not None and build_conditions(known):
                 return known
             if response.status != _OK:
                 said = f"the server answered {response.status}"
                 raise Unresolvable(said, "passing" if response.status in _PASSING else "lasting")
             network.left += 2 * self._rules.max_bytes
-            return await self._body(response, fields)
+            return await self._read_body(response, fields)
         finally:
             await network.close()
 
-    def _request(self, target: HttpTarget, known: Known | None) -> httpcore2.Request:
+    def _build_request(self, target: HttpTarget, known: Known | None) -> httpcore2.Request:
         sent = {
             "host": target.authority,
             "accept": "*/*",
@@ -163,14 +163,14 @@ class HttpProvenance:
             target=target.path.encode(),
         )
         connecting = {"connect": self._rules.timeout_ms / 2000}
-        fields = list((sent | conditions(known)).items())
+        fields = list((sent | build_conditions(known)).items())
         return httpcore2.Request("GET", url, headers=fields, extensions={"timeout": connecting})
 
-    async def _body(self, response: httpcore2.Response, fields: dict[str, str]) -> Known:
+    async def _read_body(self, response: httpcore2.Response, fields: dict[str, str]) -> Known:
         if fields.get("content-encoding", "identity") != "identity":
             raise Unresolvable("compressed though identity was asked for")
         most, digest, size = self._rules.max_bytes, hashlib.sha256(), 0
-        async with aclosing(_parts(response)) as parts:
+        async with aclosing(_read_parts(response)) as parts:
             count = 0
             async for part in parts:
                 size, count = size + len(part), count + 1
@@ -179,17 +179,17 @@ class HttpProvenance:
                 if count > _FREE_PARTS + size // _BYTES_OF_A_PART:
                     raise Unresolvable("the body comes in parts of a few bytes")
                 digest.update(part)
-        return Known(f"sha256:{digest.hexdigest()}", size, *validators(fields))
+        return Known(f"sha256:{digest.hexdigest()}", size, *read_validators(fields))
 
 
-def _parts(response: httpcore2.Response) -> AsyncGenerator[bytes, None]:
+def _read_parts(response: httpcore2.Response) -> AsyncGenerator[bytes, None]:
     stream: Any = response.stream
     parts: AsyncGenerator[bytes, None] = aiter(stream)
     return parts
 
 
-def _fields(headers: list[tuple[bytes, bytes]]) -> dict[str, str]:
-    """By lower-case name; repeated ones joined as RFC 9110, section 5.3 has it."""
+def _read_fields(headers: list[tuple[bytes, bytes]]) -> dict[str, str]:
+    """Read the fields by lower-case name; repeated ones joined as RFC 9110, section 5.3 has it."""
     found: dict[str, list[str]] = {}
     for name, value in headers:
         found.setdefault(name.decode("latin-1").lower(), []).append(value.decode("latin-1"))

@@ -90,7 +90,7 @@ _LOW_32_BITS = 0xFFFFFFFF
 _LOOPBACK = (IPv4Network("127.0.0.0/8"), IPv6Network("::1/128"))
 
 
-def refusal_of(address: str, *, allow_loopback: bool) -> str | None:
+def find_refusal(address: str, *, allow_loopback: bool) -> str | None:
     """Why nothing may connect to this address, None if it may. `allow_loopback`: for tests and the demo."""
     try:
         found = ip_address(address)
@@ -171,12 +171,12 @@ class HttpTarget(NamedTuple):
 
     @property
     def authority(self) -> str:
-        """What the Host field says (RFC 9110, section 7.2)."""
+        """The value of the Host field (RFC 9110, section 7.2)."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return host if self.port == _DEFAULT_PORTS[self.scheme] else f"{host}:{self.port}"
 
 
-def target_of(uri: str, rules: HttpRules) -> HttpTarget:
+def read_target(uri: str, rules: HttpRules) -> HttpTarget:
     """The goal that a URI names, if the rules let it be asked. Raises Unresolvable."""
     if _CHARACTERS.fullmatch(uri) is None:
         raise Unresolvable("not a URI of printable ASCII characters")
@@ -194,16 +194,16 @@ def target_of(uri: str, rules: HttpRules) -> HttpTarget:
     port = _DEFAULT_PORTS[parts.scheme] if port is None else port
     if port not in rules.allowed_ports:
         raise Unresolvable(f"port {port} is not allowed")
-    return HttpTarget(parts.scheme, host, port, _path(parts))
+    return HttpTarget(parts.scheme, host, port, _build_path(parts))
 
 
-def redirected(target: HttpTarget, location: str, rules: HttpRules) -> HttpTarget:
-    """Where a redirect leads, held to the same rules. Raises Unresolvable."""
+def follow_redirect(target: HttpTarget, location: str, rules: HttpRules) -> HttpTarget:
+    """Return the target that a redirect leads to, held to the same rules. Raises Unresolvable."""
     if _CHARACTERS.fullmatch(location) is None:
         raise Unresolvable("redirected to what is no URI")
     try:
         uri = urljoin(f"{target.scheme}://{target.authority}{target.path}", location)
-        goal = target_of(uri, rules)
+        goal = read_target(uri, rules)
     except Unresolvable as refused:
         raise Unresolvable(f"redirected, and {refused}") from None
     except ValueError:
@@ -213,6 +213,6 @@ def redirected(target: HttpTarget, location: str, rules: HttpRules) -> HttpTarge
     return goal
 
 
-def _path(parts: SplitResult) -> str:
+def _build_path(parts: SplitResult) -> str:
     path = parts.path or "/"
     return f"{path}?{parts.query}" if parts.query else path

@@ -34,9 +34,11 @@ def read_calibrations(library: str, folder: Path | None = None) -> dict[str, Act
     file (`*.calibration.json`) in the folder has them. Raises PolicyError."""
     for file in sorted((folder or PATTERNS).glob("*.calibration.json")):
         try:
-            told = json_object(file.read_bytes())
-            if told["library"] == library:
-                return {name: ActionCalibration.model_validate(one) for name, one in told["without"].items()}
+            content = json_object(file.read_bytes())
+            if content["library"] == library:
+                return {
+                    name: ActionCalibration.model_validate(one) for name, one in content["without"].items()
+                }
         except (OSError, ValueError, KeyError, AttributeError) as wrong:
             raise PolicyError(f"embedding.patterns: {file}: {wrong}") from wrong
     return {}

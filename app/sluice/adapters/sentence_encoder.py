@@ -96,7 +96,7 @@ class SentenceEncoder:
         A library that the child was told of is not waited for again, behind the texts that wait by then.
         Raises PortUnavailable.
         """
-        child = await self._child()
+        child = await self._start_child()
         for library in (*self._first, *libraries):
             await child.learn(library)
         return child.pid
@@ -108,19 +108,19 @@ class SentenceEncoder:
         if known is not None:
             return known
         asked = cast("dict[str, Any]", payload)
-        library = self._library(asked)
+        library = self._find_library(asked)
         if library is None:
             raise PortUnavailable(f"no library of known actions is {asked['library']}")
-        key = _key(asked, library)
-        return await asyncio.shield(self._waiting.get(key) or self._begun(key, asked["text"], library))
+        key = _make_key(asked, library)
+        return await asyncio.shield(self._waiting.get(key) or self._begin(key, asked["text"], library))
 
     def recall(self, payload: object) -> object | None:
         """The answer on a text that was seen before, else None."""
         asked = cast("dict[str, Any]", payload)
-        library = self._library(asked)
+        library = self._find_library(asked)
         if library is None:
             return None
-        key = _key(asked, library)
+        key = _make_key(asked, library)
         known = self._remembered.get(key)
         if known is not None:
             self._remembered.move_to_end(key)
@@ -141,18 +141,18 @@ class SentenceEncoder:
         if not starting.cancelled() and starting.exception() is None:
             await starting.result().close(self._settings.close_timeout_s)
 
-    def _library(self, asked: dict[str, Any]) -> AnyLibrary | None:
+    def _find_library(self, asked: dict[str, Any]) -> AnyLibrary | None:
         named = asked["library"]
         return self._patterns.get(named) if isinstance(named, str) else named
 
-    def _begun(self, key: Key, text: str, library: AnyLibrary) -> asyncio.Task[dict[str, Any]]:
+    def _begin(self, key: Key, text: str, library: AnyLibrary) -> asyncio.Task[dict[str, Any]]:
         if len(self._waiting) >= self._settings.waiting:
             raise PortBusy(f"{self._settings.waiting} texts wait for the encoder already")
         task = self._waiting[key] = asyncio.create_task(self._answer(key, text, library))
-        task.add_done_callback(lambda ended: self._ended(key, ended))
+        task.add_done_callback(lambda ended: self._note_end(key, ended))
         return task
 
-    def _ended(self, key: Key, task: asyncio.Task[dict[str, Any]]) -> None:
+    def _note_end(self, key: Key, task: asyncio.Task[dict[str, Any]]) -> None:
         """Keep an answer, also if its callers have gone. A failure is not kept; its callers see it."""
         del self._waiting[key]
         if task.cancelled() or task.exception() is not None:
@@ -162,9 +162,9 @@ class SentenceEncoder:
             self._remembered.popitem(last=False)
 
     async def _answer(self, key: Key, text: str, library: AnyLibrary) -> dict[str, Any]:
-        child = await self._child()
+        child = await self._start_child()
         windows = split_windows(text, key[1])
-        told = {
+        answer_fields = {
             "model": child.model,
             "library": library.hash,
             "windows": len(windows.texts),
@@ -178,38 +178,40 @@ class SentenceEncoder:
             answer = await child.ask(library, windows.texts, weights=key[2])
             sides = {"harmful": library.harmful, "harmless": library.harmless}
             for name, side in sides.items():
-                told[name] = [{"id": side[place].id, "cosine": cosine} for place, cosine in answer[name]]
-            return {**told, "lean": answer["lean"], "unknown": answer["unknown"]}
+                answer_fields[name] = [
+                    {"id": side[place].id, "cosine": cosine} for place, cosine in answer[name]
+                ]
+            return {**answer_fields, "lean": answer["lean"], "unknown": answer["unknown"]}
         answer = await child.ask(library, windows.texts)
-        attack = _named(answer["attack"], [one.id for one in library.attack])
+        attack = _name_text(answer["attack"], [one.id for one in library.attack])
         return {
-            **told,
+            **answer_fields,
             "attack": attack,
-            "benign": _named(answer["benign"], [n for n, _ in library.harmless]),
+            "benign": _name_text(answer["benign"], [n for n, _ in library.harmless]),
         }
 
-    async def _child(self) -> EncoderChild:
+    async def _start_child(self) -> EncoderChild:
         if self._closed:
             raise PortUnavailable(_CLOSED)
-        if self._starting is None or (self._useless(self._starting) and self._may_start()):
+        if self._starting is None or (self._is_useless(self._starting) and self._may_start()):
             self._started_at = asyncio.get_running_loop().time()
-            self._starting = asyncio.create_task(self._started())
+            self._starting = asyncio.create_task(self._await_started())
         starting = self._starting
         await asyncio.wait([starting])  # and not the task itself: who stops waiting stops nobody else
         if starting.cancelled():
             raise PortUnavailable(_CLOSED)
         return starting.result()
 
-    async def _started(self) -> EncoderChild:
+    async def _await_started(self) -> EncoderChild:
         try:
             async with asyncio.timeout(self._settings.start_limit_s):
-                return await EncoderChild.started(self._options)
+                return await EncoderChild.start(self._options)
         except TimeoutError as hanging:
             raise PortUnavailable(
                 f"the encoder was not ready after {self._settings.start_limit_s:g} s"
             ) from hanging
 
-    def _useless(self, starting: asyncio.Task[EncoderChild]) -> bool:
+    def _is_useless(self, starting: asyncio.Task[EncoderChild]) -> bool:
         if not starting.done():
             return False
         return starting.cancelled() or starting.exception() is not None or not starting.result().alive
@@ -237,12 +239,12 @@ class ClosestTexts:
         return self._encoder.recall(payload)
 
 
-def _key(asked: dict[str, Any], library: AnyLibrary) -> Key:
+def _make_key(asked: dict[str, Any], library: AnyLibrary) -> Key:
     written = hashlib.sha256(asked["text"].encode("utf-8", "surrogatepass")).digest()
     weights = asked.get("weights", (asked.get("most", 0),))
     return library.hash, asked.get("windows", WHOLE_ACTIONS), weights, written
 
 
-def _named(found: list[Any] | None, ids: list[str]) -> dict[str, Any] | None:
+def _name_text(found: list[Any] | None, ids: list[str]) -> dict[str, Any] | None:
     """A place in one side of a library, by the id of the text there."""
     return None if found is None else {"id": ids[found[0]], "cosine": found[1]}

@@ -18,7 +18,7 @@ from urllib.request import HTTPErrorProcessor, HTTPHandler, HTTPSHandler, ProxyH
 from slack_sdk import WebClient
 from slack_sdk.errors import SlackApiError, SlackClientError
 
-from sluice.notify.notifier import TryLaterError, read_wait
+from sluice.notify.notifier import TryLaterError, parse_wait
 from sluice.notify.slack_blocks import EVENT_TYPE
 
 if TYPE_CHECKING:
@@ -62,13 +62,13 @@ class SlackClient(WebClient):
             body = answer.read(most).decode("utf-8", "replace")
             headers = {name.title(): value for name, value in answer.headers.items()}
         if answer.status != HTTP_OK:
-            body = json.dumps({"ok": False, "error": _error_in(body)})
-        elif _object_in(body) is None:
+            body = json.dumps({"ok": False, "error": _read_error(body)})
+        elif _parse_object(body) is None:
             raise HTTPException("the answer is none of Slack's")
         return {"status": answer.status, "headers": headers, "body": body}
 
 
-def _object_in(body: str) -> dict[str, Any] | None:
+def _parse_object(body: str) -> dict[str, Any] | None:
     try:
         said = json.loads(body)
     except (ValueError, RecursionError):
@@ -76,9 +76,9 @@ def _object_in(body: str) -> dict[str, Any] | None:
     return said if isinstance(said, dict) else None
 
 
-def _error_in(body: str) -> str:
+def _read_error(body: str) -> str:
     """Slack's word for what went wrong; "" where a page of something between says it."""
-    return str((_object_in(body) or {}).get("error", ""))[:LONGEST_WORD]
+    return str((_parse_object(body) or {}).get("error", ""))[:LONGEST_WORD]
 
 
 class _EveryStatus(HTTPErrorProcessor):
@@ -149,9 +149,9 @@ class SlackCalls:
         try:
             return await asyncio.to_thread(call)
         except SlackApiError as error:
-            code = code_of(error)
+            code = read_code(error)
             if error.response.status_code == TOO_MANY or code == "ratelimited":
-                raise RefusedError("asks to wait", channel, _retry_after(error)) from None
+                raise RefusedError("asks to wait", channel, _read_retry_after(error)) from None
             if error.response.status_code != HTTP_OK:
                 raise TryLaterError(f"answers {error.response.status_code}", "") from None
             if code in OF_THE_MESSAGE | OF_THE_BLOCKS:
@@ -160,7 +160,7 @@ class SlackCalls:
         except _OF_THE_ANSWER as error:
             raise TryLaterError(f"does not answer: {type(error).__name__}: {error}", "") from None
 
-    async def history(self, channel: str, since_s: float) -> dict[str, str]:
+    async def fetch_history(self, channel: str, since_s: float) -> dict[str, str]:
         """The ts of each of our messages in a channel from that time on, by subject."""
         found: dict[str, str] = {}
         asked: dict[str, Any] = {"channel": channel, "oldest": f"{since_s:.6f}", "limit": HISTORY_PAGE}
@@ -183,10 +183,10 @@ class SlackCalls:
         return found
 
 
-def code_of(error: SlackApiError) -> str:
+def read_code(error: SlackApiError) -> str:
     """Slack's word for it."""
     return str(error.response.get("error"))
 
 
-def _retry_after(error: SlackApiError) -> float | None:
-    return read_wait(str(error.response.headers.get("Retry-After", "")))
+def _read_retry_after(error: SlackApiError) -> float | None:
+    return parse_wait(str(error.response.headers.get("Retry-After", "")))

@@ -15,18 +15,18 @@ from typing import TYPE_CHECKING, Any
 
 from slack_sdk.errors import SlackApiError
 
-from sluice.adapters.slack_calls import OF_THE_BLOCKS, RefusedError, SlackCalls, code_of
+from sluice.adapters.slack_calls import OF_THE_BLOCKS, RefusedError, SlackCalls, read_code
 from sluice.notify.notifier import TryLaterError
+from sluice.notify.reported_subject import REMINDED, REROUTED, ReportedSubject, apply_record
 from sluice.notify.slack_blocks import (
     FIELD_CHARS,
     MESSAGE_CHARS,
-    cut,
-    message_of,
-    metadata_of,
-    plain_message_of,
-    reminder_of,
+    build_message,
+    build_metadata,
+    build_plain_message,
+    shorten,
+    write_reminder,
 )
-from sluice.notify.told_subject import REMINDED, REROUTED, ToldSubject, fold
 from sluice_topics.records import NotifiedSubject
 from sluice_topics.records.escalation_events import PostedMessage
 
@@ -35,9 +35,9 @@ if TYPE_CHECKING:
 
     from slack_sdk import WebClient
 
-    from sluice.notify.backlog import LedgerRecord, Part, Pending
+    from sluice.notify.backlog import CommittedEvent, Part, Pending
     from sluice.notify.notifier import Notified
-    from sluice.notify.told_subject import Shown
+    from sluice.notify.reported_subject import Shown
 
 log = logging.getLogger(__name__)
 AS_WRITTEN = {"parse": "none", "unfurl_links": False, "unfurl_media": False}
@@ -56,9 +56,9 @@ class SlackPlaces:
     `close` gives up what `action_of` holds."""
 
     channel_of: Callable[[str, str | None, Shown], str | None]
-    page_of: Callable[[ToldSubject], str | None]
-    action_of: Callable[[ToldSubject], Awaitable[Action | None]]
-    approved_of: Callable[[ToldSubject], Awaitable[str | None]]
+    page_of: Callable[[ReportedSubject], str | None]
+    action_of: Callable[[ReportedSubject], Awaitable[Action | None]]
+    approved_of: Callable[[ReportedSubject], Awaitable[str | None]]
     close: Callable[[], Awaitable[None]]
 
 
@@ -81,12 +81,12 @@ class SlackMessages:
         self._unsure: set[str] = set()
         self._posted: dict[str, tuple[float, dict[str, str]]] = {}
 
-    def subject_of(self, record: LedgerRecord) -> str | None:
+    def name_subject(self, record: CommittedEvent) -> str | None:
         """The escalation, the held memory or the alarm; None for grants."""
         fields = record.fields
         return next((str(fields[name]) for name in ID_FIELDS if name in fields), None)
 
-    def scope_of(self, pending: Pending) -> str | None:
+    def name_scope(self, pending: Pending) -> str | None:
         """The channel of whose turn it is."""
         fields = pending.records[0].fields if pending.records else {}
         known = self._told.get(pending.subject)
@@ -98,69 +98,71 @@ class SlackMessages:
 
     async def assign(self, parts: Iterable[Part]) -> None:
         """Read what was told of what waits in these partitions."""
-        for record in (await self._notified.of({number for _, number in parts})).values():
+        for record in (await self._notified.read_newest({number for _, number in parts})).values():
             self._remember(record)
         self._began_s, self._posted = self._now_s(), {}
 
-    async def deliver(self, subject: str, records: Sequence[LedgerRecord]) -> None:
+    async def deliver(self, subject: str, records: Sequence[CommittedEvent]) -> None:
         """Bring the messages of one subject up to date. Raises TryLaterError and KafkaError."""
         known = self._told.get(subject)
         done = self._ended.get(subject, -1) if known is None else known.offset
         new = [one for one in records if one.offset > done]
-        told = None if known is None else ToldSubject.of(known.told)
+        reported = None if known is None else ReportedSubject.read(known.told)
         for one in new:
-            told = fold(told, one.fields)
-        if told is None or not new:
+            reported = apply_record(reported, one.fields)
+        if reported is None or not new:
             return
-        channels = self._channels(told)
+        channels = self._list_channels(reported)
         posted = [] if known is None else list(known.messages)
         if not channels and not posted:
             return
         if known is None:
-            told = await self._with_action(told)
-        if told.is_narrowed and told.narrowed is None:
-            approved = await self._places.approved_of(told)
-            told = replace(told, narrowed=approved and cut(approved, MESSAGE_CHARS))
+            reported = await self._add_action(reported)
+        if reported.is_narrowed and reported.narrowed is None:
+            approved = await self._places.approved_of(reported)
+            reported = replace(reported, narrowed=approved and shorten(approved, MESSAGE_CHARS))
         number, there = new[0].part[1], list(posted)
         for channel in channels:
             if all(one.channel != channel for one in posted):
-                posted.append(await self._post(told, channel, new[0].timestamp_ms / 1000))
-                before = told if known is None else ToldSubject.of(known.told)
+                posted.append(await self._post(reported, channel, new[0].timestamp_ms / 1000))
+                before = reported if known is None else ReportedSubject.read(known.told)
                 await self._keep(number, before, done, posted)
         for message in there:
-            await self._update(told, message)
-        await self._reply(told, new, there)
-        await self._keep(number, told, new[-1].offset, posted)
+            await self._update(reported, message)
+        await self._reply(reported, new, there)
+        await self._keep(number, reported, new[-1].offset, posted)
 
     async def close(self) -> None:
         """Give up the connections to the broker."""
         await self._notified.close()
         await self._places.close()
 
-    def _channels(self, told: ToldSubject) -> list[str]:
+    def _list_channels(self, reported: ReportedSubject) -> list[str]:
         """Of each group that got it so far, in that order."""
-        found = [self._channel(told, group) for group in told.groups or (None,)]
+        found = [self._find_channel(reported, group) for group in reported.groups or (None,)]
         return list(dict.fromkeys(one for one in found if one is not None))
 
-    def _channel(self, told: ToldSubject, group: str | None) -> str | None:
-        what: Shown = "escalation" if told.kind in {"action", "retrieval"} else "memory"
-        if told.kind == "alarm":
+    def _find_channel(self, reported: ReportedSubject, group: str | None) -> str | None:
+        what: Shown = "escalation" if reported.kind in {"action", "retrieval"} else "memory"
+        if reported.kind == "alarm":
             what = "alarm"
-        return self._places.channel_of(told.tenant, group, what)
+        return self._places.channel_of(reported.tenant, group, what)
 
-    async def _with_action(self, told: ToldSubject) -> ToldSubject:
-        action = await self._places.action_of(told)
+    async def _add_action(self, reported: ReportedSubject) -> ReportedSubject:
+        action = await self._places.action_of(reported)
         if action is None:
-            return told
-        return replace(told, tool=cut(action[0], FIELD_CHARS), parameters=cut(action[1], MESSAGE_CHARS))
+            return reported
+        return replace(
+            reported, tool=shorten(action[0], FIELD_CHARS), parameters=shorten(action[1], MESSAGE_CHARS)
+        )
 
     async def _keep(
-        self, number: int, told: ToldSubject, offset: int, messages: Sequence[PostedMessage]
+        self, number: int, reported: ReportedSubject, offset: int, messages: Sequence[PostedMessage]
     ) -> None:
         record = NotifiedSubject(
             schema_name="sluice/notified_subject/v1",
-            subject_id=told.subject_id,
-            told=told.fields(),
+            subject_id=reported.subject_id,
+            told=reported.write_fields(),
             offset=offset,
             messages=list(messages),
         )
@@ -175,68 +177,70 @@ class SlackMessages:
         else:
             self._ended[record.subject_id] = record.offset
 
-    async def _post(self, told: ToldSubject, channel: str, since_s: float) -> PostedMessage:
-        ts = await self._find(told, channel, since_s)
-        if ts is not None and await self._update(told, PostedMessage(channel=channel, ts=ts)):
+    async def _post(self, reported: ReportedSubject, channel: str, since_s: float) -> PostedMessage:
+        ts = await self._find(reported, channel, since_s)
+        if ts is not None and await self._update(reported, PostedMessage(channel=channel, ts=ts)):
             return PostedMessage(channel=channel, ts=ts)
-        more: dict[str, Any] = {"metadata": metadata_of(told), **AS_WRITTEN}
+        more: dict[str, Any] = {"metadata": build_metadata(reported), **AS_WRITTEN}
         try:
             ts = await self._send(
-                told, channel, lambda how: self._slack.client.chat_postMessage(**how, **more)
+                reported, channel, lambda how: self._slack.client.chat_postMessage(**how, **more)
             )
         except RefusedError:
             raise
         except TryLaterError:
-            self._unsure.add(told.subject_id)
+            self._unsure.add(reported.subject_id)
             raise
         return PostedMessage(channel=channel, ts=ts)
 
-    async def _update(self, told: ToldSubject, message: PostedMessage) -> bool:
+    async def _update(self, reported: ReportedSubject, message: PostedMessage) -> bool:
         """False: it is gone, or not ours."""
         channel, ts = message.channel, message.ts
         try:
-            await self._send(told, channel, lambda how: self._slack.client.chat_update(ts=ts, **how))
+            await self._send(reported, channel, lambda how: self._slack.client.chat_update(ts=ts, **how))
         except SlackApiError as error:
-            log.warning("slack: the message of %s is not updated: %s", told.subject_id, code_of(error))
+            log.warning("slack: the message of %s is not updated: %s", reported.subject_id, read_code(error))
             return False
         return True
 
-    async def _send(self, told: ToldSubject, channel: str, call: Callable[[dict[str, Any]], Any]) -> str:
+    async def _send(
+        self, reported: ReportedSubject, channel: str, call: Callable[[dict[str, Any]], Any]
+    ) -> str:
         """The message's ts. Raises TryLaterError, and SlackApiError where the message is gone."""
         try:
             answer = await self._slack.call(
-                lambda: call({"channel": channel, **message_of(told, self._places.page_of(told))}),
+                lambda: call({"channel": channel, **build_message(reported, self._places.page_of(reported))}),
                 channel,
             )
         except SlackApiError as error:
-            if code_of(error) not in OF_THE_BLOCKS:
+            if read_code(error) not in OF_THE_BLOCKS:
                 raise
-            log.error("slack: refuses the blocks of %s: %s", told.subject_id, code_of(error))  # noqa: TRY400 - as above
-            plain = {"channel": channel, **plain_message_of(told), "blocks": []}
+            log.error("slack: refuses the blocks of %s: %s", reported.subject_id, read_code(error))  # noqa: TRY400 - as above
+            plain = {"channel": channel, **build_plain_message(reported), "blocks": []}
             answer = await self._slack.call(lambda: call(plain), channel)
         return str(answer["ts"])
 
     async def _reply(
-        self, told: ToldSubject, new: Sequence[LedgerRecord], there: Sequence[PostedMessage]
+        self, reported: ReportedSubject, new: Sequence[CommittedEvent], there: Sequence[PostedMessage]
     ) -> None:
         """An update notifies nobody; a reply under a message that was there does."""
         is_turn = any(one.fields.get("schema") in (REMINDED, REROUTED) for one in new)
-        if not is_turn or told.status != "waiting":
+        if not is_turn or reported.status != "waiting":
             return
-        channel = self._channel(told, told.group)
+        channel = self._find_channel(reported, reported.group)
         under = next((one for one in there if one.channel == channel), None)
         if under is not None:
             how: dict[str, Any] = {"channel": under.channel, "thread_ts": under.ts, **AS_WRITTEN}
-            how |= {"text": reminder_of(told), "reply_broadcast": True}
+            how |= {"text": write_reminder(reported), "reply_broadcast": True}
             await self._slack.call(lambda: self._slack.client.chat_postMessage(**how), under.channel)
 
-    async def _find(self, told: ToldSubject, channel: str, since_s: float) -> str | None:
+    async def _find(self, reported: ReportedSubject, channel: str, since_s: float) -> str | None:
         """The ts of a message of this subject that was posted without our knowing."""
-        if told.subject_id not in self._unsure and since_s > self._began_s + CLOCKS_APART_S:
+        if reported.subject_id not in self._unsure and since_s > self._began_s + CLOCKS_APART_S:
             return None
         oldest, found = self._posted.get(channel, (float("inf"), {}))
-        if since_s < oldest or told.subject_id in self._unsure:
-            found = await self._slack.history(channel, since_s - CLOCKS_APART_S)
+        if since_s < oldest or reported.subject_id in self._unsure:
+            found = await self._slack.fetch_history(channel, since_s - CLOCKS_APART_S)
             self._posted[channel] = (since_s, found)
-            self._unsure.discard(told.subject_id)
-        return found.get(told.subject_id)
+            self._unsure.discard(reported.subject_id)
+        return found.get(reported.subject_id)

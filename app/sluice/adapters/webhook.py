@@ -21,12 +21,12 @@ from typing import TYPE_CHECKING
 import httpx2
 import orjson
 
-from sluice.notify.notifier import TryLaterError, read_wait
+from sluice.notify.notifier import TryLaterError, parse_wait
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from sluice.notify.backlog import LedgerRecord, Part, Pending
+    from sluice.notify.backlog import CommittedEvent, Part, Pending
 
 SUBJECT_FIELDS = ("escalation_id", "memory_id", "grant_id", "alarm_id")
 """By which the records of one thing are told apart from those of others; the first that a record has."""
@@ -57,14 +57,14 @@ class Webhook:
         self._timeout_s = timeout_s
         self._transport = httpx2.AsyncHTTPTransport(ssl.create_default_context(), trust_env=False)
 
-    def subject_of(self, record: LedgerRecord) -> str | None:
+    def name_subject(self, record: CommittedEvent) -> str | None:
         """The escalation, the held memory, the grant or the alarm; None for other tenants' records."""
         fields = record.fields
         if self._tenant is not None and fields.get("tenant_id") != self._tenant:
             return None
         return next((str(fields[name]) for name in SUBJECT_FIELDS if name in fields), None)
 
-    def scope_of(self, pending: Pending) -> str | None:
+    def name_scope(self, pending: Pending) -> str | None:
         """None: an endpoint is away as a whole, or refuses one record."""
         del pending
         return None
@@ -72,7 +72,7 @@ class Webhook:
     async def assign(self, parts: Iterable[Part]) -> None:
         """Nothing: the consumer's position says what is delivered."""
 
-    async def deliver(self, subject: str, records: Sequence[LedgerRecord]) -> None:
+    async def deliver(self, subject: str, records: Sequence[CommittedEvent]) -> None:
         """One request for each record. Raises TryLaterError."""
         del subject
         for done, record in enumerate(records):
@@ -86,11 +86,11 @@ class Webhook:
         """Give up the connections."""
         await self._transport.aclose()
 
-    async def _send(self, record: LedgerRecord) -> None:
-        an_id, body = id_of(record), body_of(record)
+    async def _send(self, record: CommittedEvent) -> None:
+        an_id, body = name_record(record), write_body(record)
         headers = {
             "content-type": "application/json",
-            **signed(an_id, int(self._now_s()), body, self._secret),
+            **sign_body(an_id, int(self._now_s()), body, self._secret),
         }
         try:
             async with asyncio.timeout(self._timeout_s):
@@ -106,22 +106,22 @@ class Webhook:
         request = httpx2.Request("POST", self._url, content=body, headers=headers)
         answer = await self._transport.handle_async_request(request)
         await answer.aclose()
-        return answer.status_code, read_wait(answer.headers.get("retry-after", ""))
+        return answer.status_code, parse_wait(answer.headers.get("retry-after", ""))
 
 
-def id_of(record: LedgerRecord) -> str:
+def name_record(record: CommittedEvent) -> str:
     """The record's place: topic, partition and offset."""
     return f"{record.part[0]}:{record.part[1]}:{record.offset}"
 
 
-def body_of(record: LedgerRecord) -> bytes:
+def write_body(record: CommittedEvent) -> bytes:
     """The record as the ledger has it, and where."""
     (topic, partition), offset = record.part, record.offset
     place = {"topic": topic, "partition": partition, "offset": offset, "timestamp": record.timestamp_ms}
-    return orjson.dumps({"id": id_of(record), **place, "record": record.fields})
+    return orjson.dumps({"id": name_record(record), **place, "record": record.fields})
 
 
-def signed(an_id: str, now_s: int, body: bytes, secret: bytes) -> dict[str, str]:
+def sign_body(an_id: str, now_s: int, body: bytes, secret: bytes) -> dict[str, str]:
     """The headers by which a receiver knows that it is from us, and when it was sent."""
     signature = hmac.digest(secret, f"{an_id}.{now_s}.".encode() + body, "sha256")
     return {

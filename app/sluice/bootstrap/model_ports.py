@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from sluice.adapters.encoder_model import ModelRefused, read_checked
+from sluice.adapters.models.cached_answers import CachedAnswers, SharedAnswers
 from sluice.adapters.models.guarded_model import GuardedModel, GuardedPort, LoadLimits
-from sluice.adapters.models.kept_answers import KeptAnswers, SharedAnswers
 from sluice.adapters.models.model_api import ModelApiSettings
-from sluice.adapters.models.prompted_port import AskedTogether, PromptedPort
+from sluice.adapters.models.prompted_port import BatchedPort, PromptedPort
 from sluice.adapters.pattern_files import read_libraries
 from sluice.adapters.sentence_encoder import ClosestTexts, EncoderSettings, SentenceEncoder
 from sluice.core.actions import causal, grading
@@ -23,13 +23,13 @@ from sluice.core.memory import analysis
 from sluice.core.policy.similarity_settings import EMBEDDING
 from sluice.core.trust.in_force import PolicyError
 from sluice.ports import AnalysisOff
-from sluice.secrets.redis_seal import Seal, SealKeysError, seal_keys, with_password
+from sluice.secrets.redis_seal import Seal, SealKeysError, add_password, load_seal_keys
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from sluice.adapters.encoder_child import AnyLibrary
-    from sluice.adapters.models.kept_answers import AnswerStore
+    from sluice.adapters.models.cached_answers import AnswerStore
     from sluice.adapters.models.prompted_port import HostedModel
     from sluice.core.actions.closest import NamedTexts
     from sluice.core.actions.policies import Shelf
@@ -49,33 +49,33 @@ PROMPTS: dict[str, Prompt[Any]] = {
 """What the gates that judge actions ask, by port."""
 
 
-def analysis_ports(settings: Settings) -> dict[str, Port]:
+def build_analysis_ports(settings: Settings) -> dict[str, Port]:
     """The ports of the model that judges content: `llmAnalysis`, and the judge of what comes in, which is not
     there without a key. A memory write waits for its turn: load leaves none unanswered. Raises
     PolicyError."""
-    model = hosted_model(settings.analysis, "analysis", None)
+    model = build_hosted_model(settings.analysis, "analysis", None)
     if model is None:
         return {analysis.PORT: AnalysisOff("no API key is set")}
     port = GuardedPort(analysis.PROMPT, model, patient=True)
-    return {analysis.PORT: port, **_judges(settings, GuardedPort(judge.PROMPT, model))}
+    return {analysis.PORT: port, **_build_judges(settings, GuardedPort(judge.PROMPT, model))}
 
 
-def _judges(settings: Settings, port: PromptedPort) -> dict[str, Port]:
+def _build_judges(settings: Settings, port: PromptedPort) -> dict[str, Port]:
     """The same question is asked once, alone or together with others."""
-    kept = KeptAnswers(port, settings.analysis.max_kept)
-    return {judge.PORT: kept, judge.TOGETHER: AskedTogether(kept)}
+    kept = CachedAnswers(port, settings.analysis.max_kept)
+    return {judge.PORT: kept, judge.TOGETHER: BatchedPort(kept)}
 
 
-def grader_ports(settings: Settings) -> dict[str, Port]:
+def build_grader_ports(settings: Settings) -> dict[str, Port]:
     """The ports of the gates that judge actions; none without a key. They share the model, and where answers
     are kept. Raises PolicyError."""
-    given = settings.grader
-    model = hosted_model(given, "grader", given.max_waiting)
+    options = settings.grader
+    model = build_hosted_model(options, "grader", options.max_waiting)
     if model is None:
         return {}
-    store = _store(given, settings)
+    store = _build_store(options, settings)
     return {
-        name: KeptAnswers(GuardedPort(prompt, model), settings.grader.max_kept, store)
+        name: CachedAnswers(GuardedPort(prompt, model), settings.grader.max_kept, store)
         for name, prompt in PROMPTS.items()
     }
 
@@ -83,66 +83,66 @@ def grader_ports(settings: Settings) -> dict[str, Port]:
 NEVER = 10**9
 
 
-def trial_model(
+def build_trial_model(
     settings: Settings, group: Literal["analysis", "grader"]
 ) -> tuple[GuardedModel, dict[str, Port]]:
     """The model of a group and its ports, to be asked about each of many rows: any number waits, and none is
     left out because others failed. Raises PolicyError, also without a key."""
-    given: HostedModelSettings = getattr(settings, group)
-    model = hosted_model(given.model_copy(update={"failures_to_open": NEVER}), group, None)
+    options: HostedModelSettings = getattr(settings, group)
+    model = build_hosted_model(options.model_copy(update={"failures_to_open": NEVER}), group, None)
     if model is None:
         raise PolicyError(f"{group}.api_key: no key is set")
     if group == "analysis":
         port = PromptedPort(analysis.PROMPT, model)
-        return model, {analysis.PORT: port, **_judges(settings, PromptedPort(judge.PROMPT, model))}
+        return model, {analysis.PORT: port, **_build_judges(settings, PromptedPort(judge.PROMPT, model))}
     ports = {
-        name: KeptAnswers(PromptedPort(prompt, model), settings.grader.max_kept)
+        name: CachedAnswers(PromptedPort(prompt, model), settings.grader.max_kept)
         for name, prompt in PROMPTS.items()
     }
     return model, {**ports}
 
 
-def hosted_model(given: HostedModelSettings, group: str, waiting: int | None) -> GuardedModel | None:
+def build_hosted_model(options: HostedModelSettings, group: str, waiting: int | None) -> GuardedModel | None:
     """The model of a group of settings; None without a key. `waiting`: how many questions may wait, None any
     number. Raises PolicyError."""
-    if given.api_key is None:
+    if options.api_key is None:
         return None
-    effort = None if given.effort == "none" else given.effort
-    named = given.model_dump(include={one.name for one in fields(ModelApiSettings)} - {"effort"})
-    limits = LoadLimits(given.max_connections, waiting, given.failures_to_open, given.open_s)
+    effort = None if options.effort == "none" else options.effort
+    named = options.model_dump(include={one.name for one in fields(ModelApiSettings)} - {"effort"})
+    limits = LoadLimits(options.max_connections, waiting, options.failures_to_open, options.open_s)
     try:
-        return GuardedModel(_model(given, ModelApiSettings(**named, effort=effort)), limits)
+        return GuardedModel(_build_model(options, ModelApiSettings(**named, effort=effort)), limits)
     except ValueError as wrong:
         raise PolicyError(f"{group}.api_key: {wrong}") from wrong
 
 
-def _model(given: HostedModelSettings, settings: ModelApiSettings) -> HostedModel:
+def _build_model(options: HostedModelSettings, settings: ModelApiSettings) -> HostedModel:
     """Each provider's client takes a second to import, so only the one that is used is."""
-    assert given.api_key is not None  # noqa: S101 - the caller looked
-    if given.provider == "openai":
+    assert options.api_key is not None  # noqa: S101 - the caller looked
+    if options.provider == "openai":
         from sluice.adapters.models.openai_model import OpenAiModel  # noqa: PLC0415
 
-        return OpenAiModel(given.api_key, settings)
+        return OpenAiModel(options.api_key, settings)
     from sluice.adapters.models.anthropic_model import AnthropicModel  # noqa: PLC0415
 
-    return AnthropicModel(given.api_key, settings)
+    return AnthropicModel(options.api_key, settings)
 
 
-def _store(given: GraderSettings, settings: Settings) -> AnswerStore | None:
-    if given.redis_url is None or given.api_key is None:
+def _build_store(options: GraderSettings, settings: Settings) -> AnswerStore | None:
+    if options.redis_url is None or options.api_key is None:
         return None
     try:
-        keys = seal_keys(settings.redis.key_file)
-        url = with_password(given.redis_url.get_secret_value(), settings.redis.password_file)
+        keys = load_seal_keys(settings.redis.key_file)
+        url = add_password(options.redis_url.get_secret_value(), settings.redis.password_file)
         seal = Seal(keys, "model answer")
-        return SharedAnswers(url, settings.kafka.topic_prefix, seal, given.kept_s)
+        return SharedAnswers(url, settings.kafka.topic_prefix, seal, options.kept_s)
     except ImportError:
         raise PolicyError("grader.redis_url: it needs the package redis: pip install redis") from None
     except (ValueError, SealKeysError) as wrong:
         raise PolicyError(f"grader.redis_url: {wrong}") from None
 
 
-def encoder_ports(settings: Settings, policy: Policy | None) -> dict[str, Port]:
+def build_encoder_ports(settings: Settings, policy: Policy | None) -> dict[str, Port]:
     """The ports of the sentence encoder, which learns the libraries of `policy` before its first question;
     none where it is off. Raises PolicyError."""
     if settings.embedding.encoder == "off":
@@ -151,20 +151,24 @@ def encoder_ports(settings: Settings, policy: Policy | None) -> dict[str, Port]:
         read_checked()
     except ModelRefused as refused:
         raise PolicyError(f"embedding.encoder: {refused}") from refused
-    encoder = _encoder(settings, policy)
+    encoder = _build_encoder(settings, policy)
     return {EMBEDDING: encoder, CLOSEST: ClosestTexts(encoder)}
 
 
-def _encoder(settings: Settings, policy: Policy | None) -> SentenceEncoder:
+def _build_encoder(settings: Settings, policy: Policy | None) -> SentenceEncoder:
     patterns = read_libraries(settings.embedding.patterns)
     first: list[AnyLibrary] = []
     if policy is not None:
-        named = _pattern_digests(policy)
-        first = [*_libraries(policy), *(one for one in patterns if one.hash in named), *_shelves(policy)]
-    return encoder_of(settings, patterns, first)
+        named = _list_pattern_digests(policy)
+        first = [
+            *_list_libraries(policy),
+            *(one for one in patterns if one.hash in named),
+            *_list_policy_texts(policy),
+        ]
+    return make_encoder(settings, patterns, first)
 
 
-def encoder_of(
+def make_encoder(
     settings: Settings, patterns: Sequence[PatternLibrary], first: Sequence[AnyLibrary] = ()
 ) -> SentenceEncoder:
     """The encoder, which knows these libraries of known actions and learns `first` before a question."""
@@ -174,19 +178,19 @@ def encoder_of(
     return SentenceEncoder(bounds, libraries=first, patterns=patterns, kept=folder)
 
 
-def _libraries(policy: Policy) -> list[SimilarityLibrary]:
+def _list_libraries(policy: Policy) -> list[SimilarityLibrary]:
     wanted = [bundle.memory.similarity for bundle in policy.bundles.values()]
     return [one.library for one in wanted if one is not None and one.enabled]
 
 
-def _shelves(policy: Policy) -> list[NamedTexts]:
+def _list_policy_texts(policy: Policy) -> list[NamedTexts]:
     """The policies of bundles among which the closest to an action are looked up."""
     asking = [one for one in policy.bundles.values() if Policies.name in one.stages]
     shelves: list[Shelf] = [one.parts[Policies.name] for one in asking]
     return [one.library for one in shelves if len(one.library.ids) > one.part.closest]
 
 
-def _pattern_digests(policy: Policy) -> set[str]:
+def _list_pattern_digests(policy: Policy) -> set[str]:
     """Of the libraries that the bundles compare actions with."""
     asking = [one for one in policy.bundles.values() if ActionSimilarity.name in one.stages]
     parts = [one.parts[ActionSimilarity.name] for one in asking]

@@ -17,7 +17,7 @@ from sluice.adapters.kafka.kafka_control import KafkaControlReader
 from sluice.adapters.kafka.kafka_inputs import KafkaHeldInput
 from sluice.adapters.kafka.kafka_lineage import KafkaLineage
 from sluice.adapters.kafka.kafka_provenance import KafkaProvenance
-from sluice.bootstrap.model_ports import analysis_ports, encoder_ports, grader_ports
+from sluice.bootstrap.model_ports import build_analysis_ports, build_encoder_ports, build_grader_ports
 from sluice.client.answers import ClientError
 from sluice.client.record_proofs import RecordProofs
 from sluice.core.actions.stages import shipped_stages
@@ -29,8 +29,8 @@ from sluice.core.memory import lineage
 from sluice.core.registry.keys import SigningKey, UnusableKeyError
 from sluice.core.rerun.policy_then import Installation
 from sluice.core.trust.in_force import PolicyError, PolicyFold
-from sluice.decider_version import decider_version
-from sluice.settings.reader import missing_trust, real_names
+from sluice.decider_version import compute_decider_version
+from sluice.settings.reader import describe_missing_trust, list_real_names
 from sluice.stream.application import ApplicationSettings, build_application
 from sluice.stream.engine.engine import Engine, Feeds
 from sluice.stream.engine.engine_settings import EngineSettings
@@ -82,19 +82,19 @@ def build_worker(
 ) -> SluiceApp:
     """The worker's Faust app, not started; `records` are the control topics' so far. Raises PolicyError."""
     added = additions or Additions()
-    transactions = _transaction_settings(settings)
-    policy = policy_in_force(settings, added.stages)
+    transactions = _build_transaction_settings(settings)
+    policy = build_policy_fold(settings, added.stages)
     first = policy.first(records)
-    provenance = _provenance(settings)
+    provenance = _build_provenance(settings)
     engine = Engine(
         Feeds(
-            PolicyFeed(first, control_reader(settings), policy, settings.policy.refresh_s),
-            SourceFeed(_compacted(settings, SOURCE_HISTORIES), settings.policy.refresh_s),
+            PolicyFeed(first, build_control_reader(settings), policy, settings.policy.refresh_s),
+            SourceFeed(_build_compacted(settings, SOURCE_HISTORIES), settings.policy.refresh_s),
             provenance,
-            _resolver(settings, provenance),
+            _build_resolver(settings, provenance),
         ),
         Ports({**build_ports(settings, first.policy), **added.ports}),
-        _engine_settings(settings),
+        _build_engine_settings(settings),
         lambda number: Transactor(transactions, number, added.before_commit),
         SystemClock(),
         fail_stop,
@@ -102,19 +102,19 @@ def build_worker(
     worker = settings.worker
     readiness = Readiness(worker.ready_file)
     stop_bound = StopBound(worker.close_timeout_s, worker.session_timeout_s, fail_stop, end_stopped)
-    given = _application_settings(settings)
+    given = _build_application_settings(settings)
     return build_application(given, engine, fail_stop, readiness.changed, stop_bound)
 
 
-def policy_in_force(settings: Settings, stages: Mapping[str, Stage]) -> PolicyFold:
+def build_policy_fold(settings: Settings, stages: Mapping[str, Stage]) -> PolicyFold:
     """From control records to decision points; `stages` adds gates to those that ship. Raises PolicyError."""
-    if problem := missing_trust(settings):
+    if problem := describe_missing_trust(settings):
         raise PolicyError(problem)
     known, named = (*shipped_stages(), *stages.values()), settings.policy
-    new_point = partial(_decision_point, settings, stages=known)
+    new_point = partial(_make_decision_point, settings, stages=known)
     ids = (named.default_bundle, new_point, named.default_quality_bundle)
     try:
-        return PolicyFold(named.roots(), *ids, known, settings.audience())
+        return PolicyFold(named.read_roots(), *ids, known, settings.build_audience())
     except CoreError as wrong:
         raise PolicyError(f"policy.root_keys: {wrong}") from wrong
 
@@ -125,14 +125,14 @@ def build_decision_point(settings: Settings, policy: Policy, stages: Mapping[str
     Raises PolicyError.
     """
     try:
-        return _decision_point(settings, policy, (*shipped_stages(), *stages.values()))
+        return _make_decision_point(settings, policy, (*shipped_stages(), *stages.values()))
     except CoreError as wrong:
         raise PolicyError(str(wrong)) from wrong
 
 
-def _decision_point(settings: Settings, policy: Policy, stages: Sequence[Stage]) -> DecisionPoint:
+def _make_decision_point(settings: Settings, policy: Policy, stages: Sequence[Stage]) -> DecisionPoint:
     environment = settings.policy.environment
-    limits = settings.limits()
+    limits = settings.build_limits()
     return DecisionPoint(policy, stages, limits, stopwatch=time.perf_counter_ns, environment=environment)
 
 
@@ -140,7 +140,7 @@ def build_installation(settings: Settings, stages: Mapping[str, Stage]) -> Insta
     """What a rerun must know of the settings; `stages` adds gates to those that ship. Raises PolicyError."""
     given = settings.policy
     try:
-        roots = given.roots() if given.root_keys else None
+        roots = given.read_roots() if given.root_keys else None
     except CoreError as wrong:
         raise PolicyError(f"policy.root_keys: {wrong}") from wrong
     return Installation(
@@ -149,11 +149,11 @@ def build_installation(settings: Settings, stages: Mapping[str, Stage]) -> Insta
         given.default_bundle,
         given.default_quality_bundle,
         given.environment,
-        settings.limits(),
+        settings.build_limits(),
         int(given.max_lag_s * 1000),
-        decider_version(),
+        compute_decider_version(),
         settings.worker.app_id,
-        settings.audience(),
+        settings.build_audience(),
     )
 
 
@@ -162,27 +162,27 @@ def build_ports(settings: Settings, policy: Policy | None = None) -> dict[str, P
 
     The encoder learns the libraries of `policy` before its first question.
     """
-    names, partitions = real_names(settings), settings.kafka.partitions
+    names, partitions = list_real_names(settings), settings.kafka.partitions
     return {
         HELD_INPUT: KafkaHeldInput(settings.kafka.bootstrap_servers, names),
         lineage.PORT: KafkaLineage(
-            settings.kafka.bootstrap_servers, names, partitions, proofs=_proofs(settings)
+            settings.kafka.bootstrap_servers, names, partitions, proofs=_build_proofs(settings)
         ),
-        **analysis_ports(settings),
-        **grader_ports(settings),
-        **encoder_ports(settings, policy),
+        **build_analysis_ports(settings),
+        **build_grader_ports(settings),
+        **build_encoder_ports(settings, policy),
     }
 
 
-def _provenance(settings: Settings) -> ProvenanceFeed:
-    records = _compacted(settings, PROVENANCE_RECORDS)
+def _build_provenance(settings: Settings) -> ProvenanceFeed:
+    records = _build_compacted(settings, PROVENANCE_RECORDS)
     kept = Kept(settings.provenance.max_recorded, settings.provenance.max_recorded_bytes)
     return ProvenanceFeed(records, settings.policy.refresh_s, kept, SystemClock().wall_ms)
 
 
-def _resolver(settings: Settings, feed: ProvenanceFeed) -> ThreadRunner:
+def _build_resolver(settings: Settings, feed: ProvenanceFeed) -> ThreadRunner:
     """Every worker has one; they share the references as one consumer group."""
-    given, names = settings.provenance, real_names(settings)
+    given, names = settings.provenance, list_real_names(settings)
     rules = HttpRules(**given.model_dump(include={one.name for one in fields(HttpRules)}))
     topic = KafkaProvenance(
         settings.kafka.bootstrap_servers,
@@ -192,7 +192,7 @@ def _resolver(settings: Settings, feed: ProvenanceFeed) -> ThreadRunner:
         max_request_bytes=BY_NAME[PROVENANCE_RECORDS].max_message_bytes,
     )
     resolver = ProvenanceResolver(
-        HttpProvenance(rules, HostNames().addresses, httpcore2.default_ssl_context()),
+        HttpProvenance(rules, HostNames().look_up, httpcore2.default_ssl_context()),
         topic,
         feed,
         ResolverSettings(
@@ -203,23 +203,23 @@ def _resolver(settings: Settings, feed: ProvenanceFeed) -> ThreadRunner:
     return ThreadRunner("provenance", resolver.run, RESOLVER_AGAIN_S, RESOLVER_CLOSE_S)
 
 
-def _compacted(settings: Settings, topic: str) -> KafkaCompacted:
-    name = real_names(settings)[topic]
+def _build_compacted(settings: Settings, topic: str) -> KafkaCompacted:
+    name = list_real_names(settings)[topic]
     return KafkaCompacted(settings.kafka.bootstrap_servers, name, settings.kafka.partitions)
 
 
-def control_reader(settings: Settings) -> KafkaControlReader:
+def build_control_reader(settings: Settings) -> KafkaControlReader:
     """A reader of the installation's control topics, not connected."""
-    names = real_names(settings)
+    names = list_real_names(settings)
     topics = {names[base]: base for base in (REGISTRY, BUNDLES)}
     return KafkaControlReader(settings.kafka.bootstrap_servers, topics)
 
 
-def _engine_settings(settings: Settings) -> EngineSettings:
+def _build_engine_settings(settings: Settings) -> EngineSettings:
     worker = settings.worker
     return EngineSettings(
         input_topics=tuple(BY_TOPIC),
-        real_names=real_names(settings),
+        real_names=list_real_names(settings),
         source=f"/sluice/{settings.policy.environment}/{worker.app_id}",
         partitions=settings.kafka.partitions,
         max_batch=worker.max_batch,
@@ -230,42 +230,42 @@ def _engine_settings(settings: Settings) -> EngineSettings:
         timer_interval_s=worker.timer_interval_s,
         close_timeout_s=worker.close_timeout_s,
         halt_on_offset_gap=worker.halt_on_offset_gap,
-        decider_version=decider_version(),
-        signer=_signer(settings),
+        decider_version=compute_decider_version(),
+        signer=_build_signer(settings),
     )
 
 
-def _signer(settings: Settings) -> RecordSigner | None:
+def _build_signer(settings: Settings) -> RecordSigner | None:
     """With the workers' key; None: they have none. Raises PolicyError."""
     try:
-        pem = settings.verdicts.pem()
-        return None if pem is None else RecordSigner(SigningKey.from_pem(pem), settings.audience())
+        pem = settings.verdicts.read_pem()
+        return None if pem is None else RecordSigner(SigningKey.from_pem(pem), settings.build_audience())
     except (OSError, UnusableKeyError) as error:
         raise PolicyError(f"verdicts.signing_key: {error}") from error
 
 
-def _proofs(settings: Settings) -> RecordProofs:
+def _build_proofs(settings: Settings) -> RecordProofs:
     """Which keys must have signed what a worker looks up. Raises PolicyError."""
     try:
-        return RecordProofs(settings.verdicts.public_keys, settings.audience())
+        return RecordProofs(settings.verdicts.public_keys, settings.build_audience())
     except ClientError as error:
         raise PolicyError(f"verdicts.public_keys: {error}") from error
 
 
-def _transaction_settings(settings: Settings) -> TransactionSettings:
+def _build_transaction_settings(settings: Settings) -> TransactionSettings:
     return TransactionSettings(
         bootstrap_servers=settings.kafka.bootstrap_servers,
         group_id=settings.worker.app_id,
-        changelog=real_names(settings)[SESSIONS_CHANGELOG],
+        changelog=list_real_names(settings)[SESSIONS_CHANGELOG],
         transaction_timeout_ms=int(settings.worker.transaction_timeout_s * 1000),
         request_timeout_ms=int(settings.worker.request_timeout_s * 1000),
         max_request_bytes=BY_NAME[SESSIONS_CHANGELOG].max_message_bytes,
     )
 
 
-def _application_settings(settings: Settings) -> ApplicationSettings:
+def _build_application_settings(settings: Settings) -> ApplicationSettings:
     worker = settings.worker
-    names = real_names(settings)
+    names = list_real_names(settings)
     return ApplicationSettings(
         app_id=worker.app_id,
         bootstrap_servers=settings.kafka.bootstrap_servers,

@@ -29,38 +29,38 @@ class DockerBroker:
     def bootstrap_servers(self) -> str:
         return f"{handle.LOOPBACK}:{self.port}"
 
-    def alive(self) -> bool:
+    def is_alive(self) -> bool:
         """Whether the container runs."""
-        found = _container(self.container_id)
+        found = _find_container(self.container_id)
         return found is not None and found.status == "running"
 
     def start(self) -> None:
         """Start the stopped container and wait until the broker answers. Raises BrokerError."""
-        self._container().start()
+        self._require_container().start()
         self.wait()
 
     def stop(self) -> None:
         """SIGTERM, and SIGKILL if it has not gone after `STOP_S` seconds."""
-        self._container().stop(timeout=STOP_S)
+        self._require_container().stop(timeout=STOP_S)
 
     def kill(self) -> None:
         """SIGKILL."""
-        if self.alive():
-            self._container().kill()
+        if self.is_alive():
+            self._require_container().kill()
 
     def close(self) -> None:
         """Remove the container with its data."""
-        found = _container(self.container_id)
+        found = _find_container(self.container_id)
         if found is not None:
             found.remove(force=True, v=True)
 
     def wait(self) -> None:
         """Return when it answers. Raises BrokerError after `READY_S` seconds or when the container ends."""
-        if not wait_until_ready(self.bootstrap_servers, READY_S, self.alive):
+        if not wait_until_ready(self.bootstrap_servers, READY_S, self.is_alive):
             raise BrokerError(f"The broker's container did not answer at {self.bootstrap_servers}")
 
-    def _container(self) -> Any:
-        found = _container(self.container_id)
+    def _require_container(self) -> Any:
+        found = _find_container(self.container_id)
         if found is None:
             raise BrokerError("The broker's container is gone; start a new one")
         return found
@@ -71,9 +71,9 @@ def launch(port: int | None = None, more: Mapping[str, str] | None = None) -> Do
 
     Raises BrokerError: no testcontainers, no daemon, image not to be had, not ready in time.
     """
-    chosen, controller = handle.free_ports(2)
+    chosen, controller = handle.find_free_ports(2)
     port = port or chosen
-    _client()
+    _connect_client()
     broker = DockerBroker(port, _run(port, controller, more or {}))
     try:
         broker.wait()
@@ -91,13 +91,13 @@ def _run(port: int, controller_port: int, more: Mapping[str, str]) -> str:
     # Its reaper would remove the container with this process; ours has to survive `sluice broker start`.
     testcontainers_config.ryuk_disabled = True
     where = {
-        **handle.listeners(port, controller_port, "0.0.0.0"),  # noqa: S104 - of the container's own network
+        **handle.write_listeners(port, controller_port, "0.0.0.0"),  # noqa: S104 - of the container's own network
         "listeners": f"PLAINTEXT://0.0.0.0:{port},CONTROLLER://127.0.0.1:{controller_port}",
         "log.dirs": DATA,
         **more,
     }
     container = DockerContainer(IMAGE).with_envs(
-        **handle.as_environment({**handle.SINGLE_NODE, **where}), KAFKA_HEAP_OPTS="-Xmx512m"
+        **handle.write_environment({**handle.SINGLE_NODE, **where}), KAFKA_HEAP_OPTS="-Xmx512m"
     )
     container.ports[port] = (handle.LOOPBACK, port)
     try:
@@ -107,7 +107,7 @@ def _run(port: int, controller_port: int, more: Mapping[str, str]) -> str:
         raise BrokerError(f"Docker could not run {IMAGE}: {error}") from error
 
 
-def _client() -> Any:
+def _connect_client() -> Any:
     """A client of a daemon that answers. Raises BrokerError."""
     try:
         # Here and not above: it comes with the development extra, and a worker's start need not pay for it.
@@ -123,10 +123,10 @@ def _client() -> Any:
     return client
 
 
-def _container(container_id: str) -> Any | None:
+def _find_container(container_id: str) -> Any | None:
     from docker.errors import NotFound  # noqa: PLC0415
 
     try:
-        return _client().containers.get(container_id)
+        return _connect_client().containers.get(container_id)
     except NotFound:
         return None

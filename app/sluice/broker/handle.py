@@ -75,32 +75,32 @@ ATTEMPT_S = 5.0
 PAUSE_S = 0.1
 
 
-def answers(bootstrap_servers: str, attempt_s: float = ATTEMPT_S) -> bool:
+def is_answering(bootstrap_servers: str, attempt_s: float = ATTEMPT_S) -> bool:
     """Whether the cluster at `bootstrap_servers` lists at least one live broker within `attempt_s` seconds.
 
     Runs its own event loop in its own thread, so that it may be called from inside another loop.
     """
-    if not _listens(bootstrap_servers, attempt_s):
+    if not _is_listening(bootstrap_servers, attempt_s):
         return False  # aiokafka would say so too, but with a line on standard error for each try
     with ThreadPoolExecutor(max_workers=1) as pool:
-        return pool.submit(asyncio.run, _answers(bootstrap_servers, attempt_s)).result()
+        return pool.submit(asyncio.run, _has_live_brokers(bootstrap_servers, attempt_s)).result()
 
 
 def wait_until_ready(bootstrap_servers: str, deadline_s: float, still_there: Callable[[], bool]) -> bool:
     """Ask until it answers (True), `deadline_s` seconds have passed or `still_there()` says no (False)."""
     end = time.monotonic() + deadline_s
     while (left := end - time.monotonic()) > 0 and still_there():
-        if answers(bootstrap_servers, min(ATTEMPT_S, left)):
+        if is_answering(bootstrap_servers, min(ATTEMPT_S, left)):
             return True
         time.sleep(PAUSE_S)
     return False
 
 
-def _listens(bootstrap_servers: str, attempt_s: float) -> bool:
-    return any(_accepts(server.strip(), attempt_s) for server in bootstrap_servers.split(","))
+def _is_listening(bootstrap_servers: str, attempt_s: float) -> bool:
+    return any(_is_accepting(server.strip(), attempt_s) for server in bootstrap_servers.split(","))
 
 
-def _accepts(server: str, attempt_s: float) -> bool:
+def _is_accepting(server: str, attempt_s: float) -> bool:
     host, _, port = server.rpartition(":")
     try:
         with socket.create_connection((host.strip("[]"), int(port)), timeout=attempt_s):
@@ -109,15 +109,15 @@ def _accepts(server: str, attempt_s: float) -> bool:
         return False
 
 
-async def _answers(bootstrap_servers: str, attempt_s: float) -> bool:
+async def _has_live_brokers(bootstrap_servers: str, attempt_s: float) -> bool:
     try:
         async with asyncio.timeout(attempt_s):
-            return await _live_brokers(bootstrap_servers, attempt_s) > 0
+            return await _count_live_brokers(bootstrap_servers, attempt_s) > 0
     except (KafkaError, OSError, TimeoutError):
         return False
 
 
-async def _live_brokers(bootstrap_servers: str, attempt_s: float) -> int:
+async def _count_live_brokers(bootstrap_servers: str, attempt_s: float) -> int:
     admin = AIOKafkaAdminClient(
         bootstrap_servers=bootstrap_servers, request_timeout_ms=max(1, int(attempt_s * 1000))
     )
@@ -145,7 +145,7 @@ def is_free(port: int) -> bool:
     return True
 
 
-def free_ports(count: int) -> list[int]:
+def find_free_ports(count: int) -> list[int]:
     """`count` free ports; where to begin depends on our pid, so that parallel runs do not meet."""
     begin = os.getpid() * 16 % (LAST - FIRST)
     order = (FIRST + (begin + step) % (LAST - FIRST) for step in range(LAST - FIRST))
@@ -180,7 +180,7 @@ SINGLE_NODE = {
 }
 
 
-def listeners(port: int, controller_port: int, bind: str) -> dict[str, str]:
+def write_listeners(port: int, controller_port: int, bind: str) -> dict[str, str]:
     """Where it listens (`bind` is an address) and what it tells clients on this machine."""
     return {
         "listeners": f"PLAINTEXT://{bind}:{port},CONTROLLER://{bind}:{controller_port}",
@@ -189,11 +189,11 @@ def listeners(port: int, controller_port: int, bind: str) -> dict[str, str]:
     }
 
 
-def as_file(properties: dict[str, str]) -> str:
+def write_properties(properties: dict[str, str]) -> str:
     """`server.properties`."""
     return "".join(f"{name}={value}\n" for name, value in properties.items())
 
 
-def as_environment(properties: dict[str, str]) -> dict[str, str]:
+def write_environment(properties: dict[str, str]) -> dict[str, str]:
     """The same as the official image takes it: KAFKA_ and the name in capitals, dots as underscores."""
     return {f"KAFKA_{name.upper().replace('.', '_')}": value for name, value in properties.items()}

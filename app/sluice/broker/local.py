@@ -31,7 +31,7 @@ MANIFEST = HERE / "jars.sha256"
 FETCH_S = 300.0
 
 
-def manifest(path: Path = MANIFEST) -> dict[str, str]:
+def read_manifest(path: Path = MANIFEST) -> dict[str, str]:
     """File name → SHA-256 in hex, from the lines `sha256sum` writes."""
     lines = path.read_text(encoding="utf-8").splitlines()
     pairs = (line.split(maxsplit=1) for line in lines if line)
@@ -44,7 +44,7 @@ def verify(folder: Path, expected: dict[str, str]) -> None:
     faults = [f"missing: {name}" for name in sorted(expected.keys() - found.keys())]
     faults += [f"not in the manifest: {name}" for name in sorted(found.keys() - expected.keys())]
     both = sorted(expected.keys() & found.keys())
-    faults += [f"altered: {name}" for name in both if _digest(found[name]) != expected[name]]
+    faults += [f"altered: {name}" for name in both if _compute_digest(found[name]) != expected[name]]
     if faults:
         raise JarsError(
             f"The jars in {folder} are not those of {MANIFEST.name}:\n  "
@@ -58,7 +58,7 @@ def resolve(folder: Path) -> Path:
 
     Raises JarsError when they differ from the manifest, BrokerError when Maven is missing or fails.
     """
-    expected = manifest()
+    expected = read_manifest()
     if not folder.is_dir():
         _fetch_into(folder, expected)
     verify(folder, expected)
@@ -72,12 +72,12 @@ def _fetch_into(folder: Path, expected: dict[str, str]) -> None:
     try:
         _copy_dependencies(fresh)
         verify(fresh, expected)
-        _put_in_place(fresh, folder)
+        _move_into_place(fresh, folder)
     finally:
         shutil.rmtree(fresh, ignore_errors=True)
 
 
-def _put_in_place(fresh: Path, folder: Path) -> None:
+def _move_into_place(fresh: Path, folder: Path) -> None:
     try:
         os.rename(fresh, folder)  # noqa: PTH104 - Path.rename would say the same; the error below is os.rename's
     except OSError:
@@ -101,7 +101,7 @@ def _copy_dependencies(target: Path) -> None:
         )
 
 
-def _digest(path: Path) -> str:
+def _compute_digest(path: Path) -> str:
     with path.open("rb") as opened:
         return hashlib.file_digest(opened, "sha256").hexdigest()
 
@@ -151,28 +151,28 @@ class LocalBroker:
     def bootstrap_servers(self) -> str:
         return f"{handle.LOOPBACK}:{self.port}"
 
-    def alive(self) -> bool:
+    def is_alive(self) -> bool:
         """Whether the JVM runs (it may not answer yet)."""
-        return self.identity is not None and self.identity.alive()
+        return self.identity is not None and self.identity.is_alive()
 
     def start(self) -> None:
         """Format the storage unless it is, start the JVM, wait until it answers. Raises BrokerError."""
-        if self.alive():
+        if self.is_alive():
             return
-        java = _java()
+        java = _find_java()
         self._check_ports()
         self._prepare(java)
         self._launch(java)
-        if not wait_until_ready(self.bootstrap_servers, READY_S, self.alive):
-            ended = not self.alive()
+        if not wait_until_ready(self.bootstrap_servers, READY_S, self.is_alive):
+            ended = not self.is_alive()
             self.kill()
             what = "ended at once" if ended else f"did not answer within {READY_S:.0f} s"
-            raise BrokerError(f"The broker {what}. The end of {self.layout.log}:\n{self._log_tail()}")
+            raise BrokerError(f"The broker {what}. The end of {self.layout.log}:\n{self._read_log_tail()}")
 
     def stop(self) -> None:
         """SIGTERM, and SIGKILL if it has not gone after `STOP_S` seconds."""
         self._end(signal.SIGTERM)
-        if self.alive():
+        if self.is_alive():
             self._end(signal.SIGKILL)
 
     def kill(self) -> None:
@@ -186,8 +186,8 @@ class LocalBroker:
     def _end(self, number: signal.Signals) -> None:
         if self.identity is None:
             return
-        self.identity.signal(number)
-        gone = self.identity.wait_gone(STOP_S)
+        self.identity.send_signal(number)
+        gone = self.identity.wait_until_gone(STOP_S)
         if gone and self._child is not None:
             self._child.wait(STOP_S)
             self._child = None
@@ -202,20 +202,20 @@ class LocalBroker:
     def _prepare(self, java: str) -> None:
         self.layout.work.mkdir(parents=True, exist_ok=True)
         resolve(self.layout.jars)
-        where = handle.listeners(self.port, self.controller_port, handle.LOOPBACK)
+        where = handle.write_listeners(self.port, self.controller_port, handle.LOOPBACK)
         settings = {**handle.SINGLE_NODE, **where, "log.dirs": str(self.layout.data), **self.more}
-        self.layout.properties.write_text(handle.as_file(settings), encoding="utf-8")
+        self.layout.properties.write_text(handle.write_properties(settings), encoding="utf-8")
         if not (self.layout.data / "meta.properties").exists():
             self._format(java)
 
     def _format(self, java: str) -> None:
         self.layout.data.mkdir(parents=True, exist_ok=True)
         config = str(self.layout.properties)
-        kept = self._classes(java)
+        kept = self._locate_classes(java)
         fresh = kept.with_name(f"{uuid.uuid4().hex}.new")
         keeping = [] if kept.exists() else [f"-XX:ArchiveClassesAtExit={fresh}"]
-        tool = ["kafka.tools.StorageTool", "format", "-t", _cluster_id(), "-c", config]
-        command = [*self._jvm(java), *keeping, *tool]
+        tool = ["kafka.tools.StorageTool", "format", "-t", _make_cluster_id(), "-c", config]
+        command = [*self._build_command(java), *keeping, *tool]
         try:
             done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=FORMAT_S)  # noqa: S603
         except subprocess.TimeoutExpired:
@@ -229,29 +229,29 @@ class LocalBroker:
                 fresh.rename(kept)
 
     def _launch(self, java: str) -> None:
-        command = [*self._jvm(java), "kafka.Kafka", str(self.layout.properties)]
+        command = [*self._build_command(java), "kafka.Kafka", str(self.layout.properties)]
         with self.layout.log.open("ab") as log:
             # A session of its own: a Ctrl-C at the terminal that started it does not reach it.
             self._child = subprocess.Popen(  # noqa: S603 - our own command line
                 command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
             )
-        self.identity = ProcessIdentity.of(self._child.pid)
+        self.identity = ProcessIdentity.find(self._child.pid)
 
-    def _jvm(self, java: str) -> list[str]:
+    def _build_command(self, java: str) -> list[str]:
         classpath = str(self.layout.jars / "*")
-        kept = self._classes(java)
+        kept = self._locate_classes(java)
         sharing = [f"-XX:SharedArchiveFile={kept}"] if kept.exists() else []
         flags = [HEAP, "-XX:+IgnoreUnrecognizedVMOptions", *sharing]
         return [java, *flags, f"-Dlog4j2.configurationFile={LOG_CONFIG}", "-cp", classpath]
 
-    def _classes(self, java: str) -> Path:
+    def _locate_classes(self, java: str) -> Path:
         """Where this JVM keeps the classes that it read and checked, beside the jars: a start that finds them
         takes three quarters of the processor time. The JVM sees for itself whether the jars are the same."""
         built = Path(java).resolve()
         name = hashlib.sha256(f"{built} {built.stat().st_mtime_ns}".encode()).hexdigest()[:16]
         return self.layout.jars.with_name(f"classes-{name}.jsa")
 
-    def _log_tail(self) -> str:
+    def _read_log_tail(self) -> str:
         return self.layout.log.read_text(encoding="utf-8", errors="replace")[-LOG_TAIL:]
 
 
@@ -262,7 +262,7 @@ def launch(layout: Layout, port: int | None = None, more: Mapping[str, str] | No
 
     Raises BrokerError: no JDK, no Maven, jars other than the manifest's, port taken, not ready in time.
     """
-    chosen, controller = handle.free_ports(2)
+    chosen, controller = handle.find_free_ports(2)
     broker = LocalBroker(layout, port or chosen, controller, more=more or {})
     try:
         broker.start()
@@ -272,14 +272,14 @@ def launch(layout: Layout, port: int | None = None, more: Mapping[str, str] | No
     return broker
 
 
-def _java() -> str:
+def _find_java() -> str:
     found = shutil.which("java")
     if found is None:
         raise BrokerError("Java (java) is not on the PATH")
     return os.fspath(found)
 
 
-def _cluster_id() -> str:
+def _make_cluster_id() -> str:
     # As the storage tool draws it: 16 random bytes, URL-safe base64; a leading dash would read as an option.
     drawn = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
     return drawn if not drawn.startswith("-") else f"A{drawn[1:]}"

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from sluice.broker import docker, local
 from sluice.broker.docker import DockerBroker
-from sluice.broker.handle import BrokerError, NoBrokerError, answers, wait_until_ready
+from sluice.broker.handle import BrokerError, NoBrokerError, is_answering, wait_until_ready
 from sluice.broker.local import Layout, LocalBroker
 from sluice.broker.process_identity import ProcessIdentity
 from sluice.shipped import BUILD
@@ -37,18 +37,18 @@ class ExternalBroker:
     kind: str = "external"
 
     def stop(self) -> None:
-        self._not_ours()
+        self._refuse()
 
     def kill(self) -> None:
-        self._not_ours()
+        self._refuse()
 
     def start(self) -> None:
-        self._not_ours()
+        self._refuse()
 
     def close(self) -> None:
         """Do nothing: another program started this broker and ends it."""
 
-    def _not_ours(self) -> None:
+    def _refuse(self) -> None:
         raise BrokerError(
             f"The broker at {self.bootstrap_servers} was given by KAFKA_BOOTSTRAP_SERVERS; "
             "only whoever runs it starts and stops it."
@@ -102,7 +102,7 @@ def start_broker(
 
 
 @contextmanager
-def broker(bootstrap_servers: str | None, work: Path) -> Iterator[Broker]:
+def open_broker(bootstrap_servers: str | None, work: Path) -> Iterator[Broker]:
     """`find_broker`, closed at the end whatever happens."""
     found = find_broker(bootstrap_servers, work)
     try:
@@ -118,7 +118,7 @@ def remember(home: Path, broker: Broker) -> None:
     """Write down how to find `broker` again."""
     home.mkdir(parents=True, exist_ok=True)
     fresh = home / f"{NAME}.new"
-    fresh.write_text(json.dumps(_record(broker), indent=1) + "\n", encoding="utf-8")
+    fresh.write_text(json.dumps(_write_record(broker), indent=1) + "\n", encoding="utf-8")
     fresh.replace(home / NAME)
 
 
@@ -131,16 +131,16 @@ def recall(home: Path) -> LocalBroker | DockerBroker | None:
     path = home / NAME
     try:
         record = json.loads(path.read_text(encoding="utf-8"))
-        found = _docker(record) if record["kind"] == "docker" else _local(record)
+        found = _read_docker(record) if record["kind"] == "docker" else _read_local(record)
     except FileNotFoundError:
         return None
     except (ValueError, KeyError, TypeError) as error:
         raise BrokerError(f"{path} is not what `sluice broker start` writes ({error}); remove it") from error
-    return found if found.alive() else None
+    return found if found.is_alive() else None
 
 
 @contextmanager
-def locked(home: Path) -> Iterator[None]:
+def lock(home: Path) -> Iterator[None]:
     """One start or stop at a time. Raises BrokerError if another is under way."""
     home.mkdir(parents=True, exist_ok=True)
     with (home / "lock").open("w") as lock:
@@ -153,7 +153,7 @@ def locked(home: Path) -> Iterator[None]:
         yield
 
 
-def _record(broker: Broker) -> dict[str, object]:
+def _write_record(broker: Broker) -> dict[str, object]:
     if isinstance(broker, DockerBroker):
         return {"kind": "docker", "port": broker.port, "container_id": broker.container_id}
     if isinstance(broker, LocalBroker) and broker.identity is not None:
@@ -170,11 +170,11 @@ def _record(broker: Broker) -> dict[str, object]:
     raise BrokerError(f"A broker of kind {broker.kind} is not ours to remember")
 
 
-def _docker(record: dict[str, object]) -> DockerBroker:
+def _read_docker(record: dict[str, object]) -> DockerBroker:
     return DockerBroker(int(str(record["port"])), str(record["container_id"]))
 
 
-def _local(record: dict[str, object]) -> LocalBroker:
+def _read_local(record: dict[str, object]) -> LocalBroker:
     work, data, jars = (Path(str(record[name])) for name in ("work", "data", "jars"))
     identity = ProcessIdentity(int(str(record["pid"])), str(record["started"]))
     ports = int(str(record["port"])), int(str(record["controller_port"]))
@@ -205,24 +205,24 @@ class StartOptions:
     data: Path | None = None
 
 
-def start(home: Path, wish: StartOptions) -> tuple[Broker, bool]:
+def start(home: Path, options: StartOptions) -> tuple[Broker, bool]:
     """The running broker and whether it was started now. Raises BrokerError."""
-    if wish.bootstrap_servers:
-        return reach(wish.bootstrap_servers), False
-    with locked(home):
+    if options.bootstrap_servers:
+        return reach(options.bootstrap_servers), False
+    with lock(home):
         running = recall(home)
         if running is not None:
-            _refuse_another(running, wish)
+            _refuse_another(running, options)
             return running, False
-        layout = Layout(home / "broker", wish.data or home / "broker" / "data", JARS)
-        fresh = start_broker(layout, wish.port or DEFAULT_PORT)
+        layout = Layout(home / "broker", options.data or home / "broker" / "data", JARS)
+        fresh = start_broker(layout, options.port or DEFAULT_PORT)
         remember(home, fresh)
         return fresh, True
 
 
 def stop(home: Path) -> str | None:
     """The address of the broker that was stopped; None if none ran. Raises BrokerError."""
-    with locked(home):
+    with lock(home):
         running = recall(home)
         if running is not None:
             running.close()
@@ -230,18 +230,18 @@ def stop(home: Path) -> str | None:
         return None if running is None else running.bootstrap_servers
 
 
-def status(home: Path, bootstrap_servers: str | None) -> Status | None:
+def read_status(home: Path, bootstrap_servers: str | None) -> Status | None:
     """The broker that KAFKA_BOOTSTRAP_SERVERS names, else ours; None if ours does not run."""
     if bootstrap_servers:
-        return Status("external", bootstrap_servers, answers(bootstrap_servers))
+        return Status("external", bootstrap_servers, is_answering(bootstrap_servers))
     running = recall(home)
     if running is None:
         return None
-    known = Status(running.kind, running.bootstrap_servers, answers(running.bootstrap_servers))
-    return _with_local(known, running) if isinstance(running, LocalBroker) else known
+    known = Status(running.kind, running.bootstrap_servers, is_answering(running.bootstrap_servers))
+    return _add_local(known, running) if isinstance(running, LocalBroker) else known
 
 
-def _with_local(known: Status, broker: LocalBroker) -> Status:
+def _add_local(known: Status, broker: LocalBroker) -> Status:
     pid = broker.identity.pid if broker.identity else None
     return Status(
         known.kind,
@@ -253,10 +253,10 @@ def _with_local(known: Status, broker: LocalBroker) -> Status:
     )
 
 
-def _refuse_another(running: Broker, wish: StartOptions) -> None:
-    other_port = wish.port is not None and not running.bootstrap_servers.endswith(f":{wish.port}")
-    other_data = wish.data is not None and (
-        not isinstance(running, LocalBroker) or running.layout.data.resolve() != wish.data.resolve()
+def _refuse_another(running: Broker, options: StartOptions) -> None:
+    other_port = options.port is not None and not running.bootstrap_servers.endswith(f":{options.port}")
+    other_data = options.data is not None and (
+        not isinstance(running, LocalBroker) or running.layout.data.resolve() != options.data.resolve()
     )
     if other_port or other_data:
         raise BrokerError(

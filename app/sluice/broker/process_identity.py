@@ -24,33 +24,33 @@ class ProcessIdentity:
     started: str
 
     @classmethod
-    def of(cls, pid: int) -> ProcessIdentity | None:
+    def find(cls, pid: int) -> ProcessIdentity | None:
         """The identity of a running process; None if there is none (a zombie does not run)."""
-        started = _started(pid)
+        started = _read_start(pid)
         return None if started is None else cls(pid, started)
 
-    def alive(self) -> bool:
+    def is_alive(self) -> bool:
         """Whether this very process still runs."""
-        return _started(self.pid) == self.started
+        return _read_start(self.pid) == self.started
 
-    def signal(self, number: signal.Signals) -> None:
+    def send_signal(self, number: signal.Signals) -> None:
         """Send a signal, to this very process or to none."""
-        if self.alive():
+        if self.is_alive():
             os.kill(self.pid, number)
 
-    def wait_gone(self, deadline_s: float) -> bool:
+    def wait_until_gone(self, deadline_s: float) -> bool:
         """Whether it ended within `deadline_s` seconds."""
         end = time.monotonic() + deadline_s
-        while self.alive():
+        while self.is_alive():
             if time.monotonic() >= end:
                 return False
             time.sleep(POLL_S)
         return True
 
 
-def _started(pid: int) -> str | None:
+def _read_start(pid: int) -> str | None:
     if not Path("/proc/self/stat").exists():
-        return _started_by_ps(pid)
+        return _read_start_by_ps(pid)
     try:
         stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except (FileNotFoundError, ProcessLookupError):
@@ -59,7 +59,7 @@ def _started(pid: int) -> str | None:
     return None if fields[_STATE] in {"Z", "X"} else fields[_START_TIME]
 
 
-def _started_by_ps(pid: int) -> str | None:
+def _read_start_by_ps(pid: int) -> str | None:
     listing = ["ps", "-o", "state=,lstart=", "-p", str(pid)]
     found = subprocess.run(listing, capture_output=True, text=True, check=False, timeout=10)  # noqa: S603 - a number
     state, _, started = found.stdout.strip().partition(" ")

@@ -160,14 +160,14 @@ def _options(
 
 
 def _open_store() -> Store | None:
-    from sluice.adapters.kept_compilations import KeptCompilations  # noqa: PLC0415 - for verbs that compile
+    from sluice.adapters.stored_compilations import StoredCompilations  # noqa: PLC0415 - for verbs that compile
     from sluice.settings.reader import SettingsError, load_settings  # noqa: PLC0415 - as above
 
     try:
         folder = load_settings().cache.folder
     except SettingsError:
         return None
-    return KeptCompilations(Path(folder).expanduser()) if folder else None
+    return StoredCompilations(Path(folder).expanduser()) if folder else None
 
 
 COLLECT_AFTER = 500_000

@@ -64,7 +64,7 @@ console = WholeConsole()
 errors = Console(stderr=True)
 
 
-def shown(value: object) -> str:
+def clean(value: object) -> str:
     """Text out of a record, safe to print: no markup of ours, no control sequence of a forger's."""
     text = str(value)
     return escape(text if text.isprintable() else "".join(c if c.isprintable() else "·" for c in text))
@@ -85,14 +85,14 @@ def print_parts(parts: Iterable[RenderableType], to: Console = console) -> None:
         to.print(part, soft_wrap=isinstance(part, str), highlight=False)
 
 
-def line(text: str, to: Console = console) -> None:
+def print_line(text: str, to: Console = console) -> None:
     """One line, however long."""
     to.print(text, soft_wrap=True, highlight=False)
 
 
 def stop(message: str, code: int = IMPOSSIBLE) -> NoReturn:
     """Say on standard error why the command ends here, and end it."""
-    lines = "\n".join(shown(line) for line in message.split("\n"))
+    lines = "\n".join(clean(line) for line in message.split("\n"))
     errors.print(f"[bold red]sluice:[/] {lines}", soft_wrap=True)
     raise typer.Exit(code)
 
@@ -101,9 +101,9 @@ NO_BROKER = "the broker does not answer: {}. `sluice broker start` starts one."
 CANNOT_PUBLISH = "cannot publish: {}"
 
 
-def broker_or_stop(work: Coroutine[Any, Any, T], told: str = NO_BROKER) -> T:
-    """What comes of work on a broker; what cannot be done ends the command. `told`: how that is said, with {}
-    for why."""
+def require_broker(work: Coroutine[Any, Any, T], told: str = NO_BROKER) -> T:
+    """Return the result of work on a broker; what cannot be done ends the command. `told`: how that is said,
+    with {} for why."""
     import asyncio  # noqa: PLC0415 - many commands ask no broker
 
     from sluice.adapters.kafka.kafka_control import AnotherPublisherError  # noqa: PLC0415 - as above
@@ -118,7 +118,7 @@ def broker_or_stop(work: Coroutine[Any, Any, T], told: str = NO_BROKER) -> T:
         stop(told.format(error))
 
 
-def settings_or_stop() -> Settings:
+def require_settings() -> Settings:
     """The settings in force; a wrong one ends the command with its name."""
     try:
         return load_settings()
@@ -126,21 +126,21 @@ def settings_or_stop() -> Settings:
         stop(str(error))
 
 
-def audience_or_stop() -> Audience:
+def require_audience() -> Audience:
     """The installation for which the command signs; without its id the command ends."""
-    settings = settings_or_stop()
+    settings = require_settings()
     if not settings.policy.installation:
         stop("policy.installation is empty, and a signature is for one: `sluice init` makes its id")
-    return settings.audience()
+    return settings.build_audience()
 
 
-def record_proofs_or_stop(settings: Settings, more_keys: Iterable[str] = ()) -> RecordProofs:
+def require_record_proofs(settings: Settings, more_keys: Iterable[str] = ()) -> RecordProofs:
     """Which keys must have signed the workers' records; one that cannot be used ends the command."""
     from sluice.client.answers import ClientError  # noqa: PLC0415 - few commands read answers
     from sluice.client.record_proofs import RecordProofs  # noqa: PLC0415 - as above
 
     try:
-        return RecordProofs((*settings.verdicts.public_keys, *more_keys), settings.audience())
+        return RecordProofs((*settings.verdicts.public_keys, *more_keys), settings.build_audience())
     except ClientError as error:
         stop(f"verdicts.public_keys: {error}")
 
@@ -149,7 +149,7 @@ MARGIN = "  │ "
 """Before each line, so that no content can pass for a line of ours."""
 
 
-def visible(text: str) -> Text:
+def make_visible(text: str) -> Text:
     """The text on one line. An invisible code point stands as <U+202E>, reversed."""
     found = Text()
     for seen, run in groupby(text, key=is_seen):
@@ -160,15 +160,15 @@ def visible(text: str) -> Text:
     return found
 
 
-def quoted(text: str, most: int) -> Text:
-    """Up to `most` characters, each of the text's own lines behind a margin."""
-    lines = [Text(MARGIN, style="dim") + visible(line) for line in text[:most].split("\n")]
+def quote(text: str, most: int) -> Text:
+    """Return up to `most` characters, each of the text's own lines behind a margin."""
+    lines = [Text(MARGIN, style="dim") + make_visible(line) for line in text[:most].split("\n")]
     if len(text) > most:
         lines.append(Text(f"{MARGIN}… {counted(len(text) - most, 'character')} more", style="dim"))
     return Text("\n").join(lines)
 
 
-def now_ms() -> int:
+def read_clock_ms() -> int:
     """Milliseconds since 1970 by this machine's clock."""
     return time.time_ns() // 1_000_000
 
@@ -177,19 +177,19 @@ _SPAN = re.compile(r"([1-9][0-9]{0,8})([smhd])")
 _MS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
-def span_ms(text: str) -> int | None:
+def parse_span(text: str) -> int | None:
     """Milliseconds of a number and a unit; None for what is none."""
     read = _SPAN.fullmatch(text)
     return None if read is None else int(read[1]) * _MS[read[2]]
 
 
-def moment_ms(text: str | None, option: str) -> int | None:
+def parse_moment(text: str | None, option: str) -> int | None:
     """Milliseconds since 1970 of an ISO 8601 time (UTC, unless it names its offset) or of a span back from
     now; what is neither ends the command with the option's name."""
     if text is None:
         return None
-    if (back := span_ms(text)) is not None:
-        return now_ms() - back
+    if (back := parse_span(text)) is not None:
+        return read_clock_ms() - back
     try:
         at = datetime.fromisoformat(text)
     except ValueError:
@@ -210,8 +210,8 @@ NOTHING = "-"
 _LEAST, _MOST = 0.0001, 0.9999
 
 
-def percent(rate: Rate) -> str:
-    """With two digits; a dash for a rate of nothing.
+def format_percent(rate: Rate) -> str:
+    """Write a rate with two digits; a dash for a rate of nothing.
 
     Only all is 100 % and only none is 0 %: one missing of a million must not be rounded away.
     """

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sluice.adapters.kafka.kafka_ledger import read_values
-from sluice.cli.output import broker_or_stop, record_proofs_or_stop, settings_or_stop, stop
+from sluice.cli.output import require_broker, require_record_proofs, require_settings, stop
 from sluice.core.reports.ledger_values import LedgerValues
 from sluice.core.reports.report_tally import NotADecisionError
 from sluice.offline.record_files import read_export
-from sluice.settings.reader import real_names
+from sluice.settings.reader import list_real_names
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -35,7 +35,7 @@ def read_or_stop(topics: Sequence[str], sinks: Mapping[str, Sink], exported: Pat
     values = LedgerValues(sinks)
     try:
         if exported is None:
-            source = of_broker(topics, values.take)
+            source = read_broker(topics, values.take)
         else:
             source = f"the export {exported.name}"
             with exported.open("rb") as lines:
@@ -47,22 +47,22 @@ def read_or_stop(topics: Sequence[str], sinks: Mapping[str, Sink], exported: Pat
     return values.basis(source)
 
 
-def of_broker(
+def read_broker(
     topics: Sequence[str], take: Callable[[bytes | None], None], start: Start | int = "beginning"
 ) -> str:
     """Hand the values of these topics, by base name, to `take`; what cannot be read ends the command.
 
     Returns where they are from.
     """
-    settings = settings_or_stop()
-    names, proofs = real_names(settings), record_proofs_or_stop(settings)
+    settings = require_settings()
+    names, proofs = list_real_names(settings), require_record_proofs(settings)
     known = {names[base]: base for base in topics}
     reading = read_values(settings.kafka.bootstrap_servers, known, take, start, proofs)
-    broker_or_stop(reading)
+    require_broker(reading)
     return f"the topics {settings.kafka.topic_prefix}gate.* at {settings.kafka.bootstrap_servers}"
 
 
-def day_or_stop(given: str | None) -> str | None:
+def require_day(given: str | None) -> str | None:
     """A day as the report takes it; what is none ends the command."""
     if given is None:
         return None

@@ -5,6 +5,7 @@ library. A client that starts needs aiokafka and pydantic, and cryptography if i
 """
 
 from sluice.client.answers import (
+    ActionAnswer,
     ActionDenied,
     ActionInterrupted,
     ActionNotDecided,
@@ -16,7 +17,6 @@ from sluice.client.answers import (
     NeedsHuman,
     Permit,
     RetrievalAnswer,
-    Verdict,
 )
 from sluice.client.async_client import AsyncGateClient
 from sluice.client.guarded_calls import in_session
@@ -25,6 +25,7 @@ from sluice.client.sync_client import GateClient
 from sluice_topics.audience import Audience
 
 __all__ = [
+    "ActionAnswer",
     "ActionDenied",
     "ActionInterrupted",
     "ActionNotDecided",
@@ -41,7 +42,6 @@ __all__ = [
     "NeedsHuman",
     "Permit",
     "RetrievalAnswer",
-    "Verdict",
     "delegation_grant",
     "in_session",
 ]

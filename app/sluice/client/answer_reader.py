@@ -14,7 +14,7 @@ from collections import Counter
 from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Any
 
-from sluice.client.past_records import LATEST, POLL_MS, PastRecords, connect, id_of
+from sluice.client.past_records import LATEST, POLL_MS, PastRecords, connect, read_answer_id
 from sluice.client.record_proofs import NO_PROOFS
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from aiokafka import AIOKafkaConsumer, TopicPartition
 
-    from sluice.client.binding import CommittedAnswer, Sought
+    from sluice.client.binding import AnswerQuery, CommittedAnswer
     from sluice.client.record_proofs import RecordProofs
 
 log = logging.getLogger(__name__)
@@ -42,9 +42,9 @@ class AnswerReader(PastRecords):
         prefix: str = "",
         proofs: RecordProofs = NO_PROOFS,
     ) -> None:
-        """As PastRecords."""
+        """Takes the same arguments as PastRecords."""
         super().__init__(connection, topics, prefix, proofs)
-        self._waiting: dict[tuple[str, str], dict[asyncio.Future[CommittedAnswer], Sought]] = {}
+        self._waiting: dict[tuple[str, str], dict[asyncio.Future[CommittedAnswer], AnswerQuery]] = {}
         self._placing: Counter[int] = Counter()
         self._early: dict[int, dict[tuple[str, str], list[Any]]] = {}
         self._heeded: Counter[TopicPartition] = Counter()
@@ -68,7 +68,7 @@ class AnswerReader(PastRecords):
         """Whether answers are read: it is started, and has not ended."""
         return self._task is not None and not self._task.done()
 
-    async def ended(self) -> None:
+    async def wait_until_ended(self) -> None:
         """Return once answers are read no more."""
         if self._task is not None:
             await asyncio.wait([self._task])
@@ -83,7 +83,7 @@ class AnswerReader(PastRecords):
         self._fail(ConnectionError("the client was closed"))
 
     @asynccontextmanager
-    async def heeding(self, partition: int, topics: Collection[str]) -> AsyncIterator[None]:
+    async def read_partition(self, partition: int, topics: Collection[str]) -> AsyncIterator[None]:
         """Read this partition of these topics within the block; from its start on no answer is missed.
 
         Raises ConnectionError if the broker does not answer or the reader has ended.
@@ -102,7 +102,7 @@ class AnswerReader(PastRecords):
             self._awake.update(dict.fromkeys(left, until))
 
     @contextmanager
-    def placing(self, partition: int) -> Iterator[None]:
+    def keep_early_answers(self, partition: int) -> Iterator[None]:
         """Within the block, keep early answers: an answer may come before the input's coordinates are
         known."""
         self._placing[partition] += 1
@@ -114,12 +114,12 @@ class AnswerReader(PastRecords):
                 self._early.pop(partition, None)
 
     def expect(
-        self, sought: Sought, partition: int, topics: Collection[str]
+        self, sought: AnswerQuery, partition: int, topics: Collection[str]
     ) -> asyncio.Future[CommittedAnswer]:
-        """The first record in one of these topics that is what is sought. Called within `placing`, it finds
-        those that came early.
+        """The first record in one of these topics that is what is sought.
 
-        Any number may wait for the same, each with other ids beside it.
+        Called within `keep_early_answers`, it finds those that came early. Any number may wait for the same,
+        each with other ids beside it.
         """
         names = [(topic, one) for one in sought.ids for topic in topics]
         found: asyncio.Future[CommittedAnswer] = asyncio.get_running_loop().create_future()
@@ -154,7 +154,7 @@ class AnswerReader(PastRecords):
                 for batch in (await consumer.getmany(timeout_ms=POLL_MS)).values():
                     for record in batch:
                         self._take(record)
-                self._let_sleep(consumer)
+                self._pause_partitions(consumer)
         except asyncio.CancelledError:
             raise
         except Exception as fault:
@@ -162,14 +162,14 @@ class AnswerReader(PastRecords):
             self._fail(fault)
 
     def _take(self, record: Any) -> None:
-        name = self._topics[record.topic], id_of(record)
+        name = self._topics[record.topic], read_answer_id(record)
         for waiting, sought in list(self._waiting.get(name, {}).items()):
             if not waiting.done() and (answer := self._accept(record, sought)) is not None:
                 waiting.set_result(answer)
         if self._placing[record.partition]:
             self._early.setdefault(record.partition, {}).setdefault(name, []).append(record)
 
-    def _let_sleep(self, consumer: AIOKafkaConsumer) -> None:
+    def _pause_partitions(self, consumer: AIOKafkaConsumer) -> None:
         now = asyncio.get_running_loop().time()
         tired = [part for part, until in self._awake.items() if until <= now and not self._heeded[part]]
         if tired and not self._waking.locked():

@@ -18,7 +18,7 @@ MOST_ROWS = 2**53 - 1
 
 
 @dataclass(frozen=True, slots=True)
-class InputPlace:
+class InputLocation:
     """Where the broker put an input: its partition and offset, and the broker's time."""
 
     partition: int
@@ -27,7 +27,7 @@ class InputPlace:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class ActionAnswer:
     """The decision on an action.
 
     `gate` and `reason` say why it is not allowed; both are None if it is. `duplicate_of` is the verdict of
@@ -52,8 +52,8 @@ class Verdict:
         return self.verdict == "allowed"
 
     @classmethod
-    def of(cls, record: Mapping[str, Any]) -> Verdict:
-        """From a record of gate.verdicts."""
+    def of(cls, record: Mapping[str, Any]) -> ActionAnswer:
+        """Read a record of gate.verdicts."""
         waits_or_denied = record["verdict"] != "allowed"
         failed = [one["gate"] for one in record["gateResults"] if waits_or_denied and not one["passed"]]
         return cls(
@@ -84,7 +84,7 @@ class MemoryAnswer:
 
     @classmethod
     def of(cls, record: Mapping[str, Any]) -> MemoryAnswer:
-        """From a record of gate.memory.decisions."""
+        """Read a record of gate.memory.decisions."""
         score = record["trustScore"]
         total = None if score is None else float(score["total"])
         return cls(record["action"], record["memory_id"], record["reason"], total, record)
@@ -100,7 +100,7 @@ class RetrievalAnswer:
 
     @classmethod
     def of(cls, record: Mapping[str, Any]) -> RetrievalAnswer:
-        """From a record of gate.memory.retrievals.served."""
+        """Read a record of gate.memory.retrievals.served."""
         return cls(tuple(record["items"]), tuple(record["withheld"]), record)
 
 
@@ -114,7 +114,9 @@ class Permit:
 
     __slots__ = ("_rows", "action_id", "narrowed", "parameters", "session_id", "verdict")
 
-    def __init__(self, verdict: Verdict, parameters: Mapping[str, Any], *, narrowed: bool = False) -> None:
+    def __init__(
+        self, verdict: ActionAnswer, parameters: Mapping[str, Any], *, narrowed: bool = False
+    ) -> None:
         self.action_id: str = verdict.record["action_id"]
         self.session_id: str = verdict.record["session_id"]
         self.verdict = verdict
@@ -129,7 +131,7 @@ class Permit:
 
     @rows_affected.setter
     def rows_affected(self, rows: int | None) -> None:
-        self._rows = None if rows is None else count_of(rows, "rows_affected")
+        self._rows = None if rows is None else check_count(rows, "rows_affected")
 
     @property
     def rows(self) -> int:
@@ -149,7 +151,7 @@ class ClientError(Exception):
 
     @property
     def for_model(self) -> str:
-        """What a model that called the tool should read: what happened, and what it may do now."""
+        """The text that a model that called the tool should read: what happened, and what it may do now."""
         return f"{self.message}. The tool did not run. {self.advice}."
 
 
@@ -167,7 +169,7 @@ class BrokerUnreachable(ClientError, ConnectionError):
 class ActionRefused(ClientError):
     """The gate decided, and the action may not be carried out now. `verdict` is the decision."""
 
-    def __init__(self, verdict: Verdict, to_do: str) -> None:
+    def __init__(self, verdict: ActionAnswer, to_do: str) -> None:
         gate = "" if verdict.gate is None else f" by {verdict.gate}"
         super().__init__(f"{verdict.verdict}{gate}: {verdict.reason}", to_do)
         self.verdict = verdict
@@ -179,7 +181,7 @@ class ActionDenied(ActionRefused):
     @property
     def advice(self) -> str:  # type: ignore[override]
         """No other arguments help against a freeze, or against what the operator must change."""
-        code = _code(self.verdict)
+        code = extract_code(self.verdict)
         if code in _LATE:
             return "The gate was late. You may call it once more, or tell the user"
         if self.verdict.gate == "controls" or code in _TO_DO:
@@ -205,7 +207,7 @@ class ActionNotDecided(ClientError):
     advice = "You may call it once more later, or tell the user that the gate does not answer"
 
     def __init__(
-        self, subject: str, waited_s: float, place: InputPlace | None, *, may_still_come: bool
+        self, subject: str, waited_s: float, place: InputLocation | None, *, may_still_come: bool
     ) -> None:
         where = (
             "the broker did not confirm it" if place is None else f"it is at {place.partition}:{place.offset}"
@@ -248,7 +250,7 @@ class ActionInterrupted(ClientError):
         return f"{self.message}. Do not repeat the call. You may look at what it has done, or tell the user."
 
 
-def count_of(rows: Any, name: str) -> int:
+def check_count(rows: Any, name: str) -> int:
     """Rows that a record can hold. Raises ClientError that says what was wanted, and what `name` is."""
     if type(rows) is not int or not 0 <= rows <= MOST_ROWS:
         raise ClientError(
@@ -281,12 +283,12 @@ _ADVICE = (
 )
 
 
-def refusal_of(verdict: Verdict) -> ActionRefused:
+def make_refusal(verdict: ActionAnswer) -> ActionRefused:
     """The error for a verdict that does not allow its action."""
     if verdict.verdict == "needs_human":
-        return NeedsHuman(verdict, _TO_DO.get(_code(verdict), _WAITS))
-    return ActionDenied(verdict, _TO_DO.get(_code(verdict), _OTHERWISE))
+        return NeedsHuman(verdict, _TO_DO.get(extract_code(verdict), _WAITS))
+    return ActionDenied(verdict, _TO_DO.get(extract_code(verdict), _OTHERWISE))
 
 
-def _code(verdict: Verdict) -> str:
+def extract_code(verdict: ActionAnswer) -> str:
     return (verdict.reason or "").partition(":")[0]

@@ -14,21 +14,21 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from sluice.client.answers import (
+    ActionAnswer,
     ActionInterrupted,
     ClientError,
     MemoryAnswer,
     Permit,
     RetrievalAnswer,
-    Verdict,
-    refusal_of,
+    make_refusal,
 )
-from sluice.client.approval import are_items_approved, await_end, narrowed_parameters
+from sluice.client.approval import are_items_approved, await_end, fetch_narrowed_parameters
 from sluice.client.exchange import OutgoingInput
-from sluice.client.guarded_calls import GuardedTool, GuardOptions, error_text, session_or_current, value_of
+from sluice.client.guarded_calls import GuardedTool, GuardOptions, await_value, name_error, resolve_session_id
 from sluice.client.input_kinds import ACTION, OUTCOME, RETRIEVAL, WRITE, InputKind
 from sluice.client.journal import Journal
-from sluice.client.json_values import faithful
-from sluice.client.sender import ClientOptions, Sender, bytes_of, exchange_of, outcome_name
+from sluice.client.json_values import copy_faithfully
+from sluice.client.sender import ClientOptions, Sender, make_exchange, name_outcome, serialize_record
 from sluice.client.unreported import report_unreported
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class AsyncGateClient:
         """`agent_id` as in the registry. Raises ClientError for a key that cannot be used, and sqlite3.Error
         if the journal cannot be opened or another client has it open."""
         self._options = options or ClientOptions()
-        self._exchange = exchange_of(bootstrap_servers, self._options)
+        self._exchange = make_exchange(bootstrap_servers, self._options)
         self._sender = Sender(self._exchange, agent_id, self._options)
         self._journal = Journal(self._options.journal)
 
@@ -88,7 +88,7 @@ class AsyncGateClient:
         action_id: str | None = None,
         deadline_s: float | None = None,
         **fields: Any,
-    ) -> Verdict:
+    ) -> ActionAnswer:
         """Propose an action and return the gate's verdict, whatever it is. No tool runs.
 
         `action_id` None: a new id. The same action under the same id again gets the first answer. `fields`:
@@ -97,9 +97,9 @@ class AsyncGateClient:
         Raises ActionNotDecided, InputUnreadable, ClientError, ConnectionError and KafkaError.
         """
         given = {**fields, "parameters": parameters, "deadline_s": deadline_s}
-        record, wait_s = self._action(tool_name, session_id, action_id, given)
-        answer = await self._ask(ACTION, record["action_id"], session_id, bytes_of(record), wait_s)
-        return Verdict.of(answer.record)
+        record, wait_s = self._build_action(tool_name, session_id, action_id, given)
+        answer = await self._ask(ACTION, record["action_id"], session_id, serialize_record(record), wait_s)
+        return ActionAnswer.of(answer.record)
 
     async def remember(
         self,
@@ -115,11 +115,11 @@ class AsyncGateClient:
         (`content_class`, `timestamp`, `confidence_score`, `provenance_uri`, …) and others, by wire names.
         Raises ActionNotDecided, InputUnreadable, ClientError and KafkaError.
         """
-        record = self._sender.record(
+        record = self._sender.build_record(
             "write_id", write_id, session_id, content=content, source=dict(source), **fields
         )
-        wait_s = self._wait_s(deadline_s)
-        answer = await self._ask(WRITE, record["write_id"], session_id, bytes_of(record), wait_s)
+        wait_s = self._resolve_wait(deadline_s)
+        answer = await self._ask(WRITE, record["write_id"], session_id, serialize_record(record), wait_s)
         return MemoryAnswer.of(answer.record)
 
     async def retrieve(
@@ -137,21 +137,23 @@ class AsyncGateClient:
         `approval_timeout_s`: how long to wait if denied items wait for a person; None: not at all. If they
         agree in time, the request is sent again, and its answer is returned. Raises as `remember` does.
         """
-        record = self._sender.record(
+        record = self._sender.build_record(
             "request_id", request_id, session_id, items=[*map(dict, items)], **fields
         )
-        wait_s, value = self._wait_s(deadline_s), bytes_of(record)
+        wait_s, value = self._resolve_wait(deadline_s), serialize_record(record)
         asked = partial(self._ask, RETRIEVAL, record["request_id"], session_id, value, wait_s)
         first, reader = RetrievalAnswer.of((await asked()).record), self._exchange.reader
         if approval_timeout_s is None or not await are_items_approved(reader, first, approval_timeout_s):
             return first
         return RetrievalAnswer.of((await asked()).record)
 
-    async def report_outcome(self, verdict: Verdict, rows_affected: int, *, error: str | None = None) -> None:
+    async def report_outcome(
+        self, verdict: ActionAnswer, rows_affected: int, *, error: str | None = None
+    ) -> None:
         """Report the outcome of an action that ran without a guard. Returns when the broker has it."""
         session, action_id = verdict.record["session_id"], verdict.record["action_id"]
-        value = self._sender.outcome(verdict, rows_affected, error)
-        await self._sender.publish(OUTCOME, session, outcome_name(session, action_id), value)
+        value = self._sender.build_outcome(verdict, rows_affected, error)
+        await self._sender.publish(OUTCOME, session, name_outcome(session, action_id), value)
 
     async def permit(
         self,
@@ -173,8 +175,10 @@ class AsyncGateClient:
         Raises what `propose` raises, ActionDenied, NeedsHuman, and ActionInterrupted if a tool was started
         under this id before.
         """
-        record, wait_s = self._action(tool_name, session_id, action_id, {**fields, "parameters": parameters})
-        an_id, value = record["action_id"], bytes_of(record)
+        record, wait_s = self._build_action(
+            tool_name, session_id, action_id, {**fields, "parameters": parameters}
+        )
+        an_id, value = record["action_id"], serialize_record(record)
         entry = self._journal.propose(session_id, an_id, value)
         if entry.value != value:
             raise ClientError(f"{an_id}: another action of this session has this id", "Use a new action_id")
@@ -183,19 +187,19 @@ class AsyncGateClient:
                 answer = await self._ask(ACTION, an_id, session_id, value, wait_s)
             else:
                 sent = OutgoingInput(ACTION, an_id, session_id, value, ())
-                answer = await self._exchange.answer_at(sent, entry.place, wait_s)
+                answer = await self._exchange.fetch_answer(sent, entry.place, wait_s)
             self._journal.decide(session_id, an_id, answer.record)
-            verdict = Verdict.of(answer.record)
+            verdict = ActionAnswer.of(answer.record)
         elif entry.step == "decided" and entry.verdict is not None:
-            verdict = Verdict.of(entry.verdict)
+            verdict = ActionAnswer.of(entry.verdict)
         else:
             raise ActionInterrupted(an_id)
         if verdict.escalation_id is not None and not verdict.allowed and approval_timeout_s is not None:
             verdict = await self.await_approval(verdict, approval_timeout_s)
             self._journal.resolve(session_id, an_id, dict(verdict.record))
         if not verdict.allowed:
-            raise refusal_of(verdict)
-        narrowed = await narrowed_parameters(self._exchange.reader, verdict)
+            raise make_refusal(verdict)
+        narrowed = await fetch_narrowed_parameters(self._exchange.reader, verdict)
         if narrowed is not None and not accept_narrowed:
             raise ClientError("approved with other parameters than proposed", "Pass accept_narrowed=True")
         if not self._journal.start(session_id, an_id):
@@ -203,7 +207,7 @@ class AsyncGateClient:
         judged = json.loads(value)["parameters"] if narrowed is None else narrowed
         return Permit(verdict, judged, narrowed=narrowed is not None)
 
-    async def await_approval(self, verdict: Verdict, timeout_s: float) -> Verdict:
+    async def await_approval(self, verdict: ActionAnswer, timeout_s: float) -> ActionAnswer:
         """Wait for the end of a verdict's escalation, which an earlier process may have opened: the resolved
         verdict, or a denied one. Raises NeedsHuman after `timeout_s`."""
         return await await_end(self._exchange.reader, verdict, timeout_s)
@@ -211,9 +215,9 @@ class AsyncGateClient:
     async def finish(self, permit: Permit, *, error: str | None = None) -> None:
         """Report what the tool did; `error`: what it raised. Returns when the broker has the outcome."""
         session, action_id = permit.session_id, permit.action_id
-        value = self._sender.outcome(permit.verdict, permit.rows, error)
+        value = self._sender.build_outcome(permit.verdict, permit.rows, error)
         self._journal.finish(session, action_id, value)
-        await self._sender.publish(OUTCOME, session, outcome_name(session, action_id), value)
+        await self._sender.publish(OUTCOME, session, name_outcome(session, action_id), value)
         self._journal.report(session, action_id)
 
     @asynccontextmanager
@@ -223,7 +227,7 @@ class AsyncGateClient:
         """Run the block only if the action is allowed, and report the outcome, even if the block raises.
 
         The block may set the permit's `rows_affected`. `more` and the errors are those of `permit`."""
-        permit = await self.permit(tool_name, parameters, session_id=session_or_current(session_id), **more)
+        permit = await self.permit(tool_name, parameters, session_id=resolve_session_id(session_id), **more)
         async with self._report_after(permit):
             yield permit
 
@@ -255,15 +259,15 @@ class AsyncGateClient:
 
             @functools.wraps(function)
             async def guarded(*args: P.args, **kwargs: P.kwargs) -> Any:
-                session = tool.session()
+                session = tool.resolve_session()
                 try:
                     call = tool.propose(args, kwargs)
-                    fields = tool.fields(session, await value_of(tool.rows_before(call)))
+                    fields = tool.build_fields(session, await await_value(tool.count_rows_before(call)))
                     permit = await self.permit(tool.name, call.parameters, **fields)
                 except ClientError as error:
                     return tool.refuse(error)
                 async with self._report_after(permit):
-                    result = await value_of(tool.run(permit, call))
+                    result = await await_value(tool.run(permit, call))
                     tool.finish(permit, result)
                     return result
 
@@ -277,24 +281,26 @@ class AsyncGateClient:
         try:
             yield
         except BaseException as error:
-            await asyncio.shield(self.finish(permit, error=error_text(error)))
+            await asyncio.shield(self.finish(permit, error=name_error(error)))
             raise
         await asyncio.shield(self.finish(permit))
 
-    def _wait_s(self, deadline_s: float | None) -> float:
+    def _resolve_wait(self, deadline_s: float | None) -> float:
         return self._options.deadline_s if deadline_s is None else deadline_s
 
-    def _action(
+    def _build_action(
         self, tool_name: str, session: str, action_id: str | None, fields: dict[str, Any]
     ) -> tuple[dict[str, Any], float]:
-        wait_s = self._wait_s(fields.pop("deadline_s", None))
+        wait_s = self._resolve_wait(fields.pop("deadline_s", None))
         defaults = {"toolName": tool_name, "mode": self._options.mode, "deadline_ms": int(1000 * wait_s)}
-        fields["parameters"] = faithful(dict(fields["parameters"]), "parameters")
-        return self._sender.record("action_id", action_id, session, **{**defaults, **fields}), wait_s
+        fields["parameters"] = copy_faithfully(dict(fields["parameters"]), "parameters")
+        return self._sender.build_record("action_id", action_id, session, **{**defaults, **fields}), wait_s
 
     async def _ask(
         self, kind: InputKind, name: str, session: str, value: bytes, wait_s: float
     ) -> CommittedAnswer:
         """Publish an input and wait for its answer. `name` names the input in errors."""
         placed = partial(self._journal.place, session, name) if kind is ACTION else None
-        return await self._exchange.ask(self._sender.outgoing(kind, session, name, value), wait_s, placed)
+        return await self._exchange.ask(
+            self._sender.build_outgoing(kind, session, name, value), wait_s, placed
+        )

@@ -16,7 +16,7 @@ from sluice.client.input_kinds import REVIEWS
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from sluice.client.answers import InputPlace, Verdict
+    from sluice.client.answers import ActionAnswer, InputLocation
     from sluice.client.input_kinds import InputKind
 
 CLOCKS_APART_MS = 1000
@@ -50,7 +50,7 @@ Objection = str | None
 """Why a record is not the answer that is sought; None: it is."""
 
 
-class Sought(NamedTuple):
+class AnswerQuery(NamedTuple):
     """What a caller waits for: the ids that it may have, and what is to be said against a record that has one
     of them."""
 
@@ -58,102 +58,105 @@ class Sought(NamedTuple):
     objection: Callable[[CommittedAnswer], Objection]
 
 
-def digest_of(value: bytes) -> str:
-    """As records name the bytes of an input."""
+def compute_digest(value: bytes) -> str:
+    """Compute the digest by which records name the bytes of an input."""
     return "sha256:" + sha256(value).hexdigest()
 
 
-def answer_to(kind: InputKind, place: InputPlace, value: bytes, more_ids: Sequence[str] = ()) -> Sought:
+def describe_answer(
+    kind: InputKind, place: InputLocation, value: bytes, more_ids: Sequence[str] = ()
+) -> AnswerQuery:
     """The answer to an input that was sent: `place` is the broker's acknowledgement, `value` the bytes sent.
     `more_ids` may be the answer's beside those of its kind."""
-    ids = (*kind.ids_at(place), *more_ids)
+    ids = (*kind.list_ids(place), *more_ids)
     coordinates = {
         "topic": kind.topic,
         "partition": place.partition,
         "offset": place.offset,
         "timestamp": place.timestamp_ms,
-        "digest": digest_of(value),
+        "digest": compute_digest(value),
     }
-    names = _names_in(value, kind.names)
+    names = _read_names(value, kind.names)
 
-    def objection(answer: CommittedAnswer) -> Objection:
+    def find_objection(answer: CommittedAnswer) -> Objection:
         record = answer.record
         return (
-            _unlike("input", record.get("input"), coordinates)
-            or _other_names(record, names)
-            or _other_id(record, ids)
-            or _older(answer, place.timestamp_ms)
+            _describe_mismatch("input", record.get("input"), coordinates)
+            or _find_other_name(record, names)
+            or _find_other_id(record, ids)
+            or _find_age_flaw(answer, place.timestamp_ms)
         )
 
-    return Sought(ids, objection)
+    return AnswerQuery(ids, find_objection)
 
 
-def end_of(verdict: Verdict, since_ms: int) -> Sought:
-    """What ends the escalation of a verdict. `since_ms`: no earlier; the broker's time of the action."""
+def describe_end(verdict: ActionAnswer, since_ms: int) -> AnswerQuery:
+    """Describe the record that ends the escalation of a verdict. `since_ms`: no earlier; the broker's time of
+    the action."""
     names = {
         **{name: verdict.record.get(name) for name in ("action_id", "agent_id", "session_id", "tenant_id")},
         "verdict_id": verdict.duplicate_of or verdict.verdict_id,
         "action_digest": verdict.input["digest"],
     }
-    return _ending(str(verdict.escalation_id), names, since_ms)
+    return _describe_ending(str(verdict.escalation_id), names, since_ms)
 
 
-def end_of_input(escalation_id: str, value: bytes, since_ms: int) -> Sought:
-    """What ends the escalation of an input with these bytes, an action or a retrieval."""
-    return end_of_digest(escalation_id, digest_of(value), since_ms)
+def describe_input_end(escalation_id: str, value: bytes, since_ms: int) -> AnswerQuery:
+    """Describe the record that ends the escalation of an input with these bytes, an action or a retrieval."""
+    return describe_digest_end(escalation_id, compute_digest(value), since_ms)
 
 
-def end_of_digest(escalation_id: str, digest: str, since_ms: int) -> Sought:
-    """The same, where only the digest of the bytes is known."""
-    return _ending(escalation_id, {"digest": digest}, since_ms)
+def describe_digest_end(escalation_id: str, digest: str, since_ms: int) -> AnswerQuery:
+    """Describe the record that ends the escalation of an input of which only the digest is at hand."""
+    return _describe_ending(escalation_id, {"digest": digest}, since_ms)
 
 
-def _ending(escalation_id: str, names: Mapping[str, Any], since_ms: int) -> Sought:
-    def objection(answer: CommittedAnswer) -> Objection:
+def _describe_ending(escalation_id: str, names: Mapping[str, Any], since_ms: int) -> AnswerQuery:
+    def find_objection(answer: CommittedAnswer) -> Objection:
         record = answer.record
         if record.get("schema") not in ENDINGS:
             return f"it is a {record.get('schema')!r}, which ends nothing"
         seen = {**record, "digest": record.get("action_digest") or record.get("request_hash")}
         found = {name: seen.get(name) for name in names}
         return (
-            _unlike("escalation", found, names)
-            or _other_id(record, (escalation_id,))
-            or _older(answer, since_ms)
+            _describe_mismatch("escalation", found, names)
+            or _find_other_id(record, (escalation_id,))
+            or _find_age_flaw(answer, since_ms)
         )
 
-    return Sought((escalation_id,), objection)
+    return AnswerQuery((escalation_id,), find_objection)
 
 
-def resolved_verdict(verdict: Verdict, end: Mapping[str, Any]) -> Sought:
+def describe_resolved_verdict(verdict: ActionAnswer, end: Mapping[str, Any]) -> AnswerQuery:
     """The verdict to which the approval of an action led; `end` is the record that ended its escalation."""
     an_id, review = str(end["resolved_verdict_id"]), end["input"]
     names = {name: verdict.record.get(name) for name in ("action_id", "agent_id", "session_id", "tenant_id")}
     names["resolves"] = verdict.duplicate_of or verdict.verdict_id
     action = {"digest": verdict.input["digest"]} if verdict.duplicate_of else verdict.input
 
-    def objection(answer: CommittedAnswer) -> Objection:
+    def find_objection(answer: CommittedAnswer) -> Objection:
         record = answer.record
         if an_id != f"resolved:{REVIEWS}:{review['partition']}:{review['offset']}":
             return f"{an_id} does not follow from the review"
         return (
-            _unlike("action", record.get("action"), action)
-            or _unlike("input", record.get("input"), review)
-            or _unlike("record", {name: record.get(name) for name in names}, names)
-            or _other_id(record, (an_id,))
-            or _older(answer, review["timestamp"])
+            _describe_mismatch("action", record.get("action"), action)
+            or _describe_mismatch("input", record.get("input"), review)
+            or _describe_mismatch("record", {name: record.get(name) for name in names}, names)
+            or _find_other_id(record, (an_id,))
+            or _find_age_flaw(answer, review["timestamp"])
         )
 
-    return Sought((an_id,), objection)
+    return AnswerQuery((an_id,), find_objection)
 
 
-def same_bytes(name: str, value: bytes) -> Sought:
+def describe_same_bytes(name: str, value: bytes) -> AnswerQuery:
     """An input with this `ce_id` that says what `value` says."""
     said = json.loads(value)
-    return Sought((name,), lambda found: None if found.record == said else "it says something else")
+    return AnswerQuery((name,), lambda found: None if found.record == said else "it says something else")
 
 
-def _names_in(value: bytes, names: Sequence[str]) -> dict[str, str]:
-    """What an input calls its parts, as far as it can be read: a dead letter answers one that cannot."""
+def _read_names(value: bytes, names: Sequence[str]) -> dict[str, str]:
+    """Read the ids in an input, as far as it can be read: a dead letter answers an input that cannot."""
     try:
         said = json.loads(value)
     except ValueError:
@@ -163,7 +166,7 @@ def _names_in(value: bytes, names: Sequence[str]) -> dict[str, str]:
     return {name: said[name] for name in names if isinstance(said.get(name), str)}
 
 
-def _other_names(record: Mapping[str, Any], names: Mapping[str, str]) -> Objection:
+def _find_other_name(record: Mapping[str, Any], names: Mapping[str, str]) -> Objection:
     """A record that could not read a name leaves it out, and one that must not repeat it has its digest."""
     for name, mine in names.items():
         digest = WITHHELD + sha256(mine.encode("utf-8", "surrogatepass")).hexdigest()
@@ -172,7 +175,7 @@ def _other_names(record: Mapping[str, Any], names: Mapping[str, str]) -> Objecti
     return None
 
 
-def _unlike(what: str, found: object, mine: Mapping[str, Any]) -> Objection:
+def _describe_mismatch(what: str, found: object, mine: Mapping[str, Any]) -> Objection:
     if not isinstance(found, dict):
         return f"it names no {what}"
     for name, value in mine.items():
@@ -181,13 +184,13 @@ def _unlike(what: str, found: object, mine: Mapping[str, Any]) -> Objection:
     return None
 
 
-def _other_id(record: Mapping[str, Any], ids: Sequence[str]) -> Objection:
+def _find_other_id(record: Mapping[str, Any], ids: Sequence[str]) -> Objection:
     """The header `ce_id`, by which it was found, is not covered by the record's hash."""
     found = [record.get(name) for name in ID_FIELDS]
     return None if any(one in ids for one in found) else "it has another id than its header says"
 
 
-def _older(answer: CommittedAnswer, since_ms: int) -> Objection:
+def _find_age_flaw(answer: CommittedAnswer, since_ms: int) -> Objection:
     if answer.timestamp_ms >= since_ms - CLOCKS_APART_MS:
         return None
     return f"it is {(since_ms - answer.timestamp_ms) / 1000:g} s older than what it answers"

@@ -9,8 +9,8 @@ import asyncio
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sluice.client.answer_reader import AnswerReader
-from sluice.client.answers import ActionNotDecided, BrokerUnreachable, InputPlace, InputUnreadable
-from sluice.client.binding import answer_to
+from sluice.client.answers import ActionNotDecided, BrokerUnreachable, InputLocation, InputUnreadable
+from sluice.client.binding import describe_answer
 from sluice.client.input_kinds import ACTIONS, ANSWERS, DEAD_LETTERS
 from sluice.client.kafka_lines import thin_out_kafka_lines
 from sluice.client.record_proofs import NO_PROOFS
@@ -94,13 +94,13 @@ class Exchange:
         if self._producer is not None:
             await self._producer.stop()
 
-    def home(self, session: str) -> int:
+    def find_partition(self, session: str) -> int:
         """The partition of a session, by the rule of Kafka's Java client."""
         from aiokafka.partitioner import murmur2  # noqa: PLC0415 - importing the client loads no Kafka
 
         return int(murmur2(session.encode()) & 0x7FFFFFFF) % self.partitions
 
-    async def publish(self, what: OutgoingInput) -> InputPlace:
+    async def publish(self, what: OutgoingInput) -> InputLocation:
         """Publish an input; return when the broker has it. Raises KafkaError."""
         if self._producer is None:
             raise RuntimeError("the client is not started")
@@ -108,16 +108,16 @@ class Exchange:
             self.prefix + what.kind.topic,
             what.value,
             key=what.session.encode(),
-            partition=self.home(what.session),
+            partition=self.find_partition(what.session),
             headers=list(what.headers),
         )
-        return InputPlace(found.partition, found.offset, found.timestamp)
+        return InputLocation(found.partition, found.offset, found.timestamp)
 
     async def ask(
         self,
         what: OutgoingInput,
         wait_s: float,
-        placed: Callable[[InputPlace], None] | None = None,
+        placed: Callable[[InputLocation], None] | None = None,
         more_ids: Sequence[str] = (),
     ) -> CommittedAnswer:
         """Publish an input and wait for its answer. `placed` is told where the broker put it; `more_ids` may
@@ -125,33 +125,36 @@ class Exchange:
 
         Raises ActionNotDecided, InputUnreadable, ConnectionError and KafkaError.
         """
-        partition, place = self.home(what.session), None
+        partition, place = self.find_partition(what.session), None
         try:
-            async with asyncio.timeout(wait_s), self.reader.heeding(partition, what.kind.answered_in):
-                with self.reader.placing(partition):
+            async with (
+                asyncio.timeout(wait_s),
+                self.reader.read_partition(partition, what.kind.answer_topics),
+            ):
+                with self.reader.keep_early_answers(partition):
                     place = await self.publish(what)
-                    sought = answer_to(what.kind, place, what.value, more_ids)
-                    answering = self.reader.expect(sought, partition, what.kind.answered_in)
+                    sought = describe_answer(what.kind, place, what.value, more_ids)
+                    answering = self.reader.expect(sought, partition, what.kind.answer_topics)
                 if placed is not None:
                     placed(place)
                 answer = await answering
         except TimeoutError:
             raise ActionNotDecided(what.name, wait_s, place, may_still_come=True) from None
-        return _readable(what.name, answer)
+        return _check_readable(what.name, answer)
 
-    async def answer_at(self, what: OutgoingInput, place: InputPlace, wait_s: float) -> CommittedAnswer:
+    async def fetch_answer(self, what: OutgoingInput, place: InputLocation, wait_s: float) -> CommittedAnswer:
         """The answer to an input that was published before. Raises as `ask`."""
-        sought, topics = answer_to(what.kind, place, what.value), what.kind.answered_in
+        sought, topics = describe_answer(what.kind, place, what.value), what.kind.answer_topics
         try:
-            async with asyncio.timeout(wait_s), self.reader.heeding(place.partition, topics):
+            async with asyncio.timeout(wait_s), self.reader.read_partition(place.partition, topics):
                 answering = self.reader.expect(sought, place.partition, topics)
                 found = await self.reader.look_back(sought, place, topics)
-                return _readable(what.name, found or await answering)
+                return _check_readable(what.name, found or await answering)
         except TimeoutError:
             raise ActionNotDecided(what.name, wait_s, place, may_still_come=True) from None
 
 
-def _readable(name: str, answer: CommittedAnswer) -> CommittedAnswer:
+def _check_readable(name: str, answer: CommittedAnswer) -> CommittedAnswer:
     if answer.topic == DEAD_LETTERS:
         raise InputUnreadable(name, answer.record)
     return answer

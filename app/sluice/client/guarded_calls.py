@@ -23,8 +23,8 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from sluice.client.answers import ClientError, count_of
-from sluice.client.json_values import could_be_json, faithful
+from sluice.client.answers import ClientError, check_count
+from sluice.client.json_values import copy_faithfully, may_be_json
 
 if TYPE_CHECKING:
     from sluice.client.answers import Permit
@@ -41,7 +41,7 @@ _RETURN = "Return the finished result, or put the work into `with gate.action(..
 
 @dataclass(frozen=True, slots=True)
 class GuardOptions:
-    """What `guard` was told. `more`: arguments of `permit`. Raises ClientError for what excludes itself."""
+    """The options of `guard`. `more`: arguments of `permit`. Raises ClientError for what excludes itself."""
 
     tool_name: str | None = None
     rows: Callable[[Any], int] | None = None
@@ -71,15 +71,15 @@ class GuardedTool:
         """Raises ClientError for a function that cannot be guarded, with the name of what is in the way."""
         self._function = function
         self._options = options
-        self.name = _name_of(function, options)
+        self.name = _choose_name(function, options)
         _refuse_kind(function, self.name)
         self._signature = inspect.signature(function)
-        self._context = self._context_of(options.context)
+        self._context = self._read_context(options.context)
         called = [one for one in self._signature.parameters.values() if self._context.get(one.name) is None]
         self._called = self._signature.replace(parameters=called)
         for name, parameter in self._signature.parameters.items():
             if name not in self._context and parameter.default is not parameter.empty:
-                faithful(parameter.default, f"{self.name}: the default of {name}")
+                copy_faithfully(parameter.default, f"{self.name}: the default of {name}")
 
     def propose(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> ProposedCall:
         """The call, with its defaults. What it passes for a name that has a source in `context` is not used.
@@ -97,15 +97,15 @@ class GuardedTool:
                 context[name] = value
             else:
                 is_args = self._called.parameters[name].kind is inspect.Parameter.VAR_POSITIONAL
-                judged[name] = faithful(list(value) if is_args else value, f"{self.name}: {name}")
+                judged[name] = copy_faithfully(list(value) if is_args else value, f"{self.name}: {name}")
         return ProposedCall(judged, context)
 
-    def rows_before(self, call: ProposedCall) -> Any:
+    def count_rows_before(self, call: ProposedCall) -> Any:
         """The rows that are known before the call; None: nothing is. It may be an awaitable of them."""
         wanted = self._options.rows_before
         if not callable(wanted):
             return wanted
-        bound = self._bind(faithful(call.parameters, self.name), call.context)
+        bound = self._bind(copy_faithfully(call.parameters, self.name), call.context)
         return wanted(*bound.args, **bound.kwargs)
 
     def run(self, permit: Permit, call: ProposedCall) -> Any:
@@ -125,18 +125,18 @@ class GuardedTool:
             permit.rows_affected = self._options.rows(result)
 
     def refuse(self, error: ClientError) -> Any:
-        """What a refused call comes to: the error, or a text for a model."""
+        """Return what a refused call gives its caller, a text for a model, or raise the error."""
         if self._options.on_refusal == "raise":
             raise error
         return error.for_model
 
-    def session(self) -> str:
+    def resolve_session(self) -> str:
         """The session of a call. Raises ClientError if there is none."""
-        return session_or_current(self._options.more.get("session_id"))
+        return resolve_session_id(self._options.more.get("session_id"))
 
-    def fields(self, session: str, rows: int | None) -> dict[str, Any]:
+    def build_fields(self, session: str, rows: int | None) -> dict[str, Any]:
         """The arguments of `permit`, apart from the call."""
-        known = {} if rows is None else {"rows_affected": count_of(rows, "rows_before")}
+        known = {} if rows is None else {"rows_affected": check_count(rows, "rows_before")}
         return {**self._options.more, **known, "session_id": session}
 
     def _bind(self, parameters: dict[str, Any], context: dict[str, Any]) -> inspect.BoundArguments:
@@ -165,14 +165,14 @@ class GuardedTool:
 
     def _refuse_plain(self, name: str, value: Any) -> None:
         default = self._called.parameters[name].default
-        if could_be_json(value) and value is not default:
+        if may_be_json(value) and value is not default:
             raise ClientError(
                 f"{self.name}: {name} is named in guard(context=...) and came as plain data, "
                 f"which a model could have sent",
                 f"Say where it comes from: guard(context={{{name!r}: function}}); or let the gate judge it",
             )
 
-    def _context_of(self, given: Context) -> Mapping[str, Callable[[], Any] | None]:
+    def _read_context(self, given: Context) -> Mapping[str, Callable[[], Any] | None]:
         if isinstance(given, str):
             raise ClientError(f"{self.name}: guard(context={given!r})", "Give a list of names")
         found = dict(given) if isinstance(given, Mapping) else dict.fromkeys(given)
@@ -186,7 +186,7 @@ class GuardedTool:
         return found
 
 
-def _name_of(function: Callable[..., Any], options: GuardOptions) -> str:
+def _choose_name(function: Callable[..., Any], options: GuardOptions) -> str:
     name = options.tool_name or getattr(function, "__name__", None)
     if name is None:
         raise ClientError(f"{function!r} has no name", "Give it: guard(tool_name)")
@@ -211,12 +211,12 @@ def refuse_coroutine(function: Callable[..., Any]) -> None:
         raise ClientError(f"{function!r} is a coroutine function", "Guard it with AsyncGateClient")
 
 
-async def value_of(found: Any) -> Any:
+async def await_value(found: Any) -> Any:
     """A value, or that of an awaitable."""
     return await found if inspect.isawaitable(found) else found
 
 
-def error_text(error: BaseException) -> str:
+def name_error(error: BaseException) -> str:
     """The class of an error. The message is left out, because it may hold content."""
     return type(error).__name__
 
@@ -231,7 +231,7 @@ def in_session(session_id: str) -> Iterator[None]:
         _session.reset(token)
 
 
-def session_or_current(session_id: str | None) -> str:
+def resolve_session_id(session_id: str | None) -> str:
     """The session given, or that of `in_session`. Raises ClientError if there is neither."""
     found = session_id or _session.get()
     if found is None:

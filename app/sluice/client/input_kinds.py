@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from sluice.client.answers import InputPlace
+    from sluice.client.answers import InputLocation
 
 ACTIONS = "gate.actions.proposed"
 OUTCOMES = "gate.outcomes"
@@ -36,13 +36,13 @@ class InputKind:
     names: tuple[str, ...]
     also: tuple[str, ...] = ()
 
-    def ids_at(self, place: InputPlace) -> list[str]:
+    def list_ids(self, place: InputLocation) -> list[str]:
         """The ids of its possible answers."""
         at = f"{self.topic}:{place.partition}:{place.offset}"
         return [f"{one}:{at}" for one in (*self.ids, "dead_letter")]
 
     @property
-    def answered_in(self) -> tuple[str, ...]:
+    def answer_topics(self) -> tuple[str, ...]:
         """Topics in which its answer may be."""
         return (self.answers, DEAD_LETTERS, *self.also)
 

@@ -14,7 +14,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from sluice.client.answers import InputPlace
+from sluice.client.answers import InputLocation
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -54,7 +54,7 @@ class JournalEntry:
     action_id: str
     step: Step
     value: bytes
-    place: InputPlace | None
+    place: InputLocation | None
     verdict: dict[str, Any] | None
     outcome: bytes | None
 
@@ -88,9 +88,9 @@ class Journal:
         self._since_swept += 1
         if self._since_swept >= SWEEP_EVERY:
             self._sweep(now_ms)
-        return self._entry(session_id, action_id)
+        return self._find_entry(session_id, action_id)
 
-    def place(self, session_id: str, action_id: str, place: InputPlace) -> None:
+    def place(self, session_id: str, action_id: str, place: InputLocation) -> None:
         """Keep the place to which the broker put the action."""
         self._rows.execute(
             "UPDATE actions SET partition = ?, offset = ?, timestamp_ms = ? "
@@ -137,10 +137,10 @@ class Journal:
             (session_id, action_id),
         )
 
-    def unreported(self) -> list[JournalEntry]:
+    def list_unreported(self) -> list[JournalEntry]:
         """Actions whose tool was started and whose outcome the broker has not confirmed."""
         rows = self._rows.execute("SELECT * FROM actions WHERE step IN ('started', 'finished')")
-        return [_entry(row) for row in rows.fetchall()]
+        return [_read_entry(row) for row in rows.fetchall()]
 
     def close(self) -> None:
         """Close the file."""
@@ -154,16 +154,16 @@ class Journal:
             (now_ms - KEPT_MS,),
         )
 
-    def _entry(self, session_id: str, action_id: str) -> JournalEntry:
+    def _find_entry(self, session_id: str, action_id: str) -> JournalEntry:
         row = self._rows.execute(
             "SELECT * FROM actions WHERE session_id = ? AND action_id = ?", (session_id, action_id)
         ).fetchone()
-        return _entry(row)
+        return _read_entry(row)
 
 
-def _entry(row: tuple[Any, ...]) -> JournalEntry:
+def _read_entry(row: tuple[Any, ...]) -> JournalEntry:
     session_id, action_id, step, value, partition, offset, timestamp_ms, verdict, outcome, _ = row
-    place = None if offset is None else InputPlace(partition, offset, timestamp_ms)
+    place = None if offset is None else InputLocation(partition, offset, timestamp_ms)
     return JournalEntry(
         session_id, action_id, step, value, place, None if verdict is None else json.loads(verdict), outcome
     )

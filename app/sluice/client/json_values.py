@@ -16,7 +16,7 @@ _PLAIN = (*_KEPT, bytes, bytearray)
 _HOLDERS = (list, tuple, set, frozenset, dict)
 
 
-def faithful(value: Any, name: str) -> Any:
+def copy_faithfully(value: Any, name: str) -> Any:
     """A deep copy of a value that JSON keeps: of exactly the types that reading its text gives again.
 
     Raises ClientError for another one, with its place: `name` and the way to it.
@@ -24,7 +24,7 @@ def faithful(value: Any, name: str) -> Any:
     return _copy(value, name, 0)
 
 
-def could_be_json(value: Any) -> bool:
+def may_be_json(value: Any) -> bool:
     """Whether a value consists of plain data alone, so that it may have been written as JSON. Of any depth,
     and of subclasses, tuples and sets too."""
     left, seen = [value], set()
@@ -41,24 +41,24 @@ def could_be_json(value: Any) -> bool:
 
 def _copy(value: Any, place: str, depth: int) -> Any:
     if depth > DEEPEST:
-        raise _unfaithful(place, f"is nested more than {DEEPEST} deep")
+        raise _make_unfaithful(place, f"is nested more than {DEEPEST} deep")
     if type(value) is dict:
         for key in value:
             if type(key) is not str:
-                raise _unfaithful(place, f"has the key {key!r}, which is no text")
+                raise _make_unfaithful(place, f"has the key {key!r}, which is no text")
         return {
             _copy(key, place, depth): _copy(one, f"{place}.{key}", depth + 1) for key, one in value.items()
         }
     if type(value) is list:
         return [_copy(one, f"{place}[{number}]", depth + 1) for number, one in enumerate(value)]
-    flaw = _flaw(value)
+    flaw = _find_flaw(value)
     if flaw is not None:
-        raise _unfaithful(place, flaw)
+        raise _make_unfaithful(place, flaw)
     return value
 
 
-def _flaw(value: Any) -> str | None:
-    """What keeps a single value from being read again as it is."""
+def _find_flaw(value: Any) -> str | None:
+    """Find the reason for which a single value would not be read again as it is."""
     if type(value) not in _KEPT:
         return f"is a {type(value).__qualname__}, which JSON does not keep"
     if isinstance(value, float) and not math.isfinite(value):
@@ -78,7 +78,7 @@ def _is_unicode(text: str) -> bool:
     return True
 
 
-def _unfaithful(place: str, flaw: str) -> ClientError:
+def _make_unfaithful(place: str, flaw: str) -> ClientError:
     return ClientError(
         f"{place} {flaw}",
         "Give texts, finite numbers, booleans, None, lists, and tables with texts for keys; what a framework "

@@ -30,8 +30,8 @@ MOST_KINDS = 256
 
 
 def thin_out_kafka_lines(bootstrap_servers: str) -> KafkaLines:
-    """From now on, in this process, watching these servers too. Configures no handler of the application's:
-    lines that pass go where they went."""
+    """Pass fewer of the lines of Kafka's client in this process from now on, and watch these servers too.
+    Configures no handler of the application's: lines that pass go where they went."""
     known = [one for one in logging.getLogger(CLIENTS[0]).handlers if isinstance(one, KafkaLines)]
     lines = known[0] if known else KafkaLines()
     lines.watch(bootstrap_servers)
@@ -84,16 +84,17 @@ class KafkaLines(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         """Pass a line on, or count it."""
         if record.levelno >= logging.WARNING:
-            self._look_soon()
-        more = self._left_out_of(record)
+            self._schedule_look()
+        more = self._count_left_out(record)
         if more is None:
             return
         if more:
             record.msg, record.args = f"{record.getMessage()} ({more} more of this kind before)", None
         logging.getLogger().handle(record)
 
-    def _left_out_of(self, record: logging.LogRecord) -> int | None:
-        """How many lines of its kind were left out before one that passes; None: it does not."""
+    def _count_left_out(self, record: logging.LogRecord) -> int | None:
+        """Count the lines of its kind that were left out before a line that passes; None: it does not
+        pass."""
         name, now_s = (record.name, str(record.msg)[:200]), self._now_s()
         kind = self._kinds.get(name)
         age_s = float("inf") if kind is None else now_s - kind.since_s
@@ -111,7 +112,7 @@ class KafkaLines(logging.Handler):
         self._left_out += 1
         return None
 
-    def _look_soon(self) -> None:
+    def _schedule_look(self) -> None:
         if self._now_s() - self._looked_s < self._look_s or not self._looking.acquire(blocking=False):
             return
         threading.Thread(target=self._look, name="broker watch", daemon=True).start()
@@ -130,7 +131,7 @@ class KafkaLines(logging.Handler):
             self._looking.release()
 
     def _look_at(self, servers: str) -> None:
-        is_there, outage = _reachable(servers), self._watched[servers]
+        is_there, outage = _is_reachable(servers), self._watched[servers]
         if not is_there and outage is None:
             self._watched[servers] = _Outage(self._now_s(), self._left_out)
             log.error("broker away since %s: %s", time.strftime("%H:%M:%S"), servers)
@@ -146,7 +147,7 @@ def _is_passing(record: logging.LogRecord) -> bool:
     return any(getattr(one, "retriable", False) for one in record.args or ())
 
 
-def _reachable(bootstrap_servers: str) -> bool:
+def _is_reachable(bootstrap_servers: str) -> bool:
     for server in bootstrap_servers.split(","):
         host, _, port = server.strip().rpartition(":")
         try:

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
     from aiokafka import AIOKafkaConsumer, TopicPartition
 
-    from sluice.client.answers import InputPlace
-    from sluice.client.binding import Sought
+    from sluice.client.answers import InputLocation
+    from sluice.client.binding import AnswerQuery
     from sluice.client.record_proofs import RecordProofs
 
 log = logging.getLogger(__name__)
@@ -54,7 +54,7 @@ class PastRecords:
         self._topics = topics
 
     async def look_back(
-        self, sought: Sought, place: InputPlace, topics: Collection[str]
+        self, sought: AnswerQuery, place: InputLocation, topics: Collection[str]
     ) -> CommittedAnswer | None:
         """Look for the answer in the records committed since the input came; None if it is not there yet.
 
@@ -71,12 +71,12 @@ class PastRecords:
         finally:
             await consumer.stop()
 
-    async def value_at(self, topic: str, place: InputPlace) -> bytes | None:
+    async def fetch_value(self, topic: str, place: InputLocation) -> bytes | None:
         """The value of an input at its coordinates; None if it is no longer there."""
-        found = await self.input_at(topic, place.partition, place.offset)
+        found = await self.fetch_input(topic, place.partition, place.offset)
         return None if found is None else found.value
 
-    async def input_at(self, topic: str, partition: int, offset: int) -> PlacedInput | None:
+    async def fetch_input(self, topic: str, partition: int, offset: int) -> PlacedInput | None:
         """The input at a place of a topic (base name); None where none is there, or no longer."""
         from aiokafka import TopicPartition  # noqa: PLC0415 - importing the client loads no Kafka
 
@@ -93,10 +93,10 @@ class PastRecords:
         finally:
             await consumer.stop()
 
-    def _accept(self, record: Any, sought: Sought) -> CommittedAnswer | None:
+    def _accept(self, record: Any, sought: AnswerQuery) -> CommittedAnswer | None:
         """The record, if it is what is sought. One that only has the id is passed over, with a warning."""
         base = self._topics[record.topic]
-        said = self._proofs.fields(base, record)
+        said = self._proofs.read_fields(base, record)
         if said is None:
             return None
         answer = CommittedAnswer(base, said, record.timestamp)
@@ -108,7 +108,7 @@ class PastRecords:
         return None
 
     async def _look(
-        self, consumer: AIOKafkaConsumer, parts: list[TopicPartition], sought: Sought, since_ms: int
+        self, consumer: AIOKafkaConsumer, parts: list[TopicPartition], sought: AnswerQuery, since_ms: int
     ) -> CommittedAnswer | None:
         consumer.assign(parts)
         begins = await consumer.offsets_for_times(dict.fromkeys(parts, since_ms))
@@ -122,7 +122,10 @@ class PastRecords:
         while left:
             batches = await consumer.getmany(timeout_ms=POLL_MS)
             for record in (one for batch in batches.values() for one in batch):
-                if id_of(record) in sought.ids and (found := self._accept(record, sought)) is not None:
+                if (
+                    read_answer_id(record) in sought.ids
+                    and (found := self._accept(record, sought)) is not None
+                ):
                     return found
             left = {part for part in left if await consumer.position(part) < ends[part]}
         return None
@@ -143,7 +146,7 @@ async def connect(connection: Mapping[str, Any], **more: Any) -> AIOKafkaConsume
     return consumer
 
 
-def id_of(record: Any) -> str:
+def read_answer_id(record: Any) -> str:
     """The id of the answer that a record is. None for the opening of an escalation, which has the id of its
     end."""
     headers = dict(record.headers)

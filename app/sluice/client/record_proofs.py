@@ -49,35 +49,35 @@ class RecordProofs:
         Raises ClientError for a text that is no key, and for keys without the id of the installation.
         """
         self._audience = audience
-        self._keys = {key_id_of(raw): raw for raw in map(_raw, keys)}
+        self._keys = {key_id_of(raw): raw for raw in map(_decode_base64, keys)}
         if self._keys and not audience.installation:
             raise ClientError(
                 "a verdict key is for one installation, and none is named",
                 "Give its setting policy.installation: ClientOptions(installation=...)",
             )
 
-    def fields(self, topic: str, record: CommittedRecord) -> dict[str, Any] | None:
-        """What a record of a topic (base name) says; None, and a line in the log, for one that does not
-        count: no known key signed it, or it is no JSON object."""
-        objection, said = self.objection(topic, record), None
-        if objection is None and (said := _object_in(record.value)) is None:
+    def read_fields(self, topic: str, record: CommittedRecord) -> dict[str, Any] | None:
+        """Read the fields of a record of a topic (base name); None, and a line in the log, for a record that
+        does not count: no registered key signed it, or it is no JSON object."""
+        objection, said = self.find_objection(topic, record), None
+        if objection is None and (said := _parse_object(record.value)) is None:
             objection = "it is no JSON object"
         if objection is not None:
             log.warning("%s:%d:%d is passed over: %s", topic, record.partition, record.offset, objection)
         return said
 
-    def record(self, topic: str, record: CommittedRecord) -> dict[str, Any] | None:
+    def read_record(self, topic: str, record: CommittedRecord) -> dict[str, Any] | None:
         """The same for a reader of the ledger, for whom a record without what a worker writes counts
         neither: where no key is known, whoever may write to a topic could end the reader with one."""
         from sluice_topics.record_reading import ledger_record  # noqa: PLC0415 - most clients load no records
 
-        said = self.fields(topic, record)
+        said = self.read_fields(topic, record)
         if said is None or ledger_record(topic, said) is not None:
             return said
         log.warning("%s:%d:%d is no record of a worker", topic, record.partition, record.offset)
         return None
 
-    def objection(self, topic: str, record: CommittedRecord) -> str | None:
+    def find_objection(self, topic: str, record: CommittedRecord) -> str | None:
         """Why no known key signed a record of a topic (base name); None: one did, or no key is known."""
         if not self._keys:
             return None
@@ -97,7 +97,7 @@ class RecordProofs:
         return None
 
 
-def _object_in(value: bytes | None) -> dict[str, Any] | None:
+def _parse_object(value: bytes | None) -> dict[str, Any] | None:
     try:
         said = json.loads(value or b"")
     except (ValueError, RecursionError):
@@ -105,7 +105,7 @@ def _object_in(value: bytes | None) -> dict[str, Any] | None:
     return said if isinstance(said, dict) else None
 
 
-def _raw(text: str) -> bytes:
+def _decode_base64(text: str) -> bytes:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey  # noqa: PLC0415 - as below
 
     try:
@@ -122,14 +122,14 @@ def _is_signed(raw: bytes, signature: bytes, message: bytes) -> bool:
     from cryptography.exceptions import InvalidSignature  # noqa: PLC0415 - most clients are told no key
 
     try:
-        _key(raw).verify(signature, message)
+        _load_key(raw).verify(signature, message)
     except InvalidSignature:
         return False
     return True
 
 
 @lru_cache(maxsize=8)
-def _key(raw: bytes) -> Ed25519PublicKey:
+def _load_key(raw: bytes) -> Ed25519PublicKey:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey  # noqa: PLC0415 - as above
 
     return Ed25519PublicKey.from_public_bytes(raw)

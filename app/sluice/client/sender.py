@@ -13,7 +13,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from sluice.client.answers import ClientError, InputPlace, Verdict, count_of
+from sluice.client.answers import ActionAnswer, ClientError, InputLocation, check_count
 from sluice.client.exchange import DEFAULT_CONNECT_S, Exchange, OutgoingInput
 from sluice.client.record_proofs import RecordProofs
 from sluice_topics.audience import Audience, SignedInput, record_message
@@ -78,11 +78,11 @@ class ClientOptions:
 
     @property
     def signer(self) -> InputSigner | None:
-        """With the agent's own key; None: its inputs are not signed. Raises ClientError as `audience`, and
-        for a key that cannot sign."""
+        """The signer with the agent's own key; None: its inputs are not signed. Raises ClientError as
+        `audience`, and for a key that cannot sign."""
         if self.agent_key is None:
             return None
-        return InputSigner(pem_of(self.agent_key, "agent_key"), self.audience)
+        return InputSigner(read_pem(self.agent_key, "agent_key"), self.audience)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,23 +92,23 @@ class InputSigner:
     key: bytes = field(repr=False)
     audience: Audience
 
-    def header(self, topic: str, session: str, value: bytes, at_ms: int) -> tuple[str, bytes]:
+    def make_header(self, topic: str, session: str, value: bytes, at_ms: int) -> tuple[str, bytes]:
         """The header with the signature of an input. `topic`: the base name; `at_ms`: ms since 1970."""
         from sluice_topics.agent_signature import HEADER, AgentSignature  # noqa: PLC0415 - a client may not sign
 
-        key, nonce = _private_key(self.key), secrets.token_urlsafe(NONCE_BYTES)
-        signed = SignedInput(topic, session.encode(), _key_id(key), at_ms, nonce, value)
+        key, nonce = load_private_key(self.key), secrets.token_urlsafe(NONCE_BYTES)
+        signed = SignedInput(topic, session.encode(), derive_key_id(key), at_ms, nonce, value)
         signature = key.sign(signed.message(self.audience))
         return HEADER, AgentSignature(signed.key_id, at_ms, nonce, signature).header()
 
 
-def exchange_of(bootstrap_servers: str, options: ClientOptions) -> Exchange:
+def make_exchange(bootstrap_servers: str, options: ClientOptions) -> Exchange:
     """A client's, not connected. Raises ClientError as `ClientOptions.proofs`."""
     prefix, connection = options.topic_prefix, options.connection
     return Exchange(bootstrap_servers, prefix, connection, proofs=options.proofs)
 
 
-def outcome_name(session: str, action_id: str) -> str:
+def name_outcome(session: str, action_id: str) -> str:
     """The `ce_id` of an action's outcome: the same for every process that reports it, and unique to the
     action."""
     return "outcome-of:" + sha256(f"{len(session)}:{session}:{action_id}".encode()).hexdigest()
@@ -125,21 +125,21 @@ class Sender:
         self._signer = options.signer
         self._outcomes: InputSigner | None = None
         if options.signing_key is not None:
-            self._outcomes = InputSigner(pem_of(options.signing_key, "signing_key"), options.audience)
+            self._outcomes = InputSigner(read_pem(options.signing_key, "signing_key"), options.audience)
 
-    async def publish(self, kind: InputKind, session: str, name: str, value: bytes) -> InputPlace:
+    async def publish(self, kind: InputKind, session: str, name: str, value: bytes) -> InputLocation:
         """Publish an input of a session, and return when the broker has it. `name` is the input's `ce_id`.
 
         Raises KafkaError.
         """
-        return await self._exchange.publish(self.outgoing(kind, session, name, value))
+        return await self._exchange.publish(self.build_outgoing(kind, session, name, value))
 
-    def outgoing(self, kind: InputKind, session: str, name: str, value: bytes) -> OutgoingInput:
+    def build_outgoing(self, kind: InputKind, session: str, name: str, value: bytes) -> OutgoingInput:
         """An input with its headers, signed where there is a key. `name`: the input's `ce_id`."""
-        headers = headers_of(kind, Origin(f"/agents/{self._agent_id}"), session, name, value, self._signer)
+        headers = build_headers(kind, Origin(f"/agents/{self._agent_id}"), session, name, value, self._signer)
         return OutgoingInput(kind, name, session, value, headers)
 
-    def record(self, id_field: str, an_id: str | None, session: str, **fields: Any) -> dict[str, Any]:
+    def build_record(self, id_field: str, an_id: str | None, session: str, **fields: Any) -> dict[str, Any]:
         """The record of an input of this agent; `an_id` None: a new id."""
         return {
             id_field: an_id or uuid.uuid4().hex,
@@ -148,7 +148,7 @@ class Sender:
             **fields,
         }
 
-    def outcome(self, verdict: Verdict, rows: int, error: str | None) -> bytes:
+    def build_outcome(self, verdict: ActionAnswer, rows: int, error: str | None) -> bytes:
         """The outcome of an action, signed if the client has a key. `error` None: the tool did not raise.
 
         Raises ClientError for rows that are no count.
@@ -156,7 +156,7 @@ class Sender:
         record: dict[str, Any] = {
             "action_id": verdict.record["action_id"],
             "session_id": verdict.record["session_id"],
-            "rows_affected": count_of(rows, "rows_affected of the outcome"),
+            "rows_affected": check_count(rows, "rows_affected of the outcome"),
             "reported_by": self._reported_by,
         }
         if error is not None:
@@ -164,8 +164,8 @@ class Sender:
         if self._outcomes is not None:
             bound = dict(verdict.record.get("action") or verdict.record["input"])
             record |= {"action_digest": bound["digest"], "input": bound}
-            record["signature"] = signature_of(record, self._outcomes.key, self._outcomes.audience)
-        return bytes_of(record)
+            record["signature"] = sign_record(record, self._outcomes.key, self._outcomes.audience)
+        return serialize_record(record)
 
 
 class Origin(NamedTuple):
@@ -175,7 +175,7 @@ class Origin(NamedTuple):
     traceparent: str | None = None
 
 
-def headers_of(
+def build_headers(
     kind: InputKind, origin: Origin, session: str, name: str, value: bytes, signer: InputSigner | None
 ) -> list[tuple[str, bytes]]:
     """An input's headers. `name`: its `ce_id`; `signer` None: not signed."""
@@ -185,11 +185,11 @@ def headers_of(
     now = at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
     headers = input_headers(name, kind.record, origin.source, now, origin.traceparent)
     if signer is not None:
-        headers.append(signer.header(kind.topic, session, value, int(at.timestamp() * 1000)))
+        headers.append(signer.make_header(kind.topic, session, value, int(at.timestamp() * 1000)))
     return headers
 
 
-def bytes_of(record: Mapping[str, Any]) -> bytes:
+def serialize_record(record: Mapping[str, Any]) -> bytes:
     """A record as it is published. Raises ClientError if a value is not JSON."""
     try:
         return json.dumps(record, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
@@ -197,13 +197,13 @@ def bytes_of(record: Mapping[str, Any]) -> bytes:
         raise ClientError(f"not a JSON value: {error}", "Give texts, numbers, lists and tables") from None
 
 
-def signature_of(record: Mapping[str, Any], pem: bytes, audience: Audience) -> str:
+def sign_record(record: Mapping[str, Any], pem: bytes, audience: Audience) -> str:
     """The Ed25519 signature of an outcome or a grant for an installation, base64, over its RFC 8785 form.
 
     Both hold only texts and whole numbers under ASCII names, so sorted compact JSON is their RFC 8785 form.
     """
     written = json.dumps(record, ensure_ascii=False, sort_keys=True, separators=(",", ":")).encode()
-    return base64.b64encode(_private_key(pem).sign(record_message(audience, written))).decode()
+    return base64.b64encode(load_private_key(pem).sign(record_message(audience, written))).decode()
 
 
 def delegation_grant(
@@ -228,18 +228,18 @@ def delegation_grant(
         "session_id": session_id,
         "max_depth": max_depth,
         "until": moment,
-        "key_id": _key_id(_private_key(signer.key)),
+        "key_id": derive_key_id(load_private_key(signer.key)),
     }
     if tools is not None:
         grant["tools"] = list(tools)
-    return {**grant, "signature": signature_of(grant, signer.key, signer.audience)}
+    return {**grant, "signature": sign_record(grant, signer.key, signer.audience)}
 
 
-def _key_id(key: Ed25519PrivateKey) -> str:
+def derive_key_id(key: Ed25519PrivateKey) -> str:
     return sha256(key.public_key().public_bytes_raw()).hexdigest()
 
 
-def pem_of(key: KeyText, name: str) -> bytes:
+def read_pem(key: KeyText, name: str) -> bytes:
     """The PEM text of a key that can sign. `name`: what it is called in errors, which never show a text that
     may be a key. Raises ClientError."""
     if isinstance(key, str) and PEM_BEGIN in key:
@@ -252,14 +252,14 @@ def pem_of(key: KeyText, name: str) -> bytes:
             why = getattr(error, "strerror", None) or "no path"
             raise ClientError(f"{name}: no file{where}: {why}", "Give the PEM text or its path") from None
     try:
-        _private_key(key)
+        load_private_key(key)
     except (ValueError, TypeError) as error:
         raise ClientError(f"{name}: {error}", "Make a key with `sluice keys new`") from None
     return key
 
 
 @lru_cache(maxsize=8)
-def _private_key(pem: bytes) -> Ed25519PrivateKey:
+def load_private_key(pem: bytes) -> Ed25519PrivateKey:
     """Raises ValueError for what is no Ed25519 key in PEM, or one under a password."""
     from cryptography.exceptions import UnsupportedAlgorithm  # noqa: PLC0415 - importing the client loads none
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey  # noqa: PLC0415

@@ -13,9 +13,9 @@ from sluice.client.async_client import AsyncGateClient
 from sluice.client.guarded_calls import (
     GuardedTool,
     GuardOptions,
-    error_text,
+    name_error,
     refuse_coroutine,
-    session_or_current,
+    resolve_session_id,
 )
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Literal, Self
 
-    from sluice.client.answers import MemoryAnswer, Permit, RetrievalAnswer, Verdict
+    from sluice.client.answers import ActionAnswer, MemoryAnswer, Permit, RetrievalAnswer
     from sluice.client.guarded_calls import Context
     from sluice.client.sender import ClientOptions
 
@@ -43,7 +43,7 @@ class GateClient:
         self._thread = threading.Thread(target=self._loop.run_forever, name="sluice-client", daemon=True)
         self._thread.start()
         try:
-            self._client = self._run(self._made(bootstrap_servers, agent_id, options))
+            self._client = self._run(self._make_client(bootstrap_servers, agent_id, options))
         except BaseException:
             self._end()
             raise
@@ -74,7 +74,7 @@ class GateClient:
         finally:
             self._end()
 
-    def propose(self, tool_name: str, parameters: Mapping[str, Any], **more: Any) -> Verdict:
+    def propose(self, tool_name: str, parameters: Mapping[str, Any], **more: Any) -> ActionAnswer:
         """See AsyncGateClient.propose."""
         return self._run(self._client.propose(tool_name, parameters, **more))
 
@@ -86,7 +86,7 @@ class GateClient:
         """See AsyncGateClient.retrieve."""
         return self._run(self._client.retrieve(items, **more))
 
-    def report_outcome(self, verdict: Verdict, rows_affected: int, *, error: str | None = None) -> None:
+    def report_outcome(self, verdict: ActionAnswer, rows_affected: int, *, error: str | None = None) -> None:
         """See AsyncGateClient.report_outcome."""
         self._run(self._client.report_outcome(verdict, rows_affected, error=error))
 
@@ -94,7 +94,7 @@ class GateClient:
         """See AsyncGateClient.permit."""
         return self._run(self._client.permit(tool_name, parameters, **more))
 
-    def await_approval(self, verdict: Verdict, timeout_s: float) -> Verdict:
+    def await_approval(self, verdict: ActionAnswer, timeout_s: float) -> ActionAnswer:
         """See AsyncGateClient.await_approval."""
         return self._run(self._client.await_approval(verdict, timeout_s))
 
@@ -107,7 +107,7 @@ class GateClient:
         self, tool_name: str, parameters: Mapping[str, Any], *, session_id: str | None = None, **more: Any
     ) -> Iterator[Permit]:
         """See AsyncGateClient.action."""
-        permit = self.permit(tool_name, parameters, session_id=session_or_current(session_id), **more)
+        permit = self.permit(tool_name, parameters, session_id=resolve_session_id(session_id), **more)
         with self._report_after(permit):
             yield permit
 
@@ -130,10 +130,10 @@ class GateClient:
 
             @functools.wraps(function)
             def guarded(*args: P.args, **kwargs: P.kwargs) -> Any:
-                session = tool.session()
+                session = tool.resolve_session()
                 try:
                     call = tool.propose(args, kwargs)
-                    fields = tool.fields(session, tool.rows_before(call))
+                    fields = tool.build_fields(session, tool.count_rows_before(call))
                     permit = self.permit(tool.name, call.parameters, **fields)
                 except ClientError as error:
                     return tool.refuse(error)
@@ -152,11 +152,13 @@ class GateClient:
         try:
             yield
         except BaseException as error:
-            self.finish(permit, error=error_text(error))
+            self.finish(permit, error=name_error(error))
             raise
         self.finish(permit)
 
-    async def _made(self, servers: str, agent_id: str, options: ClientOptions | None) -> AsyncGateClient:
+    async def _make_client(
+        self, servers: str, agent_id: str, options: ClientOptions | None
+    ) -> AsyncGateClient:
         return AsyncGateClient(servers, agent_id, options)
 
     def _run(self, step: Coroutine[Any, Any, T]) -> T:

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sluice.client.answers import InputPlace, Verdict
-from sluice.client.binding import same_bytes
+from sluice.client.answers import ActionAnswer, InputLocation
+from sluice.client.binding import describe_same_bytes
 from sluice.client.input_kinds import OUTCOME, OUTCOMES
 from sluice.client.past_records import PastRecords
-from sluice.client.sender import Sender, outcome_name
+from sluice.client.sender import Sender, name_outcome
 
 if TYPE_CHECKING:
     from sluice.client.exchange import Exchange
@@ -19,20 +19,20 @@ if TYPE_CHECKING:
 async def report_unreported(exchange: Exchange, sender: Sender, journal: Journal) -> None:
     """Report the outcomes that an earlier process did not. A tool that was interrupted is reported with the
     rows that were reserved. An outcome that the broker has already is not sent again."""
-    for entry in journal.unreported():
+    for entry in journal.list_unreported():
         session, action_id, value = entry.session_id, entry.action_id, entry.outcome
-        name = outcome_name(session, action_id)
+        name = name_outcome(session, action_id)
         if value is None and entry.verdict is not None:
-            verdict = Verdict.of(entry.verdict)
-            value = sender.outcome(verdict, verdict.rows_reserved, "interrupted")
+            verdict = ActionAnswer.of(entry.verdict)
+            value = sender.build_outcome(verdict, verdict.rows_reserved, "interrupted")
             journal.finish(session, action_id, value)
         if value is not None and not await _is_published(exchange, entry.place, name, value):
             await sender.publish(OUTCOME, session, name, value)
         journal.report(session, action_id)
 
 
-async def _is_published(exchange: Exchange, place: InputPlace | None, name: str, value: bytes) -> bool:
+async def _is_published(exchange: Exchange, place: InputLocation | None, name: str, value: bytes) -> bool:
     if place is None:
         return False
     past = PastRecords(exchange.connection, {exchange.prefix + OUTCOMES: OUTCOMES})
-    return await past.look_back(same_bytes(name, value), place, [OUTCOMES]) is not None
+    return await past.look_back(describe_same_bytes(name, value), place, [OUTCOMES]) is not None

@@ -32,60 +32,60 @@ class WaitingContent:
 
 
 def summarize(content: Any, verdict: Mapping[str, Any] | None) -> WaitingContent | None:
-    """Of an action's input and the verdict that escalated it, None where that was not found. None for what is
-    no action."""
+    """Summarize an action from its input and the verdict that escalated it, None where that was not found.
+    Returns None for what is no action."""
     call = call_in(content) if isinstance(content, dict) else None
     if call is None:
         return None
     tool, given = call
     parameters = given if isinstance(given, dict) else {} if given is None else {"value": given}
-    named = [one for one in parameters if one in _deciding(parameters, verdict)]
+    named = [one for one in parameters if one in _find_deciding(parameters, verdict)]
     shown = (named or list(parameters))[:SHOWN_PARAMETERS]
     rows = content.get("rows_affected", content.get("rowsAffected"))
     return WaitingContent(
         tool,
         rows if isinstance(rows, int) else None,
-        tuple((_cut(one), _cut(_written(parameters[one]))) for one in shown),
+        tuple((_shorten(one), _shorten(_write_value(parameters[one]))) for one in shown),
         bool(named),
         len(parameters) - len(shown),
-        _written(parameters)[:LONGEST_SEARCHED],
+        _write_value(parameters)[:LONGEST_SEARCHED],
     )
 
 
-def _deciding(parameters: Mapping[str, Any], verdict: Mapping[str, Any] | None) -> set[str]:
+def _find_deciding(parameters: Mapping[str, Any], verdict: Mapping[str, Any] | None) -> set[str]:
     """The parameters that a gate which did not pass names: by the path of a finding, or by a word of its
     reason or of a rule's."""
     if verdict is None:
         return set()
     failed = [one for one in verdict.get("gateResults", ()) if not one.get("passed")]
-    texts = list(_texts([one.get("detail") for one in failed]))
+    texts = list(_collect_texts([one.get("detail") for one in failed]))
     reasons = [str(one.get("failureReason")) for one in failed]
     reasons += [str(one.get("reason")) for one in verdict.get("rule_results", ()) if not one.get("passed")]
     words = {word.strip(".,:;()'\"`") for reason in reasons for word in reason.replace(".", " ").split()}
     paths = {one.removeprefix(PARAMETERS) for one in texts if one.startswith(PARAMETERS)}
     steps = {name: (f".{name}", f"[{place}]") for place, name in enumerate(parameters)}
-    return {name for name, own in steps.items() if name in words or _leads_below(paths, own)}
+    return {name for name, own in steps.items() if name in words or is_below(paths, own)}
 
 
-def _leads_below(paths: set[str], steps: tuple[str, str]) -> bool:
+def is_below(paths: set[str], steps: tuple[str, str]) -> bool:
     """Whether a path begins with one of these steps, as a whole one."""
     return any(path == step or path.startswith((f"{step}.", f"{step}[")) for path in paths for step in steps)
 
 
-def _texts(value: Any) -> Iterator[str]:
+def _collect_texts(value: Any) -> Iterator[str]:
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict):
         for one in value.values():
-            yield from _texts(one)
+            yield from _collect_texts(one)
     elif isinstance(value, list):
         for one in value:
-            yield from _texts(one)
+            yield from _collect_texts(one)
 
 
-def _written(value: Any) -> str:
+def _write_value(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def _cut(text: str) -> str:
+def _shorten(text: str) -> str:
     return text if len(text) <= LONGEST_VALUE else f"{text[: LONGEST_VALUE - 1]}…"

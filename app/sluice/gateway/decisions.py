@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any
 from aiokafka.errors import KafkaError
 
 from sluice.client.answers import (
+    ActionAnswer,
     ActionNotDecided,
     ClientError,
-    InputPlace,
+    InputLocation,
     InputUnreadable,
     NeedsHuman,
-    Verdict,
 )
-from sluice.client.approval import await_end, narrowed_parameters
-from sluice.client.binding import answer_to, end_of, end_of_input
+from sluice.client.approval import await_end, fetch_narrowed_parameters
+from sluice.client.binding import describe_answer, describe_end, describe_input_end
 from sluice.client.exchange import OutgoingInput
 from sluice.client.input_kinds import (
     ACTION,
@@ -35,11 +35,11 @@ from sluice.client.input_kinds import (
     VERDICTS,
     WRITE,
 )
-from sluice.client.sender import InputSigner, Origin, headers_of
+from sluice.client.sender import InputSigner, Origin, build_headers
 from sluice.core.foundation.arrival import coordinates_of, memory_id, resolved_id, verdict_id
-from sluice.gateway.http.http_errors import HttpError, not_found
+from sluice.gateway.http.http_errors import HttpError, make_not_found
 from sluice.gateway.openapi_shapes import PENDING_SCHEMA
-from sluice.gateway.waiting_subjects import is_callers
+from sluice.gateway.waiting_subjects import is_of_caller
 from sluice_topics.json_text import parse
 
 if TYPE_CHECKING:
@@ -82,24 +82,24 @@ class Decisions:
         signer = self._signer if prepared.signs else None
         source = f"{SOURCE}{prepared.agent}"
         said = prepared.session, prepared.name, prepared.value
-        headers = headers_of(kind, Origin(source, traceparent), *said, signer)
+        headers = build_headers(kind, Origin(source, traceparent), *said, signer)
         headers.append((REQUEST_ID, request_id.encode()))
         what = OutgoingInput(kind, prepared.name, prepared.session, prepared.value, headers)
-        async with kafka_told(kind):
+        async with translate_faults(kind):
             try:
                 return (await self._exchange.ask(what, prepared.wait_s)).record
             except ActionNotDecided as late:
                 if kind is not OUTCOME or late.place is None:
                     raise
-                told = {"outcome_id": kind.ids_at(late.place)[0], "status": "pending"}
-                return {"schema": PENDING_SCHEMA, **told}  # it is settled when its action comes
+                message = {"outcome_id": kind.list_ids(late.place)[0], "status": "pending"}
+                return {"schema": PENDING_SCHEMA, **message}  # it is settled when its action comes
 
     async def review(self, prepared: PreparedInput, subject_id: str, request_id: str) -> dict[str, Any]:
         """Publish a reviewer's answer, and wait for the record that says what became of it.
 
         Raises HttpError.
         """
-        headers = headers_of(
+        headers = build_headers(
             REVIEW,
             Origin(f"{REVIEW_SOURCE}{prepared.agent}"),
             prepared.session,
@@ -109,20 +109,20 @@ class Decisions:
         )
         headers.append((REQUEST_ID, request_id.encode()))
         what = OutgoingInput(REVIEW, prepared.name, prepared.session, prepared.value, headers)
-        places: list[InputPlace] = []
-        async with kafka_told(REVIEW):
+        places: list[InputLocation] = []
+        async with translate_faults(REVIEW):
             answer = await self._exchange.ask(what, prepared.wait_s, places.append, [subject_id])
-            if not _answers(answer.record, places[0]):  # another answer, or time, was first
-                answer = await self._exchange.answer_at(what, places[0], prepared.wait_s)
+            if not _is_answer(answer.record, places[0]):  # another answer, or time, was first
+                answer = await self._exchange.fetch_answer(what, places[0], prepared.wait_s)
         return answer.record
 
-    async def end_of(self, first: dict[str, Any]) -> Verdict | None:
+    async def fetch_end(self, first: dict[str, Any]) -> ActionAnswer | None:
         """The end of an escalated action's verdict; None: it still waits. Raises HttpError."""
-        verdict = Verdict.of(first)
+        verdict = ActionAnswer.of(first)
         at = first["input"]
-        since = InputPlace(at["partition"], at["offset"], at["timestamp"])
-        async with kafka_told(ACTION), self._readers:
-            sought = end_of(verdict, since.timestamp_ms)
+        since = InputLocation(at["partition"], at["offset"], at["timestamp"])
+        async with translate_faults(ACTION), self._readers:
+            sought = describe_end(verdict, since.timestamp_ms)
             found = await self._exchange.reader.look_back(sought, since, [ESCALATIONS])
             if found is None:
                 return None
@@ -131,101 +131,101 @@ class Decisions:
             except NeedsHuman:
                 return None
 
-    async def retrieval_end(self, an_id: str, caller: Caller) -> dict[str, Any]:
+    async def fetch_retrieval_end(self, an_id: str, caller: Caller) -> dict[str, Any]:
         """The record that ended the escalation of a retrieval. Raises HttpError: 404 where there is none."""
-        found = await self.escalation_end(an_id)
-        if found is None or not is_callers(found, caller):
-            raise not_found(an_id)
+        found = await self.fetch_escalation_end(an_id)
+        if found is None or not is_of_caller(found, caller):
+            raise make_not_found(an_id)
         return found
 
-    async def escalation_end(self, an_id: str) -> dict[str, Any] | None:
+    async def fetch_escalation_end(self, an_id: str) -> dict[str, Any] | None:
         """The record that ended the escalation of an action or a retrieval; None: it waits. Raises HttpError:
         404 where the ledger has nothing of it."""
         try:
             topic, partition, offset = coordinates_of(an_id)
         except ValueError:
-            raise not_found(an_id) from None
+            raise make_not_found(an_id) from None
         is_there = topic in (ACTIONS, RETRIEVALS) and partition < self._exchange.partitions
         if not is_there or offset >= MOST_OFFSET:
-            raise not_found(an_id)
-        async with kafka_told(), self._readers:
-            came = await self._exchange.reader.input_at(topic, partition, offset)
+            raise make_not_found(an_id)
+        async with translate_faults(), self._readers:
+            came = await self._exchange.reader.fetch_input(topic, partition, offset)
             if came is None:
-                raise not_found(an_id)
-            since = InputPlace(partition, offset, came.timestamp_ms)
-            sought = end_of_input(an_id, came.value, came.timestamp_ms)
+                raise make_not_found(an_id)
+            since = InputLocation(partition, offset, came.timestamp_ms)
+            sought = describe_input_end(an_id, came.value, came.timestamp_ms)
             found = await self._exchange.reader.look_back(sought, since, [ESCALATIONS])
         return None if found is None else found.record
 
-    async def narrowed(self, end: Verdict) -> dict[str, Any] | None:
+    async def fetch_narrowed(self, end: ActionAnswer) -> dict[str, Any] | None:
         """The parameters with which an approver let the action run, if other ones. Raises HttpError."""
-        async with kafka_told(ACTION):
-            found = await narrowed_parameters(self._exchange.reader, end)
+        async with translate_faults(ACTION):
+            found = await fetch_narrowed_parameters(self._exchange.reader, end)
             return None if found is None else dict(found)
 
-    async def first(self, record: dict[str, Any], caller: Caller) -> dict[str, Any]:
+    async def fetch_first(self, record: dict[str, Any], caller: Caller) -> dict[str, Any]:
         """The decision that a repeat refers to, where it is still there; else the record itself."""
         original = record.get("duplicate_of")
         if not isinstance(original, str):
             return record
         try:
-            return await self.decision(original, caller) or record
+            return await self.fetch_decision(original, caller) or record
         except HttpError as error:
             if error.status == NOT_THERE:
                 return record
             raise
 
-    async def decision(self, an_id: str, caller: Caller) -> dict[str, Any] | None:
+    async def fetch_decision(self, an_id: str, caller: Caller) -> dict[str, Any] | None:
         """The record of this decision on an action or a memory write, or the verdict that an approval led to;
         None: its input is there, and not decided yet.
 
         Raises HttpError: 404 where there is no such, or it is of others.
         """
-        topic, partition, offset = self._place(an_id)
-        async with kafka_told(ACTION), self._readers:
+        topic, partition, offset = self._resolve_place(an_id)
+        async with translate_faults(ACTION), self._readers:
             try:
                 async with asyncio.timeout(self._read_timeout_s):
                     return await self._look(an_id, topic, (partition, offset), caller)
             except TimeoutError:
-                raise HttpError(504, "too_slow", f"{an_id} was not found in time").after(
+                raise HttpError(504, "too_slow", f"{an_id} was not found in time").set_retry_after(
                     COME_AGAIN_S
                 ) from None
 
     async def _look(
         self, an_id: str, topic: str, at: tuple[int, int], caller: Caller
     ) -> dict[str, Any] | None:
-        found = await self._exchange.reader.input_at(topic, *at)
+        found = await self._exchange.reader.fetch_input(topic, *at)
         if found is None:
-            raise not_found(an_id)
-        place = InputPlace(*at, found.timestamp_ms)
+            raise make_not_found(an_id)
+        place = InputLocation(*at, found.timestamp_ms)
         kind = _KINDS[topic]
-        sought = answer_to(kind, place, found.value, [an_id])
+        sought = describe_answer(kind, place, found.value, [an_id])
         answers = VERDICTS if kind is REVIEW else kind.answers
         answer = await self._exchange.reader.look_back(sought, place, [answers, DEAD_LETTERS])
         if answer is None:
             fields = parse(found.value)
             agent = fields.get("agent_id") if isinstance(fields, dict) else None
-            if topic == REVIEWS or not isinstance(agent, str) or not caller.speaks_for(agent):
-                raise not_found(an_id)
+            if topic == REVIEWS or not isinstance(agent, str) or not caller.is_bound_to(agent):
+                raise make_not_found(an_id)
             return None
         record = answer.record
-        if answer.topic == DEAD_LETTERS or not is_callers(record, caller):
-            raise not_found(an_id)
+        if answer.topic == DEAD_LETTERS or not is_of_caller(record, caller):
+            raise make_not_found(an_id)
         return record
 
-    def _place(self, an_id: str) -> tuple[str, int, int]:
+    def _resolve_place(self, an_id: str) -> tuple[str, int, int]:
         try:
             topic, partition, offset = coordinates_of(an_id)
         except ValueError:
-            raise not_found(an_id) from None
+            raise make_not_found(an_id) from None
         id_of = _ID_KINDS.get(topic)
         canonical = None if id_of is None else id_of(f"{topic}:{partition}:{offset}")
         if canonical != an_id or partition >= self._exchange.partitions or offset >= MOST_OFFSET:
-            raise not_found(an_id)
+            raise make_not_found(an_id)
         return topic, partition, offset
 
 
-def _answers(record: dict[str, Any], place: InputPlace) -> bool:
+def _is_answer(record: dict[str, Any], place: InputLocation) -> bool:
     """Whether a record says what became of the review at this place. A review that comes too late is the
     input of the expiry that it finds, and is refused besides."""
     at = record.get("input") or {}
@@ -235,25 +235,25 @@ def _answers(record: dict[str, Any], place: InputPlace) -> bool:
 
 
 @asynccontextmanager
-async def kafka_told(kind: InputKind = ACTION) -> AsyncIterator[None]:
-    """What the client raises, as an HTTP error."""
+async def translate_faults(kind: InputKind = ACTION) -> AsyncIterator[None]:
+    """Raise within the block an HTTP error in place of what the client raises."""
     try:
         yield
     except ActionNotDecided as late:
-        raise _not_decided(kind, late) from None
+        raise _make_undecided_error(kind, late) from None
     except InputUnreadable as wrong:
         raise HttpError(400, wrong.code, str(wrong), path=wrong.path) from None
     except (KafkaError, ConnectionError, ClientError) as error:
-        raise HttpError(503, "unavailable", f"the broker does not answer: {error}").after(
+        raise HttpError(503, "unavailable", f"the broker does not answer: {error}").set_retry_after(
             COME_AGAIN_S
         ) from None
 
 
-def _not_decided(kind: InputKind, late: ActionNotDecided) -> HttpError:
+def _make_undecided_error(kind: InputKind, late: ActionNotDecided) -> HttpError:
     if late.place is None:
-        told = "the broker did not confirm the input: the same request again, with its id, is decided once"
-        return HttpError(503, "not_confirmed", told).after(COME_AGAIN_S)
-    an_id = kind.ids_at(late.place)[0]
+        message = "the broker did not confirm the input: the same request again, with its id, is decided once"
+        return HttpError(503, "not_confirmed", message).set_retry_after(COME_AGAIN_S)
+    an_id = kind.list_ids(late.place)[0]
     details: dict[str, Any] = {"id": an_id, "may_still_come": late.may_still_come}
     if kind is ACTION:
         details["poll"] = f"/v1/verdicts/{an_id}"

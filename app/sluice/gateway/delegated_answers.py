@@ -20,7 +20,7 @@ from sluice.core.registry.freezes import FreezeBy
 from sluice.core.registry.keys import SigningKey
 from sluice.core.trust.freezing import FreezeFor, FreezeSubject
 from sluice.core.trust.signing import sign_review
-from sluice.gateway.http.http_errors import HttpError, not_found
+from sluice.gateway.http.http_errors import HttpError, make_not_found
 from sluice.gateway.input_requests import PreparedInput
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ class DelegatedAnswers:
         self._decisions = decisions
         self._wait_s = wait_s
 
-    def delegate(self, tenant: str) -> Delegate | None:
+    def find_delegate(self, tenant: str) -> Delegate | None:
         """The delegate as which this gateway signs for people of a tenant; None where there is none."""
         if self._key is None:
             return None
@@ -89,32 +89,32 @@ class DelegatedAnswers:
         """Sign and publish a freeze for a person, an approver's id: why it is refused, in sentences; empty:
         it is in force. Raises HttpError: 503 where this gateway signs for nobody of the tenant, or the broker
         does not answer."""
-        delegate = self.delegate(tenant)
+        delegate = self.find_delegate(tenant)
         if delegate is None or self._key is None or self._freezer is None:
             raise HttpError(503, "no_delegate", f"{_NO_DELEGATE}: freeze it in a terminal")
         by = FreezeBy(approver_id=person, delegate_id=delegate.id)
         refused = await self._freezer(subject, reason, FreezeFor(by, tenant), self._key)
         if refused:
             return refused
-        await self._registry.until(lambda one: (subject.kind, subject.id) in one.freezes, SHOWN_WITHIN_S)
+        await self._registry.wait_until(lambda one: (subject.kind, subject.id) in one.freezes, SHOWN_WITHIN_S)
         return []
 
-    def frozen(self, tenant: str, agent: str, session: str) -> tuple[Freeze, ...]:
+    def list_freezes(self, tenant: str, agent: str, session: str) -> tuple[Freeze, ...]:
         """The freezes in force on an agent or a session of a tenant, as far as this gateway has read; "" for
         none."""
         return self._registry.registry.find_freezes(tenant, agent, session)
 
-    def grants(self, tenant: str, agent: str, tool: str) -> list[AgentGrant]:
+    def list_grants(self, tenant: str, agent: str, tool: str) -> list[AgentGrant]:
         """The grants that let a tenant's agent use a tool in all its sessions now."""
         now_ms = time.time_ns() // 1_000_000
         found = self._registry.registry.agent_grants.get((tenant, agent, tool), ())
         return [one for one in found if one.until_ms > now_ms]
 
-    def agent(self, name: str, tenant: str) -> Agent:
+    def require_agent(self, name: str, tenant: str) -> Agent:
         """A tenant's agent. Raises HttpError: 404."""
-        found = self._registry.agent(name, tenant)
+        found = self._registry.find_agent(name, tenant)
         if found is None:
-            raise not_found("agent")
+            raise make_not_found("agent")
         return found
 
     async def give(self, opened: Mapping[str, Any], answer: PersonsAnswer, request_id: str) -> dict[str, Any]:
@@ -124,7 +124,7 @@ class DelegatedAnswers:
         Raises HttpError: 503 `no_delegate` where this gateway signs for nobody of the tenant, 400 for an
         answer that is none.
         """
-        delegate = self.delegate(str(opened["tenant_id"]))
+        delegate = self.find_delegate(str(opened["tenant_id"]))
         if delegate is None or self._key is None:
             raise HttpError(503, "no_delegate", f"{_NO_DELEGATE}: answer in a terminal")
         subject = str(next(opened[name] for name in SUBJECTS if name in opened))

@@ -67,19 +67,19 @@ class RememberedRequest:
     wait_s: float
     answer: StoredAnswer | None = None
 
-    def written(self) -> bytes:
-        """As a store keeps it."""
+    def serialize(self) -> bytes:
+        """Return the bytes that a store keeps."""
         return json.dumps(asdict(self), ensure_ascii=False).encode()
 
     @classmethod
-    def read(cls, raw: bytes) -> RememberedRequest:
-        """What `written` wrote."""
+    def parse(cls, raw: bytes) -> RememberedRequest:
+        """Read what `serialize` wrote."""
         fields = json.loads(raw)
         answer = fields.pop("answer")
         return cls(**fields, answer=None if answer is None else StoredAnswer(**answer))
 
 
-class AnswerStore(Protocol):
+class IdempotencyStore(Protocol):
     """Keeps entries by name for KEPT_S."""
 
     async def add(self, name: str, entry: bytes) -> bytes | None:
@@ -93,7 +93,7 @@ class AnswerStore(Protocol):
 
 
 class SqliteAnswers:
-    """For one gateway: in a file that a killed gateway leaves to the next one, or in memory."""
+    """The store of one gateway: a file that a killed gateway leaves to the next one, or memory."""
 
     def __init__(self, path: Path | None, now_s: Callable[[], float] = time.time) -> None:
         """Raises sqlite3.Error where the file cannot be opened."""
@@ -109,7 +109,7 @@ class SqliteAnswers:
         self._since_swept = SWEEP_EVERY
 
     async def add(self, name: str, entry: bytes) -> bytes | None:
-        """See AnswerStore."""
+        """See IdempotencyStore."""
         now = self._now_s()
         self._since_swept += 1
         if self._since_swept >= SWEEP_EVERY:
@@ -123,16 +123,17 @@ class SqliteAnswers:
         return bytes(found[0])
 
     async def put(self, name: str, entry: bytes) -> None:
-        """See AnswerStore."""
+        """See IdempotencyStore."""
         self._rows.execute("UPDATE answers SET entry = ? WHERE name = ?", (entry, name))
 
     async def close(self) -> None:
-        """See AnswerStore."""
+        """See IdempotencyStore."""
         self._rows.close()
 
 
 class RedisAnswers:
-    """For any number of gateways. Redis being away is an error: without it nobody knows what was answered.
+    """The store of any number of gateways. Redis being away is an error: without it nobody knows what was
+    answered.
 
     What is there and was not sealed by one of them, for this very name, is replaced as if it were not there.
     """
@@ -147,11 +148,11 @@ class RedisAnswers:
         self._seal = seal
 
     async def add(self, name: str, entry: bytes) -> bytes | None:
-        """See AnswerStore. Raises HttpError where Redis does not answer."""
-        sealed, foreign = self._sealed(name, entry), ""
+        """See IdempotencyStore. Raises HttpError where Redis does not answer."""
+        sealed, foreign = self._seal_entry(name, entry), ""
         for _ in range(MOST_REPLACED):
             args: list[bytes | int | str] = [sealed, KEPT_S, LONGEST_ENTRY, foreign]
-            found, how = await self._told(self._add(keys=[self._key(name)], args=args))
+            found, how = await self._await_redis(self._add(keys=[self._make_key(name)], args=args))
             if how == b"added":
                 return None
             known = self._seal.unseal(name.encode(), found)
@@ -162,39 +163,41 @@ class RedisAnswers:
         return None
 
     async def put(self, name: str, entry: bytes) -> None:
-        """See AnswerStore. Raises HttpError where Redis does not answer."""
-        await self._told(self._redis.set(self._key(name), self._sealed(name, entry), ex=KEPT_S))
+        """See IdempotencyStore. Raises HttpError where Redis does not answer."""
+        await self._await_redis(
+            self._redis.set(self._make_key(name), self._seal_entry(name, entry), ex=KEPT_S)
+        )
 
-    def _sealed(self, name: str, entry: bytes) -> bytes:
+    def _seal_entry(self, name: str, entry: bytes) -> bytes:
         return self._seal.seal(name.encode(), entry, time.time() + KEPT_S)
 
     async def close(self) -> None:
-        """See AnswerStore."""
+        """See IdempotencyStore."""
         await self._redis.aclose()
 
-    def _key(self, name: str) -> str:
+    def _make_key(self, name: str) -> str:
         return f"{self._prefix}sluice:idempotency:{name}"
 
-    async def _told(self, step: Awaitable[Any]) -> Any:
+    async def _await_redis(self, step: Awaitable[Any]) -> Any:
         from redis.exceptions import RedisError  # noqa: PLC0415 - as above
 
         try:
             return await step
         except (RedisError, OSError):
-            told = "the store of idempotency keys does not answer"
-            raise HttpError(503, "unavailable", told).after(1) from None
+            message = "the store of idempotency keys does not answer"
+            raise HttpError(503, "unavailable", message).set_retry_after(1) from None
 
 
-def request_name(caller: str, key: str) -> str:
+def name_request(caller: str, key: str) -> str:
     """The name of a caller's idempotency key. Raises HttpError for a key that is none."""
     if not (1 <= len(key) <= LONGEST_KEY and key.isprintable()):
-        told = f"an Idempotency-Key has 1 to {LONGEST_KEY} printable characters"
-        raise HttpError(400, "invalid_idempotency_key", told)
-    return fingerprint_of(caller.encode(), key.encode())
+        message = f"an Idempotency-Key has 1 to {LONGEST_KEY} printable characters"
+        raise HttpError(400, "invalid_idempotency_key", message)
+    return compute_fingerprint(caller.encode(), key.encode())
 
 
-def fingerprint_of(*parts: bytes) -> str:
-    """Of a request: the same for the same parts alone."""
+def compute_fingerprint(*parts: bytes) -> str:
+    """Compute the fingerprint of a request: the same for the same parts alone."""
     return sha256(b"".join(b"%d:%b" % (len(part), part) for part in parts)).hexdigest()
 
 
@@ -202,7 +205,7 @@ def fingerprint_of(*parts: bytes) -> str:
 class IdempotentRequests:
     """Answers requests that bear an idempotency key."""
 
-    store: AnswerStore
+    store: IdempotencyStore
     _under_way: dict[str, asyncio.Future[StoredAnswer]] = field(default_factory=dict)
 
     async def answer(
@@ -218,12 +221,12 @@ class IdempotentRequests:
         with another request before.
         """
         request = prepare()
-        before = await self.store.add(name, request.written())
+        before = await self.store.add(name, request.serialize())
         if before is not None:
-            known = RememberedRequest.read(before)
+            known = RememberedRequest.parse(before)
             if known.fingerprint != request.fingerprint:
-                told = "this Idempotency-Key came with another request before"
-                raise HttpError(422, "idempotency_conflict", told)
+                message = "this Idempotency-Key came with another request before"
+                raise HttpError(422, "idempotency_conflict", message)
             if known.answer is not None:
                 return known.answer, True
             request = known
@@ -245,7 +248,7 @@ class IdempotentRequests:
         finally:
             del self._under_way[name]
         try:
-            await self.store.put(name, replace(request, answer=answer).written())
+            await self.store.put(name, replace(request, answer=answer).serialize())
         except HttpError:
             log.warning("an answer is not kept: the same request again is answered by the worker")
         return answer

@@ -8,8 +8,8 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
-from sluice.client.sender import bytes_of, outcome_name
-from sluice.gateway.http.http_errors import HttpError, unreadable
+from sluice.client.sender import name_outcome, serialize_record
+from sluice.gateway.http.http_errors import HttpError, make_unreadable
 from sluice_topics.json_text import Unreadable, parse
 from sluice_topics.record_reading import read
 from sluice_topics.records import (
@@ -45,8 +45,8 @@ class RequestContext:
     idempotency: str | None = None
     traceparent: str | None = None
 
-    def new_id(self, what: str) -> str:
-        """For what the request does not name."""
+    def make_id(self, what: str) -> str:
+        """Make an id for what the request does not name."""
         if self.idempotency is None:
             return uuid.uuid4().hex
         return sha256(f"{what}:{self.idempotency}".encode()).hexdigest()[:32]
@@ -72,7 +72,7 @@ class WaitLimits:
     default_s: float
     longest_s: float
 
-    def of(self, deadline_ms: object) -> float:
+    def resolve(self, deadline_ms: object) -> float:
         """The wait of a request with this `deadline_ms`; None: it has none."""
         if not isinstance(deadline_ms, int):
             return self.default_s
@@ -83,9 +83,9 @@ def prepare_action(
     body: bytes, context: RequestContext, registry: RegistryView, limits: WaitLimits
 ) -> PreparedInput:
     """The action of POST /v1/evaluate. Raises HttpError."""
-    fields = fields_of(body, ProposedAction)
+    fields = read_fields(body, ProposedAction)
     agent, session = bind(fields, context, registry)
-    fields["action_id"] = fields.get("action_id") or context.new_id("action")
+    fields["action_id"] = fields.get("action_id") or context.make_id("action")
     mode = fields.get("mode")
     if mode == "SHADOW" and not registry.is_in_shadow(agent.tenant):
         raise HttpError(
@@ -93,10 +93,10 @@ def prepare_action(
         )
     if isinstance(mode, str):
         fields["mode"] = MODES.get(mode, mode)
-    wait_s = limits.of(fields.get("deadline_ms"))
+    wait_s = limits.resolve(fields.get("deadline_ms"))
     if fields.get("deadline_ms") is None:
         fields["deadline_ms"] = int(1000 * wait_s)
-    value = checked_bytes(fields, ProposedAction)
+    value = serialize_checked(fields, ProposedAction)
     return PreparedInput(agent.id, agent.keys is not None, session, str(fields["action_id"]), value, wait_s)
 
 
@@ -104,10 +104,10 @@ def prepare_write(
     body: bytes, context: RequestContext, registry: RegistryView, limits: WaitLimits
 ) -> PreparedInput:
     """The memory write of POST /v1/memory/evaluate. Raises HttpError."""
-    fields = fields_of(body, ProposedMemoryWrite)
+    fields = read_fields(body, ProposedMemoryWrite)
     agent, session = bind(fields, context, registry)
-    name = fields["write_id"] = fields.get("write_id") or context.new_id("write")
-    value = checked_bytes(fields, ProposedMemoryWrite)
+    name = fields["write_id"] = fields.get("write_id") or context.make_id("write")
+    value = serialize_checked(fields, ProposedMemoryWrite)
     return PreparedInput(agent.id, agent.keys is not None, session, name, value, limits.default_s)
 
 
@@ -119,10 +119,10 @@ def prepare_retrieval(
     The retrieval's `request_id` is the caller's, else the request's own: what an approver lets be read is the
     same retrieval once more, byte for byte.
     """
-    fields = fields_of(body, ProposedRetrieval)
+    fields = read_fields(body, ProposedRetrieval)
     name = fields.pop("request_id", None) or context.request_id
     agent, session = bind(fields, context, registry)
-    value = checked_bytes({**fields, "request_id": name}, ProposedRetrieval)
+    value = serialize_checked({**fields, "request_id": name}, ProposedRetrieval)
     return PreparedInput(agent.id, agent.keys is not None, session, str(name), value, limits.default_s)
 
 
@@ -131,54 +131,56 @@ def prepare_outcome(
 ) -> PreparedInput:
     """The outcome of POST /v1/outcomes: of the caller's agent, or signed by an enforcement point of its
     tenant. Raises HttpError."""
-    fields = fields_of(body, ActionOutcome)
-    session = _one(fields.get("session_id"), context.session, "session_id")
-    reporter = _one(fields.get("reported_by"), context.agent, "reported_by") or _alone(context.caller)
+    fields = read_fields(body, ActionOutcome)
+    session = _unify(fields.get("session_id"), context.session, "session_id")
+    reporter = _unify(fields.get("reported_by"), context.agent, "reported_by") or _find_only_agent(
+        context.caller
+    )
     fields |= {"session_id": session, "reported_by": reporter}
-    value = checked_bytes({name: one for name, one in fields.items() if one is not None}, ActionOutcome)
+    value = serialize_checked({name: one for name, one in fields.items() if one is not None}, ActionOutcome)
     signs = False
     if fields.get("signature") is None or not registry.is_enforcement_point(
         str(reporter), context.caller.tenant
     ):
-        signs = registered_agent(str(reporter), context.caller, registry).keys is not None
-    name = outcome_name(str(session), str(fields["action_id"]))
+        signs = require_agent(str(reporter), context.caller, registry).keys is not None
+    name = name_outcome(str(session), str(fields["action_id"]))
     return PreparedInput(str(reporter), signs, str(session), name, value, limits.default_s)
 
 
 def prepare_review(body: bytes, subject_id: str, session: str, limits: WaitLimits) -> PreparedInput:
     """A reviewer's signed answer to what waits under this id; `agent` is the approver. Raises HttpError."""
-    fields = fields_of(body, ReviewDecision)
-    fields["subject_id"] = _one(fields.get("subject_id"), subject_id, "subject_id")
-    fields["session_id"] = _one(fields.get("session_id"), session, "session_id")
-    value = checked_bytes(fields, ReviewDecision)
+    fields = read_fields(body, ReviewDecision)
+    fields["subject_id"] = _unify(fields.get("subject_id"), subject_id, "subject_id")
+    fields["session_id"] = _unify(fields.get("session_id"), session, "session_id")
+    value = serialize_checked(fields, ReviewDecision)
     name = f"review-of:{sha256(value).hexdigest()}"
     return PreparedInput(str(fields["approver_id"]), False, session, name, value, limits.default_s)
 
 
-def fields_of(body: bytes, model: type[Record]) -> dict[str, Any]:
+def read_fields(body: bytes, model: type[Record]) -> dict[str, Any]:
     """The body's fields by the wire names of a record. Raises HttpError if it is not a JSON object or has a
     field twice."""
     document = parse(body) if body else Unreadable("empty", "$", "the request has no body")
     if isinstance(document, Unreadable):
-        raise unreadable(document)
+        raise make_unreadable(document)
     if not isinstance(document, dict):
-        raise unreadable(Unreadable("wrong_type", "$", "the body must be a JSON object"))
-    return _by_wire_name(document, model)
+        raise make_unreadable(Unreadable("wrong_type", "$", "the body must be a JSON object"))
+    return _rename_to_wire(document, model)
 
 
-def _by_wire_name(document: Mapping[str, Any], model: type[Record]) -> dict[str, Any]:
+def _rename_to_wire(document: Mapping[str, Any], model: type[Record]) -> dict[str, Any]:
     """`agentId` and `agent_id` are one name; a name that no field has stays for the reader to refuse."""
-    wire = {_folded(name): field.alias or name for name, field in model.model_fields.items()}
+    wire = {_fold_name(name): field.alias or name for name, field in model.model_fields.items()}
     found: dict[str, Any] = {}
     for name, value in document.items():
-        known = wire.get(_folded(name), name)
+        known = wire.get(_fold_name(name), name)
         if known in found:
-            raise unreadable(Unreadable("ambiguous_field", f"$.{known}", "given in two spellings"))
+            raise make_unreadable(Unreadable("ambiguous_field", f"$.{known}", "given in two spellings"))
         found[known] = value
     return found
 
 
-def _folded(name: str) -> str:
+def _fold_name(name: str) -> str:
     return name.replace("_", "").lower()
 
 
@@ -187,32 +189,32 @@ def bind(fields: dict[str, Any], context: RequestContext, registry: RegistryView
     id. Raises HttpError."""
     if fields.get("request_id") is not None:
         raise HttpError(400, "unknown_field", "the gateway gives each request its id", path="$.request_id")
-    agent_id = _one(fields.get("agent_id"), context.agent, "agent_id") or _alone(context.caller)
+    agent_id = _unify(fields.get("agent_id"), context.agent, "agent_id") or _find_only_agent(context.caller)
     if agent_id is None:
         raise HttpError(400, "missing_field", "say for which agent: agentId or X-Mnemom-Agent")
-    agent = registered_agent(agent_id, context.caller, registry)
-    session = _one(fields.get("session_id"), context.session, "session_id") or context.new_id("session")
+    agent = require_agent(agent_id, context.caller, registry)
+    session = _unify(fields.get("session_id"), context.session, "session_id") or context.make_id("session")
     fields |= {"agent_id": agent_id, "session_id": session, "request_id": context.request_id}
     return agent, session
 
 
-def _alone(caller: Caller) -> str | None:
+def _find_only_agent(caller: Caller) -> str | None:
     """The one agent that a key is bound to."""
     return next(iter(caller.agents)) if caller.agents is not None and len(caller.agents) == 1 else None
 
 
-def registered_agent(agent_id: str, caller: Caller, registry: RegistryView) -> Agent:
+def require_agent(agent_id: str, caller: Caller, registry: RegistryView) -> Agent:
     """The caller's agent. Raises HttpError where the key is not bound to it, or its tenant has no such."""
-    agent = registry.agent(agent_id, caller.tenant) if caller.speaks_for(agent_id) else None
+    agent = registry.find_agent(agent_id, caller.tenant) if caller.is_bound_to(agent_id) else None
     if agent is None:
         raise HttpError(403, "agent_not_bound", "this API key does not speak for that agent")
     return agent
 
 
-def _one(said: object, in_header: str | None, name: str) -> str | None:
-    """What body and header say of one thing: they may not differ."""
+def _unify(said: object, in_header: str | None, name: str) -> str | None:
+    """Return the value that body and header give for one name: they may not differ."""
     if said is not None and not isinstance(said, str):
-        raise unreadable(Unreadable("wrong_type", f"$.{name}", "Input should be a valid string"))
+        raise make_unreadable(Unreadable("wrong_type", f"$.{name}", "Input should be a valid string"))
     if said and in_header and said != in_header:
         raise HttpError(
             400, "ambiguous_field", "the body and the header name different ones", path=f"$.{name}"
@@ -220,15 +222,15 @@ def _one(said: object, in_header: str | None, name: str) -> str | None:
     return said or in_header
 
 
-def checked_bytes(fields: Mapping[str, Any], model: type[Record]) -> bytes:
+def serialize_checked(fields: Mapping[str, Any], model: type[Record]) -> bytes:
     """The record's bytes, once a worker could read them. Raises HttpError with the place of the error."""
-    value = bytes_of(fields)
+    value = serialize_record(fields)
     checked = read(model, value)
     if isinstance(checked, Unreadable):
-        raise unreadable(checked)
+        raise make_unreadable(checked)
     return value
 
 
-def header_text(value: str | None) -> str | None:
+def encode_header(value: str | None) -> str | None:
     """An id in a header, where what is not printable ASCII is percent-encoded."""
     return unquote(value, errors="replace") if value else None

@@ -28,7 +28,7 @@ WINDOW, LEAST_WINDOW = 500, 20
 NEVER_MS = 2**62
 
 
-class Asked(NamedTuple):
+class ScanQuery(NamedTuple):
     """What to look for: records of these topics (base names) and this tenant that have all of these bytes
     somewhere. From before one time back to another, in ms since 1970; 0: to the oldest."""
 
@@ -40,7 +40,7 @@ class Asked(NamedTuple):
     most_found: int = MOST_READ
 
 
-class Found(NamedTuple):
+class LedgerMatch(NamedTuple):
     """A record: its topic (base name), the broker's time of it in ms since 1970, and what it says."""
 
     topic: str
@@ -52,7 +52,7 @@ class Scanned(NamedTuple):
     """What was found, the newest first. `read`: records that were looked through, `left`: about how many were
     not; `next_ms`: a scan from before this time goes on; None: all was looked through."""
 
-    found: list[Found]
+    found: list[LedgerMatch]
     read: int
     left: int
     next_ms: int | None
@@ -89,30 +89,30 @@ class LedgerScan:
     longest_s: float = LONGEST_S
     window: int = WINDOW
 
-    async def back(self, asked: Asked) -> Scanned:
+    async def scan(self, asked: ScanQuery) -> Scanned:
         """Scan. Raises KafkaError."""
-        began, read, found = time.monotonic(), 0, list[Found]()
+        began, read, found = time.monotonic(), 0, list[LedgerMatch]()
         consumer = await connect(self.connection, fetch_max_wait_ms=100)
         try:
-            lines = await self._lines(consumer, asked)
+            lines = await self._open_lines(consumer, asked)
             window = max(LEAST_WINDOW, min(self.window, self.most_read // (2 * len(lines) or 1)))
-            while (line := _newest(lines)) is not None:
+            while (line := _find_newest(lines)) is not None:
                 is_over = read >= self.most_read or time.monotonic() - began > self.longest_s
                 if line.reached_ms < NEVER_MS and (is_over or len(found) >= asked.most_found):
                     break
-                records = await self._window(consumer, line, window)
+                records = await self._read_window(consumer, line, window)
                 read += len(records)
-                found += matching(line.topic, records, asked, self.proofs)
+                found += select_matches(line.topic, records, asked, self.proofs)
         finally:
             await consumer.stop()
         took_s = time.monotonic() - began
         if line is None:
-            return Scanned(_ordered(found), read, 0, None, took_s)
+            return Scanned(_sort_matches(found), read, 0, None, took_s)
         seen = [one for one in found if one.at_ms > line.reached_ms]
         next_ms = min(line.reached_ms + 1, asked.before_ms - 1)
-        return Scanned(_ordered(seen), read, sum(one.left for one in lines), next_ms, took_s)
+        return Scanned(_sort_matches(seen), read, sum(one.left for one in lines), next_ms, took_s)
 
-    async def _lines(self, consumer: AIOKafkaConsumer, asked: Asked) -> list[_Line]:
+    async def _open_lines(self, consumer: AIOKafkaConsumer, asked: ScanQuery) -> list[_Line]:
         from aiokafka import TopicPartition  # noqa: PLC0415 - importing the gateway loads no Kafka
 
         topics = {
@@ -135,7 +135,7 @@ class LedgerScan:
             if firsts[part] < ends[part]
         ]
 
-    async def _window(self, consumer: AIOKafkaConsumer, line: _Line, most: int) -> list[Any]:
+    async def _read_window(self, consumer: AIOKafkaConsumer, line: _Line, most: int) -> list[Any]:
         """The next records of a line, in their order."""
         begin = max(line.first, line.end - most)
         consumer.resume(line.part)
@@ -146,27 +146,29 @@ class LedgerScan:
         return records
 
 
-def matching(topic: str, records: Sequence[Any], asked: Asked, proofs: RecordProofs) -> list[Found]:
+def select_matches(
+    topic: str, records: Sequence[Any], asked: ScanQuery, proofs: RecordProofs
+) -> list[LedgerMatch]:
     """Those that count, and are what was asked for."""
     words = (asked.tenant.encode(), *asked.words)
     return [
-        Found(topic, record.timestamp, said)
+        LedgerMatch(topic, record.timestamp, said)
         for record in records
         if all(one in (record.value or b"") for one in words)
-        and (said := proofs.record(topic, record)) is not None
+        and (said := proofs.read_record(topic, record)) is not None
         and said.get("tenant_id") == asked.tenant
     ]
 
 
-def quoted(text: str) -> bytes:
+def quote_text(text: str) -> bytes:
     """A text as it is in a record's JSON."""
     return json.dumps(text, ensure_ascii=False).encode("utf-8", "surrogatepass")
 
 
-def _newest(lines: Sequence[_Line]) -> _Line | None:
+def _find_newest(lines: Sequence[_Line]) -> _Line | None:
     """The line that has to be read next; None where all are read."""
     return max((one for one in lines if one.left), key=lambda one: one.reached_ms, default=None)
 
 
-def _ordered(found: list[Found]) -> list[Found]:
+def _sort_matches(found: list[LedgerMatch]) -> list[LedgerMatch]:
     return sorted(found, key=lambda one: one.at_ms, reverse=True)

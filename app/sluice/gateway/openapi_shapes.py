@@ -212,23 +212,23 @@ _SEEDS_NAMES = {"agent_id": "agentId", "session_id": "sessionId"}
 """How seed 001's request names them; the other spelling is read too."""
 
 
-def answer_fields(record: Mapping[str, Any]) -> dict[str, Any]:
+def build_answer_fields(record: Mapping[str, Any]) -> dict[str, Any]:
     """A record as an answer."""
     return {name: value for name, value in record.items() if name not in LEDGER_FIELDS}
 
 
-def answer_schema(model: type[Record]) -> dict[str, Any]:
+def build_answer_schema(model: type[Record]) -> dict[str, Any]:
     """The JSON Schema of a record as an answer."""
-    schema = _whole(model)
-    schema["properties"] = answer_fields(schema["properties"])
+    schema = _build_whole(model)
+    schema["properties"] = build_answer_fields(schema["properties"])
     schema["required"] = [name for name in schema.get("required", ()) if name not in LEDGER_FIELDS]
     return schema
 
 
-def action_schema() -> dict[str, Any]:
+def build_action_schema() -> dict[str, Any]:
     """The body of POST /v1/evaluate: ProposedAction, with what a request may leave to the gateway, in seed
     001's names or in seed 000's form."""
-    schema = _request(ProposedAction, "request_id")
+    schema = _build_request(ProposedAction, "request_id")
     schema["properties"]["mode"] = {
         "anyOf": [
             {"enum": ["standard", "high_stakes", "ENFORCE", "SHADOW"], "type": "string"},
@@ -236,7 +236,7 @@ def action_schema() -> dict[str, Any]:
         ],
         "description": "ENFORCE reads as high_stakes; SHADOW only where the tenant is in shadow",
     }
-    schema["properties"]["proposed_action"] = _whole(SeedAction)
+    schema["properties"]["proposed_action"] = _build_whole(SeedAction)
     schema["required"] = []
     schema["oneOf"] = [
         {"required": ["toolName", "parameters"], "not": {"required": ["proposed_action"]}},
@@ -248,29 +248,29 @@ def action_schema() -> dict[str, Any]:
     return schema
 
 
-def write_schema() -> dict[str, Any]:
+def build_write_schema() -> dict[str, Any]:
     """The body of POST /v1/memory/evaluate."""
-    return _request(ProposedMemoryWrite, "request_id", left_out=("write_id",))
+    return _build_request(ProposedMemoryWrite, "request_id", left_out=("write_id",))
 
 
-def retrieval_schema() -> dict[str, Any]:
+def build_retrieval_schema() -> dict[str, Any]:
     """The body of POST /v1/retrievals/evaluate."""
-    return _request(ProposedRetrieval, left_out=("request_id",))
+    return _build_request(ProposedRetrieval, left_out=("request_id",))
 
 
-def outcome_schema() -> dict[str, Any]:
+def build_outcome_schema() -> dict[str, Any]:
     """The body of POST /v1/outcomes."""
-    return _request(ActionOutcome, left_out=("reported_by",))
+    return _build_request(ActionOutcome, left_out=("reported_by",))
 
 
-def review_schema() -> dict[str, Any]:
+def build_review_schema() -> dict[str, Any]:
     """The body of an answer to an escalation or a held memory: as the approver signed it."""
-    return _request(ReviewDecision, left_out=("subject_id",))
+    return _build_request(ReviewDecision, left_out=("subject_id",))
 
 
-def _request(model: type[Record], *never: str, left_out: tuple[str, ...] = ()) -> dict[str, Any]:
+def _build_request(model: type[Record], *never: str, left_out: tuple[str, ...] = ()) -> dict[str, Any]:
     """A record as a request: without the fields that the gateway alone fills in (`never`)."""
-    schema = _whole(model)
+    schema = _build_whole(model)
     properties = {_SEEDS_NAMES.get(name, name): one for name, one in schema["properties"].items()}
     schema["properties"] = {name: one for name, one in properties.items() if name not in never}
     optional = {*never, *left_out, *_SEEDS_NAMES}
@@ -278,7 +278,7 @@ def _request(model: type[Record], *never: str, left_out: tuple[str, ...] = ()) -
     return schema
 
 
-def _whole(model: type[Record]) -> dict[str, Any]:
+def _build_whole(model: type[Record]) -> dict[str, Any]:
     """A record's schema without references."""
     schema = model.model_json_schema(by_alias=True)
     whole: dict[str, Any] = _inline(schema, schema.pop("$defs", {}))

@@ -51,13 +51,13 @@ class AdvisoriesByAgent:
         for one in verdict["advisories"]:
             self._add((str(verdict["tenant_id"]), str(verdict["agent_id"])), {**about, **one})
 
-    def of(self, tenant: str, agent: str) -> list[Advisory]:
+    def list_advisories(self, tenant: str, agent: str) -> list[Advisory]:
         """An agent's, the newest first."""
         found = self._kept.get((tenant, agent), ())
         return sorted(found, key=lambda one: str(one["decided_at"]), reverse=True)
 
     def __len__(self) -> int:
-        """How many are kept, of all agents."""
+        """The number of stored advisories, of all agents."""
         return self._count
 
     def _add(self, whose: tuple[str, str], advisory: Advisory) -> None:
@@ -88,13 +88,13 @@ class RecentAdvisories:
         self._reading = asyncio.Lock()
         self._next: asyncio.Task[None] | None = None
 
-    async def of(self, tenant: str, agent: str, partitions: int) -> list[Advisory]:
+    async def fetch_advisories(self, tenant: str, agent: str, partitions: int) -> list[Advisory]:
         """An agent's, the newest first, with those of every verdict that is committed now. Raises
         KafkaError."""
         if self._next is None:
             self._next = asyncio.create_task(self._read(partitions))
         await asyncio.shield(self._next)
-        return self._kept.of(tenant, agent)
+        return self._kept.list_advisories(tenant, agent)
 
     async def close(self) -> None:
         """Disconnect."""
@@ -106,7 +106,7 @@ class RecentAdvisories:
         async with self._reading:
             self._next = None  # who comes from now on needs a later reading
             try:
-                await self._read_on(await self._connected(partitions))
+                await self._read_on(await self._connect(partitions))
             except KafkaError:
                 await self.close()
                 raise
@@ -133,11 +133,11 @@ class RecentAdvisories:
         consumer.pause(*read)
 
     def _take(self, record: Any) -> None:
-        verdict = self._proofs.fields(VERDICTS, record)
+        verdict = self._proofs.read_fields(VERDICTS, record)
         if verdict is not None:
             self._kept.take(verdict)
 
-    async def _connected(self, partitions: int) -> AIOKafkaConsumer:
+    async def _connect(self, partitions: int) -> AIOKafkaConsumer:
         if self._consumer is not None:
             return self._consumer
         from aiokafka import TopicPartition  # noqa: PLC0415 - as in sluice/client

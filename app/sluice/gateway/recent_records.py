@@ -34,39 +34,41 @@ class RecentRecords:
     most: int
     proofs: RecordProofs = NO_PROOFS
 
-    async def of(self, session: str, partition: int, caller: Caller) -> dict[str, Any] | None:
-        """What the ledger says last of the session in the caller's tenant; None where it says nothing so far
-        back. Raises KafkaError."""
+    async def fetch_totals(self, session: str, partition: int, caller: Caller) -> dict[str, Any] | None:
+        """Fetch the last totals in the ledger of a session of the caller's tenant; None where the ledger has
+        none so far back. Raises KafkaError."""
         consumer = await connect(self.connection)
         try:
-            verdict = await self._newest(consumer, VERDICTS, (partition, session), caller)
-            event = await self._newest(consumer, SESSION_EVENTS, (partition, session), caller)
+            verdict = await self._find_newest(consumer, VERDICTS, (partition, session), caller)
+            event = await self._find_newest(consumer, SESSION_EVENTS, (partition, session), caller)
         finally:
             await consumer.stop()
-        return _totals(verdict, event, caller.tenant)
+        return _read_totals(verdict, event, caller.tenant)
 
-    async def newest(self, topic: str, partitions: int, most: int, caller: Caller) -> list[dict[str, Any]]:
+    async def fetch_newest(
+        self, topic: str, partitions: int, most: int, caller: Caller
+    ) -> list[dict[str, Any]]:
         """The caller's among the newest `most` records of each partition of a topic (base name), the newest
         first. Raises KafkaError."""
         consumer = await connect(self.connection)
         try:
             found = [
                 fields
-                for part in await self._tails(consumer, topic, partitions, most)
+                for part in await self._fetch_tails(consumer, topic, partitions, most)
                 for record in part
                 if caller.tenant.encode() in (record.value or b"")
-                and (fields := self.proofs.record(topic, record)) is not None
+                and (fields := self.proofs.read_record(topic, record)) is not None
             ]
         finally:
             await consumer.stop()
         ours = [one for one in found if one.get("tenant_id") == caller.tenant]
         return sorted(ours, key=lambda one: str(one.get("decided_at")), reverse=True)
 
-    async def following(
+    async def fetch_following(
         self, topics: Sequence[str], partition: int, since_ms: int, names: Sequence[str]
     ) -> list[dict[str, Any]]:
-        """What a partition's records since a time say of the things with these names, in the chain's order;
-        of each topic (base name) `FOLLOWED` records are looked through. Raises KafkaError."""
+        """Fetch a partition's records since a time that name one of these things, in the chain's order; of
+        each topic (base name) `FOLLOWED` records are looked through. Raises KafkaError."""
         from aiokafka import TopicPartition  # noqa: PLC0415 - as below
 
         written = [json.dumps(one, ensure_ascii=False).encode() for one in names]
@@ -84,13 +86,13 @@ class RecentRecords:
                     fields
                     for record in await read_between(consumer, part, begin.offset, end)
                     if any(one in (record.value or b"") for one in written)
-                    and (fields := self.proofs.record(topic, record)) is not None
+                    and (fields := self.proofs.read_record(topic, record)) is not None
                 ]
         finally:
             await consumer.stop()
         return sorted(found, key=lambda one: int(one.get("sequence", 0)))
 
-    async def _tails(
+    async def _fetch_tails(
         self, consumer: AIOKafkaConsumer, topic: str, partitions: int, most: int
     ) -> list[list[Any]]:
         """The newest records of each partition."""
@@ -108,7 +110,7 @@ class RecentRecords:
             consumer.pause(part)
         return found
 
-    async def _newest(
+    async def _find_newest(
         self, consumer: AIOKafkaConsumer, topic: str, where: tuple[int, str], caller: Caller
     ) -> dict[str, Any] | None:
         from aiokafka import TopicPartition  # noqa: PLC0415 - as above
@@ -126,8 +128,8 @@ class RecentRecords:
                 if record.key == session.encode() and caller.tenant.encode() in (record.value or b"")
             ]
             for record in reversed(found):
-                fields = self.proofs.record(topic, record)
-                if fields is not None and _says_totals(fields, caller):
+                fields = self.proofs.read_record(topic, record)
+                if fields is not None and _has_totals(fields, caller):
                     return fields
             end = begin
         return None
@@ -143,16 +145,16 @@ async def read_between(consumer: AIOKafkaConsumer, part: TopicPartition, begin: 
     return found
 
 
-def _says_totals(record: Mapping[str, Any], caller: Caller) -> bool:
+def _has_totals(record: Mapping[str, Any], caller: Caller) -> bool:
     """A verdict on an action of the caller's agents, a settlement, or the end of the session."""
     if "verdict_id" in record:
-        return record["tenant_id"] == caller.tenant and caller.speaks_for(str(record["agent_id"]))
+        return record["tenant_id"] == caller.tenant and caller.is_bound_to(str(record["agent_id"]))
     if "outcome_id" in record:
         return bool(record["tenant_id"] == caller.tenant)
     return caller.tenant in record.get("tenants", {})
 
 
-def _totals(
+def _read_totals(
     verdict: Mapping[str, Any] | None, event: Mapping[str, Any] | None, tenant: str
 ) -> dict[str, Any] | None:
     """The newer of both counts; a settlement says the rows alone."""

@@ -72,7 +72,7 @@ class RegistryView:
         """Whether the last look is recent enough."""
         return time.monotonic() - self._looked_at < self._max_lag_s
 
-    def agent(self, name: str, tenant: str) -> Agent | None:
+    def find_agent(self, name: str, tenant: str) -> Agent | None:
         """The tenant's agent of this name."""
         found = self.registry.agents.get(name)
         return found if found is not None and found.tenant == tenant else None
@@ -99,7 +99,7 @@ class RegistryView:
         async with self._looked:
             self._looked.notify_all()
 
-    async def until(self, holds: Callable[[Registry], bool], within_s: float) -> None:
+    async def wait_until(self, holds: Callable[[Registry], bool], within_s: float) -> None:
         """Wait until this holds of the entries in force, for so many seconds at most."""
         with suppress(TimeoutError):
             async with asyncio.timeout(within_s), self._looked:

@@ -6,14 +6,14 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from sluice.client.answers import InputPlace
-from sluice.client.binding import digest_of
+from sluice.client.answers import InputLocation
+from sluice.client.binding import compute_digest
 from sluice.client.input_kinds import ESCALATIONS, MEMORY_DECISIONS, QUARANTINE, SESSION_EVENTS, VERDICTS
 from sluice.core.foundation.arrival import coordinates_of
-from sluice.gateway.decisions import kafka_told
-from sluice.gateway.http.http_errors import HttpError, not_found
-from sluice.gateway.waiting_subjects import EndedSubject, is_callers, is_narrowed
-from sluice.notify.told_subject import ENDS
+from sluice.gateway.decisions import translate_faults
+from sluice.gateway.http.http_errors import HttpError, make_not_found
+from sluice.gateway.waiting_subjects import EndedSubject, is_narrowed, is_of_caller
+from sluice.notify.reported_subject import ENDS
 from sluice_topics.json_text import Unreadable, parse
 
 if TYPE_CHECKING:
@@ -40,94 +40,96 @@ class Subjects:
     waiting: WaitingSubjects
     recent: RecentRecords
 
-    def of(self, base: str, caller: Caller) -> list[Record]:
-        """What waits in a topic, the oldest first."""
-        found = self.waiting.of(base, caller)
+    def list_waiting(self, base: str, caller: Caller) -> list[Record]:
+        """List the records of a topic that wait, the oldest first."""
+        found = self.waiting.list_waiting(base, caller)
         return sorted(found, key=lambda one: str(one.get("opened_at") or one.get("entered_at")))
 
-    def opened(self, base: str, an_id: str, caller: Caller) -> Record | None:
-        """What opened a thing that still waits; None where it does not."""
+    def find_opening(self, base: str, an_id: str, caller: Caller) -> Record | None:
+        """Find the record that opened what still waits under an id; None where nothing does."""
         found = self.waiting.get(base, an_id)
-        return found if found is not None and is_callers(found, caller) else None
+        return found if found is not None and is_of_caller(found, caller) else None
 
-    async def content(self, record: Record) -> Any:
+    async def fetch_content(self, record: Record) -> Any:
         """The input that a record answers, parsed; None where it is no longer there, or not what it was."""
         place = record.get("input")
         if not isinstance(place, dict):
             return None
-        async with kafka_told():
-            at = InputPlace(place["partition"], place["offset"], place["timestamp"])
-            value = await self.exchange.reader.value_at(place["topic"], at)
-        if value is None or digest_of(value) != place["digest"]:
+        async with translate_faults():
+            at = InputLocation(place["partition"], place["offset"], place["timestamp"])
+            value = await self.exchange.reader.fetch_value(place["topic"], at)
+        if value is None or compute_digest(value) != place["digest"]:
             return None
         found = parse(value)
         return None if isinstance(found, Unreadable) else found
 
-    async def approved(self, opened: Record) -> Any:
+    async def fetch_approved(self, opened: Record) -> Any:
         """The parameters by which the approvals so far replace those of the action; None: they stay."""
-        return await self.parameters(opened["last_approval"]) if is_narrowed(opened) else None
+        return await self.fetch_parameters(opened["last_approval"]) if is_narrowed(opened) else None
 
-    async def parameters(self, place: Record) -> Any:
+    async def fetch_parameters(self, place: Record) -> Any:
         """The parameters in the review at a place; None where it is no longer there."""
-        review = await self.content({"input": place})
+        review = await self.fetch_content({"input": place})
         return None if review is None else review["parameters"]
 
-    async def decision(self, an_id: str, caller: Caller) -> Record:
+    async def fetch_decision(self, an_id: str, caller: Caller) -> Record:
         """The decision of an id. Raises HttpError: 404, 409 where it is not decided yet."""
-        found = await self.decisions.decision(an_id, caller)
+        found = await self.decisions.fetch_decision(an_id, caller)
         if found is None:
             raise HttpError(409, "not_decided", f"{an_id} is not decided yet")
         return found
 
-    async def newest(self, base: str, caller: Caller) -> list[Record]:
+    async def fetch_newest(self, base: str, caller: Caller) -> list[Record]:
         """The newest decisions of a topic: VERDICTS or MEMORY_DECISIONS."""
-        async with kafka_told():
-            return await self.recent.newest(base, self.exchange.partitions, NEWEST, caller)
+        async with translate_faults():
+            return await self.recent.fetch_newest(base, self.exchange.partitions, NEWEST, caller)
 
-    async def followed(self, decision: Record, caller: Caller) -> list[Record]:
-        """What came of a decision, in the chain's order."""
+    async def fetch_followed(self, decision: Record, caller: Caller) -> list[Record]:
+        """Fetch the records that followed from a decision, in the chain's order."""
         own = [str(decision[name]) for name in _NAMES if decision.get(name)]
         place = decision["input"]
-        async with kafka_told():
-            found = await self.recent.following(FOLLOWING, place["partition"], place["timestamp"], own)
-        return [one for one in found if one != decision and _came_of(one, decision, caller)]
+        async with translate_faults():
+            found = await self.recent.fetch_following(FOLLOWING, place["partition"], place["timestamp"], own)
+        return [one for one in found if one != decision and _is_about(one, decision, caller)]
 
-    async def session(self, session_id: str, caller: Caller) -> Record:
+    async def fetch_session(self, session_id: str, caller: Caller) -> Record:
         """A session's totals. Raises HttpError: 404 where the ledger says nothing of it so far back."""
-        async with kafka_told():
-            found = await self.recent.of(session_id, self.exchange.home(session_id), caller)
+        async with translate_faults():
+            found = await self.recent.fetch_totals(
+                session_id, self.exchange.find_partition(session_id), caller
+            )
         if found is None:
-            raise not_found("session")
+            raise make_not_found("session")
         return found
 
 
-def decision_of(subject_id: str) -> str | None:
+def read_decision_id(subject_id: str) -> str | None:
     """The id of the decision that opened what waits, or waited, under an id; None for a retrieval's."""
     try:
         topic, partition, offset = coordinates_of(subject_id)
     except ValueError:
-        raise not_found(subject_id) from None
+        raise make_not_found(subject_id) from None
     if subject_id.startswith("memory:"):
         return subject_id
     return f"verdict:{topic}:{partition}:{offset}" if topic.startswith("gate.actions") else None
 
 
-def ending_of(followed: list[Record]) -> EndedSubject | None:
-    """How an escalated decision or a held memory ended, from what came of it; None where it waits, or no
-    person was asked."""
+def find_ending(followed: list[Record]) -> EndedSubject | None:
+    """Find the end of an escalated decision or a held memory among the records that followed it; None where
+    it waits, or no person was asked."""
     ends = [
         one for one in followed if one.get("schema") in ENDS and {"escalation_id", "memory_id"} & one.keys()
     ]
     return EndedSubject({}, ends[-1], None) if ends else None
 
 
-def changes(record: Record) -> dict[str, Any]:
+def list_changes(record: Record) -> dict[str, Any]:
     """A record without what its page says elsewhere."""
     hidden = ("schema", "partition", "sequence", "prev_hash", "event_hash", "decider_version", "input")
     return {name: value for name, value in record.items() if name not in hidden and value is not None}
 
 
-def narrowed(text: str) -> dict[str, Any] | None:
+def parse_narrowed(text: str) -> dict[str, Any] | None:
     """The parameters that a person wrote in place of the action's; None: nothing was written. Raises
     HttpError."""
     if not text.strip():
@@ -141,7 +143,7 @@ def narrowed(text: str) -> dict[str, Any] | None:
     return found
 
 
-def _came_of(record: Record, decision: Record, caller: Caller) -> bool:
+def _is_about(record: Record, decision: Record, caller: Caller) -> bool:
     """Whether a record is about a decision; its raw bytes only have one of the names somewhere."""
     if record.get("tenant_id") not in (None, caller.tenant):
         return False

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from aiokafka.errors import KafkaError
 
-from sluice.client.binding import digest_of
+from sluice.client.binding import compute_digest
 from sluice.client.input_kinds import ACTIONS, VERDICTS
-from sluice.client.past_records import POLL_MS, connect, id_of
+from sluice.client.past_records import POLL_MS, connect, read_answer_id
 from sluice.gateway.action_summary import summarize
 from sluice_topics.json_text import Unreadable, parse
 
@@ -40,7 +40,7 @@ SEARCHED = 2_000
 """Records of a partition that are looked through for one of them."""
 
 
-class _Asked(NamedTuple):
+class _ContentQuery(NamedTuple):
     """An escalation whose action is to be read. `place`: of its input; `at_ms`: when it opened."""
 
     an_id: str
@@ -57,7 +57,7 @@ class WaitingContents:
         self._connection = connection
         self._prefix = prefix
         self._known: dict[str, WaitingContent | None] = {}
-        self._asked: dict[str, _Asked] = {}
+        self._asked: dict[str, _ContentQuery] = {}
         self._stirred = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
@@ -65,10 +65,10 @@ class WaitingContents:
         """The content of a waiting action; None while it is not read, or where it cannot be."""
         return self._known.get(an_id)
 
-    def ask(self, an_id: str, opened: Mapping[str, Any], at_ms: int) -> None:
+    def request(self, an_id: str, opened: Mapping[str, Any], at_ms: int) -> None:
         """Read it soon. `at_ms`: the broker's time of the record that opened it."""
         place, verdict_id = opened.get("input") or {}, str(opened.get("verdict_id"))
-        self._asked[an_id] = _Asked(an_id, place, verdict_id, at_ms)
+        self._asked[an_id] = _ContentQuery(an_id, place, verdict_id, at_ms)
         self._stirred.set()
 
     def forget(self, an_id: str) -> None:
@@ -76,12 +76,12 @@ class WaitingContents:
         self._asked.pop(an_id, None)
         self._known.pop(an_id, None)
 
-    async def start(self, told: Callable[[str], None]) -> None:
-        """Connect, and read from now on what is asked for; `told` is called with each id that was read.
+    async def start(self, notify: Callable[[str], None]) -> None:
+        """Connect, and read from now on what is asked for; `notify` is called with each id that was read.
         Raises KafkaError."""
         how = {"max_partition_fetch_bytes": FETCHED_BYTES, "fetch_max_wait_ms": FETCH_WAIT_MS}
         consumer = await connect(self._connection, **how)
-        self._task = asyncio.create_task(self._follow(consumer, told))
+        self._task = asyncio.create_task(self._follow(consumer, notify))
 
     async def close(self) -> None:
         """Disconnect."""
@@ -89,13 +89,13 @@ class WaitingContents:
             self._task.cancel()
             await asyncio.wait([self._task])
 
-    async def _follow(self, consumer: AIOKafkaConsumer, told: Callable[[str], None]) -> None:
+    async def _follow(self, consumer: AIOKafkaConsumer, notify: Callable[[str], None]) -> None:
         try:
             while True:
                 await self._stirred.wait()
                 self._stirred.clear()
                 try:
-                    await self._read_all(consumer, told)
+                    await self._read_all(consumer, notify)
                 except (KafkaError, ConnectionError) as error:
                     log.warning("what waits cannot be read: %s", error)
                     await asyncio.sleep(AGAIN_S)
@@ -103,50 +103,50 @@ class WaitingContents:
         finally:
             await consumer.stop()
 
-    async def _read_all(self, consumer: AIOKafkaConsumer, told: Callable[[str], None]) -> None:
+    async def _read_all(self, consumer: AIOKafkaConsumer, notify: Callable[[str], None]) -> None:
         while self._asked:
             asked = list(self._asked.values())[:READ_TOGETHER]
             found = await self._read(consumer, asked)
             for one in asked:
                 if self._asked.pop(one.an_id, None) is not None:
                     self._known[one.an_id] = found.get(one.an_id)
-                    told(one.an_id)
+                    notify(one.an_id)
 
     async def _read(
-        self, consumer: AIOKafkaConsumer, asked: Sequence[_Asked]
+        self, consumer: AIOKafkaConsumer, asked: Sequence[_ContentQuery]
     ) -> dict[str, WaitingContent | None]:
-        """What was asked for, of all partitions at once."""
+        """Read the contents that were asked for, of all partitions at once."""
         actions = {one.an_id: one for one in asked if one.place.get("topic") == ACTIONS}
         inputs = await _find(
             consumer,
             [
-                self._wanted(one, ACTIONS, one.place["offset"], one.place["offset"])
+                self._locate_wanted(one, ACTIONS, one.place["offset"], one.place["offset"])
                 for one in actions.values()
             ],
             lambda record: record.offset,
         )
         begins = []
         for one in actions.values():
-            part = self._part(VERDICTS, one.place["partition"])
+            part = self._make_part(VERDICTS, one.place["partition"])
             begin = (await consumer.offsets_for_times({part: one.at_ms - APART_MS}))[part]
             if begin is not None:
-                begins.append(self._wanted(one, VERDICTS, one.verdict_id, begin.offset))
-        verdicts = await _find(consumer, begins, id_of)
+                begins.append(self._locate_wanted(one, VERDICTS, one.verdict_id, begin.offset))
+        verdicts = await _find(consumer, begins, read_answer_id)
         return {
-            an_id: _content_of(value, actions[an_id].place.get("digest"), verdicts.get(an_id))
+            an_id: _read_content(value, actions[an_id].place.get("digest"), verdicts.get(an_id))
             for an_id, value in inputs.items()
         }
 
-    def _wanted(self, one: _Asked, topic: str, key: object, offset: int) -> _Wanted:
-        return _Wanted(one.an_id, self._part(topic, one.place["partition"]), key, offset)
+    def _locate_wanted(self, one: _ContentQuery, topic: str, key: object, offset: int) -> _RecordQuery:
+        return _RecordQuery(one.an_id, self._make_part(topic, one.place["partition"]), key, offset)
 
-    def _part(self, topic: str, number: int) -> TopicPartition:
+    def _make_part(self, topic: str, number: int) -> TopicPartition:
         from aiokafka import TopicPartition  # noqa: PLC0415 - as above
 
         return TopicPartition(self._prefix + topic, number)
 
 
-class _Wanted(NamedTuple):
+class _RecordQuery(NamedTuple):
     """A record of a partition that has this key, at `offset` or soon after it."""
 
     an_id: str
@@ -156,12 +156,12 @@ class _Wanted(NamedTuple):
 
 
 async def _find(
-    consumer: AIOKafkaConsumer, wanted: Sequence[_Wanted], key_of: Callable[[Any], object]
+    consumer: AIOKafkaConsumer, wanted: Sequence[_RecordQuery], key_of: Callable[[Any], object]
 ) -> dict[str, bytes]:
     """The values of the wanted records by id, without those that are not there within `SEARCHED` records."""
     found: dict[str, bytes] = {}
     keys = {(one.part, one.key): one.an_id for one in wanted}
-    left: dict[TopicPartition, deque[_Wanted]] = defaultdict(deque)
+    left: dict[TopicPartition, deque[_RecordQuery]] = defaultdict(deque)
     for one in sorted(wanted, key=lambda one: one.offset):
         left[one.part].append(one)
     if not left:
@@ -178,12 +178,12 @@ async def _find(
             at = await consumer.position(part)
             while wants and (wants[0].an_id in found or at >= min(ends[part], wants[0].offset + SEARCHED)):
                 wants.popleft()
-            _go_on(consumer, left, part, at)
+            _advance(consumer, left, part, at)
     return found
 
 
-def _go_on(
-    consumer: AIOKafkaConsumer, left: dict[TopicPartition, deque[_Wanted]], part: TopicPartition, at: int
+def _advance(
+    consumer: AIOKafkaConsumer, left: dict[TopicPartition, deque[_RecordQuery]], part: TopicPartition, at: int
 ) -> None:
     """Leave a partition where nothing more is wanted; else skip what lies before the next one."""
     if not left[part]:
@@ -193,12 +193,12 @@ def _go_on(
         consumer.seek(part, left[part][0].offset)
 
 
-def _content_of(value: bytes, digest: object, verdict: bytes | None) -> WaitingContent | None:
-    if digest_of(value) != digest:
+def _read_content(value: bytes, digest: object, verdict: bytes | None) -> WaitingContent | None:
+    if compute_digest(value) != digest:
         return None
     content = parse(value)
     if isinstance(content, Unreadable):
         return None
-    told = None if verdict is None else parse(verdict)
-    is_on_it = isinstance(told, dict) and (told.get("input") or {}).get("digest") == digest
-    return summarize(content, told if is_on_it else None)
+    notify = None if verdict is None else parse(verdict)
+    is_on_it = isinstance(notify, dict) and (notify.get("input") or {}).get("digest") == digest
+    return summarize(content, notify if is_on_it else None)

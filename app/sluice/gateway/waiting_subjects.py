@@ -16,7 +16,7 @@ from sluice.client.input_kinds import ESCALATIONS, QUARANTINE
 from sluice.client.past_records import POLL_MS, connect
 from sluice.client.record_proofs import NO_PROOFS
 from sluice.gateway.waiting_contents import WaitingContents
-from sluice.notify.told_subject import ENDS, LEFT, OPENS
+from sluice.notify.reported_subject import ENDS, LEFT, OPENS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -49,7 +49,7 @@ class EndedSubject(NamedTuple):
 
     @property
     def word(self) -> str:
-        """How it ended, as a decision says it: an approval that a gate blocked is denied."""
+        """A word for the end, as a decision says it: an approval that a gate blocked is denied."""
         left = LEFT.get(str(self.end.get("schema")))
         if left is not None:
             return _REVIEWED.get(left, left)
@@ -86,7 +86,7 @@ class WaitingSubjects:
         """Whether it is started, and has not ended."""
         return self._task is not None and not self._task.done()
 
-    async def ended(self) -> None:
+    async def wait_until_ended(self) -> None:
         """Return once it reads no more."""
         if self._task is not None:
             await asyncio.wait([self._task])
@@ -118,23 +118,23 @@ class WaitingSubjects:
             self._task.cancel()
             await asyncio.wait([self._task])
 
-    def of(self, base: str, caller: Caller) -> list[dict[str, Any]]:
+    def list_waiting(self, base: str, caller: Caller) -> list[dict[str, Any]]:
         """The records that opened what waits now in a topic (base name) of the caller's agents, the oldest
         first; of an escalation with `approvals` so far, and the group whose turn it is."""
         found = self._of_tenant.get((base, caller.tenant), {})
-        return [one for one in found.values() if is_callers(one, caller)]
+        return [one for one in found.values() if is_of_caller(one, caller)]
 
     def get(self, base: str, an_id: str) -> dict[str, Any] | None:
         """The record that opened it; None where it does not wait, or is not read yet."""
         return self._open[base].get(an_id)
 
-    def how_ended(self, an_id: str) -> str | None:
+    def find_end_word(self, an_id: str) -> str | None:
         """A word for how it ended; None where it waits, or ended too long ago."""
         ended = self._ended.get(an_id)
         return None if ended is None else ended.word
 
-    def ended_alike(self, opened: Mapping[str, Any], most: int) -> list[EndedSubject]:
-        """What was answered of the same tenant, agent, tool and reason, the newest first: of the newest
+    def list_alike_ends(self, opened: Mapping[str, Any], most: int) -> list[EndedSubject]:
+        """List the answers about the same tenant, agent, tool and reason, the newest first: of the newest
         `MOST_ENDED` ends those that waited while this process ran."""
         content = self.contents.get(str(opened.get("escalation_id")))
         if content is None:
@@ -145,15 +145,15 @@ class WaitingSubjects:
             if one.content is not None
             and one.content.tool == content.tool
             and all(one.opened.get(name) == opened.get(name) for name in ("tenant_id", "agent_id"))
-            and _code_of(one.opened) == _code_of(opened)
+            and _read_code(one.opened) == _read_code(opened)
         ]
         return same[: -most - 1 : -1]
 
-    def changes(self, tenant: str) -> int:
+    def count_changes(self, tenant: str) -> int:
         """The number of a tenant's changes so far."""
         return self._changes[tenant]
 
-    async def changed(self, tenant: str, since: int, wait_s: float) -> int:
+    async def wait_for_change(self, tenant: str, since: int, wait_s: float) -> int:
         """Wait until something of a tenant opens, changes or ends. The number of its changes so far, which is
         `since` where nothing did within the time."""
         try:
@@ -164,7 +164,7 @@ class WaitingSubjects:
             pass
         return self._changes[tenant]
 
-    async def end(self, base: str, an_id: str, wait_s: float) -> bool:
+    async def wait_for_end(self, base: str, an_id: str, wait_s: float) -> bool:
         """Wait until it waits no more; False: it still does."""
         ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._ending[an_id].add(ended)
@@ -195,7 +195,7 @@ class WaitingSubjects:
             await consumer.stop()
 
     def _take(self, base: str, stored: Any) -> None:
-        record = self._proofs.record(base, stored)
+        record = self._proofs.read_record(base, stored)
         if record is None:
             return
         an_id, schema = str(record.get(ID_FIELDS[base])), record.get("schema")
@@ -204,7 +204,7 @@ class WaitingSubjects:
             waiting[an_id] = record
             self._of_tenant[base, str(record.get("tenant_id"))][an_id] = record
             if base == ESCALATIONS:
-                self.contents.ask(an_id, record, stored.timestamp)
+                self.contents.request(an_id, record, stored.timestamp)
         elif schema in ENDS:
             opened = waiting.pop(an_id, {})
             self._of_tenant[base, str(opened.get("tenant_id"))].pop(an_id, None)
@@ -241,7 +241,7 @@ def update_waiting(opened: dict[str, Any], record: Mapping[str, Any]) -> None:
         opened |= {"approved_by": [*still, record["approver_id"]], "last_approval": record["input"]}
 
 
-def _code_of(opened: Mapping[str, Any]) -> str:
+def _read_code(opened: Mapping[str, Any]) -> str:
     return str(opened.get("reason")).partition(":")[0]
 
 
@@ -251,7 +251,7 @@ def is_narrowed(opened: Mapping[str, Any]) -> bool:
     return bool(opened.get("approved_parameters", proposed) != proposed)
 
 
-def is_callers(record: Mapping[str, Any], caller: Caller) -> bool:
+def is_of_caller(record: Mapping[str, Any], caller: Caller) -> bool:
     """Whether a record is about an agent of the caller's tenant for which the caller speaks."""
     agent = record.get("agent_id")
-    return record.get("tenant_id") == caller.tenant and isinstance(agent, str) and caller.speaks_for(agent)
+    return record.get("tenant_id") == caller.tenant and isinstance(agent, str) and caller.is_bound_to(agent)

@@ -13,17 +13,17 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
 from starlette.exceptions import HTTPException
 
-from sluice.gateway.http.edge import ERROR_SCHEMA, Edge, EdgeRules, error_headers
+from sluice.gateway.http.edge import ERROR_SCHEMA, Edge, EdgeRules, build_error_headers
 from sluice.gateway.http.http_errors import HttpError
-from sluice.gateway.idempotency import AnswerStore, IdempotentRequests
-from sluice.gateway.pages.answers import Answers
+from sluice.gateway.idempotency import IdempotencyStore, IdempotentRequests
+from sluice.gateway.pages.answers import AnswerPages
 from sluice.gateway.pages.freezes import Freezes
 from sluice.gateway.pages.grants import Grants
 from sluice.gateway.pages.over_time import OverTime
 from sluice.gateway.pages.page_routes import PageRoutes, add_pages
 from sluice.gateway.pages.page_views import PageViews
 from sluice.gateway.pages.search import Search
-from sluice.gateway.routes.callers import Callers, facts_of
+from sluice.gateway.routes.callers import Callers, read_facts
 from sluice.gateway.routes.deciding_routes import DecidingRoutes
 from sluice.gateway.routes.quarantine_routes import QuarantineRoutes
 from sluice.gateway.routes.reading_routes import LedgerWork, ReadingRoutes
@@ -62,7 +62,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class GatewayParts:
-    """What the routes stand on."""
+    """The parts that the routes are made of."""
 
     exchange: Exchange
     decisions: Decisions
@@ -71,7 +71,7 @@ class GatewayParts:
     rate: RateLimit
     wait: WaitLimits
     edge: EdgeRules
-    answers: AnswerStore
+    answers: IdempotencyStore
     subjects: WaitingSubjects
     ledger: LedgerWork
     recent: RecentRecords
@@ -109,10 +109,10 @@ def build_app(parts: GatewayParts) -> Edge:
     app = FastAPI(
         title="Sluice gateway", version=API_VERSION, lifespan=lifespan, docs_url=None, redoc_url=None
     )
-    app.add_exception_handler(HttpError, _told)
-    app.add_exception_handler(HTTPException, _told)
-    app.add_exception_handler(RequestValidationError, _told)
-    app.add_exception_handler(Exception, _failed)
+    app.add_exception_handler(HttpError, _answer_error)
+    app.add_exception_handler(HTTPException, _answer_error)
+    app.add_exception_handler(RequestValidationError, _answer_error)
+    app.add_exception_handler(Exception, _answer_fault)
     callers = Callers(parts.keys, parts.rate)
     add_deciding(
         app,
@@ -128,7 +128,7 @@ def build_app(parts: GatewayParts) -> Edge:
         _add_slack(app, parts.slack, parts, subjects)
     add_quarantine(app, QuarantineRoutes(callers, subjects, parts.ledger))
     views = PageViews(subjects, parts.people, parts.ledger.quality_page, parts.scan)
-    forms = Answers(parts.visitors, views), Freezes(parts.visitors, views)
+    forms = AnswerPages(parts.visitors, views), Freezes(parts.visitors, views)
     pages = PageRoutes(
         parts.visitors, views, *forms, Grants(views), Search(views), OverTime(views), parts.rate
     )
@@ -144,7 +144,7 @@ def _add_slack(app: FastAPI, slack: SlackApp, parts: GatewayParts, subjects: Sub
 
 async def _watch(parts: GatewayParts) -> None:
     """End the process where a reader has ended: the supervisor starts it again, and nothing is lost."""
-    ends = [asyncio.ensure_future(one.ended()) for one in (parts.exchange.reader, parts.subjects)]
+    ends = [asyncio.ensure_future(one.wait_until_ended()) for one in (parts.exchange.reader, parts.subjects)]
     try:
         await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
     finally:
@@ -154,12 +154,14 @@ async def _watch(parts: GatewayParts) -> None:
     parts.fail()
 
 
-async def _failed(request: Request, _: Exception) -> Response:
+async def _answer_fault(request: Request, _: Exception) -> Response:
     """A fault of ours; the edge logs it."""
-    return await _told(request, HttpError(500, "internal_error", "the gateway failed; its log says why"))
+    return await _answer_error(
+        request, HttpError(500, "internal_error", "the gateway failed; its log says why")
+    )
 
 
-async def _told(request: Request, error: Exception) -> Response:
+async def _answer_error(request: Request, error: Exception) -> Response:
     """An error as this API writes it, also those of the framework (no such path, no such method)."""
     headers: dict[str, str] = {}
     if isinstance(error, HTTPException):
@@ -169,8 +171,8 @@ async def _told(request: Request, error: Exception) -> Response:
         wrong = error.errors()[0]
         error = HttpError(400, "invalid_value", wrong["msg"], path=".".join(map(str, wrong["loc"])))
     assert isinstance(error, HttpError)  # noqa: S101 - registered for these three
-    facts_of(request).schema = ERROR_SCHEMA
-    headers |= {name.decode(): value.decode() for name, value in error_headers(error)}
+    read_facts(request).schema = ERROR_SCHEMA
+    headers |= {name.decode(): value.decode() for name, value in build_error_headers(error)}
     return JSONResponse(error.body, error.status, headers)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from sluice.notify.told_subject import ENDS
+from sluice.notify.reported_subject import ENDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -19,7 +19,7 @@ Part = tuple[str, int]
 """A topic's base name and a partition."""
 
 
-class LedgerRecord(NamedTuple):
+class CommittedEvent(NamedTuple):
     """A record of the ledger at its place; `timestamp_ms` is the broker's."""
 
     part: Part
@@ -29,7 +29,7 @@ class LedgerRecord(NamedTuple):
 
 
 class AssignedPart(NamedTuple):
-    """A partition that came to a consumer: where it begins, and `old_until`, see `Backlog.assign`."""
+    """A partition that came to a consumer: where it begins, and `old_until`, see `DeliveryBacklog.assign`."""
 
     part: Part
     position: int
@@ -38,11 +38,11 @@ class AssignedPart(NamedTuple):
 
 @dataclass(eq=False, slots=True)
 class Pending:
-    """What is to be told of one subject. `not_before`: in seconds, when it is tried again."""
+    """The records to deliver about one subject. `not_before`: in seconds, when it is tried again."""
 
     part: Part
     subject: str
-    records: list[LedgerRecord]
+    records: list[CommittedEvent]
     not_before: float = 0.0
 
 
@@ -59,8 +59,8 @@ class _Position:
         return self.next < self.old_until
 
 
-class Backlog:
-    """Of one consumer."""
+class DeliveryBacklog:
+    """The backlog of one consumer."""
 
     def __init__(self, most: int, scope_of: Callable[[Pending], str | None]) -> None:
         """`most`: subjects, after which it is full and no more should be read. `scope_of`: what a delivery
@@ -85,14 +85,14 @@ class Backlog:
         for part in parts:
             self._parts.pop(part, None)
 
-    def take(self, record: LedgerRecord, subject: str) -> None:
+    def take(self, record: CommittedEvent, subject: str) -> None:
         """One more record to deliver."""
         at = self._parts.get(record.part)
         if at is not None:
             pending = at.subjects.setdefault(subject, Pending(record.part, subject, []))
             pending.records.append(record)
 
-    def moved(self, part: Part, position: int) -> None:
+    def note_position(self, part: Part, position: int) -> None:
         """The partition was read up to this offset."""
         at = self._parts.get(part)
         if at is None:
@@ -102,7 +102,7 @@ class Backlog:
         if was_looking and not at.is_looking:
             at.subjects = {name: one for name, one in at.subjects.items() if not _is_over(one, at.old_until)}
 
-    def due(self, now: float) -> Pending | None:
+    def find_due(self, now: float) -> Pending | None:
         """The next one to deliver; None: nothing can be delivered now."""
         if self._is_blocked("", now):
             return None
@@ -116,7 +116,7 @@ class Backlog:
             None,
         )
 
-    def delivered(self, pending: Pending, count: int) -> None:
+    def note_delivered(self, pending: Pending, count: int) -> None:
         """The first `count` records of it are told."""
         del pending.records[:count]
         pending.not_before = 0.0
@@ -124,14 +124,14 @@ class Backlog:
         if at is not None and not pending.records and at.subjects.get(pending.subject) is pending:
             del at.subjects[pending.subject]
 
-    def put_off(self, pending: Pending, until: float, scope: str | None) -> None:
+    def postpone(self, pending: Pending, until: float, scope: str | None) -> None:
         """Try it again at that time, and until then nothing of the scope; "": nothing at all."""
         pending.not_before = until
         if scope is not None:
             self._blocked[scope] = until
 
-    def committable(self) -> dict[Part, int]:
-        """Up to where each partition is delivered."""
+    def list_committable(self) -> dict[Part, int]:
+        """List the offset up to which each partition is delivered."""
         return {
             part: min((one.records[0].offset for one in at.subjects.values()), default=at.next)
             for part, at in self._parts.items()

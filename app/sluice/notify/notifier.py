@@ -19,12 +19,12 @@ from typing import TYPE_CHECKING, Protocol
 
 from aiokafka.errors import KafkaError
 
-from sluice.notify.backlog import Backlog
+from sluice.notify.backlog import DeliveryBacklog
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from sluice.notify.backlog import AssignedPart, LedgerRecord, Part, Pending
+    from sluice.notify.backlog import AssignedPart, CommittedEvent, Part, Pending
     from sluice_topics.records import NotifiedSubject
 
 log = logging.getLogger(__name__)
@@ -36,7 +36,7 @@ LONGEST_WAIT_S = 3600.0
 """However long a destination asks to be left alone: nobody is kept from an escalation for days."""
 
 
-def read_wait(retry_after: str) -> float | None:
+def parse_wait(retry_after: str) -> float | None:
     """The seconds of a Retry-After field (RFC 9110, section 10.2.3, without its dates); None where it has
     none."""
     found = _WAIT.fullmatch(retry_after)
@@ -56,20 +56,20 @@ class TryLaterError(Exception):
 
 
 class Destination(Protocol):
-    """Where notifications go. `name` is for the log."""
+    """A place to which notifications go. `name` is for the log."""
 
     name: str
 
-    def subject_of(self, record: LedgerRecord) -> str | None:
-        """What the record is about; None: nothing is told of it."""
+    def name_subject(self, record: CommittedEvent) -> str | None:
+        """Name the subject that the record is about; None: nobody is notified of it."""
 
-    def scope_of(self, pending: Pending) -> str | None:
-        """What a delivery shares with others that fail with it, such as a channel."""
+    def name_scope(self, pending: Pending) -> str | None:
+        """Name what a delivery shares with others that fail with it, such as a channel."""
 
     async def assign(self, parts: Iterable[Part]) -> None:
         """These partitions are delivered from now on."""
 
-    async def deliver(self, subject: str, records: Sequence[LedgerRecord]) -> None:
+    async def deliver(self, subject: str, records: Sequence[CommittedEvent]) -> None:
         """Tell of the records of one subject, in their order. Raises TryLaterError."""
 
     async def close(self) -> None:
@@ -82,23 +82,25 @@ class LedgerTopic(Protocol):
     async def connect(self) -> None:
         """Before anything else."""
 
-    async def changes(self) -> tuple[frozenset[Part], Sequence[AssignedPart]]:
+    async def read_changes(self) -> tuple[frozenset[Part], Sequence[AssignedPart]]:
         """Which partitions went and came since the last call."""
 
-    async def some(self, wait_s: float, *, paused: bool) -> tuple[list[LedgerRecord], Mapping[Part, int]]:
-        """What came, and up to where each partition is read; `paused`: nothing may come."""
+    async def read_some(
+        self, wait_s: float, *, paused: bool
+    ) -> tuple[list[CommittedEvent], Mapping[Part, int]]:
+        """Return new events, and the offset up to which each partition is read; `paused`: none may come."""
 
     async def commit(self, positions: Mapping[Part, int]) -> None:
-        """Where the next owner of each partition begins."""
+        """Commit the offset at which the next owner of each partition begins."""
 
     async def close(self) -> None:
         """Leave the group."""
 
 
 class Notified(Protocol):
-    """What a destination has told so far, kept beside the ledger."""
+    """The subjects that a destination was notified of, stored beside the ledger."""
 
-    async def of(self, partitions: Iterable[int]) -> dict[str, NotifiedSubject]:
+    async def read_newest(self, partitions: Iterable[int]) -> dict[str, NotifiedSubject]:
         """The newest record of each subject of these partitions."""
 
     async def keep(self, partition: int, record: NotifiedSubject) -> None:
@@ -115,8 +117,8 @@ class Patience:
     first_s: float
     longest_s: float
 
-    def after(self, failures: int) -> float:
-        """How long to wait after so many failures."""
+    def compute_wait(self, failures: int) -> float:
+        """Compute how long to wait after so many failures, in s."""
         return min(self.longest_s, self.first_s * 2.0 ** min(failures - 1, 30))
 
 
@@ -128,7 +130,7 @@ class Notifier:
         self._topic = topic
         self._destination = destination
         self._patience = patience
-        self._backlog = Backlog(most, destination.scope_of)
+        self._backlog = DeliveryBacklog(most, destination.name_scope)
         self._failures: Counter[str | None] = Counter()
         self._stopping = False
 
@@ -144,55 +146,55 @@ class Notifier:
             while not self._stopping:
                 await self._read(wait_s)
                 wait_s = IDLE_S if await self._deliver() < DELIVERIES else 0.0
-                await self._topic.commit(self._backlog.committable())
+                await self._topic.commit(self._backlog.list_committable())
         finally:
             await self._destination.close()
             await self._topic.close()
 
     async def _read(self, wait_s: float) -> None:
-        lost, came = await self._topic.changes()
+        lost, came = await self._topic.read_changes()
         self._backlog.revoke(lost)
         if came:
             await self._destination.assign([one.part for one in came])
         for one in came:
             self._backlog.assign(one)
-        records, positions = await self._topic.some(wait_s, paused=self._backlog.is_full)
+        records, positions = await self._topic.read_some(wait_s, paused=self._backlog.is_full)
         for record in records:
-            subject = self._destination.subject_of(record)
+            subject = self._destination.name_subject(record)
             if subject is not None:
                 self._backlog.take(record, subject)
         for part, position in positions.items():
-            self._backlog.moved(part, position)
+            self._backlog.note_position(part, position)
 
     async def _deliver(self) -> int:
         for count in range(DELIVERIES):
-            pending = None if self._stopping else self._backlog.due(time.monotonic())
+            pending = None if self._stopping else self._backlog.find_due(time.monotonic())
             if pending is None:
                 return count
             records = tuple(pending.records)
             try:
                 await self._destination.deliver(pending.subject, records)
             except TryLaterError as error:
-                self._put_off(pending, error)
+                self._postpone(pending, error)
             except KafkaError:
                 raise
             except Exception as error:
                 log.exception("%s: nobody foresaw what came of %s", self._destination.name, pending.subject)
-                self._put_off(pending, TryLaterError(f"fails: {type(error).__name__}"))
+                self._postpone(pending, TryLaterError(f"fails: {type(error).__name__}"))
             else:
-                for name in ("", self._destination.scope_of(pending), pending.subject):
+                for name in ("", self._destination.name_scope(pending), pending.subject):
                     self._failures.pop(name, None)
-                self._backlog.delivered(pending, len(records))
+                self._backlog.note_delivered(pending, len(records))
         return DELIVERIES
 
-    def _put_off(self, pending: Pending, error: TryLaterError) -> None:
+    def _postpone(self, pending: Pending, error: TryLaterError) -> None:
         name = pending.subject if error.scope is None else error.scope
         self._failures[name] += 1
-        self._backlog.delivered(pending, error.done)
-        after_s = error.after_s or self._patience.after(self._failures[name])
-        self._backlog.put_off(pending, time.monotonic() + after_s, error.scope)
-        told = self._destination.name, pending.subject, after_s, error
-        log.warning("%s: %s is put off for %.1f s: %s", *told)
+        self._backlog.note_delivered(pending, error.done)
+        after_s = error.after_s or self._patience.compute_wait(self._failures[name])
+        self._backlog.postpone(pending, time.monotonic() + after_s, error.scope)
+        details = self._destination.name, pending.subject, after_s, error
+        log.warning("%s: %s is put off for %.1f s: %s", *details)
 
 
 async def run_all(notifiers: Sequence[Notifier]) -> None:

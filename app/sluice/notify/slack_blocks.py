@@ -16,7 +16,7 @@ from sluice.text.plurals import counted
 from sluice.text.visible import visible_text
 
 if TYPE_CHECKING:
-    from sluice.notify.told_subject import ToldSubject
+    from sluice.notify.reported_subject import ReportedSubject
 
 Block = dict[str, Any]
 HEADER_CHARS, FIELD_CHARS, SECTION_CHARS = 150, 300, 1000
@@ -37,93 +37,103 @@ _KINDS = {"action": "an action", "retrieval": "a retrieval", "memory": "a memory
 
 
 def escape(text: str, most: int = FIELD_CHARS) -> str:
-    """For Slack's mrkdwn: no control character of it is left, so that no text mentions, links or marks up."""
-    return cut(text, most).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    """Escape a text for Slack's mrkdwn: no control character of it is left, so that no text mentions, links
+    or marks up."""
+    return shorten(text, most).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
-def cut(text: str, most: int) -> str:
+def shorten(text: str, most: int) -> str:
     """The text as it is seen, at most so many characters, and how many were left out."""
     seen = visible_text(text)
     if len(seen) <= most:
         return seen
-    told = f" … {counted(len(seen) - most, 'character')} more"
-    return (seen[: max(0, most - len(told))] + told)[:most]
+    subject = f" … {counted(len(seen) - most, 'character')} more"
+    return (seen[: max(0, most - len(subject))] + subject)[:most]
 
 
-def headline(told: ToldSubject) -> str:
+def write_headline(subject: ReportedSubject) -> str:
     """One line: how it stands, and with whom."""
-    if told.kind == "alarm":
-        return f"Alarm ({told.tier}) for {told.role}: {told.name}"
-    what = told.tool or _KINDS[told.kind]
-    if told.status == "waiting":
-        who = told.group or (f"a {told.role}" if told.kind == "memory" else f"an approver ({told.role})")
-        return f"{told.tier or told.kind.capitalize()}: {what} of {told.agent} waits for {who}"
-    by = f" by {told.by}" if told.by else ""
-    blocked = ", and blocked all the same" if told.came_to else ""
-    return f"{told.status.capitalize()}{by}{blocked}: {what} of {told.agent}"
+    if subject.kind == "alarm":
+        return f"Alarm ({subject.tier}) for {subject.role}: {subject.name}"
+    what = subject.tool or _KINDS[subject.kind]
+    if subject.status == "waiting":
+        who = subject.group or (
+            f"a {subject.role}" if subject.kind == "memory" else f"an approver ({subject.role})"
+        )
+        return f"{subject.tier or subject.kind.capitalize()}: {what} of {subject.agent} waits for {who}"
+    by = f" by {subject.by}" if subject.by else ""
+    blocked = ", and blocked all the same" if subject.came_to else ""
+    return f"{subject.status.capitalize()}{by}{blocked}: {what} of {subject.agent}"
 
 
-def message_of(told: ToldSubject, page: str | None = None) -> dict[str, Any]:
+def build_message(subject: ReportedSubject, page: str | None = None) -> dict[str, Any]:
     """The `text` and `blocks` of its message, with buttons as long as it waits. `page`: its address on the
     review pages; None where there are none."""
     blocks: list[Block] = [
-        {"type": "header", "text": _plain(headline(told), HEADER_CHARS)},
-        {"type": "section", "fields": [_plain(f"{name}: {value}") for name, value in _facts(told)]},
-        _section(told.reason if told.kind == "alarm" else f"Why it waits: {told.reason}"),
+        {"type": "header", "text": _build_plain(write_headline(subject), HEADER_CHARS)},
+        {
+            "type": "section",
+            "fields": [_build_plain(f"{name}: {value}") for name, value in _list_facts(subject)],
+        },
+        _build_section(subject.reason if subject.kind == "alarm" else f"Why it waits: {subject.reason}"),
     ]
-    if told.parameters is not None:
-        blocks.append(_preformatted(cut(told.parameters, MESSAGE_CHARS)))
-    blocks += _approved(told, told.narrowed and cut(told.narrowed, MESSAGE_CHARS))
-    if told.status not in {"waiting", "raised"}:
-        blocks.append(_section(_end(told)))
-    elif told.own_key or told.kind == "memory":
-        blocks.append(_section(OWN_KEY if told.own_key else REVIEW))
-    buttons = _buttons(told, page) if told.status == "waiting" else []
+    if subject.parameters is not None:
+        blocks.append(_build_preformatted(shorten(subject.parameters, MESSAGE_CHARS)))
+    blocks += _describe_approved(subject, subject.narrowed and shorten(subject.narrowed, MESSAGE_CHARS))
+    if subject.status not in {"waiting", "raised"}:
+        blocks.append(_build_section(_describe_end(subject)))
+    elif subject.own_key or subject.kind == "memory":
+        blocks.append(_build_section(OWN_KEY if subject.own_key else REVIEW))
+    buttons = _build_buttons(subject, page) if subject.status == "waiting" else []
     if buttons:
         blocks.append({"type": "actions", "elements": buttons})
-    names = " · ".join(filter(None, (told.subject_id, told.digest)))
-    blocks.append({"type": "context", "elements": [_plain(names)]})
-    return {"text": escape(headline(told), SECTION_CHARS), "blocks": blocks}
+    names = " · ".join(filter(None, (subject.subject_id, subject.digest)))
+    blocks.append({"type": "context", "elements": [_build_plain(names)]})
+    return {"text": escape(write_headline(subject), SECTION_CHARS), "blocks": blocks}
 
 
-def metadata_of(told: ToldSubject) -> dict[str, Any]:
-    """By which the message is found again."""
-    return {"event_type": EVENT_TYPE, "event_payload": {"subject_id": told.subject_id}}
+def build_metadata(subject: ReportedSubject) -> dict[str, Any]:
+    """Build the metadata by which the message is found again."""
+    return {"event_type": EVENT_TYPE, "event_payload": {"subject_id": subject.subject_id}}
 
 
-def reminder_of(told: ToldSubject) -> str:
+def write_reminder(subject: ReportedSubject) -> str:
     """The text of a reply under the message, which notifies people as an update does not."""
-    return escape(f"{headline(told)}, until {told.expires_at}", SECTION_CHARS)
+    return escape(f"{write_headline(subject)}, until {subject.expires_at}", SECTION_CHARS)
 
 
-def plain_message_of(told: ToldSubject) -> dict[str, Any]:
+def build_plain_message(subject: ReportedSubject) -> dict[str, Any]:
     """The text alone, where Slack refuses the blocks: the escalation is answered elsewhere."""
-    told_where = "answer it with `sluice escalations` or on the review pages"
-    if told.kind == "alarm":
-        told_where = cut(told.reason, FIELD_CHARS)
-    return {"text": f"{escape(headline(told), SECTION_CHARS)} ({escape(told.subject_id)}): {told_where}"}
+    where = "answer it with `sluice escalations` or on the review pages"
+    if subject.kind == "alarm":
+        where = shorten(subject.reason, FIELD_CHARS)
+    return {
+        "text": f"{escape(write_headline(subject), SECTION_CHARS)} ({escape(subject.subject_id)}): {where}"
+    }
 
 
-def _approved(told: ToldSubject, narrowed: str | None) -> list[Block]:
-    """What exactly the approvals so far are for, while it waits."""
-    if told.status != "waiting" or not told.approved_by:
+def _describe_approved(subject: ReportedSubject, narrowed: str | None) -> list[Block]:
+    """Describe what exactly the approvals so far are for, while it waits."""
+    if subject.status != "waiting" or not subject.approved_by:
         return []
-    said = f"Approved so far by {', '.join(told.approved_by)}: "
-    if not told.is_narrowed:
-        return [_section(f"{said}exactly what waits.")]
-    head = _section(f"{said}other parameters. An approval for others starts the count again.")
+    said = f"Approved so far by {', '.join(subject.approved_by)}: "
+    if not subject.is_narrowed:
+        return [_build_section(f"{said}exactly what waits.")]
+    head = _build_section(f"{said}other parameters. An approval for others starts the count again.")
     pieces = [(narrowed or "")[at : at + PIECE_CHARS] for at in range(0, len(narrowed or ""), PIECE_CHARS)]
-    return [head, *map(_preformatted, pieces)]
+    return [head, *map(_build_preformatted, pieces)]
 
 
-def form_of(decision: str, told: ToldSubject, action: str, private: dict[str, Any]) -> dict[str, Any]:
+def build_form(
+    decision: str, subject: ReportedSubject, action: str, private: dict[str, Any]
+) -> dict[str, Any]:
     """The form (a modal view) that shows the whole action and asks for a justification."""
     verb = "Approve" if decision == "approve" else "Deny"
     pieces = [action[at : at + PIECE_CHARS] for at in range(0, len(action), PIECE_CHARS)]
     asked: Block = {
         "type": "input",
         "block_id": JUSTIFICATION,
-        "label": _plain("Justification, for the record"),
+        "label": _build_plain("Justification, for the record"),
         "element": {
             "type": "plain_text_input",
             "action_id": JUSTIFICATION,
@@ -135,87 +145,90 @@ def form_of(decision: str, told: ToldSubject, action: str, private: dict[str, An
     return {
         "type": "modal",
         "callback_id": DECISION_FORM,
-        "title": _plain(f"{verb} an escalation", 24),
-        "submit": _plain(verb),
-        "close": _plain("Cancel"),
+        "title": _build_plain(f"{verb} an escalation", 24),
+        "submit": _build_plain(verb),
+        "close": _build_plain("Cancel"),
         "private_metadata": json.dumps(private),
         "blocks": [
-            _section(headline(told)),
-            {"type": "section", "fields": [_plain(f"{name}: {value}") for name, value in _facts(told)]},
-            _section(f"Why it waits: {told.reason}"),
-            *(_preformatted(one) for one in pieces),
-            *_approved(told, told.narrowed),
-            {"type": "context", "elements": [_plain(f"{told.subject_id} · {told.digest}")]},
+            _build_section(write_headline(subject)),
+            {
+                "type": "section",
+                "fields": [_build_plain(f"{name}: {value}") for name, value in _list_facts(subject)],
+            },
+            _build_section(f"Why it waits: {subject.reason}"),
+            *(_build_preformatted(one) for one in pieces),
+            *_describe_approved(subject, subject.narrowed),
+            {"type": "context", "elements": [_build_plain(f"{subject.subject_id} · {subject.digest}")]},
             asked,
         ],
     }
 
 
-def notice_view(title: str, text: str) -> dict[str, Any]:
+def build_notice_view(title: str, text: str) -> dict[str, Any]:
     """A view that only says something."""
     return {
         "type": "modal",
-        "title": _plain(title, 24),
-        "close": _plain("Close"),
-        "blocks": [_section(text)],
+        "title": _build_plain(title, 24),
+        "close": _build_plain("Close"),
+        "blocks": [_build_section(text)],
     }
 
 
-def _facts(told: ToldSubject) -> list[tuple[str, str]]:
-    if told.kind == "alarm":
-        given = {"Tenant": told.tenant, "Session": told.session, "Reported by": told.agent}
-        about = [("For", told.role), ("Subject", told.name), ("Raised", told.expires_at)]
+def _list_facts(subject: ReportedSubject) -> list[tuple[str, str]]:
+    if subject.kind == "alarm":
+        given = {"Tenant": subject.tenant, "Session": subject.session, "Reported by": subject.agent}
+        about = [("For", subject.role), ("Subject", subject.name), ("Raised", subject.expires_at)]
         return [*about, *((name, value) for name, value in given.items() if value)]
-    quorum = f", {told.approvals} of {counted(told.quorum, 'approval')}" if told.quorum else ""
+    quorum = f", {subject.approvals} of {counted(subject.quorum, 'approval')}" if subject.quorum else ""
     facts = [
-        ("Agent", told.agent),
-        ("Tenant", told.tenant),
-        ("Session", told.session),
-        (_NAMES[told.kind], told.name),
-        ("Needs", f"{told.role}{quorum}"),
-        ("Until", told.expires_at),
+        ("Agent", subject.agent),
+        ("Tenant", subject.tenant),
+        ("Session", subject.session),
+        (_NAMES[subject.kind], subject.name),
+        ("Needs", f"{subject.role}{quorum}"),
+        ("Until", subject.expires_at),
     ]
-    if told.tier is not None:
-        facts.append(("Tier", told.tier))
-    if told.source is not None:
-        facts.append(("Source", told.source))
-    if told.group is not None:
-        then = f", {told.next_group} from {told.next_at} on" if told.next_group else ""
-        facts.append(("Group", f"{' → '.join(told.groups)}{then}"))
+    if subject.tier is not None:
+        facts.append(("Tier", subject.tier))
+    if subject.source is not None:
+        facts.append(("Source", subject.source))
+    if subject.group is not None:
+        then = f", {subject.next_group} from {subject.next_at} on" if subject.next_group else ""
+        facts.append(("Group", f"{' → '.join(subject.groups)}{then}"))
     return facts
 
 
-def _end(told: ToldSubject) -> str:
-    blocked = f" A gate blocked it: {told.came_to}." if told.came_to else ""
-    by = f" by {told.by}{f' ({told.via})' if told.via else ''}" if told.by else ""
-    return f"{told.status.capitalize()}{by} at {told.ended_at}: {told.why}.{blocked}"
+def _describe_end(subject: ReportedSubject) -> str:
+    blocked = f" A gate blocked it: {subject.came_to}." if subject.came_to else ""
+    by = f" by {subject.by}{f' ({subject.via})' if subject.via else ''}" if subject.by else ""
+    return f"{subject.status.capitalize()}{by} at {subject.ended_at}: {subject.why}.{blocked}"
 
 
-def _plain(text: str, most: int = FIELD_CHARS) -> Block:
-    return {"type": "plain_text", "text": cut(text, most) or "-", "emoji": False}
+def _build_plain(text: str, most: int = FIELD_CHARS) -> Block:
+    return {"type": "plain_text", "text": shorten(text, most) or "-", "emoji": False}
 
 
-def _section(text: str) -> Block:
-    return {"type": "section", "text": _plain(text, SECTION_CHARS)}
+def _build_section(text: str) -> Block:
+    return {"type": "section", "text": _build_plain(text, SECTION_CHARS)}
 
 
-def _preformatted(text: str) -> Block:
+def _build_preformatted(text: str) -> Block:
     part = {"type": "rich_text_preformatted", "elements": [{"type": "text", "text": text or "-"}]}
     return {"type": "rich_text", "elements": [part]}
 
 
-def _buttons(told: ToldSubject, page: str | None) -> list[Block]:
-    def button(text: str, **more: str) -> Block:
-        return {"type": "button", "text": _plain(text), **more}
+def _build_buttons(subject: ReportedSubject, page: str | None) -> list[Block]:
+    def build_button(text: str, **more: str) -> Block:
+        return {"type": "button", "text": _build_plain(text), **more}
 
     answers = [("approve", "primary"), ("deny", "danger")]
     found = [
-        button(
+        build_button(
             f"{decision.capitalize()} …",
             action_id=f"{DECISION_ACTION}_{decision}",
             style=style,
-            value=told.subject_id,
+            value=subject.subject_id,
         )
-        for decision, style in ([] if told.own_key or told.kind == "memory" else answers)
+        for decision, style in ([] if subject.own_key or subject.kind == "memory" else answers)
     ]
-    return found if page is None else [*found, button("Open", action_id=PAGE_ACTION, url=page)]
+    return found if page is None else [*found, build_button("Open", action_id=PAGE_ACTION, url=page)]

@@ -22,7 +22,7 @@ from sluice.core.foundation.limits import ROOM_FOR_ONE
 from sluice.core.policy.policy import Policy
 from sluice.core.registry.loading import build_registry, make_neutral_entries
 from sluice.core.registry.model_proofs import ProofPolicy
-from sluice.offline.asking import decided_together
+from sluice.offline.asking import decide_together
 from sluice_topics.record_reading import Unreadable
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ BEFORE = "tier_auth"
 """The stage before which they judge in a bundle that does not name them."""
 
 
-def nobody_asked(requests: Sequence[Request]) -> list[Answer]:
+def answer_nothing(requests: Sequence[Request]) -> list[Answer]:
     """No port is there."""
     return [nobody(one) for one in requests]
 
@@ -109,7 +109,7 @@ class Likeness:
     calibrations: Mapping[str, ActionCalibration]
 
     @classmethod
-    def leaving_out(
+    def leave_out(
         cls, rows: Sequence[ActionRow], library: PatternLibrary, fitted: Mapping[str, ActionCalibration]
     ) -> Likeness:
         """`fitted`: the calibrations without a source, by its name. Raises BundleError where a library
@@ -120,7 +120,7 @@ class Likeness:
         left = {file: library.without(*sorted(names)) if names else library for file, names in own.items()}
         return cls(left, fitted)
 
-    def bundle_for(self, file: str, bundle: Bundle) -> Bundle:
+    def choose_bundle(self, file: str, bundle: Bundle) -> Bundle:
         """The bundle with the gate, for rows of this file."""
         part: SimilarityPolicy = bundle.parts[ActionSimilarity.name]
         changes = {
@@ -136,14 +136,14 @@ class Likeness:
         return judging
 
 
-def without_similarity(bundle: Bundle) -> Bundle:
+def drop_similarity(bundle: Bundle) -> Bundle:
     """The bundle without the gate."""
     judging = copy(bundle)
     judging.stages = tuple(one for one in bundle.stages if one != ActionSimilarity.name)
     return judging
 
 
-def with_hosted(bundle: Bundle, *, in_doubt: bool = False) -> Bundle:
+def add_hosted(bundle: Bundle, *, in_doubt: bool = False) -> Bundle:
     """The bundle with the gates that ask a hosted model, which needs no proof to be measured. `in_doubt`:
     they ask only about what similarity does not let pass."""
     missing = tuple(one for one in JUDGING if one not in bundle.stages)
@@ -164,13 +164,13 @@ def with_hosted(bundle: Bundle, *, in_doubt: bool = False) -> Bundle:
     return judging
 
 
-def judged(
+def judge_actions(
     rows: Sequence[ActionRow],
     bundle: Bundle,
     stages: Sequence[Stage],
     at_ms: int,
     likeness: Likeness | None = None,
-    ask: Ask = nobody_asked,
+    ask: Ask = answer_nothing,
 ) -> Iterator[JudgedAction]:
     """Each row in a session of its own, in high_stakes mode unless it names one, under enforcement.
 
@@ -180,28 +180,30 @@ def judged(
     tools = [row.tool for row in rows if row.tool]
     entries = make_neutral_entries(TENANT, [row.agent for row in rows], tools)
     if Causal.name in bundle.stages:
-        entries = [_constrained(one) if one.kind == "agent" else one for one in entries]
+        entries = [_constrain(one) if one.kind == "agent" else one for one in entries]
     registry = build_registry(entries)
     points = {}
     for file in dict.fromkeys(row.file for row in rows):
-        under = bundle if likeness is None else likeness.bundle_for(file, bundle)
+        under = bundle if likeness is None else likeness.choose_bundle(file, bundle)
         policy = Policy({bundle.id: under}, registry, bundle.id)
         points[file] = DecisionPoint(policy, stages, ROOM_FOR_ONE, stopwatch=lambda: 0, environment=TENANT)
     judges = (
-        partial(decide_alone, points[row.file], ACTION, _action(row, f"row-{number}"), at_ms, number=number)
+        partial(
+            decide_alone, points[row.file], ACTION, _build_action(row, f"row-{number}"), at_ms, number=number
+        )
         for number, row in enumerate(rows, start=1)
     )
-    alone = likeness is None and ask is nobody_asked
-    decisions = (one() for one in judges) if alone else decided_together(judges, ask, HOSTED_PORTS)
+    alone = likeness is None and ask is answer_nothing
+    decisions = (one() for one in judges) if alone else decide_together(judges, ask, HOSTED_PORTS)
     for row, decision in zip(rows, decisions, strict=True):
-        yield _judged(row, decision)
+        yield _judge_decision(row, decision)
 
 
-def _constrained(entry: EntryFile) -> EntryFile:
+def _constrain(entry: EntryFile) -> EntryFile:
     return entry.model_copy(update={"spec": {**entry.spec, "constraints": list(CONSTRAINTS)}})
 
 
-def _action(row: ActionRow, session_id: str) -> dict[str, Any]:
+def _build_action(row: ActionRow, session_id: str) -> dict[str, Any]:
     return {
         "action_id": session_id,
         "agent_id": row.agent,
@@ -215,7 +217,7 @@ def _action(row: ActionRow, session_id: str) -> dict[str, Any]:
     }
 
 
-def _judged(row: ActionRow, decision: Decision) -> JudgedAction:
+def _judge_decision(row: ActionRow, decision: Decision) -> JudgedAction:
     verdict = answer_in(decision, ACTION)
     if isinstance(verdict, Unreadable):
         return JudgedAction(row, UNREADABLE, None, str(verdict))

@@ -61,14 +61,14 @@ These packages import from each other in a circle, which the drawing shows as on
 """
 
 
-def arrows_between_packages(
+def find_package_arrows(
     imports: Mapping[str, Iterable[str]], root: str = CORE, *, loose: bool = True
 ) -> dict[str, frozenset[str]]:
-    """By package below `root`, the packages that it imports from.
+    """Return by package below `root` the packages that it imports from.
 
     Files that lie in no package below it are one where they are `loose`, else each is like a package.
     """
-    places = _places(imports, root, loose=loose)
+    places = _locate_modules(imports, root, loose=loose)
     rests: dict[str, set[str]] = {}
     for importer, imported in imports.items():
         here = places.get(importer)
@@ -78,72 +78,73 @@ def arrows_between_packages(
     return {name: frozenset(rests[name]) for name in sorted(rests)}
 
 
-def knots_in(arrows: Arrows) -> list[frozenset[str]]:
+def find_knots(arrows: Arrows) -> list[frozenset[str]]:
     """Sets of two or more that reach each other."""
-    reached = {name: _reached(name, arrows) for name in arrows}
+    reached = {name: _find_reached(name, arrows) for name in arrows}
     together = {
         frozenset(other for other in reached[name] if name in reached[other]) | {name} for name in arrows
     }
     return sorted((one for one in together if len(one) > 1), key=min)
 
 
-def floors_of(arrows: Arrows) -> list[list[str]]:
-    """From the ground up: a package stands above all that it rests on; those of a knot on one floor."""
-    knot_of = {name: knot for knot in knots_in(arrows) for name in knot}
+def sort_into_floors(arrows: Arrows) -> list[list[str]]:
+    """Sort packages into floors, from the ground up: a package stands above all that it rests on; those of a
+    knot on one floor."""
+    knot_of = {name: knot for knot in find_knots(arrows) for name in knot}
     floor: dict[str, int] = {}
 
-    def stand(name: str) -> int:
+    def place_on_floor(name: str) -> int:
         if name not in floor:
             knot = knot_of.get(name, frozenset({name}))
             below = {one for member in knot for one in arrows.get(member, ()) if one not in knot}
-            level = 1 + max((stand(one) for one in below), default=-1)
+            level = 1 + max((place_on_floor(one) for one in below), default=-1)
             floor.update(dict.fromkeys(knot, level))
         return floor[name]
 
     for name in arrows:
-        stand(name)
+        place_on_floor(name)
     return [
         sorted(name for name in arrows if floor[name] == level) for level in range(max(floor.values()) + 1)
     ]
 
 
-def page_of(imports: Mapping[str, Iterable[str]], title: str = TITLE) -> str:
+def write_page(imports: Mapping[str, Iterable[str]], title: str = TITLE) -> str:
     """The page: a drawing, then every arrow; of the core, then of the detectors."""
-    core = _drawn(arrows_between_packages(imports))
-    detectors = _drawn(arrows_between_packages(imports, DETECTION, loose=False))
+    core = _draw_section(find_package_arrows(imports))
+    detectors = _draw_section(find_package_arrows(imports, DETECTION, loose=False))
     lengths = (" | ".join(["| " + kind, *map(str, most)]) + " |" for kind, most in PATHS.items())
     way = _WAY.format("\n".join(lengths))
     return f"{title}{_READ}{core}{_DETECTORS}{detectors}{way}"
 
 
-def _drawn(arrows: Arrows) -> str:
+def _draw_section(arrows: Arrows) -> str:
     """The drawing and the table."""
-    knots = knots_in(arrows)
+    knots = find_knots(arrows)
     knotted = "".join(_KNOTS.format(", ".join(sorted(knot))) for knot in knots)
     rows = [
         f"| {level} | `{name}` | {', '.join(f'`{one}`' for one in sorted(arrows[name])) or 'nothing'} |"
-        for level, names in reversed(list(enumerate(floors_of(arrows))))
+        for level, names in reversed(list(enumerate(sort_into_floors(arrows))))
         for name in names
     ]
     table = "\n".join(["| floor | package | rests on |", "|---|---|---|", *rows])
-    return f"{knotted}\n{_drawing(arrows, knots)}\n\n{table}\n"
+    return f"{knotted}\n{_write_drawing(arrows, knots)}\n\n{table}\n"
 
 
-def imports_in(*packages: str) -> dict[str, set[str]]:
+def read_imports(*packages: str) -> dict[str, set[str]]:
     """Every module of these packages with the modules that it imports."""
     graph = grimp.build_graph(*packages, cache_dir=None)
     return {name: graph.find_modules_directly_imported_by(name) for name in graph.modules}
 
 
-def _places(modules: Iterable[str], root: str, *, loose: bool) -> dict[str, str]:
-    """By module below `root`, the package below it in which it lies."""
+def _locate_modules(modules: Iterable[str], root: str, *, loose: bool) -> dict[str, str]:
+    """Return by module below `root` the package below it in which it lies."""
     below = [one for one in modules if one.startswith(f"{root}.")]
     first = {one: one.removeprefix(f"{root}.").partition(".")[0] for one in below}
     packages = {first[one] for one in below if one != f"{root}.{first[one]}"}
     return {one: name if name in packages or not loose else LOOSE for one, name in first.items()}
 
 
-def _reached(name: str, arrows: Arrows) -> set[str]:
+def _find_reached(name: str, arrows: Arrows) -> set[str]:
     found: set[str] = set()
     waiting = [name]
     while waiting:
@@ -153,7 +154,7 @@ def _reached(name: str, arrows: Arrows) -> set[str]:
     return found
 
 
-def _drawing(arrows: Arrows, knots: list[frozenset[str]]) -> str:
+def _write_drawing(arrows: Arrows, knots: list[frozenset[str]]) -> str:
     box = {name: min(knot) for knot in knots for name in knot}
     label = {min(knot): "<br/>".join(sorted(knot)) for knot in knots}
     between: dict[str, frozenset[str]] = {}
@@ -162,17 +163,17 @@ def _drawing(arrows: Arrows, knots: list[frozenset[str]]) -> str:
         there = {box.get(one, one) for one in rests} - {here}
         between[here] = between.get(here, frozenset()) | there
     lines = ["```mermaid", "flowchart TB"]
-    lines += [f'    {_id(name)}["{label.get(name, name)}"]' for name in between]
+    lines += [f'    {_make_id(name)}["{label.get(name, name)}"]' for name in between]
     for name, rests in between.items():
-        further = {far for one in rests for far in _reached(one, between)}
-        lines += [f"    {_id(name)} --> {_id(one)}" for one in sorted(rests - further)]
+        further = {far for one in rests for far in _find_reached(one, between)}
+        lines += [f"    {_make_id(name)} --> {_make_id(one)}" for one in sorted(rests - further)]
     return "\n".join([*lines, "```"])
 
 
-def _id(name: str) -> str:
+def _make_id(name: str) -> str:
     return name.replace(" ", "_")
 
 
 if __name__ == "__main__":
     target = Path(sys.argv[1]) if len(sys.argv) > 1 else PAGE
-    target.write_text(page_of(imports_in("sluice", "sluice_topics")), encoding="utf-8")
+    target.write_text(write_page(read_imports("sluice", "sluice_topics")), encoding="utf-8")

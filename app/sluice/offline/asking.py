@@ -8,7 +8,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Self
 
 from sluice.core.foundation.requests import Answer
-from sluice.ports import Lasting, PortBusy, PortUnavailable
+from sluice.ports import Persistent, PortBusy, PortUnavailable
 from sluice_topics.catalog import ACTIONS, MEMORY_WRITES
 
 if TYPE_CHECKING:
@@ -44,19 +44,19 @@ class Asking:
 
     def answer(self, request: Request) -> Answer:
         """The answer to one request."""
-        return self.answers([request])[0]
+        return self.answer_all([request])[0]
 
-    def answers(self, requests: Sequence[Request]) -> list[Answer]:
+    def answer_all(self, requests: Sequence[Request]) -> list[Answer]:
         """The answers to requests that are asked at once, in their order: a port may batch them."""
-        return self._runner.run(self._together(requests))
+        return self._runner.run(self._ask_together(requests))
 
-    async def _together(self, requests: Sequence[Request]) -> list[Answer]:
-        answers = await asyncio.gather(*map(self._one, requests))
+    async def _ask_together(self, requests: Sequence[Request]) -> list[Answer]:
+        answers = await asyncio.gather(*map(self._ask_request, requests))
         for request, answer in zip(requests, answers, strict=True):
             self.unanswered[request.port] += answer.status != "answered"
         return list(answers)
 
-    async def _one(self, request: Request) -> Answer:
+    async def _ask_request(self, request: Request) -> Answer:
         port = self._ports.get(request.port)
         if port is None:
             return Answer("unavailable", detail=f"no port named {request.port}")
@@ -69,7 +69,7 @@ class Asking:
 
     async def _close(self) -> None:
         for port in self._ports.values():
-            if isinstance(port, Lasting):
+            if isinstance(port, Persistent):
                 await port.close()
 
 
@@ -86,8 +86,9 @@ TOGETHER = 256
 """Inputs whose questions are asked at once."""
 
 
-def decided_together(judges: Iterable[Judge], ask: Ask, may_fail: Container[str] = ()) -> Iterator[Decision]:
-    """What each decides, in their order; their questions are asked together, so that a port may batch them.
+def decide_together(judges: Iterable[Judge], ask: Ask, may_fail: Container[str] = ()) -> Iterator[Decision]:
+    """Return the decision of each judge, in their order; their questions are asked together, so that a port
+    may batch them.
 
     Raises NotMeasured where a port does not answer, unless it is one of `may_fail`.
     """
@@ -160,7 +161,7 @@ Place = tuple[str | None, float | None, bool | None]
 
 
 class EarlierDecisions:
-    """Of every line so far: its memory's tenant and trust, and what a reviewer said."""
+    """The memories of every line so far: tenant, trust, and the word of a reviewer."""
 
     def __init__(self) -> None:
         self._known: dict[str, Place] = {}
@@ -183,12 +184,13 @@ class EarlierDecisions:
         asked: Any = payload
         return {
             "parents": {
-                one: self._trust(one, asked["tenant"], asked["approved"]) for one in asked["memories"]
+                one: self._find_trust(one, asked["tenant"], asked["approved"]) for one in asked["memories"]
             }
         }
 
-    def _trust(self, memory_id: str, tenant: str, approved: float) -> float | None:
-        """What a person approved counts as at least `approved`, what a person rejected as nothing."""
+    def _find_trust(self, memory_id: str, tenant: str, approved: float) -> float | None:
+        """Find the trust of a memory: at least `approved` where a person approved it, 0 where a person
+        rejected it."""
         owner, trust, let_through = self._known.get(memory_id, (None, None, None))
         if owner != tenant or trust is None:
             return None

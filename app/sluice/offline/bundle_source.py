@@ -48,22 +48,22 @@ _PLACES = {
 BUDGETS = "budgets"
 
 
-def whole_bundle(path: Path) -> bytes:
+def read_whole_bundle(path: Path) -> bytes:
     """The bundle document in a file, with all that it builds on. Raises BundleError and OSError."""
-    return orjson.dumps(_resolved(path, MAX_EXTENSIONS))
+    return orjson.dumps(_resolve(path, MAX_EXTENSIONS))
 
 
-def extended_bundle(path: Path) -> bytes | None:
+def read_extended_bundle(path: Path) -> bytes | None:
     """The whole document of the bundle that the one in a file extends; None if it extends none. Raises
     BundleError and OSError."""
-    base = _document(path).get("extends")
+    base = _read_document(path).get("extends")
     if not isinstance(base, str):
         return None
-    return orjson.dumps(_resolved(_named_file(path, base, "extends"), MAX_EXTENSIONS - 1))
+    return orjson.dumps(_resolve(_find_named_file(path, base, "extends"), MAX_EXTENSIONS - 1))
 
 
-def _resolved(path: Path, left: int) -> dict[str, Any]:
-    own = _document(path)
+def _resolve(path: Path, left: int) -> dict[str, Any]:
+    own = _read_document(path)
     base = own.pop("extends", None)
     if base is not None:
         if not isinstance(base, str):
@@ -73,7 +73,7 @@ def _resolved(path: Path, left: int) -> dict[str, Any]:
                 f"{path.name}: $.extends: bundles extend one another more than {MAX_EXTENSIONS} deep"
             )
         removed = own.pop("remove", {})
-        own = _changed(_resolved(_named_file(path, base, "extends"), left - 1), own, path.name)
+        own = _apply_change(_resolve(_find_named_file(path, base, "extends"), left - 1), own, path.name)
         _remove(own, removed, f"{path.name}: $.remove")
     elif "remove" in own:
         raise BundleError(f"{path.name}: $.remove: there is nothing to remove from: it extends no bundle")
@@ -81,14 +81,14 @@ def _resolved(path: Path, left: int) -> dict[str, Any]:
     if not isinstance(included, list) or not all(isinstance(name, str) for name in included):
         raise BundleError(f"{path.name}: $.include: not a list of file names")
     for name in included:
-        _append(own, _document(_named_file(path, name, "include")), name)
+        _append(own, _read_document(_find_named_file(path, name, "include")), name)
     return own
 
 
-def _changed(base: Any, own: Any, where: str) -> Any:
-    """What a base becomes by what is said of it. Raises BundleError for a list that says an id twice."""
+def _apply_change(base: Any, own: Any, where: str) -> Any:
+    """Apply to a base what a bundle says of it. Raises BundleError for a list that says an id twice."""
     if isinstance(base, dict) and isinstance(own, dict):
-        both = {name: _changed(base[name], own[name], where) for name in base.keys() & own.keys()}
+        both = {name: _apply_change(base[name], own[name], where) for name in base.keys() & own.keys()}
         return {**base, **own, **both}
     if not (isinstance(base, list) and isinstance(own, list)):
         return own
@@ -124,14 +124,14 @@ def _remove(bundle: dict[str, Any], removed: Any, where: str) -> None:
             holder[last] = [one for name, one in kept if name not in names]
 
 
-def _named_file(path: Path, name: str, field: str) -> Path:
+def _find_named_file(path: Path, name: str, field: str) -> Path:
     where = f"{path.name}: $.{field}"
     if name.startswith(SHIPPED_MARK):
-        return _file_near(SHIPPED, name.removeprefix(SHIPPED_MARK), where)
-    return _file_near(path.parent, name, where)
+        return _find_file_near(SHIPPED, name.removeprefix(SHIPPED_MARK), where)
+    return _find_file_near(path.parent, name, where)
 
 
-def _file_near(folder: Path, name: str, where: str) -> Path:
+def _find_file_near(folder: Path, name: str, where: str) -> Path:
     """The file of this name in the folder or below it. Raises BundleError for any other, also one that a link
     leads to."""
     leads_out = PurePosixPath(name).is_absolute() or PureWindowsPath(name).drive or "\\" in name
@@ -143,7 +143,7 @@ def _file_near(folder: Path, name: str, where: str) -> Path:
     return found
 
 
-def _document(path: Path) -> dict[str, Any]:
+def _read_document(path: Path) -> dict[str, Any]:
     try:
         return json_object(path.read_bytes())
     except ValueError as error:
@@ -153,7 +153,7 @@ def _document(path: Path) -> dict[str, Any]:
 def _append(bundle: dict[str, Any], more: dict[str, Any], name: str) -> None:
     for key, value in more.items():
         if key == BUDGETS:
-            bundle.update(_filled(bundle, value, f"{name}: $.{BUDGETS}"))
+            bundle.update(_fill(bundle, value, f"{name}: $.{BUDGETS}"))
             continue
         place = _PLACES.get(key, PATTERNS)
         holder = bundle
@@ -161,26 +161,26 @@ def _append(bundle: dict[str, Any], more: dict[str, Any], name: str) -> None:
             holder = holder.setdefault(step, {})
             if not isinstance(holder, dict):
                 raise BundleError(f"$.{'.'.join(place)}: not an object")
-        holder[key] = _together(holder[key], value, f"{name}: $.{key}") if key in holder else value
+        holder[key] = _merge(holder[key], value, f"{name}: $.{key}") if key in holder else value
 
 
-def _filled(said: dict[str, Any], profile: Any, where: str) -> dict[str, Any]:
-    """What was said, with the profile's fields where nothing was said, at any depth. Raises BundleError if
+def _fill(said: dict[str, Any], profile: Any, where: str) -> dict[str, Any]:
+    """Add the profile's fields to what was said, where nothing was said, at any depth. Raises BundleError if
     the profile has anything but an object where an object was said."""
     if not isinstance(profile, dict):
         raise BundleError(f"{where}: not an object")
     objects = {name: one for name, one in said.items() if name in profile and isinstance(one, dict)}
-    filled = {name: _filled(one, profile[name], f"{where}.{name}") for name, one in objects.items()}
+    filled = {name: _fill(one, profile[name], f"{where}.{name}") for name, one in objects.items()}
     return {**profile, **said, **filled}
 
 
-def _together(known: Any, more: Any, where: str) -> Any:
+def _merge(known: Any, more: Any, where: str) -> Any:
     """Lists one after the other, objects field by field. Raises BundleError for what is neither."""
     if isinstance(known, list) and isinstance(more, list):
         return [*known, *more]
     if isinstance(known, dict) and isinstance(more, dict):
         both = {
-            name: _together(known[name], more[name], f"{where}.{name}") for name in known.keys() & more.keys()
+            name: _merge(known[name], more[name], f"{where}.{name}") for name in known.keys() & more.keys()
         }
         return {**known, **more, **both}
     raise BundleError(f"{where}: said twice, and neither two lists nor two objects")

@@ -39,7 +39,7 @@ class GoldenSetError(Exception):
 
 
 class GoldenAction(StrictModel):
-    """What the model is shown of an action."""
+    """The part of an action that the model is shown."""
 
     tool: str
     parameters: dict[str, Any]
@@ -58,7 +58,7 @@ class GoldenCase(StrictModel):
 
     @property
     def question(self) -> dict[str, Any]:
-        """As a gate asks it."""
+        """The question as a gate asks it."""
         action = self.action.model_dump()
         if self.port == GRADER:
             return {"criterion": self.criterion, "action": action}
@@ -76,23 +76,23 @@ class GoldenSet:
 
 @dataclass(slots=True)
 class GoldenRun:
-    """What a model made of the set. `outcomes`: by the case's id; `times_ms`: of each answer."""
+    """The model's answers to the set. `outcomes`: by the case's id; `times_ms`: of each answer."""
 
     model: str = ""
     outcomes: dict[str, str] = field(default_factory=dict)
     times_ms: list[float] = field(default_factory=list)
 
-    def agrees(self, case: GoldenCase) -> bool:
+    def is_agreeing(self, case: GoldenCase) -> bool:
         """Whether the outcome is the expected one."""
         found = self.outcomes[case.id]
         return found != "passed" if case.expect == "doubtful" else found == case.expect
 
-    def flips(self, cases: Sequence[GoldenCase]) -> list[GoldenCase]:
+    def list_flips(self, cases: Sequence[GoldenCase]) -> list[GoldenCase]:
         """Cases that it passed and should have refused, or the other way round."""
         opposite = {"passed": "failed", "failed": "passed"}
         return [one for one in cases if self.outcomes[one.id] == opposite.get(one.expect)]
 
-    def at(self, share: float) -> float:
+    def compute_percentile(self, share: float) -> float:
         """A percentile of the answers' times in ms."""
         ordered = sorted(self.times_ms)
         return ordered[min(len(ordered) - 1, int(len(ordered) * share))]
@@ -119,58 +119,58 @@ async def run_golden_set(golden: GoldenSet, ports: Mapping[str, Port]) -> Golden
     run = GoldenRun()
     for case in golden.cases:
         try:
-            run.outcomes[case.id] = await _judged(case, ports[case.port], run)
+            run.outcomes[case.id] = await _judge_case(case, ports[case.port], run)
         except PortUnavailable as why:
             raise GoldenSetError(f"case {case.id}: {why}") from None
     return run
 
 
-async def _judged(case: GoldenCase, port: Port, run: GoldenRun) -> str:
+async def _judge_case(case: GoldenCase, port: Port, run: GoldenRun) -> str:
     if case.port == CAUSAL:
-        judgement = JUDGE.read(await _timed(port, case.question, run))
+        judgement = JUDGE.read(await _time_question(port, case.question, run))
         if judgement is None:
             raise GoldenSetError(f"case {case.id}: the judgement cannot be read")
-        _same_model(run, judgement.model)
+        _require_same_model(run, judgement.model)
         policy = CausalPolicy()
         if judgement.violation_confidence >= policy.block_at:
             return "failed"
         return "needs_human" if judgement.violation_confidence >= policy.escalate_at else "passed"
     grading, question = Grading(), case.question
     while True:
-        read = GRADE.read(await _timed(port, question, run))
+        read = GRADE.read(await _time_question(port, question, run))
         if read is None:
             raise GoldenSetError(f"case {case.id}: the score cannot be read")
-        _same_model(run, read.model)
+        _require_same_model(run, read.model)
         outcome = grading.take(read.compliance)
         if outcome != "needs_human" or not grading.looks_again():
             return outcome
         question = second_look(question, read)
 
 
-async def _timed(port: Port, question: dict[str, Any], run: GoldenRun) -> object:
+async def _time_question(port: Port, question: dict[str, Any], run: GoldenRun) -> object:
     began = time.perf_counter()
     answer = await port.ask({"scope": {}, "question": question})
     run.times_ms.append((time.perf_counter() - began) * _MS)
     return answer
 
 
-def _same_model(run: GoldenRun, model: str) -> None:
+def _require_same_model(run: GoldenRun, model: str) -> None:
     if run.model and run.model != model:
         raise GoldenSetError(f"the server answered as {run.model} and as {model}")
     run.model = model
 
 
-def proof_entry(golden: GoldenSet, run: GoldenRun, revision: int, proved_at: str) -> dict[str, Any]:
+def build_proof_entry(golden: GoldenSet, run: GoldenRun, revision: int, proved_at: str) -> dict[str, Any]:
     """The registry entry that proves the model, for a person to sign."""
     cases = golden.cases
     spec = {
         "golden": golden.digest,
         "prompts": PROMPTS,
         "cases": len(cases),
-        "agreement": round(sum(map(run.agrees, cases)) / len(cases), 4),
-        "flips": len(run.flips(cases)),
-        "p50_ms": round(run.at(0.5), 3),
-        "p99_ms": round(run.at(0.99), 3),
+        "agreement": round(sum(map(run.is_agreeing, cases)) / len(cases), 4),
+        "flips": len(run.list_flips(cases)),
+        "p50_ms": round(run.compute_percentile(0.5), 3),
+        "p99_ms": round(run.compute_percentile(0.99), 3),
         "proved_at": proved_at,
     }
     return {"kind": "model_proof", "id": run.model, "revision": revision, "spec": spec}

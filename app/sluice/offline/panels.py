@@ -57,28 +57,29 @@ class ActionRow:
 
     @property
     def repository(self) -> str:
-        """Of the source; "" where none is named."""
+        """The repository of the source; "" where none is named."""
         return self.source.partition(_BEFORE_THE_COMMIT)[0]
 
 
 def load_panel(path: Path) -> list[ActionRow]:
     """The rows in the file's order, blank lines left out. Raises NotAPanel and OSError."""
-    return rows_in(path, action_row)
+    return read_rows(path, read_action_row)
 
 
-def rows_in(path: Path, row_of: Callable[[dict[str, Any]], T]) -> list[T]:
-    """What `row_of` makes of each line's fields, blank lines left out. Raises NotAPanel and OSError."""
+def read_rows(path: Path, row_of: Callable[[dict[str, Any]], T]) -> list[T]:
+    """Return what `row_of` makes of each line's fields, blank lines left out. Raises NotAPanel and
+    OSError."""
     lines = enumerate(path.read_bytes().split(b"\n"), start=1)
-    return [_row(line, f"{path}: line {number}", row_of) for number, line in lines if line.strip()]
+    return [_read_row(line, f"{path}: line {number}", row_of) for number, line in lines if line.strip()]
 
 
-def action_row(fields: dict[str, Any]) -> ActionRow:
+def read_action_row(fields: dict[str, Any]) -> ActionRow:
     """The tool call in a line's fields. Raises KeyError, TypeError, AttributeError and ValueError."""
     call, file = fields["input"], fields["file"]
     return ActionRow(
         fields["id"],
         file,
-        label_of(fields),
+        read_label(fields),
         # Most sources name no agent: theirs is called after the panel's file.
         call.get("agent") or f"{file.removeprefix(_FILE_PREFIX)}_agent",
         call["tool"],
@@ -91,7 +92,7 @@ def action_row(fields: dict[str, Any]) -> ActionRow:
     )
 
 
-def label_of(fields: dict[str, Any]) -> Label:
+def read_label(fields: dict[str, Any]) -> Label:
     """A row's label. Raises KeyError and ValueError."""
     label: Label = fields["label"]
     if label not in LABELS:
@@ -99,7 +100,7 @@ def label_of(fields: dict[str, Any]) -> Label:
     return label
 
 
-def _row(line: bytes, where: str, row_of: Callable[[dict[str, Any]], T]) -> T:
+def _read_row(line: bytes, where: str, row_of: Callable[[dict[str, Any]], T]) -> T:
     fields = parse(line)
     if isinstance(fields, Unreadable):
         raise NotAPanel(f"{where}: {fields.path}: {fields.message}")
@@ -132,13 +133,13 @@ class RowTables(BaseModel):
         default_factory=lambda: ["http", "https", "gate-source", "gate-feed"]
     )
 
-    def tables(self) -> Tables:
-        """As the gate looks them up."""
+    def build_tables(self) -> Tables:
+        """Build the tables that the gate looks things up in."""
         return Tables(
             self.ttl_by_class,
             self.ttl_by_tool,
-            _given(self.min_confidence_by_class),
-            _given(self.provenance_required_by_class),
+            _drop_missing(self.min_confidence_by_class),
+            _drop_missing(self.provenance_required_by_class),
             self.default_by_class,
             self.action_matrix,
         )
@@ -157,18 +158,18 @@ class RetrievalRow:
     tier: str
     tool: str | None
 
-    def agrees(self, outcome: str, flags: tuple[str, ...]) -> bool:
+    def is_agreeing(self, outcome: str, flags: tuple[str, ...]) -> bool:
         """Whether this is what the label says."""
         if self.label.startswith(FLAG):
             return self.label.removeprefix(FLAG) in flags
         return self.label == outcome
 
 
-def _given(by_class: Mapping[str, T | None]) -> dict[str, T]:
+def _drop_missing(by_class: Mapping[str, T | None]) -> dict[str, T]:
     return {name: value for name, value in by_class.items() if value is not None}
 
 
-def retrieval_row(fields: dict[str, Any]) -> RetrievalRow:
+def read_retrieval_row(fields: dict[str, Any]) -> RetrievalRow:
     """The item in a line's fields. Raises KeyError and TypeError."""
     given = fields["input"]
     item, bundle, label = given["item"], given.get("quality_bundle"), fields["label"]
@@ -195,30 +196,30 @@ class WriteRow:
 
     @property
     def repository(self) -> str:
-        """Of the source; "" where none is named."""
+        """The repository of the source; "" where none is named."""
         return self.source.partition(_BEFORE_THE_COMMIT)[0]
 
 
-def write_row(fields: dict[str, Any]) -> WriteRow:
+def read_write_row(fields: dict[str, Any]) -> WriteRow:
     """The memory write in a line's fields. Raises KeyError, TypeError and ValueError."""
     text = fields["input"]["text"]
     if not isinstance(text, str):
         raise TypeError("input.text is no text")
-    return WriteRow(fields["id"], fields["file"], label_of(fields), text, fields.get("source", ""))
+    return WriteRow(fields["id"], fields["file"], read_label(fields), text, fields.get("source", ""))
 
 
 Row = ActionRow | WriteRow | RetrievalRow
 ROWS: Mapping[str, Callable[[dict[str, Any]], Row]] = {
-    ACTION.name: action_row,
-    WRITE.name: write_row,
-    RETRIEVAL.name: retrieval_row,
+    ACTION.name: read_action_row,
+    WRITE.name: read_write_row,
+    RETRIEVAL.name: read_retrieval_row,
 }
 """How a row is read, by the name of its kind."""
 
 
 def load_mixed(path: Path) -> list[Row]:
     """The rows of all kinds in the file's order, blank lines left out. Raises NotAPanel and OSError."""
-    return [row for _, row in rows_in(path, _mixed_row)]
+    return [row for _, row in read_rows(path, _read_mixed_row)]
 
 
 def load_by_kind(paths: Iterable[Path]) -> dict[str, list[Any]]:
@@ -228,12 +229,12 @@ def load_by_kind(paths: Iterable[Path]) -> dict[str, list[Any]]:
     """
     found: dict[str, list[Any]] = {kind.name: [] for kind in BY_ROW.values()}
     for path in paths:
-        for name, row in rows_in(path, _mixed_row):
+        for name, row in read_rows(path, _read_mixed_row):
             found[name].append(row)
     return found
 
 
-def _mixed_row(fields: dict[str, Any]) -> tuple[str, Row]:
+def _read_mixed_row(fields: dict[str, Any]) -> tuple[str, Row]:
     """A row that names no kind is an action."""
     kind = BY_ROW.get(fields.get("kind", ""), ACTION)
     return kind.name, ROWS[kind.name](fields)

@@ -63,11 +63,17 @@ def read_document(path: Path, name: str | None = None) -> PolicyDocument:
     raw = path.read_bytes()
     if len(raw) > MOST_BYTES:
         raise DocumentError(f"{path.name} has {counted(len(raw), 'byte')}; {MOST_BYTES} are the most")
-    readers = {".pdf": _pdf, ".html": _html, ".htm": _html, ".md": _markdown, ".txt": _markdown}
+    readers = {
+        ".pdf": _read_pdf,
+        ".html": _read_html,
+        ".htm": _read_html,
+        ".md": _read_markdown,
+        ".txt": _read_markdown,
+    }
     reader = readers.get(path.suffix.lower())
     if reader is None:
         raise DocumentError(f"{path.name} is none of {', '.join(sorted(readers))}")
-    passages = tuple(_numbered(reader(raw)))
+    passages = tuple(_number_passages(reader(raw)))
     if not passages:
         raise DocumentError(f"{path.name} has no text; of a scanned page there is none to read")
     return PolicyDocument(name or path.stem, sha256(raw).hexdigest(), passages)
@@ -85,7 +91,7 @@ def propose_policies(document: PolicyDocument, *, everything: bool = False) -> l
     return [
         {
             "id": f"{slug}.{number}",
-            "title": _title(one),
+            "title": _write_title(one),
             "text": one.text,
             "outcome": "escalate",
             "appliesToTools": [],
@@ -95,7 +101,7 @@ def propose_policies(document: PolicyDocument, *, everything: bool = False) -> l
     ]
 
 
-def _title(passage: Passage) -> str:
+def _write_title(passage: Passage) -> str:
     first = re.split(r"(?<=[.;:!?])\s", passage.text, maxsplit=1)[0]
     title = f"{passage.heading}: {first}" if passage.heading else first
     return title if len(title) <= LONGEST_TITLE else title[: LONGEST_TITLE - 1].rstrip() + "…"
@@ -105,7 +111,7 @@ Raw = tuple[tuple[str, ...], str]
 """What stands above a passage, and its text."""
 
 
-def _numbered(raw: Iterable[Raw]) -> Iterator[Passage]:
+def _number_passages(raw: Iterable[Raw]) -> Iterator[Passage]:
     counts: Counter[tuple[str, ...]] = Counter()
     for above, text in raw:
         plain = " ".join(text.split())
@@ -118,17 +124,17 @@ def _numbered(raw: Iterable[Raw]) -> Iterator[Passage]:
             yield Passage(place, above[-1] if above else "", plain[at : at + LONGEST_PASSAGE])
 
 
-def _text_of(raw: bytes) -> str:
+def _decode_text(raw: bytes) -> str:
     try:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise DocumentError(f"not UTF-8: {error.reason} at byte {error.start}") from None
 
 
-def _markdown(raw: bytes) -> Iterator[Raw]:
+def _read_markdown(raw: bytes) -> Iterator[Raw]:
     above: list[str] = []
     level = 0
-    for token in MarkdownIt("commonmark").enable("table").parse(_text_of(raw)):
+    for token in MarkdownIt("commonmark").enable("table").parse(_decode_text(raw)):
         if token.type == "heading_open":
             level = int(token.tag[1:])
         elif token.type == "inline":
@@ -142,9 +148,9 @@ def _markdown(raw: bytes) -> Iterator[Raw]:
                 yield tuple(filter(None, above)), text
 
 
-def _html(raw: bytes) -> Iterator[Raw]:
+def _read_html(raw: bytes) -> Iterator[Raw]:
     reader = _HtmlReader()
-    reader.feed(_text_of(raw))
+    reader.feed(_decode_text(raw))
     reader.close()
     reader.end_block()
     yield from reader.found
@@ -195,7 +201,7 @@ class _HtmlReader(HTMLParser):
             self.found.append((tuple(filter(None, self._above)), text))
 
 
-def _pdf(raw: bytes) -> Iterator[Raw]:
+def _read_pdf(raw: bytes) -> Iterator[Raw]:
     try:
         from pypdf import PdfReader  # noqa: PLC0415 - of an extra
         from pypdf.errors import PyPdfError  # noqa: PLC0415 - as above
@@ -209,14 +215,14 @@ def _pdf(raw: bytes) -> Iterator[Raw]:
     except (PyPdfError, ValueError, KeyError, TypeError, RecursionError, OSError) as error:
         raise DocumentError(f"the PDF cannot be read: {type(error).__name__}") from None
     for number, text in enumerate(pages, 1):
-        for paragraph in _paragraphs(text):
+        for paragraph in _split_paragraphs(text):
             yield (f"page {number}",), paragraph
 
 
 _ITEM = re.compile(r"\s*(?:\(?[0-9a-z]{1,3}[.)]|[-•]|§|Art(?:icle|\.)|Section)\s")
 
 
-def _paragraphs(text: str) -> Iterator[str]:
+def _split_paragraphs(text: str) -> Iterator[str]:
     """Lines that belong together: up to an empty line, or to one that ends a sentence before a new item."""
     together: list[str] = []
     for line in [*text.splitlines(), ""]:

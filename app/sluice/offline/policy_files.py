@@ -20,7 +20,7 @@ from sluice.core.trust.compile_cache import CompileCache
 from sluice.core.trust.dsse import read_envelope
 from sluice.core.trust.fold import fold
 from sluice.core.trust.in_force import make_arrivals
-from sluice.offline.bundle_source import whole_bundle
+from sluice.offline.bundle_source import read_whole_bundle
 from sluice_topics.audience import UNNAMED, Audience
 from sluice_topics.catalog import BUNDLES, REGISTRY
 from sluice_topics.json_text import Unreadable
@@ -48,18 +48,20 @@ class FileEnvelope:
     value: bytes
 
 
-def envelopes(path: Path) -> list[FileEnvelope]:
+def read_envelopes(path: Path) -> list[FileEnvelope]:
     """The envelopes in a file, signed or not. Raises PolicyFileError at the first line that is not an
     envelope."""
-    return [_envelope(f"{path}: line {number}", line) for number, line in _lines(path)]
+    return [_read_envelope(f"{path}: line {number}", line) for number, line in _read_lines(path)]
 
 
-def control_records(topic: str, files: Sequence[Path], at_ms: int) -> tuple[list[Arrival], dict[str, str]]:
+def read_control_records(
+    topic: str, files: Sequence[Path], at_ms: int
+) -> tuple[list[Arrival], dict[str, str]]:
     """The files' envelopes as they would lie in a control topic, and each one's place in the files by its id.
 
     Raises PolicyFileError.
     """
-    read = [one for path in files for one in envelopes(path)]
+    read = [one for path in files for one in read_envelopes(path)]
     if not read:
         raise PolicyFileError(f"{', '.join(map(str, files))}: no envelope in it")
     records = make_arrivals(topic, [one.value for one in read], [], at_ms)
@@ -82,12 +84,12 @@ def read_file(path: Path) -> bytes:
         raise PolicyFileError(f"cannot read {path}: {error.strerror}") from error
 
 
-def _lines(path: Path) -> list[tuple[int, bytes]]:
+def _read_lines(path: Path) -> list[tuple[int, bytes]]:
     numbered = enumerate(read_file(path).split(b"\n"), start=1)
     return [(number, line) for number, line in numbered if line.strip()]
 
 
-def _envelope(place: str, line: bytes) -> FileEnvelope:
+def _read_envelope(place: str, line: bytes) -> FileEnvelope:
     found = read_envelope(line)
     if isinstance(found, Unreadable):
         raise PolicyFileError(f"{place}: not a DSSE envelope: {found.message}")
@@ -107,36 +109,36 @@ class PolicyFiles:
     registry: Sequence[Path]
 
 
-def signed_policy(files: PolicyFiles, roots: Roots, at_ms: int, audience: Audience = UNNAMED) -> Policy:
+def read_signed_policy(files: PolicyFiles, roots: Roots, at_ms: int, audience: Audience = UNNAMED) -> Policy:
     """The policy in files of DSSE envelopes, as if published in an installation at `at_ms`. Raises
     PolicyFileError.
 
     What a worker would refuse is refused here, with the same reason.
     """
-    registry, entry_places = control_records(REGISTRY, files.registry, at_ms)
-    bundles, bundle_places = control_records(BUNDLES, files.bundles, at_ms)
+    registry, entry_places = read_control_records(REGISTRY, files.registry, at_ms)
+    bundles, bundle_places = read_control_records(BUNDLES, files.bundles, at_ms)
     folded = fold([*registry, *bundles], roots, CompileCache(run_cases, audience))
     if folded.refused:
         raise PolicyFileError(describe_refused(folded.refused, entry_places | bundle_places))
     order = [(one.key or b"").decode().rpartition(_REVISION_MARK)[0] for one in bundles]
-    return _policy(folded.bundles, folded.registry, folded.quality, order)
+    return _build_policy(folded.bundles, folded.registry, folded.quality, order)
 
 
-def unsigned_policy(files: PolicyFiles, audience: Audience = UNNAMED) -> Policy:
+def read_unsigned_policy(files: PolicyFiles, audience: Audience = UNNAMED) -> Policy:
     """The policy in registry files and in bundle sources, for inputs that were signed for an installation.
     Raises PolicyFileError."""
-    entries = [entry for path in files.registry for entry in _entries(path)]
+    entries = [entry for path in files.registry for entry in _read_entries(path)]
     try:
         registry = build_registry(entries, audience)
     except CoreError as error:
         raise PolicyFileError(f"{', '.join(map(str, files.registry))}: {error}") from error
-    loaded = [unsigned_any_bundle(path) for path in files.bundles]
+    loaded = [read_any_unsigned_bundle(path) for path in files.bundles]
     bundles = {one.id: one for one in loaded if isinstance(one, Bundle)}
     quality = {one.id: one for one in loaded if isinstance(one, QualityBundle)}
-    return _policy(bundles, registry, quality, [one.id for one in loaded])
+    return _build_policy(bundles, registry, quality, [one.id for one in loaded])
 
 
-def _policy(
+def _build_policy(
     bundles: Mapping[str, Bundle],
     registry: Registry,
     quality: Mapping[str, QualityBundle],
@@ -149,7 +151,7 @@ def _policy(
     return Policy(bundles, registry, default, quality, default_quality)
 
 
-def _entries(path: Path) -> list[EntryFile]:
+def _read_entries(path: Path) -> list[EntryFile]:
     raw = read_file(path)
     try:
         load_registry(raw)
@@ -158,18 +160,18 @@ def _entries(path: Path) -> list[EntryFile]:
     return RegistryFile.model_validate(json_object(raw)).entries
 
 
-def unsigned_bundle(path: Path) -> Bundle:
+def read_unsigned_bundle(path: Path) -> Bundle:
     """The policy bundle in a source file, with what it includes. Raises PolicyFileError."""
-    bundle = unsigned_any_bundle(path)
+    bundle = read_any_unsigned_bundle(path)
     if isinstance(bundle, QualityBundle):
         raise PolicyFileError(f"{path}: a quality bundle, not a policy bundle")
     return bundle
 
 
-def unsigned_any_bundle(path: Path) -> Bundle | QualityBundle:
+def read_any_unsigned_bundle(path: Path) -> Bundle | QualityBundle:
     """The bundle of either kind in a source file, with what it includes. Raises PolicyFileError."""
     try:
-        return load_any_bundle(whole_bundle(path))
+        return load_any_bundle(read_whole_bundle(path))
     except CoreError as error:
         raise PolicyFileError(f"{path}: {error}") from error
     except OSError as error:

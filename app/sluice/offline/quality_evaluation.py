@@ -43,7 +43,7 @@ class JudgedRetrieval:
     @property
     def agrees(self) -> bool:
         """Whether it came out as the row's label says."""
-        return self.row.agrees(self.outcome, self.flags)
+        return self.row.is_agreeing(self.outcome, self.flags)
 
     @property
     def contradicts(self) -> bool:
@@ -51,35 +51,35 @@ class JudgedRetrieval:
         return self.row.bundle is not None and not self.agrees
 
 
-def judged_retrievals(rows: Iterable[RetrievalRow], shipped: QualityBundle) -> Iterator[JudgedRetrieval]:
+def judge_retrievals(rows: Iterable[RetrievalRow], shipped: QualityBundle) -> Iterator[JudgedRetrieval]:
     """Each row under its own tables, `shipped` where it brings none. Rollout is left out."""
     for row in rows:
         try:
-            lookup, schemes = _tables(row, shipped)
+            lookup, schemes = _choose_tables(row, shipped)
         except ValidationError as error:
             yield JudgedRetrieval(row, UNREADABLE, reason=first_error(error, "$.input.quality_bundle"))
         else:
-            found = judge(lookup, row.tier, _facts(row, schemes))
+            found = judge(lookup, row.tier, _read_facts(row, schemes))
             yield JudgedRetrieval(row, found.outcome, found.flags, found.codes, found.reason)
 
 
-def _tables(row: RetrievalRow, shipped: QualityBundle) -> tuple[Lookup, frozenset[str]]:
+def _choose_tables(row: RetrievalRow, shipped: QualityBundle) -> tuple[Lookup, frozenset[str]]:
     if row.bundle is None:
         return shipped.lookup, shipped.schemes
-    return _read(json.dumps(row.bundle, sort_keys=True))
+    return _read_bundle(json.dumps(row.bundle, sort_keys=True))
 
 
 @lru_cache(maxsize=_REMEMBERED)
-def _read(bundle: str) -> tuple[Lookup, frozenset[str]]:
+def _read_bundle(bundle: str) -> tuple[Lookup, frozenset[str]]:
     tables = RowTables.model_validate(json.loads(bundle))
-    return Lookup(tables.tables()), frozenset(tables.provenance_schemes)
+    return Lookup(tables.build_tables()), frozenset(tables.provenance_schemes)
 
 
-def _facts(row: RetrievalRow, schemes: frozenset[str]) -> ItemFacts:
-    """As the row has them: an age in place of a timestamp, and whether the hash verified."""
+def _read_facts(row: RetrievalRow, schemes: frozenset[str]) -> ItemFacts:
+    """Read the facts of a row: an age in place of a timestamp, and whether the hash verified."""
     item = row.item
     content_class = item.get("content_class")
-    age_ms, age_problem = _age(item.get("freshness_age_seconds"))
+    age_ms, age_problem = _compute_age(item.get("freshness_age_seconds"))
     confidence, problem = read_confidence(item.get("confidence_score"))
     return ItemFacts(
         content_class if isinstance(content_class, str) else None,
@@ -87,13 +87,13 @@ def _facts(row: RetrievalRow, schemes: frozenset[str]) -> ItemFacts:
         age_problem,
         confidence,
         problem,
-        _state(item, schemes),
+        _read_state(item, schemes),
         row.tool,
     )
 
 
-def _age(seconds: Any) -> tuple[int | None, str | None]:
-    """Up to the next millisecond: what is older than a limit by less stays older."""
+def _compute_age(seconds: Any) -> tuple[int | None, str | None]:
+    """Compute an age, up to the next millisecond: what is older than a limit by less stays older."""
     if seconds is None:
         return None, "missing"
     if isinstance(seconds, bool) or not isinstance(seconds, int | float):
@@ -103,7 +103,7 @@ def _age(seconds: Any) -> tuple[int | None, str | None]:
     return age_ms, FUTURE if seconds < 0 else None
 
 
-def _state(item: dict[str, Any], schemes: frozenset[str]) -> ProvenanceState:
+def _read_state(item: dict[str, Any], schemes: frozenset[str]) -> ProvenanceState:
     uri = item.get("provenance_uri")
     if uri is None or uri == "":
         return ProvenanceState("missing", "no provenance_uri")

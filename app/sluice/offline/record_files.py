@@ -30,7 +30,7 @@ class ClockError(Exception):
     """A line sets a time that cannot be read; the message names the line."""
 
 
-def arrivals_of(lines: Iterable[bytes], at_ms: int) -> Iterator[Arrival]:
+def read_arrivals(lines: Iterable[bytes], at_ms: int) -> Iterator[Arrival]:
     """Each record of the lines, blank ones left out; `at_ms` is the time of the first. Raises ClockError."""
     for number, line in enumerate(lines, start=1):
         value = line.rstrip(b"\n")
@@ -38,19 +38,19 @@ def arrivals_of(lines: Iterable[bytes], at_ms: int) -> Iterator[Arrival]:
             continue
         fields = parse(value)
         if isinstance(fields, dict) and fields.keys() == {_CLOCK}:
-            at_ms = _time(fields[_CLOCK], number)
+            at_ms = _read_time(fields[_CLOCK], number)
         else:
-            yield _arrival(number, value, fields, at_ms)
+            yield _read_arrival(number, value, fields, at_ms)
 
 
-def _arrival(number: int, value: bytes, fields: Any, at_ms: int) -> Arrival:
+def _read_arrival(number: int, value: bytes, fields: Any, at_ms: int) -> Arrival:
     record = fields if isinstance(fields, dict) else {}
     session = record.get("session_id")
     key = session.encode() if isinstance(session, str) else None
     return Arrival(kind_of(record).topic, 0, number, at_ms, key, value)
 
 
-def _time(given: Any, number: int) -> int:
+def _read_time(given: Any, number: int) -> int:
     try:
         return milliseconds_of(given)
     except (TypeError, ValueError) as error:

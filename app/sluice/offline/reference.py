@@ -93,32 +93,32 @@ class _WithDefaults(GenerateJsonSchema):
         return made()
 
 
-def gate_shapes() -> dict[str, GateShapes]:
-    """What each gate writes into a verdict, by the gate's name, for the verdict's schema."""
-    return {gate.name: GateShapes(gate.detail, _memory_of(gate)) for gate in GATES}
+def list_gate_shapes() -> dict[str, GateShapes]:
+    """List what each gate writes into a verdict, by the gate's name, for the verdict's schema."""
+    return {gate.name: GateShapes(gate.detail, _find_memory(gate)) for gate in GATES}
 
 
-def _memory_of(gate: Gate) -> type[BaseModel] | None:
+def _find_memory(gate: Gate) -> type[BaseModel] | None:
     return gate.memory if isinstance(gate, RememberingGate) else None
 
 
-def reference_documents() -> dict[str, str]:
+def write_documents() -> dict[str, str]:
     """Every generated file: its path below docs/ and its text."""
     schemas = {
-        "bundle": _schema(BUNDLE_FORM.model),
-        "quality_bundle": _schema(QualityBundleFile),
-        "registry": registry_schema(),
+        "bundle": _build_schema(BUNDLE_FORM.model),
+        "quality_bundle": _build_schema(QualityBundleFile),
+        "registry": build_registry_schema(),
     }
     files = {
         f"{FOLDER}/{name}.schema.json": json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
         for name, schema in schemas.items()
     }
-    pages = {f"{FOLDER}/{name}.md": _page(page) for name, page in PAGES.items()}
-    return files | pages | {f"{FOLDER}/gates.md": _gates_page()}
+    pages = {f"{FOLDER}/{name}.md": _write_page(page) for name, page in PAGES.items()}
+    return files | pages | {f"{FOLDER}/gates.md": _write_gates_page()}
 
 
-def registry_schema() -> Json:
-    """Of a whole file: each entry's spec by its kind."""
+def build_registry_schema() -> Json:
+    """Build the schema of a whole file: each entry's spec by its kind."""
     assert set(SPECS) == set(get_args(Kind))  # noqa: S101 - a kind without a spec here would pass unseen
     frame = EntryFile.model_json_schema(by_alias=True, schema_generator=_WithDefaults)
     definitions: Json = {}
@@ -144,70 +144,70 @@ def registry_schema() -> Json:
     }
 
 
-def _schema(model: type[BaseModel]) -> Json:
+def _build_schema(model: type[BaseModel]) -> Json:
     return {"$schema": DIALECT, **model.model_json_schema(by_alias=True, schema_generator=_WithDefaults)}
 
 
-def _page(page: Page) -> str:
+def _write_page(page: Page) -> str:
     described: set[str] = set()
     lines = [f"# {page.title}", "", _WRITTEN, "", page.about, ""]
     for heading, model in page.models.items():
         schema = model.model_json_schema(by_alias=True, schema_generator=_WithDefaults)
-        lines += _section(f"## {heading}", schema)
+        lines += _write_section(f"## {heading}", schema)
         definitions = schema.get("$defs", {})
-        for name in _mentioned(schema, definitions):
+        for name in _list_mentioned(schema, definitions):
             if name not in described:
                 described.add(name)
-                lines += _section(f"### {name}", definitions[name])
+                lines += _write_section(f"### {name}", definitions[name])
     return "\n".join(lines).rstrip() + "\n"
 
 
-def _gates_page() -> str:
+def _write_gates_page() -> str:
     lines = [_GATES_HEAD]
     for gate in GATES:
-        lines += (f"## {gate.name}", "", *_prose(inspect.getdoc(gate) or ""))
+        lines += (f"## {gate.name}", "", *_split_prose(inspect.getdoc(gate) or ""))
         what = "what an action does" if gate.judges_content else "who acts and who permits it"
         place = f"`{gate.name}` ([bundle.md](bundle.md))" if gate.part is not None else "nothing of its own"
         lines += (f"It judges {what}. What it reads from the bundle: {place}.", "")
-        for heading, model in (("Detail", gate.detail), ("Remembered", _memory_of(gate))):
+        for heading, model in (("Detail", gate.detail), ("Remembered", _find_memory(gate))):
             if model is not None:
                 schema = model.model_json_schema(by_alias=True, schema_generator=_WithDefaults)
-                lines += _section(f"### {heading}", schema)
+                lines += _write_section(f"### {heading}", schema)
                 definitions = schema.get("$defs", {})
-                for name in _mentioned(schema, definitions):
-                    lines += _section(f"### {name}", definitions[name])
+                for name in _list_mentioned(schema, definitions):
+                    lines += _write_section(f"### {name}", definitions[name])
     return "\n".join(lines).rstrip() + "\n"
 
 
-def _section(heading: str, schema: Json) -> Iterator[str]:
-    yield from (heading, "", *_prose(schema.get("description", "")))
+def _write_section(heading: str, schema: Json) -> Iterator[str]:
+    yield from (heading, "", *_split_prose(schema.get("description", "")))
     properties = schema.get("properties", {})
     if not properties:
-        yield from (_type(schema), "")
+        yield from (_describe_type(schema), "")
         return
     yield from ("| field | type | if left out |", "|---|---|---|")
     required = set(schema.get("required", ()))
     for name, one in properties.items():
         about = f": {one['description']}" if "description" in one and "$ref" not in one else ""
-        default = "must be there" if name in required else _default(one)
-        yield f"| `{name}` | {_type(one)}{about} | {default} |"
+        default = "must be there" if name in required else _describe_default(one)
+        yield f"| `{name}` | {_describe_type(one)}{about} | {default} |"
     yield ""
 
 
-def _prose(text: str) -> Iterator[str]:
+def _split_prose(text: str) -> Iterator[str]:
     """A docstring's paragraphs, each on one line."""
     for paragraph in text.split("\n\n"):
         if paragraph.strip():
             yield from (" ".join(paragraph.split()), "")
 
 
-def _default(field: Json) -> str:
+def _describe_default(field: Json) -> str:
     """A long default is a table of its own; the schema has it."""
     text = json.dumps(field.get("default"), ensure_ascii=False)
     return f"`{text}`" if len(text) <= _LONGEST_DEFAULT else "as in the schema"
 
 
-def _mentioned(schema: Json, definitions: Json) -> list[str]:
+def _list_mentioned(schema: Json, definitions: Json) -> list[str]:
     """The definitions that a schema needs, in the order in which a reader meets them."""
     found: list[str] = []
 
@@ -228,36 +228,38 @@ def _mentioned(schema: Json, definitions: Json) -> list[str]:
     return found
 
 
-def _type(schema: Json) -> str:
+def _describe_type(schema: Json) -> str:
     if "$ref" in schema:
         name = schema["$ref"].rpartition("/")[2]
         return f"[{name}](#{name.lower()})"
     if "anyOf" in schema:
-        return " or ".join(_type(one) for one in schema["anyOf"])
+        return " or ".join(_describe_type(one) for one in schema["anyOf"])
     if "allOf" in schema and len(schema["allOf"]) == 1:
-        return _type(schema["allOf"][0])
+        return _describe_type(schema["allOf"][0])
     if "const" in schema or "enum" in schema:
         values = schema.get("enum", [schema.get("const")])
         return " or ".join(f"`{json.dumps(one)}`" for one in values)
-    return _plain_type(schema)
+    return _describe_plain_type(schema)
 
 
-def _plain_type(schema: Json) -> str:
-    kind, bounds = schema.get("type", "anything"), _bounds(schema)
+def _describe_plain_type(schema: Json) -> str:
+    kind, bounds = schema.get("type", "anything"), _describe_bounds(schema)
     if kind == "array":
-        return f"list{bounds} of {_type(schema.get('items', {}))}"
+        return f"list{bounds} of {_describe_type(schema.get('items', {}))}"
     if kind == "object":
         by_pattern: Json = schema.get("patternProperties", {})
         members = schema.get("additionalProperties") or next(iter(by_pattern.values()), None)
-        return f"object{bounds}" + (f" of {_type(members)} by name" if isinstance(members, dict) else "")
+        return f"object{bounds}" + (
+            f" of {_describe_type(members)} by name" if isinstance(members, dict) else ""
+        )
     return f"{kind}{bounds}"
 
 
-def _bounds(schema: Json) -> str:
+def _describe_bounds(schema: Json) -> str:
     said = [
         described
         for low, high, unit in _RANGES
-        if (described := _range(schema.get(low), schema.get(high), unit))
+        if (described := _describe_range(schema.get(low), schema.get(high), unit))
     ]
     said += [f"{word} {schema[key]}" for key, word in _OPEN.items() if key in schema]
     if "pattern" in schema:
@@ -265,7 +267,7 @@ def _bounds(schema: Json) -> str:
     return f" ({', '.join(said)})" if said else ""
 
 
-def _range(low: float | None, high: float | None, unit: str) -> str:
+def _describe_range(low: float | None, high: float | None, unit: str) -> str:
     if low is None and high is None:
         return ""
     if high is None:

@@ -49,26 +49,26 @@ def load_tool_words(path: Path) -> ToolWords:
 
 
 @dataclass(slots=True)
-class SeenCalls:
-    """What verdicts say of one tool: how many, and how many of them were denied or escalated for content."""
+class ObservedCalls:
+    """The verdicts on one tool: how many, and how many of them were denied or escalated for content."""
 
     calls: int = 0
     verdicts: Counter[str] = field(default_factory=Counter)
     objected: int = 0
 
 
-class SeenTools:
+class ObservedTools:
     """The tools of the ledger's verdicts, by name."""
 
     def __init__(self) -> None:
-        self.tools: dict[str, SeenCalls] = {}
+        self.tools: dict[str, ObservedCalls] = {}
 
     def take(self, verdict: Mapping[str, Any]) -> None:
         """One verdict by wire names; a duplicate is no call of its own."""
-        name = _tool_of(verdict)
+        name = _read_tool(verdict)
         if name is None or verdict.get("duplicate_of"):
             return
-        seen = self.tools.setdefault(name, SeenCalls())
+        seen = self.tools.setdefault(name, ObservedCalls())
         seen.calls += 1
         seen.verdicts[verdict["verdict"]] += 1
         seen.objected += any(
@@ -88,7 +88,7 @@ def make_drafts(
     bundle: Bundle,
     registry: Registry,
     words: ToolWords,
-    seen: Mapping[str, SeenCalls],
+    seen: Mapping[str, ObservedCalls],
     annotations: Mapping[str, Mapping[str, Any]],
 ) -> list[ToolDraft]:
     """The drafts, by the tools' names, for those that are seen or listed and have no tier of their own.
@@ -100,88 +100,92 @@ def make_drafts(
     for name in sorted({*seen, *annotations}):
         known = registry.tools.get(name)
         if known is None or known.tier is None:
-            told = _Told(name, known, seen.get(name, SeenCalls()), annotations.get(name, {}))
-            draft = _draft(told, bundle, words)
+            facts = _ToolFacts(name, known, seen.get(name, ObservedCalls()), annotations.get(name, {}))
+            draft = _draft(facts, bundle, words)
             found += [] if draft is None else [draft]
     return found
 
 
 @dataclass(frozen=True, slots=True)
-class _Told:
+class _ToolFacts:
     name: str
     known: Tool | None
-    seen: SeenCalls
+    seen: ObservedCalls
     hints: Mapping[str, Any]
 
-    def hint(self, name: str) -> bool | None:
+    def read_hint(self, name: str) -> bool | None:
         """True, False, or None where the server does not say it."""
         value = self.hints.get(name)
         return value if isinstance(value, bool) else None
 
 
-def _draft(told: _Told, bundle: Bundle, words: ToolWords) -> ToolDraft | None:
+def _draft(facts: _ToolFacts, bundle: Bundle, words: ToolWords) -> ToolDraft | None:
     """The first rule that says something counts; the stricter ones come first."""
-    named = words_of(told.name)
+    named = words_of(facts.name)
     changes = next((word for word in named if word in words.changes), None)
     reads = next((word for word in named if word in words.reads), None) if changes is None else None
-    kind = (told.known and told.known.action_type) or bundle.classified(told.name)
-    read_only = told.hint("readOnlyHint") is True
+    kind = (facts.known and facts.known.action_type) or bundle.classified(facts.name)
+    read_only = facts.read_hint("readOnlyHint") is True
     if read_only and changes is not None:
         why = f"the server calls it read-only, and its name says {changes}: look at it"
-        return _entry(told, why, tier="T3")
-    if told.hint("destructiveHint") is True and not read_only:
-        return _entry(told, "the server says that it destroys", tier="T3", reversible=False)
+        return _make_draft(facts, why, tier="T3")
+    if facts.read_hint("destructiveHint") is True and not read_only:
+        return _make_draft(facts, "the server says that it destroys", tier="T3", reversible=False)
     if read_only or reads is not None:
         why = "the server calls it read-only" if read_only else f"its name says {reads}"
-        return _entry(told, why, tier="T1", action_type=_read_type(told, kind), reversible=True)
-    return _draft_change(told, kind, bundle, words)
+        return _make_draft(facts, why, tier="T1", action_type=_read_type(facts, kind), reversible=True)
+    return _draft_change(facts, kind, bundle, words)
 
 
-def _draft_change(told: _Told, kind: str, bundle: Bundle, words: ToolWords) -> ToolDraft | None:
-    if kind == _PROGRAM and told.seen.calls >= words.least_calls:
-        why = f"it runs programs, and Gate 1 reads each: it stopped {told.seen.objected} of {told.seen.calls}"
-        return _entry(told, why, tier="T2", action_type=kind)
-    if told.hint("destructiveHint") is False and kind in _ADDS:
-        return _entry(told, "the server says that it destroys nothing", tier="T2", action_type=kind)
-    if told.known is None:
+def _draft_change(facts: _ToolFacts, kind: str, bundle: Bundle, words: ToolWords) -> ToolDraft | None:
+    if kind == _PROGRAM and facts.seen.calls >= words.least_calls:
+        why = (
+            f"it runs programs, and Gate 1 reads each: it stopped {facts.seen.objected} of {facts.seen.calls}"
+        )
+        return _make_draft(facts, why, tier="T2", action_type=kind)
+    if facts.read_hint("destructiveHint") is False and kind in _ADDS:
+        return _make_draft(facts, "the server says that it destroys nothing", tier="T2", action_type=kind)
+    if facts.known is None:
         policy = bundle.action_types[kind]
-        return _entry(told, "nothing speaks for less", tier=policy.tier.unknown, action_type=kind)
+        return _make_draft(facts, "nothing speaks for less", tier=policy.tier.unknown, action_type=kind)
     return None
 
 
-def _read_type(told: _Told, kind: str) -> str:
+def _read_type(facts: _ToolFacts, kind: str) -> str:
     """A call of a service elsewhere stays one: its parameters leave the house."""
-    if kind == _ELSEWHERE or told.hint("openWorldHint") is True:
+    if kind == _ELSEWHERE or facts.read_hint("openWorldHint") is True:
         return _ELSEWHERE
     return kind if kind in _READS else _READS[0]
 
 
-def _entry(told: _Told, why: str, **spec: Any) -> ToolDraft:
-    known = told.known
+def _make_draft(facts: _ToolFacts, why: str, **spec: Any) -> ToolDraft:
+    known = facts.known
     revision = 1 if known is None else int(known.key.rpartition("@")[2]) + 1
     kept = {} if known is None else {"action_type": known.action_type, "reversible": known.reversible}
     trusts = known is not None and known.trusts_row_claims
     whole = {"action_type": None, "reversible": None, **kept, **spec, "trusts_row_claims": trusts}
-    if told.hint("openWorldHint") is True or (known is not None and known.returns_untrusted):
+    if facts.read_hint("openWorldHint") is True or (known is not None and known.returns_untrusted):
         whole["returns_untrusted"] = True
-    calls = told.seen.calls
-    counted = ", ".join(f"{count} {verdict}" for verdict, count in sorted(told.seen.verdicts.items()))
+    calls = facts.seen.calls
+    counted = ", ".join(f"{count} {verdict}" for verdict, count in sorted(facts.seen.verdicts.items()))
     seen = f"; seen {calls}: {counted}" if calls else ""
-    return ToolDraft({"kind": "tool", "id": told.name, "revision": revision, "spec": whole}, f"{why}{seen}")
+    return ToolDraft({"kind": "tool", "id": facts.name, "revision": revision, "spec": whole}, f"{why}{seen}")
 
 
-def _tool_of(verdict: Mapping[str, Any]) -> str | None:
+def _read_tool(verdict: Mapping[str, Any]) -> str | None:
     for key in verdict["registry_hashes"]:
         if key.startswith(_TOOL):
             return str(key.removeprefix(_TOOL).rpartition("@")[0])
-    return next((one.removeprefix(UNREGISTERED) for one in _reasons(verdict) if _is_unregistered(one)), None)
+    return next(
+        (one.removeprefix(UNREGISTERED) for one in _list_reasons(verdict) if _is_unregistered(one)), None
+    )
 
 
 def _is_unregistered(reason: str) -> bool:
     return reason.startswith(UNREGISTERED)
 
 
-def _reasons(verdict: Mapping[str, Any]) -> Iterable[str]:
+def _list_reasons(verdict: Mapping[str, Any]) -> Iterable[str]:
     """All that gates had against it."""
     for one in verdict["gateResults"]:
         if not one["passed"]:

@@ -51,32 +51,32 @@ class SourceCounts:
 
     @property
     def recall(self) -> float | None:
-        """Of the harmful rows those that are caught; None without any."""
-        return share(self.caught["harmful"], self.rows["harmful"])
+        """The share of harmful rows that are caught; None without any."""
+        return compute_share(self.caught["harmful"], self.rows["harmful"])
 
     @property
     def false_positive_rate(self) -> float | None:
-        """Of the benign rows those that are caught; None without any."""
-        return share(self.caught["benign"], self.rows["benign"])
+        """The share of benign rows that are caught; None without any."""
+        return compute_share(self.caught["benign"], self.rows["benign"])
 
     @property
     def precision(self) -> float | None:
-        """Of the caught rows those that are harmful; None without any."""
-        return share(self.caught["harmful"], self.caught.total())
+        """The share of caught rows that are harmful; None without any."""
+        return compute_share(self.caught["harmful"], self.caught.total())
 
-    def shares(self) -> dict[str, float | None]:
-        """By name, not rounded."""
+    def compute_shares(self) -> dict[str, float | None]:
+        """Compute the shares by name, not rounded."""
         names = ("recall", "false_positive_rate", "precision")
         return {name: getattr(self, name) for name in names}
 
-    def fields(self) -> dict[str, Any]:
-        """As JSON; counts by label."""
+    def write_fields(self) -> dict[str, Any]:
+        """Write the fields as JSON; counts by label."""
         return {
-            "rows": by_label(self.rows),
-            "caught": by_label(self.caught),
-            self.APART: by_label(self.apart),
-            **{name: rounded(value) for name, value in self.shares().items()},
-            self.BY: {what: by_label(count) for what, count in sorted(self.by.items())},
+            "rows": list_by_label(self.rows),
+            "caught": list_by_label(self.caught),
+            self.APART: list_by_label(self.apart),
+            **{name: round_share(value) for name, value in self.compute_shares().items()},
+            self.BY: {what: list_by_label(count) for what, count in sorted(self.by.items())},
             "unreadable": self.unreadable,
             "left_out": self.left_out,
         }
@@ -101,22 +101,23 @@ class ActionScore(SourceCounts):
             self.compared[one.row.label] += 1
             self.sent_on[one.row.label] += getattr(one, "sent_on", False)
 
-    def choice(self) -> dict[str, float | None]:
-        """Of the harmful and of the harmless rows those that are sent on, and of these the harmful ones."""
+    def compute_choice(self) -> dict[str, float | None]:
+        """Compute the shares of harmful and of harmless rows that are sent on, and of harmful ones among
+        these."""
         return {
-            "harmful_sent_on": share(self.sent_on["harmful"], self.rows["harmful"]),
-            "benign_sent_on": share(self.sent_on["benign"], self.rows["benign"]),
-            "harmful_among_sent_on": share(self.sent_on["harmful"], self.sent_on.total()),
+            "harmful_sent_on": compute_share(self.sent_on["harmful"], self.rows["harmful"]),
+            "benign_sent_on": compute_share(self.sent_on["benign"], self.rows["benign"]),
+            "harmful_among_sent_on": compute_share(self.sent_on["harmful"], self.sent_on.total()),
         }
 
-    def fields(self) -> dict[str, Any]:
-        """As JSON; what concerns similarity only where a row was compared."""
-        told = super(ActionScore, self).fields()
+    def write_fields(self) -> dict[str, Any]:
+        """Write the fields as JSON; what concerns similarity only where a row was compared."""
+        fields = super(ActionScore, self).write_fields()
         if not self.compared:
-            return told
-        chosen = {name: rounded(value) for name, value in self.choice().items()}
-        counts = {"compared": by_label(self.compared), "sent_on": by_label(self.sent_on)}
-        return {**told, "similarity": {**counts, **chosen}}
+            return fields
+        chosen = {name: round_share(value) for name, value in self.compute_choice().items()}
+        counts = {"compared": list_by_label(self.compared), "sent_on": list_by_label(self.sent_on)}
+        return {**fields, "similarity": {**counts, **chosen}}
 
 
 class WriteScore(SourceCounts):
@@ -125,49 +126,49 @@ class WriteScore(SourceCounts):
     __slots__ = ()
     APART, BY = "rejected", "by"
 
-    def shares(self) -> dict[str, float | None]:
-        """By name, not rounded."""
+    def compute_shares(self) -> dict[str, float | None]:
+        """Compute the shares by name, not rounded."""
         return {
-            **super().shares(),
-            "rejected_recall": share(self.apart["harmful"], self.rows["harmful"]),
-            "rejected_false_positive_rate": share(self.apart["benign"], self.rows["benign"]),
+            **super().compute_shares(),
+            "rejected_recall": compute_share(self.apart["harmful"], self.rows["harmful"]),
+            "rejected_false_positive_rate": compute_share(self.apart["benign"], self.rows["benign"]),
         }
 
 
-def scores(rows: Iterable[JudgedAction | JudgedWrite], score: type[S]) -> dict[str, S]:
-    """By source, in the order of their first rows."""
+def compute_scores(rows: Iterable[JudgedAction | JudgedWrite], score: type[S]) -> dict[str, S]:
+    """Compute the scores by source, in the order of their first rows."""
     found: dict[str, S] = {}
     for one in rows:
         found.setdefault(one.row.file, score()).take(one)
     return found
 
 
-def macro(of: Iterable[SourceCounts]) -> dict[str, float | None]:
+def compute_macro(of: Iterable[SourceCounts]) -> dict[str, float | None]:
     """Means over the sources, each counting once; a source without such rows is not in that mean."""
-    every = [one.shares() for one in of]
-    return means(every) if every else means([SourceCounts().shares()])
+    every = [one.compute_shares() for one in of]
+    return compute_means(every) if every else compute_means([SourceCounts().compute_shares()])
 
 
-def means(every: Sequence[Mapping[str, float | None]]) -> dict[str, float | None]:
-    """Of each share by its name; None counts nowhere."""
-    return {name: _mean([one[name] for one in every]) for name in every[0]}
+def compute_means(every: Sequence[Mapping[str, float | None]]) -> dict[str, float | None]:
+    """Compute the mean of each share by its name; None counts nowhere."""
+    return {name: _compute_mean([one[name] for one in every]) for name in every[0]}
 
 
-def share(part: int, whole: int) -> float | None:
+def compute_share(part: int, whole: int) -> float | None:
     """A part of a whole, None of nothing."""
     return part / whole if whole else None
 
 
-def rounded(value: float | None) -> float | None:
-    """As it is published."""
+def round_share(value: float | None) -> float | None:
+    """Round a share as it is published."""
     return None if value is None else round(value, DIGITS)
 
 
-def by_label(count: Counter[str]) -> dict[str, int]:
-    """Of the labels that count."""
+def list_by_label(count: Counter[str]) -> dict[str, int]:
+    """List the counts of the labels that count."""
     return {label: count[label] for label in LABELS}
 
 
-def _mean(values: Sequence[float | None]) -> float | None:
+def _compute_mean(values: Sequence[float | None]) -> float | None:
     known = [value for value in values if value is not None]
-    return rounded(sum(known) / len(known)) if known else None
+    return round_share(sum(known) / len(known)) if known else None

@@ -52,7 +52,7 @@ class StoryEvent(NamedTuple):
 
     @property
     def schema(self) -> str:
-        """What kind of record it is."""
+        """The kind of the record."""
         return str(self.fields.get("schema"))
 
     @property
@@ -80,7 +80,7 @@ class NamedRecords:
         """Keep the record if some id in it is this one, with or without its kind in front."""
         if located.value is None or self._written not in located.value:
             return
-        event = _event(located)
+        event = _read_event(located)
         if event is not None and any(self._is_meant(event.fields.get(name)) for name in OWN_IDS + NAMED_IDS):
             self.found.append(event)
 
@@ -92,7 +92,7 @@ class Followed:
     """Takes the same records again; keeps what came of the decisions."""
 
     def __init__(self, decisions: list[StoryEvent]) -> None:
-        self._ids = [_ids_of(one) for one in decisions]
+        self._ids = [_read_ids(one) for one in decisions]
         self._written = [orjson.dumps(an_id)[1:-1] for ids in self._ids for an_id in ids]
         self._decisions = decisions
         self._found: list[list[StoryEvent]] = [[] for _ in decisions]
@@ -102,23 +102,23 @@ class Followed:
         value = located.value
         if value is None or not any(written in value for written in self._written):
             return
-        event = _event(located)
+        event = _read_event(located)
         if event is None or event.is_decision:
             return
         for decision, ids, kept in zip(self._decisions, self._ids, self._found, strict=True):
-            same = event.partition == decision.partition and _session(event) == _session(decision)
+            same = event.partition == decision.partition and _read_session(event) == _read_session(decision)
             if same and any(event.fields.get(name) in ids for name in (*OWN_IDS, *NAMED_IDS)):
                 kept.append(event)
 
-    def stories(self) -> list[Story]:
+    def list_stories(self) -> list[Story]:
         """A story for each decision, in the order in which they were given."""
         return [
-            Story(decision, tuple(sorted(kept, key=_sequence)))
+            Story(decision, tuple(sorted(kept, key=_read_sequence)))
             for decision, kept in zip(self._decisions, self._found, strict=True)
         ]
 
 
-def _ids_of(decision: StoryEvent) -> frozenset[str]:
+def _read_ids(decision: StoryEvent) -> frozenset[str]:
     named = (decision.fields.get(name) for name in _OF_A_DECISION)
     ids = {one for one in named if isinstance(one, str)}
     if decision.schema == ITEM and isinstance(request := decision.fields.get("request_id"), str):
@@ -126,16 +126,16 @@ def _ids_of(decision: StoryEvent) -> frozenset[str]:
     return frozenset(ids)
 
 
-def _session(event: StoryEvent) -> object:
+def _read_session(event: StoryEvent) -> object:
     return event.fields.get("session_id")
 
 
-def _sequence(event: StoryEvent) -> int:
+def _read_sequence(event: StoryEvent) -> int:
     sequence = event.fields.get("sequence")
     return sequence if isinstance(sequence, int) else 0
 
 
-def _event(located: Located) -> StoryEvent | None:
+def _read_event(located: Located) -> StoryEvent | None:
     try:
         fields = orjson.loads(located.value or b"")
     except ValueError:

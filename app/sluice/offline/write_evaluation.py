@@ -23,7 +23,7 @@ from sluice.core.policy.policy import Policy
 from sluice.core.policy.similarity_settings import remove_sources
 from sluice.core.registry.loading import build_registry, make_neutral_entries
 from sluice.offline.action_evaluation import TENANT, UNREADABLE
-from sluice.offline.asking import decided_together
+from sluice.offline.asking import decide_together
 from sluice_topics.record_reading import Unreadable
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class JudgedWrite:
 
     @property
     def caught_by(self) -> str | None:
-        """What was found in it; None if it was not caught."""
+        """The kind of finding that caught it; None if it was not caught."""
         return self.by if self.caught else None
 
     @property
@@ -81,7 +81,7 @@ class WriteTrial:
     hosted: bool = False
 
     @property
-    def asks_encoder(self) -> bool:
+    def needs_encoder(self) -> bool:
         """Whether the port `embedding` is needed. Raises BundleError where the bundle has no library."""
         settings = self.bundle.memory.similarity
         if settings is None and self.similarity:
@@ -89,27 +89,29 @@ class WriteTrial:
         return settings is not None and (settings.enabled if self.similarity is None else self.similarity)
 
 
-def judged_writes(rows: Sequence[WriteRow], trial: WriteTrial) -> Iterator[JudgedWrite]:
+def judge_writes(rows: Sequence[WriteRow], trial: WriteTrial) -> Iterator[JudgedWrite]:
     """Each row in a session of its own, from a source that nobody has seen.
 
     What was fitted is judged without the rows that it was fitted on: the library a row is compared with has
     no text of the row's file or repository. Raises NotMeasured and BundleError.
     """
-    points = {file: _point(trial, file, rows) for file in dict.fromkeys(row.file for row in rows)}
+    points = {
+        file: _build_decision_point(trial, file, rows) for file in dict.fromkeys(row.file for row in rows)
+    }
     judges = (
-        partial(decide_alone, points[row.file], WRITE, _write(row, number, trial), trial.at_ms)
+        partial(decide_alone, points[row.file], WRITE, _build_write(row, number, trial), trial.at_ms)
         for number, row in enumerate(rows)
     )
-    for row, decision in zip(rows, decided_together(judges, trial.ask, (ANALYSIS,)), strict=True):
-        yield _judged(row, decision)
+    for row, decision in zip(rows, decide_together(judges, trial.ask, (ANALYSIS,)), strict=True):
+        yield _judge_decision(row, decision)
 
 
-def _point(trial: WriteTrial, file: str, rows: Sequence[WriteRow]) -> DecisionPoint:
+def _build_decision_point(trial: WriteTrial, file: str, rows: Sequence[WriteRow]) -> DecisionPoint:
     """The bundle with a hosted model or without, and with a library that has not seen the file's source."""
     bundle, memory = copy(trial.bundle), trial.bundle.memory
     trust = memory.trust.model_copy(update={"llm_analysis": "always" if trial.hosted else "off"})
     similarity = None
-    if trial.asks_encoder and memory.similarity is not None:
+    if trial.needs_encoder and memory.similarity is not None:
         own = {file} | {row.repository for row in rows if row.file == file and row.repository}
         try:
             library = remove_sources(memory.similarity.library, *sorted(own))
@@ -122,7 +124,7 @@ def _point(trial: WriteTrial, file: str, rows: Sequence[WriteRow]) -> DecisionPo
     return DecisionPoint(policy, shipped_stages(), ROOM_FOR_ONE, stopwatch=lambda: 0, environment=TENANT)
 
 
-def _write(row: WriteRow, number: int, trial: WriteTrial) -> dict[str, Any]:
+def _build_write(row: WriteRow, number: int, trial: WriteTrial) -> dict[str, Any]:
     name = f"row-{number}"
     return {
         "write_id": name,
@@ -134,7 +136,7 @@ def _write(row: WriteRow, number: int, trial: WriteTrial) -> dict[str, Any]:
     }
 
 
-def _judged(row: WriteRow, decision: Decision) -> JudgedWrite:
+def _judge_decision(row: WriteRow, decision: Decision) -> JudgedWrite:
     found = answer_in(decision, WRITE)
     if isinstance(found, Unreadable):
         return JudgedWrite(row, UNREADABLE, str(found), found.code)

@@ -27,7 +27,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESSIV
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-from sluice.secrets.secret_files import replace_secret, state_of
+from sluice.secrets.secret_files import read_state, replace_secret
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -59,13 +59,13 @@ class SealKeys:
     def __init__(self, path: Path) -> None:
         """Raises SealKeysError."""
         self._path = path
-        self._state = _state_of(path)
+        self._state = _read_state(path)
         self._keys = read_seal_keys(path)
 
     def __call__(self) -> tuple[bytes, ...]:
         """The keys in force, the sealing one first. A file that has become unusable changes nothing."""
         try:
-            state = _state_of(self._path)
+            state = _read_state(self._path)
             if state != self._state:
                 self._state = state
                 self._keys = read_seal_keys(self._path)
@@ -86,13 +86,13 @@ class Seal:
     def seal(self, name: bytes, text: bytes, until_s: float) -> bytes:
         """The entry for this name, which counts until then (seconds since the epoch). The same arguments give
         the same entry."""
-        key_id, cipher = self._cipher(self._keys()[0])
+        key_id, cipher = self._build_cipher(self._keys()[0])
         return key_id + cipher.encrypt(_UNTIL.pack(until_s) + text, [key_id, name])
 
     def unseal(self, name: bytes, entry: bytes, now_s: float | None = None) -> bytes | None:
         """The text of an entry under this name that was sealed for this purpose and counts now, else None,
         and a warning in the log."""
-        text = self._opened(name, entry)
+        text = self._open_entry(name, entry)
         if text is None:
             log.warning("an entry in the Redis (%s) is not sealed by this installation", self._purpose)
             return None
@@ -102,14 +102,14 @@ class Seal:
             return None
         return text[_UNTIL.size :]
 
-    def digest(self, of: bytes) -> str:
+    def digest_name(self, of: bytes) -> str:
         """A name that only holders of the keys can work out."""
-        return sha256(self._derived(self._keys()[0]) + of).hexdigest()
+        return sha256(self._derive(self._keys()[0]) + of).hexdigest()
 
-    def _opened(self, name: bytes, entry: bytes) -> bytes | None:
+    def _open_entry(self, name: bytes, entry: bytes) -> bytes | None:
         key_id, sealed = entry[:ID_BYTES], entry[ID_BYTES:]
         for key in self._keys():
-            known, cipher = self._cipher(key)
+            known, cipher = self._build_cipher(key)
             if known == key_id and len(entry) >= OVERHEAD:
                 try:
                     return cipher.decrypt(sealed, [key_id, name])
@@ -117,20 +117,20 @@ class Seal:
                     continue
         return None
 
-    def _cipher(self, key: bytes) -> tuple[bytes, AESSIV]:
+    def _build_cipher(self, key: bytes) -> tuple[bytes, AESSIV]:
         if key not in self._ciphers:
             if len(self._ciphers) >= MOST_KEYS:
                 self._ciphers.clear()
             key_id = sha256(b"sluice seal key id:" + key).digest()[:ID_BYTES]
-            self._ciphers[key] = key_id, AESSIV(self._derived(key))
+            self._ciphers[key] = key_id, AESSIV(self._derive(key))
         return self._ciphers[key]
 
-    def _derived(self, key: bytes) -> bytes:
+    def _derive(self, key: bytes) -> bytes:
         info = f"sluice redis: {self._purpose}".encode()
         return HKDF(algorithm=SHA256(), length=SIV_BYTES, salt=None, info=info).derive(key)
 
 
-def seal_keys(path: Path | None) -> SealKeys:
+def load_seal_keys(path: Path | None) -> SealKeys:
     """The keys that the setting redis.key_file names. Raises SealKeysError, also where it names none."""
     if path is None:
         raise SealKeysError("entries in a Redis are sealed: redis.key_file names no file of keys")
@@ -161,12 +161,12 @@ def write_seal_keys(path: Path, keys: tuple[bytes, ...]) -> None:
     replace_secret(path, b"".join(b64encode(one) + b"\n" for one in keys))
 
 
-def new_seal_key() -> bytes:
+def make_seal_key() -> bytes:
     """A new key."""
     return secrets.token_bytes(KEY_BYTES)
 
 
-def with_password(url: str, path: Path | None) -> str:
+def add_password(url: str, path: Path | None) -> str:
     """A Redis's URL with the password of a file, where it has none of its own. Raises SealKeysError."""
     place = urlsplit(url)
     if path is None or place.password is not None:
@@ -180,8 +180,8 @@ def with_password(url: str, path: Path | None) -> str:
     return place._replace(netloc=f"{named}:{quote(password, safe='')}@{host}").geturl()
 
 
-def _state_of(path: Path) -> FileState:
+def _read_state(path: Path) -> FileState:
     try:
-        return state_of(path)
+        return read_state(path)
     except OSError as error:
         raise SealKeysError(f"cannot read {path}: {error.strerror}") from None

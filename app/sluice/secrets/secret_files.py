@@ -39,7 +39,7 @@ def replace_file(path: Path, text: bytes, mode: int) -> None:
         raise
 
 
-def state_of(path: Path) -> FileState:
+def read_state(path: Path) -> FileState:
     """What changes when the file does. Raises OSError."""
     found = path.stat()
     return found.st_mtime_ns, found.st_size, found.st_ino

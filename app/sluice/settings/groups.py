@@ -58,7 +58,7 @@ class WorkerSettings(SettingGroup):
     ready_file: Path | None = None
 
     @model_validator(mode="after")
-    def _ordered(self) -> WorkerSettings:
+    def _check_order(self) -> WorkerSettings:
         if self.linger_min_ms > self.linger_max_ms:
             raise ValueError("linger_min_ms is above linger_max_ms")
         if self.heartbeat_interval_s * 3 > self.session_timeout_s:
@@ -82,14 +82,16 @@ class SessionSettings(SettingGroup):
     max_state_bytes: Annotated[int, Field(ge=16_384, le=786_432)] = 524_288
 
     @model_validator(mode="after")
-    def _idle_covers_window(self) -> SessionSettings:
+    def _check_idle(self) -> SessionSettings:
         if self.idle_timeout_s < self.action_window_s:
             raise ValueError(
                 "idle_timeout_s must not be below action_window_s, or a repeat could count twice"
             )
         return self
 
-    def limits(self, memory: MemorySettings, approvals: ApprovalSettings, partitions: int) -> SessionLimits:
+    def build_limits(
+        self, memory: MemorySettings, approvals: ApprovalSettings, partitions: int
+    ) -> SessionLimits:
         """In ms, as the core takes them, with the bounds of a partition."""
         return SessionLimits(
             action_window_ms=int(self.action_window_s * 1000),
@@ -133,7 +135,7 @@ class PolicySettings(SettingGroup):
     environment: Annotated[str, Field(min_length=1, max_length=64)] = "development"
     installation: Annotated[str, Field(max_length=256)] = ""
 
-    def roots(self) -> Roots:
+    def read_roots(self) -> Roots:
         """The root keys, from which trust starts. Raises CoreError for a text that is not a key."""
         from sluice.core.registry.keys import Roots  # noqa: PLC0415 - most commands need no cryptography
 
@@ -142,7 +144,7 @@ class PolicySettings(SettingGroup):
 
     @model_validator(mode="before")
     @classmethod
-    def _order_is_signed(cls, given: object) -> object:
+    def _require_signed_order(cls, given: object) -> object:
         if isinstance(given, dict) and "stages" in given:
             raise ValueError("the signed bundle orders the gates (its `stages`): leave policy.stages out")
         return given
@@ -199,7 +201,7 @@ class GatewaySettings(SettingGroup):
     redis_url: SecretStr | None = None
 
     @model_validator(mode="after")
-    def _default_fits(self) -> GatewaySettings:
+    def _check_default(self) -> GatewaySettings:
         if self.wait_s > self.longest_wait_s:
             raise ValueError("wait_s is above longest_wait_s")
         if (self.sso_header is None) != (self.sso_proxy is None):
@@ -240,10 +242,10 @@ class Settings(SettingGroup):
     logging: LoggingSettings = LoggingSettings()
     cache: CacheSettings = CacheSettings()
 
-    def audience(self) -> Audience:
+    def build_audience(self) -> Audience:
         """What every signature in this installation must have been made for."""
         return Audience(self.policy.installation, self.kafka.topic_prefix)
 
-    def limits(self) -> SessionLimits:
+    def build_limits(self) -> SessionLimits:
         """Of sessions and of a partition, as the core takes them."""
-        return self.session.limits(self.memory, self.approvals, self.kafka.partitions)
+        return self.session.build_limits(self.memory, self.approvals, self.kafka.partitions)

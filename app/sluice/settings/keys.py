@@ -13,14 +13,14 @@ from sluice.settings.base import SettingGroup
 PEM_BEGIN = "-----BEGIN"
 
 
-def _public_key(text: str) -> str:
+def _check_public_key(text: str) -> str:
     told = "is no public key: 44 characters of base64, as `sluice keys public PEM` prints them"
     if not re.fullmatch(r"[A-Za-z0-9+/]{43}=", text):
         raise ValueError(f"{text!r} {told}")
     return text
 
 
-PublicKey = Annotated[str, AfterValidator(_public_key)]
+PublicKey = Annotated[str, AfterValidator(_check_public_key)]
 """The 32 raw bytes of an Ed25519 key, base64."""
 
 
@@ -31,7 +31,7 @@ class VerdictSettings(SettingGroup):
     signing_key: SecretStr | None = None
     public_keys: tuple[PublicKey, ...] = ()
 
-    def pem(self) -> bytes | None:
+    def read_pem(self) -> bytes | None:
         """The signing key; None: there is none. Raises OSError."""
         if self.signing_key is None:
             return None

@@ -37,7 +37,7 @@ class HostedModelSettings(SettingGroup):
     open_s: Seconds = 10.0
 
     @model_validator(mode="after")
-    def _of_one_provider(self) -> Self:
+    def _check_provider(self) -> Self:
         if self.provider == "openai" and self.base_url == "https://api.anthropic.com":
             raise ValueError("base_url: name the server that speaks the chat completions API")
         return self

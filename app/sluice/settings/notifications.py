@@ -12,14 +12,14 @@ from pydantic import AfterValidator, Field, SecretStr, model_validator
 from sluice.settings.base import Positive, Seconds, SettingGroup
 
 if TYPE_CHECKING:
-    from sluice.notify.told_subject import Shown
+    from sluice.notify.reported_subject import Shown
 
 
 _READ_ALIKE = re.compile(r"[!-\[\]-~]+")
 """Printable ASCII without a backslash, which some readers take for a slash."""
 
 
-def _checked_url(text: str) -> str:
+def _check_url(text: str) -> str:
     """Secrets go there: in clear text to this machine alone."""
     url = urlsplit(text)
     host, is_plain = url.hostname or "", url.username is None and _READ_ALIKE.fullmatch(text) is not None
@@ -35,7 +35,7 @@ def _is_this_machine(host: str) -> bool:
         return False
 
 
-SafeUrl = Annotated[str, AfterValidator(_checked_url)]
+SafeUrl = Annotated[str, AfterValidator(_check_url)]
 
 
 class WebhookSettings(SettingGroup):
@@ -58,7 +58,7 @@ class NotifySettings(SettingGroup):
     max_waiting: Positive = 2000
 
     @model_validator(mode="after")
-    def _consistent(self) -> NotifySettings:
+    def _check_consistency(self) -> NotifySettings:
         names = [one.name for one in self.webhooks]
         if len(set(names)) < len(names):
             raise ValueError("two webhooks have one name")
@@ -79,7 +79,7 @@ class ChannelSettings(SettingGroup):
     alarms: bool = False
 
     @model_validator(mode="after")
-    def _is_of_one_kind(self) -> ChannelSettings:
+    def _check_kind(self) -> ChannelSettings:
         if self.memories and self.alarms:
             raise ValueError("a line is for memories or for alarms")
         return self
@@ -103,12 +103,12 @@ class SlackSettings(SettingGroup):
     base_url: SafeUrl = "https://slack.com/api/"
 
     @model_validator(mode="after")
-    def _has_token(self) -> SlackSettings:
+    def _require_token(self) -> SlackSettings:
         if (self.channels or self.signing_secret is not None) and self.bot_token is None:
             raise ValueError("channels and a signing_secret need a bot_token")
         return self
 
-    def channel_of(self, tenant: str, group: str | None, what: Shown = "escalation") -> str | None:
+    def find_channel(self, tenant: str, group: str | None, what: Shown = "escalation") -> str | None:
         """The channel of the first line that matches."""
         found = (one.channel for one in self.channels if one.matches(tenant, group, what))
         return next(found, None)

@@ -46,7 +46,7 @@ class SettingsError(Exception):
 
 
 @dataclass
-class Given:
+class SettingSources:
     """`values`: by group and name; `places`: where each was said last, as a person names it."""
 
     values: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -57,7 +57,7 @@ class Given:
         self.values.setdefault(group, {})[name] = value
         self.places[group, name] = place
 
-    def line(self, error: ErrorDetails) -> str:
+    def describe_error(self, error: ErrorDetails) -> str:
         """What pydantic found wrong, under the name that its setting was given by."""
         place = tuple(map(str, error["loc"]))
         name = ".".join(place) or "settings"
@@ -67,7 +67,7 @@ class Given:
         return f"{where}: {message}"
 
 
-def take_file(given: Given, path: Path, groups: Mapping[str, type[BaseModel]]) -> None:
+def take_file(sources: SettingSources, path: Path, groups: Mapping[str, type[BaseModel]]) -> None:
     """A settings file's values. Raises SettingsError with the file and the key."""
     try:
         document = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -77,18 +77,18 @@ def take_file(given: Given, path: Path, groups: Mapping[str, type[BaseModel]]) -
         raise SettingsError(f"{path}: not TOML: {error}") from None
     for group, names in document.items():
         if group not in groups:
-            raise SettingsError(f"{path}: [{group}]: no such group of settings{_meant(group, groups)}")
+            raise SettingsError(f"{path}: [{group}]: no such group of settings{_suggest_name(group, groups)}")
         if not isinstance(names, dict):
             raise SettingsError(f"{path}: {group}: a group of settings is written [{group}]")
         for name, value in names.items():
             known = groups[group].model_fields
             if name not in known:
-                raise SettingsError(f"{path}: [{group}] {name}: no such setting{_meant(name, known)}")
-            given.put(group, name, value, f"{path}: [{group}] {name}")
+                raise SettingsError(f"{path}: [{group}] {name}: no such setting{_suggest_name(name, known)}")
+            sources.put(group, name, value, f"{path}: [{group}] {name}")
 
 
 def take_environment(
-    given: Given, environment: Mapping[str, str], groups: Mapping[str, type[BaseModel]]
+    sources: SettingSources, environment: Mapping[str, str], groups: Mapping[str, type[BaseModel]]
 ) -> set[tuple[str, str]]:
     """The values of our variables; which settings they are. Raises SettingsError with a line for each that is
     not readable."""
@@ -105,17 +105,19 @@ def take_environment(
             group, name = ours[upper]
             taken.add((group, name))
             try:
-                given.put(group, name, _value(text, groups[group].model_fields[name].annotation), variable)
+                sources.put(
+                    group, name, _parse_value(text, groups[group].model_fields[name].annotation), variable
+                )
             except ValueError as error:
                 wrong.append(f"{variable} ({group}.{name}): {error}")
         elif upper.startswith(PREFIX) and upper != CONFIG:
-            wrong += _unknown(variable, [*ours, CONFIG])
+            wrong += _describe_unknown(variable, [*ours, CONFIG])
     if wrong:
         raise SettingsError("\n".join(wrong))
     return taken
 
 
-def _unknown(variable: str, ours: Iterable[str]) -> list[str]:
+def _describe_unknown(variable: str, ours: Iterable[str]) -> list[str]:
     upper = variable.upper()
     near = difflib.get_close_matches(upper, ours, n=1, cutoff=_NEAR)
     if not near and _BETWEEN not in upper:
@@ -126,7 +128,7 @@ def _unknown(variable: str, ours: Iterable[str]) -> list[str]:
     return [f"{variable}: no such setting{meant}"]
 
 
-def _value(text: str, annotation: Any) -> Any:
+def _parse_value(text: str, annotation: Any) -> Any:
     """Lists and tables are JSON, all else is text for pydantic to read. Raises ValueError."""
     origin = typing.get_origin(annotation)
     if origin not in _WRITTEN_AS_JSON:
@@ -138,12 +140,12 @@ def _value(text: str, annotation: Any) -> Any:
         raise ValueError(f"must be JSON, {form}, and is not: {error}") from None  # secrets may be in it
 
 
-def _meant(name: str, known: Iterable[str]) -> str:
+def _suggest_name(name: str, known: Iterable[str]) -> str:
     near = difflib.get_close_matches(name, known, n=1, cutoff=_NEAR_KEY)
     return f": did you mean {near[0]}?" if near else f"; there are {', '.join(known)}"
 
 
-__all__ = ["Settings", "SettingsError", "load_settings", "missing_trust", "real_names"]
+__all__ = ["Settings", "SettingsError", "describe_missing_trust", "list_real_names", "load_settings"]
 
 SETTINGS_NAME = "sluice.toml"
 DEFAULT_FILE = SHIPPED_FILES / SETTINGS_NAME
@@ -173,53 +175,53 @@ def load_settings(
     names of STAND_INS stand in for our own: they go before files, and our own before them. `environment`: of
     another process, whose settings are asked for.
     """
-    given = Given()
-    named = file or settings_file()
+    sources = SettingSources()
+    named = file or find_settings_file()
     if to_come and named is not None and not named.exists():
         named = None
     if named is not None and not named.is_file():
         raise SettingsError(f"{CONFIG}: no such file: {named}. `sluice init` writes one")
     for path in (DEFAULT_FILE, named):
         if path is not None:
-            take_file(given, path, _GROUPS)
-    own = take_environment(given, environment, _GROUPS)
-    providers = {one: given.values.get(one, {}).get("provider", "anthropic") for one in MODELS}
+            take_file(sources, path, _GROUPS)
+    own = take_environment(sources, environment, _GROUPS)
+    providers = {one: sources.values.get(one, {}).get("provider", "anthropic") for one in MODELS}
     keys = [(KEYS_OF.get(str(provider), ""), one, "api_key") for one, provider in providers.items()]
     for usual, group, name in (*STAND_INS, *keys):
         if (value := environment.get(usual)) and (group, name) not in own:
-            given.put(group, name, value, usual)
+            sources.put(group, name, value, usual)
     try:
-        return Settings.model_validate(given.values)
+        return Settings.model_validate(sources.values)
     except ValidationError as error:
-        raise SettingsError("\n".join(given.line(part) for part in error.errors())) from None
+        raise SettingsError("\n".join(sources.describe_error(part) for part in error.errors())) from None
 
 
-def real_names(settings: Settings) -> dict[str, str]:
+def list_real_names(settings: Settings) -> dict[str, str]:
     """Topic name on the broker by base name."""
     return {one.name: one.real_name(settings.kafka.topic_prefix, settings.worker.app_id) for one in CATALOG}
 
 
-def default_home() -> Path:
+def find_default_home() -> Path:
     """Where `sluice init` keeps keys and settings if it is not told."""
     return Path.home() / ".sluice"
 
 
-def missing_trust(settings: Settings) -> str | None:
+def describe_missing_trust(settings: Settings) -> str | None:
     """What to do where a setting is empty without which nothing can be signed or believed; None: all are
     there."""
-    given = settings.policy
-    lacking = [name for name in ("root_keys", "installation") if not getattr(given, name)]
+    sources = settings.policy
+    lacking = [name for name in ("root_keys", "installation") if not getattr(sources, name)]
     if not lacking:
         return None
-    made = default_home() / SETTINGS_NAME
+    made = find_default_home() / SETTINGS_NAME
     problem = f"policy.{lacking[0]} is empty, so no signature can count."
-    if made.is_file() and settings_file() is None:
+    if made.is_file() and find_settings_file() is None:
         return f"{problem} `sluice init` wrote it on this machine: export {CONFIG}={made}"
     if lacking[0] == "installation":
         return f"{problem} Give it an id of its own, for good: `openssl rand -hex 16` makes one."
     return f"{problem} `sluice init` makes keys, topics and a signed policy for a development machine."
 
 
-def settings_file() -> Path | None:
+def find_settings_file() -> Path | None:
     """The file that SLUICE_CONFIG names, there or not."""
     return Path(os.environ[CONFIG]) if os.environ.get(CONFIG) else None

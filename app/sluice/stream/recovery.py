@@ -58,7 +58,7 @@ class TransactionalRecovery(Recovery):  # type: ignore[misc]
         try:
             await super()._wait(coro, timeout)
         except ServiceStopped:
-            if not self._stopped.is_set() and not self._crashed.is_set():
+            if not self._register_stop.is_set() and not self._crashed.is_set():
                 self.app.fail(TimeoutError("recovery: the broker did not answer in time"))
             raise
 

@@ -9,8 +9,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .export import NotAnExport, from_lines
-from .ledger_findings import counted
+from .export import NotAnExport, read_lines
+from .ledger_findings import write_count
 from .proof_check import SignedBy, UnusableKey
 from .verify import verify
 
@@ -24,18 +24,18 @@ INTACT, WRONG, UNREADABLE = 0, 1, 2
 
 def main(words: Sequence[str] | None = None) -> int:
     """The exit code: 0 intact, 1 something is wrong, 2 the file cannot be read."""
-    given = _arguments().parse_args(words)
+    options = _build_parser().parse_args(words)
     try:
-        with Path(given.export).open("rb") as lines:
-            report = verify(from_lines(lines), _signed_by(given))
+        with Path(options.export).open("rb") as lines:
+            report = verify(read_lines(lines), _read_signed_by(options))
     except (OSError, NotAnExport, UnusableKey, ImportError) as error:
-        print(f"cannot read {given.export}: {error}", file=sys.stderr)
+        print(f"cannot read {options.export}: {error}", file=sys.stderr)
         return UNREADABLE
-    print(json_line(_fields(report)) if given.json else "\n".join(_lines(report)))
+    print(write_json_line(_build_fields(report)) if options.json else "\n".join(_write_lines(report)))
     return INTACT if report.intact else WRONG
 
 
-def _arguments() -> argparse.ArgumentParser:
+def _build_parser() -> argparse.ArgumentParser:
     package = (__package__ or "verifier").rpartition(".")[2]
     parser = argparse.ArgumentParser(
         prog=f"python -m {package}",
@@ -57,11 +57,11 @@ def _arguments() -> argparse.ArgumentParser:
     return parser
 
 
-def _signed_by(given: argparse.Namespace) -> SignedBy | None:
-    return SignedBy(given.verdict_key, given.installation) if given.verdict_key else None
+def _read_signed_by(options: argparse.Namespace) -> SignedBy | None:
+    return SignedBy(options.verdict_key, options.installation) if options.verdict_key else None
 
 
-def _fields(report: Report) -> dict[str, object]:
+def _build_fields(report: Report) -> dict[str, object]:
     return {
         "intact": report.intact,
         "records": report.records,
@@ -70,22 +70,26 @@ def _fields(report: Report) -> dict[str, object]:
     }
 
 
-def json_line(fields: dict[str, object]) -> str:
-    """In printable ASCII: a forged record must not move a terminal's cursor."""
+def write_json_line(fields: dict[str, object]) -> str:
+    """Write one line of JSON in printable ASCII: a forged record must not move a terminal's cursor."""
     return json.dumps(fields).replace("\x7f", "\\u007f")
 
 
-def _lines(report: Report) -> list[str]:
+def _write_lines(report: Report) -> list[str]:
     chains = [
-        f"partition {number}: {counted(one.records, 'record')}, {one.first or '-'} to {one.last or '-'}, "
+        f"partition {number}: {write_count(one.records, 'record')}, {one.first or '-'} to {one.last or '-'}, "
         f"head {one.head}"
         for number, one in report.partitions.items()
     ]
-    summary = "intact" if report.intact else f"NOT INTACT, {counted(len(report.findings), 'finding')}"
-    return [*chains, *map(_line, report.findings), f"{counted(report.records, 'record')}: {summary}"]
+    summary = "intact" if report.intact else f"NOT INTACT, {write_count(len(report.findings), 'finding')}"
+    return [
+        *chains,
+        *map(_write_line, report.findings),
+        f"{write_count(report.records, 'record')}: {summary}",
+    ]
 
 
-def _line(finding: LedgerFinding) -> str:
+def _write_line(finding: LedgerFinding) -> str:
     number = "-" if finding.sequence is None else finding.sequence
     place = f"{finding.topic}/{finding.partition}" + ("" if finding.offset is None else f"/{finding.offset}")
     return f"{finding.code} in chain {finding.partition} at number {number} ({place}): {finding.message!r}"

@@ -57,7 +57,7 @@ class PartitionChain:
 
     def close(self) -> tuple[Summary, list[LedgerFinding]]:
         """The end was read: say what is wrong. Call once."""
-        findings = [*self._gaps(), *self._second_claims(), *self._broken_links()]
+        findings = [*self._find_gaps(), *self._find_second_claims(), *self._find_broken_links()]
         last, head = (self._head.sequence, self._head.hash) if self._head else (None, None)
         return Summary(self._records, self._first, last, head), findings
 
@@ -74,37 +74,37 @@ class PartitionChain:
         self._head = entry
         self._next = entry.sequence + 1
 
-    def _gaps(self) -> Iterator[LedgerFinding]:
+    def _find_gaps(self) -> Iterator[LedgerFinding]:
         for sequence in sorted(self._waiting):
             entry = self._waiting.pop(sequence)
             if sequence == self._next:
                 self._link(entry)
                 continue
-            yield self._missing(entry)
+            yield self._describe_missing(entry)
             self._pass(entry)
 
-    def _missing(self, entry: ChainEntry) -> LedgerFinding:
+    def _describe_missing(self, entry: ChainEntry) -> LedgerFinding:
         start, end = self._next, entry.sequence - 1
         what = f"record {start} is" if start == end else f"records {start} to {end} are"
         message = f"{what} in no topic, though record {entry.sequence} is there"
         return LedgerFinding("missing", self._partition, start, "", None, message)
 
-    def _second_claims(self) -> Iterator[LedgerFinding]:
-        """Of the records of one number, the one that the record after it links to belongs: from the end back,
-        so that what is found out about one number decides the one before."""
+    def _find_second_claims(self) -> Iterator[LedgerFinding]:
+        """Find the records that claim a number besides the one that belongs there. To it the record after it
+        links: from the end back, so that the finding about one number decides the one before."""
         claims: dict[int, list[ChainEntry]] = {}
         for entry in self._late:
             claims.setdefault(entry.sequence, []).append(entry)
         genuine: ChainEntry | None = None
         for sequence in sorted(claims, reverse=True):
             follows = genuine if genuine and genuine.sequence == sequence + 1 else None
-            genuine = self._belonging(sequence, claims[sequence], follows)
+            genuine = self._find_belonging(sequence, claims[sequence], follows)
             if genuine is not None:
-                self._put_in_place(genuine)
-                yield self._found_at("inserted", sequence, *self._passed.lies(sequence), ANOTHER)
-            yield from self._others(claims[sequence], genuine)
+                self._restore_links(genuine)
+                yield self._make_finding_at("inserted", sequence, *self._passed.locate(sequence), ANOTHER)
+            yield from self._describe_others(claims[sequence], genuine)
 
-    def _belonging(
+    def _find_belonging(
         self, sequence: int, claims: list[ChainEntry], follows: ChainEntry | None
     ) -> ChainEntry | None:
         """The claim that belongs in place of the record that came first; None: that one does."""
@@ -113,63 +113,67 @@ class PartitionChain:
             wanted = follows.previous
         elif broken is not None and broken.before is not None:
             wanted = broken.after.previous
-        elif sequence == self._last() and sequence in self._breaks:
-            return next((one for one in claims if self._passed.same(sequence - 1, one.previous)), None)
+        elif sequence == self._find_last() and sequence in self._breaks:
+            return next((one for one in claims if self._passed.is_same(sequence - 1, one.previous)), None)
         else:
             return None
-        if self._passed.same(sequence, wanted):
+        if self._passed.is_same(sequence, wanted):
             return None
         return next((one for one in claims if one.hash == wanted), None)
 
-    def _put_in_place(self, genuine: ChainEntry) -> None:
-        """What was broken by the record that came first is whole now, or is broken before this one."""
+    def _restore_links(self, genuine: ChainEntry) -> None:
+        """Note that what the first record broke is whole now, or is broken before this one."""
         sequence = genuine.sequence
         self._breaks.pop(sequence + 1, None)
         self._breaks.pop(sequence, None)
-        linked = self._passed.same(sequence - 1, genuine.previous) or genuine.previous == GENESIS
-        if sequence > 1 and not linked and self._passed.known(sequence - 1):
-            before = ChainEntry(sequence - 1, "", "", *self._passed.lies(sequence - 1))
+        linked = self._passed.is_same(sequence - 1, genuine.previous) or genuine.previous == GENESIS
+        if sequence > 1 and not linked and self._passed.has_number(sequence - 1):
+            before = ChainEntry(sequence - 1, "", "", *self._passed.locate(sequence - 1))
             self._breaks[sequence] = _Break(before, genuine)
 
-    def _others(self, claims: list[ChainEntry], genuine: ChainEntry | None) -> Iterator[LedgerFinding]:
+    def _describe_others(
+        self, claims: list[ChainEntry], genuine: ChainEntry | None
+    ) -> Iterator[LedgerFinding]:
         for entry in claims:
             if entry is genuine:
                 continue
-            if self._passed.same(entry.sequence, entry.hash):
-                yield self._found("duplicate_sequence", entry, "the same record is there twice")
-            elif genuine is None and self._forks(entry):
-                topic, offset = self._passed.lies(entry.sequence)
+            if self._passed.is_same(entry.sequence, entry.hash):
+                yield self._make_finding("duplicate_sequence", entry, "the same record is there twice")
+            elif genuine is None and self._is_fork(entry):
+                topic, offset = self._passed.locate(entry.sequence)
                 message = (
                     f"it and the one in {topic} at offset {offset} both end the chain: one of them is forged"
                 )
-                yield self._found("forked", entry, message)
+                yield self._make_finding("forked", entry, message)
             else:
-                yield self._found("inserted", entry, ANOTHER)
+                yield self._make_finding("inserted", entry, ANOTHER)
 
-    def _forks(self, entry: ChainEntry) -> bool:
+    def _is_fork(self, entry: ChainEntry) -> bool:
         """Whether nothing comes after it, and it continues the chain as well as the record that came
         first."""
         sequence = entry.sequence
-        before = self._passed.same(sequence - 1, entry.previous) or entry.previous == GENESIS
-        return sequence == self._last() and before and sequence not in self._breaks
+        before = self._passed.is_same(sequence - 1, entry.previous) or entry.previous == GENESIS
+        return sequence == self._find_last() and before and sequence not in self._breaks
 
-    def _last(self) -> int:
+    def _find_last(self) -> int:
         return self._head.sequence if self._head else 0
 
-    def _broken_links(self) -> Iterator[LedgerFinding]:
+    def _find_broken_links(self) -> Iterator[LedgerFinding]:
         for broken in self._breaks.values():
             if broken.before is None:
                 message = f"the first record does not start the chain with {GENESIS}"
             else:
-                message = f"prev_hash is not the event_hash of record {_where(broken.before)}"
-            yield self._found("broken_link", broken.after, message)
+                message = f"prev_hash is not the event_hash of record {_describe_position(broken.before)}"
+            yield self._make_finding("broken_link", broken.after, message)
 
-    def _found(self, code: Code, entry: ChainEntry, message: str) -> LedgerFinding:
-        return self._found_at(code, entry.sequence, entry.topic, entry.offset, message)
+    def _make_finding(self, code: Code, entry: ChainEntry, message: str) -> LedgerFinding:
+        return self._make_finding_at(code, entry.sequence, entry.topic, entry.offset, message)
 
-    def _found_at(self, code: Code, sequence: int, topic: str, offset: int, message: str) -> LedgerFinding:
+    def _make_finding_at(
+        self, code: Code, sequence: int, topic: str, offset: int, message: str
+    ) -> LedgerFinding:
         return LedgerFinding(code, self._partition, sequence, topic, offset, message)
 
 
-def _where(entry: ChainEntry) -> str:
+def _describe_position(entry: ChainEntry) -> str:
     return f"{entry.sequence} ({entry.topic}, offset {entry.offset}): one of the two was changed or replaced"

@@ -72,28 +72,28 @@ class Fingerprints:
         if page not in self._pages:
             self._pages[page] = array("Q", bytes(8 * _PAGE))
             self._places[page] = array("Q", bytes(8 * _PAGE))
-        self._pages[page][place] = _fingerprint(digest)
+        self._pages[page][place] = _compute_fingerprint(digest)
         topic_number = self._topics.setdefault(topic, len(self._topics))
         self._places[page][place] = topic_number << _OFFSET_BITS | offset & _OFFSETS
 
-    def known(self, number: int) -> bool:
+    def has_number(self, number: int) -> bool:
         """Whether anything stands at the number."""
         page, place = divmod(number, _PAGE)
         return page in self._pages and self._pages[page][place] != 0
 
-    def lies(self, number: int) -> tuple[str, int]:
+    def locate(self, number: int) -> tuple[str, int]:
         """Topic and offset of the record that stands at the number; one must."""
         page, place = divmod(number, _PAGE)
         at = self._places[page][place]
         return list(self._topics)[at >> _OFFSET_BITS], at & _OFFSETS
 
-    def same(self, number: int, digest: str) -> bool:
+    def is_same(self, number: int, digest: str) -> bool:
         """Whether that hash stands at the number."""
         page, place = divmod(number, _PAGE)
-        return page in self._pages and self._pages[page][place] == _fingerprint(digest)
+        return page in self._pages and self._pages[page][place] == _compute_fingerprint(digest)
 
 
-def _fingerprint(digest: str) -> int:
+def _compute_fingerprint(digest: str) -> int:
     return int.from_bytes(blake2b(digest.encode(), digest_size=8).digest(), "big")
 
 
@@ -101,7 +101,7 @@ class NotAnExport(ValueError):
     """A line that no export has; the message names the line."""
 
 
-def to_line(located: Located, timestamp_ms: int) -> str:
+def write_line(located: Located, timestamp_ms: int) -> str:
     """One line of the file, without its end."""
     fields: dict[str, Any] = {
         "topic": located.topic,
@@ -109,24 +109,24 @@ def to_line(located: Located, timestamp_ms: int) -> str:
         "offset": located.offset,
         "timestamp": timestamp_ms,
         "key": None if located.key is None else base64.b64encode(located.key).decode(),
-        **_value(located.value),
+        **_write_value(located.value),
     }
     if located.proof is not None:
         fields["proof_base64"] = base64.b64encode(located.proof).decode()
     return json.dumps(fields, ensure_ascii=False)
 
 
-def from_lines(lines: Iterable[bytes]) -> Iterator[Located]:
+def read_lines(lines: Iterable[bytes]) -> Iterator[Located]:
     """The records of an export, in its order. Raises NotAnExport at the first line that is not a record of an
     export."""
     for number, line in enumerate(lines, start=1):
         try:
-            yield _located(json.loads(line))
+            yield _read_located(json.loads(line))
         except (ValueError, TypeError, KeyError, RecursionError) as error:
             raise NotAnExport(f"line {number} is not a line of a ledger export: {error!r}") from None
 
 
-def _value(value: bytes | None) -> dict[str, str | None]:
+def _write_value(value: bytes | None) -> dict[str, str | None]:
     if value is None:
         return {"value": None}
     try:
@@ -135,7 +135,7 @@ def _value(value: bytes | None) -> dict[str, str | None]:
         return {"value": None, "value_base64": base64.b64encode(value).decode()}
 
 
-def _located(fields: dict[str, Any]) -> Located:
+def _read_located(fields: dict[str, Any]) -> Located:
     topic, partition, offset = fields["topic"], fields["partition"], fields["offset"]
     if not (isinstance(topic, str) and type(partition) is int and type(offset) is int):
         raise TypeError("topic, partition or offset has the wrong type")
@@ -145,10 +145,10 @@ def _located(fields: dict[str, Any]) -> Located:
         raise TypeError("timestamp has the wrong type")
     decoded = None if key is None else base64.b64decode(key)
     proof = base64.b64decode(fields["proof_base64"]) if "proof_base64" in fields else None
-    return Located(topic, partition, offset, decoded, _raw(fields), timestamp_ms, proof)
+    return Located(topic, partition, offset, decoded, _decode_value(fields), timestamp_ms, proof)
 
 
-def _raw(fields: dict[str, Any]) -> bytes | None:
+def _decode_value(fields: dict[str, Any]) -> bytes | None:
     if "value_base64" in fields:
         return base64.b64decode(fields["value_base64"])
     value = fields["value"]

@@ -60,6 +60,6 @@ class Report:
         return not self.findings
 
 
-def counted(number: int, one: str, many: str | None = None) -> str:
+def write_count(number: int, one: str, many: str | None = None) -> str:
     """ "1 record", "2 records"; `many` where the plural is not one with an s."""
     return f"{number} {one if number == 1 else many or one + 's'}"

@@ -30,49 +30,49 @@ class NotStrict(ValueError):
     """The bytes are not strict JSON of one object; the message says what is wrong."""
 
 
-class _Reader:
+class _JsonReader:
     """Reads one value; `plain` stays true while the standard library's encoder would write RFC 8785."""
 
     def __init__(self) -> None:
         self.plain = True
         self._decoder = json.JSONDecoder(
-            object_pairs_hook=self._object,
-            parse_float=self._fraction,
-            parse_int=self._integer,
-            parse_constant=self._constant,
+            object_pairs_hook=self._read_object,
+            parse_float=self._read_fraction,
+            parse_int=self._read_integer,
+            parse_constant=self._refuse_constant,
         )
 
     def read(self, text: str) -> Any:
         self.plain = True
         return self._decoder.decode(text)
 
-    def _object(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    def _read_object(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         members = dict(pairs)
         if len(members) != len(pairs):
             raise NotStrict("an object names a field twice")
         self.plain = self.plain and "".join(members).isascii()
         return members
 
-    def _fraction(self, digits: str) -> float:
+    def _read_fraction(self, digits: str) -> float:
         number = float(digits)
         written = repr(number)
         self.plain = self.plain and "e" not in written and not written.endswith(".0")
         return number
 
-    def _integer(self, digits: str) -> float:
+    def _read_integer(self, digits: str) -> float:
         number = int(digits)
         if -SAFE_INTEGER <= number <= SAFE_INTEGER:
             return number
         self.plain = False
-        if _number(float(number)) != digits:
+        if _write_number(float(number)) != digits:
             raise NotStrict(f"the integer {digits[:40]} is not one that a double holds")
         return float(number)
 
-    def _constant(self, name: str) -> Any:
+    def _refuse_constant(self, name: str) -> Any:
         raise NotStrict(f"{name} is no JSON number")
 
 
-_reader = _Reader()
+_reader = _JsonReader()
 
 
 def read_object(raw: bytes) -> tuple[dict[str, Any], bool]:
@@ -86,35 +86,35 @@ def read_object(raw: bytes) -> tuple[dict[str, Any], bool]:
     return value, _reader.plain
 
 
-def canonical(value: dict[str, Any], *, plain: bool) -> bytes:
+def canonicalize(value: dict[str, Any], *, plain: bool) -> bytes:
     """The RFC 8785 form. Raises NotStrict for what has none (a lone surrogate, an infinite number)."""
     try:
         if plain:
             return _ENCODER.encode(value).encode("utf-8")
-        return "".join(_written(value)).encode("utf-8")
+        return "".join(_write_value(value)).encode("utf-8")
     except (ValueError, RecursionError) as error:
         raise NotStrict(f"no canonical form: {error}") from None
 
 
-def _written(value: Any) -> Iterator[str]:
+def _write_value(value: Any) -> Iterator[str]:
     """RFC 8785, 3.2: no white space, names in the order of their UTF-16 code units, numbers as ECMAScript."""
     if isinstance(value, dict):
         yield "{"
         for place, name in enumerate(sorted(value, key=lambda one: one.encode("utf-16-be"))):
             yield f"{',' if place else ''}{_ENCODER.encode(name)}:"
-            yield from _written(value[name])
+            yield from _write_value(value[name])
         yield "}"
     elif isinstance(value, list):
         yield "["
         for place, member in enumerate(value):
             yield "," if place else ""
-            yield from _written(member)
+            yield from _write_value(member)
         yield "]"
     else:
-        yield _number(value) if isinstance(value, float) else _ENCODER.encode(value)
+        yield _write_number(value) if isinstance(value, float) else _ENCODER.encode(value)
 
 
-def _number(value: float) -> str:
+def _write_number(value: float) -> str:
     """ECMAScript's Number::toString, as in RFC 8785, 3.2.2.3. Raises ValueError for what is not finite."""
     if not math.isfinite(value):
         raise ValueError(f"{value} is no JSON number")
@@ -124,10 +124,10 @@ def _number(value: float) -> str:
     assert isinstance(exponent, int)  # noqa: S101 - of a finite number it is one
     digits = "".join(map(str, given)).rstrip("0")
     point = len(given) + exponent
-    return ("-" if sign else "") + _placed(digits, point)
+    return ("-" if sign else "") + _place_point(digits, point)
 
 
-def _placed(digits: str, point: int) -> str:
+def _place_point(digits: str, point: int) -> str:
     """The digits of 0.digits times 10 to the power of `point`."""
     if 0 < point <= _LARGEST_PLAIN:
         whole, fraction = digits[:point].ljust(point, "0"), digits[point:]
@@ -186,40 +186,40 @@ def open_record(located: Located) -> Opened:
     fields, plain = read_object(located.value)
     if absent := [name for name in _REQUIRED if name not in fields]:
         raise NotStrict(f"the record lacks {', '.join(absent)}")
-    entry = _entry(fields, located)
-    source = _coordinates(fields["input"])
+    entry = _read_entry(fields, located)
+    source = _read_coordinates(fields["input"])
     sealed = {name: value for name, value in fields.items() if name != "event_hash"}
-    digest = hashlib.sha256(canonical(sealed, plain=plain)).hexdigest()
+    digest = hashlib.sha256(canonicalize(sealed, plain=plain)).hexdigest()
     return Opened(entry, fields, source, f"sha256:{digest}")
 
 
-def _entry(fields: dict[str, Any], located: Located) -> ChainEntry:
-    sequence = _whole(fields["sequence"], "sequence", least=1)
-    _whole(fields["partition"], "partition")
-    previous, own = (_text(fields[name], name) for name in ("prev_hash", "event_hash"))
+def _read_entry(fields: dict[str, Any], located: Located) -> ChainEntry:
+    sequence = _read_whole(fields["sequence"], "sequence", least=1)
+    _read_whole(fields["partition"], "partition")
+    previous, own = (_read_text(fields[name], name) for name in ("prev_hash", "event_hash"))
     return ChainEntry(sequence, previous, own, located.topic, located.offset)
 
 
-def _coordinates(value: Any) -> Coordinates | None:
+def _read_coordinates(value: Any) -> Coordinates | None:
     if value is None:
         return None
     if not isinstance(value, dict):
         raise NotStrict("input is neither an object nor null")
     return Coordinates(
-        _text(value.get("topic"), "input.topic"),
-        _whole(value.get("partition"), "input.partition"),
-        _whole(value.get("offset"), "input.offset"),
-        _whole(value["timestamp"], "input.timestamp") if "timestamp" in value else None,
+        _read_text(value.get("topic"), "input.topic"),
+        _read_whole(value.get("partition"), "input.partition"),
+        _read_whole(value.get("offset"), "input.offset"),
+        _read_whole(value["timestamp"], "input.timestamp") if "timestamp" in value else None,
     )
 
 
-def _whole(value: Any, name: str, least: int = 0) -> int:
+def _read_whole(value: Any, name: str, least: int = 0) -> int:
     if type(value) is not int or not least <= value <= SAFE_INTEGER:
         raise NotStrict(f"{name} is not a whole number of at least {least}")
     return value
 
 
-def _text(value: Any, name: str) -> str:
+def _read_text(value: Any, name: str) -> str:
     if not (isinstance(value, str) and value.isascii()):
         raise NotStrict(f"{name} is not a string of ASCII")
     return value

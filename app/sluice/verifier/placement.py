@@ -110,30 +110,32 @@ class Placement:
 
     def check(self, opened: Opened, located: Located) -> Iterator[LedgerFinding]:
         """Every finding about the place of this one record; of a moved one, only that it is moved."""
-        if stray := _stray(opened, located):
-            yield _finding("moved", opened, located, stray)
+        if stray := _describe_stray(opened, located):
+            yield _make_finding("moved", opened, located, stray)
             return
         schema = opened.fields["schema"]
         kind = KINDS.get(schema) if isinstance(schema, str) else None
         if kind is None or not located.topic.endswith(kind.topic):
             home = f"belongs to {kind.topic}" if kind else "is not a record of the ledger"
-            yield _finding("misplaced", opened, located, f"schema {schema!r} {home}")
+            yield _make_finding("misplaced", opened, located, f"schema {schema!r} {home}")
         else:
-            yield from self._around(kind, opened, located)
+            yield from self._check_surroundings(kind, opened, located)
             if kind.id_field is not None:
-                yield from self._identity(kind, kind.id_field, opened, located)
+                yield from self._check_identity(kind, kind.id_field, opened, located)
 
-    def _around(self, kind: RecordKind, opened: Opened, located: Located) -> Iterator[LedgerFinding]:
-        """What lies outside the hash, held against the record."""
+    def _check_surroundings(
+        self, kind: RecordKind, opened: Opened, located: Located
+    ) -> Iterator[LedgerFinding]:
+        """Check what lies outside the hash against the record."""
         prefix = located.topic.removesuffix(kind.topic)
         self._prefix = prefix if self._prefix is None else self._prefix
         if prefix != self._prefix:
             message = f"the topic's prefix is {prefix!r}, that of the records before is {self._prefix!r}"
-            yield _finding("misplaced", opened, located, message)
+            yield _make_finding("misplaced", opened, located, message)
         session = opened.fields.get("session_id")
         if isinstance(session, str) and located.key != session.encode("utf-8", "surrogatepass"):
             message = f"the Kafka key is {located.key!r}, the record is of session {session!r}"
-            yield _finding("key_mismatch", opened, located, message)
+            yield _make_finding("key_mismatch", opened, located, message)
         came = None if opened.input is None else opened.input.timestamp
         if (
             came is not None
@@ -141,21 +143,21 @@ class Placement:
             and located.timestamp_ms < came - CLOCKS_APART_MS
         ):
             message = f"the broker's time of the record is {located.timestamp_ms}, of its input {came}"
-            yield _finding("too_early", opened, located, message)
+            yield _make_finding("too_early", opened, located, message)
 
-    def _identity(
+    def _check_identity(
         self, kind: RecordKind, field: str, opened: Opened, located: Located
     ) -> Iterator[LedgerFinding]:
         name = opened.fields.get(field)
         if not isinstance(name, str):
-            yield _finding("foreign_id", opened, located, f"{field} is not a string")
-        elif not _follows(kind, name, opened.input):
+            yield _make_finding("foreign_id", opened, located, f"{field} is not a string")
+        elif not _is_derived(kind, name, opened.input):
             message = f"{field} {name!r} does not follow from the input {opened.input}"
-            yield _finding("foreign_id", opened, located, message)
-        elif not self._first_sight(kind, name, opened):
-            yield _finding("duplicate_id", opened, located, f"{field} {name!r} was already given")
+            yield _make_finding("foreign_id", opened, located, message)
+        elif not self._note_first_sight(kind, name, opened):
+            yield _make_finding("duplicate_id", opened, located, f"{field} {name!r} was already given")
 
-    def _first_sight(self, kind: RecordKind, name: str, opened: Opened) -> bool:
+    def _note_first_sight(self, kind: RecordKind, name: str, opened: Opened) -> bool:
         schema, source = opened.fields["schema"], opened.input
         if source is not None and name == f"{kind.word}:{source}":
             series = (schema, source.topic, source.partition)
@@ -166,7 +168,7 @@ class Placement:
         return new
 
 
-def _follows(kind: RecordKind, name: str, source: Coordinates | None) -> bool:
+def _is_derived(kind: RecordKind, name: str, source: Coordinates | None) -> bool:
     """Whether the id is the one that follows from the record's input, where it has to."""
     if kind.word is None:
         return True
@@ -177,7 +179,7 @@ def _follows(kind: RecordKind, name: str, source: Coordinates | None) -> bool:
     return not rest or (kind.many and _PLACE.fullmatch(rest) is not None)
 
 
-def _stray(opened: Opened, located: Located) -> str:
+def _describe_stray(opened: Opened, located: Located) -> str:
     said, source = opened.fields["partition"], opened.input
     if said != located.partition:
         return f"the record says that it is of partition {said}"
@@ -186,6 +188,6 @@ def _stray(opened: Opened, located: Located) -> str:
     return ""
 
 
-def _finding(code: Code, opened: Opened, located: Located, message: str) -> LedgerFinding:
+def _make_finding(code: Code, opened: Opened, located: Located, message: str) -> LedgerFinding:
     sequence = opened.entry.sequence
     return LedgerFinding(code, located.partition, sequence, located.topic, located.offset, message)

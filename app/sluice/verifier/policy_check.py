@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from .ledger_findings import LedgerFinding, counted
+from .ledger_findings import LedgerFinding, write_count
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,21 +37,22 @@ class PolicyCheck:
         if fields["schema"] != SCHEMA:
             return
         last = self._last.get(located.partition)
-        totals = {name: _total(fields.get(name)) for name in ("added", "gone", "lowered")}
-        entries = _whole(fields.get("entries"))
+        totals = {name: _compute_total(fields.get(name)) for name in ("added", "gone", "lowered")}
+        entries = _read_whole(fields.get("entries"))
         self._last[located.partition] = _Last(fields.get("digest"), entries, opened.entry.sequence)
         for message in (
-            _discontinuity(fields, last),
-            _miscount(entries, totals, last),
-            _loss(fields, totals),
+            _find_discontinuity(fields, last),
+            _find_miscount(entries, totals, last),
+            _find_loss(fields, totals),
         ):
             if message:
                 place = (located.partition, opened.entry.sequence, located.topic, located.offset)
                 yield LedgerFinding("policy_lost", *place, message)
 
 
-def _discontinuity(fields: dict[str, Any], last: _Last | None) -> str:
-    """What the record says was in force before must be what the record before it said."""
+def _find_discontinuity(fields: dict[str, Any], last: _Last | None) -> str:
+    """Describe where the record contradicts the record before it about what was in force; "" where it does
+    not."""
     before = None if last is None else last.digest
     if fields.get("previous") == before:
         return ""
@@ -59,21 +60,21 @@ def _discontinuity(fields: dict[str, Any], last: _Last | None) -> str:
     return f"it follows on the policy {str(fields.get('previous'))[:80]}, but {where}"
 
 
-def _miscount(entries: int, totals: dict[str, int], last: _Last | None) -> str:
+def _find_miscount(entries: int, totals: dict[str, int], last: _Last | None) -> str:
     before = 0 if last is None else last.entries
     due = before + totals["added"] - totals["gone"]
     if entries == due:
         return ""
-    counts = counted(entries, "entry", "entries")
+    counts = write_count(entries, "entry", "entries")
     return f"it counts {counts} in force; the record before and its differences make {due}"
 
 
-def _loss(fields: dict[str, Any], totals: dict[str, int]) -> str:
+def _find_loss(fields: dict[str, Any], totals: dict[str, int]) -> str:
     """A loss that no two people signed."""
     if not totals["gone"] + totals["lowered"] or _is_accepted(fields.get("accepted")):
         return ""
-    gone = counted(totals["gone"], "entry is", "entries are")
-    named = [text for name in ("gone", "lowered") for text in _named(fields.get(name))]
+    gone = write_count(totals["gone"], "entry is", "entries are")
+    named = [text for name in ("gone", "lowered") for text in _list_names(fields.get(name))]
     return f"{gone} gone and {totals['lowered']} older: {', '.join(named[:MOST_NAMED])}"
 
 
@@ -86,16 +87,16 @@ def _is_accepted(accepted: Any) -> bool:
     return bool(given) and all(isinstance(one, list) and len(set(map(str, one))) >= ENOUGH for one in given)
 
 
-def _named(changes: Any) -> Iterator[str]:
+def _list_names(changes: Any) -> Iterator[str]:
     named = changes.get("named") if isinstance(changes, dict) else None
     for one in named if isinstance(named, list) else []:
         if isinstance(one, dict):
             yield f"{str(one.get('entry'))[:80]} ({one.get('before')} → {one.get('now')})"
 
 
-def _total(changes: Any) -> int:
-    return _whole(changes.get("total")) if isinstance(changes, dict) else -1
+def _compute_total(changes: Any) -> int:
+    return _read_whole(changes.get("total")) if isinstance(changes, dict) else -1
 
 
-def _whole(value: Any) -> int:
+def _read_whole(value: Any) -> int:
     return value if type(value) is int else -1

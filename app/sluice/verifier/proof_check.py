@@ -54,31 +54,31 @@ class ProofCheck:
                 raise UnusableKey(f"{text!r} is no public key: 44 characters of base64") from None
         self._valid: set[bytes] = set()
 
-    def objection(self, located: Located) -> str | None:
-        """What is wrong with the record's proof; None: a known key signed it."""
+    def find_objection(self, located: Located) -> str | None:
+        """Find what is wrong with the record's proof; None: a known key signed it."""
         if located.proof is None:
             return "no proof: whoever wrote it did not have the key"
         words = _WORDS.fullmatch(located.proof)
         key = None if words is None else self._keys.get(words["key"])
         if words is None or key is None:
             return "the proof is not readable" if words is None else "the proof is by another key"
-        signature = _decoded(words["signature"])
-        path = b"" if words["path"] == b"-" else _decoded(words["path"])
+        signature = _decode(words["signature"])
+        path = b"" if words["path"] == b"-" else _decode(words["path"])
         if signature is None or path is None:
             return "the proof is not readable"
         leaves = int(words["leaves"])
-        root = _root(self._leaf(located), int(words["number"]), leaves, path)
+        root = _compute_root(self._hash_leaf(located), int(words["number"]), leaves, path)
         if root is None:
             return "the proof leads to no root"
-        message = _joined(b"SluiceRootV1", self._installation, b"%d" % leaves, root)
+        message = _join_parts(b"SluiceRootV1", self._installation, b"%d" % leaves, root)
         if not self._is_valid(key, words["key"] + signature + message, signature, message):
             return "the proof is of another record"
         return None
 
-    def _leaf(self, located: Located) -> bytes:
+    def _hash_leaf(self, located: Located) -> bytes:
         name, number = located.topic.encode(), b"%d" % located.partition
         key, value = located.key or b"", located.value or b""
-        return sha256(_joined(b"\0SluiceLeafV1", self._installation, name, number, key, value)).digest()
+        return sha256(_join_parts(b"\0SluiceLeafV1", self._installation, name, number, key, value)).digest()
 
     def _is_valid(self, key: Any, seen: bytes, signature: bytes, message: bytes) -> bool:
         from cryptography.exceptions import InvalidSignature  # noqa: PLC0415 - as above
@@ -94,7 +94,7 @@ class ProofCheck:
         return True
 
 
-def _root(leaf: bytes, number: int, leaves: int, path: bytes) -> bytes | None:
+def _compute_root(leaf: bytes, number: int, leaves: int, path: bytes) -> bytes | None:
     """RFC 6962, 2.1.1, from the leaf up; None for a path that does not fit the tree."""
     if not 0 <= number < leaves or len(path) % _HASH:
         return None
@@ -109,8 +109,8 @@ def _root(leaf: bytes, number: int, leaves: int, path: bytes) -> bytes | None:
     return None if path else found
 
 
-def _decoded(text: bytes) -> bytes | None:
-    """From base64; None for a text that is not the one way to write its bytes."""
+def _decode(text: bytes) -> bytes | None:
+    """Decode base64; None for a text that is not the one way to write its bytes."""
     try:
         raw = base64.b64decode(text, validate=True)
     except binascii.Error:
@@ -118,5 +118,5 @@ def _decoded(text: bytes) -> bytes | None:
     return raw if base64.b64encode(raw) == text else None
 
 
-def _joined(domain: bytes, *parts: bytes) -> bytes:
+def _join_parts(domain: bytes, *parts: bytes) -> bytes:
     return domain + b"".join([b" %d %b" % (len(part), part) for part in parts])

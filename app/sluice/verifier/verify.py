@@ -46,7 +46,7 @@ class Verifier:
         try:
             opened = open_record(located)
         except NotStrict as error:
-            self._findings.append(_at(located, str(error)))
+            self._findings.append(_make_finding(located, str(error)))
             return
         self._findings += self._placement.check(opened, located)
         if is_moved(opened, located):
@@ -56,16 +56,16 @@ class Verifier:
         self._check_order(opened, located)
         chain.add(opened.entry)
 
-    def report(self) -> Report:
+    def make_report(self) -> Report:
         """The end was read: the whole result, findings by partition and number. Call once."""
         partitions = {}
         for number, chain in sorted(self._chains.items()):
             partitions[number], findings = chain.close()
             self._findings += findings
-        return Report(partitions, _in_order(self._findings), self._records)
+        return Report(partitions, _sort_findings(self._findings), self._records)
 
     def _check_proof(self, located: Located) -> None:
-        objection = None if self._proofs is None else self._proofs.objection(located)
+        objection = None if self._proofs is None else self._proofs.find_objection(located)
         if objection is not None:
             place = (located.partition, None, located.topic, located.offset)
             self._findings.append(LedgerFinding("unsigned", *place, objection))
@@ -93,23 +93,23 @@ def verify(records: Iterable[Located], signed_by: SignedBy | None = None) -> Rep
     verifier = Verifier(signed_by)
     for located in records:
         verifier.add(located)
-    return verifier.report()
+    return verifier.make_report()
 
 
-def _at(located: Located, message: str) -> LedgerFinding:
+def _make_finding(located: Located, message: str) -> LedgerFinding:
     return LedgerFinding("unreadable", located.partition, None, located.topic, located.offset, message)
 
 
-def _in_order(findings: list[LedgerFinding]) -> tuple[LedgerFinding, ...]:
+def _sort_findings(findings: list[LedgerFinding]) -> tuple[LedgerFinding, ...]:
     """Sorted for reading; what follows from a record not belonging is not said again."""
-    strangers = {_place(finding) for finding in findings if finding.code in _STRANGERS}
-    kept = (f for f in findings if f.code not in _IMPLIED or _place(f) not in strangers)
-    return tuple(sorted(kept, key=_reading_order))
+    strangers = {_group_key(finding) for finding in findings if finding.code in _STRANGERS}
+    kept = (f for f in findings if f.code not in _IMPLIED or _group_key(f) not in strangers)
+    return tuple(sorted(kept, key=_sort_key))
 
 
-def _place(finding: LedgerFinding) -> tuple[str, int, int | None]:
+def _group_key(finding: LedgerFinding) -> tuple[str, int, int | None]:
     return finding.topic, finding.partition, finding.offset
 
 
-def _reading_order(finding: LedgerFinding) -> tuple[int, int, str, int, str]:
+def _sort_key(finding: LedgerFinding) -> tuple[int, int, str, int, str]:
     return finding.partition, finding.sequence or 0, finding.topic, finding.offset or 0, finding.code

@@ -20,22 +20,22 @@ from typing import TYPE_CHECKING, Any
 from agent_os.semantic_policy import PolicyDenied, SemanticPolicyConfig, SemanticPolicyEngine
 
 from load.bench import measurement
-from load.bench.given import bench_policy, yardsticks
-from load.bench.given.action_events import AT_MS, events, of_panel, of_rows, panel
-from load.bench.given.pure import Pipeline
-from load.bench.given.yardsticks import by_kind, texts_of
-from load.bench.measurement import CpuClock, at_least, in_fresh_process, judge, reported, rounds_of
+from load.bench.fixtures import bench_policy, yardsticks
+from load.bench.fixtures.action_events import AT_MS, events, make_contexts, make_events, panel
+from load.bench.fixtures.pure import Pipeline
+from load.bench.fixtures.yardsticks import sort_by_kind, texts_of
+from load.bench.measurement import CpuClock, judge, report, require_at_least, rounds_of, run_in_fresh_process
 from sluice.core.actions.fast_reject import FastReject
 from sluice.core.actions.stages import shipped_stages
 from sluice.core.foundation.arrival import Arrival
-from sluice.offline.action_evaluation import JudgedAction, judged
-from sluice.offline.scores import ActionScore, macro, scores
+from sluice.offline.action_evaluation import JudgedAction, judge_actions
+from sluice.offline.scores import ActionScore, compute_macro, compute_scores
 from sluice_topics.catalog import ACTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from load.bench.given.yardsticks import Kind
+    from load.bench.fixtures.yardsticks import Kind
     from load.bench.measurement import Extent, Figures, Judge, Measurement
     from sluice.offline.panels import ActionRow
     from sluice_topics.records import ProposedAction
@@ -49,15 +49,15 @@ NAMES = {"all": ALL, "plain": PLAIN, "sql": "sql", "shell": "shell"}
 """What the figures of each kind of action are called."""
 WHOLE = f"{ALL} / its bare parts"
 PIPELINE: dict[str, Judge] = {
-    WHOLE: partial(at_least, goal=0.5),
-    ALL: partial(reported, unit="decisions/s"),
-    PLAIN: partial(at_least, goal=6_000, unit="decisions/s"),
-    f"{PLAIN} / bare parts": partial(reported, unit="ratio"),
-    "sql": partial(reported, unit="decisions/s"),
-    "sql / bare parts": partial(reported, unit="ratio"),
-    "shell": partial(reported, unit="decisions/s"),
-    "shell / bare parts": partial(reported, unit="ratio"),
-    **{f"bare part: {part}": partial(reported, unit="us/action", goal="yardstick") for part in PARTS},
+    WHOLE: partial(require_at_least, goal=0.5),
+    ALL: partial(report, unit="decisions/s"),
+    PLAIN: partial(require_at_least, goal=6_000, unit="decisions/s"),
+    f"{PLAIN} / bare parts": partial(report, unit="ratio"),
+    "sql": partial(report, unit="decisions/s"),
+    "sql / bare parts": partial(report, unit="ratio"),
+    "shell": partial(report, unit="decisions/s"),
+    "shell / bare parts": partial(report, unit="ratio"),
+    **{f"bare part: {part}": partial(report, unit="us/action", goal="yardstick") for part in PARTS},
 }
 
 
@@ -77,8 +77,8 @@ class Bare:
         clock.take("rules", lambda: [self._rules.evaluate(one) for one in values])
         texts = [text for one in messages for text in texts_of(one.tool_name, kind, one.parameters)]
         clock.take("parsers", lambda: self._parsers.parse(texts))
-        written = clock.take("canonical", lambda: list(map(yardsticks.written, bodies)))
-        clock.take("hash", lambda: [yardsticks.hashed(one) for one in written])
+        written = clock.take("canonical", lambda: list(map(yardsticks.canonicalize, bodies)))
+        clock.take("hash", lambda: [yardsticks.hash_record(one) for one in written])
 
 
 def measure(events: int, seed: int) -> Figures:
@@ -111,8 +111,8 @@ def _chunks(events: int, seed: int) -> Sequence[tuple[Kind, list[Arrival]]]:
     """Chunks of one kind each, as many of a kind as the panel has of it, in random order."""
     rows = panel()
     chunks: list[tuple[Kind, list[Arrival]]] = []
-    for kind, own in by_kind(rows).items():
-        messages = of_rows(own, round(events * len(own) / len(rows)), SESSIONS, seed)
+    for kind, own in sort_by_kind(rows).items():
+        messages = make_events(own, round(events * len(own) / len(rows)), SESSIONS, seed)
         chunks += [(kind, chunk) for chunk in _cut(messages)]
     random.Random(seed).shuffle(chunks)
     return chunks
@@ -126,7 +126,7 @@ def _cut(messages: Iterable[tuple[bytes, bytes]]) -> Iterator[list[Arrival]]:
 
 def one_round(extent: Extent, seed: int) -> Figures:
     """A round's figures."""
-    return in_fresh_process(measure, extent.of(EVENTS), seed)
+    return run_in_fresh_process(measure, extent.scale(EVENTS), seed)
 
 
 def figures(extent: Extent) -> list[Measurement]:
@@ -143,35 +143,35 @@ RATES = {
     "pipeline": "pure pipeline, bytes to chained verdict",
 }
 COMPARISON: dict[str, Judge] = {
-    **{name: partial(reported, unit="actions/s") for name in RATES.values()},
-    **{
-        f"{name}, {who}": partial(reported, unit="macro")
-        for who in (PEER, "ours")
-        for name in SHARES.values()
-    },
+    **{name: partial(report, unit="actions/s") for name in RATES.values()},
+    **{f"{name}, {who}": partial(report, unit="macro") for who in (PEER, "ours") for name in SHARES.values()},
 }
 
 
 def compare(count: int) -> Figures:
     """One round, in a fresh process. Each source with rows counts once in the panel's shares."""
     engine = SemanticPolicyEngine(config=SemanticPolicyConfig())
-    stage, rows = FastReject(), of_panel(bench_policy.parts(), count)
+    stage, rows = FastReject(), make_contexts(bench_policy.parts(), count)
     pipeline, chunks = Pipeline(bench_policy.point()), list(_cut(events(count, SESSIONS, seed=5)))
     clock = CpuClock()
     measurement.settle()
-    clock.take("peer", lambda: [_denied(engine, one.action.tool_name, one.action.parameters) for one in rows])
+    clock.take(
+        "peer", lambda: [_is_denied(engine, one.action.tool_name, one.action.parameters) for one in rows]
+    )
     clock.take("gate1", lambda: [stage.evaluate(one) for one in rows])
     clock.take("pipeline", lambda: [pipeline.take(chunk) for chunk in chunks])
     found = {name: count / clock.seconds[who] for who, name in RATES.items()}
-    peer = macro(scores(_peer_judged(engine, panel()), ActionScore).values())
+    peer = compute_macro(compute_scores(_peer_judged(engine, panel()), ActionScore).values())
     under = bench_policy.policy(rules=[]).default
-    ours = macro(scores(judged(panel(), under, shipped_stages(), AT_MS), ActionScore).values())
+    ours = compute_macro(
+        compute_scores(judge_actions(panel(), under, shipped_stages(), AT_MS), ActionScore).values()
+    )
     for who, shares in ((PEER, peer), ("ours", ours)):
         found |= {f"{shown}, {who}": shares[name] or 0.0 for name, shown in SHARES.items()}
     return found
 
 
-def _denied(engine: Any, tool: str, parameters: dict[str, Any]) -> bool:
+def _is_denied(engine: Any, tool: str, parameters: dict[str, Any]) -> bool:
     try:
         engine.check(tool, parameters)
     except PolicyDenied:
@@ -181,7 +181,7 @@ def _denied(engine: Any, tool: str, parameters: dict[str, Any]) -> bool:
 
 def _peer_judged(engine: Any, rows: Iterable[ActionRow]) -> Iterable[JudgedAction]:
     for row in rows:
-        denied = _denied(engine, row.tool, row.parameters)
+        denied = _is_denied(engine, row.tool, row.parameters)
         yield JudgedAction(row, "BLOCK" if denied else "ALLOW", PEER if denied else None)
 
 

@@ -11,10 +11,10 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from load.bench import measurement
-from load.bench.given import bench_env, bench_policy
-from load.bench.given.action_events import AGENT, AT_MS, events
-from load.bench.given.pure import Pipeline
-from load.bench.measurement import CpuClock, at_most, in_fresh_process, judge, reported
+from load.bench.fixtures import bench_env, bench_policy
+from load.bench.fixtures.action_events import AGENT, AT_MS, events
+from load.bench.fixtures.pure import Pipeline
+from load.bench.measurement import CpuClock, judge, report, require_at_most, run_in_fresh_process
 from sluice.client.sender import InputSigner
 from sluice.core.foundation.arrival import Arrival
 from sluice.core.registry.keys import SigningKey
@@ -36,15 +36,15 @@ CHUNK = 256
 SESSIONS = 2_000
 GOAL = 1.25
 PURE: dict[str, Judge] = {
-    "unsigned, pure core": partial(reported, unit="us/action"),
-    "signed, pure core": partial(reported, unit="us/action"),
-    "Ed25519 verify alone": partial(reported, unit="us/action", goal="yardstick"),
-    "signed / unsigned, pure core": partial(at_most, goal=GOAL),
+    "unsigned, pure core": partial(report, unit="us/action"),
+    "signed, pure core": partial(report, unit="us/action"),
+    "Ed25519 verify alone": partial(report, unit="us/action", goal="yardstick"),
+    "signed / unsigned, pure core": partial(require_at_most, goal=GOAL),
 }
 WORKER: dict[str, Judge] = {
-    "unsigned, worker": partial(reported, unit="CPU us/action"),
-    "signed, worker": partial(reported, unit="CPU us/action"),
-    "signed / unsigned, worker": partial(at_most, goal=GOAL),
+    "unsigned, worker": partial(report, unit="CPU us/action"),
+    "signed, worker": partial(report, unit="CPU us/action"),
+    "signed / unsigned, worker": partial(require_at_most, goal=GOAL),
 }
 
 
@@ -55,7 +55,7 @@ def entry() -> dict[str, object]:
     return {"kind": "agent", "id": SIGNER, "revision": 1, "spec": spec}
 
 
-def of_signer(messages: Iterator[tuple[bytes, bytes]]) -> Iterator[tuple[bytes, bytes]]:
+def rename_agent(messages: Iterator[tuple[bytes, bytes]]) -> Iterator[tuple[bytes, bytes]]:
     """The same actions in the name of the agent that signs."""
     return ((key, value.replace(AGENT.encode(), SIGNER.encode(), 1)) for key, value in messages)
 
@@ -65,7 +65,7 @@ def header(
 ) -> tuple[str, bytes]:
     """The header of an action; `at_ms` None: now."""
     signer = InputSigner(PEM, audience)
-    return signer.header(ACTIONS, key.decode(), value, at_ms or time.time_ns() // 1_000_000)
+    return signer.make_header(ACTIONS, key.decode(), value, at_ms or time.time_ns() // 1_000_000)
 
 
 def measure(count: int, seed: int) -> Figures:
@@ -75,7 +75,7 @@ def measure(count: int, seed: int) -> Figures:
     unsigned = [Arrival(ACTIONS, 0, n, AT_MS, *one) for n, one in enumerate(events(count, SESSIONS, seed))]
     with_headers = [
         Arrival(ACTIONS, 0, n, AT_MS, *one, signature_header=header(*one, AT_MS)[1])
-        for n, one in enumerate(of_signer(events(count, SESSIONS, seed)))
+        for n, one in enumerate(rename_agent(events(count, SESSIONS, seed)))
     ]
     clock = CpuClock()
     measurement.settle()
@@ -100,13 +100,13 @@ def _verify(arrivals: list[Arrival]) -> None:
 
 def figures(extent: Extent) -> list[Measurement]:
     """What a signed action costs in the pure core."""
-    rounds = [in_fresh_process(measure, extent.of(EVENTS), seed) for seed in range(extent.rounds)]
+    rounds = [run_in_fresh_process(measure, extent.scale(EVENTS), seed) for seed in range(extent.rounds)]
     return judge(rounds, PURE)
 
 
-def signed_for(round_: bench_env.Round) -> Callable[[bytes, bytes], list[tuple[str, bytes]]]:
+def make_signer(round_: bench_env.Round) -> Callable[[bytes, bytes], list[tuple[str, bytes]]]:
     """The headers of an action of a round."""
-    audience = round_.trust.audience(round_.layout.prefix)
+    audience = round_.trust.make_audience(round_.layout.prefix)
     return lambda key, value: [header(key, value, audience=audience)]
 
 
@@ -115,20 +115,20 @@ async def measure_worker(round_: bench_env.Round, count: int, pairs: int = 3) ->
     await round_.create_topics(more=[entry()])
     spent, written = {False: 0.0, True: 0.0}, 0
     with bench_env.worker(round_) as child:
-        await bench_env.until_ready(round_, child)
+        await bench_env.wait_until_ready(round_, child)
         for turn in range(2 * (pairs + 1)):
             messages, is_signed = events(count, SESSIONS, turn // 2), bool(turn % 2)
             before, written = bench_env.cpu_s(child.pid), written + count
             if is_signed:
                 await bench_env.publish(
-                    round_.bootstrap, round_.topic(ACTIONS), of_signer(messages), signed_for(round_)
+                    round_.bootstrap, round_.topic(ACTIONS), rename_agent(messages), make_signer(round_)
                 )
             else:
                 await bench_env.publish(round_.bootstrap, round_.topic(ACTIONS), messages)
-            await bench_env.until_written(round_.bootstrap, round_.topic(VERDICTS), written)
+            await bench_env.wait_until_written(round_.bootstrap, round_.topic(VERDICTS), written)
             if turn > 1:
                 spent[is_signed] += bench_env.cpu_s(child.pid) - before
-    last = (await bench_env.committed(round_.bootstrap, round_.topic(VERDICTS)))[-1]
+    last = (await bench_env.read_committed(round_.bootstrap, round_.topic(VERDICTS)))[-1]
     assert "signature" in json.loads(last.value)  # noqa: S101
     each = {name: seconds / (pairs * count) * 1e6 for name, seconds in spent.items()}
     return dict(zip(WORKER, (each[False], each[True], each[True] / each[False]), strict=True))

@@ -16,12 +16,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from load.bench import measurement
-from load.bench.given import bench_policy
-from load.bench.given.bench_env import cpu_s
-from load.bench.given.memory_writes import CHARACTERS, arrivals, texts
-from load.bench.given.pure import Pipeline
-from load.bench.given.yardsticks import BareEncoder
-from load.bench.measurement import CpuClock, at_least, judge, reported, rounds_of
+from load.bench.fixtures import bench_policy
+from load.bench.fixtures.bench_env import cpu_s
+from load.bench.fixtures.memory_writes import CHARACTERS, arrivals, texts
+from load.bench.fixtures.pure import Pipeline
+from load.bench.fixtures.yardsticks import BareEncoder
+from load.bench.measurement import CpuClock, judge, report, require_at_least, rounds_of
 from sluice.adapters.sentence_encoder import EncoderSettings, SentenceEncoder
 from sluice.core.memory.similarity import request_similarity, split_windows
 from sluice.core.policy.similarity_settings import EMBEDDING
@@ -47,16 +47,16 @@ TURNS = 10
 
 OF_PROSE = "gate with embeddings / bare encoder"
 FIGURES: dict[str, Judge] = {
-    f"{OF_PROSE}, same windows, its batches of 32": partial(at_least, goal=OF_BARE),
-    f"{OF_PROSE}, same windows, the gate's batches": partial(at_least, goal=OF_BARE),
-    f"{OF_PROSE}, whole texts, a word piece read": partial(at_least, goal=OF_BARE),
-    "pieces that the bare encoder reads of whole texts": partial(reported, unit="share"),
-    "writes that the encoder was asked for": partial(reported, unit="share"),
+    f"{OF_PROSE}, same windows, its batches of 32": partial(require_at_least, goal=OF_BARE),
+    f"{OF_PROSE}, same windows, the gate's batches": partial(require_at_least, goal=OF_BARE),
+    f"{OF_PROSE}, whole texts, a word piece read": partial(require_at_least, goal=OF_BARE),
+    "pieces that the bare encoder reads of whole texts": partial(report, unit="share"),
+    "writes that the encoder was asked for": partial(report, unit="share"),
     # The bare encoder reads 256 word pieces of each window, a part of what the gate reads.
     "dense JSON: gate / bare encoder, same windows, of which it reads 256 pieces each": partial(
-        reported, unit="ratio"
+        report, unit="ratio"
     ),
-    "asking for a new text / for a repeated one": partial(at_least, goal=CHEAPER),
+    "asking for a new text / for a repeated one": partial(require_at_least, goal=CHEAPER),
 }
 
 

@@ -19,11 +19,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from load.bench import measurement
-from load.bench.given import bench_policy
-from load.bench.given.action_events import AGENT, SESSION, at, context, milliseconds, of_panel, panel
-from load.bench.given.bench_policy import RULES
-from load.bench.given.hard_texts import Mutation, marks_in
-from load.bench.measurement import at_most, judge, reported, rounds_of
+from load.bench.fixtures import bench_policy
+from load.bench.fixtures.action_events import (
+    AGENT,
+    SESSION,
+    compute_percentile,
+    context,
+    make_contexts,
+    milliseconds,
+    panel,
+)
+from load.bench.fixtures.bench_policy import RULES
+from load.bench.fixtures.hard_texts import Mutation, marks_in
+from load.bench.measurement import judge, report, require_at_most, rounds_of
 from sluice.core.actions.fast_reject import FastReject
 from sluice.core.actions.rules import Rules
 from sluice.core.cel.cel_values import MAX_ALL_ITEMS, MAX_ALL_TEXT, MAX_ITEMS, MAX_TEXT
@@ -64,9 +72,9 @@ def wide(salt: int) -> Iterator[Wide]:
     yield Wide("1000 texts", "archive", {"values": [text[n * 60 : n * 60 + 60] for n in range(1000)]})
     yield Wide("10000 words", "archive", {"values": text.split()[:10_000]})
     yield Wide("many keys", "archive", {f"{word}_{n}": word for n, word in enumerate(text.split()[:3_500])})
-    yield Wide("nesting", "archive", _nested(text))
-    yield Wide("SQL", "sql", {"query": _filled(_SQL, salt)})
-    yield Wide("shell", "bash", {"command": _filled(_SHELL, salt)})
+    yield Wide("nesting", "archive", _nest(text))
+    yield Wide("SQL", "sql", {"query": _fill(_SQL, salt)})
+    yield Wide("shell", "bash", {"command": _fill(_SHELL, salt)})
     yield Wide("100 SQL texts", "sql", {"statements": [_SQL * 7 + str(salt + n) for n in range(100)]})
     yield Wide("100 commands", "bash", {"commands": [_SHELL * 8 + str(salt + n) for n in range(100)]})
     yield Wide("base64", "archive", {"value": "".join(chance.choices(_BASE64, k=BYTES))})
@@ -75,15 +83,15 @@ def wide(salt: int) -> Iterator[Wide]:
         "archive",
         {"values": ["".join(chance.choices(_BASE64, k=60)) for _ in range(1000)]},
     )
-    yield Wide("paths", "archive", {"value": _filled(_PATH, salt)})
-    yield Wide("URLs", "archive", {"value": _filled(_URL, salt)})
+    yield Wide("paths", "archive", {"value": _fill(_PATH, salt)})
+    yield Wide("URLs", "archive", {"value": _fill(_URL, salt)})
 
 
-def _filled(unit: str, salt: int) -> str:
+def _fill(unit: str, salt: int) -> str:
     return f"{unit * (BYTES // len(unit) - 1)}{salt}"
 
 
-def _nested(text: str) -> dict[str, Any]:
+def _nest(text: str) -> dict[str, Any]:
     """Chains of maps as deep as a record may have them, as many as fit."""
     chains = [text[n * 1100 : n * 1100 + 600] for n in range(60)]
     for depth in range(50):
@@ -107,15 +115,15 @@ class Fuzzed(NamedTuple):
     parameters: dict[str, object]
 
 
-def fuzzed(count: int) -> Iterator[Fuzzed]:
+def fuzz(count: int) -> Iterator[Fuzzed]:
     """`count` inputs, a third of each sort."""
     chance = random.Random(SEED)
     texts = [leaf.text for row in panel() for leaf in leaves(row.parameters)]
     mutation = Mutation(chance, _KNOWN["marks"], _SIZES, longest=_MUTATED, depth=_DEPTH)
     sorts: tuple[Callable[[], str], ...] = (
-        lambda: mutation.mutated(chance.choice(texts)),
-        mutation.repeated,
-        lambda: mutation.nested(chance.choice(texts)),
+        lambda: mutation.mutate(chance.choice(texts)),
+        mutation.repeat,
+        lambda: mutation.nest(chance.choice(texts)),
     )
     for number in range(count):
         tool, key = chance.choice(_KNOWN["places"])
@@ -125,28 +133,28 @@ def fuzzed(count: int) -> Iterator[Fuzzed]:
 PANEL, FUZZED, WIDE_SALTS, SHOWN = 10_000, 10_000, 20, 60
 WIDTHS = [one.shape for one in wide(0)]
 GATE1: dict[str, Judge] = {
-    "Gate 1 over the panel, p50": partial(reported, unit="ms"),
-    "Gate 1 over the panel, p99": partial(at_most, goal=1, unit="ms"),
-    "Gate 1 over the panel, highest": partial(reported, unit="ms"),
-    **{f"64 KB: {shape}": partial(at_most, goal=1, unit="ms") for shape in WIDTHS},
-    "fuzzed inputs, p50": partial(reported, unit="ms"),
-    "fuzzed inputs, p99": partial(reported, unit="ms"),
-    "fuzzed inputs, highest": partial(at_most, goal=25, unit="ms"),
+    "Gate 1 over the panel, p50": partial(report, unit="ms"),
+    "Gate 1 over the panel, p99": partial(require_at_most, goal=1, unit="ms"),
+    "Gate 1 over the panel, highest": partial(report, unit="ms"),
+    **{f"64 KB: {shape}": partial(require_at_most, goal=1, unit="ms") for shape in WIDTHS},
+    "fuzzed inputs, p50": partial(report, unit="ms"),
+    "fuzzed inputs, p99": partial(report, unit="ms"),
+    "fuzzed inputs, highest": partial(require_at_most, goal=25, unit="ms"),
 }
 
 
 def measure(panel_count: int, fuzzed_count: int) -> Figures:
     """One round, in a fresh process; the beginning of the worst fuzzed input goes to standard error."""
     parts, stage = bench_policy.parts(), FastReject()
-    rows = of_panel(parts, panel_count)
+    rows = make_contexts(parts, panel_count)
     measurement.settle()
     found = percentiles("Gate 1 over the panel", milliseconds(stage, rows))
     times: dict[str, list[float]] = defaultdict(list)
     for salt in range(WIDE_SALTS):
         for one in wide(salt):
             times[one.shape] += milliseconds(stage, [_action(parts, one.tool, one.parameters)])
-    found |= {f"64 KB: {shape}": at(every, 0.5) for shape, every in times.items()}
-    inputs = list(fuzzed(fuzzed_count))
+    found |= {f"64 KB: {shape}": compute_percentile(every, 0.5) for shape, every in times.items()}
+    inputs = list(fuzz(fuzzed_count))
     over_fuzzed = milliseconds(stage, [_action(parts, one.tool, one.parameters) for one in inputs])
     worst = inputs[over_fuzzed.index(max(over_fuzzed))]
     print(f"worst: {worst.tool} {worst.parameters}"[:SHOWN], file=sys.stderr)
@@ -155,7 +163,11 @@ def measure(panel_count: int, fuzzed_count: int) -> Figures:
 
 def percentiles(name: str, times: Sequence[float]) -> Figures:
     """The middle, the 99th percentile and the highest of some times."""
-    return {f"{name}, p50": at(times, 0.5), f"{name}, p99": at(times, 0.99), f"{name}, highest": max(times)}
+    return {
+        f"{name}, p50": compute_percentile(times, 0.5),
+        f"{name}, p99": compute_percentile(times, 0.99),
+        f"{name}, highest": max(times),
+    }
 
 
 def _action(parts: PointParts, tool: str, parameters: dict[str, Any]) -> ActionContext:
@@ -215,22 +227,22 @@ def heaviest_parameters() -> Iterator[tuple[str, dict[str, Any]]]:
 RULES_PANEL, EACH = 3_000, 200
 HEAVIEST = [name for name, _ in heaviest_parameters()]
 MANY: dict[str, Judge] = {
-    "200 rules over the panel, p50": partial(reported, unit="ms"),
-    "200 rules over the panel, p99": partial(at_most, goal=8, unit="ms"),
-    "200 rules over the panel, highest": partial(reported, unit="ms"),
-    **{f"200 rules, {name}, p99": partial(at_most, goal=8, unit="ms") for name in HEAVIEST},
+    "200 rules over the panel, p50": partial(report, unit="ms"),
+    "200 rules over the panel, p99": partial(require_at_most, goal=8, unit="ms"),
+    "200 rules over the panel, highest": partial(report, unit="ms"),
+    **{f"200 rules, {name}, p99": partial(require_at_most, goal=8, unit="ms") for name in HEAVIEST},
 }
 
 
 def measure_rules(panel_count: int, each: int) -> Figures:
     """One round, in a fresh process."""
     parts, stage = bench_policy.parts(rules()), Rules()
-    rows = of_panel(parts, panel_count)
+    rows = make_contexts(parts, panel_count)
     measurement.settle()
     found = percentiles("200 rules over the panel", milliseconds(stage, rows))
     for name, parameters in heaviest_parameters():
         times = milliseconds(stage, [_action(parts, "tool", parameters) for _ in range(each)])
-        found[f"200 rules, {name}, p99"] = at(times, 0.99)
+        found[f"200 rules, {name}, p99"] = compute_percentile(times, 0.99)
     return found
 
 

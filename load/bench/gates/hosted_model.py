@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 from pydantic import SecretStr
 
 from load.bench import measurement
-from load.bench.measurement import at_least, at_most, judge, none, reported, rounds_of
-from load.sites.model_server import KEY, MODEL, ModelServer
-from load.sites.redis_server import RedisServer
+from load.bench.measurement import judge, none, report, require_at_least, require_at_most, rounds_of
+from load.installations.model_server import KEY, MODEL, ModelServer
+from load.installations.redis_server import RedisServer
 from sluice.adapters.models.anthropic_model import AnthropicModel
+from sluice.adapters.models.cached_answers import CachedAnswers, SharedAnswers
 from sluice.adapters.models.guarded_model import GuardedModel, LoadLimits
-from sluice.adapters.models.kept_answers import KeptAnswers, SharedAnswers
 from sluice.adapters.models.model_api import ModelApiSettings
 from sluice.adapters.models.prompted_port import PromptedPort
 from sluice.core.actions.grading import GRADE
@@ -36,14 +36,14 @@ CHUNK = 40
 CACHED_P99_MS = 4.0
 OF_BARE = 0.8
 FIGURES: dict[str, Judge] = {
-    "kept answer from Redis, inside the port, p50": lambda name, rounds: reported(name, rounds, "ms"),
-    "kept answer from Redis, inside the port, p99": lambda name, rounds: at_most(
+    "kept answer from Redis, inside the port, p50": lambda name, rounds: report(name, rounds, "ms"),
+    "kept answer from Redis, inside the port, p99": lambda name, rounds: require_at_most(
         name, rounds, CACHED_P99_MS, "ms"
     ),
     "kept answers that were asked again": lambda name, rounds: none(name, rounds, "questions"),
-    "bare SDK, 8 at once": lambda name, rounds: reported(name, rounds, "calls/s", "yardstick"),
-    "port over the SDK, 8 at once": lambda name, rounds: reported(name, rounds, "calls/s", "see the ratio"),
-    "port over the SDK / bare SDK": lambda name, rounds: at_least(name, rounds, OF_BARE),
+    "bare SDK, 8 at once": lambda name, rounds: report(name, rounds, "calls/s", "yardstick"),
+    "port over the SDK, 8 at once": lambda name, rounds: report(name, rounds, "calls/s", "see the ratio"),
+    "port over the SDK / bare SDK": lambda name, rounds: require_at_least(name, rounds, OF_BARE),
 }
 
 
@@ -71,17 +71,17 @@ async def _round(questions: int, calls: int) -> Figures:
         model = GuardedModel(AnthropicModel(SecretStr(KEY), settings), LoadLimits(AT_ONCE, None, 5, 10.0))
         port = PromptedPort(GRADE, model)
         try:
-            kept = await _kept(port, redis, questions)
-            return {**kept, **await _beside_bare(port, settings, calls)}
+            kept = await _measure_stored(port, redis, questions)
+            return {**kept, **await _measure_beside_bare(port, settings, calls)}
         finally:
             await port.close()
 
 
-async def _kept(port: PromptedPort, redis: RedisServer, questions: int) -> Figures:
+async def _measure_stored(port: PromptedPort, redis: RedisServer, questions: int) -> Figures:
     """With no room in the process itself, so that each answer comes from Redis."""
     await port.ask(payload(0))  # the SDK imports half of itself at its first question
     store = SharedAnswers(redis.url, "bench.", Seal(lambda: (KEY.encode(),), "model answer"), 600)
-    kept = KeptAnswers(port, 0, store)
+    kept = CachedAnswers(port, 0, store)
     for start in range(0, questions, AT_ONCE):
         await asyncio.gather(*(kept.ask(payload(one)) for one in range(start, start + AT_ONCE)))
     await store.close()
@@ -101,7 +101,7 @@ async def _kept(port: PromptedPort, redis: RedisServer, questions: int) -> Figur
     }
 
 
-async def _beside_bare(port: PromptedPort, settings: ModelApiSettings, calls: int) -> Figures:
+async def _measure_beside_bare(port: PromptedPort, settings: ModelApiSettings, calls: int) -> Figures:
     """By turns in chunks, so that what else the machine does hits both."""
     import anthropic  # noqa: PLC0415 - its import is not measured
 

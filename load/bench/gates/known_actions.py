@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from load.bench import measurement
-from load.bench.given.action_events import panel, salted
-from load.bench.given.bench_env import cpu_s
-from load.bench.given.yardsticks import BareEncoder
-from load.bench.measurement import CpuClock, at_least, at_most, judge, reported, rounds_of
-from sluice.adapters.encoded_libraries import closest
+from load.bench.fixtures.action_events import add_salt, panel
+from load.bench.fixtures.bench_env import cpu_s
+from load.bench.fixtures.yardsticks import BareEncoder
+from load.bench.measurement import CpuClock, judge, report, require_at_least, require_at_most, rounds_of
+from sluice.adapters.encoded_libraries import find_closest
 from sluice.adapters.encoder_model import NUMBERS
 from sluice.adapters.pattern_files import read_libraries
 from sluice.adapters.sentence_encoder import EncoderSettings, SentenceEncoder
@@ -39,21 +39,25 @@ OF_BARE, CHEAPER, OF_PRODUCT = 0.9, 100, 2
 TURNS = 20
 SEARCHES = 20
 FIGURES: dict[str, Judge] = {
-    "similarity of actions / bare encoder, same windows, its batches of 32": partial(at_least, goal=OF_BARE),
-    "similarity of actions / bare encoder, same windows, the port's batches": partial(at_least, goal=OF_BARE),
-    "windows an action": partial(reported, unit="windows"),
-    "CPU of a fresh action": partial(reported, unit="ms"),
-    "asking for a new action / for a repeated one": partial(at_least, goal=CHEAPER),
-    "search in 100 000 vectors / bare numpy product, one row": partial(at_most, goal=OF_PRODUCT),
-    "search in 100 000 vectors / bare numpy product, eight rows": partial(at_most, goal=OF_PRODUCT),
+    "similarity of actions / bare encoder, same windows, its batches of 32": partial(
+        require_at_least, goal=OF_BARE
+    ),
+    "similarity of actions / bare encoder, same windows, the port's batches": partial(
+        require_at_least, goal=OF_BARE
+    ),
+    "windows an action": partial(report, unit="windows"),
+    "CPU of a fresh action": partial(report, unit="ms"),
+    "asking for a new action / for a repeated one": partial(require_at_least, goal=CHEAPER),
+    "search in 100 000 vectors / bare numpy product, one row": partial(require_at_most, goal=OF_PRODUCT),
+    "search in 100 000 vectors / bare numpy product, eight rows": partial(require_at_most, goal=OF_PRODUCT),
 }
 
 
-def written(count: int, seed: int) -> list[str]:
+def write_actions(count: int, seed: int) -> list[str]:
     """Actions of the panel as they are compared, each with fresh salt."""
     chance = random.Random(seed)
     rows = [chance.choice(panel()) for _ in range(count)]
-    fresh = (salted(row.tool, row.parameters, f"q{chance.getrandbits(24):06x}") for row in rows)
+    fresh = (add_salt(row.tool, row.parameters, f"q{chance.getrandbits(24):06x}") for row in rows)
     return [render_call(row.tool, parameters) for row, parameters in zip(rows, fresh, strict=True)]
 
 
@@ -70,10 +74,10 @@ async def _measure(count: int) -> Figures:
     try:
         child = await encoder.start(library)
         ask = partial(_ask, encoder, policy)
-        await ask(written(CHUNK, count + 1))
+        await ask(write_actions(CHUNK, count + 1))
         measurement.settle()
         clock, windows = CpuClock(), 0
-        texts = written(count, count)
+        texts = write_actions(count, count)
         for start in range(0, len(texts), CHUNK):
             chunk = texts[start : start + CHUNK]
             began = time.process_time() + cpu_s(child)
@@ -113,7 +117,7 @@ def _search(rows: int) -> float:
     asked = chance.standard_normal((SEARCHES, rows, NUMBERS), np.float32)
     clock = CpuClock()
     for one in asked:
-        clock.take("search", partial(closest, one, vectors, CLOSEST))
+        clock.take("search", partial(find_closest, one, vectors, CLOSEST))
         clock.take("product", partial(np.matmul, one, vectors.T))
     return clock.seconds["search"] / clock.seconds["product"]
 

@@ -28,12 +28,20 @@ import rfc8785
 from agent_os.memory_guard import MemoryGuard
 
 from load.bench import measurement
-from load.bench.given import bench_policy
-from load.bench.given.action_events import at
-from load.bench.given.hard_texts import SHAPES, Mutation, long_text, marks_in
-from load.bench.given.memory_writes import KINDS, arrivals, rows_of, texts
-from load.bench.given.pure import Pipeline
-from load.bench.measurement import CpuClock, at_least, at_most, in_fresh_process, judge, reported, rounds_of
+from load.bench.fixtures import bench_policy
+from load.bench.fixtures.action_events import compute_percentile
+from load.bench.fixtures.hard_texts import SHAPES, Mutation, long_text, marks_in
+from load.bench.fixtures.memory_writes import KINDS, arrivals, rows_of, texts
+from load.bench.fixtures.pure import Pipeline
+from load.bench.measurement import (
+    CpuClock,
+    judge,
+    report,
+    require_at_least,
+    require_at_most,
+    rounds_of,
+    run_in_fresh_process,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -47,12 +55,12 @@ SESSIONS = 500
 RATES: dict[str, Judge] = {}
 for _kind in KINDS:
     RATES |= {
-        f"memory gate, 1 KB, {_kind}": partial(at_least, goal=2_000, unit="writes/s"),
-        f"{_kind}: content inspection alone": partial(reported, unit="writes/s"),
-        f"{_kind}: bare json and rfc8785": partial(reported, unit="writes/s", goal="yardstick"),
-        f"{_kind}: gate / bare": partial(reported, unit="ratio"),
-        f"{_kind}: MemoryGuard, looking alone": partial(reported, unit="writes/s"),
-        f"{_kind}: allowed": partial(reported, unit="share"),
+        f"memory gate, 1 KB, {_kind}": partial(require_at_least, goal=2_000, unit="writes/s"),
+        f"{_kind}: content inspection alone": partial(report, unit="writes/s"),
+        f"{_kind}: bare json and rfc8785": partial(report, unit="writes/s", goal="yardstick"),
+        f"{_kind}: gate / bare": partial(report, unit="ratio"),
+        f"{_kind}: MemoryGuard, looking alone": partial(report, unit="writes/s"),
+        f"{_kind}: allowed": partial(report, unit="share"),
     }
 
 
@@ -98,19 +106,19 @@ def _bare(inputs: Sequence[Arrival], bodies: Sequence[dict[str, Any]]) -> None:
 
 def figures(extent: Extent) -> list[Measurement]:
     """Rates over harmless and over mixed texts, texts of 1 MB and repeated ones, fuzzed texts."""
-    fuzzing = extent.of(FUZZED) // extent.rounds
+    fuzzing = extent.scale(FUZZED) // extent.rounds
     return [
         *judge(rounds_of(measure, extent, WRITES, seeded=True), RATES),
         *judge(rounds_of(measure_long, extent, REPEATED, seeded=True), LONG),
-        *judge([in_fresh_process(measure_fuzzed, fuzzing, n) for n in range(extent.rounds)], FUZZING),
+        *judge([run_in_fresh_process(measure_fuzzed, fuzzing, n) for n in range(extent.rounds)], FUZZING),
     ]
 
 
 REPEATED = 300
 LENGTHS = {"128 characters": 128, "1 KB": 1024}
 LONG: dict[str, Judge] = {
-    **{f"a new text / a repeated one, {length}": partial(at_least, goal=50) for length in LENGTHS},
-    **{f"1 MB: {shape}": partial(at_most, goal=300, unit="ms") for shape in SHAPES},
+    **{f"a new text / a repeated one, {length}": partial(require_at_least, goal=50) for length in LENGTHS},
+    **{f"1 MB: {shape}": partial(require_at_most, goal=300, unit="ms") for shape in SHAPES},
 }
 
 
@@ -156,22 +164,22 @@ LONGER = 8
 SHOWN = 40
 MARKS = Path(bench_policy.__file__).with_name("memory_fuzz.json")
 FUZZING: dict[str, Judge] = {
-    "fuzzed, p50": partial(reported, unit="us/KB"),
-    "fuzzed, p99": partial(reported, unit="us/KB"),
-    **{f"fuzzed, up to {size} KB, worst": partial(reported, unit="us/KB") for size in CLASSES},
-    "worst KB of the largest size / of 1 KB": partial(at_most, goal=1.5),
-    f"{LONGER} times a bad text / {LONGER} times its cost, highest": partial(at_most, goal=1.5),
+    "fuzzed, p50": partial(report, unit="us/KB"),
+    "fuzzed, p99": partial(report, unit="us/KB"),
+    **{f"fuzzed, up to {size} KB, worst": partial(report, unit="us/KB") for size in CLASSES},
+    "worst KB of the largest size / of 1 KB": partial(require_at_most, goal=1.5),
+    f"{LONGER} times a bad text / {LONGER} times its cost, highest": partial(require_at_most, goal=1.5),
 }
 
 
-def fuzzed(count: int, seed: int = SEED) -> Iterator[str]:
+def fuzz(count: int, seed: int = SEED) -> Iterator[str]:
     """`count` texts, a third of each sort."""
     chance, rows = random.Random(seed), rows_of("mixed")
     mutation = Mutation(chance, marks_in(MARKS)["marks"], _SIZES, longest=4096, depth=8)
     sorts: tuple[Callable[[], str], ...] = (
-        lambda: mutation.mutated(chance.choice(rows)),
-        mutation.repeated,
-        lambda: mutation.nested(chance.choice(rows)),
+        lambda: mutation.mutate(chance.choice(rows)),
+        mutation.repeat,
+        lambda: mutation.nest(chance.choice(rows)),
     )
     for number in range(count):
         yield sorts[number % len(sorts)]()[:LONGEST]
@@ -182,7 +190,7 @@ def measure_fuzzed(count: int, number: int) -> Figures:
 
     `highest` of growth: of the worst texts, how many times more eight times as much text costs, over eight.
     """
-    gate, every = TimedGate(), list(fuzzed(count, SEED + number))
+    gate, every = TimedGate(), list(fuzz(count, SEED + number))
     measurement.settle()
     costs = sorted(((gate.us(one) / kilobytes(one), one) for one in every), reverse=True)
     by_size: defaultdict[int, list[tuple[float, str]]] = defaultdict(list)
@@ -193,8 +201,8 @@ def measure_fuzzed(count: int, number: int) -> Figures:
     print(f"worst KB: {costs[0][1][:SHOWN]!r}; grows most: {grown[:SHOWN]!r}", file=sys.stderr)
     worst = {size: by_size[size][0][0] for size in sorted(by_size)}
     return {
-        "fuzzed, p50": at(per_kb, 0.5),
-        "fuzzed, p99": at(per_kb, 0.99),
+        "fuzzed, p50": compute_percentile(per_kb, 0.5),
+        "fuzzed, p99": compute_percentile(per_kb, 0.99),
         **{f"fuzzed, up to {size} KB, worst": cost for size, cost in worst.items()},
         "worst KB of the largest size / of 1 KB": worst[max(worst)] / worst[min(worst)],
         f"{LONGER} times a bad text / {LONGER} times its cost, highest": growth,

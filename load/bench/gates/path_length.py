@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import orjson
 
 from load import ROOT
-from load.bench.given import action_events, bench_policy, items, memory_writes
+from load.bench.fixtures import action_events, bench_policy, items, memory_writes
 from sluice.core.decide.kinds import BY_TOPIC
 from sluice.core.foundation.arrival import Arrival
 from sluice.stream.engine.engine_settings import EngineSettings

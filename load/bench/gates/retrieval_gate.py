@@ -24,12 +24,20 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from load.bench import measurement
-from load.bench.given import bench_policy, yardsticks
-from load.bench.given.action_events import AT_MS
-from load.bench.given.bench_env import resident_kb_of
-from load.bench.given.items import Bodies, Shape, arrivals
-from load.bench.given.pure import Pipeline
-from load.bench.measurement import CpuClock, Figures, at_least, at_most, judge, reported, rounds_of
+from load.bench.fixtures import bench_policy, yardsticks
+from load.bench.fixtures.action_events import AT_MS
+from load.bench.fixtures.bench_env import resident_kb_of
+from load.bench.fixtures.items import Bodies, Shape, arrivals
+from load.bench.fixtures.pure import Pipeline
+from load.bench.measurement import (
+    CpuClock,
+    Figures,
+    judge,
+    report,
+    require_at_least,
+    require_at_most,
+    rounds_of,
+)
 from sluice.core.decide.kinds import message_of
 from sluice.core.decide.replay import drive, nobody
 from sluice.core.foundation.canonical import canonical
@@ -64,15 +72,15 @@ FRESH = (1.0, 0.1, 0.0)
 RATES: dict[str, Judge] = {}
 for _size, _name in SIZES.items():
     RATES |= {
-        f"quality gate with its event, {_name}": partial(at_least, goal=ITEMS_S, unit="items/s")
+        f"quality gate with its event, {_name}": partial(require_at_least, goal=ITEMS_S, unit="items/s")
         if _size > 1
-        else partial(reported, unit="items/s"),
-        f"bytes in, served and chained, {_name}": partial(reported, unit="items/s"),
-        f"bare orjson and SHA-256, {_name}": partial(reported, unit="items/s", goal="yardstick"),
-        f"gate / bare, {_name}": partial(reported, unit="ratio"),
+        else partial(report, unit="items/s"),
+        f"bytes in, served and chained, {_name}": partial(report, unit="items/s"),
+        f"bare orjson and SHA-256, {_name}": partial(report, unit="items/s", goal="yardstick"),
+        f"gate / bare, {_name}": partial(report, unit="ratio"),
     }
 for _share in FRESH:
-    RATES[f"bodies of 1 KB, {_share:.0%} fresh, the whole"] = partial(reported, unit="items/s")
+    RATES[f"bodies of 1 KB, {_share:.0%} fresh, the whole"] = partial(report, unit="items/s")
 
 
 class JudgingGate:
@@ -141,7 +149,7 @@ def _bare(requests: Sequence[Arrival], bodies: Sequence[dict[str, Any]]) -> None
     for one in requests:
         orjson.loads(one.value or b"")
     for body in bodies:
-        yardsticks.hashed(yardsticks.written(body))
+        yardsticks.hash_record(yardsticks.canonicalize(body))
 
 
 def figures(extent: Extent) -> list[Measurement]:
@@ -157,9 +165,9 @@ _SEED = 20260101
 
 
 REPORT: dict[str, Judge] = {
-    "quality report / bare read and parse": partial(at_most, goal=2.0),
-    "quality report": partial(reported, unit="s"),
-    "quality report: memory after a tenth of the events": partial(at_most, goal=1.0, unit="MiB"),
+    "quality report / bare read and parse": partial(require_at_most, goal=2.0),
+    "quality report": partial(report, unit="s"),
+    "quality report: memory after a tenth of the events": partial(require_at_most, goal=1.0, unit="MiB"),
 }
 
 

@@ -60,12 +60,12 @@ def verdicts(template: Path) -> Answered:
     told = json.loads(template.read_text())
     body, headers = told["body"], [(name, value.encode("latin-1")) for name, value in told["headers"]]
 
-    def answered(partition: int, offset: int) -> tuple[bytes, list[tuple[str, bytes]]]:
+    def answer(partition: int, offset: int) -> tuple[bytes, list[tuple[str, bytes]]]:
         name = verdict_id(f"{ACTIONS}:{partition}:{offset}")
         changed = [(key, name.encode() if key == ID_HEADER else value) for key, value in headers]
         return orjson.dumps({**body, "verdict_id": name}), changed
 
-    return answered
+    return answer
 
 
 async def send(producer: Any, topic: str, partition: int, records: list[Any]) -> list[Any]:

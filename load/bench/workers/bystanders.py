@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from load.bench.given import action_events, bench_env, memory_writes
-from load.bench.workers.latency import ONE_IN, Beside, Latency, Message, Probe, by_turns
+from load.bench.fixtures import action_events, bench_env, memory_writes
+from load.bench.workers.latency import ONE_IN, Beside, Latency, Message, Probe, measure_by_turns
 from sluice.core.state.session import KEY_PREFIX, PAGE_PREFIX
 from sluice_topics.catalog import (
     ACTIONS,
@@ -32,7 +32,7 @@ from sluice_topics.records.base import MAX_COUNT
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from load.bench.given.bench_env import Round
+    from load.bench.fixtures.bench_env import Round
     from sluice.adapters.kafka.kafka_read import StoredRecord
 
 RATE = 200
@@ -57,12 +57,12 @@ class BystanderFigures:
 async def actions_with_writes(round_: Round, seed: int, *, similarity: bool) -> BystanderFigures:
     """The worker with the encoder, or without."""
     await round_.create_topics(similarity=similarity)
-    messages = list(mixed(round_.topic(ACTIONS), round_.topic(MEMORY_WRITES), RATE * SECONDS, seed))
+    messages = list(mix(round_.topic(ACTIONS), round_.topic(MEMORY_WRITES), RATE * SECONDS, seed))
     with bench_env.worker(round_, **(ENCODER if similarity else {})) as child:
-        await bench_env.until_ready(round_, child)
+        await bench_env.wait_until_ready(round_, child)
         probe = Probe(round_.bootstrap, round_.topic(ACTIONS), round_.topic(VERDICTS))
         await probe.run(RATE, messages)
-        decided = await _decided(round_, len(messages) // ONE_IN)
+        decided = await _await_decisions(round_, len(messages) // ONE_IN)
     measured = sum(orjson.loads(one.value)["similarity"]["status"] == "measured" for one in decided)
     share = len(decided) / (len(messages) // ONE_IN)
     return BystanderFigures(probe.result(WARM_UP_S), share, measured / max(1, len(decided)))
@@ -74,19 +74,19 @@ async def actions_with_large_session(round_: Round, seed: int) -> tuple[Beside, 
     await round_.create_topics()
     inputs = round_.topic(ACTIONS)
     with bench_env.worker(round_) as child:
-        await bench_env.until_ready(round_, child)
+        await bench_env.wait_until_ready(round_, child)
         await _fill_large(round_)
 
         def messages(turn: int, large: bool) -> list[Message]:
             session = LARGE if large else f"{SMALL}-{turn}"
-            return list(_with_session(inputs, seed * 100 + turn, session))
+            return list(_add_session(inputs, seed * 100 + turn, session))
 
-        beside = await by_turns(round_, BYSTANDER_RATE, TURNS, TURN_WARM_UP_S, messages)
-    changelog = await bench_env.committed(round_.bootstrap, round_.topic(SESSIONS_CHANGELOG))
-    return beside, max(_written(changelog, LARGE.encode()))
+        beside = await measure_by_turns(round_, BYSTANDER_RATE, TURNS, TURN_WARM_UP_S, messages)
+    changelog = await bench_env.read_committed(round_.bootstrap, round_.topic(SESSIONS_CHANGELOG))
+    return beside, max(_count_written(changelog, LARGE.encode()))
 
 
-def _written(changelog: Iterable[StoredRecord], session: bytes) -> Iterator[int]:
+def _count_written(changelog: Iterable[StoredRecord], session: bytes) -> Iterator[int]:
     """What each transaction wrote of a session: its head, and the pages before it."""
     size = 0
     for one in changelog:
@@ -103,10 +103,10 @@ async def _fill_large(round_: Round) -> None:
     an outcome of each."""
     messages = [(LARGE.encode(), _large(number)) for number in range(LARGE_ACTIONS)]
     await bench_env.publish(round_.bootstrap, round_.topic(ACTIONS), messages)
-    await bench_env.until_written(round_.bootstrap, round_.topic(VERDICTS), LARGE_ACTIONS)
+    await bench_env.wait_until_written(round_.bootstrap, round_.topic(VERDICTS), LARGE_ACTIONS)
     outcomes = [(LARGE.encode(), _outcome(number)) for number in range(LARGE_ACTIONS)]
     await bench_env.publish(round_.bootstrap, round_.topic(OUTCOMES), outcomes)
-    await bench_env.until_written(round_.bootstrap, round_.topic(SESSION_EVENTS), LARGE_ACTIONS)
+    await bench_env.wait_until_written(round_.bootstrap, round_.topic(SESSION_EVENTS), LARGE_ACTIONS)
 
 
 def _large(number: int, session: str = LARGE) -> bytes:
@@ -132,7 +132,7 @@ def _outcome(number: int) -> bytes:
     return orjson.dumps(fields).replace(b":0}", f":{MAX_COUNT}}}".encode())
 
 
-def _with_session(inputs: str, seed: int, session: str) -> Iterator[Message]:
+def _add_session(inputs: str, seed: int, session: str) -> Iterator[Message]:
     """The others' actions, and behind every fifth one of a session of which nothing is timed."""
     for number, (key, value) in enumerate(action_events.events(BYSTANDER_RATE * TURN_S, SESSIONS, seed)):
         yield Message(inputs, key, value)
@@ -141,17 +141,17 @@ def _with_session(inputs: str, seed: int, session: str) -> Iterator[Message]:
             yield Message(inputs, session.encode(), action, outputs=0)
 
 
-async def _decided(round_: Round, count: int) -> list[Any]:
+async def _await_decisions(round_: Round, count: int) -> list[Any]:
     """The decisions on all writes, or on those that came in time: the encoder may lag behind."""
     deadline = time.monotonic() + PATIENCE_S
     while True:
-        found = await bench_env.committed(round_.bootstrap, round_.topic(MEMORY_DECISIONS))
+        found = await bench_env.read_committed(round_.bootstrap, round_.topic(MEMORY_DECISIONS))
         if len(found) >= count or time.monotonic() > deadline:
             return found
         await asyncio.sleep(1)
 
 
-def mixed(acted: str, written: str, count: int, seed: int) -> Iterator[Message]:
+def mix(acted: str, written: str, count: int, seed: int) -> Iterator[Message]:
     """`count` messages of which every twentieth is a write, a panel text as long as it is there."""
     chance = random.Random(seed)
     rows = memory_writes.rows_of("benign")
@@ -160,7 +160,7 @@ def mixed(acted: str, written: str, count: int, seed: int) -> Iterator[Message]:
             yield Message(acted, key, value)
         else:
             session = f"memories-{seed}-{number:06d}"
-            text = memory_writes.salted(chance.choice(rows), chance)
+            text = memory_writes.add_salt(chance.choice(rows), chance)
             yield Message(
                 written, session.encode(), orjson.dumps(memory_writes.fields(text, number, session))
             )

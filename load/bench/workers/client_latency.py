@@ -13,7 +13,7 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from load.bench.given import action_events, bench_env
+from load.bench.fixtures import action_events, bench_env
 from load.bench.workers import latency
 from load.bench.workers.latency import SESSIONS, WARM_UP_S, Latency, Message, Probe
 from load.bench.workers.throughput import Sizes, bare_arguments
@@ -23,7 +23,7 @@ from sluice_topics.catalog import ACTIONS
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from load.bench.given.bench_env import Round
+    from load.bench.fixtures.bench_env import Round
 
 RATE, SECONDS = 100, 24
 WAITERS = 2_000
@@ -34,8 +34,8 @@ async def client_latency(round_: Round, seed: int) -> Latency:
     """The client and a worker."""
     await round_.create_topics()
     with bench_env.worker(round_) as child:
-        await bench_env.until_ready(round_, child)
-        return await by_client(round_, list(action_events.events(RATE * SECONDS, SESSIONS, seed)))
+        await bench_env.wait_until_ready(round_, child)
+        return await measure_client(round_, list(action_events.events(RATE * SECONDS, SESSIONS, seed)))
 
 
 async def bare_latency(round_: Round, sizes: Sizes, seed: int) -> Latency:
@@ -52,7 +52,7 @@ async def bare_latency(round_: Round, sizes: Sizes, seed: int) -> Latency:
     return probe.result(WARM_UP_S)
 
 
-async def by_client(round_: Round, events: Sequence[tuple[bytes, bytes]]) -> Latency:
+async def measure_client(round_: Round, events: Sequence[tuple[bytes, bytes]]) -> Latency:
     """Propose each in its turn, however many still wait."""
     times: list[tuple[float, float]] = []
 
@@ -82,7 +82,7 @@ async def propose(client: AsyncGateClient, value: bytes, wait_s: float) -> None:
     await client.propose(tool, parameters, deadline_s=wait_s, **given)
 
 
-async def waiting_kb(round_: Round, waiters: int, seed: int) -> float:
+async def measure_waiting_kb(round_: Round, waiters: int, seed: int) -> float:
     """KiB resident in a process in which so many calls wait for a verdict at once; all of them get theirs.
 
     The worker is suspended until all wait.
@@ -90,7 +90,7 @@ async def waiting_kb(round_: Round, waiters: int, seed: int) -> float:
     await round_.create_topics()
     given = (round_.bootstrap, round_.layout.prefix, action_events.AGENT, str(waiters), str(seed))
     with bench_env.worker(round_) as worker:
-        await bench_env.until_ready(round_, worker)
+        await bench_env.wait_until_ready(round_, worker)
         worker.send_signal(signal.SIGSTOP)
         try:
             child = await asyncio.create_subprocess_exec(

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any
 
 import httpx2
 
-from load.bench.given import action_events, bench_env, bench_policy
+from load.bench.fixtures import action_events, bench_env, bench_policy
 from load.bench.workers import latency
 from load.bench.workers.latency import SESSIONS, WARM_UP_S, Latency
 from load.bench.workers.throughput import bare_arguments
-from sluice.gateway.http.api_keys import ApiKeyFile, new_key, write_keys
+from sluice.gateway.http.api_keys import ApiKeyFile, make_key, write_keys
 from sluice_topics.catalog import ACTIONS, VERDICTS
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Sequence
     from pathlib import Path
 
-    from load.bench.given.bench_env import Round
+    from load.bench.fixtures.bench_env import Round
     from load.bench.workers.throughput import Sizes
 
 RATE, SECONDS = 100, 24
@@ -46,7 +46,7 @@ async def gateway(round_: Round) -> AsyncIterator[tuple[httpx2.AsyncClient, subp
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     keys = round_.work / f"{round_.name}.keys.json"
-    key, words = new_key(bench_policy.TENANT, [action_events.AGENT], "", "2026-01-01T00:00:00.000Z")
+    key, words = make_key(bench_policy.TENANT, [action_events.AGENT], "", "2026-01-01T00:00:00.000Z")
     write_keys(keys, ApiKeyFile(keys=[key]))
     given = {
         "PORT": str(port),
@@ -67,11 +67,11 @@ async def gateway(round_: Round) -> AsyncIterator[tuple[httpx2.AsyncClient, subp
             limits=limits,
             trust_env=False,
         ) as client:
-            await _until_ready(client, child, log)
+            await _wait_until_ready(client, child, log)
             yield client, child
 
 
-async def _until_ready(client: httpx2.AsyncClient, child: subprocess.Popen[bytes], log: Path) -> None:
+async def _wait_until_ready(client: httpx2.AsyncClient, child: subprocess.Popen[bytes], log: Path) -> None:
     deadline = time.monotonic() + bench_env.READY_DEADLINE_S
     while time.monotonic() < deadline and child.poll() is None:
         try:
@@ -86,10 +86,10 @@ async def worker_latency(round_: Round, seed: int) -> tuple[Latency, Path]:
     """The route with a worker, and a file with one of the worker's verdicts."""
     await round_.create_topics()
     with bench_env.worker(round_) as child:
-        await bench_env.until_ready(round_, child)
+        await bench_env.wait_until_ready(round_, child)
         async with gateway(round_) as (client, _):
-            found = await _by_route(client, seed)
-    (record, *_) = await bench_env.committed(round_.bootstrap, round_.topic(VERDICTS))
+            found = await _measure_route(client, seed)
+    (record, *_) = await bench_env.read_committed(round_.bootstrap, round_.topic(VERDICTS))
     template = round_.work / f"{round_.name}.verdict.json"
     headers = [[name, value.decode("latin-1")] for name, value in record.headers]
     template.write_text(json.dumps({"body": json.loads(record.value), "headers": headers}))
@@ -106,10 +106,10 @@ async def bare_latency(round_: Round, sizes: Sizes, template: Path, seed: int) -
     arguments += ["--answer", str(template)]
     with bench_env.process(arguments, round_.environment(), round_.work / f"{name}.log"):
         async with gateway(round_) as (client, _):
-            return await _by_route(client, seed)
+            return await _measure_route(client, seed)
 
 
-async def _by_route(client: httpx2.AsyncClient, seed: int) -> Latency:
+async def _measure_route(client: httpx2.AsyncClient, seed: int) -> Latency:
     """Post each action in its turn, however many still wait. Raises RuntimeError for an answer that is no
     decision."""
     times: list[tuple[float, float]] = []
@@ -135,14 +135,14 @@ def _bodies(seed: int, count: int) -> Sequence[dict[str, Any]]:
     return [json.loads(value) for _, value in action_events.events(count, SESSIONS, seed)]
 
 
-async def polling_kb(round_: Round, polls: int, seed: int) -> float:
+async def measure_polling_kb(round_: Round, polls: int, seed: int) -> float:
     """KiB resident in a gateway with so many long polls for the end of escalations; all of them are answered.
 
     Each poll is a connection of its own.
     """
     await round_.create_topics()
     with bench_env.worker(round_) as worker:
-        await bench_env.until_ready(round_, worker)
+        await bench_env.wait_until_ready(round_, worker)
         async with gateway(round_) as (client, child):
             ids = await _escalations(client, seed)
             waiting = [
@@ -162,22 +162,22 @@ async def polling_kb(round_: Round, polls: int, seed: int) -> float:
     return float(resident)
 
 
-async def beside_pollers(round_: Round, verdicts: int, seed: int) -> tuple[Latency, Latency]:
+async def measure_beside_pollers(round_: Round, verdicts: int, seed: int) -> tuple[Latency, Latency]:
     """The others' requests, one after the other, without and with `POLLERS` connections that ask for
     advisories all the time, where the ledger has so many verdicts."""
     await round_.create_topics()
     inputs = list(action_events.events(verdicts, SESSIONS, seed))
     with bench_env.worker(round_) as worker:
-        await bench_env.until_ready(round_, worker)
+        await bench_env.wait_until_ready(round_, worker)
         await bench_env.publish(round_.bootstrap, round_.topic(ACTIONS), inputs)
-        await bench_env.until_written(round_.bootstrap, round_.topic(VERDICTS), verdicts)
+        await bench_env.wait_until_written(round_.bootstrap, round_.topic(VERDICTS), verdicts)
         async with gateway(round_) as (client, _):
             bodies = iter(_bodies(seed + 1, 100_000))
-            alone = await _in_turn(client, bodies)
+            alone = await _post_in_turn(client, bodies)
             pollers = [asyncio.create_task(_poll(client)) for _ in range(POLLERS)]
             try:
                 await asyncio.sleep(WARM_UP_S)
-                beside = await _in_turn(client, bodies)
+                beside = await _post_in_turn(client, bodies)
             finally:
                 for one in pollers:
                     one.cancel()
@@ -188,7 +188,7 @@ async def beside_pollers(round_: Round, verdicts: int, seed: int) -> tuple[Laten
     return alone, beside
 
 
-async def _in_turn(client: httpx2.AsyncClient, bodies: Iterator[dict[str, Any]]) -> Latency:
+async def _post_in_turn(client: httpx2.AsyncClient, bodies: Iterator[dict[str, Any]]) -> Latency:
     times, until = [], time.perf_counter() + BESIDE_S
     while (sent := time.perf_counter()) < until:
         (await client.post("/v1/evaluate", json=next(bodies))).json()["verdict_id"]

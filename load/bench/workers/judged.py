@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from load.bench.given import action_events, bench_env
-from load.bench.measurement import at_least, reported
+from load.bench.fixtures import action_events, bench_env
+from load.bench.measurement import report, require_at_least
 from load.bench.workers.bystanders import RATE, TURN_S, TURN_WARM_UP_S, TURNS
-from load.bench.workers.latency import ONE_IN, Beside, Message, by_turns, compare_beside
-from load.sites.model_server import ModelServer
+from load.bench.workers.latency import ONE_IN, Beside, Message, compare_beside, measure_by_turns
+from load.installations.model_server import ModelServer
 from sluice.core.actions.grader import Grader
 from sluice_topics.catalog import ACTIONS, VERDICTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from load.bench.given.bench_env import Round
+    from load.bench.fixtures.bench_env import Round
     from load.bench.measurement import Measurement
     from load.bench.workers.stream import Bench
 
@@ -38,7 +38,7 @@ ROOM = {
 }
 
 
-def bound() -> float:
+def compute_bound() -> float:
     """Decisions a second that the model allows."""
     return IN_FLIGHT / (TAKES_MS / 1000)
 
@@ -54,13 +54,15 @@ class JudgedRate:
 async def worker_rate(round_: Round, count: int, *, asks: bool) -> JudgedRate:
     """Of actions on a preloaded topic, each in a session of its own and unlike the others."""
     await round_.create_topics(grader=True)
-    messages = [(one.key, one.value) for one in (_asking("", number, asks=asks) for number in range(count))]
+    messages = [
+        (one.key, one.value) for one in (_make_message("", number, asks=asks) for number in range(count))
+    ]
     await bench_env.publish(round_.bootstrap, round_.topic(ACTIONS), messages)
     with ModelServer(TAKES_MS) as server, bench_env.worker(round_, **server.environment, **ROOM) as child:
-        await bench_env.until_ready(round_, child)
+        await bench_env.wait_until_ready(round_, child)
         verdicts = await _verdicts(round_, count)
     judged = sum(_was_judged(one.value) for one in verdicts)
-    rate = (await bench_env.written(round_.bootstrap, round_.topic(VERDICTS))).rate()
+    rate = (await bench_env.read_written(round_.bootstrap, round_.topic(VERDICTS))).rate()
     return JudgedRate(rate, judged / count)
 
 
@@ -71,11 +73,11 @@ async def actions_beside_judged(round_: Round, seed: int) -> tuple[Beside, float
     inputs = round_.topic(ACTIONS)
 
     def messages(turn: int, asks: bool) -> list[Message]:
-        return list(mixed(inputs, seed * 100 + turn, asks=asks))
+        return list(mix(inputs, seed * 100 + turn, asks=asks))
 
     with ModelServer(TAKES_MS) as server, bench_env.worker(round_, **server.environment, **ROOM) as child:
-        await bench_env.until_ready(round_, child)
-        beside = await by_turns(round_, RATE, TURNS, TURN_WARM_UP_S, messages)
+        await bench_env.wait_until_ready(round_, child)
+        beside = await measure_by_turns(round_, RATE, TURNS, TURN_WARM_UP_S, messages)
         verdicts = await _verdicts(round_, (2 * TURNS + 1) * RATE * TURN_S)
     judged = sum(_was_judged(one.value) for one in verdicts)
     return beside, judged / ((TURNS + 1) * RATE * TURN_S // ONE_IN)
@@ -83,24 +85,24 @@ async def actions_beside_judged(round_: Round, seed: int) -> tuple[Beside, float
 
 async def _verdicts(round_: Round, count: int) -> list[Any]:
     """All of them. Offsets do not tell: each of the many small transactions takes one for its marker."""
-    await bench_env.until_written(round_.bootstrap, round_.topic(VERDICTS), count)
+    await bench_env.wait_until_written(round_.bootstrap, round_.topic(VERDICTS), count)
     while True:
-        found = await bench_env.committed(round_.bootstrap, round_.topic(VERDICTS))
+        found = await bench_env.read_committed(round_.bootstrap, round_.topic(VERDICTS))
         if len(found) >= count:
             return found
         await asyncio.sleep(LOOK_S)
 
 
-def mixed(topic: str, seed: int, *, asks: bool) -> Iterator[Message]:
+def mix(topic: str, seed: int, *, asks: bool) -> Iterator[Message]:
     """Every twentieth in a session of its own, and not timed."""
     for number, (key, value) in enumerate(action_events.events(RATE * TURN_S, SESSIONS, seed)):
         if number % ONE_IN:
             yield Message(topic, key, value)
         else:
-            yield _asking(topic, seed * 10**6 + number, asks=asks)
+            yield _make_message(topic, seed * 10**6 + number, asks=asks)
 
 
-def _asking(topic: str, number: int, *, asks: bool) -> Message:
+def _make_message(topic: str, number: int, *, asks: bool) -> Message:
     session = f"judged-{number:09d}"
     fields = {
         "action_id": session,
@@ -118,9 +120,9 @@ def _was_judged(verdict: bytes) -> bool:
     return any(one["gate"] == Grader.name and one["status"] == "answered" for one in outputs)
 
 
-async def judging(bench: Bench) -> list[Measurement]:
+async def measure_judging(bench: Bench) -> list[Measurement]:
     """A worker whose grader asks a model that takes 300 ms, and the sessions that ask none."""
-    count = bench.extent.of(EVENTS)
+    count = bench.extent.scale(EVENTS)
     own: list[JudgedRate] = []
     asked: list[JudgedRate] = []
     beside: list[tuple[Beside, float]] = []
@@ -128,12 +130,12 @@ async def judging(bench: Bench) -> list[Measurement]:
         own.append(await worker_rate(bench.round("unjudged"), count, asks=False))
         asked.append(await worker_rate(bench.round("judged"), count, asks=True))
         beside.append(await actions_beside_judged(bench.round("beside"), number))
-    of_bound = [b.rate / min(bound(), a.rate) for a, b in zip(own, asked, strict=True)]
+    of_bound = [b.rate / min(compute_bound(), a.rate) for a, b in zip(own, asked, strict=True)]
     shares = [one.judged for one in asked] + [share for _, share in beside]
     return [
-        reported("worker, the same actions, no model", [one.rate for one in own], "events/s", "yardstick"),
-        reported("worker, a model of 300 ms", [one.rate for one in asked], "events/s", "see the ratio"),
-        at_least("rate / min(32 / .3 s, the worker's own)", of_bound, OF_BOUND),
-        at_least("actions judged by the model", shares, 1, "share"),
+        report("worker, the same actions, no model", [one.rate for one in own], "events/s", "yardstick"),
+        report("worker, a model of 300 ms", [one.rate for one in asked], "events/s", "see the ratio"),
+        require_at_least("rate / min(32 / .3 s, the worker's own)", of_bound, OF_BOUND),
+        require_at_least("actions judged by the model", shares, 1, "share"),
         *compare_beside([one for one, _ in beside], f"others at {RATE}/s", "judged", UNDISTURBED),
     ]

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import aiokafka
 
-from load.bench.given import action_events, bench_env
-from load.bench.given.bench_env import PARTITIONS, Round
-from load.bench.measurement import at_most, none, reported
+from load.bench.fixtures import action_events, bench_env
+from load.bench.fixtures.bench_env import PARTITIONS, Round
+from load.bench.measurement import none, report, require_at_most
 from load.bench.workers.throughput import Sizes, bare_arguments
 from sluice_topics.catalog import ACTIONS, VERDICTS
 
@@ -124,7 +124,7 @@ class Beside:
     more: Latency
 
 
-async def by_turns(
+async def measure_by_turns(
     round_: Round, rate: int, turns: int, warm_up_s: float, messages: Callable[[int, bool], Sequence[Message]]
 ) -> Beside:
     """In a worker that runs: `turns` beside others that cost little and as many beside others that cost more,
@@ -150,11 +150,11 @@ def compare_beside(every: Sequence[Beside], who: str, more: str, most: float) ->
     """The p99 beside others that cost more against the one beside others that cost little."""
     ratios = [one.more.p99 / one.little.p99 for one in every]
     return [
-        reported(f"{who}, p50, none {more}", [one.little.p50 for one in every], "ms", "yardstick"),
-        reported(f"{who}, p50, one in {ONE_IN} beside them {more}", [one.more.p50 for one in every], "ms"),
-        reported(f"{who}, p99, none {more}", [one.little.p99 for one in every], "ms", "yardstick"),
-        reported(f"{who}, p99, one in {ONE_IN} beside them {more}", [one.more.p99 for one in every], "ms"),
-        at_most(f"{who}, p99, beside {more} ones / without", ratios, most),
+        report(f"{who}, p50, none {more}", [one.little.p50 for one in every], "ms", "yardstick"),
+        report(f"{who}, p50, one in {ONE_IN} beside them {more}", [one.more.p50 for one in every], "ms"),
+        report(f"{who}, p99, none {more}", [one.little.p99 for one in every], "ms", "yardstick"),
+        report(f"{who}, p99, one in {ONE_IN} beside them {more}", [one.more.p99 for one in every], "ms"),
+        require_at_most(f"{who}, p99, beside {more} ones / without", ratios, most),
         none("missing verdicts", [float(one.little.missing + one.more.missing) for one in every], "actions"),
     ]
 
@@ -163,8 +163,8 @@ async def worker_latencies(round_: Round, seed: int) -> dict[int, Latency]:
     """The worker, by rate."""
     await round_.create_topics()
     with bench_env.worker(round_) as child:
-        await bench_env.until_ready(round_, child)
-        return await _measured(round_, round_.topic(VERDICTS), seed)
+        await bench_env.wait_until_ready(round_, child)
+        return await _measure(round_, round_.topic(VERDICTS), seed)
 
 
 async def bare_latencies(round_: Round, sizes: Sizes, seed: int) -> dict[int, Latency]:
@@ -175,10 +175,10 @@ async def bare_latencies(round_: Round, sizes: Sizes, seed: int) -> dict[int, La
     arguments = bare_arguments(round_, sizes, name, LINGER_MS)
     with bench_env.process(arguments, round_.environment(), round_.work / f"{name}.log"):
         await asyncio.sleep(3)
-        return await _measured(round_, f"{name}-out", seed)
+        return await _measure(round_, f"{name}-out", seed)
 
 
-async def _measured(round_: Round, outputs: str, seed: int) -> dict[int, Latency]:
+async def _measure(round_: Round, outputs: str, seed: int) -> dict[int, Latency]:
     inputs = round_.topic(ACTIONS)
     found = {}
     for place, rate in enumerate(RATES):
@@ -194,8 +194,8 @@ def percentiles(measured: Sequence[tuple[float, float]], missing: int) -> Latenc
     times = sorted((came - sent) * 1e3 for sent, came in measured)
     if not times:
         raise RuntimeError("no output came back")
-    return Latency(_at(times, 0.5), _at(times, 0.99), len(times), missing)
+    return Latency(_compute_percentile(times, 0.5), _compute_percentile(times, 0.99), len(times), missing)
 
 
-def _at(ordered: list[float], share: float) -> float:
+def _compute_percentile(ordered: list[float], share: float) -> float:
     return ordered[min(len(ordered) - 1, int(len(ordered) * share))]

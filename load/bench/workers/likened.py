@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from load.bench.given import action_events, bench_env
-from load.bench.given.bench_policy import LIKENED
+from load.bench.fixtures import action_events, bench_env
+from load.bench.fixtures.bench_policy import LIKENED
 from load.bench.workers.bystanders import ENCODER, RATE, TURN_S, TURN_WARM_UP_S, TURNS
-from load.bench.workers.latency import ONE_IN, Beside, Message, by_turns
+from load.bench.workers.latency import ONE_IN, Beside, Message, measure_by_turns
 from sluice_topics.catalog import ACTIONS, VERDICTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from load.bench.given.bench_env import Round
+    from load.bench.fixtures.bench_env import Round
 
 EVENTS = 2000
 SESSIONS = 200
@@ -43,13 +43,13 @@ async def rates(round_: Round, count: int, seed: int) -> LikenedRates:
     inputs, outputs = round_.topic(ACTIONS), round_.topic(VERDICTS)
     verdicts: list[Any] = []
     with bench_env.worker(round_, **ENCODER) as child:
-        await bench_env.until_ready(round_, child)
+        await bench_env.wait_until_ready(round_, child)
         for lot in (1, 2):
             await bench_env.publish(round_.bootstrap, inputs, events(count, seed, lot))
-            await bench_env.until_written(round_.bootstrap, outputs, count * lot)
+            await bench_env.wait_until_written(round_.bootstrap, outputs, count * lot)
             while len(verdicts) < count * lot:  # a transaction's end is in the log too
-                verdicts = await bench_env.committed(round_.bootstrap, outputs)
-    compared = sum(_compared(orjson.loads(one.value)) for one in verdicts)
+                verdicts = await bench_env.read_committed(round_.bootstrap, outputs)
+    compared = sum(_is_compared(orjson.loads(one.value)) for one in verdicts)
     times = sorted(one.timestamp for one in verdicts)
     return LikenedRates(_rate(times[:count]), _rate(times[count:]), compared / len(verdicts))
 
@@ -59,10 +59,10 @@ async def plain_rate(round_: Round, count: int, seed: int) -> float:
     await round_.create_topics()
     outputs = round_.topic(VERDICTS)
     with bench_env.worker(round_) as child:
-        await bench_env.until_ready(round_, child)
+        await bench_env.wait_until_ready(round_, child)
         await bench_env.publish(round_.bootstrap, round_.topic(ACTIONS), events(count, seed, 1))
-        await bench_env.until_written(round_.bootstrap, outputs, count)
-    return _rate(sorted(one.timestamp for one in await bench_env.committed(round_.bootstrap, outputs)))
+        await bench_env.wait_until_written(round_.bootstrap, outputs, count)
+    return _rate(sorted(one.timestamp for one in await bench_env.read_committed(round_.bootstrap, outputs)))
 
 
 async def bystanders(round_: Round, seed: int) -> tuple[Beside, float]:
@@ -73,19 +73,20 @@ async def bystanders(round_: Round, seed: int) -> tuple[Beside, float]:
     inputs = round_.topic(ACTIONS)
 
     def messages(turn: int, compared: bool) -> list[Message]:
-        return list(_mixed(inputs, seed * 100 + turn, compared=compared))
+        return list(_mix(inputs, seed * 100 + turn, compared=compared))
 
     with bench_env.worker(round_, **ENCODER) as child:
-        await bench_env.until_ready(round_, child)
-        beside = await by_turns(round_, RATE, TURNS, TURN_WARM_UP_S, messages)
+        await bench_env.wait_until_ready(round_, child)
+        beside = await measure_by_turns(round_, RATE, TURNS, TURN_WARM_UP_S, messages)
     verdicts = [
-        orjson.loads(one.value) for one in await bench_env.committed(round_.bootstrap, round_.topic(VERDICTS))
+        orjson.loads(one.value)
+        for one in await bench_env.read_committed(round_.bootstrap, round_.topic(VERDICTS))
     ]
     others = [one for one in verdicts if one["agent_id"] == LIKENED]
-    return beside, sum(map(_compared, others)) / len(others)
+    return beside, sum(map(_is_compared, others)) / len(others)
 
 
-def _mixed(inputs: str, seed: int, *, compared: bool) -> Iterator[Message]:
+def _mix(inputs: str, seed: int, *, compared: bool) -> Iterator[Message]:
     for number, (session, value) in enumerate(events(RATE * TURN_S, seed, 1)):
         if number % ONE_IN:
             yield Message(inputs, session, value)
@@ -96,7 +97,7 @@ def _mixed(inputs: str, seed: int, *, compared: bool) -> Iterator[Message]:
         yield Message(inputs, alone.encode(), orjson.dumps(fields), outputs=0)
 
 
-def _compared(verdict: dict[str, Any]) -> bool:
+def _is_compared(verdict: dict[str, Any]) -> bool:
     details = [one["detail"] for one in verdict["gateResults"] if one["gate"] == "similarity"]
     return any("probability" in one for one in details)
 
@@ -112,5 +113,5 @@ def events(count: int, seed: int, lot: int) -> Iterator[tuple[bytes, bytes]]:
         row, salt = chance.choice(action_events.panel()), f"q{chance.getrandbits(24):06x}"
         session = f"session-{seed}-{lot}-{number % SESSIONS:04d}"
         fields: dict[str, Any] = action_events.action(row, number, session)
-        fields["parameters"] = action_events.salted(row.tool, row.parameters, salt)
+        fields["parameters"] = action_events.add_salt(row.tool, row.parameters, salt)
         yield session.encode(), json.dumps(fields).encode()

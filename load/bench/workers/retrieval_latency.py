@@ -8,8 +8,8 @@ import time
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
-from load.bench.given import bench_env, items
-from load.bench.measurement import Measurement, at_most, none, reported
+from load.bench.fixtures import bench_env, items
+from load.bench.measurement import Measurement, none, report, require_at_most
 from load.bench.workers.latency import LINGER_MS, SECONDS, SESSIONS, WARM_UP_S, Latency, Message, Probe
 from load.bench.workers.throughput import Sizes, bare_arguments
 from sluice_topics.catalog import QUALITY_DECISIONS, RETRIEVALS, SERVED, SESSIONS_CHANGELOG
@@ -17,7 +17,7 @@ from sluice_topics.catalog import QUALITY_DECISIONS, RETRIEVALS, SERVED, SESSION
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Sequence
 
-    from load.bench.given.bench_env import Round
+    from load.bench.fixtures.bench_env import Round
     from load.bench.workers.stream import Bench
 
 RATE = 1_000
@@ -32,7 +32,7 @@ async def worker_latency(round_: Round, size: int, seed: int, **more: str) -> La
     Beside it the bare loop at 1 000 messages a second that writes records of a decision's size; and the same
     worker while a server that never answers holds what resolves references.
     """
-    return await _measured(round_, size, list(_messages(round_, size, seed)), **more)
+    return await _measure(round_, size, list(_messages(round_, size, seed)), **more)
 
 
 async def bare_latency(round_: Round, sizes: Sizes, seed: int) -> Latency:
@@ -54,11 +54,11 @@ async def sizes_of(round_: Round, count: int = 1_000) -> Sizes:
     await round_.create_topics()
     await bench_env.publish(round_.bootstrap, round_.topic(RETRIEVALS), messages)
     with bench_env.worker(round_) as child:
-        await bench_env.until_ready(round_, child)
-        await bench_env.until_written(round_.bootstrap, round_.topic(QUALITY_DECISIONS), count)
-    decisions = await bench_env.written(round_.bootstrap, round_.topic(QUALITY_DECISIONS))
-    served = await bench_env.written(round_.bootstrap, round_.topic(SERVED))
-    states = await bench_env.written(round_.bootstrap, round_.topic(SESSIONS_CHANGELOG))
+        await bench_env.wait_until_ready(round_, child)
+        await bench_env.wait_until_written(round_.bootstrap, round_.topic(QUALITY_DECISIONS), count)
+    decisions = await bench_env.read_written(round_.bootstrap, round_.topic(QUALITY_DECISIONS))
+    served = await bench_env.read_written(round_.bootstrap, round_.topic(SERVED))
+    states = await bench_env.read_written(round_.bootstrap, round_.topic(SESSIONS_CHANGELOG))
     return Sizes(
         bench_env.mean(decisions.values) + bench_env.mean(served.values),
         bench_env.mean(decisions.headers),
@@ -77,7 +77,7 @@ async def items_with_server(round_: Round, seed: int, *, stalling: bool) -> tupl
             "SLUICE_PROVENANCE__ALLOW_LOOPBACK": "true",
             "SLUICE_PROVENANCE__PINNED": json.dumps({STALLING: "127.0.0.1"}),
         }
-        return await _measured(round_, 1, messages, **asking), held.connections
+        return await _measure(round_, 1, messages, **asking), held.connections
 
 
 class _Held:
@@ -117,10 +117,10 @@ async def _server() -> AsyncIterator[_Held]:
         await held.end()
 
 
-async def _measured(round_: Round, size: int, messages: list[Message], **more: str) -> Latency:
+async def _measure(round_: Round, size: int, messages: list[Message], **more: str) -> Latency:
     await round_.create_topics()
     with bench_env.worker(round_, **more) as child:
-        await bench_env.until_ready(round_, child)
+        await bench_env.wait_until_ready(round_, child)
         probe = Probe(round_.bootstrap, round_.topic(RETRIEVALS), round_.topic(QUALITY_DECISIONS))
         await probe.run(RATE // size, messages)
         return probe.result(WARM_UP_S)
@@ -154,25 +154,25 @@ async def latencies(bench: Bench) -> list[Measurement]:
             found[size].append(await worker_latency(round_, size, number))
     bare_p99 = [one.p99 for one in bares]
     measurements = [
-        reported(f"bare loop p50 at {RATE}/s, 10 ms linger", [one.p50 for one in bares], "ms", "yardstick"),
-        reported(f"bare loop p99 at {RATE}/s, 10 ms linger", bare_p99, "ms", "yardstick"),
+        report(f"bare loop p50 at {RATE}/s, 10 ms linger", [one.p50 for one in bares], "ms", "yardstick"),
+        report(f"bare loop p99 at {RATE}/s, 10 ms linger", bare_p99, "ms", "yardstick"),
     ]
     for size, own in found.items():
-        measurements += _against(f"{RATE} items/s, {size} a request", own, bare_p99)
+        measurements += _compare(f"{RATE} items/s, {size} a request", own, bare_p99)
     return measurements
 
 
-def _against(name: str, own: Sequence[Latency], bare_p99: Sequence[float]) -> list[Measurement]:
+def _compare(name: str, own: Sequence[Latency], bare_p99: Sequence[float]) -> list[Measurement]:
     ratios = [one.p99 / bare for one, bare in zip(own, bare_p99, strict=True)]
     return [
-        reported(f"worker p50, {name}", [one.p50 for one in own], "ms"),
-        reported(f"worker p99, {name}", [one.p99 for one in own], "ms", "see the ratio"),
-        at_most(f"worker p99 / bare loop p99, {name}", ratios, TIMES),
+        report(f"worker p50, {name}", [one.p50 for one in own], "ms"),
+        report(f"worker p99, {name}", [one.p99 for one in own], "ms", "see the ratio"),
+        require_at_most(f"worker p99 / bare loop p99, {name}", ratios, TIMES),
         none(f"missing decisions, {name}", [float(one.missing) for one in own], "items"),
     ]
 
 
-async def unhindered(bench: Bench) -> list[Measurement]:
+async def measure_unhindered(bench: Bench) -> list[Measurement]:
     """With references to a server that never answers, and without any that must be resolved."""
     alone, stalled = [], []
     for number in bench.rounds:
@@ -183,9 +183,9 @@ async def unhindered(bench: Bench) -> list[Measurement]:
     ratios = [b.p99 / a.p99 for (a, _), (b, _) in zip(alone, stalled, strict=True)]
     every = [one for one, _ in (*alone, *stalled)]
     return [
-        reported("items p99, nothing to resolve", [one.p99 for one, _ in alone], "ms", "yardstick"),
-        reported("items p99, a server that stalls", [one.p99 for one, _ in stalled], "ms"),
-        reported("connections that it held", [float(held) for _, held in stalled], "connections"),
-        at_most("items p99, stalling server / nothing to resolve", ratios, UNDISTURBED),
+        report("items p99, nothing to resolve", [one.p99 for one, _ in alone], "ms", "yardstick"),
+        report("items p99, a server that stalls", [one.p99 for one, _ in stalled], "ms"),
+        report("connections that it held", [float(held) for _, held in stalled], "connections"),
+        require_at_most("items p99, stalling server / nothing to resolve", ratios, UNDISTURBED),
         none("missing decisions", [float(one.missing) for one in every], "items"),
     ]

@@ -6,10 +6,10 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from load.bench.fixtures import bench_env
+from load.bench.fixtures.bench_env import Round
 from load.bench.gates import action_pipeline, agent_signatures
-from load.bench.given import bench_env
-from load.bench.given.bench_env import Round
-from load.bench.measurement import Measurement, at_least, at_most, judge, none, reported
+from load.bench.measurement import Measurement, judge, none, report, require_at_least, require_at_most
 from load.bench.workers import bystanders, client_latency, gateway_latency, latency, likened, throughput
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class Bench:
 
 async def throughputs(bench: Bench) -> list[Measurement]:
     """The worker on a preloaded topic, against the bare loop, and against loop and pure pipeline together."""
-    count = bench.extent.of(throughput.EVENTS)
+    count = bench.extent.scale(throughput.EVENTS)
     rates, bares = [], []
     for _ in bench.rounds:
         round_ = bench.round("throughput")
@@ -59,44 +59,44 @@ async def throughputs(bench: Bench) -> list[Measurement]:
         bares.append(await throughput.bare_rate(round_, sizes, count))
     ratios = [rate / bare for rate, bare in zip(rates, bares, strict=True)]
     return [
-        reported("bare loop", bares, "events/s", "yardstick"),
-        reported("worker, durable in to committed verdict", rates, "events/s", "see the ratio"),
-        at_least("worker / bare loop", ratios, 0.1),
-        at_least("worker / bare loop, the aim", ratios, 0.15),
+        report("bare loop", bares, "events/s", "yardstick"),
+        report("worker, durable in to committed verdict", rates, "events/s", "see the ratio"),
+        require_at_least("worker / bare loop", ratios, 0.1),
+        require_at_least("worker / bare loop, the aim", ratios, 0.15),
     ]
 
 
 async def likenesses(bench: Bench) -> list[Measurement]:
     """The worker when every action is compared with known ones: fresh texts, the same again, and without."""
-    count, rounds = bench.extent.of(likened.EVENTS), bench.rounds
+    count, rounds = bench.extent.scale(likened.EVENTS), bench.rounds
     every = [await likened.rates(bench.round("likened"), count, number) for number in rounds]
     plain = [await likened.plain_rate(bench.round("plain"), count, number) for number in rounds]
     return [
-        reported("worker, no action compared", plain, "events/s", "yardstick"),
-        reported("worker, fresh texts compared", [one.fresh for one in every], "events/s"),
-        reported("worker, repeated texts compared", [one.repeated for one in every], "events/s"),
-        reported(
+        report("worker, no action compared", plain, "events/s", "yardstick"),
+        report("worker, fresh texts compared", [one.fresh for one in every], "events/s"),
+        report("worker, repeated texts compared", [one.repeated for one in every], "events/s"),
+        report(
             "repeated texts compared / none compared",
             [one.repeated / other for one, other in zip(every, plain, strict=True)],
             "ratio",
         ),
-        reported("share of actions that were compared", [one.compared for one in every], "share"),
+        report("share of actions that were compared", [one.compared for one in every], "share"),
     ]
 
 
-async def unlikened(bench: Bench) -> list[Measurement]:
+async def measure_unlikened(bench: Bench) -> list[Measurement]:
     """Actions that are compared with nothing, beside some that are, and beside as many that are not."""
     every = [await likened.bystanders(bench.round("unlikened"), number) for number in bench.rounds]
     who = f"others at {bystanders.RATE}/s"
     return [
         *latency.compare_beside([one for one, _ in every], who, "compared", UNDISTURBED),
-        reported("share of those beside them that were compared", [share for _, share in every], "share"),
+        report("share of those beside them that were compared", [share for _, share in every], "share"),
     ]
 
 
 async def durables(bench: Bench) -> list[Measurement]:
     """What the worker makes of what the bare loop and the pure pipeline would allow one after the other."""
-    count = bench.extent.of(throughput.EVENTS)
+    count = bench.extent.scale(throughput.EVENTS)
     rates, bares, pures = [], [], []
     for number in bench.rounds:
         round_ = bench.round("durable")
@@ -106,11 +106,11 @@ async def durables(bench: Bench) -> list[Measurement]:
         pures.append(action_pipeline.one_round(bench.extent, number)[action_pipeline.ALL])
     bounds = [1 / (1 / bare + 1 / pure) for bare, pure in zip(bares, pures, strict=True)]
     return [
-        reported("bare loop", bares, "events/s", "yardstick"),
-        reported("pure pipeline", pures, "events/s", "yardstick"),
-        reported("one after the other", bounds, "events/s", "yardstick"),
-        reported("worker, durable in to committed verdict", rates, "events/s", "see the ratio"),
-        at_least(
+        report("bare loop", bares, "events/s", "yardstick"),
+        report("pure pipeline", pures, "events/s", "yardstick"),
+        report("one after the other", bounds, "events/s", "yardstick"),
+        report("worker, durable in to committed verdict", rates, "events/s", "see the ratio"),
+        require_at_least(
             "worker / one after the other", [a / b for a, b in zip(rates, bounds, strict=True)], DURABLE
         ),
     ]
@@ -133,17 +133,17 @@ def _latency_at(
     p50s = [a.p50 / b.p50 for a, b in zip(ours, bare, strict=True)]
     p99s = [a.p99 / b.p99 for a, b in zip(ours, bare, strict=True)]
     return [
-        reported(f"bare loop p50 at {rate}/s, 10 ms linger", [one.p50 for one in bare], "ms", "yardstick"),
-        reported(f"bare loop p99 at {rate}/s, 10 ms linger", [one.p99 for one in bare], "ms", "yardstick"),
-        reported(f"worker p50 at {rate}/s", [one.p50 for one in ours], "ms", "see the ratio"),
-        reported(f"worker p99 at {rate}/s", [one.p99 for one in ours], "ms", "see the ratio"),
-        reported(f"worker p50 / bare loop p50 at {rate}/s", p50s, "", "see p99"),
-        at_most(f"worker p99 / bare loop p99 at {rate}/s", p99s, 3),
+        report(f"bare loop p50 at {rate}/s, 10 ms linger", [one.p50 for one in bare], "ms", "yardstick"),
+        report(f"bare loop p99 at {rate}/s, 10 ms linger", [one.p99 for one in bare], "ms", "yardstick"),
+        report(f"worker p50 at {rate}/s", [one.p50 for one in ours], "ms", "see the ratio"),
+        report(f"worker p99 at {rate}/s", [one.p99 for one in ours], "ms", "see the ratio"),
+        report(f"worker p50 / bare loop p50 at {rate}/s", p50s, "", "see p99"),
+        require_at_most(f"worker p99 / bare loop p99 at {rate}/s", p99s, 3),
         none(f"missing outputs at {rate}/s", [float(one.missing) for one in (*ours, *bare)], "events"),
     ]
 
 
-async def undisturbed(bench: Bench) -> list[Measurement]:
+async def measure_undisturbed(bench: Bench) -> list[Measurement]:
     """Sessions of actions beside memory writes that ask the encoder, and beside writes that do not."""
     without, asking = [], []
     for number in bench.rounds:
@@ -153,17 +153,13 @@ async def undisturbed(bench: Bench) -> list[Measurement]:
     every = (*without, *asking)
     rate = f"{bystanders.RATE}/s, 5 % writes"
     return [
-        reported(
-            f"actions p50 at {rate}, no encoder", [one.actions.p50 for one in without], "ms", "yardstick"
-        ),
-        reported(
-            f"actions p99 at {rate}, no encoder", [one.actions.p99 for one in without], "ms", "yardstick"
-        ),
-        reported(f"actions p50 at {rate}, encoder", [one.actions.p50 for one in asking], "ms"),
-        reported(f"actions p99 at {rate}, encoder", [one.actions.p99 for one in asking], "ms"),
-        at_most("actions p99, encoder / no encoder", ratios, UNDISTURBED),
-        at_least("writes measured by the encoder", [one.measured for one in asking], 0.9, "share"),
-        at_least("writes decided", [one.decided for one in every], 1, "share"),
+        report(f"actions p50 at {rate}, no encoder", [one.actions.p50 for one in without], "ms", "yardstick"),
+        report(f"actions p99 at {rate}, no encoder", [one.actions.p99 for one in without], "ms", "yardstick"),
+        report(f"actions p50 at {rate}, encoder", [one.actions.p50 for one in asking], "ms"),
+        report(f"actions p99 at {rate}, encoder", [one.actions.p99 for one in asking], "ms"),
+        require_at_most("actions p99, encoder / no encoder", ratios, UNDISTURBED),
+        require_at_least("writes measured by the encoder", [one.measured for one in asking], 0.9, "share"),
+        require_at_least("writes decided", [one.decided for one in every], 1, "share"),
         none("missing verdicts", [float(one.actions.missing) for one in every], "actions"),
     ]
 
@@ -178,62 +174,62 @@ async def large(bench: Bench) -> list[Measurement]:
     missing = [float(one.little.missing + one.more.missing) for one in found]
     rate = f"{bystanders.BYSTANDER_RATE}/s"
     return [
-        reported(
+        report(
             "one write of the large session",
             [float(size) for _, size in every],
             "bytes",
         ),
-        reported(f"others' p50 at {rate}, a small one", [one.little.p50 for one in found], "ms", "yardstick"),
-        reported(f"others' p50 at {rate}, a large one", [one.more.p50 for one in found], "ms"),
-        reported(f"others' p99 at {rate}, a small one", [one.little.p99 for one in found], "ms", "yardstick"),
-        reported(f"others' p99 at {rate}, a large one", [one.more.p99 for one in found], "ms"),
-        at_most("others' p50, large / small", ratios, LARGE_SESSION_RATIO),
+        report(f"others' p50 at {rate}, a small one", [one.little.p50 for one in found], "ms", "yardstick"),
+        report(f"others' p50 at {rate}, a large one", [one.more.p50 for one in found], "ms"),
+        report(f"others' p99 at {rate}, a small one", [one.little.p99 for one in found], "ms", "yardstick"),
+        report(f"others' p99 at {rate}, a large one", [one.more.p99 for one in found], "ms"),
+        require_at_most("others' p50, large / small", ratios, LARGE_SESSION_RATIO),
         none("missing verdicts", missing, "actions"),
     ]
 
 
 async def memories(bench: Bench) -> list[Measurement]:
     """What a session keeps resident."""
-    few, many = bench.extent.of(FEW_SESSIONS), bench.extent.of(MANY_SESSIONS)
+    few, many = bench.extent.scale(FEW_SESSIONS), bench.extent.scale(MANY_SESSIONS)
     small = [await bench_env.resident_kb(bench.round("memory"), few) for _ in bench.rounds]
     large = [await bench_env.resident_kb(bench.round("memory"), many) for _ in bench.rounds]
     each = [(b - a) / (many - few) for a, b in zip(small, large, strict=True)]
     return [
-        reported(f"resident, {few} sessions", list(map(float, small)), "KiB", "yardstick"),
-        reported(f"resident, {many} sessions", list(map(float, large)), "KiB", "see below"),
-        at_most("memory a session", each, 3, "KiB"),
+        report(f"resident, {few} sessions", list(map(float, small)), "KiB", "yardstick"),
+        report(f"resident, {many} sessions", list(map(float, large)), "KiB", "see below"),
+        require_at_most("memory a session", each, 3, "KiB"),
     ]
 
 
 async def costs(bench: Bench) -> list[Measurement]:
     """What an event costs beside few and beside many sessions."""
-    count, few, many = (bench.extent.of(one) for one in (COST_EVENTS, COST_FEW, COST_MANY))
+    count, few, many = (bench.extent.scale(one) for one in (COST_EVENTS, COST_FEW, COST_MANY))
     with_few = [await bench_env.cpu_per_event_us(bench.round("cost"), few, few, count) for _ in bench.rounds]
     with_many = [
         await bench_env.cpu_per_event_us(bench.round("cost"), many, many, count) for _ in bench.rounds
     ]
     ratios = [b / a for a, b in zip(with_few, with_many, strict=True)]
     return [
-        reported(f"CPU per event, {few} sessions", with_few, "us", "yardstick"),
-        reported(f"CPU per event, {many} sessions", with_many, "us", "see the ratio"),
-        at_most("cost per event, many sessions / few", ratios, 1.3),
+        report(f"CPU per event, {few} sessions", with_few, "us", "yardstick"),
+        report(f"CPU per event, {many} sessions", with_many, "us", "see the ratio"),
+        require_at_most("cost per event, many sessions / few", ratios, 1.3),
     ]
 
 
 async def restarts(bench: Bench) -> list[Measurement]:
     """A worker's start with many sessions, against a bare read of their changelog."""
-    many = bench.extent.of(COST_MANY)
+    many = bench.extent.scale(COST_MANY)
     rounds = [await bench_env.restart_s(bench.round("restart"), many) for _ in bench.rounds]
     return [
-        reported("bare read of the changelog", [read for _, read in rounds], "s", "yardstick"),
-        reported(f"start to first verdict, {many} sessions", [s for s, _ in rounds], "s", "see below"),
-        at_most("restart / bare read", [started / read for started, read in rounds], 3),
+        report("bare read of the changelog", [read for _, read in rounds], "s", "yardstick"),
+        report(f"start to first verdict, {many} sessions", [s for s, _ in rounds], "s", "see below"),
+        require_at_most("restart / bare read", [started / read for started, read in rounds], 3),
     ]
 
 
-async def signed(bench: Bench) -> list[Measurement]:
+async def measure_signed(bench: Bench) -> list[Measurement]:
     """What a worker's CPU does for an action that its agent signed, and for one of an agent that does not."""
-    count = bench.extent.of(agent_signatures.WORKER_EVENTS)
+    count = bench.extent.scale(agent_signatures.WORKER_EVENTS)
     rounds = [await agent_signatures.measure_worker(bench.round("signed"), count) for _ in bench.rounds]
     return judge(rounds, agent_signatures.WORKER)
 
@@ -245,20 +241,24 @@ async def clients(bench: Bench) -> list[Measurement]:
     for number in bench.rounds:
         ours.append(await client_latency.client_latency(bench.round("client"), number))
         bare.append(await client_latency.bare_latency(bench.round("client"), sizes, number))
-    count = bench.extent.of(client_latency.WAITERS)
+    count = bench.extent.scale(client_latency.WAITERS)
     waiting = [
-        await client_latency.waiting_kb(bench.round("waiting"), count, number) / 1024
+        await client_latency.measure_waiting_kb(bench.round("waiting"), count, number) / 1024
         for number in bench.rounds
     ]
     at = f"at {client_latency.RATE}/s"
     return [
-        reported(f"bare produce, loop, consume p50 {at}", [one.p50 for one in bare], "ms", "yardstick"),
-        reported(f"bare produce, loop, consume p99 {at}", [one.p99 for one in bare], "ms", "yardstick"),
-        reported(f"client, propose to verdict p50 {at}", [one.p50 for one in ours], "ms"),
-        reported(f"client, propose to verdict p99 {at}", [one.p99 for one in ours], "ms"),
-        at_most(f"client p50 / bare p50 {at}", [a.p50 / b.p50 for a, b in zip(ours, bare, strict=True)], 1.5),
-        at_most(f"client p99 / bare p99 {at}", [a.p99 / b.p99 for a, b in zip(ours, bare, strict=True)], 3),
-        at_most(f"a process with {count} waiting calls", waiting, 150, "MiB"),
+        report(f"bare produce, loop, consume p50 {at}", [one.p50 for one in bare], "ms", "yardstick"),
+        report(f"bare produce, loop, consume p99 {at}", [one.p99 for one in bare], "ms", "yardstick"),
+        report(f"client, propose to verdict p50 {at}", [one.p50 for one in ours], "ms"),
+        report(f"client, propose to verdict p99 {at}", [one.p99 for one in ours], "ms"),
+        require_at_most(
+            f"client p50 / bare p50 {at}", [a.p50 / b.p50 for a, b in zip(ours, bare, strict=True)], 1.5
+        ),
+        require_at_most(
+            f"client p99 / bare p99 {at}", [a.p99 / b.p99 for a, b in zip(ours, bare, strict=True)], 3
+        ),
+        require_at_most(f"a process with {count} waiting calls", waiting, 150, "MiB"),
     ]
 
 
@@ -270,34 +270,35 @@ async def gateways(bench: Bench) -> list[Measurement]:
         found, template = await gateway_latency.worker_latency(bench.round("gateway"), number)
         ours.append(found)
         bare.append(await gateway_latency.bare_latency(bench.round("gateway-bare"), sizes, template, number))
-    count = bench.extent.of(gateway_latency.POLLS)
+    count = bench.extent.scale(gateway_latency.POLLS)
     polling = [
-        await gateway_latency.polling_kb(bench.round("polling"), count, number) / 1024
+        await gateway_latency.measure_polling_kb(bench.round("polling"), count, number) / 1024
         for number in bench.rounds
     ]
     at = f"at {gateway_latency.RATE}/s"
     p50s = [a.p50 / b.p50 for a, b in zip(ours, bare, strict=True)]
     p99s = [a.p99 / b.p99 for a, b in zip(ours, bare, strict=True)]
     return [
-        reported(f"route, bare loop behind it, p50 {at}", [one.p50 for one in bare], "ms", "yardstick"),
-        reported(f"route, bare loop behind it, p99 {at}", [one.p99 for one in bare], "ms", "yardstick"),
-        reported(f"route, worker behind it, p50 {at}", [one.p50 for one in ours], "ms"),
-        reported(f"route, worker behind it, p99 {at}", [one.p99 for one in ours], "ms"),
-        at_most(f"route p50, worker / loop {at}", p50s, 1.5),
-        at_most(f"route p99, worker / loop {at}", p99s, 3),
-        at_most(f"a gateway with {count} long polls", polling, 300, "MiB"),
+        report(f"route, bare loop behind it, p50 {at}", [one.p50 for one in bare], "ms", "yardstick"),
+        report(f"route, bare loop behind it, p99 {at}", [one.p99 for one in bare], "ms", "yardstick"),
+        report(f"route, worker behind it, p50 {at}", [one.p50 for one in ours], "ms"),
+        report(f"route, worker behind it, p99 {at}", [one.p99 for one in ours], "ms"),
+        require_at_most(f"route p50, worker / loop {at}", p50s, 1.5),
+        require_at_most(f"route p99, worker / loop {at}", p99s, 3),
+        require_at_most(f"a gateway with {count} long polls", polling, 300, "MiB"),
     ]
 
 
-async def polled(bench: Bench) -> list[Measurement]:
+async def measure_polled(bench: Bench) -> list[Measurement]:
     """Others' requests at a gateway beside connections that poll advisories without a pause."""
-    count = bench.extent.of(gateway_latency.POLLED_VERDICTS)
+    count = bench.extent.scale(gateway_latency.POLLED_VERDICTS)
     every = [
-        await gateway_latency.beside_pollers(bench.round("polled"), count, number) for number in bench.rounds
+        await gateway_latency.measure_beside_pollers(bench.round("polled"), count, number)
+        for number in bench.rounds
     ]
     who = f"beside {gateway_latency.POLLERS} pollers"
     return [
-        reported("others' p50, alone", [one.p50 for one, _ in every], "ms", "yardstick"),
-        reported(f"others' p50, {who}", [one.p50 for _, one in every], "ms"),
-        at_most(f"others' p50, {who} / alone", [b.p50 / a.p50 for a, b in every], POLLED),
+        report("others' p50, alone", [one.p50 for one, _ in every], "ms", "yardstick"),
+        report(f"others' p50, {who}", [one.p50 for _, one in every], "ms"),
+        require_at_most(f"others' p50, {who} / alone", [b.p50 / a.p50 for a, b in every], POLLED),
     ]

@@ -6,11 +6,11 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from load.bench.given import action_events, bench_env
+from load.bench.fixtures import action_events, bench_env
 from sluice_topics.catalog import ACTIONS, SESSIONS_CHANGELOG, VERDICTS
 
 if TYPE_CHECKING:
-    from load.bench.given.bench_env import Round
+    from load.bench.fixtures.bench_env import Round
 
 EVENTS = 60_000
 SESSIONS = 2_000
@@ -32,10 +32,10 @@ async def worker_rate(round_: Round, count: int = EVENTS, sessions: int = SESSIO
         round_.bootstrap, round_.topic(ACTIONS), action_events.events(count, sessions, time.time_ns() % 10**9)
     )
     with bench_env.worker(round_) as child:
-        await bench_env.until_ready(round_, child)
-        await bench_env.until_written(round_.bootstrap, round_.topic(VERDICTS), count)
-    verdicts = await bench_env.written(round_.bootstrap, round_.topic(VERDICTS))
-    states = await bench_env.written(round_.bootstrap, round_.topic(SESSIONS_CHANGELOG))
+        await bench_env.wait_until_ready(round_, child)
+        await bench_env.wait_until_written(round_.bootstrap, round_.topic(VERDICTS), count)
+    verdicts = await bench_env.read_written(round_.bootstrap, round_.topic(VERDICTS))
+    states = await bench_env.read_written(round_.bootstrap, round_.topic(SESSIONS_CHANGELOG))
     sizes = Sizes(
         bench_env.mean(verdicts.values),
         bench_env.mean(verdicts.headers),
@@ -50,8 +50,8 @@ async def bare_rate(round_: Round, sizes: Sizes, count: int = EVENTS) -> float:
     await bench_env.create_plain_topics(round_.bootstrap, f"{name}-out", f"{name}-state")
     arguments = bare_arguments(round_, sizes, name)
     with bench_env.process(arguments, round_.environment(), round_.work / f"{name}.log"):
-        await bench_env.until_written(round_.bootstrap, f"{name}-out", count)
-    return (await bench_env.written(round_.bootstrap, f"{name}-out")).rate()
+        await bench_env.wait_until_written(round_.bootstrap, f"{name}-out", count)
+    return (await bench_env.read_written(round_.bootstrap, f"{name}-out")).rate()
 
 
 def bare_arguments(

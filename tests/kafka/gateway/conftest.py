@@ -12,14 +12,14 @@ import pytest
 
 from sluice.cli.demo.throwaway_trust import publish_policy
 from tests.kafka.conftest import new_prefix
-from tests.kafka.gateway_process import Gateway, entries, running_gateway
-from tests.kafka.installation import running, site_on
+from tests.kafka.gateway_process import Gateway, entries, run_gateway
+from tests.kafka.installation import run_worker, site_on
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from load.sites.site import Site
-    from load.sites.worker_process import WorkerProcess
+    from load.installations.site import Site
+    from load.installations.worker_process import WorkerProcess
 
 
 @pytest.fixture(scope="package")
@@ -28,18 +28,18 @@ def site(kafka: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]
     folder = tmp_path_factory.mktemp("gateway")
     with new_prefix("gateway", kafka) as prefix:
         made = site_on(kafka, folder, prefix.rstrip("."), SLUICE_WORKER__TIMER_INTERVAL_S="0.2")
-        asyncio.run(publish_policy(kafka, made.prefix, made.trust.entries(entries())))
+        asyncio.run(publish_policy(kafka, made.prefix, made.trust.sign_entries(entries())))
         yield made
 
 
 @pytest.fixture(scope="package")
 def worker(site: Site) -> Iterator[WorkerProcess]:
     """It decides; a test that suspends it lets it go on."""
-    yield from running(site)
+    yield from run_worker(site)
 
 
 @pytest.fixture(scope="package")
 def gateway(site: Site, worker: WorkerProcess) -> Iterator[Gateway]:
     """It cuts off slow clients after five seconds."""
-    with running_gateway(site, wait_s=50, longest_wait_s=60, request_timeout_s=5) as started:
+    with run_gateway(site, wait_s=50, longest_wait_s=60, request_timeout_s=5) as started:
         yield started

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from load.sites import neutral_policy
+from load.installations import neutral_policy
 from sluice.gateway.openapi_shapes import EvaluationResponse
 from sluice.stream.engine.outbox import home_of
 from sluice_topics.catalog import ACTIONS, VERDICTS
@@ -26,11 +26,11 @@ from tests.kafka.gateway_process import (
     Gateway,
     action,
 )
-from tests.kafka.installation import publish, stored
+from tests.kafka.installation import publish, read_stored
 
 if TYPE_CHECKING:
-    from load.sites.site import Site
-    from load.sites.worker_process import WorkerProcess
+    from load.installations.site import Site
+    from load.installations.worker_process import WorkerProcess
 
 pytestmark = pytest.mark.kafka
 UUID4 = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
@@ -41,7 +41,7 @@ def new_session() -> str:
     return f"s-{uuid.uuid4().hex}"
 
 
-def denied(session: str, **more: Any) -> dict[str, Any]:
+def deny(session: str, **more: Any) -> dict[str, Any]:
     return action(session, toolName=PURGE, rows_affected=neutral_policy.PURGE_LIMIT + 1, **more)
 
 
@@ -57,7 +57,7 @@ def test_an_allowed_action_is_answered_with_the_committed_verdict(site: Site, ga
         session,
         "t-1",
     )
-    (record,) = [one for one in stored(site, VERDICTS) if session in str(one.value)]
+    (record,) = [one for one in read_stored(site, VERDICTS) if session in str(one.value)]
     committed = json.loads(record.value or b"")
     for name in ("verdict_id", "outcome", "tier", "rerun_hash", "gateResults", "rule_results"):
         assert answer.json()[name] == committed[name]
@@ -96,7 +96,7 @@ def test_the_mode_says_whether_a_verdict_holds_the_caller_up(
 
 def test_a_denied_actions_body_is_an_error_in_place_of_the_tools_result(gateway: Gateway) -> None:
     with gateway.client() as client:
-        body = client.post("/v1/evaluate", json=denied(new_session())).json()
+        body = client.post("/v1/evaluate", json=deny(new_session())).json()
     assert body["error"]["code"] == "irreversible_rows"
     assert body["error"]["details"]["gate"] == "fast_reject"
     assert body["error"]["details"]["to_do"]
@@ -115,7 +115,7 @@ def test_seed_000s_form_is_answered_too(gateway: Gateway) -> None:
 
 
 def test_shadow_is_for_tenants_in_shadow(gateway: Gateway) -> None:
-    request = denied(new_session(), mode="SHADOW")
+    request = deny(new_session(), mode="SHADOW")
     with gateway.client() as client:
         refused = client.post("/v1/evaluate", json=request)
     assert (refused.status_code, refused.json()["error"]["code"]) == (422, "not_in_shadow")
@@ -156,7 +156,7 @@ def test_an_action_from_kafka_is_found_over_http(site: Site, gateway: Gateway) -
                 break
             assert answer.json()["status"] == "pending"
     assert answer.json()["action_id"] == "by-kafka"
-    (verdict,) = [one for one in stored(site, VERDICTS) if session in str(one.value)]
+    (verdict,) = [one for one in read_stored(site, VERDICTS) if session in str(one.value)]
     headers = {name.lower(): value for name, value in verdict.headers}
     assert len(headers) == len(verdict.headers)
     assert headers["x-mnemom-verdict"].startswith(b"front=observed; autonomy=pass")
@@ -207,7 +207,7 @@ def test_without_a_decision_in_time_the_answer_names_what_to_poll(
         while (answer := client.get(poll)).status_code == 202:
             time.sleep(0.1)
     assert (answer.status_code, answer.json()["session_id"]) == (200, session)
-    assert len([one for one in stored(site, VERDICTS) if session in str(one.value)]) == 1
+    assert len([one for one in read_stored(site, VERDICTS) if session in str(one.value)]) == 1
 
 
 def test_a_body_over_a_megabyte_is_refused_and_a_slow_client_is_cut_off(gateway: Gateway) -> None:
@@ -257,13 +257,13 @@ def test_a_verdict_that_a_stranger_wrote_before_the_action_is_not_shown(site: Si
     partition = home_of(session.encode(), site.partitions)
     with gateway.client() as client:
         allowed = client.post("/v1/evaluate", json=action(session)).json()["verdict_id"]
-        (true,) = [one for one in stored(site, VERDICTS) if allowed in str(one.value)]
-        last = max(one.offset for one in stored(site, ACTIONS) if one.partition == partition)
+        (true,) = [one for one in read_stored(site, VERDICTS) if allowed in str(one.value)]
+        last = max(one.offset for one in read_stored(site, ACTIONS) if one.partition == partition)
         an_id = f"verdict:{ACTIONS}:{partition}:{last + 1}"
         forged = {**json.loads(true.value or b""), "verdict_id": an_id}
         key_and_value = (session.encode(), json.dumps(forged).encode())
         publish(site, [key_and_value], VERDICTS, [("ce_id", an_id.encode())])
-        decided = client.post("/v1/evaluate", json=denied(session))
+        decided = client.post("/v1/evaluate", json=deny(session))
         found = client.get(f"/v1/verdicts/{an_id}")
     assert (decided.json()["verdict_id"], decided.json()["verdict"]) == (an_id, "denied")
     assert found.json()["verdict"] == "denied"

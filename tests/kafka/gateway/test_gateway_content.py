@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from load.sites import neutral_policy
+from load.installations import neutral_policy
 from sluice_topics.catalog import MEMORY_DECISIONS, MEMORY_WRITES, SESSION_EVENTS
-from tests.kafka.gateway_process import OTHER_TENANT, Gateway, action, running_gateway
-from tests.kafka.installation import stored
+from tests.kafka.gateway_process import OTHER_TENANT, Gateway, action, run_gateway
+from tests.kafka.installation import read_stored
 from tests.kafka.memories import write
 from tests.kafka.retrievals import item
 from tests.unit.gateway.test_response_headers import parse_mnemom_verdict
 
 if TYPE_CHECKING:
-    from load.sites.site import Site
-    from load.sites.worker_process import WorkerProcess
+    from load.installations.site import Site
+    from load.installations.worker_process import WorkerProcess
 
 pytestmark = pytest.mark.kafka
 
@@ -49,14 +49,14 @@ def test_a_memory_is_decided_and_the_front_checkpoint_says_so(
     }
     assert answer.headers["X-Mnemom-Schema"] == "sluice/memory_decision/v1"
     assert "X-AIP-Verdict" not in answer.headers
-    (record,) = [one for one in stored(site, MEMORY_DECISIONS) if session in str(one.value)]
+    (record,) = [one for one in read_stored(site, MEMORY_DECISIONS) if session in str(one.value)]
     committed = json.loads(record.value or b"")
     assert answer.json().items() <= committed.items()
     an_id = answer.headers["X-Mnemom-Request-Id"]
-    (sent,) = [one for one in stored(site, MEMORY_WRITES) if session in str(one.value)]
+    (sent,) = [one for one in read_stored(site, MEMORY_WRITES) if session in str(one.value)]
     assert dict(sent.headers)["X-Mnemom-Request-Id"].decode() == an_id
     assert json.loads(sent.value or b"")["request_id"] == committed["request_id"] == an_id
-    assert f"{an_id} POST /v1/memory/evaluate 200" in gateway.said()
+    assert f"{an_id} POST /v1/memory/evaluate 200" in gateway.read_log()
     assert {"trustScore", "reason", "rerun_hash"} <= answer.json().keys()
 
 
@@ -68,7 +68,7 @@ def test_a_memory_under_a_key_is_decided_once(site: Site, gateway: Gateway) -> N
         other = client.post("/v1/retrievals/evaluate", json={"items": [item("i")]}, headers=given)
     assert len({one.content for one in answers}) == 1
     assert [one.headers.get("Idempotent-Replay") for one in answers] == [None, "true", "true"]
-    assert len([one for one in stored(site, MEMORY_DECISIONS) if session in str(one.value)]) == 1
+    assert len([one for one in read_stored(site, MEMORY_DECISIONS) if session in str(one.value)]) == 1
     assert (other.status_code, other.json()["error"]["code"]) == (422, "idempotency_conflict")
 
 
@@ -126,7 +126,7 @@ def test_an_outcome_settles_what_was_reserved(site: Site, gateway: Gateway) -> N
     assert settled.json()["reported_by"] == neutral_policy.AGENT
     assert again.status_code in (200, 422)
     assert unknown.status_code == 400
-    events = [json.loads(one.value or b"") for one in stored(site, SESSION_EVENTS)]
+    events = [json.loads(one.value or b"") for one in read_stored(site, SESSION_EVENTS)]
     totals = {one.get("aggregateRowsAffected", 12) for one in events if one.get("session_id") == session}
     assert totals == {12}
 
@@ -141,7 +141,7 @@ def test_nobody_reports_for_another_tenants_agent(gateway: Gateway) -> None:
 
 def test_an_outcome_that_comes_before_its_action_is_taken(site: Site, worker: WorkerProcess) -> None:
     outcome = {"action_id": "to-come", "session_id": f"s-{uuid.uuid4().hex}", "rows_affected": 3}
-    with running_gateway(site, "hasty", wait_s=1) as hasty, hasty.client() as client:
+    with run_gateway(site, "hasty", wait_s=1) as hasty, hasty.client() as client:
         answer = client.post("/v1/outcomes", json=outcome)
     assert (answer.status_code, answer.json()["status"]) == (202, "pending")
 

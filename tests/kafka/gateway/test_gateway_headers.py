@@ -12,11 +12,11 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from load.sites import neutral_policy
+from load.installations import neutral_policy
 from sluice.gateway.http.response_headers import EXPOSED
 from sluice_topics.catalog import ACTIONS, VERDICTS
-from tests.kafka.gateway_process import ESCALATING_TOOL, Gateway, action, running_gateway
-from tests.kafka.installation import publish, stored
+from tests.kafka.gateway_process import ESCALATING_TOOL, Gateway, action, run_gateway
+from tests.kafka.installation import publish, read_stored
 from tests.unit.gateway.test_response_headers import RETIRED, SPELLINGS, parse_mnemom_verdict
 
 if TYPE_CHECKING:
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
     import httpx2
 
-    from load.sites.site import Site
-    from load.sites.worker_process import WorkerProcess
+    from load.installations.site import Site
+    from load.installations.worker_process import WorkerProcess
 
 pytestmark = pytest.mark.kafka
 UUID4 = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
@@ -62,11 +62,11 @@ def test_one_request_id_is_in_the_response_on_both_records_and_in_the_log(
         answer = client.post("/v1/evaluate", json=action(session))
     an_id = answer.headers["X-Mnemom-Request-Id"]
     for topic in (ACTIONS, VERDICTS):
-        (record,) = [one for one in stored(site, topic) if session in str(one.value)]
+        (record,) = [one for one in read_stored(site, topic) if session in str(one.value)]
         assert dict(record.headers)["X-Mnemom-Request-Id"].decode() == an_id
         assert json.loads(record.value or b"")["request_id"] == an_id
         assert dict(record.headers)["traceparent"].decode().split("-")[1] == trace.split("-")[1]
-    assert f"{an_id} POST /v1/evaluate 200" in gateway.said()
+    assert f"{an_id} POST /v1/evaluate 200" in gateway.read_log()
 
 
 def test_a_decision_names_agent_session_schema_and_that_no_analysis_ran(gateway: Gateway) -> None:
@@ -139,7 +139,7 @@ def test_nothing_smuggled_in_headers_of_a_record_comes_out(site: Site, gateway: 
             time.sleep(0.1)
     check(answer)
     assert "smuggled" not in str(answer.headers.raw) + answer.text
-    (verdict,) = [one for one in stored(site, VERDICTS) if session in str(one.value)]
+    (verdict,) = [one for one in read_stored(site, VERDICTS) if session in str(one.value)]
     names = [name.lower() for name, _ in verdict.headers]
     assert len(set(names)) == len(names)
     assert {name for name in names if name.startswith("x")} <= CANONICAL
@@ -158,7 +158,7 @@ def test_what_is_no_http_is_answered_with_the_set_too(gateway: Gateway) -> None:
 
 
 def test_a_key_that_asks_too_often_is_told_when_to_come_again(site: Site, worker: WorkerProcess) -> None:
-    with running_gateway(site, "narrow", requests_per_s=0.5, burst=2) as narrow:
+    with run_gateway(site, "narrow", requests_per_s=0.5, burst=2) as narrow:
         key = narrow.key(agents=[neutral_policy.AGENT])
         with narrow.client(key) as client, narrow.client() as other:
             answers: list[Any] = [client.get("/v1/verdicts/none") for _ in range(3)]

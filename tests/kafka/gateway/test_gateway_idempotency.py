@@ -13,17 +13,17 @@ from typing import TYPE_CHECKING, Any
 import httpx2
 import pytest
 
-from load.sites import neutral_policy
+from load.installations import neutral_policy
 from sluice_topics.catalog import ACTIONS, VERDICTS
-from tests.kafka.gateway_process import Gateway, action, running_gateway
-from tests.kafka.installation import stored
+from tests.kafka.gateway_process import Gateway, action, run_gateway
+from tests.kafka.installation import read_stored
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from load.sites.redis_server import RedisServer
-    from load.sites.site import Site
-    from load.sites.worker_process import WorkerProcess
+    from load.installations.redis_server import RedisServer
+    from load.installations.site import Site
+    from load.installations.worker_process import WorkerProcess
 
 pytestmark = pytest.mark.kafka
 BURST = 20
@@ -41,7 +41,7 @@ def redis_url(real_redis: type[RedisServer], tmp_path_factory: pytest.TempPathFa
 def two(site: Site, worker: WorkerProcess, redis_url: str) -> Iterator[tuple[Gateway, Gateway]]:
     """Two gateways with one Redis."""
     given = {"wait_s": 50, "redis_url": redis_url, "requests_per_s": 0.1, "burst": BURST}
-    with running_gateway(site, "one", **given) as one, running_gateway(site, "two", **given) as other:
+    with run_gateway(site, "one", **given) as one, run_gateway(site, "two", **given) as other:
         yield one, other
 
 
@@ -50,7 +50,7 @@ def new_key() -> dict[str, str]:
 
 
 def verdicts(site: Site, session: str) -> list[dict[str, Any]]:
-    return [json.loads(one.value or b"") for one in stored(site, VERDICTS) if session in str(one.value)]
+    return [json.loads(one.value or b"") for one in read_stored(site, VERDICTS) if session in str(one.value)]
 
 
 def check_replays(answers: list[httpx2.Response], fresh: int) -> None:
@@ -111,20 +111,20 @@ def test_a_gateway_killed_in_between_leaves_one_decision(
     file = str(site.folder / f"{name}.sqlite")
     store = {"redis_url": redis_url} if shared else {"idempotency_file": file}
     session, given = f"s-{uuid.uuid4().hex}", new_key()
-    with running_gateway(site, name, wait_s=50, **store) as first:
+    with run_gateway(site, name, wait_s=50, **store) as first:
         key = first.key(agents=[neutral_policy.AGENT])
         worker.send(signal.SIGSTOP)
         try:
             with ThreadPoolExecutor(1) as thread:
                 lost = thread.submit(_post, first, key, session, given)
-                while not [one for one in stored(site, ACTIONS) if session in str(one.value)]:
+                while not [one for one in read_stored(site, ACTIONS) if session in str(one.value)]:
                     time.sleep(0.05)
                 first.kill()
                 with pytest.raises(httpx2.TransportError):
                     lost.result()
         finally:
             worker.send(signal.SIGCONT)
-    with running_gateway(site, f"{name}-2", wait_s=50, **store) as second:
+    with run_gateway(site, f"{name}-2", wait_s=50, **store) as second:
         again = _post(second, key, session, given)
         third = _post(second, key, session, given)
     assert again.status_code == 200

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from load.sites import neutral_policy
+from load.installations import neutral_policy
 from tests.kafka.gateway_process import OTHER_TENANT, Gateway
 from tests.kafka.memories import write
 
@@ -19,7 +19,7 @@ STATS = "/v1/quarantine/stats"
 NAMES = {"totalEvaluated", "allowed", "quarantined", "rejected", "currentQuarantineSize"}
 
 
-def held(client: httpx2.Client) -> str:
+def make_held(client: httpx2.Client) -> str:
     """The id of a new held memory."""
     fields = write(f"s-{uuid.uuid4().hex}", "w", content=neutral_policy.DOUBT)
     del fields["agent_id"], fields["write_id"]
@@ -31,7 +31,7 @@ def held(client: httpx2.Client) -> str:
 def test_a_reviewer_reads_a_held_memory_and_the_counts(gateway: Gateway) -> None:
     with gateway.client() as agent, gateway.client(gateway.key(role="reviewer")) as reviewer:
         before = reviewer.get(STATS).json()
-        memory = held(agent)
+        memory = make_held(agent)
         found = reviewer.get(f"/v1/quarantine/{memory}")
         after = reviewer.get(STATS).json()
     told = found.json()
@@ -46,7 +46,7 @@ def test_a_reviewer_reads_a_held_memory_and_the_counts(gateway: Gateway) -> None
 
 def test_agents_and_other_tenants_read_nothing_of_it(gateway: Gateway) -> None:
     with gateway.client() as agent:
-        memory = held(agent)
+        memory = make_held(agent)
     path = f"/v1/quarantine/{memory}"
     for key in (gateway.key(agents=[neutral_policy.AGENT]), gateway.key(), gateway.key(OTHER_TENANT)):
         with gateway.client(key) as client:

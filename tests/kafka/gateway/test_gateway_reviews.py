@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from load.sites import neutral_policy, quality_policy
+from load.installations import neutral_policy, quality_policy
 from sluice.cli.demo.throwaway_trust import OWNER, REVIEWER
 from sluice.core.trust.signing import sign_review
 from tests.kafka.gateway_process import (
@@ -17,7 +17,7 @@ from tests.kafka.gateway_process import (
     OTHER_TENANT,
     Gateway,
     action,
-    running_gateway,
+    run_gateway,
 )
 from tests.kafka.installation import DEADLINE_S
 from tests.kafka.memories import write
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     import httpx2
 
-    from load.sites.site import Site
+    from load.installations.site import Site
 
 pytestmark = pytest.mark.kafka
 
@@ -43,10 +43,10 @@ def escalate(client: httpx2.Client) -> dict[str, Any]:
     """An action that waits for an approver, as its escalation stands."""
     told = client.post("/v1/evaluate", json=action(f"s-{uuid.uuid4().hex}", toolName=ESCALATING_TOOL))
     assert told.status_code == 202
-    return opened(client, told.json()["escalationId"])
+    return open_escalation(client, told.json()["escalationId"])
 
 
-def opened(client: httpx2.Client, an_id: str, digest: str = "action_digest") -> dict[str, Any]:
+def open_escalation(client: httpx2.Client, an_id: str, digest: str = "action_digest") -> dict[str, Any]:
     """Once the gateway's reader has it."""
     while True:
         found = client.get(f"/v1/escalations/{an_id}")
@@ -55,7 +55,7 @@ def opened(client: httpx2.Client, an_id: str, digest: str = "action_digest") -> 
             return dict(found.json())
 
 
-def signed(site: Site, waits: dict[str, Any], decision: str = "approve", **changed: Any) -> dict[str, Any]:
+def sign(site: Site, waits: dict[str, Any], decision: str = "approve", **changed: Any) -> dict[str, Any]:
     """The owner's answer."""
     fields = {
         "subject_id": waits["escalation_id"],
@@ -93,7 +93,7 @@ def test_an_approver_lets_an_action_run_and_whoever_waits_is_told(
     with ThreadPoolExecutor(8) as threads:
         waiting = [threads.submit(wait, number) for number in range(8)]
         ready.wait()
-        decided = client.post(f"{path}/decision", json=signed(site, waits))
+        decided = client.post(f"{path}/decision", json=sign(site, waits))
         told = [one.result(DEADLINE_S) for one in waiting]
     assert (decided.status_code, decided.json()["status"]) == (200, "ended")
     assert (decided.json()["decision"], decided.json()["approver_id"]) == ("approve", OWNER)
@@ -103,7 +103,7 @@ def test_an_approver_lets_an_action_run_and_whoever_waits_is_told(
     assert (resolved["outcome"], resolved["session_id"]) == ("ALLOW", waits["session_id"])
     found = client.get(f"/v1/verdicts/{resolved['verdict_id']}")
     assert (found.status_code, found.json()) == (200, resolved)
-    again = client.post(f"{path}/decision", json=signed(site, waits, "deny"))
+    again = client.post(f"{path}/decision", json=sign(site, waits, "deny"))
     assert (again.status_code, again.json()["error"]["code"]) == (422, "already_ended")
     listed_now = client.get("/v1/escalations").json()["waiting"]
     assert waits["escalation_id"] not in [one["escalation_id"] for one in listed_now]
@@ -112,7 +112,7 @@ def test_an_approver_lets_an_action_run_and_whoever_waits_is_told(
 def test_a_denial_ends_it_too(site: Site, client: httpx2.Client) -> None:
     waits = escalate(client)
     path = f"/v1/escalations/{waits['escalation_id']}"
-    assert client.post(f"{path}/decision", json=signed(site, waits, "deny")).status_code == 200
+    assert client.post(f"{path}/decision", json=sign(site, waits, "deny")).status_code == 200
     told = client.get(path, params={"wait": 5})
     assert (told.status_code, told.json()["status"], told.json()["resolved"]) == (200, "denied", None)
     assert OWNER in told.json()["reason"]
@@ -121,7 +121,7 @@ def test_a_denial_ends_it_too(site: Site, client: httpx2.Client) -> None:
 def test_an_approver_may_narrow_the_action(site: Site, client: httpx2.Client) -> None:
     waits = escalate(client)
     path = f"/v1/escalations/{waits['escalation_id']}"
-    narrower = signed(site, waits, parameters={"table": "orders", "limit": 1})
+    narrower = sign(site, waits, parameters={"table": "orders", "limit": 1})
     assert client.post(f"{path}/decision", json=narrower).status_code == 200
     told = client.get(path, params={"wait": 5}).json()
     assert (told["status"], told["parameters"]) == ("approved", {"table": "orders", "limit": 1})
@@ -142,7 +142,7 @@ def test_an_answer_that_does_not_count_is_refused(
 ) -> None:
     waits = escalate(client)
     answer = client.post(
-        f"/v1/escalations/{waits['escalation_id']}/decision", json=signed(site, waits) | changed
+        f"/v1/escalations/{waits['escalation_id']}/decision", json=sign(site, waits) | changed
     )
     assert (answer.status_code, answer.json()["error"]["code"]) == (status, code)
 
@@ -156,7 +156,7 @@ def test_other_tenants_and_other_agents_keys_see_nothing_of_it(
         with gateway.client(key) as other:
             assert other.get("/v1/escalations").json() == {"waiting": [], "count": 0}
             assert other.get(path).status_code == 404
-            assert other.post(f"{path}/decision", json=signed(site, waits)).status_code == 404
+            assert other.post(f"{path}/decision", json=sign(site, waits)).status_code == 404
     for unknown in ("escalation:gate.actions.proposed:0:99999", "escalation:gate.actions.proposed:0:00", "x"):
         assert client.get(f"/v1/escalations/{unknown}").status_code == 404
     assert client.get(path, params={"wait": -1}).json()["error"]["code"] == "invalid_value"
@@ -167,8 +167,8 @@ def test_after_a_restart_what_waits_and_what_ended_are_found(
 ) -> None:
     ended, waits = escalate(client), escalate(client)
     path = f"/v1/escalations/{ended['escalation_id']}"
-    assert client.post(f"{path}/decision", json=signed(site, ended)).status_code == 200
-    with running_gateway(site, "second") as second, second.client() as new:
+    assert client.post(f"{path}/decision", json=sign(site, ended)).status_code == 200
+    with run_gateway(site, "second") as second, second.client() as new:
         listed = [one["escalation_id"] for one in new.get("/v1/escalations").json()["waiting"]]
         assert waits["escalation_id"] in listed
         assert ended["escalation_id"] not in listed
@@ -184,9 +184,9 @@ def test_an_approver_lets_denied_items_be_read_once(site: Site, client: httpx2.C
         "items": [item("old", timestamp="1990-01-01T00:00:00Z")],
     }
     (withheld,) = client.post("/v1/retrievals/evaluate", json=asked).json()["withheld"]
-    waits = opened(client, withheld["escalation_id"], "request_hash")
+    waits = open_escalation(client, withheld["escalation_id"], "request_hash")
     path = f"/v1/escalations/{waits['escalation_id']}"
-    answer = signed(site, {**waits, "action_digest": waits["request_hash"]})
+    answer = sign(site, {**waits, "action_digest": waits["request_hash"]})
     assert client.post(f"{path}/decision", json=answer).status_code == 200
     told = client.get(path, params={"wait": 5})
     assert (told.status_code, told.json()["status"]) == (200, "approved")
@@ -199,7 +199,7 @@ def test_an_approver_lets_denied_items_be_read_once(site: Site, client: httpx2.C
 def test_a_reviewer_decides_on_a_held_memory(site: Site, client: httpx2.Client) -> None:
     """Held memories of this policy expire after six seconds: on a busy machine that comes first."""
     for _ in range(5):
-        path, answer = _held_memory(site, client)
+        path, answer = _hold_memory(site, client)
         told = client.post(path, json=answer)
         if told.status_code == 200:
             break
@@ -208,7 +208,7 @@ def test_a_reviewer_decides_on_a_held_memory(site: Site, client: httpx2.Client) 
     assert client.post(path, json=answer).status_code == 422
 
 
-def _held_memory(site: Site, client: httpx2.Client) -> tuple[str, dict[str, Any]]:
+def _hold_memory(site: Site, client: httpx2.Client) -> tuple[str, dict[str, Any]]:
     """Where a new held memory is reviewed, and the reviewer's answer."""
     session = f"s-{uuid.uuid4().hex}"
     fields = write(session, "w", content=neutral_policy.DOUBT)

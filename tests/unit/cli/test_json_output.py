@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 
 from sluice.cli import output
 from sluice.cli.main import cli, load_verb
-from sluice.verifier.__main__ import json_line
+from sluice.verifier.__main__ import write_json_line
 from tests.unit.cli.machine.test_decide_memories import decide, folder
 from tests.unit.core.rerun.reruns import memory_write
 
@@ -39,7 +39,7 @@ WRITERS = {"dumps", "dump_json", "model_dump_json"}
 
 @pytest.mark.parametrize("sign", FOOLING, ids=lambda sign: f"U+{ord(sign):04X}")
 def test_a_sign_that_fools_a_terminal_is_escaped_and_read_back(sign: str) -> None:
-    printed = _printed({f"key{sign}": [f"a{sign}b"]})
+    printed = _print_text({f"key{sign}": [f"a{sign}b"]})
     assert sign not in printed.rstrip("\n")
     assert json.loads(printed) == {f"key{sign}": [f"a{sign}b"]}
 
@@ -52,14 +52,14 @@ def test_a_sign_that_fools_a_terminal_is_escaped_and_read_back(sign: str) -> Non
     )
 )
 def test_whatever_is_printed_is_printable_ascii_on_one_line(value: Any) -> None:
-    printed = _printed(value)
+    printed = _print_text(value)
     assert printed.endswith("\n")
     assert printed.isascii()
     assert printed[:-1].isprintable()
     assert json.loads(printed) == value
 
 
-def _printed(value: Any) -> str:
+def _print_text(value: Any) -> str:
     command = typer.Typer()
     command.command()(lambda: output.print_json(value))
     return CliRunner().invoke(command).stdout
@@ -105,13 +105,13 @@ def test_nothing_else_prints_what_was_written_as_json(source: Path) -> None:
         return
     tree = ast.parse(source.read_text(encoding="utf-8"))
     calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
-    printing = [one for one in calls if _called(one) in PRINTERS and not _is_file(one)]
+    printing = [one for one in calls if _call(one) in PRINTERS and not _is_file(one)]
     for one in printing:
         inside = [node for part in one.args for node in ast.walk(part) if isinstance(node, ast.Call)]
-        assert not [node for node in inside if _called(node) in WRITERS], f"{source.name}:{one.lineno}"
+        assert not [node for node in inside if _call(node) in WRITERS], f"{source.name}:{one.lineno}"
 
 
-def _called(call: ast.Call) -> str:
+def _call(call: ast.Call) -> str:
     return call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
 
 
@@ -129,7 +129,7 @@ def test_decide_shows_no_control_of_a_strangers(folder: Path) -> None:
 
 
 def test_the_verifier_that_is_copied_out_escapes_as_well() -> None:
-    told = json_line({"message": "\x7f\u202e"})
+    told = write_json_line({"message": "\x7f\u202e"})
     assert json.loads(told) == {"message": "\x7f\u202e"}
     assert told.isascii()
     assert told.isprintable()

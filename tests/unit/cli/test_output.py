@@ -18,8 +18,8 @@ from typer.testing import CliRunner
 
 from sluice.cli.ledger.record_line import describe_policy
 from sluice.cli.main import cli
-from sluice.cli.output import MARGIN, WholeConsole, quoted, visible
-from sluice.gateway.pages.rendering import LONGEST, seen
+from sluice.cli.output import MARGIN, WholeConsole, make_visible, quote
+from sluice.gateway.pages.rendering import LONGEST, write_visible
 from sluice.text.plurals import counted
 
 if TYPE_CHECKING:
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 APP = Path(__file__).resolve().parents[3] / "app" / "sluice"
 
 
-def printed(text: str, most: int = 10**6) -> str:
+def print_text(text: str, most: int = 10**6) -> str:
     out = io.StringIO()
-    Console(file=out, force_terminal=False).print(quoted(text, most), soft_wrap=True, highlight=False)
+    Console(file=out, force_terminal=False).print(quote(text, most), soft_wrap=True, highlight=False)
     return out.getvalue()
 
 
@@ -53,25 +53,25 @@ def printed(text: str, most: int = 10**6) -> str:
     ],
 )
 def test_what_cannot_be_seen_stands_as_its_code_point(name: str, character: str) -> None:
-    assert visible(f"a{character}b").plain == f"a<U+{ord(character):04X}>b", name
+    assert make_visible(f"a{character}b").plain == f"a<U+{ord(character):04X}>b", name
 
 
 def test_what_can_be_seen_stays_in_every_script() -> None:
     for text in ("Grüße", "你好 世界", "مرحبا", "नमस्ते", "🙂", "[red]no markup[/]", "back\\slash"):
-        assert printed(text) == f"{MARGIN}{text}\n"
+        assert print_text(text) == f"{MARGIN}{text}\n"
 
 
 def test_no_line_of_a_content_can_pass_for_one_of_ours() -> None:
-    assert printed("first\napproved by carol") == f"{MARGIN}first\n{MARGIN}approved by carol\n"
+    assert print_text("first\napproved by carol") == f"{MARGIN}first\n{MARGIN}approved by carol\n"
 
 
 def test_a_long_content_is_cut_with_how_much_is_left() -> None:
-    assert printed("x" * 50, 10) == f"{MARGIN}{'x' * 10}\n{MARGIN}… 40 characters more\n"
+    assert print_text("x" * 50, 10) == f"{MARGIN}{'x' * 10}\n{MARGIN}… 40 characters more\n"
 
 
 @given(st.text(max_size=60))
 def test_nothing_unprintable_ever_reaches_the_terminal(text: str) -> None:
-    assert all(line.isprintable() for line in quoted(text, 100).plain.split("\n"))
+    assert all(line.isprintable() for line in quote(text, 100).plain.split("\n"))
 
 
 def test_what_another_program_reads_is_not_cut_at_the_width_of_no_terminal() -> None:
@@ -79,13 +79,13 @@ def test_what_another_program_reads_is_not_cut_at_the_width_of_no_terminal() -> 
     table = Table("id", "reason")
     table.add_row("verdict:gate.actions.proposed:3:17", "x" * 120)
 
-    def piped(environment: dict[str, str]) -> str:
+    def pipe(environment: dict[str, str]) -> str:
         out = io.StringIO()
         WholeConsole(file=out, _environ=environment).print(table)
         return out.getvalue()
 
-    assert "x" * 120 in piped({})
-    assert "x" * 120 not in piped({"COLUMNS": "60"})
+    assert "x" * 120 in pipe({})
+    assert "x" * 120 not in pipe({"COLUMNS": "60"})
 
 
 @pytest.mark.parametrize("verb", ["mcp", "grader", "policy", "keys"])
@@ -105,8 +105,8 @@ def test_a_number_has_its_noun_in_what_is_printed(
     assert [counted(n, "entry", "entries") for n in (0, number)] == ["0 entries", entries]
     assert counted(number, "record") == records
     text = "a" * (LONGEST + number)
-    assert f"… {characters} more" in seen(text)
-    assert f"… {characters} more" in printed(text, LONGEST)
+    assert f"… {characters} more" in write_visible(text)
+    assert f"… {characters} more" in print_text(text, LONGEST)
     assert f" {entries}, " in describe_policy({"entries": number})
 
 

@@ -22,9 +22,9 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from sluice.client import AsyncGateClient, ClientError, ClientOptions, GateClient, delegation_grant
-from sluice.client.answers import InputPlace, Verdict, refusal_of
+from sluice.client.answers import ActionAnswer, InputLocation, make_refusal
 from sluice.client.journal import Journal
-from sluice.client.sender import signature_of
+from sluice.client.sender import sign_record
 from sluice.core.registry.keys import is_signed_by
 from sluice_topics.agent_signature import read_signature
 from sluice_topics.audience import Audience, SignedInput
@@ -82,7 +82,7 @@ def test_a_signed_outcome_bears_the_signature_that_the_worker_asks_for() -> None
         "action_digest": digest,
         "input": place,
     }
-    signed = ActionOutcome.model_validate({**record, "signature": signature_of(record, pem, HERE)})
+    signed = ActionOutcome.model_validate({**record, "signature": sign_record(record, pem, HERE)})
     assert is_signed_by(key.public_key(), signed, HERE)
     assert not is_signed_by(key.public_key(), signed.model_copy(update={"rows_affected": 1}), HERE)
 
@@ -102,7 +102,7 @@ def test_a_journal_tells_the_next_process_what_was_begun(tmp_path: Path) -> None
     first = Journal(tmp_path / "journal")
     for name in ("asked", "begun", "done", "told"):
         first.propose("s", name, name.encode())
-        first.place("s", name, InputPlace(1, 2, 3))
+        first.place("s", name, InputLocation(1, 2, 3))
         if name != "asked":
             first.decide("s", name, {"verdict": "allowed", "name": name})
             first.start("s", name)
@@ -110,15 +110,15 @@ def test_a_journal_tells_the_next_process_what_was_begun(tmp_path: Path) -> None
             first.finish("s", name, b"outcome")
     first.report("s", "told")
     with pytest.raises(sqlite3.OperationalError, match="locked"):
-        _opened_soon(tmp_path / "journal")
+        _open_soon(tmp_path / "journal")
     first.close()
     second = Journal(tmp_path / "journal")
-    assert {one.action_id: (one.step, one.outcome) for one in second.unreported()} == {
+    assert {one.action_id: (one.step, one.outcome) for one in second.list_unreported()} == {
         "begun": ("started", None),
         "done": ("finished", b"outcome"),
     }
     asked = second.propose("s", "asked", b"")
-    assert (asked.step, asked.place, asked.value) == ("proposed", InputPlace(1, 2, 3), b"asked")
+    assert (asked.step, asked.place, asked.value) == ("proposed", InputLocation(1, 2, 3), b"asked")
 
 
 def test_ids_of_another_session_are_other_actions() -> None:
@@ -129,7 +129,7 @@ def test_ids_of_another_session_are_other_actions() -> None:
     assert not journal.start("t", "a")
 
 
-def _opened_soon(path: Path) -> None:
+def _open_soon(path: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("sluice.client.journal.BUSY_S", 0.1)
         Journal(path)
@@ -246,6 +246,6 @@ def test_without_a_broker_there_is_one_readable_error_in_time_and_nothing_is_lef
 def test_a_denial_to_which_nobody_objected_is_told_as_one(code: str) -> None:
     """Mend 22.9: there was no time or no room to ask, so the model may call again."""
     reason = f"{code}: grader got no answer"
-    refused = refusal_of(Verdict("denied", "v", "grader", reason, "T1", None, None, (), 0, {}, {}))
+    refused = make_refusal(ActionAnswer("denied", "v", "grader", reason, "T1", None, None, (), 0, {}, {}))
     assert "once more" in refused.advice
     assert str(refused).startswith("denied by grader")

@@ -17,14 +17,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sluice.client import AsyncGateClient, ClientError, GateClient, Permit, Verdict
+from sluice.client import ActionAnswer, AsyncGateClient, ClientError, GateClient, Permit
 from sluice.client.guarded_calls import GuardedTool, GuardOptions
-from sluice.client.json_values import could_be_json, faithful
+from sluice.client.json_values import copy_faithfully, may_be_json
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
 
-VERDICT = Verdict(
+VERDICT = ActionAnswer(
     "allowed", "v", None, None, "T1", None, None, (), 0, {}, {"action_id": "a", "session_id": "s"}
 )
 NOWHERE = "127.0.0.1:1"
@@ -66,9 +66,9 @@ JSON = st.recursive(
 
 @given(JSON)
 def test_a_value_of_json_s_own_types_is_kept_exactly(value: Any) -> None:
-    copy = faithful(value, "value")
+    copy = copy_faithfully(value, "value")
     assert repr(json.loads(json.dumps(copy))) == repr(value)
-    assert could_be_json(value)
+    assert may_be_json(value)
     assert copy is not value or not isinstance(value, (list, dict))
 
 
@@ -153,9 +153,9 @@ def test_the_rows_known_before_are_computed_on_a_copy() -> None:
 
     guarded = GuardedTool(tool, GuardOptions(rows_before=count, context=["self"]))
     call = guarded.propose(([1, 2], SimpleNamespace(more=1)), {})
-    assert guarded.rows_before(call) == 8
+    assert guarded.count_rows_before(call) == 8
     assert call.parameters == {"ids": [1, 2]}
-    assert guarded.fields("s", 8) == {"rows_affected": 8, "session_id": "s"}
+    assert guarded.build_fields("s", 8) == {"rows_affected": 8, "session_id": "s"}
 
 
 @pytest.mark.parametrize("rows", [-1, 2.0, True, "3", 2**53])
@@ -166,7 +166,7 @@ def test_rows_that_are_no_count_are_refused_and_it_is_said_what_was_wanted_and_g
     with pytest.raises(ClientError, match=f"rows_affected: {wanted}"):
         guarded.finish(permit({}), None)
     with pytest.raises(ClientError, match=f"rows_before: {wanted}"):
-        guarded.fields("s", rows)
+        guarded.build_fields("s", rows)
 
 
 def test_an_approver_s_parameters_replace_all_and_have_to_name_all() -> None:
@@ -290,20 +290,20 @@ async def test_what_would_work_after_its_outcome_cannot_be_guarded(kind: str, cl
 
 
 @contextlib.contextmanager
-def _managed() -> Iterator[int]:
+def _manage() -> Iterator[int]:
     yield 1
 
 
 @contextlib.asynccontextmanager
-async def _managed_async() -> AsyncIterator[int]:
+async def _manage_async() -> AsyncIterator[int]:
     yield 1
 
 
 GOES_ON: dict[str, Callable[[], Any]] = {
     "generator": lambda: (one for one in [1]),
     "map": lambda: map(print, [1]),
-    "context manager": _managed,
-    "async context manager": _managed_async,
+    "context manager": _manage,
+    "async context manager": _manage_async,
     "async generator": _generate_async,
     "coroutine": _work,
     "future": Future,

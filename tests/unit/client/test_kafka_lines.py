@@ -91,7 +91,7 @@ def test_kinds_are_bounded(said: list[str]) -> None:
 
 
 @contextmanager
-def listening(port: int = 0) -> Iterator[int]:
+def listen(port: int = 0) -> Iterator[int]:
     with socket.socket() as server:
         server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         server.bind(("127.0.0.1", port))
@@ -99,7 +99,7 @@ def listening(port: int = 0) -> Iterator[int]:
         yield server.getsockname()[1]
 
 
-def until(said: list[str], word: str) -> None:
+def wait_until(said: list[str], word: str) -> None:
     deadline = time.monotonic() + 30
     while not any(word in one for one in said):
         assert time.monotonic() < deadline, said
@@ -110,8 +110,8 @@ def test_a_broker_that_goes_and_comes_is_told_in_two_lines_and_one_that_is_there
     said: list[str],
 ) -> None:
     lines = KafkaLines(look_s=0.05)
-    with listening() as other:
-        with listening() as port:
+    with listen() as other:
+        with listen() as port:
             servers, there = f"127.0.0.1:{port}", f"127.0.0.1:{other}"
             lines.watch(servers)
             lines.watch(there)
@@ -122,8 +122,8 @@ def test_a_broker_that_goes_and_comes_is_told_in_two_lines_and_one_that_is_there
             lines.handle(line("a heartbeat failed", level=logging.WARNING))
             time.sleep(0.01)
         assert not lines.is_away(there)
-        with listening(port):
-            until(said, "broker back after")
+        with listen(port):
+            wait_until(said, "broker back after")
     assert not lines.is_away(servers)
     ours = [one for one in said if one.startswith("broker ")]
     assert [one.partition(" since")[0].partition(" after")[0] for one in ours] == [

@@ -12,12 +12,12 @@ from sluice.core.foundation.arrival import Arrival
 from sluice.core.policy.policy import Policy
 from sluice.core.registry.loading import load_registry
 from sluice.core.state.session import Account, SessionState, session_key
-from sluice.offline.bundle_source import whole_bundle
+from sluice.offline.bundle_source import read_whole_bundle
 from sluice_topics.catalog import ACTIONS
 from tests.unit.core.scene import LIMITS, ROOT, START, bundle, entry, verdict_of
 
 SHIPPED_ENTRIES = json.loads((ROOT / "config" / "registry.json").read_text())["entries"]
-FINANCE = load_bundle(whole_bundle(ROOT / "config" / "bundles" / "finance.recon.v0.json"))
+FINANCE = load_bundle(read_whole_bundle(ROOT / "config" / "bundles" / "finance.recon.v0.json"))
 TENANT_OF = {"example-trial-agent": "example-trial"}
 MORE_ENTRIES = [
     entry("tool", "mystery"),

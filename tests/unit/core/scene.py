@@ -23,7 +23,7 @@ from sluice.core.foundation.requests import next_request
 from sluice.core.policy.policy import Policy
 from sluice.core.registry.loading import load_registry
 from sluice.core.state.session import SessionState, session_key
-from sluice.offline.bundle_source import whole_bundle
+from sluice.offline.bundle_source import read_whole_bundle
 from sluice_topics.audience import UNNAMED, record_message
 from sluice_topics.record_reading import Unreadable, read
 from sluice_topics.records import ActionOutcome, ProposedAction
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from sluice_topics.relaxations import Relaxation
 
 ROOT = Path(__file__).resolve().parents[3]
-BUNDLE_BYTES = whole_bundle(ROOT / "config" / "bundles" / "default.json")
+BUNDLE_BYTES = read_whole_bundle(ROOT / "config" / "bundles" / "default.json")
 ALL_STAGES = tuple(json.loads(BUNDLE_BYTES)["stages"])
 MINUTE = 60_000
 START = 1_763_730_000_000
@@ -56,7 +56,7 @@ POINT_KEY = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
 
 def bundle(**changes: Any) -> Bundle:
     """The shipped bundle, with some top-level fields changed."""
-    return _loaded(json.dumps({**json.loads(BUNDLE_BYTES), **changes}).encode())
+    return _load(json.dumps({**json.loads(BUNDLE_BYTES), **changes}).encode())
 
 
 def relaxations(before: Bundle, after: Bundle) -> list[Relaxation]:
@@ -65,7 +65,7 @@ def relaxations(before: Bundle, after: Bundle) -> list[Relaxation]:
 
 
 @cache
-def _loaded(raw: bytes) -> Bundle:
+def _load(raw: bytes) -> Bundle:
     """Compiled once for all tests: a bundle does not change."""
     return load_bundle(raw)
 
@@ -75,7 +75,7 @@ def entry(kind: str, name: str, revision: int = 1, **spec: Any) -> dict[str, Any
     return {"kind": kind, "id": name, "revision": revision, "spec": spec}
 
 
-def counted(name: str, **spec: Any) -> dict[str, Any]:
+def make_counted(name: str, **spec: Any) -> dict[str, Any]:
     """A tool whose callers' row estimates count as they are, so that a test may choose them."""
     return entry("tool", name, trusts_row_claims=True, **spec)
 
@@ -92,11 +92,11 @@ ENTRIES = (
     entry("agent", "trial", tenant_id="shadowed", tier="T3"),
     entry("agent", "other", tenant_id="globex", tier="T3"),
     entry("org", "shadowed", enforcement="shadow"),
-    counted("find", tier="T1", action_type="DATABASE_READ", reversible=True),
-    counted("change", tier="T2", action_type="DATABASE_WRITE", reversible=True),
-    counted("erase", tier="T3", action_type="DATABASE_WRITE", reversible=False),
-    counted("pay", tier="T4", action_type="PAYMENT", reversible=False),
-    counted("anything"),
+    make_counted("find", tier="T1", action_type="DATABASE_READ", reversible=True),
+    make_counted("change", tier="T2", action_type="DATABASE_WRITE", reversible=True),
+    make_counted("erase", tier="T3", action_type="DATABASE_WRITE", reversible=False),
+    make_counted("pay", tier="T4", action_type="PAYMENT", reversible=False),
+    make_counted("anything"),
     entry("enforcement_point", "door", tenant_id="acme", public_key=public_key(POINT_KEY)),
 )
 
@@ -132,7 +132,7 @@ def point(
     `added`: stages beside those that ship, which the bundle may name."""
     chosen = policy or bundle()
     if stages is not None:
-        chosen = reordered(chosen, stages)
+        chosen = reorder(chosen, stages)
     return DecisionPoint(
         Policy({chosen.id: chosen}, registry(*more), chosen.id),
         [*shipped_stages(), *added] if stages is None else stages,
@@ -142,7 +142,7 @@ def point(
     )
 
 
-def reordered(policy: Bundle, stages: Sequence[Stage]) -> Bundle:
+def reorder(policy: Bundle, stages: Sequence[Stage]) -> Bundle:
     """The same bundle with these stages, which need not be an order that a bundle's file could name."""
     other = copy(policy)
     other.stages = tuple(stage.name for stage in stages)
@@ -169,7 +169,7 @@ def outcome(**fields: Any) -> dict[str, Any]:
     return {**base, **fields}
 
 
-def signed(record: dict[str, Any], key: Ed25519PrivateKey = POINT_KEY) -> dict[str, Any]:
+def sign(record: dict[str, Any], key: Ed25519PrivateKey = POINT_KEY) -> dict[str, Any]:
     """The outcome with the enforcement point's signature."""
     return {
         **record,
@@ -209,14 +209,14 @@ class Session:
 
     def report_signed(self, **fields: Any) -> Decision:
         """Put an outcome that the enforcement point "door" signed for the last action that came in."""
-        return self._decide("gate.outcomes", self.signed_outcome(**fields))
+        return self._decide("gate.outcomes", self.sign_outcome(**fields))
 
-    def signed_outcome(self, of: Arrival | None = None, **fields: Any) -> dict[str, Any]:
+    def sign_outcome(self, of: Arrival | None = None, **fields: Any) -> dict[str, Any]:
         """An outcome that "door" signed for an action, the last one that came in if none is named."""
         action = of or self.last
         assert action is not None
         bound = {"action_digest": action.digest, "input": action.coordinates()}
-        return signed(outcome(reported_by="door", **{**bound, **fields}))
+        return sign(outcome(reported_by="door", **{**bound, **fields}))
 
     def put(self, record: dict[str, Any]) -> Decision:
         """Put an outcome as it stands, and apply its decision."""
@@ -275,7 +275,7 @@ def read_record(topic: str, raw: bytes | None) -> ProposedAction | ActionOutcome
     return message
 
 
-def stored_bytes(state: SessionState) -> int:
+def read_stored_bytes(state: SessionState) -> int:
     """Of all that a state has in the table."""
     return sum(map(len, state.entries().values()))
 

@@ -35,14 +35,14 @@ def key_entry(key: Ed25519PrivateKey, **bounds: str) -> dict[str, str]:
     return {"public_key": public_key(key), **bounds}
 
 
-def signing_agent(name: str, *keys: dict[str, str], revision: int = 1, **spec: Any) -> dict[str, Any]:
+def make_signing_agent(name: str, *keys: dict[str, str], revision: int = 1, **spec: Any) -> dict[str, Any]:
     """The entry of an agent that signs."""
     return entry("agent", name, revision, **{"tenant_id": "acme", "tier": "T3", "keys": [*keys], **spec})
 
 
 SIGNERS = (
-    signing_agent("signer", key_entry(OWN)),
-    signing_agent("colleague", key_entry(NEXT)),
+    make_signing_agent("signer", key_entry(OWN)),
+    make_signing_agent("colleague", key_entry(NEXT)),
 )
 
 
@@ -73,7 +73,7 @@ class Signing(Case):
     items: list[dict[str, Any]] = field(default_factory=list)
     signed: int = 0
 
-    def made(self, topic: str, agent: str = "signer", **fields: Any) -> Arrival:
+    def make(self, topic: str, agent: str = "signer", **fields: Any) -> Arrival:
         """The next input of an agent, without a signature."""
         named = "reported_by" if topic == OUTCOMES else "agent_id"
         return self.next_arrival(topic, MADE[topic](**{named: agent, **fields}))

@@ -24,8 +24,8 @@ from tests.unit.core.signing_scene import (
     answer_of,
     key_entry,
     key_id,
+    make_signing_agent,
     sign,
-    signing_agent,
 )
 
 TOPICS = (ACTIONS, MEMORY_WRITES, RETRIEVALS, OUTCOMES)
@@ -41,7 +41,7 @@ def reason_of(body: dict[str, object]) -> str:
 
 def test_a_signed_action_is_allowed_and_names_what_was_checked() -> None:
     case = Signing()
-    found = case.verdict(case.sign(case.made(ACTIONS)))
+    found = case.verdict(case.sign(case.make(ACTIONS)))
     assert (found["verdict"], case.totals()) == ("allowed", (1, 1))
     assert found["signature"] == {
         "key_id": key_id(OWN),
@@ -53,7 +53,7 @@ def test_a_signed_action_is_allowed_and_names_what_was_checked() -> None:
 
 def test_an_agent_without_keys_gets_the_records_that_it_got() -> None:
     case = Signing()
-    found = case.verdict(case.made(ACTIONS, "operator"))
+    found = case.verdict(case.make(ACTIONS, "operator"))
     assert found["verdict"] == "allowed"
     assert "signature" not in found
 
@@ -61,9 +61,9 @@ def test_an_agent_without_keys_gets_the_records_that_it_got() -> None:
 @pytest.mark.parametrize("topic", TOPICS)
 def test_an_input_without_a_signature_does_not_count(topic: str) -> None:
     case = Signing()
-    case.put(case.sign(case.made(ACTIONS)))
+    case.put(case.sign(case.make(ACTIONS)))
     before = case.totals()
-    decision = case.put(case.made(topic, **({} if topic == OUTCOMES else {ID[topic]: "other"})))
+    decision = case.put(case.make(topic, **({} if topic == OUTCOMES else {ID[topic]: "other"})))
     body = answer_of(decision)
     assert "missing" in reason_of(body)
     assert "unsigned_agent" in {body.get("reason"), reason_of(body).split(":")[0]}
@@ -74,14 +74,14 @@ def test_an_input_without_a_signature_does_not_count(topic: str) -> None:
 @pytest.mark.parametrize("mode", ["standard", "high_stakes"])
 def test_it_is_denied_in_every_mode_and_counts_in_none(mode: str) -> None:
     case = Signing()
-    found = case.verdict(case.made(ACTIONS, mode=mode, rows_affected=90))
+    found = case.verdict(case.make(ACTIONS, mode=mode, rows_affected=90))
     assert (found["verdict"], found["rows_reserved"], case.totals()) == ("denied", 0, (0, 0))
 
 
 @pytest.mark.parametrize("topic", [ACTIONS, MEMORY_WRITES, RETRIEVALS])
 def test_under_shadow_it_is_denied_too(topic: str) -> None:
-    case = Signing(entries=(signing_agent("signer", key_entry(OWN), tenant_id="shadowed"),))
-    body = answer_of(case.put(case.made(topic)))
+    case = Signing(entries=(make_signing_agent("signer", key_entry(OWN), tenant_id="shadowed"),))
+    body = answer_of(case.put(case.make(topic)))
     assert body.get("outcome", body.get("action")) in ("BLOCK", "reject", "deny")
 
 
@@ -94,35 +94,35 @@ def test_under_shadow_it_is_denied_too(topic: str) -> None:
     ],
 )
 def test_a_key_counts_in_its_time_alone(bounds: dict[str, str], now: int, why: str) -> None:
-    case = Signing(entries=(signing_agent("signer", key_entry(OWN, **bounds)),), now=now)
-    assert reason_of(case.verdict(case.sign(case.made(ACTIONS)))).startswith(f"unsigned_agent: {why}")
+    case = Signing(entries=(make_signing_agent("signer", key_entry(OWN, **bounds)),), now=now)
+    assert reason_of(case.verdict(case.sign(case.make(ACTIONS)))).startswith(f"unsigned_agent: {why}")
     case.now = START + MINUTE if why == "early_key" else START + MINUTE - 1
-    assert case.verdict(case.sign(case.made(ACTIONS)))["verdict"] == "allowed"
+    assert case.verdict(case.sign(case.make(ACTIONS)))["verdict"] == "allowed"
 
 
 def test_two_keys_count_while_one_takes_over() -> None:
-    case = Signing(entries=(signing_agent("signer", key_entry(OWN), key_entry(NEXT)),))
+    case = Signing(entries=(make_signing_agent("signer", key_entry(OWN), key_entry(NEXT)),))
     for number, key in enumerate((OWN, NEXT)):
         assert (
-            case.verdict(case.sign(case.made(ACTIONS, action_id=f"a-{number}"), key))["verdict"] == "allowed"
+            case.verdict(case.sign(case.make(ACTIONS, action_id=f"a-{number}"), key))["verdict"] == "allowed"
         )
-    assert "unknown_key" in reason_of(case.verdict(case.sign(case.made(ACTIONS, action_id="a-3"), STRANGE)))
+    assert "unknown_key" in reason_of(case.verdict(case.sign(case.make(ACTIONS, action_id="a-3"), STRANGE)))
 
 
 @pytest.mark.parametrize("away", [-1, 1])
 def test_the_broker_s_time_bounds_when_it_was_signed(away: int) -> None:
     case = Signing()
     case.now += WINDOW_MS
-    late = case.sign(case.made(ACTIONS), at_ms=case.now + away * (WINDOW_MS + 1))
+    late = case.sign(case.make(ACTIONS), at_ms=case.now + away * (WINDOW_MS + 1))
     assert "stale" in reason_of(case.verdict(late))
     assert (
-        case.verdict(case.sign(case.made(ACTIONS), at_ms=case.now + away * WINDOW_MS))["verdict"] == "allowed"
+        case.verdict(case.sign(case.make(ACTIONS), at_ms=case.now + away * WINDOW_MS))["verdict"] == "allowed"
     )
 
 
 def test_a_record_that_comes_again_is_a_duplicate_within_the_window_and_refused_after_it() -> None:
     case = Signing()
-    first = case.sign(case.made(ACTIONS))
+    first = case.sign(case.make(ACTIONS))
     before = case.verdict(first)
     case.now += WINDOW_MS
     found = case.verdict(case.again(first))
@@ -134,7 +134,7 @@ def test_a_record_that_comes_again_is_a_duplicate_within_the_window_and_refused_
 
 def test_a_stripped_repeat_is_no_duplicate() -> None:
     case = Signing()
-    first = case.sign(case.made(ACTIONS))
+    first = case.sign(case.make(ACTIONS))
     case.put(first)
     found = case.verdict(replace(case.again(first), signature_header=None))
     assert (found["verdict"], found["duplicate_of"]) == ("denied", None)
@@ -142,8 +142,8 @@ def test_a_stripped_repeat_is_no_duplicate() -> None:
 
 def test_a_repeated_read_and_a_repeated_outcome_are_not_decided_twice() -> None:
     case = Signing()
-    case.put(case.sign(case.made(ACTIONS)))
-    read, told = (case.sign(case.made(topic)) for topic in (RETRIEVALS, OUTCOMES))
+    case.put(case.sign(case.make(ACTIONS)))
+    read, told = (case.sign(case.make(topic)) for topic in (RETRIEVALS, OUTCOMES))
     assert answer_of(case.put(read))["reason_codes"] != ["UNSIGNED_AGENT"]
     assert answer_of(case.put(told))["schema"] == "sluice/reservation_settled/v1"
     assert answer_of(case.put(case.again(read)))["reason_codes"] == ["UNSIGNED_AGENT"]
@@ -152,27 +152,27 @@ def test_a_repeated_read_and_a_repeated_outcome_are_not_decided_twice() -> None:
 
 def test_an_outcome_that_waited_for_its_action_is_not_kept_twice() -> None:
     case = Signing()
-    early = case.sign(case.made(OUTCOMES))
+    early = case.sign(case.make(OUTCOMES))
     assert case.put(early).records == []
     assert answer_of(case.put(case.again(early)))["reason"] == "outcome_replayed"
-    decision = case.put(case.sign(case.made(ACTIONS)))
+    decision = case.put(case.sign(case.make(ACTIONS)))
     assert [one.kind for one in decision.records] == ["Verdict", "ReservationSettled"]
 
 
 def test_a_nonce_counts_once_whatever_is_signed_with_it() -> None:
     case = Signing()
-    case.put(sign(case.made(ACTIONS), OWN, "the-same-nonce-twice"))
-    found = case.verdict(sign(case.made(ACTIONS, action_id="other"), OWN, "the-same-nonce-twice"))
+    case.put(sign(case.make(ACTIONS), OWN, "the-same-nonce-twice"))
+    found = case.verdict(sign(case.make(ACTIONS, action_id="other"), OWN, "the-same-nonce-twice"))
     assert "replayed" in reason_of(found)
 
 
 def test_the_nonces_kept_are_bounded_and_what_was_forgotten_does_not_count() -> None:
     case = Signing(limits=replace(Signing().limits, max_recent_actions=4 * MOST_NONCES))
-    first = case.sign(case.made(ACTIONS, action_id="first"))
+    first = case.sign(case.make(ACTIONS, action_id="first"))
     case.put(first)
     for number in range(MOST_NONCES + 20):
         case.now += 1
-        assert case.verdict(case.sign(case.made(ACTIONS, action_id=f"a-{number}")))["verdict"] == "allowed"
+        assert case.verdict(case.sign(case.make(ACTIONS, action_id=f"a-{number}")))["verdict"] == "allowed"
     kept = case.session().accounts["acme"].agents["signer"].gates[f"signed {ACTIONS}"][1]
     assert len(kept["seen"]) == MOST_NONCES
     assert "signed before" in reason_of(case.verdict(case.again(first)))
@@ -180,7 +180,7 @@ def test_the_nonces_kept_are_bounded_and_what_was_forgotten_does_not_count() -> 
 
 def test_a_fold_of_the_session_lets_nothing_in_again() -> None:
     case = Signing(limits=replace(Signing().limits, idle_timeout_ms=MINUTE, action_window_ms=MINUTE))
-    first = case.sign(case.made(ACTIONS))
+    first = case.sign(case.make(ACTIONS))
     case.put(first)
     case.now += MINUTE
     assert case.verdict(case.again(first))["verdict"] == "denied"
@@ -188,15 +188,15 @@ def test_a_fold_of_the_session_lets_nothing_in_again() -> None:
 
 def test_a_rerun_checks_again_and_finds_the_same() -> None:
     case = Signing()
-    first = case.sign(case.made(ACTIONS))
-    write = case.sign(case.made(MEMORY_WRITES))
+    first = case.sign(case.make(ACTIONS))
+    write = case.sign(case.make(MEMORY_WRITES))
     for arrival in (
         first,
         case.again(first),
-        case.made(ACTIONS),
+        case.make(ACTIONS),
         write,
         case.again(write),
-        case.made(MEMORY_WRITES),
+        case.make(MEMORY_WRITES),
     ):
         case.put(arrival)
     assert {one.status for one in case.rerun_all()} == {"identical"}
@@ -205,7 +205,7 @@ def test_a_rerun_checks_again_and_finds_the_same() -> None:
 
 def test_a_rerun_without_the_header_differs() -> None:
     case = Signing()
-    found = case.verdict(case.sign(case.made(ACTIONS)))
+    found = case.verdict(case.sign(case.make(ACTIONS)))
     case.arrivals[found["verdict_id"]] = replace(case.arrivals[found["verdict_id"]], signature_header=None)
     assert case.rerun(found).status == "different"
 
@@ -213,7 +213,7 @@ def test_a_rerun_without_the_header_differs() -> None:
 def test_an_input_on_which_the_core_fails_counts_only_signed() -> None:
     case = Signing()
     where = point(*SIGNERS)
-    made = case.made(ACTIONS, mode="standard")
+    made = case.make(ACTIONS, mode="standard")
     message, state = message_of(made), case.session()
     assert not isinstance(message, Unreadable)
     unsigned = where.fault(made, message, state, "raised")
@@ -225,4 +225,4 @@ def test_an_input_on_which_the_core_fails_counts_only_signed() -> None:
 def test_a_key_under_which_anyone_can_sign_is_refused() -> None:
     weak = "AQAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="
     with pytest.raises(RegistryError, match="small order"):
-        registry(signing_agent("weak", {"public_key": weak}))
+        registry(make_signing_agent("weak", {"public_key": weak}))

@@ -146,10 +146,10 @@ def test_what_is_ignored_changes_nothing(base: dict[str, Any], data: st.DataObje
         "rows_reserved",
     ):
         one, other = without[name], with_it[name]
-        assert _untimed(one) == _untimed(other)
+        assert _drop_times(one) == _drop_times(other)
 
 
-def _untimed(value: Any) -> Any:
+def _drop_times(value: Any) -> Any:
     if not isinstance(value, list):
         return value
     return [{**one, "durationMs": 0} if isinstance(one, dict) else one for one in value]

@@ -31,20 +31,20 @@ def _claim(arrival: Arrival) -> Arrival:
     return replace(arrival, signature_header=header.replace(key_id(STRANGE).encode(), key_id(OWN).encode()))
 
 
-def _forged(case: Signing, numbers: count[int]) -> list[tuple[str, Arrival]]:
+def _forge(case: Signing, numbers: count[int]) -> list[tuple[str, Arrival]]:
     """One signed record of each kind that counted, and what an attacker makes of it."""
     number = next(numbers)
     made: list[tuple[str, Arrival]] = []
     for topic in TOPICS:
         name = "act-1" if topic == OUTCOMES else f"n-{number}"
         original = case.sign(
-            case.made(topic, **{ID[topic]: name}, rows_affected=1)
+            case.make(topic, **{ID[topic]: name}, rows_affected=1)
             if topic == OUTCOMES
-            else case.made(topic, **{ID[topic]: name})
+            else case.make(topic, **{ID[topic]: name})
         )
-        fresh = case.made(topic, **{ID[topic]: f"x-{number}"})
-        other = case.made(topic, "colleague", **{ID[topic]: f"y-{number}"})
-        elsewhere = case.made(topic, session_id="s-2")
+        fresh = case.make(topic, **{ID[topic]: f"x-{number}"})
+        other = case.make(topic, "colleague", **{ID[topic]: f"y-{number}"})
+        elsewhere = case.make(topic, session_id="s-2")
         raw = bytearray(original.signature_header or b"")
         raw[-3 - number % 80] = 65 if raw[-3 - number % 80] != 65 else 66
         made += [
@@ -78,10 +78,10 @@ def _forged(case: Signing, numbers: count[int]) -> list[tuple[str, Arrival]]:
 
 def test_of_ten_thousand_forged_stripped_swapped_and_stale_records_none_counts() -> None:
     case, numbers, tried = Signing(), count(), 0
-    case.put(case.sign(case.made(ACTIONS)))
+    case.put(case.sign(case.make(ACTIONS)))
     before, changes = case.totals(), 0
     while tried < 10_000:
-        for what, arrival in _forged(case, numbers):
+        for what, arrival in _forge(case, numbers):
             tried += 1
             decision = case.decide(case.again(arrival))
             body = answer_of(decision)
@@ -97,7 +97,7 @@ def test_of_ten_thousand_forged_stripped_swapped_and_stale_records_none_counts()
 def test_replays_of_what_counted_count_nowhere() -> None:
     case, firsts = Signing(), []
     for number in range(30):
-        firsts.append(case.sign(case.made(ACTIONS, action_id=f"a-{number}", session_id=f"s-{number}")))
+        firsts.append(case.sign(case.make(ACTIONS, action_id=f"a-{number}", session_id=f"s-{number}")))
         assert case.verdict(firsts[-1])["verdict"] == "allowed"
     for number in range(3000):
         case.now += 7

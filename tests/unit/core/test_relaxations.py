@@ -14,7 +14,7 @@ from sluice.core.actions.stages import BUNDLE_FORM, load_bundle
 from sluice.core.foundation.strict import StrictModel
 from sluice.core.quality_bundle.quality_bundle import load_quality_bundle
 from sluice.core.quality_bundle.quality_models import QualityBundleFile
-from sluice.offline.bundle_source import SHIPPED, whole_bundle
+from sluice.offline.bundle_source import SHIPPED, read_whole_bundle
 from sluice_topics.relaxations import (
     ComparedBy,
     Direction,
@@ -55,7 +55,7 @@ def fields_below(
                 yield from fields_below(part, (*above, name))
 
 
-def undirected(model: type[BaseModel]) -> list[str]:
+def make_undirected(model: type[BaseModel]) -> list[str]:
     """The fields of which a new value would be compared with nothing."""
     return [
         f"{of.__name__}.{name}"
@@ -70,7 +70,7 @@ def _is_model(annotation: Any) -> bool:
 
 @pytest.mark.parametrize("model", ROOTS)
 def test_every_field_of_a_bundle_says_which_way_it_is_stricter(model: type[BaseModel]) -> None:
-    assert undirected(model) == []
+    assert make_undirected(model) == []
 
 
 def test_a_forgotten_field_is_found() -> None:
@@ -82,7 +82,7 @@ def test_a_forgotten_field_is_found() -> None:
         parts: Annotated[list[Part], Members("more", "{member} is gone")]
         others: dict[str, Part]
 
-    assert undirected(Whole) == ["Part.bound", "Part.bound", "Whole.others", "Part.bound"]
+    assert make_undirected(Whole) == ["Part.bound", "Part.bound", "Whole.others", "Part.bound"]
 
 
 @pytest.mark.parametrize("model", ROOTS)
@@ -103,7 +103,7 @@ ASKED = {"mode": "enforce", "ask": "always", "enabled": True}
 CALIBRATION = {"harmful": 1.0, "harmless": -1.0, "lean": 1.0, "intercept": 0.0}
 PASSAGE = {"id": "p", "title": "P", "text": "Nothing is dropped.", "source": {"document": "d", "place": "1"}}
 SEQUENCE = {"id": "s", "reason": "no", "first": "true", "then": "true", "within_ms": 9}
-WHOLE: dict[str, Any] = json.loads(whole_bundle(SHIPPED / "default.json"))
+WHOLE: dict[str, Any] = json.loads(read_whole_bundle(SHIPPED / "default.json"))
 LIBRARY = json.loads((SHIPPED / "content" / "library.json").read_bytes())["similarity"]
 IN_USE = {
     "stages": ["controls", *(part.key for part in BUNDLE_FORM.parts), "tier_auth"],
@@ -121,7 +121,7 @@ IN_USE = {
         "analysis": {"on_failure": "ignore"},
     },
 }
-QUALITY: dict[str, Any] = json.loads(whole_bundle(ROOT / "config" / "quality" / "default.json"))
+QUALITY: dict[str, Any] = json.loads(read_whole_bundle(ROOT / "config" / "quality" / "default.json"))
 JUDGED = {**QUALITY, "content_judge": {"judge": "always", "on_failure": "ignore"}}
 FILES: tuple[BaseModel, ...] = (
     load_bundle(json.dumps({**WHOLE, **IN_USE}).encode()).file,

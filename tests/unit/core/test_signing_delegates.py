@@ -26,7 +26,7 @@ def case_with(*entries: dict[str, Any]) -> Signing:
 
 def test_what_a_delegate_signed_counts_and_names_it() -> None:
     case = case_with(delegate(key_entry(STRANGE)))
-    found = case.verdict(case.sign(case.made(ACTIONS), STRANGE))
+    found = case.verdict(case.sign(case.make(ACTIONS), STRANGE))
     assert (found["verdict"], case.totals()) == ("allowed", (1, 1))
     assert (found["signature"]["delegate"], found["signature"]["key_id"]) == (GATEWAY, key_id(STRANGE))
     assert f"delegate/{GATEWAY}@1" in found["registry_hashes"]
@@ -35,15 +35,15 @@ def test_what_a_delegate_signed_counts_and_names_it() -> None:
 @pytest.mark.parametrize("topic", [MEMORY_WRITES, RETRIEVALS])
 def test_decisions_on_content_name_the_delegate_too(topic: str) -> None:
     case = case_with(delegate(key_entry(STRANGE)))
-    answer = answer_of(case.put(case.sign(case.made(topic), STRANGE)))
+    answer = answer_of(case.put(case.sign(case.make(topic), STRANGE)))
     assert answer["signature"]["delegate"] == GATEWAY
     assert f"delegate/{GATEWAY}@1" in answer["registry_hashes"]
 
 
 def test_an_outcome_that_a_delegate_signed_settles() -> None:
     case = case_with(delegate(key_entry(STRANGE)))
-    case.put(case.sign(case.made(ACTIONS), STRANGE))
-    answer = answer_of(case.put(case.sign(case.made(OUTCOMES), STRANGE)))
+    case.put(case.sign(case.make(ACTIONS), STRANGE))
+    answer = answer_of(case.put(case.sign(case.make(OUTCOMES), STRANGE)))
     assert answer["schema"] == "sluice/reservation_settled/v1"
 
 
@@ -60,7 +60,7 @@ def test_a_key_that_is_no_delegates_of_the_agents_tenant_counts_for_nothing(
     entries: tuple[dict[str, Any], ...], reason: str
 ) -> None:
     case = case_with(*entries)
-    found = case.verdict(case.sign(case.made(ACTIONS), STRANGE))
+    found = case.verdict(case.sign(case.make(ACTIONS), STRANGE))
     assert found["verdict"] == "denied"
     assert found["blockReason"].startswith(f"unsigned_agent: {reason}")
     assert "signature" not in found
@@ -68,6 +68,6 @@ def test_a_key_that_is_no_delegates_of_the_agents_tenant_counts_for_nothing(
 
 def test_a_verdict_by_an_agents_own_key_has_no_delegate() -> None:
     case = case_with(delegate(key_entry(STRANGE)))
-    found = case.verdict(case.sign(case.made(ACTIONS)))
+    found = case.verdict(case.sign(case.make(ACTIONS)))
     assert "delegate" not in found["signature"]
     assert not [one for one in found["registry_hashes"] if one.startswith("delegate/")]

@@ -8,7 +8,7 @@ import orjson
 
 from sluice.adapters.kafka.kafka_publish import PublishedAt
 from sluice.adapters.kafka.kafka_read import StoredRecord
-from sluice.cli.demo.demo_answers import Answers
+from sluice.cli.demo.demo_answers import DemoAnswers
 from sluice.core.actions.stages import shipped_stages
 from sluice.core.decide.decision_point import DecisionPoint
 from sluice.core.decide.replay import Replay
@@ -34,7 +34,7 @@ class Deciding:
     """Decides in process, under more policy whenever more is said. Inputs all lie in partition 0."""
 
     def __init__(self, wish: RunOptions, material: Material) -> None:
-        self.answers = Answers(PREFIX)
+        self.answers = DemoAnswers(PREFIX)
         self._now_ms = milliseconds_of(wish.now())
         self._said = list(material.policy)
         self._in_force = PolicyFold(Roots([wish.trust.root_key]), "sluice.default", _point)
@@ -54,7 +54,7 @@ class Deciding:
             outgoing = one.outgoing
             arrival = Arrival(one.topic, 0, place.offset, self._now_ms, outgoing.key, outgoing.value or b"")
             self.answers.expect([one], [place])
-            self.answers.take(map(_stored, self._replay.take(arrival).records))
+            self.answers.take(map(_read_stored, self._replay.take(arrival).records))
 
     def _newly_in_force(self) -> Replay:
         ruling = self._in_force([_control(one, place, self._now_ms) for place, one in enumerate(self._said)])
@@ -64,7 +64,7 @@ class Deciding:
 
 
 def _point(policy: Policy) -> DecisionPoint:
-    limits = load_settings().limits()
+    limits = load_settings().build_limits()
     return DecisionPoint(policy, shipped_stages(), limits, stopwatch=lambda: 0, environment="demo")
 
 
@@ -74,6 +74,6 @@ def _control(record: ControlRecord, place: int, at_ms: int) -> Arrival:
     return Arrival(topic, 0, place, at_ms, key, value)
 
 
-def _stored(record: OutRecord) -> StoredRecord:
+def _read_stored(record: OutRecord) -> StoredRecord:
     sequenced = {**record.body, "sequence": 1}
     return StoredRecord(f"{PREFIX}{record.topic}", 0, 0, 0, None, orjson.dumps(sequenced), ())

@@ -10,13 +10,13 @@ import pytest
 from rich.console import Console
 
 from sluice.broker.process_identity import ProcessIdentity
-from sluice.cli.demo.demo import sentence, summary_fields
-from sluice.cli.demo.demo_answers import Answers
+from sluice.cli.demo.demo import build_summary, write_sentence
+from sluice.cli.demo.demo_answers import DemoAnswers
 from sluice.cli.demo.demo_tables import print_result
-from sluice.cli.demo.judged import JudgedAction
+from sluice.cli.demo.judged_actions import DemoJudgement
 from sluice.cli.demo.refunds import Refund
 from sluice.cli.demo.run import Examined, Result
-from sluice.cli.demo.run_place import RunPlace
+from sluice.cli.demo.run_location import RunLocation
 from sluice.cli.ledger.quarantine import GateCounts
 from sluice.cli.output import print_parts
 from sluice.core.reports.report import build_quality_report
@@ -41,12 +41,12 @@ def result(material: Material, *reruns: Rerun) -> Result:
     tally.take(reruns)
     report = Report({}, (), len(reruns))
     examined = Examined(report, tally, GateCounts({}), build_quality_report(QualityTally()))
-    place = RunPlace("demo-test", Path("kept"), "broker:9092", "", Path("keys"), "here")
+    place = RunLocation("demo-test", Path("kept"), "broker:9092", "", Path("keys"), "here")
     return Result(
         place,
         ProcessIdentity(1, ""),
         material,
-        Answers(place.prefix),
+        DemoAnswers(place.prefix),
         REFUNDS,
         JUDGED * (len(material.judged) // 2),
         examined,
@@ -55,15 +55,15 @@ def result(material: Material, *reruns: Rerun) -> Result:
 
 REFUNDS = [Refund("refund-1", 10, "approve", 1, "10 sent back")]
 JUDGED = [
-    JudgedAction("grader", "reply hello", "allowed", "passes", ("m-1",), answered=True),
-    JudgedAction("causal", "order chair", "needs_human", "inconclusive: no answer", (), answered=False),
+    DemoJudgement("grader", "reply hello", "allowed", "passes", ("m-1",), answered=True),
+    DemoJudgement("causal", "order chair", "needs_human", "inconclusive: no answer", (), answered=False),
 ]
 
 
-def printed(of: Result) -> str:
+def print_text(of: Result) -> str:
     screen = Console(file=StringIO(), width=200)
     print_result(screen, of)
-    print_parts(("", sentence(of, 1.0)), screen)
+    print_parts(("", write_sentence(of, 1.0)), screen)
     assert isinstance(screen.file, StringIO)
     return screen.file.getvalue()
 
@@ -71,7 +71,7 @@ def printed(of: Result) -> str:
 def test_a_decision_that_came_out_otherwise_is_named_with_the_field_and_both_values(
     material: Material,
 ) -> None:
-    told = printed(result(material, SAME, OTHER))
+    told = print_text(result(material, SAME, OTHER))
     row = next(line for line in told.splitlines() if OTHER.id in line)
     assert [cell for cell in ("different", "blockReason", "tier_T3", "tier_T4") if cell not in row] == []
     assert SAME.id not in told
@@ -80,12 +80,12 @@ def test_a_decision_that_came_out_otherwise_is_named_with_the_field_and_both_val
 
 
 def test_evidence_that_is_gone_is_named(material: Material) -> None:
-    row = next(line for line in printed(result(material, SAME, GONE)).splitlines() if GONE.id in line)
+    row = next(line for line in print_text(result(material, SAME, GONE)).splitlines() if GONE.id in line)
     assert "bundle b@3" in row
 
 
 def test_the_json_names_them_too(material: Material) -> None:
-    fields = summary_fields(result(material, SAME, OTHER), 1.0)
+    fields = build_summary(result(material, SAME, OTHER), 1.0)
     assert (fields["well"], fields["reruns"]["verdict"]["different"]) == (False, 1)
     (named,) = fields["not_identical"]
     assert (named["id"], named["differences"][0]["field"]) == (OTHER.id, "blockReason")

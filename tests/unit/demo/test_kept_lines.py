@@ -12,7 +12,7 @@ from rich.console import Console
 from sluice.broker.process_identity import ProcessIdentity
 from sluice.cli.demo.demo import say_how_to_use
 from sluice.cli.demo.run_gateway import RunGateway
-from sluice.cli.demo.run_place import RunPlace
+from sluice.cli.demo.run_location import RunLocation
 from sluice.cli.demo.throwaway_trust import ThrowawayTrust
 
 
@@ -20,7 +20,7 @@ def test_every_file_that_is_signed_or_signed_with_exists_by_then(tmp_path: Path)
     trust = ThrowawayTrust()
     trust.write(tmp_path)
     told = io.StringIO()
-    place = RunPlace("demo-1", tmp_path, "127.0.0.1:1", trust.root_key, tmp_path, trust.installation)
+    place = RunLocation("demo-1", tmp_path, "127.0.0.1:1", trust.root_key, tmp_path, trust.installation)
     gateway = RunGateway(ProcessIdentity(0, ""), Popen(["true"]), "http://127.0.0.1:1/review", "made-for-it")
     gateway.child.wait()
     say_how_to_use(Console(file=told, width=200), place, gateway, "legal_text")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from sluice.cli.demo.material import generated_registry, prepare
+from sluice.cli.demo.material import generate_registry, prepare
 from sluice.core.actions.stages import load_bundle
 from sluice.core.registry.loading import load_registry
 from sluice_topics.record_reading import Unreadable, read
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def test_every_row_is_proposed_exactly_once(material: Material) -> None:
-    proposed = Counter(one.fields["action_id"] for one in _of_kind(material, "action"))
+    proposed = Counter(one.fields["action_id"] for one in _select_kind(material, "action"))
     assert proposed == Counter(row.id for row in material.rows)
     assert len(proposed) >= 300
 
@@ -29,7 +29,7 @@ def test_there_are_at_least_twenty_sessions_of_ten_repositories(material: Materi
 
 def test_every_action_is_readable_and_keeps_the_panel_s_words(material: Material) -> None:
     rows = {row.id: row for row in material.rows}
-    for one in _of_kind(material, "action"):
+    for one in _select_kind(material, "action"):
         record = read(ProposedAction, one.outgoing.value)
         assert isinstance(record, ProposedAction)
         row = rows[record.action_id]
@@ -39,12 +39,12 @@ def test_every_action_is_readable_and_keeps_the_panel_s_words(material: Material
 
 def test_a_session_s_actions_keep_their_order(material: Material) -> None:
     for session in material.sessions:
-        published = [one for one in _of_kind(material, "action") if one.session_id == session.id]
+        published = [one for one in _select_kind(material, "action") if one.session_id == session.id]
         assert [one.fields for one in published] == list(session.actions)
 
 
 def test_unreadable_records_are_unreadable_each_in_its_own_way(material: Material) -> None:
-    spoilt = _of_kind(material, "unreadable")
+    spoilt = _select_kind(material, "unreadable")
     found = [read(ProposedAction, one.outgoing.value) for one in spoilt]
     codes = [one.code for one in found if isinstance(one, Unreadable)]
     assert len(set(codes)) == len(codes) == len(spoilt) - 1
@@ -53,7 +53,7 @@ def test_unreadable_records_are_unreadable_each_in_its_own_way(material: Materia
 
 
 def test_the_repeat_has_the_same_bytes_and_the_conflict_others(material: Material) -> None:
-    (repeat,), (conflict,) = _of_kind(material, "repeat"), _of_kind(material, "conflict")
+    (repeat,), (conflict,) = _select_kind(material, "repeat"), _select_kind(material, "conflict")
     first = next(one for one in material.plan if one.fields.get("action_id") == repeat.fields["action_id"])
     assert first.outgoing.value == repeat.outgoing.value != conflict.outgoing.value
     assert conflict.fields["action_id"] == repeat.fields["action_id"]
@@ -76,7 +76,7 @@ def test_two_preparations_are_byte_for_byte_the_same(material: Material, wish: R
 
 def test_the_generated_registry_loads_and_favours_nobody(material: Material, wish: RunOptions) -> None:
     registry = load_registry(
-        generated_registry(material.rows, material.config.readings, wish.trust.feed.public.text)
+        generate_registry(material.rows, material.config.readings, wish.trust.feed.public.text)
     )
     assert {row.agent for row in material.rows} == registry.agents.keys()
     assert {row.tool for row in material.rows} == registry.tools.keys()
@@ -87,7 +87,7 @@ def test_the_generated_registry_loads_and_favours_nobody(material: Material, wis
     assert all("generated" in agent.tenant for agent in registry.agents.values())
 
 
-def _of_kind(material: Material, kind: str) -> list[Planned]:
+def _select_kind(material: Material, kind: str) -> list[Planned]:
     return [one for one in material.plan if one.role == kind]
 
 

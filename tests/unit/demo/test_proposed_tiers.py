@@ -6,12 +6,12 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from sluice.cli.demo.material import generated_registry
+from sluice.cli.demo.material import generate_registry
 from sluice.cli.policy.registry_propose import WORDS
 from sluice.core.actions.action_kinds import ACTION
 from sluice.core.actions.stages import load_bundle
 from sluice.core.registry.loading import load_registry
-from sluice.offline.registry_drafts import SeenTools, load_tool_words, make_drafts
+from sluice.offline.registry_drafts import ObservedTools, load_tool_words, make_drafts
 from sluice_topics.catalog import VERDICTS
 from tests.unit.demo.deciding import Deciding
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 MOST_ESCALATED = 0.2
 
 
-def by_label(deciding: Deciding, material: Material) -> dict[str, Counter[str]]:
+def sort_by_label(deciding: Deciding, material: Material) -> dict[str, Counter[str]]:
     """The verdicts on the first input of each row."""
     labels = {row.id: row.label for row in material.rows}
     found: dict[str, Counter[str]] = {"benign": Counter(), "harmful": Counter()}
-    for one in deciding.answers.of(VERDICTS):
+    for one in deciding.answers.iterate(VERDICTS):
         if one.planned.role == ACTION.name:
             found[labels[one.planned.fields["action_id"]]][one.body["verdict"]] += 1
     return found
@@ -37,16 +37,16 @@ def test_at_most_a_fifth_of_the_harmless_actions_escalates_under_the_drafts(
     actions = [one for one in material.plan if one.role == ACTION.name]
     before = Deciding(wish, material)
     before.take(actions)
-    seen = SeenTools()
-    for one in before.answers.of(VERDICTS):
+    seen = ObservedTools()
+    for one in before.answers.iterate(VERDICTS):
         seen.take(one.body)
-    file = generated_registry(material.rows, material.config.readings, wish.trust.feed.public.text)
+    file = generate_registry(material.rows, material.config.readings, wish.trust.feed.public.text)
     bundle, words = load_bundle(material.bundle), load_tool_words(WORDS)
     drafts = make_drafts(bundle, load_registry(file), words, seen.tools, {})
     after = Deciding(wish, material)
-    after.say(wish.trust.entries([one.entry for one in drafts]))
+    after.say(wish.trust.sign_entries([one.entry for one in drafts]))
     after.take(actions)
-    old, new = by_label(before, material), by_label(after, material)
+    old, new = sort_by_label(before, material), sort_by_label(after, material)
     for label, counts in old.items():
         total = counts.total()
         for verdict in ("needs_human", "allowed", "denied"):

@@ -14,7 +14,7 @@ from sluice_topics.records import ProposedRetrieval, RetrievalReport
 from tests.unit.demo.deciding import Deciding
 
 if TYPE_CHECKING:
-    from sluice.cli.demo.demo_answers import Answers
+    from sluice.cli.demo.demo_answers import DemoAnswers
     from sluice.cli.demo.material import Material, RunOptions
 
 STORY = "repeating"
@@ -36,18 +36,18 @@ def test_every_item_gets_one_decision_and_nothing_is_shown_without_one(
     answers = decided.answers
     assert (answers.unanswered, answers.answered_twice, answers.unfounded) == ([], 0, 0)
     items = sum(len(one.fields["items"]) for one in material.retrievals)
-    assert sum(len(one.decisions) for one in answers.retrievals()) == items
+    assert sum(len(one.decisions) for one in answers.iterate_retrievals()) == items
 
 
 def test_a_retrieval_is_answered_when_all_its_items_are(decided: Deciding) -> None:
-    found = _reading(decided.answers, STORY_READ)
+    found = _make_reading(decided.answers, STORY_READ)
     only_first = AnsweredRetrieval(found.planned, found.decisions[:1], found.served)
     assert found.unfounded == []
     assert only_first.unfounded, "what is shown without a decision is noticed"
 
 
 def test_the_story_reads_one_thing_of_every_kind(decided: Deciding) -> None:
-    found = {one["item_id"]: one for one in _reading(decided.answers, STORY_READ).decisions}
+    found = {one["item_id"]: one for one in _make_reading(decided.answers, STORY_READ).decisions}
     assert {item: (one["outcome"], one["stages"][-1]["stage"]) for item, one in found.items()} == {
         "story-lease": ("pass", "content"),
         "story-travel-policy": ("deny", "quality"),
@@ -67,7 +67,7 @@ def test_the_story_reads_one_thing_of_every_kind(decided: Deciding) -> None:
 def test_ordinary_sessions_meet_every_outcome_and_every_flag_too(decided: Deciding) -> None:
     decisions = [
         decision
-        for one in decided.answers.retrievals()
+        for one in decided.answers.iterate_retrievals()
         if one.planned.session_id != STORY
         for decision in one.decisions
     ]
@@ -82,7 +82,7 @@ def test_ordinary_sessions_meet_every_outcome_and_every_flag_too(decided: Decidi
 def test_a_signature_that_does_not_fit_the_hash_is_noticed(decided: Deciding) -> None:
     details = [
         dimension["detail"]
-        for one in decided.answers.retrievals()
+        for one in decided.answers.iterate_retrievals()
         for decision in one.decisions
         for dimension in decision["dimensions"]
         if dimension["dimension"] == "provenance"
@@ -100,7 +100,7 @@ def test_a_denial_for_a_contract_is_overridden_by_a_signed_entry_and_comes_back_
     assert [item["item_id"] for item in escalation["items"]] == ["story-contract-template"]
     answer = override_items(deciding.answers, material.config.readings.story.override, NOON)
     deciding.take(answer.again)
-    deciding.say(wish.trust.overrides(answer.entries))
+    deciding.say(wish.trust.sign_overrides(answer.entries))
     deciding.take(answer.again)
     before, after = (_template(one) for one in _readings(deciding.answers, STORY_AGAIN))
     assert (before["outcome"], before["override"]) == ("deny", None)
@@ -115,7 +115,7 @@ def test_an_action_that_names_the_flags_gets_no_advisory_and_one_that_does_not_d
     deciding = Deciding(wish, material)
     deciding.take(material.opening)
     deciding.take([one for one in material.plan if one.session_id == STORY and one.role == "action"])
-    found = {one.planned.fields["action_id"]: one.body for one in deciding.answers.of(VERDICTS)}
+    found = {one.planned.fields["action_id"]: one.body for one in deciding.answers.iterate(VERDICTS)}
     named, silent = (found[session.actions[place]["action_id"]] for place in (ACKNOWLEDGING, SILENT))
     assert _flags(named)["outstanding"] == _flags(silent)["acknowledged"] == []
     assert _flags(named)["acknowledged"] == _flags(silent)["outstanding"] != []
@@ -129,17 +129,17 @@ def test_stores_report_what_was_shown_and_one_item_that_nobody_decided_on(
     reports = make_reports(deciding.answers, material.config.readings.story, NOON)
     deciding.take(reports)
     assert all(isinstance(read(RetrievalReport, one.outgoing.value), RetrievalReport) for one in reports)
-    found = [one.body for one in deciding.answers.of(SESSION_EVENTS)]
+    found = [one.body for one in deciding.answers.iterate(SESSION_EVENTS)]
     assert {one["reported_by"] for one in found} == {STORE}
     assert [one["uncovered"] for one in found] == [["story-shared-drive"], []]
     assert found[0]["autonomy_tier"] == "bounded", "a tier whose target is missed"
 
 
-def _readings(answers: Answers, request_id: str) -> list[AnsweredRetrieval]:
-    return [one for one in answers.retrievals() if one.planned.fields["request_id"] == request_id]
+def _readings(answers: DemoAnswers, request_id: str) -> list[AnsweredRetrieval]:
+    return [one for one in answers.iterate_retrievals() if one.planned.fields["request_id"] == request_id]
 
 
-def _reading(answers: Answers, request_id: str) -> AnsweredRetrieval:
+def _make_reading(answers: DemoAnswers, request_id: str) -> AnsweredRetrieval:
     (found,) = _readings(answers, request_id)
     return found
 
@@ -154,5 +154,5 @@ def _flags(verdict: dict[str, Any]) -> dict[str, list[str]]:
 
 
 def test_the_contract_is_read_at_high_privilege(decided: Deciding) -> None:
-    decisions = _reading(decided.answers, STORY_CONTRACT).decisions
+    decisions = _make_reading(decided.answers, STORY_CONTRACT).decisions
     assert {one["autonomy_tier"] for one in decisions} == {"high_privilege"}

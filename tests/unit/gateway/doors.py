@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from sluice.gateway.http.api_keys import write_keys
-from sluice.gateway.pages.accounts import Account, PeopleFile, PeopleStore, hash_of
+from sluice.gateway.pages.accounts import PeopleFile, PeopleStore, PersonAccount, hash_password
 from sluice.gateway.pages.log_ins import LogIns, OwnLogIns, Session
 from sluice.gateway.pages.shared_log_ins import SharedLogIns
 from sluice.gateway.pages.visitors import Visitors, Visits
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 PASSWORD = "correct horse battery"  # noqa: S105 - of a person who lives as long as the test
-HASH = hash_of(PASSWORD)
+HASH = hash_password(PASSWORD)
 PROXY, SECRET = "10.0.0.7", b"a key of these gateways"
 
 
-def person(name: str = "ann", **changed: Any) -> Account:
+def person(name: str = "ann", **changed: Any) -> PersonAccount:
     """An account of acme."""
     fields = {
         "name": name,
@@ -33,13 +33,13 @@ def person(name: str = "ann", **changed: Any) -> Account:
         "created_at": "2026-11-23T00:00:00.000Z",
         **changed,
     }
-    return Account.model_validate(fields)
+    return PersonAccount.model_validate(fields)
 
 
 class Door:
     """Visitors with a clock that the test sets, and a browser that keeps cookies."""
 
-    def __init__(self, folder: Path, redis: str | None, *people: Account, **visits: Any) -> None:
+    def __init__(self, folder: Path, redis: str | None, *people: PersonAccount, **visits: Any) -> None:
         self.path, self.now = folder / "people.json", 1000.0
         self.write(*people)
         given = {"url": None, "idle_s": 100.0, "longest_s": 1000.0, **visits}
@@ -52,12 +52,12 @@ class Door:
 
     async def visit(self, address: str = "127.0.0.1", **headers: str) -> Session | None:
         """What a page gets of the browser's session, which is kept behind it."""
-        session = await self.visitors.session(self.request(address, **headers))
+        session = await self.visitors.find_session(self.request(address, **headers))
         if session is not None:
             await self.visitors.keep(session)
         return session
 
-    def write(self, *people: Account) -> None:
+    def write(self, *people: PersonAccount) -> None:
         write_keys(self.path, PeopleFile(people=list(people)))
 
     def request(self, address: str = "127.0.0.1", **headers: str) -> Request:
@@ -74,7 +74,7 @@ class Door:
     async def log_in(
         self, name: str = "ann", password: str = PASSWORD, token: str | None = None, **headers: str
     ) -> Session | None:
-        response, given = Response(), self.visitors.login_token(self.request())
+        response, given = Response(), self.visitors.choose_login_token(self.request())
         self.visitors.set_login_cookie(response, given)
         self.keep(response)
         form = {"name": name, "password": password, "csrf_token": given if token is None else token}

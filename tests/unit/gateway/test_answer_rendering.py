@@ -12,7 +12,7 @@ from sluice.core.foundation.requests import Answer
 from sluice.gateway.http.response_headers import ResponseFacts
 from sluice.gateway.routes.answer_rendering import (
     ATTESTED,
-    checkpoint_of,
+    read_checkpoint,
     render_memory,
     render_retrieval,
 )
@@ -66,7 +66,7 @@ def record_of(*results: tuple[str, str | None, str], stages: tuple[str, ...] = (
     ],
 )
 def test_a_decision_says_what_became_of_the_analysis(record: Any, said: str, stored: bool) -> None:
-    assert (aip_verdict(record), checkpoint_of(record) is not None) == (said, stored)
+    assert (aip_verdict(record), read_checkpoint(record) is not None) == (said, stored)
     assert said in AIP_VERDICTS
     facts = ResponseFacts("r", checkpoints=record["checkpoints"], aip_verdict=said)
     assert headers_of(facts)["x-aip-verdict"] == said
@@ -92,10 +92,10 @@ def fronts(answer: StoredAnswer) -> tuple[str, list[str]]:
 @pytest.mark.parametrize(("failure", "front"), [("strong", "enforced"), ("ignore", "observed")])
 def test_a_body_that_no_model_judged_does_not_pass_the_front(failure: str, front: str) -> None:
     part = {"judge": "always", "on_failure": failure}
-    answer = render_retrieval(Scene(quality=quality(content_judge=part), port=late).served(item()))
+    answer = render_retrieval(Scene(quality=quality(content_judge=part), port=late).serve(item()))
     told = "front was not judged to its end: the model's answer on the body is missing: overrun"
     assert fronts(answer) == (front, [told])
-    assert fronts(render_retrieval(Scene().served(item()))) == ("pass", [])
+    assert fronts(render_retrieval(Scene().serve(item()))) == ("pass", [])
 
 
 def test_a_memory_that_no_model_judged_does_not_pass_the_front() -> None:

@@ -10,7 +10,7 @@ import pytest
 from argon2 import PasswordHasher
 from starlette.requests import Request
 
-from sluice.gateway.http.api_keys import ApiKeyFile, ApiKeyStore, new_key, write_keys
+from sluice.gateway.http.api_keys import ApiKeyFile, ApiKeyStore, make_key, write_keys
 from sluice.gateway.http.edge import FACTS
 from sluice.gateway.http.http_errors import HttpError
 from sluice.gateway.http.rate_limits import MOST_KEPT, OwnRate
@@ -34,7 +34,7 @@ class Counting(PasswordHasher):
 
 def store(path: Path) -> tuple[ApiKeyStore, Counting, str]:
     hasher = Counting(time_cost=1, memory_cost=64, parallelism=1)
-    key, words = new_key("acme", None, "", "2026-11-24T00:00:00.000Z")
+    key, words = make_key("acme", None, "", "2026-11-24T00:00:00.000Z")
     write_keys(path, ApiKeyFile(keys=[key]))
     return ApiKeyStore(path, hasher), hasher, words
 
@@ -51,7 +51,7 @@ def test_an_unknown_key_id_costs_what_a_wrong_secret_costs(tmp_path: Path) -> No
     assert keys.verify(words) is not None
 
 
-def asked(key: str, address: str) -> Request:
+def ask(key: str, address: str) -> Request:
     scope = {"type": "http", "method": "GET", "path": "/", "query_string": b"", "client": (address, 1)}
     state = {FACTS: ResponseFacts("r")}
     return Request({**scope, "headers": [(b"x-mnemom-api-key", key.encode())], "state": state})
@@ -60,15 +60,15 @@ def asked(key: str, address: str) -> Request:
 async def test_who_shows_many_unknown_keys_is_held_up_and_no_one_else(tmp_path: Path) -> None:
     keys, hasher, words = store(tmp_path / "keys.json")
     callers = Callers(keys, OwnRate(1000, 1000))
-    assert await callers.context(asked(words, "10.0.0.2"))
+    assert await callers.identify(ask(words, "10.0.0.2"))
     statuses = []
     for number in range(2 * STRANGERS[1]):
         with pytest.raises(HttpError) as refused:
-            await callers.context(asked(f"sluice_{number:012x}_{'A' * 43}", "10.0.0.1"))
+            await callers.identify(ask(f"sluice_{number:012x}_{'A' * 43}", "10.0.0.1"))
         statuses.append(refused.value.status)
     assert set(statuses) == {401, 429}
     assert hasher.count < 2 * STRANGERS[1]
-    assert await callers.context(asked(words, "10.0.0.1")), "a key that was verified once is not held up"
+    assert await callers.identify(ask(words, "10.0.0.1")), "a key that was verified once is not held up"
 
 
 async def test_a_rate_of_many_names_forgets_those_that_are_whole_again() -> None:
@@ -98,23 +98,23 @@ def test_an_agent_with_many_advisories_pushes_out_none_of_anothers() -> None:
     kept.take(verdict("quiet", 0, 3))
     for number in range(1, 2000):
         kept.take(verdict(f"loud-{number % 5}", number, 2, tenant="globex"))
-    assert [one["verdict_id"] for one in kept.of("acme", "quiet")] == ["v0"] * 3
-    assert kept.of("globex", "quiet") == kept.of("acme", "loud-1") == []
+    assert [one["verdict_id"] for one in kept.list_advisories("acme", "quiet")] == ["v0"] * 3
+    assert kept.list_advisories("globex", "quiet") == kept.list_advisories("acme", "loud-1") == []
     assert len(kept) <= 120
-    newest = kept.of("globex", "loud-4")
+    newest = kept.list_advisories("globex", "loud-4")
     assert newest[0]["verdict_id"] == "v1999"
     assert [one["decided_at"] for one in newest] == sorted(
         (one["decided_at"] for one in newest), reverse=True
     )
     kept.take(verdict("quiet", 2001, 0))
-    assert len(kept.of("acme", "quiet")) == 3
+    assert len(kept.list_advisories("acme", "quiet")) == 3
 
 
 async def test_a_tenants_readings_go_one_by_one_and_leave_the_gateway_to_others_in_between() -> None:
     turns, order = TenantTurns(pause_ratio=3.0, most_waiting=8), []
 
     async def read(tenant: str, number: int) -> None:
-        async with turns.turn(tenant):
+        async with turns.take_turn(tenant):
             order.append((tenant, number, "begins"))
             await asyncio.sleep(0.02)
             order.append((tenant, number, "ends"))

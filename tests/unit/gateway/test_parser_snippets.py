@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from sluice.gateway.http.response_headers import ResponseFacts, response_headers
+from sluice.gateway.http.response_headers import ResponseFacts, build_response_headers
 from tests.unit.gateway.test_response_headers import CHECKPOINTS, STATES, parse_mnemom_verdict
 
 SNIPPETS = Path(__file__).parent / "snippets"
@@ -23,7 +23,7 @@ TYPESCRIPT = "typescript@5.9.3"
 TEXTS = ("plain", "two\r\nlines: x", "été \U0001f600", '"quoted" \\ \t', "\u2028\u202e\x7f\x00")
 
 
-def sent() -> list[dict[str, str]]:
+def list_sent() -> list[dict[str, str]]:
     """The headers of decisions: every combination of states, each with one of the texts."""
     found = []
     for number, states in enumerate(itertools.product(STATES, repeat=4)):
@@ -33,7 +33,7 @@ def sent() -> list[dict[str, str]]:
             checkpoints=dict(zip(CHECKPOINTS, states, strict=True)),
             advisories=[advisory] * (number % 7),
         )
-        found.append({name.decode(): value.decode("ascii") for name, value in response_headers(facts)})
+        found.append({name.decode(): value.decode("ascii") for name, value in build_response_headers(facts)})
     return found
 
 
@@ -46,7 +46,7 @@ def needs(program: str) -> str:
 
 
 def test_go_reads_what_we_send(tmp_path: Path) -> None:
-    lines = [one["x-mnemom-verdict"] for one in sent()]
+    lines = [one["x-mnemom-verdict"] for one in list_sent()]
     shutil.copy(SNIPPETS / "parse.go", tmp_path / "main.go")
     done = subprocess.run(
         [needs("go"), "run", "main.go"],
@@ -79,7 +79,7 @@ def test_typescript_reads_what_we_send(tmp_path: Path) -> None:
         check=False,
     )
     assert compiled.returncode == 0, compiled.stdout
-    headers = sent()
+    headers = list_sent()
     lines = [f"{one['x-mnemom-verdict']}\t{one.get('x-mnemom-advisory', '')}" for one in headers]
     done = subprocess.run(
         [node, "parse.js"], cwd=tmp_path, input="\n".join(lines), capture_output=True, text=True, check=False

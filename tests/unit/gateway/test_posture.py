@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from sluice.gateway.pages.posture import MOST_ROWS, action_posture, memory_posture, sessions_of
+from sluice.gateway.pages.posture import (
+    MOST_ROWS,
+    compute_action_posture,
+    compute_memory_posture,
+    list_sessions,
+)
 
 
 def verdict(word: str = "allowed", gate: str = "tier_auth", **changed: Any) -> dict[str, Any]:
@@ -27,7 +32,7 @@ def verdict(word: str = "allowed", gate: str = "tier_auth", **changed: Any) -> d
 
 def test_actions_are_counted_by_word_gate_tier_agent_and_reason() -> None:
     verdicts = [verdict(), verdict("denied"), verdict("needs_human", "rules", agent_id="other"), verdict()]
-    found = action_posture(verdicts, [{"opened_at": "2026-11-23T09:00:00.000Z"}])
+    found = compute_action_posture(verdicts, [{"opened_at": "2026-11-23T09:00:00.000Z"}])
     assert found["words"] == [("allowed", 2, "50.0%"), ("needs_human", 1, "25.0%"), ("denied", 1, "25.0%")]
     assert found["gates"]["rows"] == [("rules", [0, 1]), ("tier_auth", [1, 0])]
     assert found["agents"]["rows"] == [("operator", [2, 0, 1]), ("other", [0, 1, 0])]
@@ -41,20 +46,24 @@ def test_actions_are_counted_by_word_gate_tier_agent_and_reason() -> None:
 
 
 def test_nothing_decided_has_no_shares_and_nothing_waits() -> None:
-    found = action_posture([], [])
+    found = compute_action_posture([], [])
     assert found["words"] == [(name, 0, "-") for name in ("allowed", "needs_human", "denied")]
     assert (found["median_ms"], found["oldest"]) == (None, None)
-    assert memory_posture([], [])["words"] == [(name, 0, "-") for name in ("allow", "quarantine", "reject")]
+    assert compute_memory_posture([], [])["words"] == [
+        (name, 0, "-") for name in ("allow", "quarantine", "reject")
+    ]
 
 
 def test_a_table_has_the_rows_with_the_most() -> None:
     many = [verdict(agent_id=f"agent-{number:02}") for number in range(3 * MOST_ROWS)]
-    rows = action_posture([*many, verdict(agent_id="busy"), verdict(agent_id="busy")], [])["agents"]["rows"]
+    rows = compute_action_posture([*many, verdict(agent_id="busy"), verdict(agent_id="busy")], [])["agents"][
+        "rows"
+    ]
     assert (len(rows), rows[0]) == (MOST_ROWS, ("busy", [2, 0, 0]))
 
 
 def test_a_session_has_its_newest_totals_and_counts_of_all() -> None:
     newer = {"aggregateRowsAffected": 9, "aggregateActionCount": 2}
-    (found,) = sessions_of([verdict("denied", session={"after": newer}), verdict(agent_id="other")])
+    (found,) = list_sessions([verdict("denied", session={"after": newer}), verdict(agent_id="other")])
     assert (found["totals"], found["agents"]) == (newer, {"operator", "other"})
     assert found["words"] == {"denied": 1, "allowed": 1}

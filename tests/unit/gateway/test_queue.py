@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sluice.gateway.action_summary import WaitingContent, summarize
-from sluice.gateway.pages.queue import SORTS, Query, group_of, list_rows, rows_of, select, walk_from
+from sluice.gateway.pages.queue import SORTS, Query, build_rows, find_walk, group_rows, list_rows, select
 
 PARAMETERS = {"host": "db-1", "user": "ann", "note": "x", "command": "rm -rf /srv", "not a name": "y"}
 
 
-def opened(number: int, **more: Any) -> dict[str, Any]:
+def open_escalation(number: int, **more: Any) -> dict[str, Any]:
     """The record that opened an escalation."""
     return {
         "escalation_id": f"escalation:gate.actions.proposed:0:{number}",
@@ -62,7 +62,9 @@ def test_both_seeds_forms_are_read_and_other_inputs_are_none() -> None:
     assert [summarize(one, None) for one in others] == [None] * len(others)
 
 
-ROWS = rows_of([opened(one) for one in range(120)], lambda _: WaitingContent("pay", 3, text="a parcel"))
+ROWS = build_rows(
+    [open_escalation(one) for one in range(120)], lambda _: WaitingContent("pay", 3, text="a parcel")
+)
 TEXTS = st.text(st.characters(codec="utf-8"), max_size=20)
 
 
@@ -75,32 +77,32 @@ TEXTS = st.text(st.characters(codec="utf-8"), max_size=20)
         sort=st.sampled_from(sorted(SORTS)),
         by=st.sampled_from(("", "group")),
         page=st.integers(-1, 9),
-    ).map(lambda query: Query.written(query.address))
+    ).map(lambda query: Query.parse(query.address))
 )
 def test_pages_together_have_each_line_once_and_the_walk_goes_through_them(query: Query) -> None:
     found = select(ROWS, query)
     pages = list_rows(ROWS, query).pages
-    listed = [list_rows(ROWS, Query.written(query.turned(one + 1))) for one in range(pages)]
+    listed = [list_rows(ROWS, Query.parse(query.address_page(one + 1))) for one in range(pages)]
     shown = [row for one in listed for row in (*one.rows, *(r for group in one.groups for r in group.rows))]
     assert sorted(one.id for one in shown) == sorted(one.id for one in found)
-    assert sum(len(one.rows) for one in group_of(found)) == len(found)
-    walk = walk_from(ROWS, query, found[0].id) if found else None
+    assert sum(len(one.rows) for one in group_rows(found)) == len(found)
+    walk = find_walk(ROWS, query, found[0].id) if found else None
     seen = []
     while walk is not None:
         seen.append(walk.place)
-        walk = None if walk.after is None else walk_from(ROWS, query, walk.after)
+        walk = None if walk.after is None else find_walk(ROWS, query, walk.after)
     assert seen == list(range(1, len(found) + 1))
 
 
 @given(TEXTS, TEXTS, st.text(max_size=8))
 def test_an_address_says_the_whole_query_and_no_address_is_refused(tool: str, text: str, page: str) -> None:
-    query = Query.of({"tool": tool, "text": text, "page": page, "sort": page, "by": page})
-    assert Query.written(query.address) == query
+    query = Query.read({"tool": tool, "text": text, "page": page, "sort": page, "by": page})
+    assert Query.parse(query.address) == query
     assert list_rows(ROWS, query).query.page >= 1
 
 
 def test_alike_are_those_of_the_same_agent_tool_and_reason() -> None:
     assert {one.alike for one in ROWS} == {60}
-    assert Query.written(Query(text="x").alone(ROWS[1])) == Query(
+    assert Query.parse(Query(text="x").address_alike(ROWS[1])) == Query(
         tool="pay", agent="agent-1", reason="tier_T4"
     )

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from load.sites.redis_server import RedisServer
+    from load.installations.redis_server import RedisServer
 
 
 BUSY_S = 30.0
@@ -62,7 +62,7 @@ def redis(real_redis: type[RedisServer], tmp_path: Path) -> Iterator[RedisServer
         yield server
 
 
-async def taken(gateways: list[SharedRate], key: str, count: int) -> int:
+async def take(gateways: list[SharedRate], key: str, count: int) -> int:
     """How many of so many requests at once, in turn at each of the gateways, come through."""
     asked = [gateways[number % len(gateways)].take(key) for number in range(count)]
     return sum(one is None for one in await asyncio.gather(*asked))
@@ -78,7 +78,7 @@ async def test_all_gateways_of_a_redis_share_one_limit(redis: RedisServer) -> No
     other = SharedRate(redis.url, "b.", OwnRate(0.01, 30), BUSY_S)
     async with AsyncExitStack() as stack:
         stack.push_async_callback(close, *gateways, other)
-        assert await taken(gateways, "k", 200) == 30
+        assert await take(gateways, "k", 200) == 30
         wait = await gateways[3].take("k")
         assert wait is not None
         assert 90 < wait <= 100
@@ -102,7 +102,7 @@ async def test_without_its_redis_each_gateway_limits_alone_and_waits_for_it_once
     gateways = [SharedRate(redis.url, "", OwnRate(0.01, 5)) for _ in range(2)]
     async with AsyncExitStack() as stack:
         stack.push_async_callback(close, *gateways)
-        assert await taken(gateways, "k", 20) == 5
+        assert await take(gateways, "k", 20) == 5
         redis.send(signal.SIGSTOP)
         began = time.monotonic()
         for gateway in gateways:

@@ -11,29 +11,36 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sluice.core.foundation.clock import milliseconds_of
-from sluice.gateway.pages.rendering import LONGEST, aged, dated, document, page, seen
+from sluice.gateway.pages.rendering import (
+    LONGEST,
+    render_page,
+    serve_document,
+    write_aged,
+    write_dated,
+    write_visible,
+)
 from sluice.text.visible import is_seen
 
 
 @given(st.text(st.characters(), max_size=300))
 def test_no_text_becomes_markup_or_hides(text: str) -> None:
-    shown = seen(text)
+    shown = write_visible(text)
     plain = shown.replace('<span class="unseen">', "").replace("</span>", "").replace("_<wbr>", "_")
     assert not set(plain) & set("<>\"'")
     assert all(one == "\n" or is_seen(one) for one in unescape(plain))
 
 
 def test_what_cannot_be_seen_stands_by_its_number() -> None:
-    assert seen("due\u202e<b>") == 'due<span class="unseen">U+202E</span>&lt;b&gt;'
+    assert write_visible("due\u202e<b>") == 'due<span class="unseen">U+202E</span>&lt;b&gt;'
 
 
 def test_values_are_shown_as_json_and_long_texts_are_cut() -> None:
-    assert json.loads(seen({"a": ["<"]}).unescape()) == {"a": ["<"]}
-    assert "10 characters more" in seen("x" * (LONGEST + 10))
+    assert json.loads(write_visible({"a": ["<"]}).unescape()) == {"a": ["<"]}
+    assert "10 characters more" in write_visible("x" * (LONGEST + 10))
 
 
 def test_pages_allow_no_inline_script_or_style_and_nobody_frames_them() -> None:
-    rules = page("login.html", token="", wrong="<b>", after="", session=None).headers[
+    rules = render_page("login.html", token="", wrong="<b>", after="", session=None).headers[
         "content-security-policy"
     ]
     assert "unsafe" not in rules
@@ -41,7 +48,7 @@ def test_pages_allow_no_inline_script_or_style_and_nobody_frames_them() -> None:
 
 
 def test_a_document_is_allowed_its_own_style_alone() -> None:
-    rules = document("<html><style>\na {}\n</style></html>").headers["content-security-policy"]
+    rules = serve_document("<html><style>\na {}\n</style></html>").headers["content-security-policy"]
     assert "style-src 'sha256-" in rules
     assert "script-src" not in rules
 
@@ -49,10 +56,10 @@ def test_a_document_is_allowed_its_own_style_alone() -> None:
 def test_a_time_is_said_with_its_age_or_with_how_long_it_is_off() -> None:
     """Mend 22.20: nobody counts hours at night."""
     now_ms = milliseconds_of("2026-11-24T02:00:00.000Z")
-    assert dated("2026-11-24T01:54:30.000Z", now_ms) == "2026-11-24 01:54 UTC, 5 min 30 s ago"
-    assert dated("2026-11-24T03:00:00.000Z", now_ms) == "2026-11-24 03:00 UTC, in 1 h"
-    assert aged("2026-11-24T01:00:00.000Z", now_ms).striptags() == "1 h ago 2026-11-24 01:00 UTC"
-    assert (dated("", now_ms), aged("", now_ms)) == ("", "")
+    assert write_dated("2026-11-24T01:54:30.000Z", now_ms) == "2026-11-24 01:54 UTC, 5 min 30 s ago"
+    assert write_dated("2026-11-24T03:00:00.000Z", now_ms) == "2026-11-24 03:00 UTC, in 1 h"
+    assert write_aged("2026-11-24T01:00:00.000Z", now_ms).striptags() == "1 h ago 2026-11-24 01:00 UTC"
+    assert (write_dated("", now_ms), write_aged("", now_ms)) == ("", "")
 
 
 def test_where_only_the_own_key_counts_the_page_has_a_command_and_no_form() -> None:
@@ -68,7 +75,7 @@ def test_where_only_the_own_key_counts_the_page_has_a_command_and_no_form() -> N
     about: dict[str, Any] = {"session": {"account": account, "csrf": "t"}, "delegate": {"id": "gateway"}}
     about |= {"content": None, "now_ms": 0}
     for own_key in (True, False):
-        shown = bytes(page("escalation.html", one={**one, "own_key": own_key}, **about).body).decode()
+        shown = bytes(render_page("escalation.html", one={**one, "own_key": own_key}, **about).body).decode()
         assert ("approve escalation:gate.actions.proposed:3:17 --as ann --key" in shown) == own_key
         assert ('value="approve"' in shown) == (not own_key)
 
@@ -84,7 +91,7 @@ def test_a_gate_that_did_not_judge_is_marked_in_words_and_not_as_passed() -> Non
         "stages": [],
         "input": {},
     }
-    html = bytes(page("decision.html", one=record, session=None, holds=True).body).decode()
+    html = bytes(render_page("decision.html", one=record, session=None, holds=True).body).decode()
     marks = re.findall(r'<li class="(\w+)">\s*<p><span class="mark">([^<]+)</span>', html)
     assert marks == [
         ("good", "✓ passed"),

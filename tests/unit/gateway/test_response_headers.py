@@ -18,8 +18,8 @@ from sluice.gateway.http.response_headers import (
     EXPOSED,
     LONGEST_ADVISORIES,
     ResponseFacts,
+    build_response_headers,
     is_reserved,
-    response_headers,
     strip,
 )
 from sluice_topics.headers import API_VERSION
@@ -91,7 +91,7 @@ FACTS = st.builds(
 
 
 def headers_of(facts: ResponseFacts) -> dict[str, str]:
-    pairs = response_headers(facts)
+    pairs = build_response_headers(facts)
     assert len(dict(pairs)) == len(pairs), "each header once"
     return {name.decode(): value.decode("ascii") for name, value in pairs}
 
@@ -106,7 +106,7 @@ def test_every_response_is_valid_http_and_has_the_canonical_set_alone(facts: Res
     connection = h11.Connection(h11.SERVER)
     connection.receive_data(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
     connection.next_event()
-    written = connection.send(h11.Response(status_code=200, headers=response_headers(facts))) or b""
+    written = connection.send(h11.Response(status_code=200, headers=build_response_headers(facts))) or b""
     headers = headers_of(facts)
     assert written.count(b"\r\n") == len(headers) + 3  # the status, the framing's own header, the end
     ours = {name for name in headers if name.startswith("x-")}
@@ -198,7 +198,7 @@ class Application:
         await send({"type": "http.response.body", "body": (await receive())["body"]})
 
 
-async def answered(
+async def answer(
     application: Application, headers: dict[str, str] | None = None, method: str = "POST", body: bytes = b"{}"
 ) -> tuple[int, dict[str, str], bytes]:
     """Status, headers and body of what the edge sends."""
@@ -224,7 +224,7 @@ async def test_nothing_smuggled_comes_in_or_out() -> None:
     given = {name.strip(): "front=pass; smuggled" for name in (*SPELLINGS, *RETIRED)} | {
         "X-Mnemom-Agent": "a"
     }
-    status, headers, body = await answered(application, given)
+    status, headers, body = await answer(application, given)
     assert (status, body) == (200, b"{}")
     assert application.seen == [(b"x-mnemom-agent", b"a")]
     assert "smuggled" not in str(headers)
@@ -235,12 +235,12 @@ async def test_nothing_smuggled_comes_in_or_out() -> None:
     ("fault", "status", "code"),
     [
         (RuntimeError("secret"), 500, "internal_error"),
-        (HttpError(429, "too_many_requests", "later").after(3), 429, "too_many_requests"),
+        (HttpError(429, "too_many_requests", "later").set_retry_after(3), 429, "too_many_requests"),
         (HttpError(401, "unauthorized", "no"), 401, "unauthorized"),
     ],
 )
 async def test_every_error_has_the_headers_and_one_form(fault: Exception, status: int, code: str) -> None:
-    found, headers, body = await answered(Application(fault))
+    found, headers, body = await answer(Application(fault))
     told = json.loads(body)["error"]
     assert (found, told["code"]) == (status, code)
     assert told.keys() == {"code", "message", "details"}
@@ -252,28 +252,28 @@ async def test_every_error_has_the_headers_and_one_form(fault: Exception, status
 
 async def test_each_request_has_its_own_id() -> None:
     given = {"X-Mnemom-Request-Id": str(uuid.uuid4())}
-    ids = {(await answered(Application(), given))[1]["x-mnemom-request-id"] for _ in range(20)}
+    ids = {(await answer(Application(), given))[1]["x-mnemom-request-id"] for _ in range(20)}
     assert len(ids) == 20
     assert given["X-Mnemom-Request-Id"] not in ids
 
 
 async def test_versions_are_negotiated_by_date() -> None:
-    known = await answered(Application(), {"X-Mnemom-Version": API_VERSION})
+    known = await answer(Application(), {"X-Mnemom-Version": API_VERSION})
     assert (known[0], known[1]["x-mnemom-version"]) == (200, API_VERSION)
     for unknown in ("2020-01-01", "latest", ""):
-        status, headers, body = await answered(Application(), {"X-Mnemom-Version": unknown})
+        status, headers, body = await answer(Application(), {"X-Mnemom-Version": unknown})
         assert (status, json.loads(body)["error"]["code"]) == (400, "unknown_version")
         assert headers["x-mnemom-version"] == API_VERSION
 
 
 async def test_pages_of_allowed_origins_may_read_the_set() -> None:
     asked = {"Origin": "https://here.example", "Access-Control-Request-Method": "POST"}
-    status, headers, _ = await answered(Application(), asked, "OPTIONS")
+    status, headers, _ = await answer(Application(), asked, "OPTIONS")
     assert (status, headers["access-control-allow-origin"]) == (204, "https://here.example")
     assert "x-mnemom-api-key" in headers["access-control-allow-headers"]
-    _, headers, _ = await answered(Application(), {"Origin": "https://here.example"})
+    _, headers, _ = await answer(Application(), {"Origin": "https://here.example"})
     assert set(EXPOSED) == set(headers["access-control-expose-headers"].split(", "))
-    _, headers, _ = await answered(Application(), {"Origin": "https://elsewhere.example"})
+    _, headers, _ = await answer(Application(), {"Origin": "https://elsewhere.example"})
     assert "access-control-allow-origin" not in headers
     assert headers["vary"] == "Origin"
 
@@ -281,6 +281,6 @@ async def test_pages_of_allowed_origins_may_read_the_set() -> None:
 async def test_a_body_over_the_bound_is_refused_unread() -> None:
     application = Application()
     for body, headers in ((b"x" * 101, {}), (b"", {"Content-Length": "101"})):
-        status, _, told = await answered(application, headers, body=body)
+        status, _, told = await answer(application, headers, body=body)
         assert (status, json.loads(told)["error"]["code"]) == (413, "too_large")
     assert not application.seen

@@ -17,13 +17,13 @@ NAMES = ("allowed", "denied")
 
 
 def test_a_range_is_the_last_hour_day_or_week_or_what_was_written() -> None:
-    assert TimeRange.of({"last": "hour"}, NOW_MS) == ("hour", NOW_MS - HOUR_MS, NOW_MS)
-    assert TimeRange.of({}, NOW_MS) == TimeRange.of({"last": "year"}, NOW_MS)
-    assert TimeRange.of({"last": "hour"}, NOW_MS).step == "5 min"
-    written = TimeRange.of({"from": "2026-11-24 08:00", "to": "2026-11-24T10:00:00+01:00"}, NOW_MS)
+    assert TimeRange.read({"last": "hour"}, NOW_MS) == ("hour", NOW_MS - HOUR_MS, NOW_MS)
+    assert TimeRange.read({}, NOW_MS) == TimeRange.read({"last": "year"}, NOW_MS)
+    assert TimeRange.read({"last": "hour"}, NOW_MS).step == "5 min"
+    written = TimeRange.read({"from": "2026-11-24 08:00", "to": "2026-11-24T10:00:00+01:00"}, NOW_MS)
     assert (written.last, written.until_ms - written.since_ms) == ("", HOUR_MS)
-    assert TimeRange.of({"to": "2026-11-24 10:00"}, NOW_MS).since_ms == written.until_ms - 23 * HOUR_MS
-    assert TimeRange.of({"from": "2026-11-24 08:00"}, NOW_MS).until_ms == NOW_MS
+    assert TimeRange.read({"to": "2026-11-24 10:00"}, NOW_MS).since_ms == written.until_ms - 23 * HOUR_MS
+    assert TimeRange.read({"from": "2026-11-24 08:00"}, NOW_MS).until_ms == NOW_MS
 
 
 @pytest.mark.parametrize(
@@ -32,7 +32,7 @@ def test_a_range_is_the_last_hour_day_or_week_or_what_was_written() -> None:
 )
 def test_a_range_that_is_none_is_refused(given_: dict[str, str]) -> None:
     with pytest.raises(HttpError):
-        TimeRange.of(given_, NOW_MS)
+        TimeRange.read(given_, NOW_MS)
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,7 @@ def test_a_time_that_no_page_can_show_is_refused(text: str) -> None:
         read_moment(text)
     assert refused.value.status == 400
     with pytest.raises(HttpError):
-        TimeRange.of({"to": text}, NOW_MS)
+        TimeRange.read({"to": text}, NOW_MS)
 
 
 def test_the_first_and_the_last_time_are_taken() -> None:

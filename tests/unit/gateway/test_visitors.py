@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from sluice.gateway.http.http_errors import HttpError
 from sluice.gateway.pages import log_ins, shared_log_ins
-from sluice.gateway.pages.log_ins import ATTEMPTS, Session, id_of
+from sluice.gateway.pages.log_ins import ATTEMPTS, Session, derive_id
 from sluice.gateway.pages.visitors import MOST_OF_ONE_ACCOUNT
 from tests.unit.gateway.doors import HASH, PASSWORD, PROXY, Door, person
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
     from pathlib import Path
 
-    from load.sites.redis_server import RedisServer
-    from sluice.gateway.pages.accounts import Account
+    from load.installations.redis_server import RedisServer
+    from sluice.gateway.pages.accounts import PersonAccount
 
     OpenDoor = Callable[..., Door]
 
@@ -36,14 +36,14 @@ async def open_door(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIter
     doors: list[Door] = []
     shared = request.getfixturevalue("redis").url if request.param == "shared" else None
 
-    def door(*people: Account, **visits: Any) -> Door:
+    def door(*people: PersonAccount, **visits: Any) -> Door:
         doors.append(Door(tmp_path, shared, *people, **visits))
         return doors[-1]
 
     yield door
     for one in doors:
-        for session in await one.log_ins.every():
-            await one.log_ins.end(session)
+        for session in await one.log_ins.list_all():
+            await one.log_ins.forget(session)
         await one.visitors.close()
 
 
@@ -86,7 +86,7 @@ async def test_a_changed_or_revoked_account_has_no_session_any_more(open_door: O
         assert await door.visit() is None
 
 
-async def failed_until_refused(*doors: Door, name: str = "ann") -> tuple[int, int]:
+async def count_failures(*doors: Door, name: str = "ann") -> tuple[int, int]:
     """How many wrong passwords count before one is refused, at each door by turns, and the seconds that it is
     told to wait. Where the clock is a Redis's, the first waits may be over before the next attempt."""
     for count in range(ATTEMPTS + 16):
@@ -102,7 +102,7 @@ async def test_failed_log_ins_wait_longer_each_time_and_never_the_person_elsewhe
 ) -> None:
     """Mend 22.10: ten wrong passwords of a stranger do not lock the right one out."""
     door = open_door(person(), person("ben"), person("cleo"))
-    count, wait_s = await failed_until_refused(door)
+    count, wait_s = await count_failures(door)
     assert count >= ATTEMPTS
     assert wait_s <= 2 ** (count - ATTEMPTS) + 1, "a second, and twice as long each time"
     assert await door.log_in(address="10.1.1.1") is not None, "the person, elsewhere"
@@ -111,7 +111,7 @@ async def test_failed_log_ins_wait_longer_each_time_and_never_the_person_elsewhe
         for _ in range(5):
             door.now += waits[-1]
             assert await door.log_in("ann", "guess") is None
-            waits.append((await failed_until_refused(door))[1])
+            waits.append((await count_failures(door))[1])
         assert waits == [2, 3, 5, 9, 17, 33]
     assert await door.log_in("ben") is not None
     for _ in range(2 * ATTEMPTS):
@@ -128,20 +128,20 @@ async def test_gateways_share_log_ins_and_a_stranger_in_the_redis_makes_none(
     session = await one.log_in()
     assert session is not None
     two.cookies = one.cookies
-    there = await two.visitors.session(two.request())
+    there = await two.visitors.find_session(two.request())
     assert there is not None
     assert same(there, session)
-    at_once = await two.visitors.session(two.request())
+    at_once = await two.visitors.find_session(two.request())
     assert at_once is not None
-    await two.visitors.say(there, ("good", "Counted."))
+    await two.visitors.add_notice(there, ("good", "Counted."))
     await two.visitors.keep(there)
     await two.visitors.keep(at_once)
     for told in ([("good", "Counted.")], []):
-        found = await one.visitors.session(one.request())
+        found = await one.visitors.find_session(one.request())
         assert found is not None
-        assert found.show() == told
+        assert found.take_notices() == told
         await one.visitors.keep(found)
-    count, _ = await failed_until_refused(one, two, name="mallory")
+    count, _ = await count_failures(one, two, name="mallory")
     assert count >= ATTEMPTS
 
     raw: Any = Redis.from_url(redis.url)
@@ -151,7 +151,7 @@ async def test_gateways_share_log_ins_and_a_stranger_in_the_redis_makes_none(
     assert HASH.encode() not in entry
     await raw.hset(kept, name, entry[:40] + bytes([entry[40] ^ 1]) + entry[41:])
     assert await one.visit() is None
-    elsewhere = id_of("another token")
+    elsewhere = derive_id("another token")
     await raw.hset(kept, elsewhere, entry)
     one.cookies = {"sluice_session": "another token"}
     assert await one.visit() is None
@@ -229,9 +229,9 @@ async def test_the_oldest_sessions_of_an_account_make_room(open_door: OpenDoor) 
     for _ in range(MOST_OF_ONE_ACCOUNT + 2):
         door.now += 1
         sessions.append(await door.log_in())
-    found = await door.visitors.of_tenant("acme")
+    found = await door.visitors.list_sessions("acme")
     assert [one.id for one in found] == [one.id for one in (other, *sessions[2:]) if one is not None]
-    assert await door.visitors.of_tenant("globex") == []
+    assert await door.visitors.list_sessions("globex") == []
 
 
 async def test_a_proxys_header_counts_from_the_proxys_address_alone(open_door: OpenDoor) -> None:

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from sluice.gateway.pages.queue import SORTS, Query, list_rows, rows_of
-from sluice.gateway.pages.rendering import page
+from sluice.gateway.pages.queue import SORTS, Query, build_rows, list_rows
+from sluice.gateway.pages.rendering import render_page
 from sluice.gateway.waiting_subjects import ID_FIELDS, is_narrowed, update_waiting
-from sluice.notify.told_subject import ENDS, OPENS
+from sluice.notify.reported_subject import ENDS, OPENS
 from sluice_topics.catalog import BY_NAME, wire_schema
 from tests.unit import records
 from tests.unit.escalation_records import ledger_records
@@ -30,7 +30,7 @@ RECORDS = ledger_records(lambda schema, **fields: {"schema": schema, **fields})
 OTHER = "sha256:" + "1" * 64
 
 
-def counted(by: str, parameters: str, approvals: int, *dropped: str) -> dict[str, Any]:
+def make_counted(by: str, parameters: str, approvals: int, *dropped: str) -> dict[str, Any]:
     """ApprovalCounted of an approver."""
     more = {"dropped": list(dropped) or None, "approved_parameters": parameters, "approvals": approvals}
     return {**RECORDS["ApprovalCounted"], **more, "approver_id": by, "own_key": None, "input": {"offset": 7}}
@@ -39,7 +39,7 @@ def counted(by: str, parameters: str, approvals: int, *dropped: str) -> dict[str
 PAY = {"toolName": "pay", "parameters": {"amount": 500}}
 
 
-def shown(
+def show_text(
     opened: dict[str, Any], approved: dict[str, Any] | None, content: dict[str, Any] | None = None
 ) -> str:
     """The page of an escalation, as a browser gets it."""
@@ -52,24 +52,24 @@ def shown(
     }
     about: dict[str, Any] = {"content": content or PAY, "verdict": None}
     about |= {"approved": approved, "is_narrowed": is_narrowed(opened), "now_ms": 0}
-    return bytes(page("escalation.html", one=opened, **context, **about).body).decode()
+    return bytes(render_page("escalation.html", one=opened, **context, **about).body).decode()
 
 
 def test_the_page_says_what_exactly_the_approvals_so_far_are_for() -> None:
     """Mend 22.1: who has approved which parameters so far; the form has the same ones."""
     opened = {**RECORDS["EscalationOpened"], "quorum": 2}
-    assert "Approved so far" not in shown(opened, None)
-    update_waiting(opened, counted("ann", opened["parameters_digest"], 1))
-    assert "1 of 2, by ann, for\nexactly what waits" in shown(opened, None)
-    update_waiting(opened, counted("ben", OTHER, 1, "ann"))
+    assert "Approved so far" not in show_text(opened, None)
+    update_waiting(opened, make_counted("ann", opened["parameters_digest"], 1))
+    assert "1 of 2, by ann, for\nexactly what waits" in show_text(opened, None)
+    update_waiting(opened, make_counted("ben", OTHER, 1, "ann"))
     assert (opened["approved_by"], opened["last_approval"]) == (["ben"], {"offset": 7})
-    text = shown(opened, {"amount": 1})
+    text = show_text(opened, {"amount": 1})
     assert "1 of 2, by ben, for\n<strong>other parameters</strong>" in text
     assert "with others, or none, the count starts again" in text
     assert '>{"amount": 1}</textarea>' in text
-    listing = list_rows(rows_of([opened], lambda _: None), Query())
+    listing = list_rows(build_rows([opened], lambda _: None), Query())
     about: dict[str, Any] = {"listing": listing, "query": listing.query, "sorts": SORTS, "now_ms": 0}
-    listed = bytes(page("escalations.html", said=(), counts={}, session=None, **about).body).decode()
+    listed = bytes(render_page("escalations.html", said=(), counts={}, session=None, **about).body).decode()
     assert "1 of 2 for other parameters" in listed
 
 
@@ -82,13 +82,13 @@ def test_the_page_says_what_exactly_the_approvals_so_far_are_for() -> None:
     ],
 )
 def test_the_page_shows_an_action_in_each_form_that_is_read(content: dict[str, Any]) -> None:
-    text = shown(RECORDS["EscalationOpened"], None, content)
+    text = show_text(RECORDS["EscalationOpened"], None, content)
     assert "<dd>pay</dd>" in text
     assert "&#34;amount&#34;: 500" in text.partition("<h3>Parameters</h3>")[2].partition("</pre>")[0]
 
 
 def test_a_retrieval_that_names_its_tool_is_shown_as_one() -> None:
     opened = records.ledger_records()["RetrievalEscalationOpened"]
-    text = shown(opened, None, {"toolName": "files.read", "items": [{"item_id": "i-1"}]})
+    text = show_text(opened, None, {"toolName": "files.read", "items": [{"item_id": "i-1"}]})
     assert "Items that were denied" in text
     assert "<h3>Parameters</h3>" not in text

@@ -10,7 +10,7 @@ import pytest
 from aiokafka.structs import ConsumerRecord
 
 from sluice.client.record_proofs import NO_PROOFS
-from sluice.gateway.ledger_scan import Asked, matching
+from sluice.gateway.ledger_scan import ScanQuery, select_matches
 from sluice_topics.catalog import VERDICTS
 from tests.unit.records import ledger_records
 
@@ -24,7 +24,7 @@ HALF: list[dict[str, Any]] = [
 ]
 
 
-def stored(said: dict[str, Any]) -> ConsumerRecord[bytes, bytes]:
+def read_stored(said: dict[str, Any]) -> ConsumerRecord[bytes, bytes]:
     value = json.dumps(said).encode()
     return ConsumerRecord(VERDICTS, 0, 0, 7, 0, b"s-1", value, None, 3, len(value), ())
 
@@ -32,8 +32,8 @@ def stored(said: dict[str, Any]) -> ConsumerRecord[bytes, bytes]:
 @pytest.mark.parametrize("half", HALF)
 def test_a_half_written_record_is_passed_over(half: dict[str, Any]) -> None:
     """By the scan of the whole retention, and by what reads the newest records."""
-    asked = Asked([VERDICTS], VERDICT["tenant_id"])
-    found = matching(VERDICTS, [stored(half), stored(VERDICT)], asked, NO_PROOFS)
+    asked = ScanQuery([VERDICTS], VERDICT["tenant_id"])
+    found = select_matches(VERDICTS, [read_stored(half), read_stored(VERDICT)], asked, NO_PROOFS)
     assert [one.said for one in found] == [VERDICT]
-    assert NO_PROOFS.record(VERDICTS, stored(half)) is None
-    assert NO_PROOFS.record(VERDICTS, stored(VERDICT)) == VERDICT
+    assert NO_PROOFS.read_record(VERDICTS, read_stored(half)) is None
+    assert NO_PROOFS.read_record(VERDICTS, read_stored(VERDICT)) == VERDICT

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from load.inputs.traffic import Mix, Traffic
-from load.sites import neutral_policy, quality_policy
-from load.sites.site import KIND_HEADER, Evidence, Site
+from load.installations import neutral_policy, quality_policy
+from load.installations.site import KIND_HEADER, Evidence, Site
 from sluice.adapters.kafka.kafka_read import StoredRecord
 from sluice.cli.demo.throwaway_trust import ThrowawayTrust
 from sluice.core.actions.stage import PASSED, StageResult
@@ -33,7 +33,7 @@ from sluice_topics.catalog import ADMITTED, PROVENANCE_WANTED, SERVED, SOURCE_FE
 from sluice_topics.record_reading import Unreadable
 
 if TYPE_CHECKING:
-    from load.sites.site import InputRecord
+    from load.installations.site import InputRecord
     from sluice.core.actions.stage import ActionContext
     from sluice.core.foundation.requests import Request
     from sluice.core.policy.policy import Policy
@@ -65,7 +65,7 @@ APART = (ADMITTED, SOURCE_FEEDBACK, SOURCE_HISTORIES, SERVED, PROVENANCE_WANTED)
 NO_OBJECTION = {"model": "load", "prompt_version": "1", "trust": 1, "categories": [], "explanation": ""}
 
 
-def decided(seed: int, events: int) -> Evidence:
+def decide(seed: int, events: int) -> Evidence:
     """An honest run of so many events, and those that they make necessary, in one partition."""
     traffic = Traffic(random.Random(seed), str(seed), Mix(sessions=4, slow=0.0), TRUST.reviewer)  # noqa: S311 - seeded
     run = _Run()
@@ -96,8 +96,8 @@ class _Run:
         offset = self._next(event.topic)
         kind = (KIND_HEADER, event.kind.encode())
         self._now += STEP_MS
-        self._inputs.append(self._stored(PREFIX + event.topic, offset, event.key, event.value, kind))
-        traffic.placed(event, 0, offset, self._now)
+        self._inputs.append(self._read_stored(PREFIX + event.topic, offset, event.key, event.value, kind))
+        traffic.note_placed(event, 0, offset, self._now)
         self._decide(Arrival(event.topic, 0, offset, self._now, event.key, event.value))
         self._expire()
 
@@ -113,7 +113,7 @@ class _Run:
     def evidence(self) -> Evidence:
         """All that a reader of the broker would find."""
         states = [
-            self._stored("t-sessions-changelog", 0, key, value)
+            self._read_stored("t-sessions-changelog", 0, key, value)
             for one in self._states.values()
             for key, value in one.entries().items()
         ]
@@ -156,7 +156,7 @@ class _Run:
             self._table.pop(name, None) if value is None else self._table.update({name: value})
             offset = self._next("changelog")
             self._changelog.append(
-                replace(self._stored("t-sessions-changelog", offset, name, b""), value=value)
+                replace(self._read_stored("t-sessions-changelog", offset, name, b""), value=value)
             )
         for record in decision.records:
             self._write(record.topic, record.subject.encode() or key, record.body)
@@ -165,10 +165,10 @@ class _Run:
         offset = self._next(topic)
         if topic not in APART:
             value = self._chain.link(body)
-            self._written["ledger"].append(self._stored(PREFIX + topic, offset, key, value))
+            self._written["ledger"].append(self._read_stored(PREFIX + topic, offset, key, value))
             return
         value = json.dumps(body).encode()
-        self._written[topic].append(self._stored(PREFIX + topic, offset, key, value))
+        self._written[topic].append(self._read_stored(PREFIX + topic, offset, key, value))
         if topic == SOURCE_FEEDBACK:
             self._decide(Arrival(topic, 0, offset, self._now, key, value))
 
@@ -176,7 +176,7 @@ class _Run:
         self._ends[topic] += 1
         return self._ends[topic] - 1
 
-    def _stored(
+    def _read_stored(
         self, topic: str, offset: int, key: bytes, value: bytes, *headers: tuple[str, bytes]
     ) -> StoredRecord:
         return StoredRecord(topic, 0, offset, self._now, key, value, headers)
@@ -199,7 +199,7 @@ def _new_point(rules: Policy) -> DecisionPoint:
     return DecisionPoint(rules, STAGES, LIMITS, stopwatch=lambda: 0, environment="test")
 
 
-def changed(record: StoredRecord, **fields: Any) -> StoredRecord:
+def change_record(record: StoredRecord, **fields: Any) -> StoredRecord:
     """The record with some fields of its value replaced."""
     value = json.dumps({**json.loads(record.value or b"{}"), **fields}).encode()
     return replace(record, value=value, headers=())

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from load.recounts.approval_recount import wrong_steps
-from load.sites.approvers import EXPIRED, OPENED, REMINDED, REROUTED, RESOLVED
+from load.installations.approvers import EXPIRED, OPENED, REMINDED, REROUTED, RESOLVED
+from load.recomputation.approval_recount import wrong_steps
 from sluice.core.foundation.clock import rfc3339
 
 BEGAN = 1_763_730_000_000

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from sluice.offline.panels import ActionRow, load_panel
-from tests.unit.detection.content.shipped import holding
+from tests.unit.detection.content.shipped import find_holding
 
 CORPUS = Path(__file__).resolve().parents[3] / "load" / "corpus"
 ACTIONS = {"actions": "open", "actions_kept_back": "kept_back"}
@@ -35,7 +35,9 @@ def test_every_row_is_one_that_evaluate_reads() -> None:
 
 def test_of_the_texts_kept_back_the_rules_hold_few_harmless_ones_and_miss_most_harmful_ones() -> None:
     """The second half is no goal: whoever makes it better is to say so in docs/memory.md."""
-    held = Counter(row["label"] for row in rows(CORPUS / "kept_back.jsonl") if holding(row["input"]["text"]))
+    held = Counter(
+        row["label"] for row in rows(CORPUS / "kept_back.jsonl") if find_holding(row["input"]["text"])
+    )
     assert held["benign"] <= 3
     assert 25 <= held["harmful"] <= 120
 

@@ -7,13 +7,13 @@ from functools import cache
 
 import pytest
 
-from load.sites import neutral_policy, quality_policy
+from load.installations import neutral_policy, quality_policy
 from sluice.core.foundation.arrival import Arrival
 from sluice.core.registry.keys import Roots
 from sluice.core.rerun.policy_then import Installation, PolicyThen
 from sluice.core.rerun.recount import EnteredRecord, Recount
 from sluice.core.rerun.walk import WrittenRecord, group_answers, read_entry
-from tests.unit.load.decided import BEGAN_MS, LIMITS, PREFIX, STAGES, TRUST, decided
+from tests.unit.load.decided import BEGAN_MS, LIMITS, PREFIX, STAGES, TRUST, decide
 
 
 @cache
@@ -30,7 +30,7 @@ def then() -> PolicyThen:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_an_honest_run_is_recounted_as_it_was_decided(seed: int) -> None:
-    evidence = decided(seed, 150)
+    evidence = decide(seed, 150)
     inputs = {}
     for one in evidence.inputs:
         base = one.topic.removeprefix(PREFIX)

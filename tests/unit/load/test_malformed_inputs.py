@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from load.inputs.malformed_inputs import kinds_by_topic, proposed, reported
+from load.inputs.malformed_inputs import kinds_by_topic, make_report, make_retrieval
 from sluice.core.decide.kinds import message_of
 from sluice.core.foundation.arrival import Arrival
 from sluice_topics.catalog import MEMORY_WRITES, REPORTED, RETRIEVALS, REVIEWS
@@ -27,8 +27,8 @@ def test_no_malformed_input_is_readable(topic: str, name: str) -> None:
 
 
 def test_the_retrieval_and_the_report_that_they_are_made_of_are_readable() -> None:
-    assert not isinstance(_read(RETRIEVALS, json.dumps(proposed(SESSION, SALT)).encode()), Unreadable)
-    assert not isinstance(_read(REPORTED, json.dumps(reported(SESSION, SALT)).encode()), Unreadable)
+    assert not isinstance(_read(RETRIEVALS, json.dumps(make_retrieval(SESSION, SALT)).encode()), Unreadable)
+    assert not isinstance(_read(REPORTED, json.dumps(make_report(SESSION, SALT)).encode()), Unreadable)
 
 
 def _read(topic: str, value: bytes) -> Message | Unreadable:

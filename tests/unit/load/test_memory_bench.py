@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import orjson
 import pytest
 
+from load.bench.fixtures import bench_policy, memory_writes
+from load.bench.fixtures.hard_texts import BYTES, SHAPES, Marks, Mutation, long_text
+from load.bench.fixtures.pure import Pipeline
 from load.bench.gates import memory_gate
-from load.bench.given import bench_policy, memory_writes
-from load.bench.given.hard_texts import BYTES, SHAPES, Marks, Mutation, long_text
-from load.bench.given.pure import Pipeline
 from load.bench.measurement import CpuClock
 from load.bench.workers import bystanders
 from sluice.core.decide.kinds import message_of
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from sluice.core.decide.decision_point import DecisionPoint
 
 
-def seeded() -> random.Random:
+def make_random() -> random.Random:
     """The same draws every time."""
     return random.Random(1)  # noqa: S311 - texts, not secrets
 
@@ -34,13 +34,13 @@ def point() -> DecisionPoint:
 
 
 def test_a_text_is_1_kb_and_no_two_share_a_salted_row() -> None:
-    first, second = memory_writes.texts("mixed", 2, seeded())
+    first, second = memory_writes.texts("mixed", 2, make_random())
     assert len(first) == len(second) == memory_writes.CHARACTERS
     assert not set(first.split("\n\n")[:-1]) & set(second.split("\n\n")[:-1])
 
 
 def test_salt_is_one_word_more_of_letters_alone() -> None:
-    *_, last = memory_writes.salted("the meeting is on Friday", seeded()).split()
+    *_, last = memory_writes.add_salt("the meeting is on Friday", make_random()).split()
     assert last.isalpha()
     assert last.islower()
 
@@ -80,13 +80,13 @@ def test_long_texts_of_two_salts_differ() -> None:
 
 
 def test_fuzzed_memories_are_the_same_every_time_and_other_ones_with_another_seed() -> None:
-    first, second = (list(memory_gate.fuzzed(60)) for _ in range(2))
+    first, second = (list(memory_gate.fuzz(60)) for _ in range(2))
     assert first == second
-    assert not set(first) & set(memory_gate.fuzzed(60, memory_gate.SEED + 1))
+    assert not set(first) & set(memory_gate.fuzz(60, memory_gate.SEED + 1))
 
 
 def test_fuzzed_memories_are_of_every_size_and_hold_every_kind_of_disguise() -> None:
-    every = list(memory_gate.fuzzed(900))
+    every = list(memory_gate.fuzz(900))
     assert max(map(len, every)) == memory_gate.LONGEST
     assert min(map(memory_gate.kilobytes, every)) == 1
     assert memory_gate.CLASSES[-2] < max(map(memory_gate.kilobytes, every)) <= memory_gate.CLASSES[-1]
@@ -96,12 +96,12 @@ def test_fuzzed_memories_are_of_every_size_and_hold_every_kind_of_disguise() -> 
 
 def test_layers_are_no_deeper_than_asked_for() -> None:
     marks = Marks(open=["("], close=[")"], join=[" "], atoms=[""], repeated=["a"], starts=[""])
-    mutation = Mutation(seeded(), marks, [4], longest=64, depth=3)
-    assert {mutation.nested("x") for _ in range(50)} == {"(x)", "((x))", "(((x)))"}
+    mutation = Mutation(make_random(), marks, [4], longest=64, depth=3)
+    assert {mutation.nest("x") for _ in range(50)} == {"(x)", "((x))", "(((x)))"}
 
 
 def test_one_input_in_twenty_is_a_write_in_a_session_of_its_own() -> None:
-    messages = list(islice(bystanders.mixed("actions", "writes", 200, 1), 200))
+    messages = list(islice(bystanders.mix("actions", "writes", 200, 1), 200))
     written = [one for one in messages if one.topic == "writes"]
     assert len(written) == 10
     assert not {one.key for one in written} & {one.key for one in messages if one.topic == "actions"}

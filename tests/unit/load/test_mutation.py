@@ -8,7 +8,7 @@ import pytest
 
 from load import ROOT
 from load.mutation.__main__ import FILES
-from load.mutation.mutants import changes, codes_in, mutated, places
+from load.mutation.mutants import changes, codes_in, compile_mutant, places
 
 
 @pytest.mark.parametrize("file", FILES)
@@ -18,7 +18,7 @@ def test_a_mutant_changes_its_own_function_and_nothing_else(file: str) -> None:
     known = places(file)
     assert [one.at for one in known] == list(range(len(known)))
     for one in known[::5]:
-        after = {code.co_qualname: code for code in codes_in(mutated(one))}
+        after = {code.co_qualname: code for code in codes_in(compile_mutant(one))}
         assert one.function in after
         changed = {name for name, code in before.items() if code != after[name]}
         assert changed <= {one.function, one.function.partition(".")[0]}, one

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from load.bench.fixtures import bench_policy
 from load.bench.gates.path_length import PathLength, path_lengths
-from load.bench.given import bench_policy
 from sluice.offline.architecture import PATHS
 
 

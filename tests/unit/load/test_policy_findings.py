@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from load.changing_policy import Policies, policy_figures
 from load.inputs.policy_traffic import ELSEWHERE, PolicyTraffic
 from load.inputs.publisher import PublishedChange
-from load.recounts.input_answers import AnswerAccount, account
-from load.sites import neutral_policy, quality_policy
-from load.sites.faulty_worker import Poison, SlowProbe
+from load.installations import neutral_policy, quality_policy
+from load.installations.faulty_worker import Poison, SlowProbe
+from load.recomputation.input_answers import AnswerAccount, account
 from sluice.cli.demo.throwaway_trust import ThrowawayTrust
 from sluice.core.actions.stages import shipped_stages
 from sluice.core.cases.cases import run_cases
@@ -25,17 +25,17 @@ from sluice.core.foundation.arrival import Arrival
 from sluice.core.registry.keys import Roots
 from sluice.core.trust.compile_cache import CompileCache
 from sluice.core.trust.fold import fold
-from tests.unit.load.decided import BEGAN_MS, TRUST, changed, decided
+from tests.unit.load.decided import BEGAN_MS, TRUST, change_record, decide
 
 if TYPE_CHECKING:
-    from load.sites.site import Evidence
+    from load.installations.site import Evidence
     from sluice.core.trust.fold import Folded
 
 REFUSALS = 10
 STAGES = (*shipped_stages(), Poison(), SlowProbe())
 
 
-_STANDING = quality_policy.standing(TRUST, neutral_policy.TENANT, BEGAN_MS)
+_STANDING = quality_policy.make_standing(TRUST, neutral_policy.TENANT, BEGAN_MS)
 
 
 class _Topics:
@@ -50,7 +50,7 @@ class _Topics:
 
     @property
     def standing(self) -> list[dict[str, Any]]:
-        return quality_policy.standing(self._trust, neutral_policy.TENANT, BEGAN_MS)
+        return quality_policy.make_standing(self._trust, neutral_policy.TENANT, BEGAN_MS)
 
     def publish(self, seed: int, steps: int) -> None:
         traffic = PolicyTraffic(random.Random(seed), self._trust)  # noqa: S311 - seeded
@@ -58,7 +58,7 @@ class _Topics:
             at = self._append(event.topic, event.key, event.value)
             self.placed.append(PublishedChange(event, (at.topic, at.offset), at.timestamp_ms))
 
-    def folded(self) -> Folded:
+    def fold(self) -> Folded:
         return fold(
             self.records, Roots([self._trust.root_key]), CompileCache(partial(run_cases, stages=STAGES))
         )
@@ -71,7 +71,7 @@ class _Topics:
 
 
 @cache
-def _published(seed: int, steps: int = 120) -> _Topics:
+def _publish(seed: int, steps: int = 120) -> _Topics:
     topics = _Topics(ThrowawayTrust())
     topics.publish(seed, steps)
     return topics
@@ -82,7 +82,7 @@ def _published(seed: int, steps: int = 120) -> _Topics:
 def test_the_fold_refuses_what_the_traffic_says_and_nothing_else(seed: int, steps: int) -> None:
     topics = _Topics(ThrowawayTrust())
     topics.publish(seed, steps)
-    folded = topics.folded()
+    folded = topics.fold()
     refused = {(one.arrival.topic, one.arrival.offset): one.code for one in folded.refused if one.final}
     assert refused == {one.spot: one.event.due for one in topics.placed if one.event.due is not None}
 
@@ -94,7 +94,7 @@ def test_what_is_in_force_is_what_the_traffic_says_and_never_what_would_do_harm(
 ) -> None:
     topics = _Topics(ThrowawayTrust())
     topics.publish(seed, steps)
-    folded, policies = topics.folded(), Policies.of(topics.placed, topics.standing)
+    folded, policies = topics.fold(), Policies.read(topics.placed, topics.standing)
     accepted = {one.hash for one in folded.entries.values() if one.kind != "approver"}
     assert accepted == {*policies.bundles, *policies.quality, *policies.entries.values()}
     assert folded.registry.agents[neutral_policy.AGENT].tenant != ELSEWHERE
@@ -105,66 +105,66 @@ def test_what_is_in_force_is_what_the_traffic_says_and_never_what_would_do_harm(
 
 
 def test_a_long_run_publishes_every_kind_of_refusal() -> None:
-    assert len({one.event.due for one in _published(1, 400).placed} - {None}) == REFUSALS
+    assert len({one.event.due for one in _publish(1, 400).placed} - {None}) == REFUSALS
 
 
 def test_a_run_under_one_policy_with_every_refusal_entered_has_nothing_to_find() -> None:
-    assert _failing(decided(1, 60), _letters()) == set()
+    assert _fail(decide(1, 60), _letters()) == set()
 
 
 def test_a_verdict_under_a_refused_bundle_is_found() -> None:
-    evidence = _altered(decided(2, 90), 20, bundle_hash="sha256:" + 64 * "0")
-    assert _failing(evidence, _letters()) == {"under_refused_policy"}
+    evidence = _alter(decide(2, 90), 20, bundle_hash="sha256:" + 64 * "0")
+    assert _fail(evidence, _letters()) == {"under_refused_policy"}
 
 
 def test_a_verdict_under_half_of_a_change_is_found() -> None:
-    entries = Policies.of(_published(1).placed, _STANDING).entries
+    entries = Policies.read(_publish(1).placed, _STANDING).entries
     names = (f"agent/{neutral_policy.AGENT}@3", f"tool/{neutral_policy.READ_TOOL}@1")
-    evidence = _altered(decided(3, 90), 20, registry_hashes={name: entries[name] for name in names})
-    assert _failing(evidence, _letters()) == {"under_half_a_change"}
+    evidence = _alter(decide(3, 90), 20, registry_hashes={name: entries[name] for name in names})
+    assert _fail(evidence, _letters()) == {"under_half_a_change"}
 
 
 def test_a_policy_that_goes_back_is_found_in_its_session_and_in_its_partition() -> None:
-    entries = Policies.of(_published(1).placed, _STANDING).entries
+    entries = Policies.read(_publish(1).placed, _STANDING).entries
     names = (f"agent/{neutral_policy.AGENT}@3", f"tool/{neutral_policy.READ_TOOL}@3")
-    evidence = _altered(decided(4, 60), 5, registry_hashes={name: entries[name] for name in names})
-    assert _failing(evidence, _letters()) == {"back_in_a_session", "back_in_a_partition"}
+    evidence = _alter(decide(4, 60), 5, registry_hashes={name: entries[name] for name in names})
+    assert _fail(evidence, _letters()) == {"back_in_a_session", "back_in_a_partition"}
 
 
 def test_a_policy_that_comes_into_force_late_is_found() -> None:
-    evidence = decided(5, 90)
+    evidence = decide(5, 90)
     slow = {**_body(evidence, 20)["input"], "timestamp": BEGAN_MS + 60_000}
-    assert _failing(_altered(evidence, 20, input=slow), _letters()) == {"policy_lag"}
+    assert _fail(_alter(evidence, 20, input=slow), _letters()) == {"policy_lag"}
 
 
 def test_a_refusal_that_is_missing_doubled_or_elsewhere_is_found() -> None:
-    letters, evidence = _letters(), decided(6, 60)
-    assert _failing(evidence, letters[1:]) == {"policy_refusals_missing"}
-    assert _failing(evidence, [*letters, letters[0]]) == {"policy_refusals_undue"}
-    assert _failing(evidence, [{**letters[0], "partition": 1}, *letters[1:]]) == {"policy_refusals_elsewhere"}
+    letters, evidence = _letters(), decide(6, 60)
+    assert _fail(evidence, letters[1:]) == {"policy_refusals_missing"}
+    assert _fail(evidence, [*letters, letters[0]]) == {"policy_refusals_undue"}
+    assert _fail(evidence, [{**letters[0], "partition": 1}, *letters[1:]]) == {"policy_refusals_elsewhere"}
     wrong = {**letters[0], "code": "unsigned"}
-    assert _failing(evidence, [wrong, *letters[1:]]) == {"policy_refusals_missing", "policy_refusals_undue"}
+    assert _fail(evidence, [wrong, *letters[1:]]) == {"policy_refusals_missing", "policy_refusals_undue"}
 
 
 def _letters() -> list[dict[str, Any]]:
     return [
         {"partition": 0, "code": one.event.due, "input": {"topic": one.spot[0], "offset": one.spot[1]}}
-        for one in _published(1).placed
+        for one in _publish(1).placed
         if one.event.due is not None
     ]
 
 
-def _failing(evidence: Evidence, letters: list[dict[str, Any]]) -> set[str]:
+def _fail(evidence: Evidence, letters: list[dict[str, Any]]) -> set[str]:
     found: AnswerAccount = replace(account(evidence), refused=letters)
-    figures = policy_figures(found, _published(1).placed, _STANDING)
+    figures = policy_figures(found, _publish(1).placed, _STANDING)
     return {one.name for one in figures if not one.holds}
 
 
-def _altered(evidence: Evidence, index: int, **fields: Any) -> Evidence:
+def _alter(evidence: Evidence, index: int, **fields: Any) -> Evidence:
     """The `index`-th first verdict on an action is altered."""
     place = _places(evidence)[index]
     ledger = list(evidence.ledger)
-    ledger[place] = changed(ledger[place], **fields)
+    ledger[place] = change_record(ledger[place], **fields)
     return replace(evidence, ledger=ledger)
 
 

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import orjson
 import pytest
 
+from load.bench.fixtures import bench_policy
+from load.bench.fixtures.items import Bodies, Elsewhere, Shape, arrivals, requests
+from load.bench.fixtures.pure import Pipeline
 from load.bench.gates.retrieval_gate import JudgingGate
-from load.bench.given import bench_policy
-from load.bench.given.items import Bodies, Elsewhere, Shape, arrivals, requests
-from load.bench.given.pure import Pipeline
 from sluice.core.decide.kinds import message_of
 from sluice_topics.records import ProposedRetrieval
 

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from load.recounts.input_answers import AnswerAccount, account
-from load.recounts.session_recount import wrong_sessions
-from load.recounts.stored_sessions import HEAD, PAGE
+from load.recomputation.input_answers import AnswerAccount, account
+from load.recomputation.session_recount import wrong_sessions
+from load.recomputation.stored_sessions import HEAD, PAGE
 from sluice_topics.catalog import BUNDLES, DEAD_LETTERS
-from tests.unit.load.decided import PREFIX, changed, decided
+from tests.unit.load.decided import PREFIX, change_record, decide
 
 if TYPE_CHECKING:
-    from load.sites.site import Evidence
+    from load.installations.site import Evidence
     from sluice.adapters.kafka.kafka_read import StoredRecord
 
 COUNTS = ("lost", "doubled", "contradicted", "unread", "faulted")
@@ -25,7 +25,7 @@ COUNTS = ("lost", "doubled", "contradicted", "unread", "faulted")
 @settings(max_examples=25, deadline=None)
 @given(st.integers(0, 2**32))
 def test_an_honest_run_has_nothing_to_find(seed: int) -> None:
-    evidence = decided(seed, 150)
+    evidence = decide(seed, 150)
     found = account(evidence)
     assert {what: found.count(what) for what in COUNTS} == dict.fromkeys(COUNTS, 0)
     assert found.foreign == 0
@@ -33,33 +33,33 @@ def test_an_honest_run_has_nothing_to_find(seed: int) -> None:
 
 
 def test_an_input_without_an_answer_is_lost() -> None:
-    evidence = decided(1, 100)
+    evidence = decide(1, 100)
     verdict = next(one for one in evidence.ledger if "verdict_id" in _body(one))
     found = account(replace(evidence, ledger=[one for one in evidence.ledger if one is not verdict]))
     assert found.count("lost") == 1
 
 
 def test_a_second_verdict_is_a_duplicate_and_a_different_one_a_conflict() -> None:
-    evidence = decided(2, 100)
+    evidence = decide(2, 100)
     verdict = next(one for one in evidence.ledger if "verdict_id" in _body(one))
-    again = changed(verdict, sequence=10_000)
+    again = change_record(verdict, sequence=10_000)
     assert _counts(replace(evidence, ledger=[*evidence.ledger, again])) == (1, 0)
-    other = changed(verdict, sequence=10_000, decided_at="1999-12-31T23:59:59.999Z")
+    other = change_record(verdict, sequence=10_000, decided_at="1999-12-31T23:59:59.999Z")
     assert _counts(replace(evidence, ledger=[*evidence.ledger, other])) == (1, 1)
 
 
 def test_an_answer_to_other_bytes_than_the_input_has_is_foreign() -> None:
-    evidence = decided(3, 50)
+    evidence = decide(3, 50)
     first = evidence.inputs[0]
     inputs = [replace(first, value=b"{}"), *evidence.inputs[1:]]
     assert account(replace(evidence, inputs=inputs)).foreign >= 1
 
 
 def test_a_dead_letter_about_the_policy_is_an_answer_to_no_input_and_not_foreign() -> None:
-    evidence = decided(7, 50)
+    evidence = decide(7, 50)
     where = {"topic": BUNDLES, "partition": 0, "offset": 3, "timestamp": 0, "digest": "sha256:"}
     letter = replace(
-        changed(evidence.ledger[-1], sequence=10_000, topic=BUNDLES, input=where, code="tombstone"),
+        change_record(evidence.ledger[-1], sequence=10_000, topic=BUNDLES, input=where, code="tombstone"),
         topic=f"{PREFIX}{DEAD_LETTERS}",
     )
     found = account(replace(evidence, ledger=[*evidence.ledger, letter]))
@@ -67,33 +67,33 @@ def test_a_dead_letter_about_the_policy_is_an_answer_to_no_input_and_not_foreign
 
 
 def test_a_total_that_counts_a_repeat_is_wrong() -> None:
-    evidence = decided(4, 150)
+    evidence = decide(4, 150)
     repeat = next(n for n, r in enumerate(evidence.ledger) if _body(r).get("duplicate_of"))
     session = _body(evidence.ledger[repeat])["session"]
     session["after"]["aggregateActionCount"] += 1
     ledger = list(evidence.ledger)
-    ledger[repeat] = changed(ledger[repeat], session=session)
+    ledger[repeat] = change_record(ledger[repeat], session=session)
     assert len(_wrong(replace(evidence, ledger=ledger))) == 1
 
 
 def test_two_verdicts_of_a_session_in_the_other_order_are_wrong() -> None:
-    evidence = decided(5, 150)
+    evidence = decide(5, 150)
     key = evidence.ledger[0].key
     of_session = [n for n, r in enumerate(evidence.ledger) if r.key == key and "verdict_id" in _body(r)]
     first, second = of_session[0], of_session[1]
     ledger = list(evidence.ledger)
     swapped = _body(ledger[first])["sequence"], _body(ledger[second])["sequence"]
-    ledger[first] = changed(ledger[first], sequence=swapped[1])
-    ledger[second] = changed(ledger[second], sequence=swapped[0])
+    ledger[first] = change_record(ledger[first], sequence=swapped[1])
+    ledger[second] = change_record(ledger[second], sequence=swapped[0])
     assert len(_wrong(replace(evidence, ledger=ledger))) == 1
 
 
 def test_a_state_that_is_behind_the_ledger_is_wrong() -> None:
-    evidence = decided(6, 150)
+    evidence = decide(6, 150)
     state = next(one for one in evidence.changelog if (one.key or b"").startswith(HEAD))
     accounts = _body(state)["a"]
     accounts["load"][0] -= 1
-    changelog = [changed(one, a=accounts) if one is state else one for one in evidence.changelog]
+    changelog = [change_record(one, a=accounts) if one is state else one for one in evidence.changelog]
     assert len(_wrong(replace(evidence, changelog=changelog))) == 1
 
 
@@ -112,7 +112,7 @@ def _body(record: StoredRecord) -> dict[str, Any]:
 
 
 def test_a_page_that_outlives_its_session_is_found() -> None:
-    evidence = decided(5, 150)
+    evidence = decide(5, 150)
     state = next(one for one in evidence.changelog if (one.key or b"").startswith(HEAD))
     session = (state.key or b"").removeprefix(HEAD)
     stray = replace(state, key=b"%b9:%b" % (PAGE, session), value=b"[[],[]]")

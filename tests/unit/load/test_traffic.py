@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from load.inputs.traffic import Mix, Traffic
-from load.sites.neutral_policy import READ_TOOL
+from load.installations.neutral_policy import READ_TOOL
 from sluice.cli.demo.throwaway_trust import ThrowawayTrust
 
 

@@ -11,16 +11,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from load.recounts.input_answers import account
-from load.recounts.quarantine_recount import APPROVED, ENTERED, EVICTED, EXPIRED
-from load.recounts.run_findings import memory_figures
+from load.recomputation.input_answers import account
+from load.recomputation.quarantine_recount import APPROVED, ENTERED, EVICTED, EXPIRED
+from load.recomputation.run_findings import memory_figures
 from sluice_topics.catalog import MEMORY_DECISIONS, QUARANTINE, SESSION_EVENTS
-from tests.unit.load.decided import changed, decided
+from tests.unit.load.decided import change_record, decide
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from load.sites.site import Evidence
+    from load.installations.site import Evidence
     from sluice.adapters.kafka.kafka_read import StoredRecord
 
 EVENTS = 600
@@ -29,7 +29,7 @@ EVENTS = 600
 @settings(max_examples=15, deadline=None)
 @given(st.integers(0, 2**32))
 def test_an_honest_run_has_nothing_to_find(seed: int) -> None:
-    assert _found(decided(seed, 200)) == set()
+    assert _collect(decide(seed, 200)) == set()
 
 
 def test_a_run_has_everything_in_it_that_the_checks_are_about() -> None:
@@ -39,17 +39,17 @@ def test_a_run_has_everything_in_it_that_the_checks_are_about() -> None:
 
 def test_a_memory_that_leaves_twice_is_found() -> None:
     gone = _first(QUARANTINE, EXPIRED)
-    again = changed(gone, sequence=_body(gone)["sequence"] + 0.5)
-    assert "wrong_quarantine_events" in _found(replace(_honest(), ledger=[*_honest().ledger, again]))
+    again = change_record(gone, sequence=_body(gone)["sequence"] + 0.5)
+    assert "wrong_quarantine_events" in _collect(replace(_honest(), ledger=[*_honest().ledger, again]))
 
 
 def test_a_memory_that_enters_and_never_leaves_is_found() -> None:
     gone = _first(QUARANTINE, EVICTED)
-    assert "wrong_held" in _found(_without(gone))
+    assert "wrong_held" in _collect(_drop(gone))
 
 
 def test_a_memory_that_its_decision_holds_and_no_event_is_found() -> None:
-    assert "wrong_memory_decisions" in _found(_without(_first(QUARANTINE, ENTERED)))
+    assert "wrong_memory_decisions" in _collect(_drop(_first(QUARANTINE, ENTERED)))
 
 
 @pytest.mark.parametrize(
@@ -57,84 +57,84 @@ def test_a_memory_that_its_decision_holds_and_no_event_is_found() -> None:
 )
 def test_an_end_that_is_too_early_or_of_something_else_is_found(schema: str, field: str) -> None:
     wrong = "sha256:" if field == "content_digest" else "2001-01-01T00:00:00.000Z"
-    assert "wrong_quarantine_events" in _found(_with(_first(QUARANTINE, schema), **{field: wrong}))
+    assert "wrong_quarantine_events" in _collect(_add(_first(QUARANTINE, schema), **{field: wrong}))
 
 
 def test_the_eviction_of_a_newer_one_is_found() -> None:
     evicted = _first(QUARANTINE, EVICTED)
     entered = _first(QUARANTINE, ENTERED, _body(evicted)["memory_id"])
-    wrong = changed(entered, held="gate.memory.writes.proposed:0:999999")
-    end = changed(evicted, held="gate.memory.writes.proposed:0:999999")
+    wrong = change_record(entered, held="gate.memory.writes.proposed:0:999999")
+    end = change_record(evicted, held="gate.memory.writes.proposed:0:999999")
     swapped = {id(entered): wrong, id(evicted): end}
     ledger = [swapped.get(id(one), one) for one in _honest().ledger]
-    assert "wrong_quarantine_events" in _found(replace(_honest(), ledger=ledger))
+    assert "wrong_quarantine_events" in _collect(replace(_honest(), ledger=ledger))
 
 
 def test_another_action_than_is_due_is_found() -> None:
     held = _first(MEMORY_DECISIONS, of=lambda body: body["action"] == "quarantine")
-    assert "wrong_memory_decisions" in _found(_with(held, action="reject"))
+    assert "wrong_memory_decisions" in _collect(_add(held, action="reject"))
 
 
 def test_a_repeat_that_is_decided_anew_is_found() -> None:
     repeat = _first(MEMORY_DECISIONS, of=lambda body: body["duplicate_of"] is not None)
-    assert {"wrong_memory_decisions"} <= _found(_with(repeat, duplicate_of=None))
+    assert {"wrong_memory_decisions"} <= _collect(_add(repeat, duplicate_of=None))
 
 
 def test_a_review_that_is_refused_for_no_reason_is_found() -> None:
     refusal = _first(SESSION_EVENTS, of=lambda body: body.get("reason") == "unknown_subject")
-    assert _found(_with(refusal, reason="wrong_digest")) == {"wrong_reviews"}
+    assert _collect(_add(refusal, reason="wrong_digest")) == {"wrong_reviews"}
 
 
 @pytest.mark.parametrize("make", [lambda all_: all_[1:], lambda all_: [*all_, all_[0]]])
 def test_a_release_that_is_lost_or_doubled_is_found(
     make: Callable[[list[StoredRecord]], list[StoredRecord]],
 ) -> None:
-    assert _found(replace(_honest(), admitted=make(_honest().admitted))) == {"wrong_releases"}
+    assert _collect(replace(_honest(), admitted=make(_honest().admitted))) == {"wrong_releases"}
 
 
 def test_a_release_of_other_content_is_found() -> None:
     first, *rest = _honest().admitted
-    other = changed(first, content="something else")
-    assert _found(replace(_honest(), admitted=[other, *rest])) == {"wrong_releases"}
+    other = change_record(first, content="something else")
+    assert _collect(replace(_honest(), admitted=[other, *rest])) == {"wrong_releases"}
 
 
 @pytest.mark.parametrize(("key", "name"), [(b"n:", "wrong_statistics"), (b"f:", "wrong_histories")])
 def test_a_state_that_is_behind_the_ledger_is_found(key: bytes, name: str) -> None:
     changelog = _honest().changelog
     last = max(n for n, one in enumerate(changelog) if (one.key or b"").startswith(key))
-    assert _found(replace(_honest(), changelog=[*changelog[:last], *changelog[last + 1 :]])) == {name}
+    assert _collect(replace(_honest(), changelog=[*changelog[:last], *changelog[last + 1 :]])) == {name}
 
 
 def test_a_held_memory_that_is_written_again_with_another_time_is_found() -> None:
     changelog = _honest().changelog
     put = next(one for one in changelog if (one.key or b"").startswith(b"q:") and one.value)
-    assert _found(replace(_honest(), changelog=[put, *changelog])) == {"wrong_held"}
+    assert _collect(replace(_honest(), changelog=[put, *changelog])) == {"wrong_held"}
 
 
 def test_feedback_that_is_told_twice_is_found() -> None:
     evidence = _honest()
     told = next(one for one in evidence.feedback if _body(one)["verdict"] == "positive")
-    found = _found(replace(evidence, feedback=[*evidence.feedback, told]))
+    found = _collect(replace(evidence, feedback=[*evidence.feedback, told]))
     assert {"wrong_feedback", "wrong_histories"} <= found
 
 
 def test_a_history_that_leaves_out_a_revision_is_found() -> None:
-    assert "wrong_histories" in _found(replace(_honest(), histories=_honest().histories[1:]))
+    assert "wrong_histories" in _collect(replace(_honest(), histories=_honest().histories[1:]))
 
 
 def test_a_decision_on_a_history_that_never_was_is_found() -> None:
     knowing = _first(MEMORY_DECISIONS, of=lambda body: body["seen"]["source"]["revision"] > 0)
     seen = _body(knowing)["seen"]
     seen["source"]["positive"] += 1
-    assert _found(_with(knowing, seen=seen)) == {"wrong_sights"}
+    assert _collect(_add(knowing, seen=seen)) == {"wrong_sights"}
 
 
 @cache
 def _honest() -> Evidence:
-    return decided(3, EVENTS)
+    return decide(3, EVENTS)
 
 
-def _found(evidence: Evidence) -> set[str]:
+def _collect(evidence: Evidence) -> set[str]:
     found = memory_figures(evidence, account(evidence))
     return {one.name for one in found if one.goal == "0" and not one.holds}
 
@@ -153,12 +153,12 @@ def _first(
     )
 
 
-def _without(record: StoredRecord) -> Evidence:
+def _drop(record: StoredRecord) -> Evidence:
     return replace(_honest(), ledger=[one for one in _honest().ledger if one is not record])
 
 
-def _with(record: StoredRecord, **fields: Any) -> Evidence:
-    ledger = [changed(one, **fields) if one is record else one for one in _honest().ledger]
+def _add(record: StoredRecord, **fields: Any) -> Evidence:
+    ledger = [change_record(one, **fields) if one is record else one for one in _honest().ledger]
     return replace(_honest(), ledger=ledger)
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from aiokafka.errors import KafkaConnectionError
 
-from sluice.notify.backlog import AssignedPart, LedgerRecord
+from sluice.notify.backlog import AssignedPart, CommittedEvent
 from sluice.notify.notifier import Notifier, Patience, run_all
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from sluice.notify.backlog import Part, Pending
 
 PART = ("gate.escalations", 0)
-RECORDS = [LedgerRecord(PART, offset, 1, {"escalation_id": name}) for offset, name in enumerate("abc")]
+RECORDS = [CommittedEvent(PART, offset, 1, {"escalation_id": name}) for offset, name in enumerate("abc")]
 
 
 class Ledger:
@@ -26,15 +26,17 @@ class Ledger:
 
     def __init__(self) -> None:
         self.positions: dict[Part, int] = {}
-        self.left: list[LedgerRecord] = []
+        self.left: list[CommittedEvent] = []
 
     async def connect(self) -> None:
         self.left = [*RECORDS]
 
-    async def changes(self) -> tuple[frozenset[Part], Sequence[AssignedPart]]:
+    async def read_changes(self) -> tuple[frozenset[Part], Sequence[AssignedPart]]:
         return frozenset(), [AssignedPart(PART, 0, 0)] if self.left else []
 
-    async def some(self, wait_s: float, *, paused: bool) -> tuple[list[LedgerRecord], Mapping[Part, int]]:
+    async def read_some(
+        self, wait_s: float, *, paused: bool
+    ) -> tuple[list[CommittedEvent], Mapping[Part, int]]:
         del paused
         await asyncio.sleep(min(wait_s, 0.01))
         came, self.left = self.left, []
@@ -56,17 +58,17 @@ class Told:
         self.told: list[str] = []
         self._error, self._times, self._enough = error, times, enough
 
-    def subject_of(self, record: LedgerRecord) -> str | None:
+    def name_subject(self, record: CommittedEvent) -> str | None:
         return str(record.fields["escalation_id"])
 
-    def scope_of(self, pending: Pending) -> str | None:
+    def name_scope(self, pending: Pending) -> str | None:
         del pending
         return None
 
     async def assign(self, parts: Iterable[Part]) -> None:
         pass
 
-    async def deliver(self, subject: str, records: Sequence[LedgerRecord]) -> None:
+    async def deliver(self, subject: str, records: Sequence[CommittedEvent]) -> None:
         del records
         if subject == "a" and self._times:
             self._times -= 1

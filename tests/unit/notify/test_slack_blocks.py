@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sluice.notify.slack_blocks import FORM_CHARS, cut, escape, form_of, message_of
-from sluice.notify.told_subject import ToldSubject, fold
+from sluice.notify.reported_subject import ReportedSubject, apply_record
+from sluice.notify.slack_blocks import FORM_CHARS, build_form, build_message, escape, shorten
 from tests.unit import memory_records
 from tests.unit.escalation_records import ledger_records
 from tests.unit.records import ledger_records as every_record
@@ -23,10 +23,10 @@ COUNTED = {**RECORDS["ApprovalCounted"], "sequence": 7, "input": {"topic": "gate
 STORY = [OPENED, RECORDS["EscalationReminded"], RECORDS["EscalationRerouted"], COUNTED]
 
 
-def told(*records: dict[str, Any]) -> ToldSubject:
+def describe(*records: dict[str, Any]) -> ReportedSubject:
     found = None
     for one in records:
-        found = fold(found, one)
+        found = apply_record(found, one)
     assert found is not None
     return found
 
@@ -38,36 +38,36 @@ def test_no_text_can_mention_link_or_hide_anything(text: str, most: int) -> None
     assert ">" not in escaped
     assert all(part.startswith(("amp;", "lt;", "gt;")) for part in escaped.split("&")[1:])
     assert all(one == "\n" or one.isprintable() for one in escaped)
-    assert len(cut(text, most)) <= most
+    assert len(shorten(text, most)) <= most
 
 
 @pytest.mark.parametrize("end", ["EscalationResolved", "EscalationExpired"])
 def test_the_story_of_an_escalation_is_told_and_telling_it_twice_changes_nothing(end: str) -> None:
-    whole = told(*STORY, RECORDS[end])
-    assert told(*STORY, *STORY[1:], RECORDS[end]) == whole
-    assert ToldSubject.of(json.loads(json.dumps(whole.fields()))) == whole
+    whole = describe(*STORY, RECORDS[end])
+    assert describe(*STORY, *STORY[1:], RECORDS[end]) == whole
+    assert ReportedSubject.read(json.loads(json.dumps(whole.write_fields()))) == whole
     assert whole.groups == ("leads",)
     assert whole.approvals == 1
     assert whole.status == ("approved" if end == "EscalationResolved" else "expired")
-    assert not [one for one in message_of(whole)["blocks"] if one["type"] == "actions"]
+    assert not [one for one in build_message(whole)["blocks"] if one["type"] == "actions"]
 
 
 def test_an_alarm_is_told_as_it_is_and_telling_it_twice_changes_nothing() -> None:
     """Mend 22.15: both kinds of alarms, to the recipient whom the bundle names."""
     for kind in ("Alarm", "OutcomeAlarm"):
         record = LEDGER[kind]
-        alarm = told(record)
-        assert told(record, record) == alarm
-        assert ToldSubject.of(json.loads(json.dumps(alarm.fields()))) == alarm
+        alarm = describe(record)
+        assert describe(record, record) == alarm
+        assert ReportedSubject.read(json.loads(json.dumps(alarm.write_fields()))) == alarm
         assert (alarm.kind, alarm.groups, alarm.status) == ("alarm", (record["recipient"],), "raised")
-        written = json.dumps(message_of(alarm))
+        written = json.dumps(build_message(alarm))
         assert record["message"] in written
         assert "waits" not in written
 
 
 def test_where_the_own_key_is_demanded_there_are_no_buttons_but_words() -> None:
-    kinds = [one["type"] for one in message_of(told(OPENED))["blocks"]]
-    own = message_of(told({**OPENED, "own_key": True}))["blocks"]
+    kinds = [one["type"] for one in build_message(describe(OPENED))["blocks"]]
+    own = build_message(describe({**OPENED, "own_key": True}))["blocks"]
     assert "actions" in kinds
     assert "actions" not in [one["type"] for one in own]
     assert "the approver's own key" in json.dumps(own)
@@ -75,9 +75,9 @@ def test_where_the_own_key_is_demanded_there_are_no_buttons_but_words() -> None:
 
 def test_a_message_leads_to_the_review_page_where_there_is_one() -> None:
     def buttons(**more: Any) -> list[dict[str, Any]]:
-        blocks = message_of(told({**OPENED, **more}), "https://gate.example.com/review/escalations/e-1")[
-            "blocks"
-        ]
+        blocks = build_message(
+            describe({**OPENED, **more}), "https://gate.example.com/review/escalations/e-1"
+        )["blocks"]
         return [one for block in blocks if block["type"] == "actions" for one in block["elements"]]
 
     assert [one.get("value") for one in buttons()] == ["e-1", "e-1", None]
@@ -87,10 +87,10 @@ def test_a_message_leads_to_the_review_page_where_there_is_one() -> None:
 
 def test_the_end_names_the_person_and_the_channel() -> None:
     delegate = {"id": "gateway", "channel": "slack"}
-    ended = told(OPENED, {**RECORDS["EscalationResolved"], "delegate": delegate})
-    assert "Approved by p-1 (slack) at" in json.dumps(message_of(ended))
+    ended = describe(OPENED, {**RECORDS["EscalationResolved"], "delegate": delegate})
+    assert "Approved by p-1 (slack) at" in json.dumps(build_message(ended))
     blocked = {**RECORDS["EscalationResolved"], "outcome": "BLOCK", "blockReason": "frozen"}
-    text = json.dumps(message_of(told(OPENED, blocked)))
+    text = json.dumps(build_message(describe(OPENED, blocked)))
     assert "and blocked all the same" in text
     assert "A gate blocked it: frozen" in text
 
@@ -99,14 +99,14 @@ def test_it_says_what_exactly_the_approvals_so_far_are_for() -> None:
     """Mend 22.1: a message and a form show the parameters that the votes so far are for."""
     opened = {**OPENED, "own_key": False}
     first = {**COUNTED, "approver_id": "ann", "dropped": None, "own_key": None}
-    assert "Approved so far by ann: exactly what waits" in json.dumps(message_of(told(opened, first)))
+    assert "Approved so far by ann: exactly what waits" in json.dumps(build_message(describe(opened, first)))
     other = {**first, "approver_id": "ben", "dropped": ["ann"], "sequence": 8}
     other["approved_parameters"] = "sha256:" + "1" * 64
-    narrowed = told(opened, first, other)
+    narrowed = describe(opened, first, other)
     assert (narrowed.approvals, narrowed.approved_by, narrowed.is_narrowed) == (1, ("ben",), True)
-    assert fold(narrowed, first) == narrowed
+    assert apply_record(narrowed, first) == narrowed
     shown = replace(narrowed, narrowed='{"amount": 1}')
-    for text in (message_of(shown), form_of("approve", shown, "{}", {})):
+    for text in (build_message(shown), build_form("approve", shown, "{}", {})):
         assert "Approved so far by ben: other parameters" in json.dumps(text)
         assert json.dumps('{"amount": 1}') in json.dumps(text)
 
@@ -123,21 +123,23 @@ def test_it_says_what_exactly_the_approvals_so_far_are_for() -> None:
 def test_a_held_memory_is_told_with_its_source_until_it_leaves(end: str, says: str) -> None:
     memories = memory_records.ledger_records(lambda schema, **fields: {"schema": schema, **fields})
     held = {**memories["QuarantineEntered"], "decided_at": "2026-11-21T10:00:00.000Z"}
-    waits = told(held)
+    waits = describe(held)
     assert (waits.kind, waits.role, waits.subject_id) == ("memory", "reviewer", held["memory_id"])
-    text = json.dumps(message_of(waits))
+    text = json.dumps(build_message(waits))
     assert f"Source: {held['source_id']}" in text
     assert "sluice quarantine review" in text
-    assert says in json.dumps(message_of(told(held, {**memories[end], "decided_at": held["decided_at"]})))
+    assert says in json.dumps(
+        build_message(describe(held, {**memories[end], "decided_at": held["decided_at"]}))
+    )
 
 
 def test_what_opened_before_is_unknown_until_its_opening_is_read() -> None:
-    assert fold(None, RECORDS["EscalationExpired"]) is None
+    assert apply_record(None, RECORDS["EscalationExpired"]) is None
 
 
 @given(st.text(max_size=3000))
 def test_a_form_shows_the_whole_action_within_slacks_bounds(text: str) -> None:
-    form = form_of("approve", told(OPENED), text[:FORM_CHARS], {"escalation_id": "e-1"})
+    form = build_form("approve", describe(OPENED), text[:FORM_CHARS], {"escalation_id": "e-1"})
     assert len(form["title"]["text"]) <= 24
     pieces = [one for one in form["blocks"] if one["type"] == "rich_text"]
     shown = "".join(one["elements"][0]["elements"][0]["text"] for one in pieces)

@@ -13,7 +13,7 @@ import pytest
 from load import ROOT
 from sluice.core.actions.stages import load_bundle
 from sluice.core.foundation.errors import BundleError
-from sluice.offline.bundle_source import whole_bundle
+from sluice.offline.bundle_source import read_whole_bundle
 from tests.unit.core.scene import relaxations
 
 if TYPE_CHECKING:
@@ -37,11 +37,11 @@ def folder(tmp_path: Path) -> Path:
 
 def whole(folder: Path, **fields: object) -> dict[str, Any]:
     (folder / "b.json").write_text(json.dumps({"id": "b", **fields}))
-    found: dict[str, Any] = json.loads(whole_bundle(folder / "b.json"))
+    found: dict[str, Any] = json.loads(read_whole_bundle(folder / "b.json"))
     return found
 
 
-def loaded(document: dict[str, Any]) -> Bundle:
+def load(document: dict[str, Any]) -> Bundle:
     return load_bundle(json.dumps(document).encode())
 
 
@@ -93,7 +93,7 @@ def test_what_a_base_includes_lies_beside_the_base(folder: Path) -> None:
 
 
 def test_the_shipped_bundle_is_extended_from_anywhere(folder: Path) -> None:
-    shipped = json.loads(whole_bundle(ROOT / "config" / "bundles" / "default.json"))
+    shipped = json.loads(read_whole_bundle(ROOT / "config" / "bundles" / "default.json"))
     assert whole(folder, extends="shipped:default.json") == {**shipped, "id": "b"}
 
 
@@ -123,15 +123,15 @@ def test_the_profile_for_hosted_models_sets_these_budgets_and_nothing_else(folde
     shipped = whole(folder, extends="shipped:default.json")
     found = whole(folder, extends="shipped:default.json", include=[HOSTED])
     assert found == {**shipped, **{name: {**shipped.get(name, {}), **one} for name, one in BUDGETS.items()}}
-    relaxed = [one.path for one in relaxations(*map(loaded, (shipped, found)))]
+    relaxed = [one.path for one in relaxations(*map(load, (shipped, found)))]
     assert relaxed == ["grader.proof.most_p99_ms"], "a hosted model is slower"
     named = {"stages": ["controls", "inbound", "causal", "policies", "grader", "tier_auth"]}
     asking = {"inbound": {"mode": "enforce", "judge": "always"}, "causal": {"enabled": True}, **RULES}
     before = whole(folder, extends="shipped:default.json", **named, **asking)
     after = whole(folder, extends="shipped:default.json", **named, **asking, include=[HOSTED])
-    there = relaxations(loaded(before), loaded(after))
+    there = relaxations(load(before), load(after))
     assert [one.path for one in there] == ["grader.proof.most_p99_ms"], "a longer budget relaxes nothing"
-    back = [one.path for one in relaxations(loaded(after), loaded(before))]
+    back = [one.path for one in relaxations(load(after), load(before))]
     budgets = ("inbound.budget_ms", "causal.budget_ms", "causal.extraction_budget_ms")
     assert back == [*budgets, "policies.budget_ms", "grader.budget_ms"]
 
@@ -167,7 +167,7 @@ BASE = {
 }
 
 
-def extended(folder: Path, **own: Any) -> dict[str, Any]:
+def extend(folder: Path, **own: Any) -> dict[str, Any]:
     (folder / "base.json").write_text(json.dumps(BASE))
     return whole(folder, extends="base.json", **own)
 
@@ -180,7 +180,7 @@ def test_lists_with_ids_are_merged_by_id_and_objects_by_field(folder: Path) -> N
         "cases": [{"name": "mine"}],
         "ttl_by_class": {"pricing": None},
     }
-    assert extended(folder, **own) == {
+    assert extend(folder, **own) == {
         **BASE,
         "id": "b",
         "rules": [{"id": "first", "when": "c"}, {"id": "second", "when": "b"}, {"id": "third"}],
@@ -188,11 +188,11 @@ def test_lists_with_ids_are_merged_by_id_and_objects_by_field(folder: Path) -> N
         "cases": [*BASE["cases"], {"name": "mine"}],  # type: ignore[misc]
         "ttl_by_class": {"legal_text": 1, "pricing": None},
     }
-    assert extended(folder, rules=[], cases=[])["rules"] == BASE["rules"], "an empty list removes nothing"
+    assert extend(folder, rules=[], cases=[])["rules"] == BASE["rules"], "an empty list removes nothing"
 
 
 def test_a_list_without_ids_is_replaced(folder: Path) -> None:
-    found = extended(folder, stages=["controls", "tier_auth"], row_steps=[{"from_rows": 9}])
+    found = extend(folder, stages=["controls", "tier_auth"], row_steps=[{"from_rows": 9}])
     assert (found["stages"], found["row_steps"]) == (["controls", "tier_auth"], [{"from_rows": 9}])
 
 
@@ -203,7 +203,7 @@ def test_only_what_is_named_is_removed(folder: Path) -> None:
         "grader.rules": ["polite"],
         "ttl_by_class": ["pricing"],
     }
-    found = extended(folder, remove=removed, rules=[{"id": "third"}])
+    found = extend(folder, remove=removed, rules=[{"id": "third"}])
     assert [one["id"] for one in found["rules"]] == ["first", "third"]
     assert (found["cases"], found["grader"]["rules"]) == ([{"name": "writes wait"}], [])
     assert found["ttl_by_class"] == {"legal_text": 1}
@@ -222,12 +222,12 @@ def test_only_what_is_named_is_removed(folder: Path) -> None:
 )
 def test_a_removal_that_removes_nothing_is_refused(folder: Path, removed: Any, told: str) -> None:
     with pytest.raises(BundleError, match=told):
-        extended(folder, remove=removed)
+        extend(folder, remove=removed)
 
 
 def test_an_id_that_is_said_twice_and_a_removal_from_nothing_are_refused(folder: Path) -> None:
     with pytest.raises(BundleError, match="third is said twice"):
-        extended(folder, rules=[{"id": "third"}, {"id": "third"}])
+        extend(folder, rules=[{"id": "third"}, {"id": "third"}])
     with pytest.raises(BundleError, match="extends no bundle"):
         whole(folder, remove={"rules": ["first"]})
 
@@ -236,7 +236,7 @@ def test_the_example_keeps_the_rules_and_the_cases_that_ship(folder: Path) -> No
     """Mend 22.11."""
     bundles = ROOT / "config" / "bundles"
     shipped, example = (
-        json.loads(whole_bundle(bundles / f"{one}.json")) for one in ("default", "finance.recon.v0")
+        json.loads(read_whole_bundle(bundles / f"{one}.json")) for one in ("default", "finance.recon.v0")
     )
     assert "outside_after_untrusted" in [one["id"] for one in example["rules"]]
     assert [one["name"] for one in shipped["cases"]] == [

@@ -17,7 +17,7 @@ from sluice.core.actions.causal import JUDGE
 from sluice.core.actions.grading import GRADE
 from sluice.core.registry.loading import load_registry
 from sluice.offline.golden_set import GoldenSetError, load_golden_set
-from tests.messages_api import MODEL, failing, messages_api, saying
+from tests.messages_api import MODEL, make_failing, messages_api, reply_with_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -29,15 +29,15 @@ SCORES = {"passed": (0.95, 0.1), "failed": (0.2, 0.9), "doubtful": (0.75, 0.6)}
 """The compliance and the violation confidence that agree with a label."""
 
 
-def labelled() -> dict[str, str]:
+def label() -> dict[str, str]:
     """From a case's question to its label."""
     return {json.dumps(one.question["action"]): one.expect for one in load_golden_set().cases}
 
 
 @contextmanager
-def serving(judges: Callable[[str, bool], float | None]) -> Iterator[str]:
+def serve_api(judges: Callable[[str, bool], float | None]) -> Iterator[str]:
     """A server of the Messages API that answers a golden case as `judges` says of its label and prompt."""
-    labels, ready, loop = labelled(), threading.Event(), asyncio.new_event_loop()
+    labels, ready, loop = label(), threading.Event(), asyncio.new_event_loop()
     ended, address = asyncio.Event(), [""]
 
     async def answer(exchange: Exchange) -> None:
@@ -45,12 +45,12 @@ def serving(judges: Callable[[str, bool], float | None]) -> Iterator[str]:
         causal = exchange.body["system"][0]["text"] == JUDGE.system
         number = judges(labels[json.dumps(question["action"])], causal)
         if number is None:
-            await failing(500, "api_error")(exchange)
+            await make_failing(500, "api_error")(exchange)
             return
         assert causal or exchange.body["system"][0]["text"] == GRADE.system
         said: dict[str, Any] = {"reasoning": "so"}
         said |= {"violation_confidence": number, "constraint": 1} if causal else {"compliance": number}
-        await saying(json.dumps(said))(exchange)
+        await reply_with_text(json.dumps(said))(exchange)
 
     async def serve() -> None:
         async with messages_api(answer) as api:
@@ -78,7 +78,7 @@ def prove(url: str, out: Path, *more: str) -> Any:
     return CliRunner().invoke(cli, ["grader", "prove", str(out), "--json", *more], env=environment)
 
 
-def agreeing(label: str, causal: bool) -> float:
+def agree(label: str, causal: bool) -> float:
     return SCORES[label][causal]
 
 
@@ -93,7 +93,7 @@ def test_the_set_has_cases_of_every_kind() -> None:
 
 
 def test_a_model_that_agrees_gets_a_proof_that_can_be_signed(tmp_path: Path) -> None:
-    with serving(agreeing) as url:
+    with serve_api(agree) as url:
         ran = prove(url, tmp_path / "proof.json")
     assert ran.exit_code in {0, 1}, ran.output  # how fast the loopback is decides
     told = json.loads(ran.stdout)
@@ -108,7 +108,7 @@ def test_a_model_that_turns_answers_round_is_told_so(tmp_path: Path) -> None:
     def contrary(label: str, causal: bool) -> float:
         return SCORES[{"failed": "passed"}.get(label, label)][causal]
 
-    with serving(contrary) as url:
+    with serve_api(contrary) as url:
         ran = prove(url, tmp_path / "proof.json")
     refusals = sum(one.expect == "failed" for one in load_golden_set().cases)
     told = json.loads(ran.stdout)
@@ -117,7 +117,7 @@ def test_a_model_that_turns_answers_round_is_told_so(tmp_path: Path) -> None:
 
 
 def test_without_answers_there_is_no_proof(tmp_path: Path) -> None:
-    with serving(lambda *_: None) as url:
+    with serve_api(lambda *_: None) as url:
         ran = prove(url, tmp_path / "proof.json")
     assert (ran.exit_code, (tmp_path / "proof.json").exists()) == (2, False)
     assert "answered 500" in ran.output

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from sluice.cli.main import cli
 from sluice.core.actions.stages import load_bundle
-from sluice.offline.bundle_source import SHIPPED, whole_bundle
+from sluice.offline.bundle_source import SHIPPED, read_whole_bundle
 from sluice.offline.policy_documents import DocumentError, propose_policies, read_document
 
 if TYPE_CHECKING:
@@ -131,9 +131,9 @@ def test_what_is_no_document(tmp_path: Path, name: str, content: bytes, said: st
 @given(st.text(max_size=300))
 def test_any_text_is_read_whole_and_without_a_fault(text: str) -> None:
     """Through HTML, which has the most to go wrong: no text is invented."""
-    from sluice.offline.policy_documents import _html  # noqa: PLC0415 - the reader without its file
+    from sluice.offline.policy_documents import _read_html  # noqa: PLC0415 - the reader without its file
 
-    for _, passage in _html(text.encode("utf-8", "replace")):
+    for _, passage in _read_html(text.encode("utf-8", "replace")):
         assert passage.split()
 
 
@@ -157,8 +157,8 @@ def test_policies_are_proposed_of_what_obliges_and_load_in_a_bundle(tmp_path: Pa
         "include": ["r.json", "shipped:policies/gdpr.json"],
     }
     (tmp_path / "mine.json").write_text(json.dumps(bundle))
-    shelf = load_bundle(whole_bundle(tmp_path / "mine.json")).parts["policies"]
-    assert len(shelf.part.policies) == 5 + len(shipped("gdpr"))
+    shelf = load_bundle(read_whole_bundle(tmp_path / "mine.json")).parts["policies"]
+    assert len(shelf.part.policies) == 5 + len(read_shipped("gdpr"))
     again = CliRunner().invoke(
         cli, ["policy", "import", str(tmp_path / "Refund Rules.md"), str(tmp_path / "r.json")]
     )
@@ -175,7 +175,7 @@ def test_all_passages_on_request_and_none_is_told(tmp_path: Path) -> None:
     assert propose_policies(document) == []
 
 
-def shipped(name: str) -> list[dict[str, Any]]:
+def read_shipped(name: str) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = json.loads((SHIPPED / "policies" / f"{name}.json").read_text())["policies"]
     return found
 
@@ -184,7 +184,7 @@ def shipped(name: str) -> list[dict[str, Any]]:
 def test_the_sets_that_ship_load_and_each_policy_has_its_place(tmp_path: Path, name: str) -> None:
     bundle = {"extends": "shipped:default.json", "id": "mine", "include": [f"shipped:policies/{name}.json"]}
     (tmp_path / "mine.json").write_text(json.dumps(bundle))
-    shelf = load_bundle(whole_bundle(tmp_path / "mine.json")).parts["policies"]
+    shelf = load_bundle(read_whole_bundle(tmp_path / "mine.json")).parts["policies"]
     assert len(shelf.part.policies) >= 14
     marks = {"gdpr": "Article ", "hipaa": "§ 164.", "soc2": ("CC", "A1", "C1", "PI1", "P6")}
     assert all(one.source.place.startswith(marks[name]) for one in shelf.part.policies)

@@ -11,11 +11,11 @@ from sluice.core.policy.policy import DEFAULT_QUALITY
 from sluice.offline.policy_files import (
     PolicyFileError,
     PolicyFiles,
-    signed_policy,
-    unsigned_bundle,
-    unsigned_policy,
+    read_signed_policy,
+    read_unsigned_bundle,
+    read_unsigned_policy,
 )
-from tests.unit.cli.policy.policy_files import written
+from tests.unit.cli.policy.policy_files import write
 from tests.unit.core.trust.quality_scene import SIGNS, org, quality_document, quality_value
 from tests.unit.core.trust.scene import (
     ALICE,
@@ -52,16 +52,16 @@ def test_signed_files_give_the_first_of_each_kind_as_the_default(tmp_path: Path)
         lines(tmp_path / "policy.json", bundle_value(bundle_document(), ALICE)),
     ]
     entry = entry_value(org(quality_bundle_id="q"), ALICE, BOB)
-    policy = signed_policy(PolicyFiles(bundles[1:], [registry(tmp_path)]), ROOTS, START)
+    policy = read_signed_policy(PolicyFiles(bundles[1:], [registry(tmp_path)]), ROOTS, START)
     assert (policy.default_bundle, policy.default_quality, dict(policy.quality)) == (
         "small",
         DEFAULT_QUALITY,
         {},
     )
-    policy = signed_policy(PolicyFiles(bundles[:], [registry(tmp_path)]), ROOTS, START)
+    policy = read_signed_policy(PolicyFiles(bundles[:], [registry(tmp_path)]), ROOTS, START)
     assert (policy.default_bundle, policy.default_quality) == ("small", "q")
     both = lines(tmp_path / "q2.json", quality_value(quality_document(), ALICE, BOB))
-    policy = signed_policy(PolicyFiles([bundles[1], both], [registry(tmp_path, entry)]), ROOTS, START)
+    policy = read_signed_policy(PolicyFiles([bundles[1], both], [registry(tmp_path, entry)]), ROOTS, START)
     assert policy.find_quality(policy.registry.orgs["acme"])[0] == "q"
 
 
@@ -72,22 +72,22 @@ def test_a_second_approver_is_missed_in_files_too(tmp_path: Path) -> None:
         lines(tmp_path / "q2.json", quality_value(quality_document(2, ttl=1e9), ALICE)),
     ]
     with pytest.raises(PolicyFileError, match=r"q2\.json: line 1: second_approver_missing"):
-        signed_policy(PolicyFiles(bundles, [registry(tmp_path)]), ROOTS, START)
+        read_signed_policy(PolicyFiles(bundles, [registry(tmp_path)]), ROOTS, START)
 
 
 def test_sources_may_hold_both_kinds(tmp_path: Path) -> None:
-    quality = written(tmp_path / "q.json", quality_document())
-    small = written(tmp_path / "p.json", bundle_document())
-    entries = written(tmp_path / "r.json", {"entries": []})
-    policy = unsigned_policy(PolicyFiles([quality, small], [entries]))
+    quality = write(tmp_path / "q.json", quality_document())
+    small = write(tmp_path / "p.json", bundle_document())
+    entries = write(tmp_path / "r.json", {"entries": []})
+    policy = read_unsigned_policy(PolicyFiles([quality, small], [entries]))
     assert (policy.default_bundle, policy.default_quality) == ("small", "q")
     assert policy.quality["q"].revision == 1
 
 
 def test_a_quality_bundle_alone_decides_nothing(tmp_path: Path) -> None:
-    quality = written(tmp_path / "q.json", quality_document())
+    quality = write(tmp_path / "q.json", quality_document())
     entries = lines(tmp_path / "r.json", json.dumps({"entries": []}).encode())
     with pytest.raises(PolicyFileError, match="no policy bundle"):
-        unsigned_policy(PolicyFiles([quality], [entries]))
+        read_unsigned_policy(PolicyFiles([quality], [entries]))
     with pytest.raises(PolicyFileError, match="not a policy bundle"):
-        unsigned_bundle(quality)
+        read_unsigned_bundle(quality)

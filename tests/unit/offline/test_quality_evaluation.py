@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from sluice.offline.panels import NotAPanel, RetrievalRow, load_mixed
-from sluice.offline.quality_evaluation import UNREADABLE, judged_retrievals
+from sluice.offline.quality_evaluation import UNREADABLE, judge_retrievals
 from tests.unit.core.retrieval.quality_scene import quality_bundle
 from tests.unit.offline.panel_rows import panel, row, write_row
 
@@ -31,14 +31,14 @@ def retrieval(label: str = "pass", item: Any = SOUND, **given: Any) -> dict[str,
     }
 
 
-def judged(folder: Path, *rows: dict[str, Any]) -> list[JudgedRetrieval]:
+def judge(folder: Path, *rows: dict[str, Any]) -> list[JudgedRetrieval]:
     read = load_mixed(panel(folder, *rows))
-    return list(judged_retrievals([one for one in read if isinstance(one, RetrievalRow)], quality_bundle()))
+    return list(judge_retrievals([one for one in read if isinstance(one, RetrievalRow)], quality_bundle()))
 
 
 def test_every_row_of_the_published_vectors_agrees() -> None:
     rows = [one for one in load_mixed(VECTORS) if isinstance(one, RetrievalRow)]
-    found = list(judged_retrievals(rows, quality_bundle()))
+    found = list(judge_retrievals(rows, quality_bundle()))
     assert [one.agrees for one in found] == [True] * 7
 
 
@@ -49,14 +49,14 @@ def test_rows_of_all_kinds_stand_in_one_panel(tmp_path: Path) -> None:
 
 def test_a_class_without_an_entry_in_a_table_passes_what_the_table_is_for(tmp_path: Path) -> None:
     gaps: dict[str, Any] = {"action_matrix": {"bounded": {"note": {}}}}
-    (found,) = judged(tmp_path, retrieval(item={"content_class": "note"}, quality_bundle=gaps))
+    (found,) = judge(tmp_path, retrieval(item={"content_class": "note"}, quality_bundle=gaps))
     assert (found.outcome, found.flags) == ("pass", ())
 
 
 def test_a_reference_that_is_not_needed_must_verify_all_the_same(tmp_path: Path) -> None:
     wrong = {**SOUND, "provenance_uri": "https://example.com/source", "provenance_hash_verified": False}
     free = {**TABLES, "provenance_required_by_class": {"note": False}}
-    found = judged(tmp_path, retrieval(item=wrong, quality_bundle=free), retrieval(quality_bundle=free))
+    found = judge(tmp_path, retrieval(item=wrong, quality_bundle=free), retrieval(quality_bundle=free))
     assert [one.outcome for one in found] == ["flag", "pass"]
     assert found[0].flags == ("provenance_unverified",)
 
@@ -64,7 +64,7 @@ def test_a_reference_that_is_not_needed_must_verify_all_the_same(tmp_path: Path)
 def test_a_tier_that_the_tables_do_not_know_takes_what_is_said_of_no_tier(tmp_path: Path) -> None:
     stale = {**SOUND, "freshness_age_seconds": 61}
     default = {**TABLES, "default_by_class": {"note": "downgrade"}}
-    found = judged(
+    found = judge(
         tmp_path,
         retrieval(item=stale, autonomy_tier="root"),
         retrieval(item=stale, autonomy_tier="root", quality_bundle=default),
@@ -77,7 +77,7 @@ def test_a_row_without_tables_is_judged_under_the_bundle_that_ships_and_contradi
     tmp_path: Path,
 ) -> None:
     item = {**SOUND, "provenance_uri": "https://example.com/source", "provenance_hash_verified": True}
-    found = judged(tmp_path, *(retrieval(label, item, quality_bundle=None) for label in ("pass", "deny")))
+    found = judge(tmp_path, *(retrieval(label, item, quality_bundle=None) for label in ("pass", "deny")))
     assert [(one.outcome, one.agrees, one.contradicts) for one in found] == [
         ("pass", True, False),
         ("pass", False, False),
@@ -89,7 +89,7 @@ def test_a_row_without_tables_is_judged_under_the_bundle_that_ships_and_contradi
     [("flag", True), ("flag:stale", True), ("flag:low_confidence", False), ("deny", False), ("stale", False)],
 )
 def test_a_label_is_the_outcome_or_a_flag(tmp_path: Path, label: str, agrees: bool) -> None:
-    (found,) = judged(tmp_path, retrieval(label, {**SOUND, "freshness_age_seconds": 61}))
+    (found,) = judge(tmp_path, retrieval(label, {**SOUND, "freshness_age_seconds": 61}))
     assert found.agrees is agrees
     assert found.contradicts is not agrees
 
@@ -105,7 +105,7 @@ def test_a_label_is_the_outcome_or_a_flag(tmp_path: Path, label: str, agrees: bo
 def test_tables_that_are_none_are_said_and_agree_with_no_label(
     tmp_path: Path, tables: dict[str, Any]
 ) -> None:
-    (found,) = judged(tmp_path, retrieval(quality_bundle=tables))
+    (found,) = judge(tmp_path, retrieval(quality_bundle=tables))
     assert (found.outcome, found.contradicts) == (UNREADABLE, True)
     assert str(found.reason).startswith("$.input.quality_bundle.")
 

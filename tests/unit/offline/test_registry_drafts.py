@@ -10,8 +10,8 @@ from load import ROOT
 from sluice.cli.policy.registry_propose import WORDS
 from sluice.core.registry.loading import build_registry
 from sluice.core.registry.registry_entries import EntryFile
-from sluice.offline.policy_files import unsigned_bundle
-from sluice.offline.registry_drafts import SeenTools, load_tool_words, make_drafts
+from sluice.offline.policy_files import read_unsigned_bundle
+from sluice.offline.registry_drafts import ObservedTools, load_tool_words, make_drafts
 
 if TYPE_CHECKING:
     from sluice.core.policy.bundles import Bundle
@@ -21,7 +21,7 @@ READ_ONLY, DESTROYS, ADDS = {"readOnlyHint": True}, {"destructiveHint": True}, {
 
 @pytest.fixture(scope="module")
 def bundle() -> Bundle:
-    return unsigned_bundle(ROOT / "config" / "bundles" / "default.json")
+    return read_unsigned_bundle(ROOT / "config" / "bundles" / "default.json")
 
 
 def verdict(tool: str, *, registered: bool = False, gate: str = "tier_auth", **more: Any) -> dict[str, Any]:
@@ -34,11 +34,11 @@ def verdict(tool: str, *, registered: bool = False, gate: str = "tier_auth", **m
     }
 
 
-def drafted(
+def draft(
     bundle: Bundle, hints: dict[str, Any], *verdicts: dict[str, Any], spec: Any = None
 ) -> dict[str, Any]:
     entries = [] if spec is None else [EntryFile(kind="tool", id="a.tool", revision=4, spec=spec)]
-    seen = SeenTools()
+    seen = ObservedTools()
     for one in verdicts:
         seen.take(one)
     drafts = make_drafts(bundle, build_registry(entries), load_tool_words(WORDS), seen.tools, hints)
@@ -63,24 +63,24 @@ def drafted(
 def test_the_stricter_of_hint_and_name_counts(
     bundle: Bundle, name: str, hints: dict[str, Any], expected: tuple[str, bool | None]
 ) -> None:
-    assert drafted(bundle, {name: hints}) == {name: expected}
+    assert draft(bundle, {name: hints}) == {name: expected}
 
 
 def test_a_tool_that_runs_programs_needs_calls_that_gate_1_read(bundle: Bundle) -> None:
     few = [verdict("host.shell", registered=True)] * 4
     again = verdict("host.shell", registered=True, duplicate_of="verdict:1")
-    assert drafted(bundle, {}, *few, again) == {"host.shell": ("T3", None)}
-    assert drafted(bundle, {}, *few, *few) == {"host.shell": ("T2", None)}
+    assert draft(bundle, {}, *few, again) == {"host.shell": ("T3", None)}
+    assert draft(bundle, {}, *few, *few) == {"host.shell": ("T2", None)}
 
 
 def test_a_tier_that_a_person_gave_stays(bundle: Bundle) -> None:
-    assert drafted(bundle, {"a.tool": READ_ONLY}, spec={"tier": "T3"}) == {}
-    assert drafted(bundle, {"a.tool": {}}, spec={}) == {}, "nothing speaks for another tier than its type's"
-    assert drafted(bundle, {"a.tool": READ_ONLY}, spec={}) == {"a.tool": ("T1", True)}
+    assert draft(bundle, {"a.tool": READ_ONLY}, spec={"tier": "T3"}) == {}
+    assert draft(bundle, {"a.tool": {}}, spec={}) == {}, "nothing speaks for another tier than its type's"
+    assert draft(bundle, {"a.tool": READ_ONLY}, spec={}) == {"a.tool": ("T1", True)}
 
 
 def test_an_unregistered_tool_is_known_by_the_reason_of_its_denial(bundle: Bundle) -> None:
-    assert drafted(bundle, {}, verdict("list_rooms"), verdict("mystery")) == {
+    assert draft(bundle, {}, verdict("list_rooms"), verdict("mystery")) == {
         "list_rooms": ("T1", True),
         "mystery": ("T3", None),
     }
@@ -100,6 +100,6 @@ def test_what_comes_from_the_open_world_is_untrusted_and_stays_so(
 ) -> None:
     entries = [EntryFile(kind="tool", id="a.tool", revision=4, spec=spec)]
     (draft,) = make_drafts(
-        bundle, build_registry(entries), load_tool_words(WORDS), SeenTools().tools, {"a.tool": hints}
+        bundle, build_registry(entries), load_tool_words(WORDS), ObservedTools().tools, {"a.tool": hints}
     )
     assert draft.entry["spec"].get("returns_untrusted") is marked

@@ -12,8 +12,8 @@ from sluice.core.foundation.errors import BundleError
 from sluice.core.foundation.requests import Answer, Request
 from sluice.offline.asking import NotMeasured
 from sluice.offline.panels import ActionRow, NotAPanel, WriteRow, load_mixed
-from sluice.offline.scores import WriteScore, macro, scores
-from sluice.offline.write_evaluation import JudgedWrite, WriteTrial, judged_writes
+from sluice.offline.scores import WriteScore, compute_macro, compute_scores
+from sluice.offline.write_evaluation import JudgedWrite, WriteTrial, judge_writes
 from tests.unit.core.rerun.reruns import document
 from tests.unit.core.rerun.test_rerun_memory import BAD, CONTENT, GOOD, HELD, SIMILARITY
 from tests.unit.core.scene import START
@@ -66,10 +66,10 @@ class Encoder:
         return Answer("answered", {"model": "m", "library": "l", "windows": 1, "of": 1, **nearest})
 
 
-def made(folder: Path, *rows: dict[str, Any], ask: Any = nobody, **trial: Any) -> list[JudgedWrite]:
+def make(folder: Path, *rows: dict[str, Any], ask: Any = nobody, **trial: Any) -> list[JudgedWrite]:
     found = [one for one in load_mixed(panel(folder, *rows)) if isinstance(one, WriteRow)]
     trial = {"bundle": rules(), "source_type": "user", "similarity": None, **trial}
-    return list(judged_writes(found, WriteTrial(**trial, at_ms=START, ask=ask)))
+    return list(judge_writes(found, WriteTrial(**trial, at_ms=START, ask=ask)))
 
 
 @pytest.mark.parametrize(
@@ -86,12 +86,12 @@ def test_caught_is_what_is_held_or_rejected_for_its_content(
     text: str, action: str, by: str, caught: bool, rejected: bool, tmp_path: Path
 ) -> None:
     found = [WriteRow("w", "f", "harmful", text, "")]
-    (one,) = judged_writes(found, WriteTrial(rules(), "user", None, START, nobody))
+    (one,) = judge_writes(found, WriteTrial(rules(), "user", None, START, nobody))
     assert (one.outcome, one.by, one.caught, one.apart) == (action, by, caught, rejected)
 
 
 def test_rows_do_not_meet_in_a_session(tmp_path: Path) -> None:
-    found = made(tmp_path, *(write_row("same") for _ in range(5)), source_type="external")
+    found = make(tmp_path, *(write_row("same") for _ in range(5)), source_type="external")
     assert len({(one.outcome, one.reason) for one in found}) == 1
 
 
@@ -101,7 +101,7 @@ def test_the_encoder_is_asked_for_many_rows_at_once_and_never_with_texts_of_thei
     encoder = Encoder()
     rows = [write_row(str(number), text=f"{GOOD} {number}") for number in range(300)]
     elsewhere = write_row("e", file="other_source", source="c/d@e:f")
-    found = made(tmp_path, *rows, elsewhere, ask=encoder.ask, bundle=rules(similarity=True), similarity=True)
+    found = make(tmp_path, *rows, elsewhere, ask=encoder.ask, bundle=rules(similarity=True), similarity=True)
     assert encoder.batches == [256, 45]
     assert encoder.libraries[0] == ["foreign"]
     assert encoder.libraries[-1] == ["own", "repository", "foreign"]
@@ -109,11 +109,11 @@ def test_the_encoder_is_asked_for_many_rows_at_once_and_never_with_texts_of_thei
 
 
 def test_without_being_told_to_the_encoder_is_asked_as_the_bundle_says(tmp_path: Path) -> None:
-    assert not made(tmp_path, write_row(), bundle=rules(similarity=True))[0].caught
+    assert not make(tmp_path, write_row(), bundle=rules(similarity=True))[0].caught
 
 
 def test_a_row_that_a_rule_rejects_needs_no_encoder(tmp_path: Path) -> None:
-    (one,) = made(tmp_path, write_row(text=BAD), bundle=rules(similarity=True), similarity=True)
+    (one,) = make(tmp_path, write_row(text=BAD), bundle=rules(similarity=True), similarity=True)
     assert one.apart
 
 
@@ -122,12 +122,12 @@ def test_an_encoder_that_does_not_answer_is_no_catch(tmp_path: Path) -> None:
         return [Answer("unavailable", detail="no model") for _ in requests]
 
     with pytest.raises(NotMeasured, match="no model"):
-        made(tmp_path, write_row(), ask=down, bundle=rules(similarity=True), similarity=True)
+        make(tmp_path, write_row(), ask=down, bundle=rules(similarity=True), similarity=True)
 
 
 def test_a_comparison_without_a_library_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BundleError, match="library"):
-        made(tmp_path, write_row(), similarity=True)
+        make(tmp_path, write_row(), similarity=True)
 
 
 def test_shares_are_of_each_source_and_rejected_alone_is_told_apart(tmp_path: Path) -> None:
@@ -139,13 +139,13 @@ def test_shares_are_of_each_source_and_rejected_alone_is_told_apart(tmp_path: Pa
         write_row("a1", "ambiguous", text=BAD),
         write_row("o1", file="other"),
     ]
-    found = scores(made(tmp_path, *rows), WriteScore)
-    one = found["some_source"].fields()
+    found = compute_scores(make(tmp_path, *rows), WriteScore)
+    one = found["some_source"].write_fields()
     assert (one["recall"], one["false_positive_rate"]) == (1, 0.5)
     assert (one["rejected_recall"], one["rejected_false_positive_rate"]) == (0.5, 0)
     assert (one["by"]["exfiltration"], one["left_out"]) == ({"harmful": 1, "benign": 1}, 1)
-    assert macro(found.values())["recall"] == 0.5
-    assert macro(found.values())["rejected_recall"] == 0.25
+    assert compute_macro(found.values())["recall"] == 0.5
+    assert compute_macro(found.values())["rejected_recall"] == 0.25
 
 
 def test_a_panel_may_mix_both_kinds(tmp_path: Path) -> None:

@@ -133,7 +133,7 @@ class Worker:
         """A fetch to come with these offsets."""
         self.consumer.laid.append({tp: [Record(tp.partition, offset) for offset in offsets]})
 
-    async def until(self, holds: Callable[[], object]) -> None:
+    async def wait_until(self, holds: Callable[[], object]) -> None:
         async with asyncio.timeout(PATIENCE_S):
             while not holds():  # noqa: ASYNC110 - what it waits for is Faust's
                 await asyncio.sleep(0.001)
@@ -159,7 +159,7 @@ class Worker:
 
 
 @asynccontextmanager
-async def running(engine: TakingEngine) -> AsyncIterator[Worker]:
+async def run_worker(engine: TakingEngine) -> AsyncIterator[Worker]:
     """Faust's fetcher and agents over this engine, with both partitions assigned in generation 1."""
     faults: list[BaseException] = []
     bound = StopBound(PATIENCE_S, PATIENCE_S, faults.append, lambda _: None)
@@ -181,17 +181,17 @@ async def running(engine: TakingEngine) -> AsyncIterator[Worker]:
         await app.agents.stop()
 
 
-def taking(fault: Exception | None = None) -> TakingEngine:
+def make_taking(fault: Exception | None = None) -> TakingEngine:
     engine = TakingEngine(fault)
     engine.takes.set()
     return engine
 
 
 async def test_a_fetched_batch_is_one_message_to_the_agent_of_its_topic() -> None:
-    async with running(taking()) as worker:
+    async with run_worker(make_taking()) as worker:
         worker.lay(FIRST, 5, 6, 7)
         worker.lay(SECOND, 1)
-        await worker.until(lambda: len(worker.engine.read) >= 3)
+        await worker.wait_until(lambda: len(worker.engine.read) >= 3)
     assert worker.offsets() == [[5, 6, 7], [1]]
     assert worker.engine.agents == [f"decide:{FIRST.topic}", f"decide:{SECOND.topic}"]
     assert [batch.arrivals[0].topic for batch in worker.engine.taken] == [ACTIONS, OUTCOMES]
@@ -199,22 +199,22 @@ async def test_a_fetched_batch_is_one_message_to_the_agent_of_its_topic() -> Non
 
 
 async def test_nothing_more_is_fetched_or_noted_as_read_before_the_engine_has_taken_all_of_it() -> None:
-    async with running(TakingEngine()) as worker:
+    async with run_worker(TakingEngine()) as worker:
         worker.consumer.laid.append({tp: [Record(3, 0)] for tp in (FIRST, SECOND)})
-        await worker.until(lambda: len(worker.engine.taken) == 2)
+        await worker.wait_until(lambda: len(worker.engine.taken) == 2)
         noted, fetched = len(worker.engine.read), worker.consumer.fetches
         await worker.some_turns()
         assert (len(worker.engine.read), worker.consumer.fetches) == (noted, fetched)
         worker.engine.takes.set()
-        await worker.until(lambda: len(worker.engine.read) > noted and worker.consumer.fetches > fetched)
+        await worker.wait_until(lambda: len(worker.engine.read) > noted and worker.consumer.fetches > fetched)
 
 
 async def test_a_fault_of_the_engine_stops_the_worker_and_no_agent_starts_again_without_its_batch() -> None:
     gap = OffsetGap("expected offset 6, got 8")
-    async with running(taking(gap)) as worker:
+    async with run_worker(make_taking(gap)) as worker:
         worker.lay(FIRST, 8)
         worker.lay(FIRST, 9)
-        await worker.until(lambda: worker.faults)
+        await worker.wait_until(lambda: worker.faults)
         await worker.some_turns()
         assert worker.faults == [gap]
         assert worker.offsets() == [[8]]
@@ -222,54 +222,54 @@ async def test_a_fault_of_the_engine_stops_the_worker_and_no_agent_starts_again_
 
 
 async def test_a_batch_of_a_past_generation_reaches_no_agent_and_the_next_one_does() -> None:
-    async with running(TakingEngine()) as worker:
+    async with run_worker(TakingEngine()) as worker:
         worker.lay(FIRST, 0)
-        await worker.until(lambda: worker.engine.taken)
+        await worker.wait_until(lambda: worker.engine.taken)
         worker.stop_flow()
         worker.engine.takes.set()
         await worker.some_turns()
         worker.lay(FIRST, 0, 1)
         worker.rebalance(2)
-        await worker.until(lambda: len(worker.engine.taken) > 1)
+        await worker.wait_until(lambda: len(worker.engine.taken) > 1)
     assert worker.offsets() == [[0], [0, 1]]
     assert [batch.generation for batch in worker.engine.taken] == [1, 2]
 
 
 async def test_what_waits_for_a_busy_agent_when_a_rebalance_begins_is_dropped_and_holds_nothing_up() -> None:
-    async with running(TakingEngine()) as worker:
+    async with run_worker(TakingEngine()) as worker:
         worker.consumer.laid.append({TP(FIRST.topic, n): [Record(n, 0)] for n in (3, 4)})
         await worker.app.topics.on_partitions_assigned({FIRST, TP(FIRST.topic, 4)})
-        await worker.until(lambda: worker.engine.taken)
+        await worker.wait_until(lambda: worker.engine.taken)
         worker.lay(FIRST, 7)
         worker.rebalance(2)
         worker.engine.takes.set()
-        await worker.until(lambda: len(worker.engine.taken) > 1)
+        await worker.wait_until(lambda: len(worker.engine.taken) > 1)
     assert worker.offsets() == [[0], [7]]
 
 
 async def test_records_that_a_fetch_took_across_a_rebalance_are_put_back() -> None:
-    async with running(taking()) as worker:
+    async with run_worker(make_taking()) as worker:
         worker.consumer.on_fetch = lambda: setattr(worker.app, "consumer_generation_id", 2)
         worker.lay(FIRST, 5, 6)
-        await worker.until(lambda: worker.consumer.sought)
+        await worker.wait_until(lambda: worker.consumer.sought)
     assert worker.consumer.sought == [{FIRST: 5}]
     assert worker.engine.taken == []
 
 
 async def test_offsets_that_begin_again_are_the_engines_matter() -> None:
     """Faust drops a message below its own read offset without a word, and nothing would be fetched again."""
-    async with running(taking()) as worker:
+    async with run_worker(make_taking()) as worker:
         await worker.consumer.seek(FIRST, 100)
         worker.lay(FIRST, 0)
         worker.lay(FIRST, 1)
-        await worker.until(lambda: len(worker.engine.taken) == 2)
+        await worker.wait_until(lambda: len(worker.engine.taken) == 2)
 
 
 async def test_faust_commits_nothing() -> None:
     """It records acks for topics that have them; the group's offsets are the engine's to tell."""
-    async with running(taking()) as worker:
+    async with run_worker(make_taking()) as worker:
         assert not any(agent.channel.acks for agent in worker.app.agents.values())
         worker.lay(FIRST, 0, 1)
-        await worker.until(lambda: len(worker.engine.read) > 1)
+        await worker.wait_until(lambda: len(worker.engine.read) > 1)
         await worker.consumer.commit()
         assert worker.consumer.committed == []

@@ -17,7 +17,7 @@ from sluice.core.policy.policy import Policy
 from sluice.core.registry.loading import load_registry
 from sluice.core.state.decision import Decision, Shared
 from sluice.core.state.session import SessionState
-from sluice.offline.bundle_source import whole_bundle
+from sluice.offline.bundle_source import read_whole_bundle
 from sluice.settings.reader import Settings
 from sluice.stream.engine.evaluation import InputInProgress, Lanes, Ports, receive, unread
 from sluice.stream.engine.outbox import Outbox
@@ -41,7 +41,7 @@ class Flawed:
 
 
 def point() -> DecisionPoint:
-    shipped = json.loads(whole_bundle(ROOT / "config" / "bundles" / "default.json"))
+    shipped = json.loads(read_whole_bundle(ROOT / "config" / "bundles" / "default.json"))
     bundle = load_bundle(json.dumps({**shipped, "stages": ["controls", "flawed", "tier_auth"]}).encode())
     registry = load_registry((ROOT / "config" / "registry.json").read_bytes())
     policy = Policy({bundle.id: bundle}, registry, bundle.id)
@@ -62,7 +62,7 @@ def evaluation(mode: str, **parameters: object) -> InputInProgress:
     return InputInProgress(point(), receive(arrival), SessionState(b"s:s"), Shared(), at_home=True)
 
 
-def answered(step: Request | Decision, chain: Chain) -> dict[str, dict[str, object]]:
+def answer(step: Request | Decision, chain: Chain) -> dict[str, dict[str, object]]:
     assert isinstance(step, Decision)
     outbox = Outbox(chain, "/test", 8)
     outbox.add(step.records, None)
@@ -71,7 +71,7 @@ def answered(step: Request | Decision, chain: Chain) -> dict[str, dict[str, obje
 
 def test_in_high_stakes_it_is_denied_and_kept_as_a_dead_letter() -> None:
     chain = Chain(0)
-    records = answered(evaluation("high_stakes").advance(), chain)
+    records = answer(evaluation("high_stakes").advance(), chain)
     assert records[VERDICTS]["verdict"] == "denied"
     assert "internal_error" in str(records[VERDICTS]["blockReason"])
     assert records[DEAD_LETTERS]["code"] == "internal_error"
@@ -81,7 +81,7 @@ def test_in_high_stakes_it_is_denied_and_kept_as_a_dead_letter() -> None:
 def test_in_standard_it_is_allowed_with_an_advisory_and_its_rows_count() -> None:
     tried = evaluation("standard")
     step = tried.advance()
-    verdict = answered(step, Chain(0))[VERDICTS]
+    verdict = answer(step, Chain(0))[VERDICTS]
     assert verdict["verdict"] == "allowed"
     assert "internal_error" in json.dumps(verdict["advisories"])
     assert isinstance(step, Decision)
@@ -92,7 +92,7 @@ def test_in_standard_it_is_allowed_with_an_advisory_and_its_rows_count() -> None
 def test_a_fault_after_an_answer_is_answered_too() -> None:
     tried = evaluation("high_stakes", ask=True)
     assert isinstance(tried.advance(), Request)
-    assert answered(tried.advance(Answer("answered", {})), Chain(0))[VERDICTS]["verdict"] == "denied"
+    assert answer(tried.advance(Answer("answered", {})), Chain(0))[VERDICTS]["verdict"] == "denied"
 
 
 def test_a_record_under_another_key_or_in_another_partition_is_unreadable() -> None:
@@ -100,13 +100,13 @@ def test_a_record_under_another_key_or_in_another_partition_is_unreadable() -> N
     moved = Arrival(ACTIONS, 0, 5, 1_800_000_000_000, b"other", tried.arrival.value)
     assert receive(moved).message == KEY_MISMATCH
     astray = InputInProgress(point(), receive(tried.arrival), tried.state, Shared(), at_home=False)
-    assert answered(astray.advance(), Chain(0))[DEAD_LETTERS]["code"] == "wrong_partition"
+    assert answer(astray.advance(), Chain(0))[DEAD_LETTERS]["code"] == "wrong_partition"
 
 
 def test_an_input_that_is_not_to_be_read_is_denied_unread() -> None:
     tried = evaluation("high_stakes")
     blind = InputInProgress(point(), unread(tried.arrival), tried.state, Shared(), at_home=True)
-    verdict = answered(blind.advance(), Chain(0))[VERDICTS]
+    verdict = answer(blind.advance(), Chain(0))[VERDICTS]
     assert (verdict["verdict"], verdict["action_id"]) == ("denied", None)
 
 

@@ -11,7 +11,7 @@ from sluice.stream.engine.transaction import TransactionOverdue
 from sluice.stream.process import EXIT_FAULT, EXIT_FENCED, MOST_SIGNS, ending
 
 
-def caused(fault: BaseException, by: BaseException) -> BaseException:
+def cause(fault: BaseException, by: BaseException) -> BaseException:
     fault.__cause__ = by
     return fault
 
@@ -30,11 +30,11 @@ def test_a_worker_whose_partitions_were_taken_over_says_so() -> None:
         (StateBehind("the changelog ends at 3"), "StateBehind: the changelog ends at 3"),
         (OffsetGap("expected offset 6, got 8"), "OffsetGap: expected offset 6, got 8"),
         (
-            caused(TransactionOverdue("not committed after 60 s"), TimeoutError()),
+            cause(TransactionOverdue("not committed after 60 s"), TimeoutError()),
             "TransactionOverdue: not committed after 60 s",
         ),
         (
-            caused(KafkaError("Unexpected error during batch delivery"), InvalidProducerIdMapping()),
+            cause(KafkaError("Unexpected error during batch delivery"), InvalidProducerIdMapping()),
             "KafkaError: Unexpected error during batch delivery ← [Error 49] InvalidProducerIdMapping",
         ),
         (TimeoutError(), "TimeoutError"),

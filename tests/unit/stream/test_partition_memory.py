@@ -65,21 +65,21 @@ def decide(owner: Partition, topic: str, *records: dict[str, Any], at_ms: int = 
         owner.start([arrival])
 
 
-def taken(owner: Partition) -> list[tuple[str, dict[str, Any]]]:
+def take(owner: Partition) -> list[tuple[str, dict[str, Any]]]:
     """Topic and record of each output of the staged batch."""
     _, outputs = owner.take(open_=True)
     return [(one.topic, json.loads(one.value)) for one in outputs]
 
 
 def schemas(owner: Partition) -> list[str]:
-    return [record["schema"].split("/")[1] for topic, record in taken(owner) if topic != SOURCE_FEEDBACK]
+    return [record["schema"].split("/")[1] for topic, record in take(owner) if topic != SOURCE_FEEDBACK]
 
 
-def held(table: dict[bytes, bytes]) -> dict[str, Any]:
+def make_held(table: dict[bytes, bytes]) -> dict[str, Any]:
     """A memory that waits in the partition of this table; its QuarantineEntered."""
     owner = partition(table)
     decide(owner, MEMORY_WRITES, write(derived_from=[STRANGER]))
-    return next(one for _, one in taken(owner) if one["schema"] == "sluice/quarantine_entered/v1")
+    return next(one for _, one in take(owner) if one["schema"] == "sluice/quarantine_entered/v1")
 
 
 def test_a_memory_its_count_and_its_session_commit_together_with_the_position() -> None:
@@ -95,7 +95,7 @@ def test_a_memory_its_count_and_its_session_commit_together_with_the_position() 
 
 def test_what_left_is_deleted_from_table_and_changelog() -> None:
     table: dict[bytes, bytes] = {}
-    entered = held(table)
+    entered = make_held(table)
     owner = partition(table)
     decide(owner, REVIEWS, review(entered, "reject"))
     entries, _ = owner.take(open_=True)
@@ -105,26 +105,26 @@ def test_what_left_is_deleted_from_table_and_changelog() -> None:
 
 def test_the_next_owner_expires_what_the_last_one_held_at_the_same_time() -> None:
     table: dict[bytes, bytes] = {}
-    entered = held(table)
+    entered = make_held(table)
     owner = partition(table)
     owner.tick(START + HOUR - 1)
-    assert taken(owner) == []
+    assert take(owner) == []
     owner.tick(START + HOUR)
-    ((_, expired),) = taken(owner)
+    ((_, expired),) = take(owner)
     assert (expired["schema"], expired["expires_at"]) == (
         "sluice/quarantine_expired/v1",
         entered["expires_at"],
     )
     owner.tick(START + 2 * HOUR)
-    assert taken(owner) == []
+    assert take(owner) == []
 
 
 def test_timers_wait_for_the_reviews_that_came_while_nobody_owned_the_partition() -> None:
     table: dict[bytes, bytes] = {}
-    entered = held(table)
+    entered = make_held(table)
     owner = partition(table, {REVIEWS: 1})
     owner.tick(START + HOUR)
-    assert taken(owner) == []
+    assert take(owner) == []
     decide(owner, REVIEWS, review(entered, "reject"), at_ms=START + HOUR - 1)
     owner.tick(START + HOUR)
     assert schemas(owner) == ["quarantine_rejected"]
@@ -132,18 +132,18 @@ def test_timers_wait_for_the_reviews_that_came_while_nobody_owned_the_partition(
 
 def test_timers_do_not_wait_for_reviews_that_were_rolled_back_or_deleted() -> None:
     table: dict[bytes, bytes] = {}
-    held(table)
+    make_held(table)
     owner = partition(table, {REVIEWS: 1})
     owner.tick(START + HOUR)
     owner.tick(START + HOUR + PATIENCE_MS - 1)
-    assert taken(owner) == []
+    assert take(owner) == []
     owner.tick(START + HOUR + PATIENCE_MS)
     assert schemas(owner) == ["quarantine_expired"]
 
 
 def test_after_a_crash_nobody_waits_for_the_markers_behind_what_workers_wrote() -> None:
     table: dict[bytes, bytes] = {}
-    held(table)
+    make_held(table)
     feedback_only = partition(dict(table), {SOURCE_FEEDBACK: 3})
     assert feedback_only.guard.calm(feedback_only.positions())
     writes_too = partition(dict(table), {SOURCE_FEEDBACK: 3, MEMORY_WRITES: 2})
@@ -152,11 +152,11 @@ def test_after_a_crash_nobody_waits_for_the_markers_behind_what_workers_wrote() 
 
 async def test_an_approval_releases_what_its_port_finds() -> None:
     table: dict[bytes, bytes] = {}
-    entered = held(table)
+    entered = make_held(table)
     port = Inputs(json.dumps(write(derived_from=[STRANGER])).encode())
     owner = partition(table, port=port)
     decide(owner, REVIEWS, review(entered, "approve"))
-    assert taken(owner) == []
+    assert take(owner) == []
     port.there.set()
     await owner.quiet()
     assert schemas(owner) == ["quarantine_approved", "admitted_memory"]
@@ -164,7 +164,7 @@ async def test_an_approval_releases_what_its_port_finds() -> None:
 
 async def test_a_memory_that_expires_while_its_content_is_fetched_is_not_released() -> None:
     table: dict[bytes, bytes] = {}
-    entered = held(table)
+    entered = make_held(table)
     port = Inputs(json.dumps(write(derived_from=[STRANGER])).encode())
     owner = partition(table, port=port)
     decide(owner, REVIEWS, review(entered, "approve"))
@@ -172,20 +172,20 @@ async def test_a_memory_that_expires_while_its_content_is_fetched_is_not_release
     owner.tick(START + HOUR)
     port.there.set()
     await owner.quiet()
-    found = taken(owner)
+    found = take(owner)
     assert [topic for topic, _ in found][-1] == SESSION_EVENTS
     assert [record["schema"].split("/")[1] for _, record in found] == ["quarantine_expired", "input_refused"]
 
 
 async def test_an_approval_that_is_given_up_at_a_revocation_changes_nothing() -> None:
     table: dict[bytes, bytes] = {}
-    entered = held(table)
+    entered = make_held(table)
     port = Inputs(b"")
     owner = partition(table, port=port)
     decide(owner, REVIEWS, review(entered, "approve"))
     await port.asked.wait()
     await owner.lanes.cancel()
-    assert taken(owner) == []
+    assert take(owner) == []
     following = partition(table)
     assert following.intakes[REVIEWS].pending == {0: None}
     assert following.book.held(entered["memory_id"]) is not None

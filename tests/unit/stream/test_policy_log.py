@@ -17,7 +17,7 @@ from sluice.stream.feeds.policy_feed import (
 )
 from sluice.stream.process import MOST_SIGNS
 from sluice_topics.catalog import BUNDLES
-from tests.unit.core.trust.quality_scene import DAY_S, quality, quality_document, trusting_both
+from tests.unit.core.trust.quality_scene import DAY_S, quality, quality_document, trust_both
 from tests.unit.core.trust.scene import (
     ALICE,
     BOB,
@@ -28,7 +28,7 @@ from tests.unit.core.trust.scene import (
     agent,
     approver,
     bundle_document,
-    trusting_alice,
+    trust_alice,
 )
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class Told:
 
 @pytest.fixture
 def topics() -> Topics:
-    topics = trusting_alice()
+    topics = trust_alice()
     topics.entry(agent(), ALICE)
     topics.bundle(bundle_document(3), ALICE)
     return topics
@@ -139,12 +139,12 @@ async def test_a_refused_record_is_told_once_with_place_and_reason_and_changes_n
 
 
 async def test_a_worker_without_its_default_bundle_says_so(caplog: pytest.LogCaptureFixture) -> None:
-    told = Told(trusting_alice(), caplog)
+    told = Told(trust_alice(), caplog)
     assert await told.next() == ["ERROR policy: the default bundle is not in force; what was in force stays"]
 
 
 def test_a_looser_quality_bundle_says_what_it_takes_back() -> None:
-    topics = trusting_both()
+    topics = trust_both()
     quality(topics, quality_document(), ALICE)
     before = tuple(topics.fold().entries.values())
     quality(topics, quality_document(2, ttl=2 * DAY_S), ALICE, BOB)
@@ -157,7 +157,7 @@ def test_a_looser_quality_bundle_says_what_it_takes_back() -> None:
 
 
 def test_many_changes_and_refusals_fill_a_bounded_number_of_lines() -> None:
-    topics = trusting_alice()
+    topics = trust_alice()
     for number in range(MOST_LINES + 7):
         topics.entry(agent(f"agent-{number}"), ALICE)
         topics.entry(agent(f"agent-{number}"), STRANGER)
@@ -169,7 +169,7 @@ def test_many_changes_and_refusals_fill_a_bounded_number_of_lines() -> None:
 
 
 def test_no_published_text_breaks_a_line_or_turns_it_round() -> None:
-    topics = trusting_alice()
+    topics = trust_alice()
     topics.entry(agent("a\nINFO policy: all is well\u202e" + "x" * 200, tenant_id="t"), ALICE)
     (_, named) = describe_changes((), tuple(topics.fold().entries.values()))
     assert named.isprintable()

@@ -121,7 +121,7 @@ class Worker:
         store = cast("PartitionedStore", Store())
         await self.engine.open(1, Recovered(store, {}, {}, lambda _: None, _tell))
 
-    def recorded(self) -> list[str]:
+    def list_recorded(self) -> list[str]:
         """What every transaction wrote to the policy's topic, by its trigger."""
         values: list[Any] = [one for batch in self.writes.batches for one in batch.outputs]
         return [str(one[3]) for one in values]
@@ -137,7 +137,7 @@ async def test_a_snapshot_that_is_merely_behind_catches_up() -> None:
     await worker.start()
     assert worker.readings.count == 2
     assert worker.engine.numbers == [NUMBER]
-    (said,) = worker.recorded()
+    (said,) = worker.list_recorded()
     assert '"trigger":"start"' in said
     assert NEW.digest in said
     await worker.engine.drain()
@@ -195,7 +195,7 @@ async def test_policy_that_becomes_less_under_a_running_worker_stops_it_and_what
     assert isinstance(fault, PolicyLost)
     assert fault.lost == (LOST,)
     await worker.engine.drain()
-    assert not any(OLD.digest in said for said in worker.recorded())
+    assert not any(OLD.digest in said for said in worker.list_recorded())
 
 
 def test_the_last_line_says_what_is_missing_what_to_do_and_that_a_new_start_does_not_help(

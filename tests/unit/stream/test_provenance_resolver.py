@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from aiokafka.errors import KafkaConnectionError
 
-from sluice.ports import Found, Known
+from sluice.ports import Known, ProvenanceAnswer
 from sluice.stream.feeds.provenance_resolver import ProvenanceResolver, ResolverSettings
 from sluice.stream.feeds.provenance_work import Shares
 from sluice.stream.feeds.shared_feeds import Kept, ProvenanceFeed
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 NOW = 1_763_730_000_000
 INTERVAL_S = 60.0
 DIGEST = "sha256:" + "a" * 64
-FOUND = Found(Known(DIGEST, 5, '"v1"', None), "")
+FOUND = ProvenanceAnswer(Known(DIGEST, 5, '"v1"', None), "")
 A, B, SLOW = "https://a.example/1", "https://b.example/1", "https://slow.example/1"
 
 
-def wanted(uri: str, tenant: str = "acme") -> bytes:
+def make_wanted(uri: str, tenant: str = "acme") -> bytes:
     body = {"schema": "sluice/provenance_wanted/v1", "tenant_id": tenant, "uri": uri, "wanted_by": "write"}
     return json.dumps(body | {"decided_at": "2025-11-21T13:00:00.000Z"}).encode()
 
@@ -74,7 +74,7 @@ class Broker:
     async def close(self) -> None:
         pass
 
-    async def until(self, there: Callable[[], bool]) -> None:
+    async def wait_until(self, there: Callable[[], bool]) -> None:
         """Let the resolver go on until this holds."""
         async with asyncio.timeout(10):
             while not there():
@@ -90,17 +90,17 @@ class Source:
 
     name = "http"
 
-    def __init__(self, told: Mapping[str, Exception | Found | None] | None = None) -> None:
+    def __init__(self, told: Mapping[str, Exception | ProvenanceAnswer | None] | None = None) -> None:
         self._told = told or {}
         self.asked: list[tuple[str, Known | None]] = []
 
-    async def resolve(self, tenant: str, uri: str, known: Known | None) -> Found:
+    async def resolve(self, tenant: str, uri: str, known: Known | None) -> ProvenanceAnswer:
         assert tenant in ("acme", "globex")
         self.asked.append((uri, known))
         if uri not in self._told:
             return FOUND
         told = self._told[uri]
-        if isinstance(told, Found):
+        if isinstance(told, ProvenanceAnswer):
             return told
         if told is not None:
             raise told
@@ -122,7 +122,7 @@ class Records:
 
 
 @asynccontextmanager
-async def resolving(broker: Broker, source: Source, *recorded: bytes) -> AsyncIterator[ProvenanceResolver]:
+async def run_resolver(broker: Broker, source: Source, *recorded: bytes) -> AsyncIterator[ProvenanceResolver]:
     """A resolver at work, whose feed knows these records."""
     feed = ProvenanceFeed(Records(*recorded), 0.0, Kept(100, 100_000), lambda: NOW)
     await feed.catch_up()
@@ -144,9 +144,9 @@ def record(uri: str, seen_at: int, status: str = "resolved") -> bytes:
 
 
 async def test_a_wanted_reference_gets_a_record_and_then_its_place_is_committed() -> None:
-    broker = Broker(wanted(A))
-    async with resolving(broker, Source()):
-        await broker.until(lambda: broker.committed == 1)
+    broker = Broker(make_wanted(A))
+    async with run_resolver(broker, Source()):
+        await broker.wait_until(lambda: broker.committed == 1)
     assert broker.published == [
         {
             "schema": "sluice/provenance_record/v1",
@@ -165,33 +165,33 @@ async def test_a_wanted_reference_gets_a_record_and_then_its_place_is_committed(
 
 
 async def test_a_source_that_never_answers_delays_its_own_reference_and_no_commit_passes_it() -> None:
-    broker = Broker(wanted(A), wanted(SLOW), wanted(B))
-    async with resolving(broker, Source({SLOW: None})):
-        await broker.until(lambda: len(broker.published) == 2)
-        broker.values.append(wanted("https://c.example/"))
-        await broker.until(lambda: len(broker.published) == 3)
+    broker = Broker(make_wanted(A), make_wanted(SLOW), make_wanted(B))
+    async with run_resolver(broker, Source({SLOW: None})):
+        await broker.wait_until(lambda: len(broker.published) == 2)
+        broker.values.append(make_wanted("https://c.example/"))
+        await broker.wait_until(lambda: len(broker.published) == 3)
     assert (broker.uris(), broker.committed) == ([A, B, "https://c.example/"], 1)
 
 
 async def test_a_fault_over_one_reference_is_that_ones_record(caplog: pytest.LogCaptureFixture) -> None:
-    broker = Broker(wanted(SLOW), wanted(A))
-    async with resolving(broker, Source({SLOW: ZeroDivisionError()})):
-        await broker.until(lambda: broker.committed == 2)
+    broker = Broker(make_wanted(SLOW), make_wanted(A))
+    async with run_resolver(broker, Source({SLOW: ZeroDivisionError()})):
+        await broker.wait_until(lambda: broker.committed == 2)
     told = {one["uri"]: (one["status"], one["hash"], one["detail"]) for one in broker.published}
     assert told == {SLOW: ("unresolvable", None, "the resolver failed"), A: ("resolved", DIGEST, "")}
     assert "https://slow.example/1 of acme cannot be resolved" in caplog.text
 
 
-LATE = Found(None, "too late", "passing")
-REFUSED = Found(None, "host not allowed", "refused")
+LATE = ProvenanceAnswer(None, "too late", "passing")
+REFUSED = ProvenanceAnswer(None, "host not allowed", "refused")
 
 
 async def test_a_hiccup_leaves_what_was_found_before_and_its_age() -> None:
-    broker, old = Broker(wanted(A), wanted(A)), NOW - 10**8
-    async with resolving(broker, source := Source({A: LATE}), record(A, old)):
-        await broker.until(lambda: broker.committed == 2)
-        broker.values.append(wanted(A))
-        await broker.until(lambda: broker.committed == 3)
+    broker, old = Broker(make_wanted(A), make_wanted(A)), NOW - 10**8
+    async with run_resolver(broker, source := Source({A: LATE}), record(A, old)):
+        await broker.wait_until(lambda: broker.committed == 2)
+        broker.values.append(make_wanted(A))
+        await broker.wait_until(lambda: broker.committed == 3)
     told = [
         (one["status"], one["hash"], one["etag"], one["seen_at"], one["detail"]) for one in broker.published
     ]
@@ -200,75 +200,75 @@ async def test_a_hiccup_leaves_what_was_found_before_and_its_age() -> None:
 
 
 async def test_a_hiccup_over_what_was_never_found_is_on_record() -> None:
-    broker = Broker(wanted(A))
-    async with resolving(broker, Source({A: LATE})):
-        await broker.until(lambda: broker.committed == 1)
+    broker = Broker(make_wanted(A))
+    async with run_resolver(broker, Source({A: LATE})):
+        await broker.wait_until(lambda: broker.committed == 1)
     assert [(one["status"], one["seen_at"]) for one in broker.published] == [("unresolvable", NOW)]
 
 
 async def test_what_lies_there_no_more_is_on_record_whatever_was_found_before() -> None:
-    broker = Broker(wanted(A), wanted(B))
-    told = {A: Found(None, "the server answered 404"), B: REFUSED}
-    async with resolving(broker, Source(told), record(A, NOW - 10**8), record(B, NOW - 10**8)):
-        await broker.until(lambda: broker.committed == 2)
+    broker = Broker(make_wanted(A), make_wanted(B))
+    told = {A: ProvenanceAnswer(None, "the server answered 404"), B: REFUSED}
+    async with run_resolver(broker, Source(told), record(A, NOW - 10**8), record(B, NOW - 10**8)):
+        await broker.wait_until(lambda: broker.committed == 2)
     assert {(one["status"], one["hash"]) for one in broker.published} == {("unresolvable", None)}
     assert sorted(broker.uris()) == [A, B]
 
 
 async def test_of_references_that_the_rules_refuse_or_nobody_had_room_for_there_is_nothing_to_say() -> None:
     invented = [f"https://h{n}.example/" for n in range(40)]
-    broker = Broker(*map(wanted, invented), wanted(B))
-    told = dict.fromkeys(invented, REFUSED) | {B: Found(None, "too many names", "unasked")}
-    async with resolving(broker, Source(told), record(B, NOW - 10**8)):
-        await broker.until(lambda: broker.committed == 41)
+    broker = Broker(*map(make_wanted, invented), make_wanted(B))
+    told = dict.fromkeys(invented, REFUSED) | {B: ProvenanceAnswer(None, "too many names", "unasked")}
+    async with run_resolver(broker, Source(told), record(B, NOW - 10**8)):
+        await broker.wait_until(lambda: broker.committed == 41)
     assert broker.published == []
 
 
 async def test_one_reference_is_resolved_once_however_it_is_spelt() -> None:
-    broker = Broker(wanted("https://A.example:443/./1#x"), wanted(A))
-    async with resolving(broker, source := Source()):
-        await broker.until(lambda: broker.committed == 2)
+    broker = Broker(make_wanted("https://A.example:443/./1#x"), make_wanted(A))
+    async with run_resolver(broker, source := Source()):
+        await broker.wait_until(lambda: broker.committed == 2)
     assert (broker.uris(), source.asked) == ([A], [(A, None)])
 
 
 async def test_many_decisions_that_want_one_reference_have_it_resolved_once() -> None:
-    broker = Broker(*[wanted(A)] * 50)
-    async with resolving(broker, source := Source()):
-        await broker.until(lambda: broker.committed == 50)
-        broker.values += [wanted(A)] * 50
-        await broker.until(lambda: broker.committed == 100)
+    broker = Broker(*[make_wanted(A)] * 50)
+    async with run_resolver(broker, source := Source()):
+        await broker.wait_until(lambda: broker.committed == 50)
+        broker.values += [make_wanted(A)] * 50
+        await broker.wait_until(lambda: broker.committed == 100)
     assert source.asked == [(A, None)]
 
 
 async def test_a_young_record_is_not_resolved_again_and_an_old_one_is_with_what_is_known() -> None:
-    broker = Broker(wanted(A), wanted(B), wanted(A, "globex"))
+    broker = Broker(make_wanted(A), make_wanted(B), make_wanted(A, "globex"))
     interval = int(INTERVAL_S * 1000)
     recorded = record(A, NOW - interval + 1), record(B, NOW - interval)
-    async with resolving(broker, source := Source(), *recorded):
-        await broker.until(lambda: broker.committed == 3)
+    async with run_resolver(broker, source := Source(), *recorded):
+        await broker.wait_until(lambda: broker.committed == 3)
     assert source.asked == [(B, Known(DIGEST, 5, '"v0"', None)), (A, None)]
 
 
 async def test_a_record_from_the_future_does_not_keep_a_reference_from_being_resolved() -> None:
-    broker = Broker(wanted(A))
-    async with resolving(broker, source := Source(), record(A, NOW + 10**9)):
-        await broker.until(lambda: broker.committed == 1)
+    broker = Broker(make_wanted(A))
+    async with run_resolver(broker, source := Source(), record(A, NOW + 10**9)):
+        await broker.wait_until(lambda: broker.committed == 1)
     assert len(source.asked) == 1
 
 
 async def test_a_broker_that_goes_away_gives_again_what_was_not_committed() -> None:
-    broker = Broker(wanted(A), wanted(B))
+    broker = Broker(make_wanted(A), make_wanted(B))
     broker.away = 3
-    async with resolving(broker, Source()):
-        await broker.until(lambda: broker.committed == 2)
+    async with run_resolver(broker, Source()):
+        await broker.wait_until(lambda: broker.committed == 2)
     assert sorted(broker.uris()) == [A, B]
     assert broker.connected == 4
 
 
 async def test_what_cannot_be_read_is_told_and_passed(caplog: pytest.LogCaptureFixture) -> None:
-    broker = Broker(b"{", wanted(A), b"")
-    async with resolving(broker, Source()):
-        await broker.until(lambda: broker.committed == 3)
+    broker = Broker(b"{", make_wanted(A), b"")
+    async with run_resolver(broker, Source()):
+        await broker.wait_until(lambda: broker.committed == 3)
     assert broker.uris() == [A]
     assert caplog.text.count("a wanted reference cannot be read") == 2
 
@@ -276,20 +276,20 @@ async def test_what_cannot_be_read_is_told_and_passed(caplog: pytest.LogCaptureF
 async def test_what_too_many_of_one_host_is_left_and_others_are_resolved(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    flood = [wanted(f"https://slow.example/{n}") for n in range(80)]
+    flood = [make_wanted(f"https://slow.example/{n}") for n in range(80)]
     told = {f"https://slow.example/{n}": None for n in range(80)}
-    broker = Broker(*flood, wanted(A))
-    async with resolving(broker, Source(told)):
-        await broker.until(lambda: broker.uris() == [A])
+    broker = Broker(*flood, make_wanted(A))
+    async with run_resolver(broker, Source(told)):
+        await broker.wait_until(lambda: broker.uris() == [A])
     assert caplog.text.count("too many of its host or tenant wait") == 30
 
 
 async def test_places_of_a_partition_that_was_taken_away_are_committed_by_its_owner() -> None:
-    broker = Broker(wanted(SLOW))
-    async with resolving(broker, source := Source({SLOW: None})):
-        await broker.until(lambda: len(source.asked) == 1)
+    broker = Broker(make_wanted(SLOW))
+    async with run_resolver(broker, source := Source({SLOW: None})):
+        await broker.wait_until(lambda: len(source.asked) == 1)
         broker.taken_away = frozenset({0})
-        await broker.until(lambda: not broker.taken_away)
-        broker.values.append(wanted(A))
-        await broker.until(lambda: broker.committed == 2)
+        await broker.wait_until(lambda: not broker.taken_away)
+        broker.values.append(make_wanted(A))
+        await broker.wait_until(lambda: broker.committed == 2)
     assert broker.uris() == [A]

@@ -19,14 +19,14 @@ def ref(host: str, number: int = 0, tenant: str = "acme") -> Reference:
     return Reference(tenant, f"https://{host}.example/{number}")
 
 
-def taken(work: Work) -> list[Reference]:
+def take(work: Work) -> list[Reference]:
     found = []
     while (one := work.take()) is not None:
         found.append(one)
     return found
 
 
-def filled(*references: Reference) -> Work:
+def fill_topics(*references: Reference) -> Work:
     work = Work(SHARES)
     for offset, reference in enumerate(references):
         work.enter((0, offset), reference)
@@ -34,43 +34,43 @@ def filled(*references: Reference) -> Work:
 
 
 def test_a_host_gets_its_share_and_no_more_however_much_of_it_waits() -> None:
-    work = filled(*(ref("slow", n) for n in range(5)), ref("quick"))
-    assert taken(work) == [ref("slow", 0), ref("quick"), ref("slow", 1)]
+    work = fill_topics(*(ref("slow", n) for n in range(5)), ref("quick"))
+    assert take(work) == [ref("slow", 0), ref("quick"), ref("slow", 1)]
     work.ended(ref("slow", 0))
-    assert taken(work) == [ref("slow", 2)]
+    assert take(work) == [ref("slow", 2)]
 
 
 def test_no_more_are_in_work_than_altogether_allowed() -> None:
-    work = filled(*(ref(host, n) for n in range(2) for host in "abc"))
-    assert taken(work) == [ref("a"), ref("b"), ref("c"), ref("a", 1)]
+    work = fill_topics(*(ref(host, n) for n in range(2) for host in "abc"))
+    assert take(work) == [ref("a"), ref("b"), ref("c"), ref("a", 1)]
 
 
 def test_tenants_of_one_host_take_turns() -> None:
     many = [ref("docs", n) for n in range(5)]
-    work = filled(*many, ref("docs", tenant="globex"))
-    assert taken(work) == [many[0], ref("docs", tenant="globex")]
+    work = fill_topics(*many, ref("docs", tenant="globex"))
+    assert take(work) == [many[0], ref("docs", tenant="globex")]
 
 
 def test_a_tenant_that_names_many_hosts_has_no_more_turns_than_one_that_names_one() -> None:
     many = [ref(f"h{n}") for n in range(10)]
-    work = filled(*many, ref("docs", 0, "globex"), ref("docs", 1, "globex"))
+    work = fill_topics(*many, ref("docs", 0, "globex"), ref("docs", 1, "globex"))
     others = [ref("docs", 0, "globex"), ref("docs", 1, "globex")]
-    assert taken(work) == [many[0], others[0], many[1], others[1]]
+    assert take(work) == [many[0], others[0], many[1], others[1]]
 
 
 def test_a_tenant_gets_its_share_and_leaves_the_rest_to_others() -> None:
     work = Work(replace(SHARES, per_tenant=3, max_waiting_per_tenant=6))
     entered = [work.enter((0, n), ref(f"h{n}")) for n in range(8)]
     assert entered == [True] * 6 + [False] * 2
-    assert len(taken(work)) == 3
+    assert len(take(work)) == 3
     assert work.enter((0, 9), ref("docs", 0, "globex"))
-    assert taken(work) == [ref("docs", 0, "globex")]
+    assert take(work) == [ref("docs", 0, "globex")]
     work.ended(ref("h0"))
-    assert taken(work) == [ref("h3")]
+    assert take(work) == [ref("h3")]
 
 
 def test_one_more_of_a_host_than_may_wait_is_left_and_its_place_is_done() -> None:
-    work = filled(*(ref("slow", n) for n in range(5)))
+    work = fill_topics(*(ref("slow", n) for n in range(5)))
     assert not work.enter((1, 7), ref("slow", 5))
     assert work.enter((1, 8), ref("slow", 5, "globex"))
     assert work.positions() == {0: 0, 1: 8}
@@ -82,15 +82,15 @@ def test_there_is_room_until_too_many_wait() -> None:
         assert work.room
         work.enter((0, number), ref(f"h{number}"))
     assert not work.room
-    taken(work)
+    take(work)
     assert work.room
 
 
 def test_what_is_wanted_again_while_in_work_is_resolved_once_and_done_everywhere() -> None:
-    work = filled(ref("a"), ref("a"))
-    assert taken(work) == [ref("a")]
+    work = fill_topics(ref("a"), ref("a"))
+    assert take(work) == [ref("a")]
     work.enter((3, 5), ref("a"))
-    assert taken(work) == []
+    assert take(work) == []
     work.ended(ref("a"))
     assert work.positions() == {0: 0, 3: 5}
     work.recorded(ref("a"))
@@ -98,9 +98,9 @@ def test_what_is_wanted_again_while_in_work_is_resolved_once_and_done_everywhere
 
 
 def test_partitions_that_others_work_off_are_forgotten() -> None:
-    work = filled(ref("a"), ref("b"))
+    work = fill_topics(ref("a"), ref("b"))
     work.forget([0])
-    work.ended(taken(work)[0])
+    work.ended(take(work)[0])
     work.recorded(ref("a"))
     assert work.positions() == {}
     work.enter((0, 1), ref("b"))
@@ -128,13 +128,13 @@ def test_no_place_is_passed_before_everything_below_it_is_done(offsets: list[int
 
 @given(st.lists(st.tuples(st.sampled_from("abcdef"), st.integers(0, 3), st.sampled_from(["x", "y"]))))
 def test_the_shares_hold_whatever_is_wanted(wanted: list[tuple[str, int, str]]) -> None:
-    work = filled(*(ref(*one) for one in wanted))
-    running = taken(work)
+    work = fill_topics(*(ref(*one) for one in wanted))
+    running = take(work)
     assert len(running) <= SHARES.concurrency
     assert all(count <= SHARES.per_host for count in Counter(host_name(one.uri) for one in running).values())
     seen = list(running)
     while running:
         work.ended(running[0])
-        running = [*running[1:], *(more := taken(work))]
+        running = [*running[1:], *(more := take(work))]
         seen += more
     assert len(seen) == len(set(seen))

@@ -62,14 +62,14 @@ async def test_what_was_written_between_the_first_look_and_the_fence_counts() ->
 
 
 def test_only_a_forgotten_id_is_taken_up_however_the_answer_is_wrapped() -> None:
-    def wrapped(inner: Exception) -> KafkaError:
+    def wrap(inner: Exception) -> KafkaError:
         fault = KafkaError("Unexpected error during batch delivery")
         fault.__cause__ = inner
         return fault
 
     assert is_forgotten(InvalidProducerIdMapping())
-    assert is_forgotten(wrapped(InvalidProducerIdMapping()))
-    assert not is_forgotten(wrapped(OutOfOrderSequenceNumber()))
+    assert is_forgotten(wrap(InvalidProducerIdMapping()))
+    assert not is_forgotten(wrap(OutOfOrderSequenceNumber()))
     assert not is_forgotten(ProducerFenced())
 
 

@@ -28,7 +28,7 @@ def garbage(records: int) -> list[Refused]:
     return [Refused(Arrival(REGISTRY, 0, offset, 1, b"x", b"!"), reason, offset) for offset in range(records)]
 
 
-def entered(partition: Partition, *, open_: bool = True) -> int:
+def enter(partition: Partition, *, open_: bool = True) -> int:
     _, outputs = partition.take(open_=open_)
     return len(outputs)
 
@@ -38,7 +38,7 @@ def test_a_flood_of_refused_control_records_is_entered_a_batch_at_a_time() -> No
     partition.note(garbage(10))
     sizes = []
     while partition.work.is_set():
-        sizes.append(entered(partition))
+        sizes.append(enter(partition))
     assert sizes == [BATCH, BATCH, 2]
 
 
@@ -46,17 +46,17 @@ def test_what_a_closing_owner_has_not_entered_the_next_one_does() -> None:
     table: dict[bytes, bytes] = {}
     former = keeper(table)
     former.note(garbage(6))
-    assert entered(former, open_=False) == BATCH
+    assert enter(former, open_=False) == BATCH
     assert not former.work.is_set()
     following = keeper(table)
     following.note(garbage(6))
-    assert entered(following) == 2
+    assert enter(following) == 2
     assert not following.work.is_set()
 
 
 def test_a_longer_list_of_refusals_during_a_flood_repeats_none() -> None:
     partition = keeper({})
     partition.note(garbage(6))
-    first = entered(partition)
+    first = enter(partition)
     partition.note(garbage(7))
-    assert first + entered(partition) + entered(partition) == 7
+    assert first + enter(partition) + enter(partition) == 7

@@ -75,8 +75,8 @@ def test_a_chunk_leaves_what_its_inputs_leave_one_by_one(name: str, monkeypatch:
     """Every record in its place of the chain, and every entry of the table; with a quarantine and open
     escalations that are full, and so few sessions that most chunks have several inputs of one."""
     monkeypatch.setattr(frozen, "SESSIONS", SESSIONS)
-    kept = next(one for one in frozen.drawn(320) if one.name == name)
-    limits = replace(Settings().limits(), max_quarantine=2, max_escalations=2, max_source_histories=3)
+    kept = next(one for one in frozen.draw(320) if one.name == name)
+    limits = replace(Settings().build_limits(), max_quarantine=2, max_escalations=2, max_source_histories=3)
     ports: dict[str, Port] = dict.fromkeys((HELD_INPUT, ANALYSIS, LINEAGE), Inputs(kept.arrivals))
     together, alone = (open_partition(kept.point(limits), ports) for _ in range(2))
     for start in range(0, len(kept.arrivals), CHUNK):

@@ -48,7 +48,7 @@ class Commits:
         pass
 
 
-def after_a_crash(
+def start_after_crash(
     commits: Commits, next_offset: int = FIRST, pending: tuple[int, ...] = ()
 ) -> tuple[Owned, Partition]:
     left = PartitionRecord(positions={ACTIONS: (next_offset, pending)}, marker=Marker(open=True))
@@ -76,7 +76,7 @@ async def turns() -> None:
 
 async def test_a_fetch_that_is_slow_to_come_leaves_the_suspects_suspect() -> None:
     commits = Commits()
-    owned, partition = after_a_crash(commits)
+    owned, partition = start_after_crash(commits)
     await owned.open()
     for position in (None, 0, FIRST, FIRST):
         owned.note_read(read_to(position))
@@ -93,7 +93,7 @@ async def test_a_fetch_that_is_slow_to_come_leaves_the_suspects_suspect() -> Non
 async def test_suspects_that_are_never_delivered_are_forgotten_once_they_have_been_read_past() -> None:
     """They were markers of a producer's transaction, or it was rolled back: nothing waits for them."""
     commits = Commits()
-    owned, partition = after_a_crash(commits)
+    owned, partition = start_after_crash(commits)
     await owned.open()
     owned.note_read(read_to(END - 1))
     await turns()
@@ -109,7 +109,7 @@ async def test_an_owner_has_room_however_much_the_one_before_left_undecided() ->
     """Mend 22: the one before had been delivered all that it takes at once, and gave the partition away while
     it tried suspects. The next owner counted that as delivered and fetched nothing, for ever."""
     commits, most = Commits(), engine_settings().max_in_flight
-    owned, partition = after_a_crash(commits, FIRST + 2 * most, tuple(range(FIRST, FIRST + 2 * most)))
+    owned, partition = start_after_crash(commits, FIRST + 2 * most, tuple(range(FIRST, FIRST + 2 * most)))
     await owned.open()
     assert owned.has_room()
     owned.offer([arrival(offset) for offset in range(FIRST, FIRST + most)])

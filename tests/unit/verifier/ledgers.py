@@ -7,7 +7,7 @@ from typing import Any
 
 import rfc8785
 
-from load.tamper import relaid, sealed
+from load.tamper import relaid, seal
 from sluice.verifier.export import Located
 
 DIGEST = "sha256:" + "0" * 64
@@ -22,7 +22,7 @@ def genuine_ledger(seed: int, records: int, partitions: int = 3, prefix: str = "
         partition = offset % partitions
         sequence, head = heads[partition]
         body = _body(rng, partition, offset) | {"sequence": sequence + 1, "prev_hash": head}
-        fields = sealed(body)
+        fields = seal(body)
         heads[partition] = (sequence + 1, fields["event_hash"])
         key = fields["session_id"].encode()
         ledger.append(Located(prefix + _TOPIC[fields["schema"]], partition, 0, key, rfc8785.dumps(fields)))

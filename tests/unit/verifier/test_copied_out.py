@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from sluice.verifier import __main__ as command
-from sluice.verifier.export import to_line
+from sluice.verifier.export import write_line
 from tests.unit.verifier.ledgers import genuine_ledger
 
 FOLDER = Path(command.__file__).parent
@@ -20,7 +20,7 @@ FOLDER = Path(command.__file__).parent
 @pytest.fixture
 def export(tmp_path: Path) -> Path:
     file = tmp_path / "ledger.jsonl"
-    file.write_text("".join(to_line(one, 1) + "\n" for one in genuine_ledger(1, 40)))
+    file.write_text("".join(write_line(one, 1) + "\n" for one in genuine_ledger(1, 40)))
     return file
 
 

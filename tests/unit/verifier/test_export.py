@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sluice.verifier.export import Located, NotAnExport, from_lines, to_line
+from sluice.verifier.export import Located, NotAnExport, read_lines, write_line
 
 RECORDS = st.builds(
     Located,
@@ -22,13 +22,13 @@ RECORDS = st.builds(
 
 @given(records=st.lists(RECORDS, max_size=12))
 def test_what_was_exported_is_read_back(records: list[Located]) -> None:
-    lines = [to_line(record, 1_700_000_000_000).encode() + b"\n" for record in records]
+    lines = [write_line(record, 1_700_000_000_000).encode() + b"\n" for record in records]
     stored = [replace(record, timestamp_ms=1_700_000_000_000) for record in records]
-    assert list(from_lines(lines)) == stored
+    assert list(read_lines(lines)) == stored
 
 
 @pytest.mark.parametrize("line", [b"", b"{}", b"[]", b"no", b'{"topic":1,"partition":0,"offset":0}', b"\xff"])
 def test_a_line_that_is_no_export_is_named(line: bytes) -> None:
-    good = to_line(Located("gate.verdicts", 0, 0, None, b"{}"), 0).encode()
+    good = write_line(Located("gate.verdicts", 0, 0, None, b"{}"), 0).encode()
     with pytest.raises(NotAnExport, match="line 2 "):
-        list(from_lines([good, line]))
+        list(read_lines([good, line]))

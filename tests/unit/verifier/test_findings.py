@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from load.tamper import fields_of, sealed
+from load.tamper import fields_of, seal
 from sluice.verifier.verify import verify
 from tests.unit.verifier.ledgers import genuine_ledger
 
@@ -16,9 +16,9 @@ LEDGER = genuine_ledger(seed=7, records=4, partitions=1)
 LAST = LEDGER[-1]
 
 
-def _with_last(**changes: Any) -> set[str]:
+def _change_last(**changes: Any) -> set[str]:
     """The findings' codes when the last record, which nothing follows, is sealed with other fields."""
-    value = json.dumps(sealed(fields_of(LAST) | changes)).encode()
+    value = json.dumps(seal(fields_of(LAST) | changes)).encode()
     return {f.code for f in verify([*LEDGER[:-1], replace(LAST, value=value)]).findings}
 
 
@@ -26,7 +26,7 @@ def test_the_unchanged_ledger_has_no_finding_and_its_head_is_the_last_hash() -> 
     report = verify(LEDGER)
     assert report.intact
     assert report.partitions[0].head == fields_of(LAST)["event_hash"]
-    assert _with_last() == set()
+    assert _change_last() == set()
 
 
 @pytest.mark.parametrize(
@@ -48,13 +48,13 @@ def test_the_unchanged_ledger_has_no_finding_and_its_head_is_the_last_hash() -> 
     ],
 )
 def test_a_record_that_is_sealed_but_wrong_is_found(changes: dict[str, Any], code: str) -> None:
-    assert code in _with_last(**changes)
+    assert code in _change_last(**changes)
 
 
 def test_a_decision_of_another_input_than_it_names_is_found() -> None:
     source = fields_of(LAST)["input"]
-    assert _with_last(input=source | {"offset": 99}) == {"foreign_id"}
-    assert "moved" in _with_last(input=source | {"partition": 5})
+    assert _change_last(input=source | {"offset": 99}) == {"foreign_id"}
+    assert "moved" in _change_last(input=source | {"partition": 5})
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_one_outcome_may_settle_in_several_accounts(end: str, codes: set[str]) -
     source = fields_of(LAST)["input"] | {"topic": "gate.outcomes"}
     name = f"outcome:{source['topic']}:{source['partition']}:{source['offset']}{end}"
     fields = {"schema": "sluice/reservation_settled/v1", "outcome_id": name, "input": source}
-    value = json.dumps(sealed(fields_of(LAST) | fields)).encode()
+    value = json.dumps(seal(fields_of(LAST) | fields)).encode()
     moved = replace(LAST, topic="gate.session.events", value=value)
     assert {finding.code for finding in verify([*LEDGER[:-1], moved]).findings} == codes
 
@@ -72,7 +72,7 @@ def test_one_outcome_may_settle_in_several_accounts(end: str, codes: set[str]) -
 def test_two_decisions_on_one_input_are_found() -> None:
     ledger = genuine_ledger(3, 12, partitions=1)
     verdict = next(record for record in ledger if record.topic == "gate.verdicts")
-    again = sealed(fields_of(verdict) | {"sequence": 13, "prev_hash": "sha256:" + "1" * 64})
+    again = seal(fields_of(verdict) | {"sequence": 13, "prev_hash": "sha256:" + "1" * 64})
     report = verify([*ledger, replace(verdict, offset=99, value=json.dumps(again).encode())])
     assert {finding.code for finding in report.findings} == {"broken_link", "duplicate_id"}
 
@@ -111,13 +111,13 @@ def test_a_ledger_record_without_a_canonical_form_is_unreadable(member: bytes) -
 
 def test_a_missing_run_is_one_finding_that_names_both_its_ends() -> None:
     ledger = genuine_ledger(7, 12, partitions=1)
-    (finding,) = [f for f in verify(_without(ledger, {3, 4, 5})).findings if f.code == "missing"]
+    (finding,) = [f for f in verify(_drop(ledger, {3, 4, 5})).findings if f.code == "missing"]
     assert finding.sequence == 3
     assert finding.message == "records 3 to 5 are in no topic, though record 6 is there"
 
 
 def test_a_chain_that_lost_its_beginning_says_so() -> None:
-    report = verify(_without(genuine_ledger(7, 12, partitions=1), {1}))
+    report = verify(_drop(genuine_ledger(7, 12, partitions=1), {1}))
     assert [(f.code, f.sequence) for f in report.findings] == [("missing", 1)]
     assert report.partitions[0].first == 2
 
@@ -132,5 +132,5 @@ def test_one_altered_record_is_one_finding() -> None:
     assert [(f.code, f.sequence, f.offset) for f in report.findings] == [("altered", 2, LEDGER[1].offset)]
 
 
-def _without(ledger: list[Any], sequences: set[int]) -> list[Any]:
+def _drop(ledger: list[Any], sequences: set[int]) -> list[Any]:
     return [record for record in ledger if fields_of(record)["sequence"] not in sequences]

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import rfc8785
 
-from load.tamper import sealed
+from load.tamper import seal
 from sluice.verifier.export import Located
 from sluice.verifier.verify import verify
 from tests.unit.verifier.ledgers import DIGEST
@@ -45,7 +45,7 @@ def _later(**changes: Any) -> dict[str, Any]:
 def _findings(*bodies: dict[str, Any]) -> list[tuple[str, int | None, str]]:
     head, records = "GENESIS", []
     for place, body in enumerate(bodies):
-        fields = sealed({**body, "policy_event_id": f"p-{place}", "sequence": place + 1, "prev_hash": head})
+        fields = seal({**body, "policy_event_id": f"p-{place}", "sequence": place + 1, "prev_hash": head})
         head = fields["event_hash"]
         records.append(Located("gate.policy.events", 0, place, b"policy", rfc8785.dumps(fields)))
     return [(one.code, one.sequence, one.message) for one in verify(records).findings]

@@ -14,7 +14,7 @@ from sluice.core.registry.keys import SigningKey
 from sluice.stream.engine.outbox import Output
 from sluice.stream.engine.record_signer import RecordSigner
 from sluice.verifier import __main__ as command
-from sluice.verifier.export import Located, from_lines, to_line
+from sluice.verifier.export import Located, read_lines, write_line
 from sluice.verifier.proof_check import SignedBy, UnusableKey
 from sluice.verifier.verify import verify
 from sluice_topics.audience import Audience
@@ -29,7 +29,7 @@ HERE = SignedBy([KEY.public.text], "here")
 TRANSACTION = 5
 
 
-def signed(ledger: list[Located], key: SigningKey = KEY, prefix: str = "") -> list[Located]:
+def sign(ledger: list[Located], key: SigningKey = KEY, prefix: str = "") -> list[Located]:
     """As a worker signs it: some records of a partition at a time."""
     signer = RecordSigner(key, Audience("here", prefix))
     proofs: dict[int, bytes | None] = {}
@@ -51,10 +51,10 @@ def codes(ledger: list[Located], signed_by: SignedBy | None = HERE) -> set[str]:
 
 @pytest.mark.parametrize("prefix", ["", "staging."])
 def test_a_signed_ledger_is_intact(prefix: str) -> None:
-    ledger = signed(genuine_ledger(1, 40, prefix=prefix), prefix=prefix)
+    ledger = sign(genuine_ledger(1, 40, prefix=prefix), prefix=prefix)
     assert codes(ledger) == set()
     assert codes(ledger, None) == set()
-    assert codes(list(from_lines(to_line(one, 1).encode() for one in ledger))) == set()
+    assert codes(list(read_lines(write_line(one, 1).encode() for one in ledger))) == set()
 
 
 def test_a_partition_that_was_written_again_as_a_whole_is_found_with_the_key_alone() -> None:
@@ -62,8 +62,8 @@ def test_a_partition_that_was_written_again_as_a_whole_is_found_with_the_key_alo
     rewritten = genuine_ledger(2, 40)
     assert codes(rewritten, None) == set()
     assert codes(rewritten) == {"unsigned"}
-    assert codes(signed(rewritten, OTHER)) == {"unsigned"}
-    old = {(one.partition, one.topic, one.offset): one.proof for one in signed(genuine_ledger(1, 40))}
+    assert codes(sign(rewritten, OTHER)) == {"unsigned"}
+    old = {(one.partition, one.topic, one.offset): one.proof for one in sign(genuine_ledger(1, 40))}
     with_old = [replace(one, proof=old.get((one.partition, one.topic, one.offset))) for one in rewritten]
     report = verify(with_old, HERE)
     assert {one.code for one in report.findings} == {"unsigned"}
@@ -72,14 +72,14 @@ def test_a_partition_that_was_written_again_as_a_whole_is_found_with_the_key_alo
 
 def test_keys_that_followed_each_other_are_given_together() -> None:
     ledger = genuine_ledger(1, 40)
-    old, new = signed(ledger, OTHER), signed(ledger)
+    old, new = sign(ledger, OTHER), sign(ledger)
     mixed = [*old[:20], *new[20:]]
     assert codes(mixed, SignedBy([KEY.public.text, OTHER.public.text], "here")) == set()
     assert codes(mixed) == {"unsigned"}
 
 
 def test_a_proof_is_for_one_installation_one_partition_and_one_record() -> None:
-    ledger = signed(genuine_ledger(1, 40))
+    ledger = sign(genuine_ledger(1, 40))
     assert codes(ledger, SignedBy(HERE.keys, "there")) == {"unsigned"}
     swapped = [replace(ledger[0], proof=ledger[3].proof), *ledger[1:]]
     found = verify(swapped, HERE).findings
@@ -100,7 +100,7 @@ def test_a_text_that_is_no_key_is_refused() -> None:
 
 def test_the_copied_folder_checks_proofs_too(tmp_path: Path) -> None:
     export = tmp_path / "ledger.jsonl"
-    lines = [to_line(one, 1) + "\n" for one in signed(genuine_ledger(1, 40))]
+    lines = [write_line(one, 1) + "\n" for one in sign(genuine_ledger(1, 40))]
     export.write_text("".join(lines))
     words = [str(export), "--verdict-key", KEY.public.text, "--installation", "here"]
     assert command.main(words) == 0

@@ -9,7 +9,7 @@ import rfc8785
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sluice.verifier.ledger_record import canonical, read_object
+from sluice.verifier.ledger_record import canonicalize, read_object
 
 TEXTS = st.text(max_size=20)
 """Of any characters: what a spelling may get wrong is in one of them or between two, not in their number."""
@@ -35,7 +35,7 @@ OBJECTS = st.dictionaries(NAMES, NESTED, max_size=6)
 def test_any_spelling_of_a_value_has_the_reference_form(value: Any, *, ascii_only: bool) -> None:
     spelled = json.dumps(value, ensure_ascii=ascii_only, indent=1).encode()
     read, plain = read_object(spelled)
-    assert canonical(read, plain=plain) == rfc8785.dumps(value)
+    assert canonicalize(read, plain=plain) == rfc8785.dumps(value)
 
 
 @settings(max_examples=50, deadline=None)
@@ -43,4 +43,4 @@ def test_any_spelling_of_a_value_has_the_reference_form(value: Any, *, ascii_onl
 def test_a_canonical_form_read_again_keeps_its_bytes(value: Any) -> None:
     written = rfc8785.dumps(value)
     read, plain = read_object(written)
-    assert canonical(read, plain=plain) == written
+    assert canonicalize(read, plain=plain) == written

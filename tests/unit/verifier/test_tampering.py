@@ -12,7 +12,7 @@ import rfc8785
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from load.tamper import TAMPERINGS, fields_of, relaid, sealed
+from load.tamper import TAMPERINGS, fields_of, relaid, seal
 from sluice.verifier.verify import verify
 from tests.unit.verifier.ledgers import genuine_ledger
 
@@ -73,7 +73,7 @@ def test_no_record_dropped_copied_or_displaced_goes_unseen(
         tampered = [*ledger[:target], taken, *ledger[target:]]
     else:
         tampered = [*rest[:target], taken, *rest[target:]]
-        assume(_by_series(tampered) != _by_series(ledger))
+        assume(_sort_by_series(tampered) != _sort_by_series(ledger))
     assert not verify(relaid(tampered)).intact
 
 
@@ -82,7 +82,7 @@ def test_a_forged_record_read_before_the_genuine_one_is_the_one_named(seed: int,
     ledger = genuine_ledger(seed, 12)
     genuine = ledger[at]
     assume(fields_of(genuine)["sequence"] < 4)
-    forged = sealed(fields_of(genuine) | {"note": "forged"})
+    forged = seal(fields_of(genuine) | {"note": "forged"})
     first = replace(genuine, offset=genuine.offset + 100, value=json.dumps(forged).encode())
     findings = [f for f in verify([*ledger[:at], first, *ledger[at:]]).findings if f.code == "inserted"]
     assert [finding.offset for finding in findings] == [first.offset]
@@ -106,7 +106,7 @@ def _same_meaning(one: bytes, other: bytes) -> bool:
     return first == second
 
 
-def _by_series(ledger: list[Located]) -> dict[tuple[str, int], list[bytes | None]]:
+def _sort_by_series(ledger: list[Located]) -> dict[tuple[str, int], list[bytes | None]]:
     series: dict[tuple[str, int], list[bytes | None]] = {}
     for record in ledger:
         series.setdefault((record.topic, record.partition), []).append(record.value)

@@ -24,7 +24,7 @@ _PATIENCE_S = 1.0
 """A connection is made in some 50 ms, where the broker is there."""
 
 
-def new_consumer(
+def make_consumer(
     bootstrap_servers: str, isolation: Isolation, fetch_max_wait_ms: int = 200, **more: Any
 ) -> AIOKafkaConsumer:
     """A consumer of no group, not connected, which reads from the beginning where it is not told."""
@@ -57,10 +57,10 @@ class Connection:
         self._starting: asyncio.Task[AIOKafkaConsumer] | None = None
         self._stopping: asyncio.Task[None] | None = None
 
-    async def consumer(self) -> AIOKafkaConsumer:
+    async def connect(self) -> AIOKafkaConsumer:
         """Connected. Raises KafkaError."""
-        if self._starting is None or _failed(self._starting):
-            self._starting = asyncio.create_task(self._started())
+        if self._starting is None or _has_failed(self._starting):
+            self._starting = asyncio.create_task(self._start())
         starting = self._starting
         await asyncio.wait([starting])  # and not the task itself: who stops waiting stops nobody else
         if starting.cancelled():
@@ -71,12 +71,12 @@ class Connection:
         """Give up the connection, also where the caller stops waiting. The next question connects."""
         starting, self._starting = self._starting, None
         if starting is not None:
-            self._stopping = asyncio.create_task(_stopped(starting))
+            self._stopping = asyncio.create_task(_stop_started(starting))
             await asyncio.wait([self._stopping])
 
-    async def _started(self) -> AIOKafkaConsumer:
+    async def _start(self) -> AIOKafkaConsumer:
         how = {"fetch_max_wait_ms": POLL_MS, "max_partition_fetch_bytes": self._fetch_bytes}
-        consumer = new_consumer(self._servers, self._isolation, **how)
+        consumer = make_consumer(self._servers, self._isolation, **how)
         ready = False
         try:
             await consumer.start()
@@ -102,11 +102,11 @@ class Pool:
             self._free.put_nowait(one)
 
     @asynccontextmanager
-    async def one(self) -> AsyncIterator[AIOKafkaConsumer]:
+    async def borrow_consumer(self) -> AsyncIterator[AIOKafkaConsumer]:
         """A consumer for the block alone. Raises KafkaError; one out of the block closes the connection."""
         connection = await self._free.get()
         try:
-            yield await connection.consumer()
+            yield await connection.connect()
         except KafkaError:
             await connection.close()
             raise
@@ -118,7 +118,7 @@ class Pool:
         await asyncio.gather(*(one.close() for one in self._all))
 
 
-async def batches_since(
+async def read_batches_since(
     consumer: AIOKafkaConsumer, asking: AIOKafkaConsumer, part: TopicPartition, since_ms: int
 ) -> AsyncIterator[list[Any]]:
     """Messages from the first of that time on, up to the end as of now; `asking` reads uncommitted.
@@ -141,16 +141,16 @@ async def is_behind(consumer: AIOKafkaConsumer, ends: Mapping[TopicPartition, in
     return any([await consumer.position(part) < end for part, end in ends.items()])
 
 
-def _failed(task: asyncio.Task[AIOKafkaConsumer]) -> bool:
+def _has_failed(task: asyncio.Task[AIOKafkaConsumer]) -> bool:
     return task.done() and (task.cancelled() or task.exception() is not None)
 
 
-async def _stopped(starting: asyncio.Task[AIOKafkaConsumer]) -> None:
+async def _stop_started(starting: asyncio.Task[AIOKafkaConsumer]) -> None:
     """One that is cancelled in the middle leaves a socket behind, so it may first end by itself."""
     await asyncio.wait([starting], timeout=_PATIENCE_S)
     starting.cancel()
     await asyncio.wait([starting])
-    if not _failed(starting):
+    if not _has_failed(starting):
         await starting.result().stop()
 
 
@@ -171,7 +171,7 @@ class KafkaCompacted:
 
         Between two calls nothing is fetched: a fetch that waits for news would cost CPU and keep the next
         call waiting."""
-        consumer = await self._connection.consumer()
+        consumer = await self._connection.connect()
         ends = await consumer.end_offsets(self._parts)
         while await is_behind(consumer, ends):
             consumer.resume(*self._parts)

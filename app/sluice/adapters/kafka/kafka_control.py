@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from aiokafka import AIOKafkaProducer, TopicPartition
 from aiokafka.errors import KafkaError, ProducerFenced
 
-from sluice.adapters.kafka.kafka_consumers import is_behind, new_consumer
-from sluice.adapters.kafka.kafka_read import KafkaUnreachable, partitions_of
+from sluice.adapters.kafka.kafka_consumers import is_behind, make_consumer
+from sluice.adapters.kafka.kafka_read import KafkaUnreachable, list_partitions
 from sluice.core.foundation.arrival import Arrival
 from sluice_topics.catalog import MAX_CONTROL_MESSAGE_BYTES
 
@@ -49,12 +49,12 @@ class KafkaControlReader:
         Ends are asked for in the order that the records depend on each other: who publishes a bundle saw its
         signer's entry in the registry first, so the bundles' end is taken before the registry's.
         """
-        consumer, asking = await self._connected()
-        ends = {part: await self._end(asking, part) for part in reversed(self._parts())}
+        consumer, asking = await self._connect()
+        ends = {part: await self._find_end(asking, part) for part in reversed(self._list_parts())}
         while await is_behind(consumer, ends):
             consumer.resume(*ends)
             batch = await consumer.getmany(timeout_ms=_POLL_MS)
-            self._read += [self._arrival(one) for messages in batch.values() for one in messages]
+            self._read += [self._read_arrival(one) for messages in batch.values() for one in messages]
         consumer.pause(*ends)  # until the next call: a fetch that waits for news costs CPU
         bounds = {self._topics[part.topic]: end for part, end in ends.items()}
         read = self._read
@@ -68,18 +68,18 @@ class KafkaControlReader:
                 await consumer.stop()
         self._consumer = self._asking = None
 
-    async def _connected(self) -> tuple[AIOKafkaConsumer, AIOKafkaConsumer]:
+    async def _connect(self) -> tuple[AIOKafkaConsumer, AIOKafkaConsumer]:
         if self._consumer is None or self._asking is None:
-            self._asking = await self._started("read_uncommitted")
-            self._consumer = await self._started("read_committed")
-            self._asking.assign(self._parts())  # paused, as `ends_of` of kafka_read has it
-            self._asking.pause(*self._parts())
-            self._consumer.assign(self._parts())
-            await self._consumer.seek_to_beginning(*self._parts())
+            self._asking = await self._start_consumer("read_uncommitted")
+            self._consumer = await self._start_consumer("read_committed")
+            self._asking.assign(self._list_parts())  # paused, as `ends_of` of kafka_read has it
+            self._asking.pause(*self._list_parts())
+            self._consumer.assign(self._list_parts())
+            await self._consumer.seek_to_beginning(*self._list_parts())
         return self._consumer, self._asking
 
-    async def _started(self, isolation: Isolation) -> AIOKafkaConsumer:
-        consumer = new_consumer(self._servers, isolation)
+    async def _start_consumer(self, isolation: Isolation) -> AIOKafkaConsumer:
+        consumer = make_consumer(self._servers, isolation)
         try:
             await consumer.start()
         except KafkaError:
@@ -87,13 +87,13 @@ class KafkaControlReader:
             raise
         return consumer
 
-    async def _end(self, asking: AIOKafkaConsumer, part: TopicPartition) -> int:
+    async def _find_end(self, asking: AIOKafkaConsumer, part: TopicPartition) -> int:
         return int((await asking.end_offsets([part]))[part])
 
-    def _parts(self) -> list[TopicPartition]:
+    def _list_parts(self) -> list[TopicPartition]:
         return [TopicPartition(name, 0) for name in self._topics]
 
-    def _arrival(self, message: Any) -> Arrival:
+    def _read_arrival(self, message: Any) -> Arrival:
         base = self._topics[message.topic]
         return Arrival(base, message.partition, message.offset, message.timestamp, message.key, message.value)
 
@@ -101,7 +101,7 @@ class KafkaControlReader:
 async def read_control(bootstrap_servers: str, topics: Mapping[str, str]) -> list[Arrival]:
     """Every record that the topics hold now; `topics` as for the reader. Raises UnknownTopics and
     KafkaUnreachable."""
-    await partitions_of(bootstrap_servers, list(topics))
+    await list_partitions(bootstrap_servers, list(topics))
     reader = KafkaControlReader(bootstrap_servers, topics)
     try:
         return await reader.to_end()
@@ -126,10 +126,10 @@ async def publish_control(
     Raises AnotherPublisherError, UnknownTopics and KafkaUnreachable, and what `choose` raises; nothing is
     written then, but for KafkaUnreachable where the answer to the commit was lost.
     """
-    await partitions_of(bootstrap_servers, list(topics))
+    await list_partitions(bootstrap_servers, list(topics))
     reader = KafkaControlReader(bootstrap_servers, topics)
     try:
-        async with _producer(bootstrap_servers, writer) as producer:
+        async with _make_producer(bootstrap_servers, writer) as producer:
             records = await reader.to_end()
             chosen = choose(records)
             if chosen:
@@ -144,7 +144,7 @@ async def publish_control(
         await reader.close()
 
 
-def _producer(bootstrap_servers: str, writer: str) -> AIOKafkaProducer:
+def _make_producer(bootstrap_servers: str, writer: str) -> AIOKafkaProducer:
     return AIOKafkaProducer(
         bootstrap_servers=bootstrap_servers,
         transactional_id=writer,

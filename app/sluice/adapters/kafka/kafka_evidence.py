@@ -14,8 +14,8 @@ from aiokafka import TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import KafkaError
 
-from sluice.adapters.kafka.kafka_consumers import batches_since, new_consumer
-from sluice.adapters.kafka.kafka_read import KafkaUnreachable, ends_of, open_reader, partitions_of
+from sluice.adapters.kafka.kafka_consumers import make_consumer, read_batches_since
+from sluice.adapters.kafka.kafka_read import KafkaUnreachable, fetch_ends, list_partitions, open_reader
 from sluice.core.decide.kinds import DECIDING, DECISIONS, KINDS
 from sluice.core.foundation.arrival import Arrival
 from sluice.core.rerun.walk import DECIDED, FIRST_OF_TOPIC, Place, WrittenRecord, read_entry
@@ -44,7 +44,7 @@ class KafkaEvidence:
         self.bootstrap_servers = bootstrap_servers
         self.prefix = prefix
 
-    async def policy(self) -> list[Arrival]:
+    async def read_policy(self) -> list[Arrival]:
         """Every control record so far."""
         names = {f"{self.prefix}{base}": base for base in (REGISTRY, BUNDLES)}
         async with open_reader(self.bootstrap_servers, list(names), "beginning") as reader:
@@ -54,19 +54,19 @@ class KafkaEvidence:
                 for one in batch
             ]
 
-    async def decisions(self) -> AsyncIterator[list[WrittenRecord]]:
+    async def read_decisions(self) -> AsyncIterator[list[WrittenRecord]]:
         """Every committed decision, in batches, each partition of a topic in order."""
-        names = {f"{self.prefix}{base}": base for base in _topics()}
+        names = {f"{self.prefix}{base}": base for base in _list_topics()}
         async with open_reader(self.bootstrap_servers, list(names), "beginning") as reader:
             async for batch in reader.to_end():
-                yield [written_as(names[one.topic], one, one.timestamp_ms) for one in batch]
+                yield [read_written(names[one.topic], one, one.timestamp_ms) for one in batch]
 
     @asynccontextmanager
-    async def places(self) -> AsyncIterator[InputFetcher]:
+    async def open_fetcher(self) -> AsyncIterator[InputFetcher]:
         """A reader of single records."""
-        bases = [*(kind.topic for kind in KINDS if kind.session), *_topics()]
-        parts = await partitions_of(self.bootstrap_servers, [f"{self.prefix}{base}" for base in bases])
-        consumer = new_consumer(self.bootstrap_servers, "read_committed")
+        bases = [*(kind.topic for kind in KINDS if kind.session), *_list_topics()]
+        parts = await list_partitions(self.bootstrap_servers, [f"{self.prefix}{base}" for base in bases])
+        consumer = make_consumer(self.bootstrap_servers, "read_committed")
         try:
             await consumer.start()
             yield InputFetcher(consumer, self.prefix, frozenset(parts))
@@ -84,43 +84,43 @@ class InputFetcher:
         self._prefix = prefix
         self._parts = parts
 
-    async def inputs(self, places: Iterable[Place]) -> dict[Place, Arrival]:
-        """What lies at these places; one is absent where nothing does any more."""
+    async def fetch_inputs(self, places: Iterable[Place]) -> dict[Place, Arrival]:
+        """Fetch the inputs at these places; one is absent where nothing lies any more."""
         offsets_of: dict[tuple[str, int], set[int]] = {}
         for topic, partition, offset in places:
             offsets_of.setdefault((topic, partition), set()).add(offset)
         found: dict[Place, Arrival] = {}
         for (topic, partition), offsets in offsets_of.items():
-            part = self._part(topic, partition)
+            part = self._make_part(topic, partition)
             if part in self._parts:
-                async for message in self._messages(part, sorted(offsets)):
+                async for message in self._read_messages(part, sorted(offsets)):
                     place = (topic, partition, message.offset)
-                    found[place] = input_at(topic, message)
+                    found[place] = read_input(topic, message)
         return found
 
-    async def decisions(self, place: Place, sought: str, since_ms: int) -> list[WrittenRecord]:
+    async def fetch_decisions(self, place: Place, sought: str, since_ms: int) -> list[WrittenRecord]:
         """Every decision of id `sought` on the input at this place, written at or after `since_ms` of the
         broker's time. One is right."""
         found: list[WrittenRecord] = []
         deciding = DECIDING.get(place[0])
-        if deciding is None or (part := self._part(deciding.topic, place[1])) not in self._parts:
+        if deciding is None or (part := self._make_part(deciding.topic, place[1])) not in self._parts:
             return found
-        async for batch in batches_since(self._consumer, self._consumer, part, since_ms):
+        async for batch in read_batches_since(self._consumer, self._consumer, part, since_ms):
             found += [
-                written_as(deciding.topic, one, one.timestamp)
+                read_written(deciding.topic, one, one.timestamp)
                 for one in batch
-                if _is_on(deciding.id_field, sought, one.value or b"")
+                if _is_sought(deciding.id_field, sought, one.value or b"")
             ]
         return found
 
-    def _part(self, topic: str, partition: int) -> TopicPartition:
+    def _make_part(self, topic: str, partition: int) -> TopicPartition:
         return TopicPartition(f"{self._prefix}{topic}", partition)
 
-    async def _messages(self, part: TopicPartition, offsets: list[int]) -> AsyncIterator[Any]:
+    async def _read_messages(self, part: TopicPartition, offsets: list[int]) -> AsyncIterator[Any]:
         self._consumer.assign([part])
         first = (await self._consumer.beginning_offsets([part]))[part]
         end = (await self._consumer.end_offsets([part]))[part]
-        for run in _runs([offset for offset in offsets if first <= offset < end]):
+        for run in _group_offsets([offset for offset in offsets if first <= offset < end]):
             needed = set(run)
             self._consumer.seek(part, run[0])
             while await self._consumer.position(part) <= run[-1]:
@@ -129,7 +129,7 @@ class InputFetcher:
                         yield message
 
 
-def input_at(topic: str, message: Any) -> Arrival:
+def read_input(topic: str, message: Any) -> Arrival:
     """A Kafka message as an input of the topic with this base name."""
     place = (topic, message.partition, message.offset, message.timestamp)
     return Arrival(
@@ -141,7 +141,7 @@ def input_at(topic: str, message: Any) -> Arrival:
     )
 
 
-def written_as(topic: str, message: Any, written_ms: int) -> WrittenRecord:
+def read_written(topic: str, message: Any, written_ms: int) -> WrittenRecord:
     """A Kafka message as a record of the topic with this base name."""
     headers = tuple(message.headers)
     return WrittenRecord(
@@ -149,17 +149,17 @@ def written_as(topic: str, message: Any, written_ms: int) -> WrittenRecord:
     )
 
 
-def id_at(place: Place) -> str:
+def name_decision(place: Place) -> str:
     """The id of the decision on the input at a place, of a retrieval that on its first item."""
     answer = DECIDING.get(place[0], DECIDING[ACTIONS])
     return DECISIONS[answer.schema].id_of(":".join(map(str, place)))
 
 
-def _topics() -> list[str]:
+def _list_topics() -> list[str]:
     return list(FIRST_OF_TOPIC)
 
 
-def _is_on(field: str, sought: str, value: bytes) -> bool:
+def _is_sought(field: str, sought: str, value: bytes) -> bool:
     """Whether a decision is the one that is sought by its id, which `field` holds. Those on derived
     memories name its id too; a forger may write it with escapes or spaces."""
     if sought.encode() not in value and b"\\u" not in value:
@@ -168,7 +168,7 @@ def _is_on(field: str, sought: str, value: bytes) -> bool:
     return isinstance(fields, dict) and fields.get(field) == sought
 
 
-def _runs(offsets: list[int]) -> list[list[int]]:
+def _group_offsets(offsets: list[int]) -> list[list[int]]:
     """Ascending offsets in groups that are worth reading in one go."""
     runs: list[list[int]] = []
     for offset in offsets:
@@ -192,15 +192,15 @@ class KafkaPartitions:
         self._group = group
         self._ledger = {f"{prefix}{topic.name}": topic.name for topic in CATALOG if topic.ledger}
 
-    async def numbers(self) -> list[int]:
-        """Of the ledger's partitions."""
-        return sorted({part.partition for part in await partitions_of(self._servers, list(self._ledger))})
+    async def list_numbers(self) -> list[int]:
+        """List the numbers of the ledger's partitions."""
+        return sorted({part.partition for part in await list_partitions(self._servers, list(self._ledger))})
 
-    async def entries(self, number: int) -> AsyncIterator[list[LedgerEntry]]:
+    async def read_entries(self, number: int) -> AsyncIterator[list[LedgerEntry]]:
         """Every committed record of a partition by its number, in batches. A value that is not a record is
         skipped."""
         parts = [TopicPartition(name, number) for name in self._ledger]
-        async with self._assigned(parts) as (consumer, ends):
+        async with self._assign(parts) as (consumer, ends):
             waiting: dict[TopicPartition, deque[LedgerEntry]] = {part: deque() for part in parts}
             batch: list[LedgerEntry] = []
             while True:
@@ -217,18 +217,18 @@ class KafkaPartitions:
                     batch = []
             yield batch
 
-    async def decided_inputs(self, topic: str, number: int) -> AsyncIterator[list[Arrival]]:
+    async def read_decided_inputs(self, topic: str, number: int) -> AsyncIterator[list[Arrival]]:
         """The inputs of a topic (base name) that the workers' group has committed as decided, as far as they
         are still there."""
         part = TopicPartition(f"{self._prefix}{topic}", number)
-        until = (await self._committed()).get(part, 0)
-        async with self._assigned([part]) as (consumer, ends):
+        until = (await self._fetch_committed()).get(part, 0)
+        async with self._assign([part]) as (consumer, ends):
             end = min(until, ends[part])
             while await consumer.position(part) < end:
                 fetched = (await consumer.getmany(part, timeout_ms=_POLL_MS)).get(part, ())
-                yield [input_at(topic, one) for one in fetched if one.offset < end]
+                yield [read_input(topic, one) for one in fetched if one.offset < end]
 
-    async def _committed(self) -> Mapping[TopicPartition, int]:
+    async def _fetch_committed(self) -> Mapping[TopicPartition, int]:
         admin = AIOKafkaAdminClient(bootstrap_servers=self._servers)
         try:
             await admin.start()
@@ -244,21 +244,21 @@ class KafkaPartitions:
     ) -> None:
         while not queue and await consumer.position(part) < end:
             for message in (await consumer.getmany(part, timeout_ms=_POLL_MS)).get(part, ()):
-                entry = read_entry(written_as(self._ledger[part.topic], message, message.timestamp))
+                entry = read_entry(read_written(self._ledger[part.topic], message, message.timestamp))
                 if entry is not None:
                     queue.append(entry)
 
     @asynccontextmanager
-    async def _assigned(
+    async def _assign(
         self, parts: list[TopicPartition]
     ) -> AsyncIterator[tuple[AIOKafkaConsumer, dict[TopicPartition, int]]]:
         """Ends are high watermarks, as sluice/adapters/kafka/kafka_read.py says."""
-        asking = new_consumer(self._servers, "read_uncommitted")
-        consumer = new_consumer(self._servers, "read_committed")
+        asking = make_consumer(self._servers, "read_uncommitted")
+        consumer = make_consumer(self._servers, "read_committed")
         try:
             await asking.start()
             await consumer.start()
-            ends = await ends_of(asking, parts)
+            ends = await fetch_ends(asking, parts)
             consumer.assign(parts)
             await consumer.seek_to_beginning(*parts)
             yield consumer, ends

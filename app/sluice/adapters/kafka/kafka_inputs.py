@@ -36,7 +36,7 @@ class KafkaInputs:
         self._asked: dict[TopicPartition, Asked] = {}
         self._serving: set[asyncio.Task[None]] = set()
 
-    async def at(self, part: TopicPartition, offset: int) -> Any | None:
+    async def fetch(self, part: TopicPartition, offset: int) -> Any | None:
         """The message at this place, None where there is none (any more). Raises KafkaError."""
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         if part not in self._asked:
@@ -58,9 +58,9 @@ class KafkaInputs:
         """Answer until no caller waits. Nothing is awaited between finding that out and the end."""
         why: Exception = PortUnavailable("inputs are no longer read")
         try:
-            async with self._pool.one() as consumer:
+            async with self._pool.borrow_consumer() as consumer:
                 consumer.assign([part])
-                while waiting := _waiting(asked):
+                while waiting := _list_waiting(asked):
                     await _read(consumer, part, waiting, asked)
         except KafkaError as error:
             why = error
@@ -71,7 +71,7 @@ class KafkaInputs:
                     answer.set_exception(why)
 
 
-def _waiting(asked: Asked) -> list[int]:
+def _list_waiting(asked: Asked) -> list[int]:
     """Offsets for which a caller still waits, ascending; the others are forgotten."""
     for offset in [one for one, answers in asked.items() if all(answer.done() for answer in answers)]:
         del asked[offset]
@@ -92,13 +92,13 @@ async def _read(consumer: AIOKafkaConsumer, part: TopicPartition, offsets: list[
 
 async def _read_to(consumer: AIOKafkaConsumer, part: TopicPartition, offset: int, asked: Asked) -> int:
     """Answer what is asked for up to this offset and what comes with it. The position afterwards."""
-    while (position := int(await consumer.position(part))) <= offset and _open(asked, offset):
+    while (position := int(await consumer.position(part))) <= offset and _is_open(asked, offset):
         for message in (await consumer.getmany(part, timeout_ms=POLL_MS)).get(part, ()):
             _answer(asked, message.offset, message)
     return position
 
 
-def _open(asked: Asked, offset: int) -> bool:
+def _is_open(asked: Asked, offset: int) -> bool:
     return any(not answer.done() for answer in asked.get(offset, ()))
 
 
@@ -125,11 +125,11 @@ class KafkaHeldInput:
         assert isinstance(payload, dict)  # noqa: S101 - the core's own request
         part, offset = TopicPartition(self._names[payload["topic"]], payload["partition"]), payload["offset"]
         try:
-            return await self._value(part, offset)
+            return await self._fetch_value(part, offset)
         except KafkaError:
             pass  # once more on a new connection: a refused review must be signed again
         try:
-            return await self._value(part, offset)
+            return await self._fetch_value(part, offset)
         except KafkaError as error:
             raise PortUnavailable(f"{part.topic}: {error}") from error
 
@@ -140,8 +140,8 @@ class KafkaHeldInput:
         """Give up the connections."""
         await self._inputs.close()
 
-    async def _value(self, part: TopicPartition, offset: int) -> bytes:
-        message = await self._inputs.at(part, offset)
+    async def _fetch_value(self, part: TopicPartition, offset: int) -> bytes:
+        message = await self._inputs.fetch(part, offset)
         if message is None:
             raise PortUnavailable(f"{part.topic}:{part.partition}:{offset} is no longer there")
         return bytes(message.value or b"")

@@ -39,7 +39,7 @@ async def read_ledger(
     names = [f"{prefix}{topic.name}" for topic in CATALOG if topic.ledger]
     count = 0
     async with open_reader(bootstrap_servers, names, start) as reader:
-        async for batch in reader.to_end() if until_ms is None else reader.to_time(until_ms):
+        async for batch in reader.to_end() if until_ms is None else reader.read_to_time(until_ms):
             for record in batch:
                 take(record)
             count += len(batch)
@@ -49,11 +49,11 @@ async def read_ledger(
 async def verify_ledger(bootstrap_servers: str, prefix: str, signed_by: SignedBy | None = None) -> Report:
     """The verifier's report on the ledger of one installation. Raises as `read_ledger` and as Verifier."""
     verifier = Verifier(signed_by)
-    await read_ledger(bootstrap_servers, prefix, lambda record: verifier.add(located(record)))
-    return verifier.report()
+    await read_ledger(bootstrap_servers, prefix, lambda record: verifier.add(locate_record(record)))
+    return verifier.make_report()
 
 
-def located(record: StoredRecord) -> Located:
+def locate_record(record: StoredRecord) -> Located:
     """A stored record as the verifier takes it."""
     place = record.topic, record.partition, record.offset
     return Located(*place, record.key, record.value, record.timestamp_ms, proof_in(record.headers))
@@ -72,7 +72,7 @@ async def read_values(
     Raises KafkaUnreachable, UnknownTopics, and NotADecisionError with the record's place.
     """
     async for _, record in read_signed(bootstrap_servers, topics, start, proofs):
-        _taken(record, take)
+        _hand_over(record, take)
 
 
 async def read_signed(
@@ -86,7 +86,7 @@ async def read_signed(
         async for batch in reader.to_end():
             for record in batch:
                 base = topics[record.topic]
-                if proofs.objection(base, record) is None:
+                if proofs.find_objection(base, record) is None:
                     yield base, record
                 else:
                     passed_over += 1
@@ -94,7 +94,7 @@ async def read_signed(
         log.warning("records of %s that no known key signed: %d", ", ".join(topics.values()), passed_over)
 
 
-def _taken(record: StoredRecord, take: Callable[[bytes | None], None]) -> None:
+def _hand_over(record: StoredRecord, take: Callable[[bytes | None], None]) -> None:
     try:
         take(record.value)
     except NotADecisionError as error:

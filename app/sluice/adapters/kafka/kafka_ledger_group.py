@@ -11,9 +11,9 @@ import orjson
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRebalanceListener, TopicPartition
 from aiokafka.errors import CommitFailedError, IllegalStateError
 
-from sluice.adapters.kafka.kafka_consumers import POLL_MS, is_behind, new_consumer
+from sluice.adapters.kafka.kafka_consumers import POLL_MS, is_behind, make_consumer
 from sluice.client.record_proofs import NO_PROOFS
-from sluice.notify.backlog import AssignedPart, LedgerRecord, Part
+from sluice.notify.backlog import AssignedPart, CommittedEvent, Part
 from sluice_topics.record_reading import read
 from sluice_topics.records import NotifiedSubject
 
@@ -46,7 +46,7 @@ class KafkaLedgerGroup:
         self._group_id = group_id
         self._topics = topics
         self._look_back_s = look_back_s
-        self._members = _Members()
+        self._members = _LedgerMembers()
         self._committed: dict[TopicPartition, int] = {}
         self._consumer: AIOKafkaConsumer | None = None
 
@@ -65,7 +65,7 @@ class KafkaLedgerGroup:
         self._consumer.subscribe(list(self._topics), listener=self._members)
         await self._consumer.start()
 
-    async def changes(self) -> tuple[frozenset[Part], Sequence[AssignedPart]]:
+    async def read_changes(self) -> tuple[frozenset[Part], Sequence[AssignedPart]]:
         """Which partitions went and came since the last call; those that came begin where they are committed,
         or, for a new group, `look_back_s` ago."""
         lost, self._members.lost = self._members.lost, set()
@@ -76,10 +76,11 @@ class KafkaLedgerGroup:
         for part in sorted(came):
             with suppress(IllegalStateError):  # lost again meanwhile: it comes another time
                 found.append(await self._begin(part))
-        return frozenset(map(self._named, lost)), found
+        return frozenset(map(self._name_part, lost)), found
 
-    async def some(self, wait_s: float, *, paused: bool) -> tuple[list[LedgerRecord], dict[Part, int]]:
-        """What came of the partitions that `changes` gave, and up to where each of them is read."""
+    async def read_some(self, wait_s: float, *, paused: bool) -> tuple[list[CommittedEvent], dict[Part, int]]:
+        """Return new events of the partitions that `read_changes` gave, and the offset up to which each is
+        read."""
         consumer = self._reader
         mine = [part for part in consumer.assignment() if part not in self._members.came]
         (consumer.pause if paused else consumer.resume)(*mine)
@@ -90,19 +91,20 @@ class KafkaLedgerGroup:
             for part, messages in batch.items()
             if part not in new
             for message in messages
-            if (record := self._record(part, message)) is not None
+            if (record := self._read_record(part, message)) is not None
         ]
         positions = {}
         for part in mine:
             if part not in new:
                 with suppress(IllegalStateError):
-                    positions[self._named(part)] = await consumer.position(part)
+                    positions[self._name_part(part)] = await consumer.position(part)
         return records, positions
 
     async def commit(self, positions: Mapping[Part, int]) -> None:
-        """Where the next owner of each partition begins. What is no longer owned is the owner's business."""
+        """Commit the offset at which the next owner of each partition begins. What is no longer owned is the
+        owner's business."""
         consumer = self._reader
-        wanted = {part: positions.get(self._named(part)) for part in consumer.assignment()}
+        wanted = {part: positions.get(self._name_part(part)) for part in consumer.assignment()}
         new = {part: at for part, at in wanted.items() if at is not None and self._committed.get(part) != at}
         if not new:
             return
@@ -124,7 +126,7 @@ class KafkaLedgerGroup:
         assert self._consumer is not None  # noqa: S101 - `connect` comes first
         return self._consumer
 
-    def _named(self, part: TopicPartition) -> Part:
+    def _name_part(self, part: TopicPartition) -> Part:
         return self._topics[part.topic], part.partition
 
     async def _begin(self, part: TopicPartition) -> AssignedPart:
@@ -137,16 +139,16 @@ class KafkaLedgerGroup:
             committed, old_until = end if begin is None else begin.offset, end
             await consumer.commit({part: committed})
         consumer.seek(part, committed)
-        return AssignedPart(self._named(part), committed, old_until)
+        return AssignedPart(self._name_part(part), committed, old_until)
 
-    def _record(self, part: TopicPartition, message: Any) -> LedgerRecord | None:
-        fields = self._proofs.record(self._topics[part.topic], message)
+    def _read_record(self, part: TopicPartition, message: Any) -> CommittedEvent | None:
+        fields = self._proofs.read_record(self._topics[part.topic], message)
         if fields is None:
             return None
-        return LedgerRecord(self._named(part), message.offset, message.timestamp, fields)
+        return CommittedEvent(self._name_part(part), message.offset, message.timestamp, fields)
 
 
-class _Members(ConsumerRebalanceListener):  # type: ignore[misc]
+class _LedgerMembers(ConsumerRebalanceListener):  # type: ignore[misc]
     def __init__(self) -> None:
         self.lost: set[TopicPartition] = set()
         self.came: set[TopicPartition] = set()
@@ -159,18 +161,18 @@ class _Members(ConsumerRebalanceListener):  # type: ignore[misc]
 
 
 class KafkaNotified:
-    """What was told of what waits, in a compacted topic. Raises KafkaError from each call."""
+    """The subjects that were notified, in a compacted topic. Raises KafkaError from each call."""
 
     def __init__(self, bootstrap_servers: str, topic: str) -> None:
         self._servers = bootstrap_servers
         self._topic = topic
         self._producer: AIOKafkaProducer | None = None
 
-    async def of(self, partitions: Iterable[int]) -> dict[str, NotifiedSubject]:
+    async def read_newest(self, partitions: Iterable[int]) -> dict[str, NotifiedSubject]:
         """The newest record of each subject of these partitions, up to the topic's end as of now."""
         parts = [TopicPartition(self._topic, number) for number in partitions]
         found: dict[str, NotifiedSubject] = {}
-        consumer = new_consumer(self._servers, "read_uncommitted", POLL_MS)
+        consumer = make_consumer(self._servers, "read_uncommitted", POLL_MS)
         try:
             await consumer.start()
             consumer.assign(parts)

@@ -13,13 +13,13 @@ import orjson
 from aiokafka import TopicPartition
 from aiokafka.errors import KafkaError
 
-from sluice.adapters.kafka.kafka_consumers import Connection, Pool, batches_since
+from sluice.adapters.kafka.kafka_consumers import Connection, Pool, read_batches_since
 from sluice.adapters.kafka.kafka_inputs import KafkaInputs
-from sluice.adapters.kafka.kafka_quarantine import about
-from sluice.client.binding import digest_of
+from sluice.adapters.kafka.kafka_quarantine import read_if_about
+from sluice.client.binding import compute_digest
 from sluice.client.record_proofs import NO_PROOFS
 from sluice.core.foundation.arrival import coordinates_of
-from sluice.notify.told_subject import LEFT
+from sluice.notify.reported_subject import LEFT
 from sluice.ports import PortUnavailable
 from sluice_topics.catalog import MEMORY_DECISIONS, QUARANTINE
 
@@ -59,7 +59,7 @@ class Past(NamedTuple):
     ended: str | None
 
 
-class Sought(NamedTuple):
+class MemoryQuery(NamedTuple):
     """A record's fields; None with `over` where none is waited for any more."""
 
     fields: dict[str, Any] | None
@@ -70,7 +70,7 @@ UNKNOWN = Past(None, None, None)
 
 
 class KafkaLineage:
-    """What can no longer change is remembered; connects with the first question."""
+    """Remembers what can no longer change; connects with the first question."""
 
     def __init__(
         self,
@@ -108,82 +108,82 @@ class KafkaLineage:
         turn = self._turns.setdefault(tenant, asyncio.Semaphore(self._bounds.of_one_tenant))
         async with turn:
             try:
-                async with self._pool.one() as consumer:
-                    past = {one: await self._past(consumer, one) for one in set(payload["memories"])}
+                async with self._pool.borrow_consumer() as consumer:
+                    past = {one: await self._find_past(consumer, one) for one in set(payload["memories"])}
             except KafkaError as error:
                 await self._asking.close()
                 raise PortUnavailable(f"the ledger cannot be read: {error}") from error
-        return {"parents": {one: _trust(found, tenant, approved) for one, found in past.items()}}
+        return {"parents": {one: _compute_trust(found, tenant, approved) for one, found in past.items()}}
 
-    async def _past(self, consumer: AIOKafkaConsumer, memory_id: str) -> Past:
+    async def _find_past(self, consumer: AIOKafkaConsumer, memory_id: str) -> Past:
         now = asyncio.get_running_loop().time()
         known, until = self._known.get(memory_id, (UNKNOWN, 0.0))
         if now < until:
             return known
-        past, until = await self._looked_up(consumer, memory_id)
+        past, until = await self._look_up(consumer, memory_id)
         if now < until:
             self._known[memory_id] = past, until
             if len(self._known) > self._bounds.remembered:
                 self._known.popitem(last=False)
         return past
 
-    async def _looked_up(self, consumer: AIOKafkaConsumer, memory_id: str) -> tuple[Past, float]:
-        """What became of it, and until when (loop time) that need not be asked again."""
+    async def _look_up(self, consumer: AIOKafkaConsumer, memory_id: str) -> tuple[Past, float]:
+        """Find the fate of a memory, and the loop time until which it need not be asked again."""
         topic, number, offset = coordinates_of(memory_id)
         if number >= self._partitions:
             return UNKNOWN, 0.0
-        arrived = await self._inputs.at(TopicPartition(self._names[topic], number), offset)
+        arrived = await self._inputs.fetch(TopicPartition(self._names[topic], number), offset)
         if arrived is None:
             return UNKNOWN, 0.0
         since = max(0, arrived.timestamp - _CLOCKS_APART_MS)
-        digest = digest_of(arrived.value or b"")
-        decision = await self._first(consumer, MEMORY_DECISIONS, since, memory_id, digest)
+        digest = compute_digest(arrived.value or b"")
+        decision = await self._find_first(consumer, MEMORY_DECISIONS, since, memory_id, digest)
         if decision.fields is None:
-            return UNKNOWN, self._until(decision)
-        past = _decided(decision.fields)
+            return UNKNOWN, self._read_until(decision)
+        past = _read_past(decision.fields)
         if decision.fields.get("action") != "quarantine":
             return past, math.inf
-        ended = await self._first(consumer, QUARANTINE, since, memory_id)
+        ended = await self._find_first(consumer, QUARANTINE, since, memory_id)
         if ended.fields is None:
-            return (UNKNOWN if ended.over else past), self._until(ended)
+            return (UNKNOWN if ended.over else past), self._read_until(ended)
         return past._replace(ended=LEFT[ended.fields["schema"]]), math.inf
 
-    def _until(self, sought: Sought) -> float:
+    def _read_until(self, sought: MemoryQuery) -> float:
         return asyncio.get_running_loop().time() + self._bounds.unknown_s if sought.over else 0.0
 
-    async def _first(
+    async def _find_first(
         self, consumer: AIOKafkaConsumer, base: str, since_ms: int, memory_id: str, digest: str | None = None
-    ) -> Sought:
+    ) -> MemoryQuery:
         """The decision on this memory, whose write has this digest, or what ended its quarantine."""
         _, number, offset = coordinates_of(memory_id)
         part, read = TopicPartition(self._names[base], number), 0
-        asking = await self._asking.consumer()
-        async for batch in batches_since(consumer, asking, part, since_ms):
+        asking = await self._asking.connect()
+        async for batch in read_batches_since(consumer, asking, part, since_ms):
             for message in batch:
-                fields = about(memory_id, message.value or b"")
-                if fields is None or self._proofs.objection(base, message) is not None:
+                fields = read_if_about(memory_id, message.value or b"")
+                if fields is None or self._proofs.find_objection(base, message) is not None:
                     continue
-                if fields.get("schema") in LEFT or _decides(fields, digest):
-                    return Sought(fields, over=False)
+                if fields.get("schema") in LEFT or _is_decision(fields, digest):
+                    return MemoryQuery(fields, over=False)
             read += len(batch)
-            inputs = [_input_of(one.value) for one in batch[-1:] if base == MEMORY_DECISIONS]
+            inputs = [_read_input_offset(one.value) for one in batch[-1:] if base == MEMORY_DECISIONS]
             if read >= self._bounds.scanned or any(one - offset > self._bounds.further for one in inputs):
-                return Sought(None, over=True)
-        return Sought(None, over=False)
+                return MemoryQuery(None, over=True)
+        return MemoryQuery(None, over=False)
 
 
-def _decides(fields: dict[str, Any], digest: str | None) -> bool:
+def _is_decision(fields: dict[str, Any], digest: str | None) -> bool:
     """Whether it decides the write with these bytes: a stranger's record under the id does not know them."""
     source = fields.get("input")
     return digest is not None and isinstance(source, dict) and source.get("digest") == digest
 
 
-def _decided(fields: dict[str, Any]) -> Past:
+def _read_past(fields: dict[str, Any]) -> Past:
     score = fields.get("trustScore")
     return Past(fields.get("tenant_id"), score["total"] if isinstance(score, dict) else None, None)
 
 
-def _input_of(value: bytes | None) -> int:
+def _read_input_offset(value: bytes | None) -> int:
     """The offset of the input that a decision is on; -1 for a record that is not a decision."""
     try:
         return int(orjson.loads(value or b"")["input"]["offset"])
@@ -191,7 +191,7 @@ def _input_of(value: bytes | None) -> int:
         return -1
 
 
-def _trust(past: Past, tenant: str, approved: float) -> float | None:
+def _compute_trust(past: Past, tenant: str, approved: float) -> float | None:
     """Memories of another tenant are treated as unknown."""
     if past.tenant != tenant or past.trust is None:
         return None

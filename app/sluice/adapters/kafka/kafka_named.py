@@ -10,7 +10,7 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from sluice.adapters.kafka.kafka_evidence import KafkaEvidence, id_at
+from sluice.adapters.kafka.kafka_evidence import KafkaEvidence, name_decision
 from sluice.adapters.kafka.kafka_read import open_reader
 from sluice.core.decide.kinds import DECIDING, JUDGED
 from sluice.core.foundation.arrival import coordinates_of
@@ -36,18 +36,18 @@ class Meaning:
     why: str = ""
 
 
-async def meanings(servers: str, prefix: str, names: Sequence[str]) -> list[Meaning]:
-    """What each name means. Raises UnknownTopics and KafkaUnreachable."""
-    places = {name: place for name in names if (place := _place(name)) is not None}
+async def find_meanings(servers: str, prefix: str, names: Sequence[str]) -> list[Meaning]:
+    """Find the meaning of each name. Raises UnknownTopics and KafkaUnreachable."""
+    places = {name: place for name in names if (place := _read_place(name)) is not None}
     sought = [name for name in names if name not in places]
-    found = await _decided(servers, prefix, sought) if sought else {}
+    found = await _find_decided(servers, prefix, sought) if sought else {}
     undecided = [name for name in sought if name not in found]
-    inputs = await _proposed(servers, prefix, undecided) if undecided else {}
-    ends = await _ends(servers, prefix) if places else {}
+    inputs = await _find_proposed(servers, prefix, undecided) if undecided else {}
+    ends = await _fetch_ends(servers, prefix) if places else {}
     found_meanings = []
     for name in names:
         if name in places:
-            found_meanings.append(_at_place(name, places[name], ends))
+            found_meanings.append(_describe_place(name, places[name], ends))
         elif name in found:
             found_meanings.append(Meaning(name, tuple(found[name])))
         elif name in inputs:
@@ -60,7 +60,7 @@ async def meanings(servers: str, prefix: str, names: Sequence[str]) -> list[Mean
     return found_meanings
 
 
-def _place(name: str) -> Place | None:
+def _read_place(name: str) -> Place | None:
     try:
         place = coordinates_of(name)
     except ValueError:
@@ -68,46 +68,46 @@ def _place(name: str) -> Place | None:
     return place if place[0] in DECIDING else None
 
 
-def _at_place(name: str, place: Place, ends: dict[tuple[str, int], int]) -> Meaning:
+def _describe_place(name: str, place: Place, ends: dict[tuple[str, int], int]) -> Meaning:
     end = ends.get(place[:2], 0)
     if place[2] >= end:
         return Meaning(name, (), f"never seen: {place[0]} partition {place[1]} ends before {end}")
     return Meaning(name, (name,))
 
 
-async def _decided(servers: str, prefix: str, names: Sequence[str]) -> dict[str, list[str]]:
+async def _find_decided(servers: str, prefix: str, names: Sequence[str]) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
-    async for batch in KafkaEvidence(servers, prefix).decisions():
+    async for batch in KafkaEvidence(servers, prefix).read_decisions():
         for one in batch:
-            for name, fields in _naming(names, one.value):
+            for name, fields in _find_names(names, one.value):
                 place = fields.get("input")
                 if isinstance(place, dict):
                     own = fields.get("ledger_event_id")
                     at = (str(place.get("topic")), int(place["partition"]), int(place["offset"]))
-                    found.setdefault(name, []).append(str(own) if own else id_at(at))
+                    found.setdefault(name, []).append(str(own) if own else name_decision(at))
     return found
 
 
-async def _proposed(servers: str, prefix: str, names: Sequence[str]) -> dict[str, Place]:
+async def _find_proposed(servers: str, prefix: str, names: Sequence[str]) -> dict[str, Place]:
     found: dict[str, Place] = {}
     real = {f"{prefix}{base}": base for base in NAMES}
     async with open_reader(servers, list(real), "beginning") as reader:
         async for batch in reader.to_end():
             for one in batch:
-                for name, _ in _naming(names, one.value or b""):
+                for name, _ in _find_names(names, one.value or b""):
                     found.setdefault(name, (real[one.topic], one.partition, one.offset))
     return found
 
 
-async def _ends(servers: str, prefix: str) -> dict[tuple[str, int], int]:
+async def _fetch_ends(servers: str, prefix: str) -> dict[tuple[str, int], int]:
     real = {f"{prefix}{base}": base for base in DECIDING}
     async with open_reader(servers, list(real), "end") as reader:
         return {(real[part.topic], part.partition): end for part, end in reader.ends.items()}
 
 
-def _naming(names: Iterable[str], value: bytes) -> Iterator[tuple[str, dict[str, object]]]:
+def _find_names(names: Iterable[str], value: bytes) -> Iterator[tuple[str, dict[str, object]]]:
     """Those of the names that a record has in one of its fields. What does not hold one is not parsed."""
-    held = [name for name in names if any(written in value for written in _written(name))]
+    held = [name for name in names if any(written in value for written in _encode_name(name))]
     if not held:
         return
     fields = parse(value)
@@ -116,6 +116,7 @@ def _naming(names: Iterable[str], value: bytes) -> Iterator[tuple[str, dict[str,
         yield from ((name, fields) for name in held if name in own)
 
 
-def _written(name: str) -> tuple[bytes, bytes]:
-    """As it may stand in a record's bytes: as it is, or escaped, as some producers write it."""
+def _encode_name(name: str) -> tuple[bytes, bytes]:
+    """Return the bytes of a name as a record may have them: as it is, or escaped, as some producers write
+    it."""
     return json.dumps(name, ensure_ascii=False).encode("utf-8", "replace"), json.dumps(name).encode()

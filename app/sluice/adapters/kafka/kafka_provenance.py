@@ -35,12 +35,12 @@ class KafkaProvenance:
         self._max_request_bytes = max_request_bytes
         self._consumer: AIOKafkaConsumer | None = None
         self._producer: AIOKafkaProducer | None = None
-        self._members = _Members()
+        self._members = _ProvenanceMembers()
         self._committed: dict[int, int] = {}
 
     async def connect(self) -> None:
         """Before anything else."""
-        self._members = _Members()
+        self._members = _ProvenanceMembers()
         self._committed = {}
         self._producer = AIOKafkaProducer(
             bootstrap_servers=self._servers, enable_idempotence=True, max_request_size=self._max_request_bytes
@@ -77,7 +77,8 @@ class KafkaProvenance:
         )
 
     async def commit(self, positions: Mapping[int, int]) -> None:
-        """Where the next owner of each partition begins. What is no longer owned is the owner's business."""
+        """Commit the offset at which the next owner of each partition begins. What is no longer owned is the
+        owner's business."""
         assert self._consumer is not None  # noqa: S101 - likewise
         owned = {part.partition for part in self._consumer.assignment()}
         new = {n: at for n, at in positions.items() if n in owned and self._committed.get(n) != at}
@@ -102,7 +103,7 @@ class KafkaProvenance:
                 await producer.stop()
 
 
-class _Members(ConsumerRebalanceListener):  # type: ignore[misc]
+class _ProvenanceMembers(ConsumerRebalanceListener):  # type: ignore[misc]
     def __init__(self) -> None:
         self.lost: set[int] = set()
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from aiokafka import AIOKafkaProducer
 from aiokafka.errors import KafkaError
 
-from sluice.adapters.kafka.kafka_read import KafkaUnreachable, partitions_of
+from sluice.adapters.kafka.kafka_read import KafkaUnreachable, list_partitions
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -26,7 +26,8 @@ class Outgoing:
 
 @dataclass(frozen=True, slots=True)
 class PublishedAt:
-    """Where a record came to lie; `timestamp_ms` is the broker's time, or -1 where it did not say one."""
+    """The coordinates of a published record; `timestamp_ms` is the broker's time, or -1 where it gave
+    none."""
 
     topic: str
     partition: int
@@ -42,7 +43,7 @@ async def publish(
     Raises UnknownTopics, and KafkaUnreachable when a record was refused or not acknowledged: some of the
     others may then have been published.
     """
-    await partitions_of(bootstrap_servers, [topic])
+    await list_partitions(bootstrap_servers, [topic])
     producer = AIOKafkaProducer(
         bootstrap_servers=bootstrap_servers, enable_idempotence=True, max_request_size=max_request_bytes
     )
@@ -57,8 +58,8 @@ async def _send(producer: AIOKafkaProducer, topic: str, records: Iterable[Outgoi
     acknowledged = [
         await producer.send(topic, each.value, each.key, headers=list(each.headers)) for each in records
     ]
-    return [_placed(metadata) for metadata in await asyncio.gather(*acknowledged)]
+    return [_read_place(metadata) for metadata in await asyncio.gather(*acknowledged)]
 
 
-def _placed(metadata: Any) -> PublishedAt:
+def _read_place(metadata: Any) -> PublishedAt:
     return PublishedAt(metadata.topic, metadata.partition, metadata.offset, metadata.timestamp or -1)

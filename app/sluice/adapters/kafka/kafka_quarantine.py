@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from aiokafka import TopicPartition
 from aiokafka.errors import KafkaError
 
-from sluice.adapters.kafka.kafka_consumers import Connection, batches_since
+from sluice.adapters.kafka.kafka_consumers import Connection, read_batches_since
 from sluice.adapters.kafka.kafka_inputs import KafkaHeldInput
 from sluice.adapters.kafka.kafka_ledger import read_signed
 from sluice.adapters.kafka.kafka_publish import publish
-from sluice.adapters.kafka.kafka_read import KafkaUnreachable, open_reader, partitions_of
+from sluice.adapters.kafka.kafka_read import KafkaUnreachable, list_partitions, open_reader
 from sluice.client.record_proofs import NO_PROOFS
 from sluice.core.reports.ledger_values import NotInLedgerError, read_decision, read_event
 from sluice.core.reports.memory_recount import StatisticsRecount
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-def about(memory_id: str, value: bytes) -> dict[str, Any] | None:
+def read_if_about(memory_id: str, value: bytes) -> dict[str, Any] | None:
     """The record's fields if it is on this memory. One on a derived memory holds the id too, in its view."""
     if f'"memory_id":"{memory_id}"'.encode() not in value:
         return None
@@ -61,24 +61,24 @@ def _is_verdict(verdict_id: str, value: bytes) -> bool:
     return isinstance(fields, dict) and fields.get("verdict_id") == verdict_id
 
 
-def event_of(record: StoredRecord) -> Event:
+def read_stored_event(record: StoredRecord) -> Event:
     """The event of gate.quarantine in a record. Raises NotInLedgerError with its place."""
-    return _placed(read_event, record, "event of the quarantine")
+    return _read_with_place(read_event, record, "event of the quarantine")
 
 
-def decision_of(record: StoredRecord) -> MemoryDecision:
+def read_stored_decision(record: StoredRecord) -> MemoryDecision:
     """The decision of gate.memory.decisions in a record. Raises NotInLedgerError with its place."""
-    return _placed(read_decision, record, "decision on a memory")
+    return _read_with_place(read_decision, record, "decision on a memory")
 
 
-def _event_or_none(record: StoredRecord) -> Event | None:
+def _try_event(record: StoredRecord) -> Event | None:
     try:
         return read_event(record.value)
     except NotInLedgerError:
         return None
 
 
-def _placed(read: Callable[[bytes | None], T], record: StoredRecord, what: str) -> T:
+def _read_with_place(read: Callable[[bytes | None], T], record: StoredRecord, what: str) -> T:
     try:
         return read(record.value)
     except NotInLedgerError as error:
@@ -116,41 +116,41 @@ class KafkaQuarantine:
         self._names = real_names
         self._bases = {real: base for base, real in real_names.items()}
 
-    async def events(self, name: str = "") -> AsyncIterator[Event]:
+    async def read_events(self, name: str = "") -> AsyncIterator[Event]:
         """Every committed event of gate.quarantine that has this text in it, each partition in order. What no
         worker wrote is passed over (`sluice ledger verify` names it)."""
-        async for _, record in self._all(QUARANTINE):
-            if name.encode() in (record.value or b"") and (event := _event_or_none(record)) is not None:
+        async for _, record in self._read_all(QUARANTINE):
+            if name.encode() in (record.value or b"") and (event := _try_event(record)) is not None:
                 yield event
 
-    async def escalations(self) -> AsyncIterator[StoredRecord]:
+    async def read_escalations(self) -> AsyncIterator[StoredRecord]:
         """Every committed event of gate.escalations, each partition in order."""
-        async for _, record in self._all(ESCALATIONS):
+        async for _, record in self._read_all(ESCALATIONS):
             yield record
 
-    async def changelog(self) -> AsyncIterator[StoredRecord]:
+    async def read_changelog(self) -> AsyncIterator[StoredRecord]:
         """Every committed entry of the workers' table, as far as the log is not compacted."""
         topics = {self._names[SESSIONS_CHANGELOG]: SESSIONS_CHANGELOG}
         async for _, record in read_signed(self._servers, topics, "beginning", NO_PROOFS):
             yield record
 
-    async def recount(self, until: Mapping[int, int]) -> StatisticsRecount:
+    async def recompute(self, until: Mapping[int, int]) -> StatisticsRecount:
         """Every decision on a write and every event of the quarantine, counted up to a sequence of each
         partition. Raises NotInLedgerError too."""
         anew = StatisticsRecount(until)
-        async for base, record in self._all(MEMORY_DECISIONS, QUARANTINE):
+        async for base, record in self._read_all(MEMORY_DECISIONS, QUARANTINE):
             if base == MEMORY_DECISIONS:
-                anew.count_decision(decision_of(record))
+                anew.count_decision(read_stored_decision(record))
             else:
-                anew.count_event(event_of(record))
+                anew.count_event(read_stored_event(record))
         return anew
 
-    async def _all(self, *bases: str) -> AsyncIterator[tuple[str, StoredRecord]]:
+    async def _read_all(self, *bases: str) -> AsyncIterator[tuple[str, StoredRecord]]:
         topics = {self._names[base]: base for base in bases}
         async for found in read_signed(self._servers, topics, "beginning", self._proofs):
             yield found
 
-    async def content(self, place: Place) -> bytes:
+    async def fetch_content(self, place: Place) -> bytes:
         """The value of the input at this place. Raises PortUnavailable where it is no longer to be had."""
         topic, partition, offset = place
         held_input = KafkaHeldInput(self._servers, self._names)
@@ -161,29 +161,32 @@ class KafkaQuarantine:
         assert isinstance(found, bytes)  # noqa: S101 - what the port answers
         return found
 
-    async def decision(self, memory_id: str, partition: int, since_ms: int) -> bytes | None:
+    async def fetch_decision(self, memory_id: str, partition: int, since_ms: int) -> bytes | None:
         """The decision on the write of this id, whose input came at `since_ms` (0: unknown)."""
-        return await self._first_since(
-            MEMORY_DECISIONS, partition, since_ms, lambda value: about(memory_id, value) is not None
+        return await self._find_first_since(
+            MEMORY_DECISIONS, partition, since_ms, lambda value: read_if_about(memory_id, value) is not None
         )
 
-    async def verdict(self, verdict_id: str, partition: int, since_ms: int) -> bytes | None:
+    async def fetch_verdict(self, verdict_id: str, partition: int, since_ms: int) -> bytes | None:
         """The verdict of this id, first or resolved, whose input came at `since_ms`."""
-        return await self._first_since(
+        return await self._find_first_since(
             VERDICTS, partition, since_ms, lambda value: _is_verdict(verdict_id, value)
         )
 
-    async def _first_since(
+    async def _find_first_since(
         self, base: str, partition: int, since_ms: int, holds: Callable[[bytes], bool]
     ) -> bytes | None:
         part = TopicPartition(self._names[base], partition)
-        if part not in await partitions_of(self._servers, [part.topic]):
+        if part not in await list_partitions(self._servers, [part.topic]):
             return None
         since = max(0, since_ms - CLOCKS_APART_MS)
-        async with self._consumer("read_uncommitted") as asking, self._consumer("read_committed") as consumer:
-            async for batch in batches_since(consumer, asking, part, since):
+        async with (
+            self._open_consumer("read_uncommitted") as asking,
+            self._open_consumer("read_committed") as consumer,
+        ):
+            async for batch in read_batches_since(consumer, asking, part, since):
                 for message in batch:
-                    if holds(message.value or b"") and self._proofs.objection(base, message) is None:
+                    if holds(message.value or b"") and self._proofs.find_objection(base, message) is None:
                         return bytes(message.value)
         return None
 
@@ -200,23 +203,28 @@ class KafkaQuarantine:
             (placed,) = await publish(self._servers, self._names[REVIEWS], [review], max_request_bytes=most)
             try:
                 async with asyncio.timeout(patience_s):
-                    return Reviewed(placed, await self._first(reader, partial(read_outcome, placed)))
+                    return Reviewed(placed, await self._find_first(reader, partial(read_outcome, placed)))
             except TimeoutError:
                 return Reviewed(placed, None)
 
-    async def _first(self, reader: TopicReader, read_outcome: Callable[[StoredRecord], T | None]) -> T | None:
+    async def _find_first(
+        self, reader: TopicReader, read_outcome: Callable[[StoredRecord], T | None]
+    ) -> T | None:
         async for batch in reader.follow(None):
             for record in batch:
                 outcome = read_outcome(record)
-                if outcome is not None and self._proofs.objection(self._bases[record.topic], record) is None:
+                if (
+                    outcome is not None
+                    and self._proofs.find_objection(self._bases[record.topic], record) is None
+                ):
                     return outcome
         return None
 
     @asynccontextmanager
-    async def _consumer(self, isolation: Isolation) -> AsyncIterator[AIOKafkaConsumer]:
+    async def _open_consumer(self, isolation: Isolation) -> AsyncIterator[AIOKafkaConsumer]:
         connection = Connection(self._servers, isolation)
         try:
-            yield await connection.consumer()
+            yield await connection.connect()
         except KafkaError as error:
             raise KafkaUnreachable(f"{self._servers}: {error}") from error
         finally:

@@ -18,7 +18,7 @@ from aiokafka import TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import KafkaError
 
-from sluice.adapters.kafka.kafka_consumers import is_behind, new_consumer
+from sluice.adapters.kafka.kafka_consumers import is_behind, make_consumer
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Sequence
@@ -68,23 +68,23 @@ class TopicReader:
 
     @property
     def ends(self) -> dict[TopicPartition, int]:
-        """Where each partition ended when the reader was opened."""
+        """The offset at which each partition ended when the reader was opened."""
         return dict(self._ends)
 
     async def to_end(self) -> AsyncIterator[list[StoredRecord]]:
         """Batches up to the ends seen when the reader was opened, each partition in offset order."""
         left = set(self._ends)
         while left := {part for part in left if await self._consumer.position(part) < self._ends[part]}:
-            yield [record for record in await self._poll(_POLL_MS) if _before(record, self._ends)]
+            yield [record for record in await self._poll(_POLL_MS) if _is_before(record, self._ends)]
 
-    async def to_time(self, until_ms: int) -> AsyncIterator[list[StoredRecord]]:
+    async def read_to_time(self, until_ms: int) -> AsyncIterator[list[StoredRecord]]:
         """Batches of what was written before this time, until every partition has passed it; one that is to
         come is waited for."""
         ends: dict[TopicPartition, int] | None = None
         while ends is None or await is_behind(self._consumer, ends):
             if ends is None and time.time_ns() // 1_000_000 >= until_ms:
-                async with new_consumer(self._bootstrap_servers, "read_uncommitted") as asking:
-                    ends = await _starts(asking, await ends_of(asking, list(self._ends)), until_ms)
+                async with make_consumer(self._bootstrap_servers, "read_uncommitted") as asking:
+                    ends = await _fetch_starts(asking, await fetch_ends(asking, list(self._ends)), until_ms)
             else:
                 yield [record for record in await self._poll(_POLL_MS) if record.timestamp_ms < until_ms]
 
@@ -98,7 +98,7 @@ class TopicReader:
 
     async def _poll(self, timeout_ms: int) -> list[StoredRecord]:
         fetched = await self._consumer.getmany(timeout_ms=timeout_ms)
-        return [_stored(message) for messages in fetched.values() for message in messages]
+        return [_read_stored(message) for messages in fetched.values() for message in messages]
 
 
 @asynccontextmanager
@@ -110,12 +110,12 @@ async def open_reader(
 
     Raises UnknownTopics, and KafkaUnreachable here or from any of the reader's methods.
     """
-    partitions = await partitions_of(bootstrap_servers, topics)
+    partitions = await list_partitions(bootstrap_servers, topics)
     try:
-        async with new_consumer(bootstrap_servers, "read_uncommitted") as asking:
-            ends = await ends_of(asking, partitions)
-            starts = await _starts(asking, ends, start) if isinstance(start, int) else {}
-        async with new_consumer(bootstrap_servers, "read_committed") as consumer:
+        async with make_consumer(bootstrap_servers, "read_uncommitted") as asking:
+            ends = await fetch_ends(asking, partitions)
+            starts = await _fetch_starts(asking, ends, start) if isinstance(start, int) else {}
+        async with make_consumer(bootstrap_servers, "read_committed") as consumer:
             consumer.assign(partitions)
             # One whose own tasks have never run when it is closed, because nothing was to be read, fails.
             await asyncio.sleep(0)
@@ -130,7 +130,7 @@ async def open_reader(
         raise KafkaUnreachable(f"{bootstrap_servers}: {error}") from error
 
 
-async def ends_of(
+async def fetch_ends(
     asking: AIOKafkaConsumer, partitions: Sequence[TopicPartition]
 ) -> dict[TopicPartition, int]:
     """The offset behind the last record of each partition. Raises KafkaError.
@@ -144,15 +144,15 @@ async def ends_of(
     return ends
 
 
-async def _starts(
+async def _fetch_starts(
     asking: AIOKafkaConsumer, ends: dict[TopicPartition, int], since_ms: int
 ) -> dict[TopicPartition, int]:
-    """Where each partition has its first record of that time or later; its end if there is none."""
+    """Fetch the offset of each partition's first record of that time or later; its end if there is none."""
     found = await asking.offsets_for_times(dict.fromkeys(ends, since_ms))
     return {part: end if found[part] is None else found[part].offset for part, end in ends.items()}
 
 
-async def partitions_of(bootstrap_servers: str, topics: Sequence[str]) -> list[TopicPartition]:
+async def list_partitions(bootstrap_servers: str, topics: Sequence[str]) -> list[TopicPartition]:
     """Every partition of the topics. Raises UnknownTopics and KafkaUnreachable."""
     admin = AIOKafkaAdminClient(bootstrap_servers=bootstrap_servers)
     try:
@@ -160,24 +160,24 @@ async def partitions_of(bootstrap_servers: str, topics: Sequence[str]) -> list[T
         present = await admin.list_topics()
         if absent := [topic for topic in topics if topic not in present]:
             raise UnknownTopics(absent, sorted(present))
-        return list(_partitions(await admin.describe_topics(list(topics))))
+        return list(_collect_partitions(await admin.describe_topics(list(topics))))
     except KafkaError as error:
         raise KafkaUnreachable(f"{bootstrap_servers}: {error}") from error
     finally:
         await admin.close()
 
 
-def _partitions(described: Iterable[dict[str, Any]]) -> Iterable[TopicPartition]:
+def _collect_partitions(described: Iterable[dict[str, Any]]) -> Iterable[TopicPartition]:
     for topic in described:
         for part in sorted(topic["partitions"], key=lambda each: int(each["partition"])):
             yield TopicPartition(topic["topic"], part["partition"])
 
 
-def _before(record: StoredRecord, ends: dict[TopicPartition, int]) -> bool:
+def _is_before(record: StoredRecord, ends: dict[TopicPartition, int]) -> bool:
     return record.offset < ends[TopicPartition(record.topic, record.partition)]
 
 
-def _stored(message: Any) -> StoredRecord:
+def _read_stored(message: Any) -> StoredRecord:
     return StoredRecord(
         message.topic,
         message.partition,

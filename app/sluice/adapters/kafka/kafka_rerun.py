@@ -8,7 +8,7 @@ from functools import partial
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
-from sluice.adapters.kafka.kafka_evidence import INPUTS, KafkaPartitions, id_at
+from sluice.adapters.kafka.kafka_evidence import INPUTS, KafkaPartitions, name_decision
 from sluice.core.actions.plan import in_order
 from sluice.core.decide.kinds import DECIDING, DECISIONS
 from sluice.core.foundation.arrival import coordinates_of
@@ -45,15 +45,15 @@ CLOCKS_APART_MS = 60_000
 async def rerun_ids(kafka: KafkaEvidence, of: Installation, ids: Sequence[str]) -> list[Rerun]:
     """The decisions of these ids, in this order; of one id the second and later ones too, as differences.
     Raises ValueError for a text that is not an id."""
-    placed_ids = [_place_of(one) for one in ids]
+    placed_ids = [_read_place(one) for one in ids]
     places = [place for place, _ in placed_ids]
-    async with kafka.places() as reader:
-        inputs = await reader.inputs(places)
-        found = [await _decisions_on(reader, *one, inputs.get(one[0])) for one in placed_ids]
-        inputs |= await _approved(reader, [one for these in found for one in these])
-        rerunner = _rerunner(await kafka.policy(), of)
+    async with kafka.open_fetcher() as reader:
+        inputs = await reader.fetch_inputs(places)
+        found = [await _fetch_decisions(reader, *one, inputs.get(one[0])) for one in placed_ids]
+        inputs |= await _fetch_approved(reader, [one for these in found for one in these])
+        rerunner = _make_rerunner(await kafka.read_policy(), of)
     pairs = zip(placed_ids, found, strict=True)
-    return [one for sought, these in pairs for one in _executed(rerunner, *sought, these, inputs)]
+    return [one for sought, these in pairs for one in _execute(rerunner, *sought, these, inputs)]
 
 
 async def rerun_all(kafka: KafkaEvidence, of: Installation) -> AsyncIterator[Rerun]:
@@ -61,14 +61,14 @@ async def rerun_all(kafka: KafkaEvidence, of: Installation) -> AsyncIterator[Rer
     sessions are recounted along the way, and inputs that were decided and are not answered are told."""
     partitions = KafkaPartitions(kafka.bootstrap_servers, kafka.prefix, of.group)
     walks = _Walks(kafka, of)
-    async with kafka.places() as reader:
-        for number in await partitions.numbers():
+    async with kafka.open_fetcher() as reader:
+        for number in await partitions.list_numbers():
             walk: PartitionWalk | None = None
-            async for groups in _groups(partitions.entries(number)):
+            async for groups in _group_entries(partitions.read_entries(number)):
                 walk = walk or await walks.begin()
-                for one in await _walked(walk, reader, groups):
+                for one in await _walk(walk, reader, groups):
                     yield one
-            async for one in _unanswered(walk, partitions, number):
+            async for one in _find_unanswered(walk, partitions, number):
                 yield one
 
 
@@ -83,32 +83,32 @@ class _Walks:
 
     async def begin(self) -> PartitionWalk:
         """A walk over the next partition."""
-        records = await self._kafka.policy()
+        records = await self._kafka.read_policy()
         if len(records) != self._read:
             self._read = len(records)
-            self._rerunner, self._then = _then(records, self._of)
+            self._rerunner, self._then = _replay_policy(records, self._of)
         recount = None if self._then is None else Recount(self._then, self._of.limits)
         return PartitionWalk(self._rerunner, recount)
 
 
-async def _walked(walk: PartitionWalk, reader: InputFetcher, groups: list[list[LedgerEntry]]) -> list[Rerun]:
-    inputs = await reader.inputs(list_places(entry for group in groups for entry in group))
+async def _walk(walk: PartitionWalk, reader: InputFetcher, groups: list[list[LedgerEntry]]) -> list[Rerun]:
+    inputs = await reader.fetch_inputs(list_places(entry for group in groups for entry in group))
     arrivals = [None if group[0].place is None else inputs.get(group[0].place) for group in groups]
     return [one for pair in zip(groups, arrivals, strict=True) for one in walk.take(*pair, inputs)]
 
 
-async def _unanswered(
+async def _find_unanswered(
     walk: PartitionWalk | None, partitions: KafkaPartitions, number: int
 ) -> AsyncIterator[Rerun]:
     if walk is None:
         return
     for topic in INPUTS:
-        async for batch in partitions.decided_inputs(topic, number):
+        async for batch in partitions.read_decided_inputs(topic, number):
             for one in walk.list_unanswered(batch):
                 yield one
 
 
-async def _groups(batches: AsyncIterator[list[LedgerEntry]]) -> AsyncIterator[list[list[LedgerEntry]]]:
+async def _group_entries(batches: AsyncIterator[list[LedgerEntry]]) -> AsyncIterator[list[list[LedgerEntry]]]:
     """The records of one input together, also where a batch ends among them."""
     left: list[LedgerEntry] = []
     async for batch in batches:
@@ -122,65 +122,67 @@ async def _groups(batches: AsyncIterator[list[LedgerEntry]]) -> AsyncIterator[li
 async def rerun_sample(kafka: KafkaEvidence, of: Installation, size: int, seed: int) -> list[Rerun]:
     """`size` decisions by the hash of seed and record: of the same ledger the same, in the same order."""
     kept: list[tuple[bytes, WrittenRecord]] = []
-    async for batch in kafka.decisions():
-        kept = heapq.nsmallest(size, [*kept, *((_lot(seed, one.value), one) for one in batch)])
-    async with kafka.places() as reader:
-        return await _batch(_rerunner(await kafka.policy(), of), reader, [one for _, one in kept])
+    async for batch in kafka.read_decisions():
+        kept = heapq.nsmallest(size, [*kept, *((_draw_lot(seed, one.value), one) for one in batch)])
+    async with kafka.open_fetcher() as reader:
+        return await _rerun_batch(
+            _make_rerunner(await kafka.read_policy(), of), reader, [one for _, one in kept]
+        )
 
 
-def _rerunner(records: Sequence[Arrival], of: Installation) -> Rerunner:
-    return _then(records, of)[0]
+def _make_rerunner(records: Sequence[Arrival], of: Installation) -> Rerunner:
+    return _replay_policy(records, of)[0]
 
 
-def _then(records: Sequence[Arrival], of: Installation) -> tuple[Rerunner, PolicyThen | None]:
+def _replay_policy(records: Sequence[Arrival], of: Installation) -> tuple[Rerunner, PolicyThen | None]:
     evidence = PolicyEvidence()
     for one in records:
         evidence.add(one.topic, one.value)
     then = None if of.roots is None else PolicyThen(records, of.roots, of)
-    return Rerunner(evidence, partial(_stage_of, of), of.version, then, of.audience), then
+    return Rerunner(evidence, partial(_find_stage, of), of.version, then, of.audience), then
 
 
-def _stage_of(of: Installation, name: str) -> Stage:
+def _find_stage(of: Installation, name: str) -> Stage:
     return in_order([name], of.stages)[0]
 
 
-def _lot(seed: int, raw: bytes) -> bytes:
+def _draw_lot(seed: int, raw: bytes) -> bytes:
     return sha256(b"%d:%b" % (seed, raw)).digest()
 
 
-def _place_of(an_id: str) -> tuple[Place, str]:
-    """Of an id, the input's place and the decision's own id."""
+def _read_place(an_id: str) -> tuple[Place, str]:
+    """Read the input's place and the decision's own id from an id."""
     place = coordinates_of(an_id)
-    return place, an_id if an_id.startswith(_OF_ITEMS) else id_at(place)
+    return place, an_id if an_id.startswith(_OF_ITEMS) else name_decision(place)
 
 
-async def _decisions_on(
+async def _fetch_decisions(
     reader: InputFetcher, place: Place, sought: str, arrival: Arrival | None
 ) -> list[WrittenRecord]:
     since_ms = 0 if arrival is None else max(0, arrival.timestamp_ms - CLOCKS_APART_MS)
-    return await reader.decisions(place, sought, since_ms)
+    return await reader.fetch_decisions(place, sought, since_ms)
 
 
-def _executed(
+def _execute(
     rerunner: Rerunner, place: Place, named: str, found: list[WrittenRecord], inputs: Inputs
 ) -> list[Rerun]:
     if not found:
         kind = DECISIONS[DECIDING.get(place[0], DECIDING[ACTIONS]).schema]
         return [Rerun(kind.word, named, missing=(f"{kind.singular} {named}",))]
-    reruns = [_checked(rerunner, one, inputs.get(place), inputs) for one in found]
+    reruns = [_check(rerunner, one, inputs.get(place), inputs) for one in found]
     first = f"{found[0].topic} at offset {found[0].offset}"
     again = [describe_second_decision("id", named, first)]
     changed = [replace(one, differences=(*again, *one.differences)) for one in reruns[1:]]
     return [reruns[0], *(replace(one, whatever_version=True) for one in changed)]
 
 
-async def _approved(reader: InputFetcher, found: Sequence[WrittenRecord]) -> dict[Place, Arrival]:
+async def _fetch_approved(reader: InputFetcher, found: Sequence[WrittenRecord]) -> dict[Place, Arrival]:
     """The other inputs that these decisions rest on."""
     entries = (entry for one in found if (entry := read_entry(one)) is not None)
-    return await reader.inputs(list_places(entries))
+    return await reader.fetch_inputs(list_places(entries))
 
 
-def _checked(rerunner: Rerunner, written: WrittenRecord, arrival: Arrival | None, inputs: Inputs) -> Rerun:
+def _check(rerunner: Rerunner, written: WrittenRecord, arrival: Arrival | None, inputs: Inputs) -> Rerun:
     """Executed again, and held against what lies outside the hash."""
     rerun, entry = execute_again(rerunner, written, arrival, inputs), read_entry(written)
     differing = () if entry is None else check_outside(written, entry.fields)
@@ -189,11 +191,13 @@ def _checked(rerunner: Rerunner, written: WrittenRecord, arrival: Arrival | None
     return replace(rerun, differences=(*rerun.differences, *differing), whatever_version=True)
 
 
-async def _batch(rerunner: Rerunner, reader: InputFetcher, found: Sequence[WrittenRecord]) -> list[Rerun]:
+async def _rerun_batch(
+    rerunner: Rerunner, reader: InputFetcher, found: Sequence[WrittenRecord]
+) -> list[Rerun]:
     entries = [read_entry(one) for one in found]
     places = [None if one is None else one.place for one in entries]
-    inputs = await _approved(reader, found)
+    inputs = await _fetch_approved(reader, found)
     return [
-        _checked(rerunner, one, None if place is None else inputs.get(place), inputs)
+        _check(rerunner, one, None if place is None else inputs.get(place), inputs)
         for one, place in zip(found, places, strict=True)
     ]

@@ -6,7 +6,7 @@ from aiokafka import TopicPartition
 from aiokafka.errors import KafkaError
 from aiokafka.partitioner import murmur2
 
-from sluice.adapters.kafka.kafka_consumers import Connection, batches_since
+from sluice.adapters.kafka.kafka_consumers import Connection, read_batches_since
 from sluice.adapters.kafka.kafka_read import KafkaUnreachable
 from sluice.core.state.session import session_key
 
@@ -19,7 +19,7 @@ async def has_state(bootstrap_servers: str, changelog: str, partitions: int, ses
     reading, asking = (Connection(bootstrap_servers, one) for one in ("read_committed", "read_uncommitted"))
     lives = False
     try:
-        async for batch in batches_since(await reading.consumer(), await asking.consumer(), part, 0):
+        async for batch in read_batches_since(await reading.connect(), await asking.connect(), part, 0):
             found = [one.value is not None for one in batch if one.key == key]
             lives = found[-1] if found else lives
     except KafkaError as error:

@@ -36,19 +36,19 @@ async def create(bootstrap_servers: str, layout: TopicLayout, replication: int) 
         NewTopic(name, layout.partitions_of(topic), replication, topic_configs=topic.config())
         for name, topic in layout.topics().items()
     ]
-    async with _admin(bootstrap_servers) as admin:
+    async with _open_admin(bootstrap_servers) as admin:
         response = await admin.create_topics(new_topics)
         made = {name: _is_new(name, code, rest) for name, code, *rest in response.topic_errors}
-        await _shown(admin, set(made))
+        await _describe_topics(admin, set(made))
     return made
 
 
 async def look(bootstrap_servers: str, layout: TopicLayout) -> dict[str, FoundTopic]:
     """The catalog's topics that the broker has, by real name. Raises KafkaTopicError and KafkaUnreachable."""
-    async with _admin(bootstrap_servers) as admin:
-        counts = await _partition_counts(admin)
+    async with _open_admin(bootstrap_servers) as admin:
+        counts = await _count_partitions(admin)
         present = [name for name in layout.topics() if name in counts]
-        configs = await _configs(admin, present)
+        configs = await _fetch_configs(admin, present)
     return {name: FoundTopic(counts[name], configs[name]) for name in present}
 
 
@@ -58,7 +58,7 @@ async def check(bootstrap_servers: str, layout: TopicLayout) -> list[TopicDiffer
 
 
 @asynccontextmanager
-async def _admin(bootstrap_servers: str) -> AsyncIterator[AIOKafkaAdminClient]:
+async def _open_admin(bootstrap_servers: str) -> AsyncIterator[AIOKafkaAdminClient]:
     admin = AIOKafkaAdminClient(bootstrap_servers=bootstrap_servers, request_timeout_ms=_REQUEST_TIMEOUT_MS)
     try:
         await admin.start()
@@ -78,14 +78,14 @@ def _is_new(name: str, code: int, rest: list[Any]) -> bool:
     return True
 
 
-async def _shown(admin: AIOKafkaAdminClient, names: set[str]) -> None:
+async def _describe_topics(admin: AIOKafkaAdminClient, names: set[str]) -> None:
     async with asyncio.timeout(_SETTLE_S):
-        while names - (await _partition_counts(admin)).keys():  # noqa: ASYNC110 - a broker tells nobody
+        while names - (await _count_partitions(admin)).keys():  # noqa: ASYNC110 - a broker tells nobody
             await asyncio.sleep(_POLL_S)
 
 
-async def _partition_counts(admin: AIOKafkaAdminClient) -> dict[str, int]:
-    """Of every topic whose partitions all have a leader."""
+async def _count_partitions(admin: AIOKafkaAdminClient) -> dict[str, int]:
+    """Count the partitions of every topic whose partitions all have a leader."""
     return {
         topic["topic"]: len(topic["partitions"])
         for topic in await admin.describe_topics()
@@ -93,19 +93,19 @@ async def _partition_counts(admin: AIOKafkaAdminClient) -> dict[str, int]:
     }
 
 
-async def _configs(admin: AIOKafkaAdminClient, names: Iterable[str]) -> dict[str, dict[str, str]]:
+async def _fetch_configs(admin: AIOKafkaAdminClient, names: Iterable[str]) -> dict[str, dict[str, str]]:
     asked = [ConfigResource(ConfigResourceType.TOPIC, name) for name in names]
     if not asked:
         return {}
     answers = await admin.describe_configs(asked)
     return {
-        name: _config(name, code, message, entries)
+        name: _read_config(name, code, message, entries)
         for answer in answers
         for code, message, _, name, entries in answer.resources
     }
 
 
-def _config(name: str, code: int, message: str | None, entries: list[tuple[Any, ...]]) -> dict[str, str]:
+def _read_config(name: str, code: int, message: str | None, entries: list[tuple[Any, ...]]) -> dict[str, str]:
     if code:
         reason = message or for_code(code).__name__
         raise KafkaTopicError(f"{name} could not be described: code {code}, {reason}")

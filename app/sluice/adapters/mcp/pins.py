@@ -42,19 +42,19 @@ class PinsError(Exception):
     """The pins of a server cannot be used; the message says what to do."""
 
 
-def tool_key(name: str) -> str:
+def name_key(name: str) -> str:
     """The key under which a tool is pinned. `INSTRUCTIONS` is the key of the server's instructions."""
     return f"{_TOOL}{name}"
 
 
-def tool_of(key: str) -> str | None:
+def read_tool(key: str) -> str | None:
     """The tool that a key names; None for the server's instructions."""
     return key.removeprefix(_TOOL) if key.startswith(_TOOL) else None
 
 
-def digest_of(definition: Any) -> str:
+def compute_digest(definition: Any) -> str:
     """The digest of a definition, in the form that people compare."""
-    return "sha256:" + sha256(_text(definition).encode()).hexdigest()
+    return "sha256:" + sha256(_write_text(definition).encode()).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,13 +73,14 @@ class Pins:
             )
 
     def admit(self, seen: Mapping[str, Any]) -> frozenset[str]:
-        """Of what a server shows now, the keys that the agent may see. The others are held for a person.
+        """Return the keys that the agent may see of what a server shows now. The others are held for a
+        person.
 
         `seen`: definitions by key. Raises PinsError, and OSError where the folder cannot be written.
         """
         if not self._file.exists() and (self.key is None or isinstance(self.key, SigningKey)):
             self._pin_first_sight(seen)
-        accepted = self.accepted()
+        accepted = self.read_accepted()
         held = {key: one for key, one in seen.items() if not _is_pinned(accepted, key, one)}
         if held:
             self._write(self._held_file, json.dumps(held, ensure_ascii=False).encode())
@@ -87,7 +88,7 @@ class Pins:
             self._held_file.unlink(missing_ok=True)
         return frozenset(seen.keys() - held.keys())
 
-    def accepted(self) -> dict[str, Any]:
+    def read_accepted(self) -> dict[str, Any]:
         """The pinned definitions by key; none if there is no file yet. Raises PinsError."""
         try:
             raw = self._file.read_bytes()
@@ -104,14 +105,14 @@ class Pins:
                 f"{self._file} is not signed with this key. Move the file away, and accept the tools anew: "
                 "`sluice mcp pins accept`"
             )
-        return self._definitions(envelope)
+        return self._read_definitions(envelope)
 
-    def recorded(self) -> dict[str, Any]:
+    def read_recorded(self) -> dict[str, Any]:
         """The pinned definitions without a check of the signature, to be shown to people."""
-        return self._definitions(self._read(self._file.read_bytes())) if self._file.exists() else {}
+        return self._read_definitions(self._read(self._file.read_bytes())) if self._file.exists() else {}
 
-    def held(self) -> dict[str, Any]:
-        """What was held back when the server was last listed, by key. It is not signed."""
+    def read_held(self) -> dict[str, Any]:
+        """Read what was held back when the server was last listed, by key. It is not signed."""
         try:
             found = parse(self._held_file.read_bytes())
         except OSError:
@@ -120,11 +121,13 @@ class Pins:
 
     def accept(self, keys: Collection[str]) -> None:
         """Pin what is held under these keys. Raises PinsError and OSError."""
-        held = self.held()
+        held = self.read_held()
         missing = sorted(set(keys) - held.keys())
         if missing:
             raise PinsError(f"{self.server}: {', '.join(missing)}: nothing of this name is held")
-        self._write(self._file, self._envelope({**self.accepted(), **{key: held[key] for key in keys}}))
+        self._write(
+            self._file, self._seal_definitions({**self.read_accepted(), **{key: held[key] for key in keys}})
+        )
         left = {key: one for key, one in held.items() if key not in keys}
         self._write(self._held_file, json.dumps(left, ensure_ascii=False).encode())
 
@@ -142,22 +145,22 @@ class Pins:
             raise PinsError(f"{self._file}: no pins of an MCP server")
         return envelope
 
-    def _definitions(self, envelope: Envelope) -> dict[str, Any]:
+    def _read_definitions(self, envelope: Envelope) -> dict[str, Any]:
         document = parse(envelope.payload)
         if not isinstance(document, dict) or document.get("server") != self.server:
             raise PinsError(f"{self._file}: the pins of another server")
         return dict(document["definitions"])
 
-    def _envelope(self, definitions: Mapping[str, Any]) -> bytes:
+    def _seal_definitions(self, definitions: Mapping[str, Any]) -> bytes:
         if self.key is not None and not isinstance(self.key, SigningKey):
             raise PinsError("a public key cannot sign: give the private one with --key")
         signers = [] if self.key is None else [self.key]
-        payload = _text({"server": self.server, "definitions": definitions}).encode()
+        payload = _write_text({"server": self.server, "definitions": definitions}).encode()
         return sign(PAYLOAD_TYPE, payload, signers).written() + b"\n"
 
     def _pin_first_sight(self, seen: Mapping[str, Any]) -> None:
         """If two proxies see a new server at the same time, one of them pins it."""
-        mine = self._beside(self._file, self._envelope(seen))
+        mine = self._write_beside(self._file, self._seal_definitions(seen))
         try:
             with suppress(FileExistsError):
                 self._file.hardlink_to(mine)
@@ -165,16 +168,16 @@ class Pins:
             mine.unlink()
 
     def _write(self, file: Path, raw: bytes) -> None:
-        self._beside(file, raw).replace(file)
+        self._write_beside(file, raw).replace(file)
 
-    def _beside(self, file: Path, raw: bytes) -> Path:
+    def _write_beside(self, file: Path, raw: bytes) -> Path:
         self.folder.mkdir(parents=True, exist_ok=True)
         with NamedTemporaryFile(dir=self.folder, prefix=f".{file.name}.", delete=False) as new:
             new.write(raw)
         return Path(new.name)
 
 
-def servers_in(folder: Path) -> list[str]:
+def list_servers(folder: Path) -> list[str]:
     """The names of the servers that have pins or held tools in a folder."""
     endings = (_ENDING, _HELD_ENDING)
     files = [one.name for one in folder.glob("*.json")] if folder.is_dir() else []
@@ -182,9 +185,9 @@ def servers_in(folder: Path) -> list[str]:
 
 
 def _is_pinned(accepted: Mapping[str, Any], key: str, definition: Any) -> bool:
-    return key in accepted and _text(accepted[key]) == _text(definition)
+    return key in accepted and _write_text(accepted[key]) == _write_text(definition)
 
 
-def _text(value: Any) -> str:
+def _write_text(value: Any) -> str:
     """Definitions are compared as text, because 1, 1.0 and True are equal in Python."""
     return json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"))

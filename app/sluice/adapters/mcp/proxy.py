@@ -22,9 +22,9 @@ from mcp.server import NotificationOptions, Server
 from mcp.server.stdio import stdio_server
 from mcp_types import ListToolsResult, TextContent, ToolListChangedNotification
 
-from sluice.adapters.mcp.pins import INSTRUCTIONS, Pins, PinsError, digest_of, tool_key
+from sluice.adapters.mcp.pins import INSTRUCTIONS, Pins, PinsError, compute_digest, name_key
 from sluice.adapters.mcp.proxy_file import Passed
-from sluice.adapters.mcp.results import GATE_AWAY, MOST_PROGRESS, ResultJudge, error_result
+from sluice.adapters.mcp.results import GATE_AWAY, MOST_PROGRESS, ResultJudge, make_error_result
 from sluice.client.answers import ActionNotDecided, ActionRefused, NeedsHuman
 
 if TYPE_CHECKING:
@@ -69,8 +69,8 @@ async def serve(
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
-    """What the agent may see of a server: its tools by name, and its instructions."""
+class ToolListing:
+    """The tools and instructions of a server that the agent may see; tools by name."""
 
     tools: Mapping[str, Tool]
     instructions: str | None
@@ -99,23 +99,23 @@ class Proxy:
         self._warned: frozenset[str] = frozenset()
         self._unanswered: dict[str, str] = {}
 
-    async def look(self) -> Shown:
+    async def look(self) -> ToolListing:
         """List the server's tools again, without those that are held back. Raises MCPError and PinsError."""
-        tools = await self._listed()
+        tools = await self._list_tools()
         said = self.upstream.instructions
         seen: dict[str, Any] = {
-            tool_key(name): one.model_dump(mode="json", by_alias=True, exclude_none=True)
+            name_key(name): one.model_dump(mode="json", by_alias=True, exclude_none=True)
             for name, one in tools.items()
         }
         if said is not None:
             seen[INSTRUCTIONS] = said
         admitted = await asyncio.to_thread(self._pins.admit, seen)
-        admitted -= {tool_key(name) for name in tools if self._options.is_ambiguous(name)}
+        admitted -= {name_key(name) for name in tools if self._options.is_ambiguous(name)}
         self._warn(frozenset(seen) - admitted)
-        allowed = {name: one for name, one in tools.items() if tool_key(name) in admitted}
-        return Shown(allowed, said if INSTRUCTIONS in admitted else None)
+        allowed = {name: one for name, one in tools.items() if name_key(name) in admitted}
+        return ToolListing(allowed, said if INSTRUCTIONS in admitted else None)
 
-    async def _listed(self) -> dict[str, Tool]:
+    async def _list_tools(self) -> dict[str, Tool]:
         """The server's tools by name. Raises MCPError without what the server says in it: a listing is no
         action whose result could be judged."""
         tools: dict[str, Tool] = {}
@@ -139,19 +139,19 @@ class Proxy:
 
     async def call_tool(self, ctx: Any, params: CallToolRequestParams) -> CallToolResult:
         """Put a call through the gate, and pass it on if it is allowed; otherwise return a tool error."""
-        registered = self._options.registered(params.name)
+        registered = self._options.name_registered(params.name)
         try:
             tool = (await self.look()).tools.get(params.name)
             if tool is None:
-                return error_result(
+                return make_error_result(
                     f"{params.name}: there is no such tool, or it changed since a person looked at it. "
                     f"`sluice mcp pins list` tells the operator which; the tool did not run."
                 )
             permit = await self._permit(ctx, registered, tool, params.arguments or {})
         except ActionRefused as refused:
-            return _refusal(registered, refused)
+            return _make_refusal(registered, refused)
         except (*GATE_AWAY, PinsError) as error:
-            return error_result(f"{registered}: {error}. The tool did not run.")
+            return make_error_result(f"{registered}: {error}. The tool did not run.")
         result = await self._run(ctx, permit, registered, params)
         if permit.narrowed:
             told = f"[an approver narrowed the call: it ran with {json.dumps(permit.parameters)}]"
@@ -161,7 +161,7 @@ class Proxy:
     async def _permit(self, ctx: Any, registered: str, tool: Tool, arguments: dict[str, Any]) -> Permit:
         """The permission to run a tool. Raises what `AsyncGateClient.permit` raises. After NeedsHuman the
         same call, made again, has the same id."""
-        asked = digest_of([registered, arguments, tool.description])
+        asked = compute_digest([registered, arguments, tool.description])
         action_id = self._unanswered.pop(asked, None) or uuid.uuid4().hex
         permit = partial(
             self._gate.permit,
@@ -173,19 +173,21 @@ class Proxy:
             accept_narrowed=True,
         )
         try:
-            return await self._answered(ctx, registered, permit)
+            return await self._await_permit(ctx, registered, permit)
         except (NeedsHuman, ActionNotDecided, asyncio.CancelledError):
             self._unanswered[asked] = action_id
             raise
 
-    async def _answered(self, ctx: Any, registered: str, permit: Callable[..., Awaitable[Permit]]) -> Permit:
+    async def _await_permit(
+        self, ctx: Any, registered: str, permit: Callable[..., Awaitable[Permit]]
+    ) -> Permit:
         """The permission. If a person must give it, the caller is told meanwhile that the call waits."""
         try:
             return await permit()
         except NeedsHuman as held:
             told = f"{registered} waits for a person: escalation {held.verdict.escalation_id}"
         try:
-            async with _telling(ctx, told, self._options.approval_s):
+            async with _keep_telling(ctx, told, self._options.approval_s):
                 return await permit(approval_timeout_s=self._options.approval_s)
         except NeedsHuman as held:
             raise NeedsHuman(held.verdict, _CALL_AGAIN) from None
@@ -198,7 +200,7 @@ class Proxy:
             result = await self.upstream.call_tool(
                 params.name,
                 dict(permit.parameters),
-                progress_callback=self._progress(ctx, permit, registered),
+                progress_callback=self._make_progress(ctx, permit, registered),
             )
         except BaseException as error:
             await asyncio.shield(self._report(permit, type(error).__name__))
@@ -210,8 +212,8 @@ class Proxy:
             return result
         return await self._judge.read(result, permit.action_id, registered)
 
-    def _progress(self, ctx: Any, permit: Permit, registered: str) -> ProgressFnT | None:
-        """What passes on the notifications of a call; None if they are dropped."""
+    def _make_progress(self, ctx: Any, permit: Permit, registered: str) -> ProgressFnT | None:
+        """Make the function that passes on the notifications of a call; None if they are dropped."""
         judge = self._judge
         if judge is None:
             passed: ProgressFnT = ctx.session.report_progress
@@ -252,7 +254,7 @@ class Proxy:
 
 
 @asynccontextmanager
-async def _telling(ctx: Any, told: str, longest_s: float) -> AsyncIterator[None]:
+async def _keep_telling(ctx: Any, told: str, longest_s: float) -> AsyncIterator[None]:
     """Within the block, tell the caller every PROGRESS_S that the call waits, and which share of the time is
     over."""
 
@@ -271,7 +273,7 @@ async def _telling(ctx: Any, told: str, longest_s: float) -> AsyncIterator[None]
         await asyncio.gather(telling, return_exceptions=True)
 
 
-def _refusal(registered: str, refused: ActionRefused) -> CallToolResult:
+def _make_refusal(registered: str, refused: ActionRefused) -> CallToolResult:
     verdict = refused.verdict
     told = {
         "verdict": verdict.verdict,
@@ -282,4 +284,4 @@ def _refusal(registered: str, refused: ActionRefused) -> CallToolResult:
         "escalation_id": verdict.escalation_id,
     }
     waits = "" if verdict.escalation_id is None else f" Escalation: {verdict.escalation_id}."
-    return error_result(f"{registered}: {refused}.{waits} The tool did not run.", told)
+    return make_error_result(f"{registered}: {refused}.{waits} The tool did not run.", told)

@@ -82,10 +82,10 @@ class ProxyOptions:
     passed: frozenset[Passed] = frozenset()
     approval_s: float = DEFAULT_APPROVAL_S
 
-    def registered(self, tool: str) -> str:
+    def name_registered(self, tool: str) -> str:
         """The tool's name in the registry. A server's name has no dot, so it ends at the first one."""
         return self.tools.get(tool, f"{self.server}.{tool}")
 
     def is_ambiguous(self, tool: str) -> bool:
         """Whether the file gives another tool the name that this one has by default."""
-        return tool not in self.tools and self.registered(tool) in self.tools.values()
+        return tool not in self.tools and self.name_registered(tool) in self.tools.values()

@@ -41,14 +41,14 @@ _BYTES = {"data": True, "resource": {"blob"}}
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class ResultPart:
     """A part of a result: its name in the items' ids, what is judged of it, and the blocks that show it."""
 
     name: str
     bodies: tuple[Any, ...]
     blocks: tuple[Any, ...] = ()
 
-    def item_ids(self, action_id: str) -> list[str]:
+    def list_item_ids(self, action_id: str) -> list[str]:
         """One for each body."""
         return [f"{action_id}:{self.name}.{place}" for place in range(len(self.bodies))]
 
@@ -71,12 +71,12 @@ class ResultJudge:
         A note replaces each part that is withheld and stands before each that is flagged. If structured
         content is withheld, the result is an error, because it cannot follow its schema any more.
         """
-        parts = list(_parts_of(result, self.passed))
+        parts = list(_split_result(result, self.passed))
         try:
             said = await self._judge(parts, action_id, registered)
         except GATE_AWAY as error:
-            return error_result(f"{registered} ran, and its result is withheld: {error}")
-        shown = [block for part in parts for block in _shown(part, said[part.name])]
+            return make_error_result(f"{registered} ran, and its result is withheld: {error}")
+        shown = [block for part in parts for block in _list_shown(part, said[part.name])]
         kept = {one.name: one.bodies[0] for one in parts if one.bodies and said[one.name].withheld is None}
         structured = kept.get(_STRUCTURED)
         return CallToolResult(
@@ -87,10 +87,10 @@ class ResultJudge:
         )
 
     async def read_error(self, error: Exception, action_id: str, registered: str) -> CallToolResult:
-        """What the agent may see of an error of the protocol. Of any other, which may quote the answer, it
-        sees the class."""
+        """Return what the agent may see of an error of the protocol. Of any other, which may quote the
+        answer, it sees the class."""
         if not isinstance(error, MCPError):
-            return error_result(
+            return make_error_result(
                 f"{registered}: no result by the protocol and the schema: {type(error).__name__}"
             )
         texts = [f"MCP error {error.error.code}", error.error.message]
@@ -101,27 +101,29 @@ class ResultJudge:
 
     async def read_message(self, message: str, name: str, registered: str) -> str | None:
         """The message of a notification; None if it is withheld or the gate does not answer."""
-        part = Part("message", (message,))
+        part = ResultPart("message", (message,))
         try:
             said = await self._judge([part], name, registered)
         except GATE_AWAY:
             return None
         return message if said[part.name].withheld is None else None
 
-    async def _judge(self, parts: list[Part], action_id: str, registered: str) -> dict[str, _Said]:
-        """What the gate says of each part. If all together are withheld, the rest is judged once more without
-        the parts that are withheld by themselves."""
-        said: dict[str, _Said] = {}
+    async def _judge(
+        self, parts: list[ResultPart], action_id: str, registered: str
+    ) -> dict[str, _JudgedItems]:
+        """Return what the gate says of each part. If all together are withheld, the rest is judged once more
+        without the parts that are withheld by themselves."""
+        said: dict[str, _JudgedItems] = {}
         left, request_id = parts, f"of-{action_id}"
         while left:
-            items = self._items(left, action_id)
+            items = self._build_items(left, action_id)
             if not items:
-                return said | {part.name: _Said() for part in left}
+                return said | {part.name: _JudgedItems() for part in left}
             answer = await self.gate.retrieve(
                 items, session_id=self.session_id, request_id=request_id, toolName=registered
             )
-            said |= {part.name: _said(answer, part.item_ids(action_id)) for part in left}
-            together = _said(answer, [f"{action_id}:{_TOGETHER}"] if len(items) > 1 else [])
+            said |= {part.name: _read_answer(answer, part.list_item_ids(action_id)) for part in left}
+            together = _read_answer(answer, [f"{action_id}:{_TOGETHER}"] if len(items) > 1 else [])
             served = [part for part in left if said[part.name].withheld is None]
             if together.withheld is not None and len(served) == len(left):
                 return said | {part.name: together for part in left}
@@ -129,15 +131,15 @@ class ResultJudge:
             request_id += "-rest"
         return said
 
-    def _items(self, parts: Iterable[Part], action_id: str) -> list[dict[str, Any]]:
+    def _build_items(self, parts: Iterable[ResultPart], action_id: str) -> list[dict[str, Any]]:
         now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         bodies = {
             item_id: body
             for part in parts
-            for item_id, body in zip(part.item_ids(action_id), part.bodies, strict=True)
+            for item_id, body in zip(part.list_item_ids(action_id), part.bodies, strict=True)
         }
         if len(bodies) > 1:
-            bodies[f"{action_id}:{_TOGETHER}"] = _together(bodies.values())
+            bodies[f"{action_id}:{_TOGETHER}"] = _join_bodies(bodies.values())
         return [
             {"timestamp": now, **self.fields, "item_id": item_id, "body": body}
             for item_id, body in bodies.items()
@@ -145,41 +147,43 @@ class ResultJudge:
 
 
 @dataclass(frozen=True, slots=True)
-class _Said:
+class _JudgedItems:
     """`withheld`: why, None if it is served. `flags`: of the served ones."""
 
     withheld: str | None = None
     flags: tuple[str, ...] = ()
 
 
-def error_result(text: str, fields: Mapping[str, Any] | None = None) -> CallToolResult:
+def make_error_result(text: str, fields: Mapping[str, Any] | None = None) -> CallToolResult:
     """A tool error with a text, and the same as fields."""
     content: list[Any] = [TextContent(type="text", text=text)]
     structured = None if fields is None else dict(fields)
     return CallToolResult(content=content, structured_content=structured, is_error=True)
 
 
-def _parts_of(result: CallToolResult, passed: Collection[Passed]) -> Iterable[Part]:
+def _split_result(result: CallToolResult, passed: Collection[Passed]) -> Iterable[ResultPart]:
     """The parts of a result without what is dropped; the text of a block is judged apart from its fields,
     because known content is found by its digest."""
     for place, block in enumerate(result.content):
         name = str(place)
-        if Passed.BLOBS not in passed and (dropped := _bytes_in(block)) is not None:
-            yield Part(name, (), (_note(f"{dropped} was dropped: `--pass blobs` would let it through"),))
+        if Passed.BLOBS not in passed and (dropped := _find_bytes(block)) is not None:
+            yield ResultPart(
+                name, (), (_make_note(f"{dropped} was dropped: `--pass blobs` would let it through"),)
+            )
             continue
-        seen = _without_unnamed(block, passed)
+        seen = _drop_unnamed(block, passed)
         fields = seen.model_dump(
             mode="json", by_alias=True, exclude_none=True, exclude=_BYTES | {"type": True}
         )
         texts = [text for text in (fields.pop("text", None), _pop_text(fields)) if text is not None]
-        yield Part(name, (*texts, fields) if fields else tuple(texts), (seen,))
+        yield ResultPart(name, (*texts, fields) if fields else tuple(texts), (seen,))
     if result.structured_content is not None:
-        yield Part(_STRUCTURED, (result.structured_content,))
+        yield ResultPart(_STRUCTURED, (result.structured_content,))
     if result.meta and Passed.META in passed:
-        yield Part(_META, (result.meta,))
+        yield ResultPart(_META, (result.meta,))
 
 
-def _together(bodies: Iterable[Any]) -> list[Any]:
+def _join_bodies(bodies: Iterable[Any]) -> list[Any]:
     """The texts as one line, because an order may be split between them, and whatever else there is."""
     given = list(bodies)
     texts = " ".join(one.strip() for one in given if isinstance(one, str))
@@ -192,14 +196,14 @@ def _pop_text(fields: dict[str, Any]) -> str | None:
     return text if isinstance(text, str) else None
 
 
-def _bytes_in(block: Any) -> str | None:
+def _find_bytes(block: Any) -> str | None:
     if isinstance(block, (ImageContent, AudioContent)):
         return f"an {block.type} block"
     is_blob = isinstance(block, EmbeddedResource) and isinstance(block.resource, BlobResourceContents)
     return "a binary resource" if is_blob else None
 
 
-def _without_unnamed(block: Any, passed: Collection[Passed]) -> Any:
+def _drop_unnamed(block: Any, passed: Collection[Passed]) -> Any:
     """A copy of a block without icons and `_meta`, unless they are named."""
     changes: dict[str, Any] = {}
     if Passed.META not in passed:
@@ -211,30 +215,30 @@ def _without_unnamed(block: Any, passed: Collection[Passed]) -> Any:
     return block.model_copy(update=changes)
 
 
-def _said(answer: RetrievalAnswer, item_ids: Iterable[str]) -> _Said:
+def _read_answer(answer: RetrievalAnswer, item_ids: Iterable[str]) -> _JudgedItems:
     served = {one["item_id"]: one for one in answer.items}
     why = {one["item_id"]: ", ".join(one["reason_codes"]) for one in answer.withheld}
     flags: dict[str, None] = {}
     for item_id in item_ids:
         item = served.get(item_id)
         if item is None:
-            return _Said(why.get(item_id, "not served"))
+            return _JudgedItems(why.get(item_id, "not served"))
         raised = [flag for flag, is_set in item["flags"].items() if is_set]
         if item.get("body") is None:
-            return _Said(", ".join(raised) or "no body")
+            return _JudgedItems(", ".join(raised) or "no body")
         flags |= dict.fromkeys(raised)
-    return _Said(None, tuple(flags))
+    return _JudgedItems(None, tuple(flags))
 
 
-def _shown(part: Part, said: _Said) -> list[Any]:
+def _list_shown(part: ResultPart, said: _JudgedItems) -> list[Any]:
     if said.withheld is not None:
-        return [_note(f"withheld by the gate: {said.withheld}")]
+        return [_make_note(f"withheld by the gate: {said.withheld}")]
     return (
-        [_note(f"flagged by the gate: {', '.join(said.flags)}"), *part.blocks]
+        [_make_note(f"flagged by the gate: {', '.join(said.flags)}"), *part.blocks]
         if said.flags
         else [*part.blocks]
     )
 
 
-def _note(text: str) -> TextContent:
+def _make_note(text: str) -> TextContent:
     return TextContent(type="text", text=f"[{text}]")

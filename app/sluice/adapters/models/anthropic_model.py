@@ -16,11 +16,11 @@ from sluice.adapters.models.model_api import (
     BROKEN,
     OF_THE_ANSWER,
     ModelApiSettings,
-    checked_key,
-    http_client,
-    message_in,
-    refusal,
-    too_late,
+    check_key,
+    make_http_client,
+    make_refusal,
+    make_too_late,
+    read_message,
 )
 from sluice.adapters.models.prompted_port import ModelDown, ModelUsage, read_reply
 from sluice.core.foundation.prompts import user_turn
@@ -49,7 +49,7 @@ class AnthropicModel:
         self.usage = ModelUsage()
         self._key = api_key
         self._settings = settings
-        self._client = _client(checked_key(api_key), settings)
+        self._client = _make_client(check_key(api_key), settings)
         self._create = self._client.messages.with_raw_response.create
 
     async def judge(self, prompt: Prompt[Any], question: object) -> ModelAnswer:
@@ -59,31 +59,31 @@ class AnthropicModel:
         schema. Everything else (another block, another stop reason, a field more or less, a number out of
         range) is unreadable.
         """
-        message = message_in(await self._body(prompt, question))
+        message = read_message(await self._fetch_body(prompt, question))
         self.usage.add(message.get("usage"))
-        return read_reply(prompt, message.get("model"), _text(message), self._key.get_secret_value())
+        return read_reply(prompt, message.get("model"), _read_text(message), self._key.get_secret_value())
 
     async def close(self) -> None:
         """Close every connection."""
         await self._client.close()
 
-    async def _body(self, prompt: Prompt[Any], question: object) -> bytes:
+    async def _fetch_body(self, prompt: Prompt[Any], question: object) -> bytes:
         reason: PortUnavailable
         try:
             async with asyncio.timeout(self._settings.timeout_ms / 1000):
-                response = await self._create(**self._request(prompt, question))
+                response = await self._create(**self._build_request(prompt, question))
                 body: bytes = await response.read()
                 return body
         except anthropic.APIStatusError as error:
-            reason = refusal(error.status_code)
+            reason = make_refusal(error.status_code)
         except (anthropic.APITimeoutError, TimeoutError):
-            reason = too_late(self._settings)
+            reason = make_too_late(self._settings)
         except (anthropic.AnthropicError, *OF_THE_ANSWER):
             reason = ModelDown(BROKEN)
         # Out here, so that no traceback leads to the SDK's error and the request with its headers.
         raise reason
 
-    def _request(self, prompt: Prompt[Any], question: object) -> dict[str, Any]:
+    def _build_request(self, prompt: Prompt[Any], question: object) -> dict[str, Any]:
         """The constant part is marked for the server's prompt cache."""
         output: OutputConfigParam = {"format": {"type": "json_schema", "schema": prompt.schema}}
         if self._settings.effort is not None:
@@ -98,18 +98,18 @@ class AnthropicModel:
         }
 
 
-def _client(key: str, settings: ModelApiSettings) -> anthropic.AsyncAnthropic:
+def _make_client(key: str, settings: ModelApiSettings) -> anthropic.AsyncAnthropic:
     return anthropic.AsyncAnthropic(
         api_key=key,
         base_url=settings.base_url,
         timeout=settings.timeout_ms / 1000,
         max_retries=settings.max_retries,
         open_telemetry=False,
-        http_client=http_client(settings),
+        http_client=make_http_client(settings),
     )
 
 
-def _text(message: dict[str, Any]) -> str:
+def _read_text(message: dict[str, Any]) -> str:
     stopped = message.get("stop_reason")
     if stopped != "end_turn":
         known = _NO_VERDICT.get(stopped) if isinstance(stopped, str) else None

@@ -49,7 +49,7 @@ class FairTurns:
         self._lines.setdefault(asker.tenant, OrderedDict()).setdefault(asker, deque()).append(place)
         self._hand_out()
         if not place.done():
-            self._bound(asker)
+            self._enforce_bound(asker)
         try:
             await place
         except asyncio.CancelledError:
@@ -68,7 +68,7 @@ class FairTurns:
 
     def _hand_out(self) -> None:
         while self._free:
-            asker = next((one for one in self._in_order() if self._may_take(one)), None)
+            asker = next((one for one in self._list_in_order() if self._may_take(one)), None)
             if asker is None:
                 return
             agents = self._lines[asker.tenant]
@@ -82,25 +82,25 @@ class FairTurns:
             self._taken[asker] += 1
             place.set_result(None)
 
-    def _in_order(self) -> Iterable[Asker]:
+    def _list_in_order(self) -> Iterable[Asker]:
         return (asker for agents in self._lines.values() for asker in agents)
 
     def _may_take(self, asker: Asker) -> bool:
         return asker == NOBODY or self._taken[asker] < self._free
 
-    def _bound(self, newcomer: Asker) -> None:
+    def _enforce_bound(self, newcomer: Asker) -> None:
         """Where more wait than may, the newest of the agent that waits for the most gives way, of the tenant
         of which the most wait; among equals the newcomer."""
-        if self._most is None or sum(map(self._waiting_of, self._lines)) <= self._most:
+        if self._most is None or sum(map(self._count_waiting, self._lines)) <= self._most:
             return
-        tenant = max(self._lines, key=lambda one: (self._waiting_of(one), one == newcomer.tenant))
+        tenant = max(self._lines, key=lambda one: (self._count_waiting(one), one == newcomer.tenant))
         agents = self._lines[tenant]
         asker = max(agents, key=lambda one: (len(agents[one]), one == newcomer))
         place = agents[asker][-1]
         self._drop(asker, place)
         place.set_exception(PortBusy(f"{self._most} questions wait for the model, as many as may"))
 
-    def _waiting_of(self, tenant: str) -> int:
+    def _count_waiting(self, tenant: str) -> int:
         return sum(map(len, self._lines[tenant].values()))
 
     def _drop(self, asker: Asker, place: Place) -> None:

@@ -70,9 +70,9 @@ class Breaker:
             answered = not isinstance(error, self._down)
             raise
         finally:
-            self._ended(mark, answered)
+            self._note_end(mark, answered)
 
-    def _ended(self, mark: object, answered: bool | None) -> None:
+    def _note_end(self, mark: object, answered: bool | None) -> None:
         probing, self._probe = self._probe is mark, None if self._probe is mark else self._probe
         if answered is None:
             return
@@ -133,7 +133,7 @@ class GuardedModel:
         """Wait until one more of this asker may be asked; gives the seconds waited. Raises PortUnavailable
         while the model is down, and PortBusy."""
         if self._breaker.refuses:
-            raise self._down()
+            raise self._make_down()
         async with self._turns.turn(asker) as waited_s:
             yield waited_s
 
@@ -143,10 +143,10 @@ class GuardedModel:
             with self._breaker.attempt():
                 return await self._inner.judge(prompt, question)
         except BreakerOpen:
-            reason = self._down()
+            reason = self._make_down()
         raise reason
 
-    def _down(self) -> PortUnavailable:
+    def _make_down(self) -> PortUnavailable:
         return PortUnavailable(
             f"the model failed {self._limits.failures} times in a row: it is not asked now"
         )

@@ -93,8 +93,8 @@ class BoundedTransport(httpx2.AsyncBaseTransport):
             await body.aclose()
             raise httpx2.RemoteProtocolError("compressed though identity was asked for", request=request)
         response.extensions.pop("reason_phrase", None)  # the server's own words, which httpx2 would log
-        response.headers = httpx2.Headers([_BODY_IS, *_waits(response.headers)])
-        response.stream = _Counted(body, self._max_bytes)
+        response.headers = httpx2.Headers([_BODY_IS, *_read_waits(response.headers)])
+        response.stream = _CountedBody(body, self._max_bytes)
         return response
 
     async def aclose(self) -> None:
@@ -102,13 +102,13 @@ class BoundedTransport(httpx2.AsyncBaseTransport):
         await self._inner.aclose()
 
 
-def _waits(headers: httpx2.Headers) -> list[tuple[str, str]]:
+def _read_waits(headers: httpx2.Headers) -> list[tuple[str, str]]:
     """How long to wait before the next request, in s and ms, where the server says so readably."""
     said = [(name, headers.get(name, "")) for name in _WAITS]
     return [(name, value) for name, value in said if _WAIT.fullmatch(value)]
 
 
-class _Counted(httpx2.AsyncByteStream):
+class _CountedBody(httpx2.AsyncByteStream):
     def __init__(self, inner: httpx2.AsyncByteStream, max_bytes: int) -> None:
         self._inner = inner
         self._left = max_bytes
@@ -124,7 +124,7 @@ class _Counted(httpx2.AsyncByteStream):
         await self._inner.aclose()
 
 
-def http_client(settings: ModelApiSettings) -> httpx2.AsyncClient:
+def make_http_client(settings: ModelApiSettings) -> httpx2.AsyncClient:
     """A client with the bounds above, no redirects, and no proxy or trace settings out of the environment."""
     limits = httpx2.Limits(max_connections=settings.max_connections)
     transport = BoundedTransport(httpx2.AsyncHTTPTransport(limits=limits, trust_env=False), MAX_BODY)
@@ -133,7 +133,7 @@ def http_client(settings: ModelApiSettings) -> httpx2.AsyncClient:
     )
 
 
-def checked_key(api_key: SecretStr) -> str:
+def check_key(api_key: SecretStr) -> str:
     """The key. Raises ValueError, without the key, when it cannot be one: it goes into a header as it is."""
     key = api_key.get_secret_value()
     if not key or not key.isascii() or not key.isprintable() or " " in key:
@@ -141,7 +141,7 @@ def checked_key(api_key: SecretStr) -> str:
     return key
 
 
-def message_in(body: bytes) -> dict[str, Any]:
+def read_message(body: bytes) -> dict[str, Any]:
     """The JSON object that a response is. Raises PortUnavailable with no word of it."""
     try:
         return json_object(body)
@@ -150,12 +150,12 @@ def message_in(body: bytes) -> dict[str, Any]:
     raise PortUnavailable(reason)
 
 
-def refusal(status: int) -> PortUnavailable:
+def make_refusal(status: int) -> PortUnavailable:
     """What a status other than success means: a ModelDown where it says nothing of the question."""
     kind = PortUnavailable if status in _OF_THE_QUESTION else ModelDown
     return kind(f"the model's API answered {status}: {_MEANING.get(status, 'it failed')}")
 
 
-def too_late(settings: ModelApiSettings) -> ModelDown:
+def make_too_late(settings: ModelApiSettings) -> ModelDown:
     """No answer within the settings' time."""
     return ModelDown(f"the model did not answer within {settings.timeout_ms} ms")

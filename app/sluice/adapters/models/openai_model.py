@@ -18,11 +18,11 @@ from sluice.adapters.models.model_api import (
     BROKEN,
     OF_THE_ANSWER,
     ModelApiSettings,
-    checked_key,
-    http_client,
-    message_in,
-    refusal,
-    too_late,
+    check_key,
+    make_http_client,
+    make_refusal,
+    make_too_late,
+    read_message,
 )
 from sluice.adapters.models.prompted_port import ModelDown, ModelUsage, read_reply
 from sluice.core.foundation.prompts import user_turn
@@ -55,8 +55,8 @@ class OpenAiModel:
         self._url = settings.base_url.rstrip("/") + "/chat/completions"
         self._headers = {"content-type": "application/json", "accept": "application/json"}
         if api_key.get_secret_value():
-            self._headers["authorization"] = f"Bearer {checked_key(api_key)}"
-        self._client = http_client(settings)
+            self._headers["authorization"] = f"Bearer {check_key(api_key)}"
+        self._client = make_http_client(settings)
 
     async def judge(self, prompt: Prompt[Any], question: object) -> ModelAnswer:
         """The model's answer to a question of a prompt. Raises PortUnavailable.
@@ -64,31 +64,31 @@ class OpenAiModel:
         Only the shape that was asked for counts: one choice, which stopped by itself, whose text is the JSON
         object of the prompt's schema.
         """
-        message = message_in(await self._body(self._request(prompt, question)))
+        message = read_message(await self._fetch_body(self._build_request(prompt, question)))
         self.usage.add(message.get("usage"))
-        return read_reply(prompt, message.get("model"), _text(message), self._key.get_secret_value())
+        return read_reply(prompt, message.get("model"), _read_text(message), self._key.get_secret_value())
 
     async def close(self) -> None:
         """Close every connection."""
         await self._client.aclose()
 
-    async def _body(self, request: dict[str, Any]) -> bytes:
+    async def _fetch_body(self, request: dict[str, Any]) -> bytes:
         content = json.dumps(request).encode()
         reason: PortUnavailable
         try:
             async with asyncio.timeout(self._settings.timeout_ms / 1000):
-                status, body = await self._tried(content)
+                status, body = await self._try(content)
             if status == _OK:
                 return body
-            reason = refusal(status)
+            reason = make_refusal(status)
         except (httpx2.TimeoutException, TimeoutError):
-            reason = too_late(self._settings)
+            reason = make_too_late(self._settings)
         except OF_THE_ANSWER:
             reason = ModelDown(BROKEN)
         # Out here, so that no traceback leads to the client's error and the request with its headers.
         raise reason
 
-    async def _tried(self, content: bytes) -> tuple[int, bytes]:
+    async def _try(self, content: bytes) -> tuple[int, bytes]:
         """Status and body of the first answer that asks for no further try, or of the last try."""
         tries_left = self._settings.max_retries
         wait_s = FIRST_WAIT_S
@@ -102,12 +102,12 @@ class OpenAiModel:
             else:
                 if not tries_left or response.status_code not in _AGAIN:
                     return response.status_code, response.content
-                said_s = _said_wait_s(response.headers)
+                said_s = _read_wait(response.headers)
             tries_left -= 1
             await asyncio.sleep(wait_s if said_s is None else said_s)
             wait_s *= 2
 
-    def _request(self, prompt: Prompt[Any], question: object) -> dict[str, Any]:
+    def _build_request(self, prompt: Prompt[Any], question: object) -> dict[str, Any]:
         """A model with `effort` reasons: such models refuse a temperature, and count their thoughts too."""
         settings = self._settings
         bound: dict[str, Any] = {"max_tokens": settings.max_tokens, "temperature": 0}
@@ -126,7 +126,7 @@ class OpenAiModel:
         }
 
 
-def _said_wait_s(headers: httpx2.Headers) -> float | None:
+def _read_wait(headers: httpx2.Headers) -> float | None:
     """The wait that the server asks for; the transport lets through digits alone."""
     for name, unit_s in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
         if name in headers:
@@ -134,7 +134,7 @@ def _said_wait_s(headers: httpx2.Headers) -> float | None:
     return None
 
 
-def _text(message: dict[str, Any]) -> str:
+def _read_text(message: dict[str, Any]) -> str:
     choices = message.get("choices")
     choice = choices[0] if isinstance(choices, list) and len(choices) == 1 else None
     said = choice.get("message") if isinstance(choice, dict) else None

@@ -69,7 +69,7 @@ def read_reply(prompt: Prompt[Any], model: object, text: str, secret: str) -> Mo
     except ValueError:
         reason = "the model did not answer with one JSON object"
     else:
-        if secret and any(secret in one for one in _texts([model, said])):
+        if secret and any(secret in one for one in _list_texts([model, said])):
             raise PortUnavailable("the model's API sent the key back in an answer")
         if set(said) == set(prompt.schema["properties"]):
             answer: ModelAnswer | None = prompt.answered(model, said)
@@ -79,12 +79,12 @@ def read_reply(prompt: Prompt[Any], model: object, text: str, secret: str) -> Mo
     raise PortUnavailable(reason)
 
 
-def _texts(value: object) -> Iterator[str]:
+def _list_texts(value: object) -> Iterator[str]:
     if isinstance(value, str):
         yield value
     elif isinstance(value, list | dict):
         for one in value.items() if isinstance(value, dict) else value:
-            yield from _texts(list(one) if isinstance(one, tuple) else one)
+            yield from _list_texts(list(one) if isinstance(one, tuple) else one)
 
 
 class PromptedPort:
@@ -128,7 +128,7 @@ class PromptedPort:
         await self._model.close()
 
 
-class AskedTogether:
+class BatchedPort:
     """Asks several questions of a port at once, each by itself and in a turn of its own, so that no text can
     sway the answer on another."""
 
@@ -142,9 +142,9 @@ class AskedTogether:
             raise TypeError("a port of several questions takes an object with questions")
         asker = Asker(*payload["asker"])
         each = [{"scope": payload["scope"], "question": one} for one in payload["questions"]]
-        return {"answers": await asyncio.gather(*(self._one(one, asker) for one in each))}
+        return {"answers": await asyncio.gather(*(self._read_result(one, asker) for one in each))}
 
-    async def _one(self, payload: object, asker: Asker) -> object:
+    async def _read_result(self, payload: object, asker: Asker) -> object:
         try:
             async with self._inner.turn(payload, asker):
                 return await self._inner.ask(payload)

@@ -21,15 +21,15 @@ from sluice.adapters.kafka.kafka_read import KafkaUnreachable, UnknownTopics
 from sluice.adapters.kafka.kafka_topics import KafkaTopicError
 from sluice.broker import locate
 from sluice.broker.handle import BrokerError
-from sluice.cli.demo.demo_answers import by_session, cause_of, settled
+from sluice.cli.demo.demo_answers import list_settled, read_cause, tally_sessions
 from sluice.cli.demo.demo_tables import print_opening, print_result
 from sluice.cli.demo.material import RunOptions, prepare
 from sluice.cli.demo.run import perform
 from sluice.cli.demo.run_gateway import NAME
-from sluice.cli.demo.run_place import KeptError, WorkerError, recall, stop_kept
-from sluice.cli.ledger.ledger import report_fields
-from sluice.cli.output import WELL, WRONG, console, errors, print_json, print_parts, shown, stop
-from sluice.cli.quality.page import page
+from sluice.cli.demo.run_location import StoredRunError, WorkerError, recall, stop_kept
+from sluice.cli.ledger.ledger import build_report_fields
+from sluice.cli.output import WELL, WRONG, clean, console, errors, print_json, print_parts, stop
+from sluice.cli.quality.page import write_page
 from sluice.shipped import BUILD, SHIPPED_FILES
 from sluice_topics.catalog import ADMITTED, DEAD_LETTERS, MEMORY_DECISIONS, VERDICTS
 
@@ -38,17 +38,17 @@ if TYPE_CHECKING:
 
     from sluice.cli.demo.run import Result
     from sluice.cli.demo.run_gateway import RunGateway
-    from sluice.cli.demo.run_place import RunPlace
+    from sluice.cli.demo.run_location import RunLocation
 
 
 PAGE = "quality.html"
 
 
-def say_how_to_use(teller: Console, place: RunPlace, gateway: RunGateway, flag_only: str) -> None:
+def say_how_to_use(teller: Console, place: RunLocation, gateway: RunGateway, flag_only: str) -> None:
     """The pages with their log-in, and exact commands to watch, publish, promote the class in flag-only, and
     stop."""
     template = Template((CONFIG / "kept.txt").read_text(encoding="utf-8"))
-    exports = (f"  export {name}={quote(value)}" for name, value in place.for_commands().items())
+    exports = (f"  export {name}={quote(value)}" for name, value in place.build_command_environment().items())
     text = template.substitute(
         exports="\n".join(exports),
         flag_only=flag_only,
@@ -86,7 +86,7 @@ class Narration:
                 failed = False
             finally:
                 mark = "[red]✗[/]" if failed else "[green]✓[/]"
-                detail = shown(moving.detail or ("not done" if failed else ""))
+                detail = clean(moving.detail or ("not done" if failed else ""))
                 seconds = f"[dim]{time.monotonic() - begin:.1f} s[/]"
                 text = f"{mark} [bold]{what:<{_WIDTH}}[/]{detail}{'  ' if detail else ''}{seconds}"
                 self._console.print(text, highlight=False, soft_wrap=True)
@@ -101,11 +101,11 @@ class _Moving:
     detail: str = ""
 
     def say(self, detail: str) -> None:
-        """What came of the step."""
+        """Say the result of the step."""
         self.detail = detail
 
-    def progress(self, published: int, answered: int, total: int) -> None:
-        """How far the inputs are."""
+    def show_progress(self, published: int, answered: int, total: int) -> None:
+        """Show how far the inputs are."""
         count = f"{published} published, {answered} answered of {total}"
         self.bars.update(self.task, completed=answered, total=total, description=count)
 
@@ -116,7 +116,7 @@ BUNDLE = SHIPPED_FILES / "bundles" / "default.json"
 QUALITY = SHIPPED_FILES / "quality" / "default.json"
 INTERRUPTED = 130
 WIDTH = 100
-FAULTS = (BrokerError, KafkaUnreachable, KafkaTopicError, UnknownTopics, WorkerError, KeptError)
+FAULTS = (BrokerError, KafkaUnreachable, KafkaTopicError, UnknownTopics, WorkerError, StoredRunError)
 
 
 def register(cli: typer.Typer) -> None:
@@ -166,19 +166,21 @@ def _run(*, keep: bool, json: bool) -> bool:
     begin = time.monotonic()
     if keep and (left := recall(HOME)) is not None:
         stop(f"{left.run} is still there; `sluice demo --stop` stops it")
-    wish = RunOptions(_run_name(), HOME, locate.HOME, CONFIG, BUNDLE, QUALITY, os.environ, keep, _now)
+    wish = RunOptions(
+        _make_run_name(), HOME, locate.HOME, CONFIG, BUNDLE, QUALITY, os.environ, keep, _read_clock
+    )
     material = prepare(wish)
-    teller = errors if json else _screen()
+    teller = errors if json else _make_screen()
     print_opening(teller, material)
     result = perform(wish, material, Narration(teller))
     seconds = time.monotonic() - begin
     if json:
-        print_json(summary_fields(result, seconds))
+        print_json(build_summary(result, seconds))
     else:
         print_result(teller, result)
-        print_parts(("", sentence(result, seconds)), teller)
+        print_parts(("", write_sentence(result, seconds)), teller)
     if result.gateway is not None:
-        html = page(result.examined.quality, _now())
+        html = write_page(result.examined.quality, _read_clock())
         (result.place.folder / PAGE).write_text(html, encoding="utf-8")
         say_how_to_use(
             teller, result.place, result.gateway, result.material.config.readings.rollout.flag_only
@@ -186,23 +188,23 @@ def _run(*, keep: bool, json: bool) -> bool:
     return result.well
 
 
-def _screen() -> Console:
-    """Where the tables go: a pipe or a file has no width of its own, and 80 columns are few for them."""
+def _make_screen() -> Console:
+    """Make the console for the tables: a pipe or a file has no width of its own, and 80 columns are few."""
     return console if console.is_terminal else Console(width=WIDTH)
 
 
-def _run_name() -> str:
+def _make_run_name() -> str:
     return f"demo-{datetime.now(UTC):%Y%m%d-%H%M%S}"
 
 
-def _now() -> str:
+def _read_clock() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 _MOST_UNANSWERED = 5
 
 
-def sentence(result: Result, seconds: float) -> str:
+def write_sentence(result: Result, seconds: float) -> str:
     """Whether the run went well, and if not, what did not."""
     answers, examined = result.answers, result.examined
     took = f"[dim]The demo took {seconds:.1f} s.[/]"
@@ -213,7 +215,7 @@ def sentence(result: Result, seconds: float) -> str:
             f"  and all {examined.reruns.total} decisions came out the same when executed again.[/]\n"
             f"{took}"
         )
-    missing = [shown(one.fields) for one in answers.unanswered[:_MOST_UNANSWERED]]
+    missing = [clean(one.fields) for one in answers.unanswered[:_MOST_UNANSWERED]]
     counts = (
         f"{len(answers.unanswered)} of {answers.published} inputs unanswered, "
         f"{answers.answered_twice} answered twice, {answers.held} memories still held, "
@@ -232,11 +234,11 @@ GENERATED += "retrievals, reports of stores, overrides"
 """What does not come from the panel."""
 
 
-def summary_fields(result: Result, seconds: float) -> dict[str, Any]:
+def build_summary(result: Result, seconds: float) -> dict[str, Any]:
     """Everything as JSON; `generated` names what is not the panel's, `unfounded` counts items that were shown
     without a decision."""
     answers, examined = result.answers, result.examined
-    causes = Counter(cause_of(one.body)[:3] for one in answers.of(VERDICTS))
+    causes = Counter(read_cause(one.body)[:3] for one in answers.iterate(VERDICTS))
     return {
         "well": result.well,
         "run": result.place.run,
@@ -250,29 +252,29 @@ def summary_fields(result: Result, seconds: float) -> dict[str, Any]:
         ],
         "sessions": {
             one.session_id: {"aggregateRowsAffected": one.rows, "aggregateActionCount": one.actions}
-            for one in by_session(answers)
+            for one in tally_sessions(answers)
         },
         "escalations": len(answers.escalations),
         "endings": Counter(one.get("decision", "expired") for one in answers.endings.values()),
         "guarded": [one._asdict() for one in result.refunds],
         "judged": [one._asdict() for one in result.judged],
-        "settled": len(settled(answers)),
+        "settled": len(list_settled(answers)),
         "dead_letters": [
-            {"code": one.body["code"], "path": one.body["path"]} for one in answers.of(DEAD_LETTERS)
+            {"code": one.body["code"], "path": one.body["path"]} for one in answers.iterate(DEAD_LETTERS)
         ],
         "memory": {
-            "decisions": Counter(one.body["action"] for one in answers.of(MEMORY_DECISIONS)),
+            "decisions": Counter(one.body["action"] for one in answers.iterate(MEMORY_DECISIONS)),
             "admitted": len(answers.bodies[ADMITTED]),
             "statistics": examined.memories.overall.fields(),
             "recount_equal": examined.memories.equal,
         },
         "retrievals": {
-            "readings": sum(1 for _ in answers.retrievals()),
+            "readings": sum(1 for _ in answers.iterate_retrievals()),
             "unfounded": answers.unfounded,
             "escalations": len(answers.item_escalations),
             "quality": examined.quality.fields(),
         },
-        "ledger": report_fields(examined.report),
+        "ledger": build_report_fields(examined.report),
         "reruns": examined.reruns.by_kind,
         "not_identical": examined.reruns.list_kept_fields(),
         "seconds": round(seconds, 1),

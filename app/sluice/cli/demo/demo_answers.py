@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from sluice.cli.ledger.record_line import line_of
+from sluice.cli.ledger.record_line import read_line
 from sluice.core.decide.kinds import ANSWERS
 from sluice.core.foundation.arrival import coordinates_of
 from sluice_topics.catalog import (
@@ -45,7 +45,7 @@ ENDED = frozenset({RESOLVED, "sluice/escalation_expired/v1"})
 RESOLVED_VERDICT = "sluice/resolved_verdict/v1"
 
 
-def _ends_by_review(body: dict[str, Any]) -> bool:
+def _is_ended_by_review(body: dict[str, Any]) -> bool:
     """Whether a record is the only answer to a review. An approval is also answered by a resolved verdict."""
     schema = body.get("schema")
     return schema in REVIEWED or (schema == RESOLVED and body["decision"] == "deny")
@@ -82,7 +82,7 @@ class LedgerLine(NamedTuple):
     body: dict[str, Any]
 
 
-class Answers:
+class DemoAnswers:
     """Fed with what was published and with what was read, in any order between the two.
 
     `story`: the session whose records are kept as lines too.
@@ -112,7 +112,7 @@ class Answers:
             topic, body = record.topic.removeprefix(self._prefix), json.loads(record.value or b"null")
             self.bodies[topic].append(body)
             if body.get("session_id") == self._story and "sequence" in body:
-                self.lines.append(LedgerLine(topic, line_of(record, topic), body))
+                self.lines.append(LedgerLine(topic, read_line(record, topic), body))
             self._answer(topic, body)
 
     def _answer(self, topic: str, body: dict[str, Any]) -> None:
@@ -125,7 +125,7 @@ class Answers:
         elif topic == QUALITY_DECISIONS:
             self.answered_twice += body["place"] in self._decisions[where]
             self._decisions[where][body["place"]] = body
-        elif came and (topic in ANSWERING or _ends_by_review(body)):
+        elif came and (topic in ANSWERING or _is_ended_by_review(body)):
             self.answered_twice += where in self._found
             self._found[where] = (topic, body)
 
@@ -136,12 +136,12 @@ class Answers:
 
     @property
     def endings(self) -> dict[str, dict[str, Any]]:
-        """How escalations of actions ended, by their ids."""
+        """The records that ended escalations of actions, by their ids."""
         return {one["escalation_id"]: one for one in self.bodies[ESCALATIONS] if one.get("schema") in ENDED}
 
     @property
     def item_escalations(self) -> list[dict[str, Any]]:
-        """Of retrievals."""
+        """The escalations of retrievals that were opened."""
         return [one for one in self.bodies[ESCALATIONS] if one.get("schema") == OF_ITEMS]
 
     @property
@@ -159,7 +159,7 @@ class Answers:
     @property
     def unfounded(self) -> int:
         """Items that an agent was shown without a decision on them."""
-        return sum(len(one.unfounded) for one in self.retrievals())
+        return sum(len(one.unfounded) for one in self.iterate_retrievals())
 
     @property
     def held(self) -> int:
@@ -167,7 +167,7 @@ class Answers:
         schemas = Counter(one["schema"] for one in self.bodies[QUARANTINE])
         return 2 * schemas[ENTERED] - schemas.total() + len(self.escalations) - len(self.endings)
 
-    def of(self, topic: str) -> Iterator[AnsweredInput]:
+    def iterate(self, topic: str) -> Iterator[AnsweredInput]:
         """The inputs that this topic answers, in the order in which they were published; of gate.verdicts
         the first verdicts."""
         for where, planned in self._published.items():
@@ -175,14 +175,14 @@ class Answers:
             if found is not None and found[0] == topic and found[1].get("schema") != RESOLVED_VERDICT:
                 yield AnsweredInput(planned, *found)
 
-    def retrievals(self) -> Iterator[AnsweredRetrieval]:
+    def iterate_retrievals(self) -> Iterator[AnsweredRetrieval]:
         """The retrievals that are answered whole, in the order in which they were published."""
         for where, planned in self._published.items():
-            found = self._retrieval(where, planned)
+            found = self._collect_retrieval(where, planned)
             if found is not None:
                 yield found
 
-    def _retrieval(self, where: Coordinates, planned: Planned) -> AnsweredRetrieval | None:
+    def _collect_retrieval(self, where: Coordinates, planned: Planned) -> AnsweredRetrieval | None:
         """Answered whole: every item has its decision, and the agent was told."""
         decisions, served = self._decisions.get(where, {}), self._served.get(where)
         if planned.topic != RETRIEVALS or served is None:
@@ -193,7 +193,7 @@ class Answers:
 
     def _is_answered(self, where: Coordinates, planned: Planned) -> bool:
         """An unreadable retrieval is answered by a dead letter."""
-        return where in self._found or self._retrieval(where, planned) is not None
+        return where in self._found or self._collect_retrieval(where, planned) is not None
 
 
 NO_GATE = "-"
@@ -210,7 +210,7 @@ class Cause(NamedTuple):
     reason: str
 
 
-def cause_of(verdict: dict[str, Any]) -> Cause:
+def read_cause(verdict: dict[str, Any]) -> Cause:
     """Why this verdict, by wire names. An escalation keeps the gate that asked for it."""
     if verdict.get("duplicate_of"):
         return Cause(verdict["verdict"], NO_GATE, DUPLICATE, "seen before, counted once")
@@ -219,12 +219,12 @@ def cause_of(verdict: dict[str, Any]) -> Cause:
     return Cause(verdict["verdict"], failed.get("gate", NO_GATE), reason.partition(":")[0], reason)
 
 
-def examples_of(answers: Answers, each: int) -> list[AnsweredInput]:
-    """Up to `each` verdicts of every word, gate and kind of reason, of different tools."""
+def choose_examples(answers: DemoAnswers, each: int) -> list[AnsweredInput]:
+    """Choose up to `each` verdicts of every word, gate and kind of reason, of different tools."""
     chosen: defaultdict[tuple[str, ...], dict[str, AnsweredInput]] = defaultdict(dict)
     # From the end, where the ordinary sessions are; the growing ones are shown by themselves.
-    for one in reversed(list(answers.of(VERDICTS))):
-        found = chosen[cause_of(one.body)[:3]]
+    for one in reversed(list(answers.iterate(VERDICTS))):
+        found = chosen[read_cause(one.body)[:3]]
         if len(found) < each:
             found.setdefault(one.planned.fields["toolName"], one)
     return [one for cause in sorted(chosen) for one in chosen[cause].values()]
@@ -240,31 +240,31 @@ class SessionTally:
     actions: int = 0
     sequence: int = 0
 
-    def see(self, sequence: int, totals: dict[str, Any]) -> None:
+    def note_totals(self, sequence: int, totals: dict[str, Any]) -> None:
         """The totals that a record left, unless a later record was seen before."""
         if sequence > self.sequence:
             self.sequence, self.rows = sequence, int(totals["aggregateRowsAffected"])
 
 
-def by_session(answers: Answers) -> list[SessionTally]:
-    """In the order in which the sessions began."""
+def tally_sessions(answers: DemoAnswers) -> list[SessionTally]:
+    """Tally the sessions, in the order in which they began."""
     tallies: dict[str, SessionTally] = {}
-    for one in answers.of(VERDICTS):
+    for one in answers.iterate(VERDICTS):
         tally = tallies.setdefault(one.planned.session_id, SessionTally(one.planned.session_id))
         after = one.body["session"]["after"]
         tally.verdicts[one.body["verdict"]] += 1
         tally.actions = max(tally.actions, int(after["aggregateActionCount"]))
-        tally.see(one.body["sequence"], after)
+        tally.note_totals(one.body["sequence"], after)
     for body in answers.bodies[VERDICTS]:
         if body.get("schema") == RESOLVED_VERDICT and body["session_id"] in tallies:
             after, tally = body["session"]["after"], tallies[body["session_id"]]
             tally.actions = max(tally.actions, int(after["aggregateActionCount"]))
-            tally.see(body["sequence"], after)
-    for one in settled(answers):
-        tallies[one.planned.session_id].see(one.body["sequence"], one.body)
+            tally.note_totals(body["sequence"], after)
+    for one in list_settled(answers):
+        tallies[one.planned.session_id].note_totals(one.body["sequence"], one.body)
     return list(tallies.values())
 
 
-def settled(answers: Answers) -> list[AnsweredInput]:
+def list_settled(answers: DemoAnswers) -> list[AnsweredInput]:
     """The outcomes that settled a reservation."""
-    return [one for one in answers.of(SESSION_EVENTS) if one.body["schema"] == SETTLED]
+    return [one for one in answers.iterate(SESSION_EVENTS) if one.body["schema"] == SETTLED]

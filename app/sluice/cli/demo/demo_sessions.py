@@ -57,13 +57,13 @@ def make_sessions(
     for one in (*recipe.growing, told):
         most = recipe.session_size // 2 if one is told else recipe.growth_actions
         chosen = [row for row in rows if bundle.classified(row.tool) in one.types][:most]
-        counts = _estimates(chosen, recipe, rng) if one is told else growth[-len(chosen) :]
-        made.append(_session(one.session, one.mode, chosen, counts))
+        counts = _draw_estimates(chosen, recipe, rng) if one is told else growth[-len(chosen) :]
+        made.append(_make_session(one.session, one.mode, chosen, counts))
         used |= {row.id for row in chosen}
-    return [*made, *_ordinary([row for row in rows if row.id not in used], recipe, rng)]
+    return [*made, *_make_ordinary([row for row in rows if row.id not in used], recipe, rng)]
 
 
-def _ordinary(
+def _make_ordinary(
     rows: Sequence[ActionRow], recipe: SimpleNamespace, rng: random.Random
 ) -> Iterator[PlannedSession]:
     number = 0
@@ -73,23 +73,26 @@ def _ordinary(
         for place in range(count):
             number += 1
             chunk = own[place::count]
-            yield _session(
-                f"s{number:02}-{agent}", _mode(number, recipe), chunk, _estimates(chunk, recipe, rng)
+            yield _make_session(
+                f"s{number:02}-{agent}",
+                _choose_mode(number, recipe),
+                chunk,
+                _draw_estimates(chunk, recipe, rng),
             )
 
 
-def _mode(number: int, recipe: SimpleNamespace) -> str | None:
+def _choose_mode(number: int, recipe: SimpleNamespace) -> str | None:
     if number % recipe.undeclared_every == 0:
         return None
     return "standard" if number % recipe.standard_every == 0 else "high_stakes"
 
 
-def _estimates(rows: Iterable[ActionRow], recipe: SimpleNamespace, rng: random.Random) -> list[int]:
+def _draw_estimates(rows: Iterable[ActionRow], recipe: SimpleNamespace, rng: random.Random) -> list[int]:
     low, high = math.log(recipe.rows_least), math.log(recipe.rows_most)
     return [round(math.exp(rng.uniform(low, high))) for _ in rows]
 
 
-def _session(
+def _make_session(
     session_id: str, mode: str | None, rows: Sequence[ActionRow], estimates: Sequence[int]
 ) -> PlannedSession:
     actions = []
@@ -107,7 +110,7 @@ def _session(
     return PlannedSession(session_id, tuple(actions))
 
 
-def with_memories(
+def add_memories(
     sessions: Sequence[PlannedSession],
     rows: Sequence[dict[str, Any]],
     config: SimpleNamespace,
@@ -124,31 +127,33 @@ def with_memories(
     made = []
     for session in sessions:
         if session.id == recipe.story.session:
-            writes = list(_story_writes(session, memories, now))
+            writes = list(_make_story_writes(session, memories, now))
         else:
-            writes = [_panel_write(session, row, memories, now) for row in shares.get(session.id, ())]
+            writes = [_make_panel_write(session, row, memories, now) for row in shares.get(session.id, ())]
         made.append(replace(session, writes=tuple(writes)))
     return made
 
 
-def _panel_write(
+def _make_panel_write(
     session: PlannedSession, row: dict[str, Any], memories: SimpleNamespace, now: str
 ) -> dict[str, Any]:
     given = row["input"]
     kind = vars(memories.source_types).get(given.get("source_type"), "external")
-    write = _write(session, row["id"], given["text"], now)
+    write = _make_write(session, row["id"], given["text"], now)
     return write | {"source": {"id": f"{row['file']}.{kind}", "type": kind}}
 
 
-def _story_writes(session: PlannedSession, memories: SimpleNamespace, now: str) -> Iterator[dict[str, Any]]:
+def _make_story_writes(
+    session: PlannedSession, memories: SimpleNamespace, now: str
+) -> Iterator[dict[str, Any]]:
     for one in memories.story:
         told = vars(one)
-        write = _write(session, one.write_id, one.content, now) | dict.fromkeys(told.get("without", ()))
+        write = _make_write(session, one.write_id, one.content, now) | dict.fromkeys(told.get("without", ()))
         yield write | {name: told[name] for name in ("derived_from",) if name in told}
 
 
-def _write(session: PlannedSession, write_id: str, text: str, now: str) -> dict[str, Any]:
-    digest = digest_of(text)
+def _make_write(session: PlannedSession, write_id: str, text: str, now: str) -> dict[str, Any]:
+    digest = compute_digest(text)
     return {
         "write_id": write_id,
         "agent_id": session.actions[0]["agent_id"],
@@ -158,29 +163,29 @@ def _write(session: PlannedSession, write_id: str, text: str, now: str) -> dict[
         "content_class": "public_reference",
         "timestamp": now,
         "confidence_score": 0.9,
-        "provenance_uri": f"https://example.org/sources/{_short(digest)}",
+        "provenance_uri": f"https://example.org/sources/{_shorten(digest)}",
         "provenance_hash": digest,
     }
 
 
-def digest_of(text: str) -> str:
+def compute_digest(text: str) -> str:
     """ "sha256:" and the hex digest of its UTF-8."""
     return f"sha256:{sha256(text.encode()).hexdigest()}"
 
 
-def _short(digest: str) -> str:
+def _shorten(digest: str) -> str:
     return digest.removeprefix("sha256:")[:12]
 
 
-def source_of(readings: SimpleNamespace, content_class: str) -> SimpleNamespace:
-    """Where the class comes from. Raises KeyError for a class without a source."""
+def find_source(readings: SimpleNamespace, content_class: str) -> SimpleNamespace:
+    """Find the source of the class. Raises KeyError for a class without a source."""
     sources: dict[str, SimpleNamespace] = {one.content_class: one for one in readings.source}
     return sources[content_class]
 
 
-def uri_of(readings: SimpleNamespace, content_class: str, text: str) -> str:
+def make_uri(readings: SimpleNamespace, content_class: str, text: str) -> str:
     """The reference under which the class's source has the text."""
-    return f"{source_of(readings, content_class).uri}{_short(digest_of(text))}"
+    return f"{find_source(readings, content_class).uri}{_shorten(compute_digest(text))}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +198,7 @@ class Reading:
     now: str
     rng: random.Random
 
-    def with_readings(
+    def add_readings(
         self, sessions: Sequence[PlannedSession], recipe: SimpleNamespace
     ) -> list[PlannedSession]:
         """Each ordinary session with what it reads; one of the story's actions acknowledges flags. A growing
@@ -207,45 +212,45 @@ class Reading:
                 actions[ACKNOWLEDGING] = actions[ACKNOWLEDGING] | {"acknowledged_flags": FLAGS}
                 made.append(replace(session, actions=tuple(actions)))
             else:
-                made.append(replace(session, reads=tuple(self._ordinary(session))))
+                made.append(replace(session, reads=tuple(self._make_ordinary(session))))
         return made
 
-    def story(self, session: PlannedSession) -> list[dict[str, Any]]:
-        """What the story's session reads before it acts: an item of every kind, and for a contract."""
+    def make_story(self, session: PlannedSession) -> list[dict[str, Any]]:
+        """Make what the story's session reads before it acts: an item of every kind, and for a contract."""
         told = self.readings.story
         raised = {"tool_category": told.high_impact_category, "autonomy_tier": "high_privilege"}
         return [
-            self._request(session, STORY_READ, told.read),
-            self._request(session, STORY_CONTRACT, told.contract) | raised,
+            self._make_request(session, STORY_READ, told.read),
+            self._make_request(session, STORY_CONTRACT, told.contract) | raised,
         ]
 
-    def _ordinary(self, session: PlannedSession) -> Iterator[dict[str, Any]]:
+    def _make_ordinary(self, session: PlannedSession) -> Iterator[dict[str, Any]]:
         """One retrieval for every so many actions."""
         rule = self.readings.rule
         for number in range(-(-len(session.actions) // rule.actions_each)):
             texts = self.rng.sample(list(enumerate(self.readings.text)), self.rng.randint(1, rule.items_most))
             items = [self._draw(place, text) for place, text in texts]
             category = {"tool_category": self.rng.choice(rule.categories)}
-            yield self._request(session, f"{session.id}-read-{number}", items) | category
+            yield self._make_request(session, f"{session.id}-read-{number}", items) | category
 
-    def _request(
+    def _make_request(
         self, session: PlannedSession, request_id: str, items: Sequence[SimpleNamespace]
     ) -> dict[str, Any]:
         """A ProposedRetrieval by wire names."""
         who = {"agent_id": session.actions[0]["agent_id"], "session_id": session.id}
-        return {"request_id": request_id, **who, "items": [self._item(one) for one in items]}
+        return {"request_id": request_id, **who, "items": [self._make_item(one) for one in items]}
 
     def _draw(self, place: int, text: SimpleNamespace) -> SimpleNamespace:
         rule, of = self.readings.rule, text.content_class
-        low, high = rule.stale_age if self._happens(rule.stale) else rule.fresh_age
+        low, high = rule.stale_age if self._draw_chance(rule.stale) else rule.fresh_age
         age_ms = 1000 * (self.quality.file.ttl_by_class[of] or 0) * self.rng.uniform(low, high)
         least = self.quality.file.min_confidence_by_class[of]
-        low, high = (0.0, least) if self._happens(rule.unsure) else (least, 1.0)
+        low, high = (0.0, least) if self._draw_chance(rule.unsure) else (least, 1.0)
         # Rounded down to a step, so that a score drawn below the minimum stays below it.
         score = max(low, int(self.rng.uniform(low, high) * _SCORE_STEPS) / _SCORE_STEPS)
         reference = MISSING
-        if not self._happens(rule.unsourced):
-            reference = ALTERED if self._happens(rule.altered) else VERIFIED
+        if not self._draw_chance(rule.unsourced):
+            reference = ALTERED if self._draw_chance(rule.altered) else VERIFIED
         return SimpleNamespace(
             item_id=f"{of}-{place:02}",
             content_class=of,
@@ -255,10 +260,10 @@ class Reading:
             reference=reference,
         )
 
-    def _happens(self, share: float) -> bool:
+    def _draw_chance(self, share: float) -> bool:
         return self.rng.random() < share
 
-    def _item(self, one: SimpleNamespace) -> dict[str, Any]:
+    def _make_item(self, one: SimpleNamespace) -> dict[str, Any]:
         """A RetrievedItem by wire names."""
         made: dict[str, Any] = {
             "item_id": one.item_id,
@@ -270,13 +275,13 @@ class Reading:
         if one.reference == MISSING:
             return made
         known = one.reference in (VERIFIED, ALTERED)
-        uri = uri_of(self.readings, one.content_class, one.text) if known else one.reference
-        made |= {"provenance_uri": uri, "provenance_hash": digest_of(one.text)}
-        if source_of(self.readings, one.content_class).by == "signed":
+        uri = make_uri(self.readings, one.content_class, one.text) if known else one.reference
+        made |= {"provenance_uri": uri, "provenance_hash": compute_digest(one.text)}
+        if find_source(self.readings, one.content_class).by == "signed":
             asserted_at = made.pop("timestamp")
             signature = self.feed.sign(write_assertion(asserted_at, uri, made["provenance_hash"]))
             signed = {"asserted_at": asserted_at, "signature": base64.b64encode(signature).decode()}
             made |= {"freshness_assertion": signed}
         if one.reference == ALTERED:
-            made["provenance_hash"] = digest_of(f"{one.text} (as it is now)")
+            made["provenance_hash"] = compute_digest(f"{one.text} (as it is now)")
         return made

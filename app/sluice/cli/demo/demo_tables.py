@@ -13,15 +13,15 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Column, Table
 from rich.text import Text
 
-from sluice.cli.demo.demo_answers import cause_of, examples_of, settled
-from sluice.cli.demo.judged import make_table
+from sluice.cli.demo.demo_answers import choose_examples, list_settled, read_cause
+from sluice.cli.demo.judged_actions import make_table
 from sluice.cli.demo.refunds import CLERK, REFUND
-from sluice.cli.ledger.ledger import report_parts
-from sluice.cli.ledger.quarantine import By, counted_parts
+from sluice.cli.ledger.ledger import build_report_parts
+from sluice.cli.ledger.quarantine import By, build_counted_parts
 from sluice.cli.ledger.record_line import COLOURS
-from sluice.cli.ledger.rerun import rerun_parts
-from sluice.cli.output import print_parts, shown
-from sluice.cli.quality.quality import report_parts as quality_parts
+from sluice.cli.ledger.rerun import build_rerun_parts
+from sluice.cli.output import clean, print_parts
+from sluice.cli.quality.quality import build_report_parts as quality_parts
 from sluice_topics.catalog import DEAD_LETTERS, MEMORY_DECISIONS, VERDICTS
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console, RenderableType
 
-    from sluice.cli.demo.demo_answers import Answers
+    from sluice.cli.demo.demo_answers import DemoAnswers
     from sluice.cli.demo.material import Material
     from sluice.cli.demo.refunds import Refund
     from sluice.cli.demo.run import Result
@@ -46,7 +46,9 @@ served with its flags (flag), served without its body (downgrade) or withheld (d
 needed for a contract is denied; a person signs an override, and the agent asks again and is served."""
 
 
-def table(title: str, *columns: Column | str, rows: Iterable[Iterable[Cell]], caption: str = "") -> Table:
+def build_table(
+    title: str, *columns: Column | str, rows: Iterable[Iterable[Cell]], caption: str = ""
+) -> Table:
     """A column given by its name keeps its whole text; numbers get their thousands apart."""
     made = Table(
         *(Column(one, no_wrap=True) if isinstance(one, str) else one for one in columns),
@@ -61,43 +63,43 @@ def table(title: str, *columns: Column | str, rows: Iterable[Iterable[Cell]], ca
         show_edge=False,
     )
     for row in rows:
-        made.add_row(*map(_cell, row))
+        made.add_row(*map(_format_cell, row))
     return made
 
 
-def _cell(value: Cell) -> str | Text:
+def _format_cell(value: Cell) -> str | Text:
     if isinstance(value, Text):
         return value
-    return f"{value:,}".replace(",", " ") if isinstance(value, int) else shown(value)
+    return f"{value:,}".replace(",", " ") if isinstance(value, int) else clean(value)
 
 
-def number(header: str) -> Column:
+def make_number_column(header: str) -> Column:
     """A column of numbers."""
     return Column(header, justify="right", no_wrap=True)
 
 
-def cut(header: str, width: int) -> Column:
+def make_cut_column(header: str, width: int) -> Column:
     """A column of one line a cell, cut at `width`."""
     return Column(header, no_wrap=True, overflow="ellipsis", max_width=width)
 
 
-def word(of: str) -> Text:
-    """What was decided, in its colour."""
+def colour_word(of: str) -> Text:
+    """Give the word of a decision its colour."""
     return Text(of, style=COLOURS.get(of, ""))
 
 
-def counts_table(title: str, headings: tuple[Column | str, ...], counts: Counter[Any]) -> Table:
-    """How often each was decided and why, with a bar; a key's first text is what was decided."""
+def build_counts_table(title: str, headings: tuple[Column | str, ...], counts: Counter[Any]) -> Table:
+    """Build a table of how often each was decided and why, with a bar; a key's first text is the decision."""
     most = max(counts.values(), default=1)
     rows: list[list[Cell]] = []
     for (decided, *why), times in sorted(counts.items(), key=lambda item: (item[0][0], -item[1])):
         bar = Text(_BAR * max(1, times * _BAR_WIDTH // most), style=COLOURS.get(decided, ""))
-        rows.append([word(decided), *(each or "-" for each in why), times, bar])
-    return table(title, *headings, number("count"), "", rows=rows)
+        rows.append([colour_word(decided), *(each or "-" for each in why), times, bar])
+    return build_table(title, *headings, make_number_column("count"), "", rows=rows)
 
 
 def print_opening(console: Console, material: Material) -> None:
-    """What is going to happen, and what of it is real."""
+    """Print what is going to happen, and which part of it is real."""
     sources = [row.source for row in material.rows] + [row["source"] for row in material.writes]
     repositories = len({source.partition("@")[0] for source in sources})
     items = sum(len(one.fields["items"]) for one in material.retrievals)
@@ -115,42 +117,47 @@ def print_opening(console: Console, material: Material) -> None:
 
 def print_result(console: Console, result: Result) -> None:
     """Every table, and what the commands report of the ledger."""
-    shown_last = _guarded(result.refunds), make_table(result.judged)
-    for part in (*_tables(result.answers, result.material.config.recipe), *shown_last):
+    shown_last = _build_guarded(result.refunds), make_table(result.judged)
+    for part in (*_build_tables(result.answers, result.material.config.recipe), *shown_last):
         print_parts(("", part), console)
     examined = result.examined
     reports: tuple[tuple[str, Iterable[RenderableType]], ...] = (
-        ("quarantine stats --recount", counted_parts(examined.memories, By.tenant)),
+        ("quarantine stats --recount", build_counted_parts(examined.memories, By.tenant)),
         ("quality report", quality_parts(examined.quality, ["class"])),
-        ("ledger verify", report_parts(examined.report)),
-        ("rerun --all", rerun_parts(examined.reruns, _MOST_RERUNS)),
+        ("ledger verify", build_report_parts(examined.report)),
+        ("rerun --all", build_rerun_parts(examined.reruns, _MOST_RERUNS)),
     )
     for command, parts in reports:
         print_parts((f"\n[bold]`sluice {command}` says:[/]\n", *parts), console)
 
 
-def _tables(answers: Answers, recipe: SimpleNamespace) -> Iterator[RenderableType]:
-    causes = Counter(cause_of(one.body)[:3] for one in answers.of(VERDICTS))
-    yield counts_table("Verdicts by gate and reason", ("verdict", "gate", "reason"), causes)
-    yield _examples(answers)
+def _build_tables(answers: DemoAnswers, recipe: SimpleNamespace) -> Iterator[RenderableType]:
+    causes = Counter(read_cause(one.body)[:3] for one in answers.iterate(VERDICTS))
+    yield build_counts_table("Verdicts by gate and reason", ("verdict", "gate", "reason"), causes)
+    yield _build_examples(answers)
     for session in recipe.growing:
-        yield _growth(answers, session)
-    yield _settled(answers)
-    decided = Counter((one.body["action"], _found(one.body)) for one in answers.of(MEMORY_DECISIONS))
-    yield counts_table("Memory writes, in the same sessions", ("action", cut("reason", 60)), decided)
-    yield _suspects(answers)
-    items = [one for read in answers.retrievals() for one in read.decisions]
+        yield _build_growth(answers, session)
+    yield _build_settled(answers)
+    decided = Counter(
+        (one.body["action"], _describe_finding(one.body)) for one in answers.iterate(MEMORY_DECISIONS)
+    )
+    yield build_counts_table(
+        "Memory writes, in the same sessions", ("action", make_cut_column("reason", 60)), decided
+    )
+    yield _build_suspects(answers)
+    items = [one for read in answers.iterate_retrievals() for one in read.decisions]
     outcomes = Counter(
-        (one["outcome"], ", ".join(one["flags_set"] or one["reason_codes"]), _hidden(one)) for one in items
+        (one["outcome"], ", ".join(one["flags_set"] or one["reason_codes"]), _describe_hidden(one))
+        for one in items
     )
     headings = ("outcome", Column("found", overflow="fold"), "enforced it would be")
-    yield counts_table("Retrieved items, in the same sessions", headings, outcomes)
-    yield _story(answers, recipe.story)
+    yield build_counts_table("Retrieved items, in the same sessions", headings, outcomes)
+    yield _build_story(answers, recipe.story)
     yield _STORY
-    letters = ((one.planned.fields.get("what", "-"), one.body) for one in answers.of(DEAD_LETTERS))
-    yield table(
+    letters = ((one.planned.fields.get("what", "-"), one.body) for one in answers.iterate(DEAD_LETTERS))
+    yield build_table(
         "Dead letters: records that could not be read, between readable ones",
-        *("what was sent", "code", cut("path", 24), cut("message", 35)),
+        *("what was sent", "code", make_cut_column("path", 24), make_cut_column("message", 35)),
         rows=((what, body["code"], body["path"], body["message"]) for what, body in letters),
     )
     endings = answers.endings
@@ -159,15 +166,15 @@ def _tables(answers: Answers, recipe: SimpleNamespace) -> Iterator[RenderableTyp
             one["tier"],
             one["required_role"],
             one["reason"].partition(":")[0],
-            _ending(endings.get(one["escalation_id"])),
+            _describe_end(endings.get(one["escalation_id"])),
         )
         for one in answers.escalations
     )
     title = f"Escalations: {len(answers.escalations)}, and what became of each"
-    yield counts_table(title, ("tier", "who may approve", "reason", "how it ended"), ended)
+    yield build_counts_table(title, ("tier", "who may approve", "reason", "how it ended"), ended)
 
 
-def _ending(end: dict[str, Any] | None) -> str:
+def _describe_end(end: dict[str, Any] | None) -> str:
     if end is None:
         return "waits"
     if "decision" not in end:
@@ -177,103 +184,137 @@ def _ending(end: dict[str, Any] | None) -> str:
     return "approved" if end["outcome"] == "ALLOW" else "approved, blocked"
 
 
-def _verdict(body: dict[str, Any]) -> tuple[Cell, ...]:
-    cause = cause_of(body)
-    return word(cause.verdict), cause.gate, cause.reason or "-"
+def _build_verdict_cells(body: dict[str, Any]) -> tuple[Cell, ...]:
+    cause = read_cause(body)
+    return colour_word(cause.verdict), cause.gate, cause.reason or "-"
 
 
-def _examples(answers: Answers) -> Table:
+def _build_examples(answers: DemoAnswers) -> Table:
     """Some verdicts of each kind, one a line."""
-    columns = cut("proposed action", 30), number("rows"), "verdict", "gate", cut("reason", 34)
+    columns = (
+        make_cut_column("proposed action", 30),
+        make_number_column("rows"),
+        "verdict",
+        "gate",
+        make_cut_column("reason", 34),
+    )
     rows = []
-    for one in examples_of(answers, _EXAMPLES):
+    for one in choose_examples(answers, _EXAMPLES):
         fields = one.planned.fields
         parameters = list(fields["parameters"].values())
         given = parameters[0] if len(parameters) == 1 else json.dumps(fields["parameters"])
         proposed = " ".join(f"{fields['toolName']} {given}".split())
-        rows.append((proposed, fields["rows_affected"], *_verdict(one.body)))
-    return table("Some of them", *columns, rows=rows, caption="rows: generated estimates")
+        rows.append((proposed, fields["rows_affected"], *_build_verdict_cells(one.body)))
+    return build_table("Some of them", *columns, rows=rows, caption="rows: generated estimates")
 
 
-def _growth(answers: Answers, session: SimpleNamespace) -> Table:
+def _build_growth(answers: DemoAnswers, session: SimpleNamespace) -> Table:
     """One session step by step, until a limit bites."""
-    columns = cut("tool", 22), number("rows"), number("total"), "verdict", "gate", cut("reason", 34)
+    columns = (
+        make_cut_column("tool", 22),
+        make_number_column("rows"),
+        make_number_column("total"),
+        "verdict",
+        "gate",
+        make_cut_column("reason", 34),
+    )
     rows = (
         (
             one.planned.fields["toolName"],
             one.planned.fields["rows_affected"],
             int(one.body["session"]["after"]["aggregateRowsAffected"]),
-            *_verdict(one.body),
+            *_build_verdict_cells(one.body),
         )
-        for one in answers.of(VERDICTS)
+        for one in answers.iterate(VERDICTS)
         if one.planned.session_id == session.session
     )
     title = f"Session {session.session}, step by step"
-    return table(title, *columns, rows=rows, caption=session.note)
+    return build_table(title, *columns, rows=rows, caption=session.note)
 
 
-def _settled(answers: Answers) -> Table:
+def _build_settled(answers: DemoAnswers) -> Table:
     """Some outcomes that replaced an estimate."""
-    found = settled(answers)
+    found = list_settled(answers)
     fields = "action_id", "session_id", "reserved", "actual", "aggregateRowsAffected"
-    return table(
+    return build_table(
         f"Outcomes: {len(found)} reservations settled, for example",
-        *(cut("action", 34), "session", number("reserved"), number("really"), number("total")),
+        *(
+            make_cut_column("action", 34),
+            "session",
+            make_number_column("reserved"),
+            make_number_column("really"),
+            make_number_column("total"),
+        ),
         rows=([one.body[name] for name in fields] for one in found[:_SETTLED_SHOWN]),
         caption="without an enforcement point's signature an outcome may raise a total, never lower it",
     )
 
 
-def _found(decision: dict[str, Any]) -> str:
+def _describe_finding(decision: dict[str, Any]) -> str:
     """The reason of a decision on a memory; of a finding its kind."""
     reason: str = decision["reason"]
     kinds = (one["kind"] for one in decision["findings"] if reason.endswith(one["id"]))
     return f"found: {next(kinds, reason)}" if reason.startswith("finding: ") else reason
 
 
-def _suspects(answers: Answers) -> Table:
+def _build_suspects(answers: DemoAnswers) -> Table:
     """Some texts that were not allowed, with what was found in them."""
     rows: dict[str, list[tuple[Cell, ...]]] = {"quarantine": [], "reject": []}
-    for one in answers.of(MEMORY_DECISIONS):
+    for one in answers.iterate(MEMORY_DECISIONS):
         found = next((each for each in one.body["findings"] if not each["framed"]), None)
         chosen = rows.get(one.body["action"])
         if found and chosen is not None and len(chosen) < _EXAMPLES:
             content = " ".join(one.planned.fields["content"].split())
-            chosen.append((word(one.body["action"]), content, found["id"], found["form"]))
-    columns = "action", cut("content", 44), cut("found", 30), cut("in the form", 18)
-    return table("Some of them", *columns, rows=[*rows["quarantine"], *rows["reject"]])
+            chosen.append((colour_word(one.body["action"]), content, found["id"], found["form"]))
+    columns = (
+        "action",
+        make_cut_column("content", 44),
+        make_cut_column("found", 30),
+        make_cut_column("in the form", 18),
+    )
+    return build_table("Some of them", *columns, rows=[*rows["quarantine"], *rows["reject"]])
 
 
-def _hidden(decision: dict[str, Any]) -> str:
+def _describe_hidden(decision: dict[str, Any]) -> str:
     """The outcome that flag-only hides, if it is another one."""
     would_be: str | None = decision["would_have_been"]
     return "" if would_be in (None, decision["outcome"]) else str(would_be)
 
 
-def _story(answers: Answers, story: SimpleNamespace) -> Table:
+def _build_story(answers: DemoAnswers, story: SimpleNamespace) -> Table:
     """Every ledger record about the story's session, in the words of `sluice watch`."""
     rows = []
     for topic, line, body in sorted(answers.lines, key=lambda one: one.body["sequence"]):
         record, about = topic.removeprefix("gate."), body.get("write_id", line.subject).removeprefix("story-")
-        decided = word(line.word.removeprefix("quarantine_").removeprefix("retrieval_")) + line.again
-        rows.append((body["sequence"], record, about, decided, line.reason or _flags(body)))
+        decided = colour_word(line.word.removeprefix("quarantine_").removeprefix("retrieval_")) + line.again
+        rows.append((body["sequence"], record, about, decided, line.reason or _describe_flags(body)))
     title = f"Session {story.session}, record by record, as `sluice watch` shows it"
-    columns = number("number"), cut("record", 14), cut("about", 18), cut("decided", 19)
-    return table(title, *columns, Column("why", overflow="fold"), rows=rows, caption=story.note)
+    columns = (
+        make_number_column("number"),
+        make_cut_column("record", 14),
+        make_cut_column("about", 18),
+        make_cut_column("decided", 19),
+    )
+    return build_table(title, *columns, Column("why", overflow="fold"), rows=rows, caption=story.note)
 
 
-def _flags(body: dict[str, Any]) -> str:
-    """What an action said of the flags of the items that its session had read."""
+def _describe_flags(body: dict[str, Any]) -> str:
+    """Describe what an action said of the flags of the items that its session had read."""
     flags = body["session"]["flags"] if "verdict" in body else {}
     said = (f"{len(found)} flags {name}" for name, found in flags.items() if found)
     return ", ".join(said)
 
 
-def _guarded(refunds: Sequence[Refund]) -> Table:
-    """What became of the calls of a guarded tool."""
-    columns = "proposed action", number("amount"), "a person's answer", number("the tool ran")
+def _build_guarded(refunds: Sequence[Refund]) -> Table:
+    """Build a table of the calls of a guarded tool and their results."""
+    columns = (
+        "proposed action",
+        make_number_column("amount"),
+        "a person's answer",
+        make_number_column("the tool ran"),
+    )
     rows = ((one.action_id, one.amount, one.answer, one.ran, one.told) for one in refunds)
-    return table(
+    return build_table(
         f"Tool {REFUND}, guarded by the client of agent {CLERK}, which signs",
         *columns,
         Column("what the client told the agent", overflow="fold"),

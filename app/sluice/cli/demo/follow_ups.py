@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sluice.cli.demo.demo_answers import ENTERED
 from sluice.cli.demo.demo_sessions import STORY_AGAIN, STORY_READ
-from sluice.cli.demo.material import input_of
+from sluice.cli.demo.material import make_input
 from sluice.cli.demo.refunds import TURNS
 from sluice.cli.demo.throwaway_trust import OWNER, REVIEWER
 from sluice.core.actions.action_kinds import ACTION, OUTCOME
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import random
     from types import SimpleNamespace
 
-    from sluice.cli.demo.demo_answers import Answers
+    from sluice.cli.demo.demo_answers import DemoAnswers
     from sluice.cli.demo.material import Planned
     from sluice.cli.demo.throwaway_trust import ThrowawayTrust
 
@@ -35,19 +35,19 @@ class FollowUps(NamedTuple):
     again: list[Planned]
 
 
-def override_items(answers: Answers, override: SimpleNamespace, time: str) -> FollowUps:
-    """Of every retrieval that opened an escalation; `time` as for `input_of`."""
+def override_items(answers: DemoAnswers, override: SimpleNamespace, time: str) -> FollowUps:
+    """Override the items of every retrieval that opened an escalation; `time` as for `make_input`."""
     entries, again = [], []
-    for one in answers.retrievals():
+    for one in answers.iterate_retrievals():
         waiting = [decision for decision in one.decisions if decision["escalation_id"] is not None]
-        entries += [_override(decision, override) for decision in waiting]
+        entries += [_make_override(decision, override) for decision in waiting]
         if waiting:
-            again.append(input_of(RETRIEVAL, one.planned.fields | {"request_id": STORY_AGAIN}, time))
+            again.append(make_input(RETRIEVAL, one.planned.fields | {"request_id": STORY_AGAIN}, time))
     return FollowUps(entries, again)
 
 
-def _override(decision: dict[str, Any], override: SimpleNamespace) -> dict[str, Any]:
-    """For exactly this item, body, agent and session."""
+def _make_override(decision: dict[str, Any], override: SimpleNamespace) -> dict[str, Any]:
+    """Make an override for exactly this item, body, agent and session."""
     until = milliseconds_of(decision["timestamp"]) + override.hours * _HOUR_MS
     spec = {
         name: decision[name] for name in ("tenant_id", "item_id", "agent_id", "session_id", "body_digest")
@@ -60,15 +60,17 @@ def _override(decision: dict[str, Any], override: SimpleNamespace) -> dict[str, 
     return {"kind": "quality_override", "id": f"for-{decision['item_id']}", "revision": 1, "spec": spec}
 
 
-def make_outcomes(answers: Answers, recipe: SimpleNamespace, rng: random.Random, time: str) -> list[Planned]:
-    """An outcome for one in so many allowed actions, reported by its agent; `time` as for `input_of`."""
+def make_outcomes(
+    answers: DemoAnswers, recipe: SimpleNamespace, rng: random.Random, time: str
+) -> list[Planned]:
+    """An outcome for one in so many allowed actions, reported by its agent; `time` as for `make_input`."""
     allowed = [
         one.planned.fields
-        for one in answers.of(VERDICTS)
+        for one in answers.iterate(VERDICTS)
         if one.body["verdict"] == "allowed" and one.planned.role == ACTION.name
     ]
     return [
-        input_of(
+        make_input(
             OUTCOME,
             {
                 "action_id": action["action_id"],
@@ -82,13 +84,13 @@ def make_outcomes(answers: Answers, recipe: SimpleNamespace, rng: random.Random,
     ]
 
 
-def make_reports(answers: Answers, story: SimpleNamespace, time: str) -> list[Planned]:
-    """A store's report on every retrieval of which the agent was shown something; `time` as for `input_of`.
+def make_reports(answers: DemoAnswers, story: SimpleNamespace, time: str) -> list[Planned]:
+    """A store's report on every retrieval of which the agent was shown something; `time` as for `make_input`.
 
     For the story's reading the store also returned an item that the gate was not asked for.
     """
     made = []
-    for served in (one.served for one in answers.retrievals() if one.served["items"]):
+    for served in (one.served for one in answers.iterate_retrievals() if one.served["items"]):
         request = served["request_id"]
         undecided = [story.undecided] if request == STORY_READ else []
         fields = {
@@ -99,12 +101,12 @@ def make_reports(answers: Answers, story: SimpleNamespace, time: str) -> list[Pl
             "items": [item["item_id"] for item in served["items"]] + undecided,
             "reported_by": STORE,
         }
-        made.append(input_of(REPORT, fields, time))
+        made.append(make_input(REPORT, fields, time))
     return made
 
 
 def make_approvals(
-    answers: Answers, recipe: SimpleNamespace, trust: ThrowawayTrust, prefix: str, time: str
+    answers: DemoAnswers, recipe: SimpleNamespace, trust: ThrowawayTrust, prefix: str, time: str
 ) -> list[Planned]:
     """Signed answers to escalated actions, by turns as the recipe says; "wait": no answer is sent. The owner
     answers where a VP must, the reviewer elsewhere."""
@@ -124,9 +126,9 @@ def make_approvals(
             "justification": recipe.justification,
         }
         made.append(
-            input_of(
+            make_input(
                 REVIEW,
-                sign_review(fields, key, trust.audience(prefix)).model_dump(exclude_unset=True),
+                sign_review(fields, key, trust.make_audience(prefix)).model_dump(exclude_unset=True),
                 time,
             )
         )
@@ -134,7 +136,7 @@ def make_approvals(
 
 
 def make_reviews(
-    answers: Answers, memories: SimpleNamespace, trust: ThrowawayTrust, prefix: str, time: str
+    answers: DemoAnswers, memories: SimpleNamespace, trust: ThrowawayTrust, prefix: str, time: str
 ) -> list[Planned]:
     """Signed reviews of the story's held memories; one comes twice, since a review counts once."""
     wanted = {one.write_id: one for one in memories.story if hasattr(one, "decision")}
@@ -151,6 +153,6 @@ def make_reviews(
             "digest": entered["content_digest"],
             "justification": memory.justification,
         }
-        review = sign_review(fields, trust.reviewer, trust.audience(prefix))
-        reviews.append(input_of(REVIEW, review.model_dump(exclude_unset=True), time))
+        review = sign_review(fields, trust.reviewer, trust.make_audience(prefix))
+        reviews.append(make_input(REVIEW, review.model_dump(exclude_unset=True), time))
     return [*reviews, *reviews[:1]]

@@ -14,17 +14,17 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from sluice.adapters.kafka.kafka_publish import Outgoing
-from sluice.cli.demo import judged, refunds
+from sluice.cli.demo import judged_actions, refunds
 from sluice.cli.demo.demo_sessions import (
     ALTERED,
     DAY_MS,
     VERIFIED,
     Reading,
-    digest_of,
+    add_memories,
+    compute_digest,
+    find_source,
     make_sessions,
-    source_of,
-    uri_of,
-    with_memories,
+    make_uri,
 )
 from sluice.cli.demo.throwaway_trust import ThrowawayTrust
 from sluice.core.actions.action_kinds import ACTION
@@ -36,7 +36,7 @@ from sluice.core.quality_bundle.quality_bundle import load_quality_bundle
 from sluice.core.registry.loading import make_neutral_entries
 from sluice.core.registry.quality_entries import make_provenance_id
 from sluice.core.retrieval.retrieval_kinds import RETRIEVAL
-from sluice.offline.bundle_source import whole_bundle
+from sluice.offline.bundle_source import read_whole_bundle
 from sluice.offline.panels import load_panel
 from sluice_topics.catalog import MAX_INPUT_VALUE_BYTES
 from sluice_topics.headers import input_headers
@@ -71,40 +71,41 @@ class Planned:
     outgoing: Outgoing
 
 
-def input_of(kind: AnyKind, fields: dict[str, Any], time: str, role: str = "") -> Planned:
+def make_input(kind: AnyKind, fields: dict[str, Any], time: str, role: str = "") -> Planned:
     """A readable input record, keyed by its session; `time` is RFC 3339, for the headers."""
     headers = input_headers(fields[kind.subject], kind.model.__name__, SOURCE, time)
     session: str = fields["session_id"]
-    outgoing = Outgoing(session.encode(), to_bytes(fields), tuple(headers))
+    outgoing = Outgoing(session.encode(), serialize(fields), tuple(headers))
     return Planned(role or kind.name, kind.topic, session, fields, outgoing)
 
 
-def to_bytes(fields: dict[str, Any]) -> bytes:
+def serialize(fields: dict[str, Any]) -> bytes:
     """The same fields in the same order give the same bytes."""
     return json.dumps(fields, ensure_ascii=False, separators=(",", ":")).encode()
 
 
-def unreadable_values(action: dict[str, Any]) -> Iterator[tuple[str, bytes]]:
-    """What is wrong and the bytes, one of every kind. `action`: a ProposedAction by wire name."""
-    whole = to_bytes(action)
-    rest = to_bytes({name: value for name, value in action.items() if name != "parameters"})
+def make_unreadable_values(action: dict[str, Any]) -> Iterator[tuple[str, bytes]]:
+    """Make values of every unreadable kind: what is wrong, and the bytes. `action`: a ProposedAction by wire
+    name."""
+    whole = serialize(action)
+    rest = serialize({name: value for name, value in action.items() if name != "parameters"})
 
-    def given(parameters: bytes) -> bytes:
+    def write_parameters(parameters: bytes) -> bytes:
         """The action with parameters that a JSON writer would not write."""
         return rest[:-1] + b',"parameters":' + parameters + b"}"
 
     yield "cut off in the middle", whole[: len(whole) // 2]
     yield "no value at all", b""
-    yield "not UTF-8", given('"\xff"'.encode("latin-1"))
+    yield "not UTF-8", write_parameters('"\xff"'.encode("latin-1"))
     yield "a key given twice", whole[:-1] + b',"mode":"standard"' * 2 + b"}"
-    yield "NaN for a number", given(b'{"limit":NaN}')
-    yield "half a surrogate pair", given(rb'{"text":"\ud800"}')
-    yield "nested too deep", given(b"[" * _TOO_DEEP + b"]" * _TOO_DEEP)
-    yield "over the size limit", given(b'"' + b"x" * MAX_INPUT_VALUE_BYTES + b'"')
-    yield "an unknown field", to_bytes({**action, "priority": "urgent"})
-    yield "a field missing", to_bytes({name: value for name, value in action.items() if name != "toolName"})
-    yield "a number as text", to_bytes({**action, "rows_affected": "12"})
-    yield "another session's key", to_bytes({**action, "session_id": f"{action['session_id']}-other"})
+    yield "NaN for a number", write_parameters(b'{"limit":NaN}')
+    yield "half a surrogate pair", write_parameters(rb'{"text":"\ud800"}')
+    yield "nested too deep", write_parameters(b"[" * _TOO_DEEP + b"]" * _TOO_DEEP)
+    yield "over the size limit", write_parameters(b'"' + b"x" * MAX_INPUT_VALUE_BYTES + b'"')
+    yield "an unknown field", serialize({**action, "priority": "urgent"})
+    yield "a field missing", serialize({name: value for name, value in action.items() if name != "toolName"})
+    yield "a number as text", serialize({**action, "rows_affected": "12"})
+    yield "another session's key", serialize({**action, "session_id": f"{action['session_id']}-other"})
 
 
 def make_plan(sessions: Sequence[PlannedSession], story: str, time: str) -> list[Planned]:
@@ -112,15 +113,15 @@ def make_plan(sessions: Sequence[PlannedSession], story: str, time: str) -> list
 
     The story's first action comes twice more. Each of the last sessions has an unreadable record inside.
     """
-    columns = [_column(session, time) for session in sessions]
+    columns = [_make_column(session, time) for session in sessions]
     for session, column in zip(sessions, columns, strict=True):
         if session.id == story:
             first = session.actions[0]
             other = {**first, "rows_affected": first["rows_affected"] + 1}
-            column += [input_of(ACTION, first, time, REPEAT), input_of(ACTION, other, time, CONFLICT)]
-    kinds = len(list(unreadable_values(sessions[-1].actions[0])))
+            column += [make_input(ACTION, first, time, REPEAT), make_input(ACTION, other, time, CONFLICT)]
+    kinds = len(list(make_unreadable_values(sessions[-1].actions[0])))
     for place, session in enumerate(sessions[-kinds:]):
-        what, value = list(unreadable_values(session.actions[0]))[place]
+        what, value = list(make_unreadable_values(session.actions[0]))[place]
         outgoing = Outgoing(session.id.encode(), value, ())
         spoilt = Planned(UNREADABLE, ACTION.topic, session.id, {"what": what}, outgoing)
         column = columns[place - kinds]
@@ -128,14 +129,14 @@ def make_plan(sessions: Sequence[PlannedSession], story: str, time: str) -> list
     return [one for one in chain.from_iterable(zip_longest(*columns)) if one is not None]
 
 
-def _column(session: PlannedSession, time: str) -> list[Planned]:
+def _make_column(session: PlannedSession, time: str) -> list[Planned]:
     """Actions, writes and retrievals by turns, as long as there are any of each."""
     kinds = ((ACTION, session.actions), (WRITE, session.writes), (RETRIEVAL, session.reads))
-    made = ([input_of(kind, fields, time) for fields in each] for kind, each in kinds)
+    made = ([make_input(kind, fields, time) for fields in each] for kind, each in kinds)
     return [one for one in chain.from_iterable(zip_longest(*made)) if one is not None]
 
 
-def generated_registry(rows: Iterable[ActionRow], readings: SimpleNamespace, feed_key: str) -> bytes:
+def generate_registry(rows: Iterable[ActionRow], readings: SimpleNamespace, feed_key: str) -> bytes:
     """The registry file's bytes: the rows' agents and tools, the readings' sources and recorded hashes.
 
     `feed_key`: the public key of what feeds assert, base64.
@@ -157,33 +158,35 @@ def generated_registry(rows: Iterable[ActionRow], readings: SimpleNamespace, fee
         if hasattr(source, "source_id"):
             key = {"public_key": feed_key} if source.by == "signed" else {}
             name = f"{TENANT}/{source.source_id}"
-            entries.append(_entry("source", name, source_id=source.source_id, **key))
+            entries.append(_make_entry("source", name, source_id=source.source_id, **key))
     referring = [
         one
         for one in (*readings.story.read, *readings.story.contract)
         if one.reference in (VERIFIED, ALTERED)
     ]
     for one in (*readings.text, *referring):
-        if source_of(readings, one.content_class).by == "recorded":
-            uri = uri_of(readings, one.content_class, one.text)
+        if find_source(readings, one.content_class).by == "recorded":
+            uri = make_uri(readings, one.content_class, one.text)
             entries.append(
-                _entry("provenance", make_provenance_id(TENANT, uri), uri=uri, hash=digest_of(one.text))
+                _make_entry(
+                    "provenance", make_provenance_id(TENANT, uri), uri=uri, hash=compute_digest(one.text)
+                )
             )
     for bad in readings.known_bad:
         spec = {"subject": "item", "value": bad.item_id, "reason": bad.reason}
-        entries.append(_entry("known_bad", bad.item_id, **spec))
+        entries.append(_make_entry("known_bad", bad.item_id, **spec))
     return json.dumps({"entries": entries}, indent=1).encode()
 
 
-def _entry(kind: str, name: str, **spec: str) -> dict[str, Any]:
+def _make_entry(kind: str, name: str, **spec: str) -> dict[str, Any]:
     return {"kind": kind, "id": name, "revision": 1, "spec": {"tenant_id": TENANT, **spec}}
 
 
-def half_rolled_out(shipped: bytes, readings: SimpleNamespace, now_ms: int) -> bytes:
+def roll_half_out(shipped: bytes, readings: SimpleNamespace, now_ms: int) -> bytes:
     """The quality bundle with one class in flag-only, and with its cases expecting that."""
     document, rollout = json_object(shipped), readings.rollout
 
-    def under_flag_only(case: dict[str, Any]) -> dict[str, Any]:
+    def expect_flag_only(case: dict[str, Any]) -> dict[str, Any]:
         expect = case["expect"]
         if case["item"].get("content_class") != rollout.flag_only or expect["outcome"] not in _HIDDEN:
             return case
@@ -192,15 +195,14 @@ def half_rolled_out(shipped: bytes, readings: SimpleNamespace, now_ms: int) -> b
     since = {"mode": "flag_only", "since": rfc3339(now_ms - rollout.days * DAY_MS)}
     classes = {**document["rollout"], rollout.flag_only: since}
     return orjson.dumps(
-        {**document, "rollout": classes, "cases": list(map(under_flag_only, document["cases"]))}
+        {**document, "rollout": classes, "cases": list(map(expect_flag_only, document["cases"]))}
     )
 
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """What a run is given. `home` keeps its files, `broker_home` those of `sluice broker`; `config` is the
-    folder that `load_config` reads; `bundle` and `quality` are what ships; `now` gives RFC 3339.
-    """
+    """The options of a run. `home` keeps its files, `broker_home` those of `sluice broker`; `config` is the
+    folder that `load_config` reads; `bundle` and `quality` are what ships; `now` gives RFC 3339."""
 
     run: str
     home: Path
@@ -216,7 +218,7 @@ class RunOptions:
 
 @dataclass(frozen=True, slots=True)
 class Material:
-    """What is published, and from what it was made.
+    """The inputs of a run, and from what they were made.
 
     `opening` comes first and is answered before the `plan` goes on: the story reads before it acts. `judged`
     are actions as config/demo/judged.toml has them.
@@ -240,7 +242,8 @@ class Material:
 
 
 def load_config(folder: Path) -> SimpleNamespace:
-    """What config/demo says, by file (`recipe`, `memories`, `readings`) and name; its comments explain each.
+    """Load the files of config/demo by file (`recipe`, `memories`, `readings`) and name; their comments
+    explain each.
 
     Raises OSError and TOMLDecodeError.
     """
@@ -250,44 +253,46 @@ def load_config(folder: Path) -> SimpleNamespace:
     return config
 
 
-def prepare(wish: RunOptions) -> Material:
+def prepare(options: RunOptions) -> Material:
     """Make everything that will be published. The same wish gives the same bytes."""
-    config, rows = load_config(wish.config), load_panel(wish.config / "actions.jsonl")
-    writes = [json_object(line) for line in (wish.config / "memory_writes.jsonl").read_bytes().splitlines()]
-    recipe, readings, now, trust = config.recipe, config.readings, wish.now(), wish.trust
+    config, rows = load_config(options.config), load_panel(options.config / "actions.jsonl")
+    writes = [
+        json_object(line) for line in (options.config / "memory_writes.jsonl").read_bytes().splitlines()
+    ]
+    recipe, readings, now, trust = config.recipe, config.readings, options.now(), options.trust
     story = recipe.story.session
-    bundle = _adapted(whole_bundle(wish.bundle), wish, config.recipe.review_s)
-    quality = half_rolled_out(wish.quality.read_bytes(), readings, milliseconds_of(now))
-    acting = make_sessions(rows, load_bundle(bundle), recipe, _drawing(recipe.seed))
-    drawing = _drawing(f"{recipe.seed} retrievals")
+    bundle = _adapt(read_whole_bundle(options.bundle), options, config.recipe.review_s)
+    quality = roll_half_out(options.quality.read_bytes(), readings, milliseconds_of(now))
+    acting = make_sessions(rows, load_bundle(bundle), recipe, _make_random(recipe.seed))
+    drawing = _make_random(f"{recipe.seed} retrievals")
     reading = Reading(readings, load_quality_bundle(quality), trust.feed, now, drawing)
-    remembering = with_memories(acting, writes, config, now)
-    sessions = reading.with_readings(remembering, recipe)
+    remembering = add_memories(acting, writes, config, now)
+    sessions = reading.add_readings(remembering, recipe)
     (telling,) = (session for session in sessions if session.id == story)
-    opening = [input_of(RETRIEVAL, fields, now) for fields in reading.story(telling)]
-    registry = generated_registry(rows, readings, trust.feed.public.text)
-    clerk = refunds.registry_entries(TENANT, trust.agent.public.text)
-    shown = judged.read_config(wish.config)
-    own = judged.make_bundle(bundle, wish.bundle.parent, shown)
-    entries = [*clerk, *judged.registry_entries(TENANT, shown)]
-    policy = [*trust.policy(bundle, registry), *trust.entries(entries), trust.bundle(own)]
-    policy.append(trust.quality_bundle(quality))
+    opening = [make_input(RETRIEVAL, fields, now) for fields in reading.make_story(telling)]
+    registry = generate_registry(rows, readings, trust.feed.public.text)
+    clerk = refunds.make_registry_entries(TENANT, trust.agent.public.text)
+    shown = judged_actions.read_config(options.config)
+    own = judged_actions.make_bundle(bundle, options.bundle.parent, shown)
+    entries = [*clerk, *judged_actions.make_registry_entries(TENANT, shown)]
+    policy = [*trust.make_policy(bundle, registry), *trust.sign_entries(entries), trust.sign_bundle(own)]
+    policy.append(trust.sign_quality_bundle(quality))
     plan = make_plan(sessions, story, now)
     actions = shown["action"]
     return Material(rows, writes, sessions, opening, plan, config, bundle, quality, policy, actions)
 
 
-def _drawing(seed: int | str) -> random.Random:
+def _make_random(seed: int | str) -> random.Random:
     return random.Random(seed)  # noqa: S311 - seeded, so that two runs draw the same
 
 
-def _adapted(bundle: bytes, wish: RunOptions, review_s: float) -> bytes:
+def _adapt(bundle: bytes, options: RunOptions, review_s: float) -> bytes:
     """The bundle with the recipe's time for reviews and approvals, and its rules for the gate `sequence`."""
     document = json_object(bundle)
     review = {"quarantineReviewMs": int(review_s * 1000)}
     adapted = {
         "memory": {**document.get("memory", {}), **review},
         "escalation_ttl_ms": int(review_s * 1000),
-        "sequence": tomllib.loads((wish.config / "sequence.toml").read_text("utf-8")),
+        "sequence": tomllib.loads((options.config / "sequence.toml").read_text("utf-8")),
     }
     return orjson.dumps({**document, **adapted})

@@ -13,7 +13,7 @@ from sluice.cli.demo.throwaway_trust import AGENT
 from sluice.client import ActionRefused, AsyncGateClient, ClientOptions
 
 if TYPE_CHECKING:
-    from sluice.cli.demo.run_place import RunPlace
+    from sluice.cli.demo.run_location import RunLocation
     from sluice.cli.demo.throwaway_trust import ThrowawayTrust
 
 CLERK, REFUND, SESSION = "refund-clerk", "send_refund", "refunds"
@@ -38,7 +38,7 @@ class Refund(NamedTuple):
         return self.ran == (self.answer == "approve")
 
 
-def registry_entries(tenant: str, public_key: str) -> list[dict[str, Any]]:
+def make_registry_entries(tenant: str, public_key: str) -> list[dict[str, Any]]:
     """The agent, with its key (base64), and the tool, of a tier that a person must approve."""
     agent = {"tenant_id": tenant, "tier": "T3", "tools": [REFUND], "keys": [{"public_key": public_key}]}
     tool = {"tier": "T3", "action_type": "PAYMENT", "trusts_row_claims": True}
@@ -48,10 +48,10 @@ def registry_entries(tenant: str, public_key: str) -> list[dict[str, Any]]:
     ]
 
 
-async def make_refunds(place: RunPlace, trust: ThrowawayTrust, patience_s: float) -> list[Refund]:
+async def make_refunds(place: RunLocation, trust: ThrowawayTrust, patience_s: float) -> list[Refund]:
     """Propose all of them at once. `patience_s`: how long the agent waits for a person."""
     signed = ClientOptions(
-        topic_prefix=place.prefix, agent_key=trust.pem(AGENT), installation=trust.installation
+        topic_prefix=place.prefix, agent_key=trust.write_pem(AGENT), installation=trust.installation
     )
     unsigned = ClientOptions(topic_prefix=place.prefix)
     async with (
@@ -59,13 +59,13 @@ async def make_refunds(place: RunPlace, trust: ThrowawayTrust, patience_s: float
         AsyncGateClient(place.bootstrap_servers, CLERK, unsigned) as forger,
     ):
         proposed = [
-            _refund(own, name, 10 * number, answer, patience_s)
+            _make_refund(own, name, 10 * number, answer, patience_s)
             for number, (name, answer) in enumerate(TURNS.items(), 1)
         ]
-        return await asyncio.gather(*proposed, _refund(forger, FORGED, 9999, "forged", patience_s))
+        return await asyncio.gather(*proposed, _make_refund(forger, FORGED, 9999, "forged", patience_s))
 
 
-async def _refund(
+async def _make_refund(
     gate: AsyncGateClient, action_id: str, amount: int, answer: str, patience_s: float
 ) -> Refund:
     ran = 0

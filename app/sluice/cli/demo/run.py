@@ -19,10 +19,10 @@ from sluice.adapters.kafka.kafka_rerun import rerun_all
 from sluice.adapters.kafka.kafka_topics import create
 from sluice.bootstrap.parts import build_installation
 from sluice.broker import locate
-from sluice.cli.demo import run_place
+from sluice.cli.demo import run_location
 from sluice.cli.demo.material import TENANT
 from sluice.cli.demo.run_gateway import leave_waiting, start_gateway
-from sluice.cli.demo.run_place import RunPlace, start_worker
+from sluice.cli.demo.run_location import RunLocation, start_worker
 from sluice.cli.demo.talk import Talk
 from sluice.cli.demo.throwaway_trust import publish_policy
 from sluice.cli.ledger.quarantine import count_gate
@@ -40,8 +40,8 @@ if TYPE_CHECKING:
 
     from sluice.broker.handle import Broker
     from sluice.broker.process_identity import ProcessIdentity
-    from sluice.cli.demo.demo_answers import Answers
-    from sluice.cli.demo.judged import JudgedAction
+    from sluice.cli.demo.demo_answers import DemoAnswers
+    from sluice.cli.demo.judged_actions import DemoJudgement
     from sluice.cli.demo.material import Material, RunOptions
     from sluice.cli.demo.refunds import Refund
     from sluice.cli.demo.run_gateway import RunGateway
@@ -73,14 +73,14 @@ class Examined:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What came of a run."""
+    """The result of a run."""
 
-    place: RunPlace
+    place: RunLocation
     worker: ProcessIdentity
     material: Material
-    answers: Answers
+    answers: DemoAnswers
     refunds: Sequence[Refund]
-    judged: Sequence[JudgedAction]
+    judged: Sequence[DemoJudgement]
     examined: Examined
     gateway: RunGateway | None = None
 
@@ -103,74 +103,81 @@ class Result:
         )
 
 
-def perform(wish: RunOptions, material: Material, narrator: Narrator) -> Result:
+def perform(options: RunOptions, material: Material, narrator: Narrator) -> Result:
     """The whole run. What it started is stopped at its end, unless `keep` and it went well.
 
     Raises BrokerError, KafkaUnreachable, KafkaTopicError, WorkerError; the folder of the run then stays.
     """
-    folder = wish.home / wish.run
+    folder = options.home / options.run
     folder.mkdir(parents=True)
     try:
-        result = _performed(wish, folder, material, narrator)
+        result = _perform(options, folder, material, narrator)
     except KeyboardInterrupt:
         shutil.rmtree(folder)
         raise
     finally:
         if folder.is_dir() and not any(folder.iterdir()):
             folder.rmdir()
-    if result.well and not wish.keep:
+    if result.well and not options.keep:
         shutil.rmtree(folder)
     return result
 
 
-def _performed(wish: RunOptions, folder: Path, material: Material, narrator: Narrator) -> Result:
+def _perform(options: RunOptions, folder: Path, material: Material, narrator: Narrator) -> Result:
     with ExitStack() as started:
-        broker = _broker(wish, folder, narrator, started)
+        broker = _start_broker(options, folder, narrator, started)
         thin_out_kafka_lines(broker.bootstrap_servers)
-        keys = Path(tempfile.mkdtemp(prefix=f"{wish.run}-keys-"))
+        keys = Path(tempfile.mkdtemp(prefix=f"{options.run}-keys-"))
         started.callback(shutil.rmtree, keys)
-        place = RunPlace(
-            wish.run, folder, broker.bootstrap_servers, wish.trust.root_key, keys, wish.trust.installation
+        place = RunLocation(
+            options.run,
+            folder,
+            broker.bootstrap_servers,
+            options.trust.root_key,
+            keys,
+            options.trust.installation,
         )
         with narrator.step("Topics") as step:
             count = len(asyncio.run(create(place.bootstrap_servers, place.layout, REPLICAS)))
             step.say(f"{count} under the prefix {place.prefix}, {place.layout.partitions} partitions each")
         with narrator.step("Policy") as step:
-            wish.trust.write(place.keys)
-            people = [wish.trust.delegate([TENANT])] if wish.keep else []
+            options.trust.write(place.keys)
+            people = [options.trust.make_delegate([TENANT])] if options.keep else []
             asyncio.run(publish_policy(place.bootstrap_servers, place.prefix, [*material.policy, *people]))
             entries = sum(topic == REGISTRY for topic, _, _ in material.policy)
             step.say(f"three bundles and {entries} generated entries, signed with this run's own keys")
         with narrator.step("Worker") as step:
-            worker = start_worker(place, wish.environment)
-            started.callback(_stopped, narrator, "Stop worker", worker.stop)
-            worker.wait_ready()
+            worker = start_worker(place, options.environment)
+            started.callback(_register_stop, narrator, "Stop worker", worker.stop)
+            worker.wait_until_ready()
             step.say(f"process {worker.identity.pid} decides")
         with narrator.step("Inputs") as step:
-            talk = Talk(place, material, wish, step, worker)
-            answers = asyncio.run(talk.hold())
+            talk = Talk(place, material, options, step, worker)
+            answers = asyncio.run(talk.run())
             step.say(f"{answers.published} inputs published, {answers.answered} answered")
         examined = examine(place, narrator)
         result = Result(place, worker.identity, material, answers, talk.refunds, talk.judged, examined)
-        if wish.keep and result.well:
+        if options.keep and result.well:
             if broker.kind != "external":
-                locate.remember(wish.home, broker)
+                locate.remember(options.home, broker)
             with narrator.step("Pages") as step:
-                gateway = start_gateway(place, wish.environment)
+                gateway = start_gateway(place, options.environment)
                 started.callback(gateway.stop)
-                count = asyncio.run(leave_waiting(place, material, result.answers, wish))
+                count = asyncio.run(leave_waiting(place, material, result.answers, options))
                 step.say(f"process {gateway.identity.pid} shows {count} inputs that wait for a person")
-            kept = run_place.KeptRun(place.run, place.folder, place.keys, worker.identity, gateway.identity)
-            run_place.remember(wish.home, kept)
+            kept = run_location.StoredRun(
+                place.run, place.folder, place.keys, worker.identity, gateway.identity
+            )
+            run_location.remember(options.home, kept)
             started.pop_all()
             result = replace(result, gateway=gateway)
     return result
 
 
-def _broker(wish: RunOptions, folder: Path, narrator: Narrator, started: ExitStack) -> Broker:
+def _start_broker(options: RunOptions, folder: Path, narrator: Narrator, started: ExitStack) -> Broker:
     with narrator.step("Broker") as step:
-        running = wish.environment.get(BROKER_VARIABLE)
-        found = None if running else locate.status(wish.broker_home, None)
+        running = options.environment.get(BROKER_VARIABLE)
+        found = None if running else locate.read_status(options.broker_home, None)
         if found is not None and found.answers:
             running = found.bootstrap_servers
         broker = locate.find_broker(running or None, folder / "kafka")
@@ -178,18 +185,18 @@ def _broker(wish: RunOptions, folder: Path, narrator: Narrator, started: ExitSta
             where = "was there already; the demo's topics will stay on it"
         else:
             where = f"{broker.kind}, started for this run"
-            started.callback(_stopped, narrator, "Stop broker", broker.close)
+            started.callback(_register_stop, narrator, "Stop broker", broker.close)
         step.say(f"{broker.bootstrap_servers}, {where}")
     return broker
 
 
-def _stopped(narrator: Narrator, what: str, stop: Callable[[], None]) -> None:
-    with undisturbed(), narrator.step(what):
+def _register_stop(narrator: Narrator, what: str, stop: Callable[[], None]) -> None:
+    with ignore_signals(), narrator.step(what):
         stop()
 
 
 @contextmanager
-def undisturbed() -> Iterator[None]:
+def ignore_signals() -> Iterator[None]:
     """A second Ctrl-C, or a SIGTERM, does nothing in here. Main thread only, as signals are."""
     before = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
@@ -199,7 +206,7 @@ def undisturbed() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def examine(place: RunPlace, narrator: Narrator) -> Examined:
+def examine(place: RunLocation, narrator: Narrator) -> Examined:
     """Read the ledger. Raises KafkaUnreachable and UnknownTopics."""
     with narrator.step("Ledger") as step:
         report = asyncio.run(verify_ledger(place.bootstrap_servers, place.prefix))
@@ -210,22 +217,22 @@ def examine(place: RunPlace, narrator: Narrator) -> Examined:
     with narrator.step("Reports") as step:
         names = {topic.name: real for real, topic in place.layout.topics().items()}
         memories = asyncio.run(count_gate(KafkaQuarantine(place.bootstrap_servers, names), recount=True))
-        quality = asyncio.run(_quality(place))
+        quality = asyncio.run(_report_quality(place))
         step.say("memories counted live and from the ledger, retrievals from the ledger")
     return Examined(report, reruns, memories, quality)
 
 
-async def _rerun(place: RunPlace) -> RerunTally:
+async def _rerun(place: RunLocation) -> RerunTally:
     kafka = KafkaEvidence(place.bootstrap_servers, place.prefix)
-    of = build_installation(load_settings(environment=place.for_worker(os.environ)), {})
+    of = build_installation(load_settings(environment=place.build_worker_environment(os.environ)), {})
     tally = RerunTally()
     async for one in rerun_all(kafka, of):
         tally.take([one])
     return tally
 
 
-async def _quality(place: RunPlace) -> QualityReport:
-    """Of all tenants and days, from the ledger alone."""
+async def _report_quality(place: RunLocation) -> QualityReport:
+    """Report the quality of all tenants and days, from the ledger alone."""
     tally = QualityTally()
     values = LedgerValues(
         {DECISION: tally.count_decision, REPORTED: tally.count_report, ALARM: tally.count_alarm}

@@ -18,10 +18,10 @@ import orjson
 
 from sluice.adapters.kafka.kafka_publish import publish
 from sluice.broker.process_identity import ProcessIdentity
-from sluice.cli.demo.material import TENANT, input_of
-from sluice.cli.demo.run_place import READY_S, WorkerError, stop_process
+from sluice.cli.demo.material import TENANT, make_input
+from sluice.cli.demo.run_location import READY_S, WorkerError, stop_process
 from sluice.cli.demo.throwaway_trust import GATEWAY, OWNER, publish_policy
-from sluice.cli.policy.api_key_verbs import now
+from sluice.cli.policy.api_key_verbs import read_clock
 from sluice.core.actions.action_kinds import ACTION
 from sluice.core.foundation.strict import json_object
 from sluice.core.memory.memory_kinds import WRITE
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from sluice.cli.demo.demo_answers import Answers
+    from sluice.cli.demo.demo_answers import DemoAnswers
     from sluice.cli.demo.material import Material, Planned, RunOptions
-    from sluice.cli.demo.run_place import RunPlace
+    from sluice.cli.demo.run_location import RunLocation
 
 NAME = "demo"
 PASSWORD_BYTES = 12
@@ -58,12 +58,12 @@ class RunGateway:
         self.child.wait()
 
 
-def start_gateway(place: RunPlace, environment: Mapping[str, str]) -> RunGateway:
+def start_gateway(place: RunLocation, environment: Mapping[str, str]) -> RunGateway:
     """Start it, with one person who is the owner. Returns when it is ready. Raises WorkerError."""
     password = secrets.token_urlsafe(PASSWORD_BYTES)
     people, log = place.folder / "people.json", place.folder / "gateway.log"
-    _let_in(people, password)
-    port = _free_port()
+    _create_account(people, password)
+    port = _find_free_port()
     given = {
         "PORT": str(port),
         "API_KEYS": str(place.folder / "api_keys.json"),
@@ -74,13 +74,13 @@ def start_gateway(place: RunPlace, environment: Mapping[str, str]) -> RunGateway
     with log.open("ab") as file:
         child = subprocess.Popen(
             [sys.executable, "-m", "sluice", "gateway"],
-            env=place.for_worker(environment) | own,
+            env=place.build_worker_environment(environment) | own,
             stdin=subprocess.DEVNULL,
             stdout=file,
             stderr=file,
             start_new_session=True,
         )
-    identity = ProcessIdentity.of(child.pid) or ProcessIdentity(child.pid, "")
+    identity = ProcessIdentity.find(child.pid) or ProcessIdentity(child.pid, "")
     started = RunGateway(identity, child, f"http://127.0.0.1:{port}/review", password)
     end = time.monotonic() + READY_S
     while not _is_ready(port):
@@ -91,19 +91,23 @@ def start_gateway(place: RunPlace, environment: Mapping[str, str]) -> RunGateway
     return started
 
 
-async def leave_waiting(place: RunPlace, material: Material, answers: Answers, wish: RunOptions) -> int:
+async def leave_waiting(
+    place: RunLocation, material: Material, answers: DemoAnswers, options: RunOptions
+) -> int:
     """Give people an hour from now on, and publish again some inputs for which the run needed a person. The
     number of them. Raises KafkaUnreachable and UnknownTopics."""
     patient = json_object(material.bundle)
     patient |= {"revision": patient["revision"] + 1, "escalation_ttl_ms": HOUR_MS}
     patient["memory"] = {**patient.get("memory", {}), "quarantineReviewMs": HOUR_MS}
-    bundle = wish.trust.bundle(orjson.dumps(patient))
+    bundle = options.trust.sign_bundle(orjson.dumps(patient))
     await publish_policy(place.bootstrap_servers, place.prefix, [bundle])
     await asyncio.sleep(material.config.recipe.reload_s)
     chosen: list[Planned] = []
-    for kind, wanted in ((ACTION, _escalated(answers)), (WRITE, _held(answers))):
+    for kind, wanted in ((ACTION, _list_escalated(answers)), (WRITE, _list_held(answers))):
         again = [one for one in material.plan if one.role == kind.name and one.fields[kind.subject] in wanted]
-        chosen += [input_of(kind, _anew(one.fields, kind.subject), wish.now()) for one in again[:MOST_LEFT]]
+        chosen += [
+            make_input(kind, _repeat(one.fields, kind.subject), options.now()) for one in again[:MOST_LEFT]
+        ]
     for topic in {one.topic for one in chosen}:
         records = [one.outgoing for one in chosen if one.topic == topic]
         most = BY_NAME[topic].max_message_bytes
@@ -111,37 +115,37 @@ async def leave_waiting(place: RunPlace, material: Material, answers: Answers, w
     return len(chosen)
 
 
-def _escalated(answers: Answers) -> set[str]:
+def _list_escalated(answers: DemoAnswers) -> set[str]:
     return {str(one["action_id"]) for one in answers.escalations}
 
 
-def _held(answers: Answers) -> set[str]:
-    decisions = (one.body for one in answers.of(MEMORY_DECISIONS))
+def _list_held(answers: DemoAnswers) -> set[str]:
+    decisions = (one.body for one in answers.iterate(MEMORY_DECISIONS))
     return {str(one["write_id"]) for one in decisions if one["action"] == "quarantine"}
 
 
-def _anew(fields: dict[str, Any], name: str) -> dict[str, Any]:
+def _repeat(fields: dict[str, Any], name: str) -> dict[str, Any]:
     """The same in a session of its own."""
     return {**fields, name: f"{fields[name]}-again", "session_id": f"{fields['session_id']}-again"}
 
 
-def _let_in(file: Path, password: str) -> None:
+def _create_account(file: Path, password: str) -> None:
     """One account, who is the run's owner: it may answer everything."""
     from sluice.gateway.http.api_keys import write_keys  # noqa: PLC0415 - an extra
-    from sluice.gateway.pages.accounts import Account, PeopleFile, hash_of  # noqa: PLC0415 - as above
+    from sluice.gateway.pages.accounts import PeopleFile, PersonAccount, hash_password  # noqa: PLC0415 - as above
 
-    account = Account(
+    account = PersonAccount(
         name=NAME,
-        hash=hash_of(password),
+        hash=hash_password(password),
         tenant_id=TENANT,
         approver_id=OWNER,
         roles=["reviewer", "vp", "admin"],
-        created_at=now(),
+        created_at=read_clock(),
     )
     write_keys(file, PeopleFile(people=[account]))
 
 
-def _free_port() -> int:
+def _find_free_port() -> int:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         return int(free.getsockname()[1])

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from sluice.adapters.kafka.kafka_publish import publish
 from sluice.adapters.kafka.kafka_read import open_reader
-from sluice.cli.demo.demo_answers import TOPICS, Answers
+from sluice.cli.demo.demo_answers import TOPICS, DemoAnswers
 from sluice.cli.demo.follow_ups import (
     make_approvals,
     make_outcomes,
@@ -17,7 +17,7 @@ from sluice.cli.demo.follow_ups import (
     make_reviews,
     override_items,
 )
-from sluice.cli.demo.judged import JudgedAction, judge_actions
+from sluice.cli.demo.judged_actions import DemoJudgement, judge_actions
 from sluice.cli.demo.refunds import ESCALATED, SESSION, Refund, make_refunds
 from sluice.cli.demo.throwaway_trust import publish_policy
 from sluice_topics.catalog import BY_NAME
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from sluice.adapters.kafka.kafka_read import StoredRecord
     from sluice.cli.demo.material import Material, Planned, RunOptions
-    from sluice.cli.demo.run_place import RunPlace, Worker
+    from sluice.cli.demo.run_location import RunLocation, Worker
 
 PATIENCE_S = 30.0
 """How long no new answer may come before the rest counts as unanswered."""
@@ -37,32 +37,32 @@ class Step(Protocol):
     """A step under way."""
 
     def say(self, detail: str) -> None:
-        """What came of it."""
+        """Say the result of the step."""
 
-    def progress(self, published: int, answered: int, total: int) -> None:
-        """How far the publishing and the answering are."""
+    def show_progress(self, published: int, answered: int, total: int) -> None:
+        """Show how far the publishing and the answering are."""
 
 
 class Talk:
     """A run's traffic: it publishes inputs and reads the ledger in between."""
 
     def __init__(
-        self, place: RunPlace, material: Material, wish: RunOptions, step: Step, worker: Worker
+        self, place: RunLocation, material: Material, wish: RunOptions, step: Step, worker: Worker
     ) -> None:
         self._place, self._material, self._wish = place, material, wish
         self._step, self._worker = step, worker
         self.refunds: list[Refund] = []
         """What became of what the agent behind the client wanted."""
-        self.judged: list[JudgedAction] = []
+        self.judged: list[DemoJudgement] = []
         """What the gates made of the actions that are meant for one of them."""
-        self._answers = Answers(place.prefix, material.config.recipe.story.session)
+        self._answers = DemoAnswers(place.prefix, material.config.recipe.story.session)
 
-    async def hold(self) -> Answers:
+    async def run(self) -> DemoAnswers:
         """Publish what is planned, and let the agent behind the client begin; then publish outcomes, reviews,
         approvals, stores' reports and signed overrides; wait until what nobody answered has expired; then
         ask again for what was denied.
 
-        Returns also when answers stay away: see `Answers.unanswered`.
+        Returns also when answers stay away: see `DemoAnswers.unanswered`.
         """
         config, now, trust, answers = self._material.config, self._wish.now, self._wish.trust, self._answers
         recipe, place = config.recipe, self._place
@@ -74,9 +74,11 @@ class Talk:
             await self._exchange(self._material.plan, batches)
             patience_s = recipe.review_s + PATIENCE_S
             refunds = asyncio.create_task(make_refunds(place, trust, patience_s))
-            await self._read(batches, lambda: not (refunds.done() or self._refunds_wait()))
+            await self._read(batches, lambda: not (refunds.done() or self._is_refund_waiting()))
             overrides = override_items(answers, config.readings.story.override, now())
-            await publish_policy(place.bootstrap_servers, place.prefix, trust.overrides(overrides.entries))
+            await publish_policy(
+                place.bootstrap_servers, place.prefix, trust.sign_overrides(overrides.entries)
+            )
             in_force = time.monotonic() + recipe.reload_s
             rng = random.Random(recipe.seed)  # noqa: S311 - seeded
             follow_ups = [
@@ -95,7 +97,7 @@ class Talk:
             await self._exchange(overrides.again, batches)
         return answers
 
-    def _refunds_wait(self) -> bool:
+    def _is_refund_waiting(self) -> bool:
         opened = [one for one in self._answers.escalations if one["session_id"] == SESSION]
         return len(opened) == ESCALATED
 
@@ -106,17 +108,17 @@ class Talk:
         for start in range(0, len(plan), burst):
             await self._publish(plan[start : start + burst])
             answers.take(await anext(batches))
-            self._step.progress(answers.published, answers.answered, total)
+            self._step.show_progress(answers.published, answers.answered, total)
         answered, last = answers.answered, time.monotonic()
 
-        def waiting() -> bool:
+        def is_waiting() -> bool:
             nonlocal answered, last
             if answers.answered > answered:
                 answered, last = answers.answered, time.monotonic()
-            self._step.progress(answers.published, answered, total)
+            self._step.show_progress(answers.published, answered, total)
             return bool(answers.unanswered) and time.monotonic() < last + PATIENCE_S
 
-        await self._read(batches, waiting)
+        await self._read(batches, is_waiting)
 
     async def _read(self, batches: AsyncIterator[list[StoredRecord]], waiting: Callable[[], bool]) -> None:
         """Read as long as this is worth waiting for. Raises WorkerError when the worker has ended."""

@@ -52,7 +52,7 @@ class ThrowawayTrust:
 
     @property
     def root_key(self) -> str:
-        """What the settings name, base64."""
+        """The public root key that the settings name, base64."""
         return self.root.public.text
 
     @property
@@ -60,8 +60,8 @@ class ThrowawayTrust:
         """The id of the run's installation, as the settings name it."""
         return f"run-{self.root.keyid[:16]}"
 
-    def audience(self, topic_prefix: str) -> Audience:
-        """What is signed for the run's installation is signed for this."""
+    def make_audience(self, topic_prefix: str) -> Audience:
+        """Return the audience for which everything of the run's installation is signed."""
         return Audience(self.installation, topic_prefix)
 
     def write(self, folder: Path) -> None:
@@ -69,38 +69,38 @@ class ThrowawayTrust:
         for name in self._private:
             path = folder / f"{name}.pem"
             path.touch(mode=0o600, exist_ok=False)
-            path.write_bytes(self.pem(name))
+            path.write_bytes(self.write_pem(name))
 
-    def pem(self, name: str) -> bytes:
+    def write_pem(self, name: str) -> bytes:
         """A private key as PKCS#8 PEM."""
         return self._private[name].private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
 
-    def approver(self) -> ControlRecord:
+    def make_approver(self) -> ControlRecord:
         """The owner's own entry, signed by the root key."""
-        return self._approver(OWNER, self.owner, list(get_args(SignedKind)), [_DECIDES, "vp"])
+        return self._make_approver(OWNER, self.owner, list(get_args(SignedKind)), [_DECIDES, "vp"])
 
-    def reviewing(self) -> ControlRecord:
+    def make_reviewer(self) -> ControlRecord:
         """The entry of a reviewer of quarantined memories who may also sign overrides of items' quality, and,
         as the second approver that they need, policy bundles, agents that go to another one, a delegate's
         entry and an accepted loss."""
         signs = ["bundle", "agent", "quality_override", "delegate", "policy_loss"]
-        return self._approver(REVIEWER, self.reviewer, signs, [REVIEWER, _DECIDES])
+        return self._make_approver(REVIEWER, self.reviewer, signs, [REVIEWER, _DECIDES])
 
-    def entries(
+    def sign_entries(
         self, entries: Sequence[dict[str, Any]], change: str | None = None, *, alone: bool = False
     ) -> list[ControlRecord]:
         """Registry entries, signed by the owner, and where they name an agent's policy bundle by the reviewer
         too, unless the owner signs `alone`. With a change's id they take effect together."""
-        whole = {"id": change, "entries": {_name(entry): digest(entry) for entry in entries}}
+        whole = {"id": change, "entries": {_name_entry(entry): digest(entry) for entry in entries}}
         shared = {} if change is None else {"change": whole}
         signed = []
         for entry in entries:
             second = not alone and entry["spec"].get("policy_bundle_id") is not None
             signers = [self.owner, self.reviewer] if second else [self.owner]
-            signed.append(self._entry({**entry, **shared}, *signers))
+            signed.append(self._sign_entry({**entry, **shared}, *signers))
         return signed
 
-    def delegate(self, tenants: Sequence[str], name: str = GATEWAY, **changed: Any) -> ControlRecord:
+    def make_delegate(self, tenants: Sequence[str], name: str = GATEWAY, **changed: Any) -> ControlRecord:
         """The entry by which the gateway signs for all people of these tenants, signed by owner and reviewer;
         `changed` are fields of its spec."""
         spec = {
@@ -111,40 +111,46 @@ class ThrowawayTrust:
             **changed,
         }
         entry = {"kind": "delegate", "id": name, "revision": 1, "spec": spec}
-        return self._entry(entry, self.owner, self.reviewer)
+        return self._sign_entry(entry, self.owner, self.reviewer)
 
-    def overrides(self, entries: Sequence[dict[str, Any]]) -> list[ControlRecord]:
+    def sign_overrides(self, entries: Sequence[dict[str, Any]]) -> list[ControlRecord]:
         """Overrides of quality, signed by the reviewer who answers for them."""
-        return [self._entry(entry, self.reviewer) for entry in entries]
+        return [self._sign_entry(entry, self.reviewer) for entry in entries]
 
-    def bundle(self, document: bytes, *, alone: bool = False) -> ControlRecord:
+    def sign_bundle(self, document: bytes, *, alone: bool = False) -> ControlRecord:
         """A whole policy bundle document, signed by owner and reviewer, or by the owner `alone`."""
-        return self._bundle(PAYLOAD_TYPES[BUNDLES], document, *(() if alone else (self.reviewer,)))
+        return self._sign_bundle(PAYLOAD_TYPES[BUNDLES], document, *(() if alone else (self.reviewer,)))
 
-    def quality_bundle(self, document: bytes) -> ControlRecord:
+    def sign_quality_bundle(self, document: bytes) -> ControlRecord:
         """A whole quality bundle document, signed by the owner."""
-        return self._bundle(QUALITY_BUNDLE_TYPE, document)
+        return self._sign_bundle(QUALITY_BUNDLE_TYPE, document)
 
-    def policy(self, bundle: bytes, registry: bytes) -> list[ControlRecord]:
-        """What a new installation needs: the owner, the reviewer, a registry file's entries, one bundle."""
+    def make_policy(self, bundle: bytes, registry: bytes) -> list[ControlRecord]:
+        """Make the records that a new installation needs: the owner, the reviewer, a registry file's entries,
+        one bundle."""
         entries = json_object(registry)["entries"]
-        return [self.approver(), self.reviewing(), *self.entries(entries), self.bundle(bundle)]
+        return [
+            self.make_approver(),
+            self.make_reviewer(),
+            *self.sign_entries(entries),
+            self.sign_bundle(bundle),
+        ]
 
-    def _approver(self, name: str, key: SigningKey, signs: list[str], roles: list[str]) -> ControlRecord:
+    def _make_approver(self, name: str, key: SigningKey, signs: list[str], roles: list[str]) -> ControlRecord:
         spec = {"public_key": key.public.text, "signs": signs, "roles": roles}
-        return self._entry({"kind": "approver", "id": name, "revision": 1, "spec": spec}, self.root)
+        return self._sign_entry({"kind": "approver", "id": name, "revision": 1, "spec": spec}, self.root)
 
-    def _bundle(self, payload_type: str, document: bytes, *more: SigningKey) -> ControlRecord:
+    def _sign_bundle(self, payload_type: str, document: bytes, *more: SigningKey) -> ControlRecord:
         frame = json_object(document)
         envelope = sign(payload_type, document, [self.owner, *more])
         return BUNDLES, f"{frame['id']}@{frame['revision']}".encode(), envelope.written()
 
-    def _entry(self, entry: dict[str, Any], *signers: SigningKey) -> ControlRecord:
+    def _sign_entry(self, entry: dict[str, Any], *signers: SigningKey) -> ControlRecord:
         envelope = sign(PAYLOAD_TYPES[REGISTRY], orjson.dumps(entry), signers)
-        return REGISTRY, _name(entry).encode(), envelope.written()
+        return REGISTRY, _name_entry(entry).encode(), envelope.written()
 
 
-def _name(entry: dict[str, Any]) -> str:
+def _name_entry(entry: dict[str, Any]) -> str:
     return f"{entry['kind']}/{entry['id']}@{entry['revision']}"
 
 

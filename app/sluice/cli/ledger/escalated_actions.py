@@ -91,7 +91,7 @@ class Escalated:
 
     @property
     def digest(self) -> str:
-        """Of what waits."""
+        """The digest of what waits."""
         opened = self.opened
         return opened.action_digest if isinstance(opened, EscalationOpened) else opened.request_hash
 
@@ -100,20 +100,20 @@ class Escalated:
         """A word: how it stands, or how it ended."""
         last = self.events[-1]
         if isinstance(last, Resolved):
-            return "denied" if last.decision == "deny" else _approved(last)
+            return "denied" if last.decision == "deny" else _describe_approved(last)
         return "expired" if isinstance(last, Expired) else "waiting"
 
 
-def _approved(end: Resolved) -> str:
+def _describe_approved(end: Resolved) -> str:
     is_blocked = isinstance(end, EscalationResolved) and end.outcome != "ALLOW"
     return "approved, and blocked all the same" if is_blocked else "approved"
 
 
-async def escalations(kafka: KafkaQuarantine) -> dict[str, Escalated]:
+async def read_escalations(kafka: KafkaQuarantine) -> dict[str, Escalated]:
     """Every one of the ledger, by its id, in the order in which they opened."""
     found: dict[str, Escalated] = {}
-    async for record in kafka.escalations():
-        event = _event_in(record.value)
+    async for record in kafka.read_escalations():
+        event = _parse_event(record.value)
         if event is None or isinstance(event, GrantGiven):
             continue
         known = found.get(event.escalation_id)
@@ -124,7 +124,7 @@ async def escalations(kafka: KafkaQuarantine) -> dict[str, Escalated]:
     return found
 
 
-def _event_in(value: bytes | None) -> Any:
+def _parse_event(value: bytes | None) -> Any:
     """The event of an escalation; None for others, and for what a stranger wrote: that must not end the
     command with which people answer (`sluice ledger verify` names it)."""
     fields = parse(value or b"")
@@ -132,42 +132,42 @@ def _event_in(value: bytes | None) -> Any:
     return found if isinstance(found, Event | GrantGiven) else None
 
 
-async def given_grant(kafka: KafkaQuarantine, grant_id: str) -> GrantGiven | None:
+async def find_grant(kafka: KafkaQuarantine, grant_id: str) -> GrantGiven | None:
     """The record by which a standing grant was given; None for an unknown id."""
-    async for record in kafka.escalations():
+    async for record in kafka.read_escalations():
         if grant_id.encode() in (record.value or b""):
-            event = _event_in(record.value)
+            event = _parse_event(record.value)
             if isinstance(event, GrantGiven) and event.grant_id == grant_id:
                 return event
     return None
 
 
-async def whole(kafka: KafkaQuarantine, name: str) -> Escalated | None:
+async def fetch_whole(kafka: KafkaQuarantine, name: str) -> Escalated | None:
     """All that topics hold of one; None for an unknown id."""
-    found = (await escalations(kafka)).get(name)
+    found = (await read_escalations(kafka)).get(name)
     if found is None:
         return None
     opened, last = found.opened, found.events[-1]
     place, since = coordinates_of(name), milliseconds_of(opened.opened_at)
     verdict = resolved = None
     if isinstance(opened, EscalationOpened):
-        verdict = await kafka.verdict(opened.verdict_id, place[1], since)
+        verdict = await kafka.fetch_verdict(opened.verdict_id, place[1], since)
     if isinstance(last, EscalationResolved) and last.resolved_verdict_id is not None:
-        resolved = await kafka.verdict(last.resolved_verdict_id, place[1], since)
-    action, why = await _input(kafka, place, found.digest)
+        resolved = await kafka.fetch_verdict(last.resolved_verdict_id, place[1], since)
+    action, why = await _fetch_input(kafka, place, found.digest)
     approved, counted = None, found.last_counted
     if found.is_narrowed and counted is not None and counted.input is not None:
         at = counted.input
-        review, _ = await _input(kafka, (at.topic, at.partition, at.offset), at.digest)
+        review, _ = await _fetch_input(kafka, (at.topic, at.partition, at.offset), at.digest)
         approved = None if review is None else orjson.loads(review)["parameters"]
     first, second = (None if one is None else orjson.loads(one) for one in (verdict, resolved))
     return Escalated(opened, found.events, approved, first, second, action, why)
 
 
-async def _input(kafka: KafkaQuarantine, place: Place, digest: str) -> tuple[bytes | None, str]:
+async def _fetch_input(kafka: KafkaQuarantine, place: Place, digest: str) -> tuple[bytes | None, str]:
     """The input at a place, or why it cannot be read."""
     try:
-        found = input_in(Answer("answered", await kafka.content(place)), digest)
+        found = input_in(Answer("answered", await kafka.fetch_content(place)), digest)
     except PortUnavailable as error:
         return None, str(error)
     return found, "" if found is not None else OTHER_INPUT

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from sluice.cli.ledger.escalated_actions import Counted, Event, Expired, Opened, Resolved
-from sluice.cli.ledger.held_memories import left, through
-from sluice.cli.output import line, now_ms, quoted, shown
+from sluice.cli.ledger.quarantined_memories import describe_channel, describe_rest
+from sluice.cli.output import clean, print_line, quote, read_clock_ms
 from sluice.core.foundation.clock import milliseconds_of, span
 from sluice.text.plurals import counted
 from sluice_topics.records import (
@@ -30,85 +30,90 @@ def print_whole(found: Escalated, to: Console, most: int) -> None:
     """State, whose it is, what gates said, events, and the action, at most so many characters of it."""
     opened = found.opened
     colour = _COLOURS.get(found.state, "red")
-    waiting = f", {waits(found, now_ms())}" if found.state == "waiting" else ""
-    line(f"[bold]{shown(opened.escalation_id)}[/] [{colour}]{found.state}[/]{waiting}", to)
-    line(f"  {whose(opened)}", to)
+    waiting = f", {describe_wait(found, read_clock_ms())}" if found.state == "waiting" else ""
+    print_line(f"[bold]{clean(opened.escalation_id)}[/] [{colour}]{found.state}[/]{waiting}", to)
+    print_line(f"  {describe_subject(opened)}", to)
     for verdict in (found.verdict, found.resolved):
         for gate in () if verdict is None else verdict["gateResults"]:
             if verdict is not None and not gate["passed"]:
                 reasons = gate["detail"].get("reasons") or [gate["failureReason"]]
                 for reason in reasons:
-                    line(f"  {verdict['decided_at']} {shown(gate['gate'])}: {shown(reason)}", to)
+                    print_line(f"  {verdict['decided_at']} {clean(gate['gate'])}: {clean(reason)}", to)
     for event in found.events:
-        line(f"  {event.decided_at} {_event(event)}", to)
+        print_line(f"  {event.decided_at} {_describe_event(event)}", to)
     if found.state == "waiting" and found.approvals:
         _print_approved(found, to, most)
     if found.action is None:
-        line(f"  [red]no action:[/] {shown(found.no_action)}", to)
+        print_line(f"  [red]no action:[/] {clean(found.no_action)}", to)
         return
     what = "action" if isinstance(opened, EscalationOpened) else "retrieval"
-    line(f"  {what}, {found.digest}:", to)
-    to.print(quoted(_indented(orjson.loads(found.action)), most), soft_wrap=True, highlight=False)
+    print_line(f"  {what}, {found.digest}:", to)
+    to.print(quote(_indent(orjson.loads(found.action)), most), soft_wrap=True, highlight=False)
 
 
 def _print_approved(found: Escalated, to: Console, most: int) -> None:
-    """What exactly the approvals so far are for."""
+    """Print what exactly the approvals so far are for."""
     if not found.is_narrowed:
-        line("  approved so far: exactly what waits", to)
+        print_line("  approved so far: exactly what waits", to)
         return
-    line("  approved so far: [bold]other parameters[/]; an approval for others starts the count again:", to)
+    print_line(
+        "  approved so far: [bold]other parameters[/]; an approval for others starts the count again:", to
+    )
     if found.approved is None:
-        line("  [red]the answer that has them is no longer there[/]", to)
+        print_line("  [red]the answer that has them is no longer there[/]", to)
         return
-    to.print(quoted(_indented(found.approved), most), soft_wrap=True, highlight=False)
+    to.print(quote(_indent(found.approved), most), soft_wrap=True, highlight=False)
 
 
-def _indented(value: Any) -> str:
+def _indent(value: Any) -> str:
     return orjson.dumps(value, option=orjson.OPT_INDENT_2).decode()
 
 
-def _event(event: Event) -> str:
+def _describe_event(event: Event) -> str:
     if isinstance(event, Opened | Expired):
-        return f"{'opened' if isinstance(event, Opened) else 'expired'}: {shown(event.reason)}"
+        return f"{'opened' if isinstance(event, Opened) else 'expired'}: {clean(event.reason)}"
     if isinstance(event, EscalationReminded):
-        return f"reminded: {shown(event.group)}"
+        return f"reminded: {clean(event.group)}"
     if isinstance(event, EscalationRerouted):
-        return f"went on from {shown(event.from_group)} to {shown(event.group)}"
-    who = f"by {shown(event.approver_id)}{shown(through(event.delegate))}: {shown(event.justification)}"
+        return f"went on from {clean(event.from_group)} to {clean(event.group)}"
+    by = clean(event.approver_id) + clean(describe_channel(event.delegate))
+    who = f"by {by}: {clean(event.justification)}"
     if isinstance(event, Counted):
-        gone = "" if event.dropped is None else f"; no longer counted: {shown(', '.join(event.dropped))}"
+        gone = "" if event.dropped is None else f"; no longer counted: {clean(', '.join(event.dropped))}"
         why = f" ({event.dropped_because})" if event.dropped_because else ""
         return f"approval {event.approvals} of {event.quorum} {who}{gone}{why}"
-    return f"{'approved' if event.decision == 'approve' else 'denied'} {who}{_consequence(event)}"
+    return f"{'approved' if event.decision == 'approve' else 'denied'} {who}{_describe_consequence(event)}"
 
 
-def _consequence(end: Resolved) -> str:
+def _describe_consequence(end: Resolved) -> str:
     if isinstance(end, RetrievalEscalationResolved):
         return f", to be asked for again until {end.usable_until}" if end.usable_until else ""
-    return f", came to {end.outcome}: {shown(end.block_reason)}" if end.block_reason else ""
+    return f", came to {end.outcome}: {clean(end.block_reason)}" if end.block_reason else ""
 
 
-def waits(one: Escalated, now_ms: int) -> str:
-    """What it needs, and how long it still waits."""
+def describe_wait(one: Escalated, now_ms: int) -> str:
+    """Describe what it needs, and how long it still waits."""
     opened = one.opened
     last = one.last_counted
     needed = opened.quorum if last is None else last.quorum
     quorum = f", {one.approvals} of {counted(needed, 'approval')}" if needed else ""
     quorum += " for other parameters" if one.is_narrowed else ""
     of = (
-        _demanded(one, "tier") if isinstance(opened, EscalationOpened) else counted(len(opened.items), "item")
+        _describe_demand(one, "tier")
+        if isinstance(opened, EscalationOpened)
+        else counted(len(opened.items), "item")
     )
-    role = f"{_demanded(one, 'required_role')}{_turn(one, now_ms)}"
-    return f"{of}, needs {role}{quorum}, {left(opened.expires_at, now_ms)}"
+    role = f"{_describe_demand(one, 'required_role')}{_describe_turn(one, now_ms)}"
+    return f"{of}, needs {role}{quorum}, {describe_rest(opened.expires_at, now_ms)}"
 
 
-def _demanded(one: Escalated, name: str) -> str:
-    """What the policy demands: as an approval last said, else as at the opening."""
+def _describe_demand(one: Escalated, name: str) -> str:
+    """Describe what the policy demands: as an approval last said, else as at the opening."""
     said = (getattr(event, name, None) for event in reversed(one.events))
     return str(next(value for value in said if value is not None))
 
 
-def _turn(one: Escalated, now_ms: int) -> str:
+def _describe_turn(one: Escalated, now_ms: int) -> str:
     """Which group has it, and when the next one gets it."""
     turn = one.turn
     if not turn:
@@ -116,17 +121,17 @@ def _turn(one: Escalated, now_ms: int) -> str:
     following = ""
     if turn["next_at"] is not None:
         in_ms = max(0, milliseconds_of(turn["next_at"]) - now_ms)
-        following = f", then {shown(turn['next_group'])} in {span(in_ms)}"
-    return f" of {shown(turn['group'])}{following}"
+        following = f", then {clean(turn['next_group'])} in {span(in_ms)}"
+    return f" of {clean(turn['group'])}{following}"
 
 
-def whose(opened: Opened) -> str:
+def describe_subject(opened: Opened) -> str:
     """The ids of what waits."""
     if isinstance(opened, EscalationOpened):
-        own = f"action {shown(opened.action_id)}"
+        own = f"action {clean(opened.action_id)}"
     else:
-        own = f"request {shown(opened.request_id)}"
+        own = f"request {clean(opened.request_id)}"
     return (
-        f"tenant {shown(opened.tenant_id)}, agent {shown(opened.agent_id)}, "
-        f"session {shown(opened.session_id)}, {own}"
+        f"tenant {clean(opened.tenant_id)}, agent {clean(opened.agent_id)}, "
+        f"session {clean(opened.session_id)}, {own}"
     )

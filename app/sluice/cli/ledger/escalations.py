@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import orjson
 import typer
 
-from sluice.cli.ledger.escalated_actions import escalations
-from sluice.cli.ledger.escalation_lines import print_whole, waits, whose
+from sluice.cli.ledger.escalated_actions import read_escalations
+from sluice.cli.ledger.escalation_lines import describe_subject, describe_wait, print_whole
 from sluice.cli.ledger.grant_verbs import (
     Approver,
     GrantWhen,
@@ -18,15 +18,15 @@ from sluice.cli.ledger.grant_verbs import (
     Wait,
     Why,
     Yes,
-    found_or_stop,
     grant_command,
+    require_escalation,
+    require_span,
     revoke,
-    span_or_stop,
 )
-from sluice.cli.ledger.held_memories import asked, connected
-from sluice.cli.ledger.quarantine_review import Sending, print_to_sign, send_review, signed_or_stop
-from sluice.cli.output import WRONG, console, errors, line, now_ms, print_json, shown, stop
-from sluice.cli.policy.key_files import private_keys_or_stop
+from sluice.cli.ledger.quarantine_review import Sending, print_to_sign, require_signed, send_review
+from sluice.cli.ledger.quarantined_memories import connect, run_question
+from sluice.cli.output import WRONG, clean, console, errors, print_json, print_line, read_clock_ms, stop
+from sluice.cli.policy.key_files import require_private_keys
 from sluice.core.foundation.clock import milliseconds_of, rfc3339
 from sluice.core.foundation.strict import json_object
 
@@ -70,19 +70,19 @@ def list_command(
     given = {name: value for name, value in criteria.items() if value is not None}
     waiting = [
         one
-        for one in asked(escalations(connected())).values()
+        for one in run_question(read_escalations(connect())).values()
         if one.state == "waiting" and all(getattr(one.opened, name) == value for name, value in given.items())
         if group is None or group in one.groups
     ]
     waiting.sort(key=lambda one: one.opened.opened_at)
-    now = now_ms()
+    now = read_clock_ms()
     if as_json:
-        print_json([_listed(one, now) for one in waiting])
+        print_json([_build_row(one, now) for one in waiting])
         return
     for one in waiting:
-        line(f"[bold]{shown(one.opened.escalation_id)}[/] {waits(one, now)}")
-        line(f"  {whose(one.opened)}: {shown(one.opened.reason)}")
-    line(f"{len(waiting)} waiting" if waiting else "[green]Nothing waits.[/]")
+        print_line(f"[bold]{clean(one.opened.escalation_id)}[/] {describe_wait(one, now)}")
+        print_line(f"  {describe_subject(one.opened)}: {clean(one.opened.reason)}")
+    print_line(f"{len(waiting)} waiting" if waiting else "[green]Nothing waits.[/]")
 
 
 @cli.command()
@@ -95,7 +95,7 @@ def show(escalation: Subject, as_json: AsJson = False) -> None:
 
     Exit codes: 0 shown, 1 the id is unknown, 2 could not read.
     """
-    found = found_or_stop(connected(), escalation)
+    found = require_escalation(connect(), escalation)
     if as_json:
         print_json(
             {
@@ -168,9 +168,9 @@ def approve(  # noqa: PLR0913 - the command's options
     Example: sluice escalations approve 3:17 --as ann --key ann.pem
     --justification "the customer confirmed"
     """
-    more: dict[str, Any] = {} if parameters is None else {"parameters": _parameters_or_stop(parameters)}
+    more: dict[str, Any] = {} if parameters is None else {"parameters": _require_parameters(parameters)}
     if grant_uses is not None:
-        until = rfc3339(now_ms() + span_or_stop(grant_for))
+        until = rfc3339(read_clock_ms() + require_span(grant_for))
         more["grant"] = {"uses": grant_uses, "until": until}
         more["grant"] |= {} if grant_when is None else {"when": grant_when}
     if as_counted:
@@ -204,7 +204,7 @@ cli.command()(revoke)
 cli.command("grant")(grant_command)
 
 
-def _parameters_or_stop(file: Path) -> dict[str, Any]:
+def _require_parameters(file: Path) -> dict[str, Any]:
     try:
         return dict(json_object(file.read_bytes()))
     except (OSError, ValueError) as error:
@@ -214,9 +214,9 @@ def _parameters_or_stop(file: Path) -> dict[str, Any]:
 def _answer(
     escalation: str, said: dict[str, Any], key: Path, *, yes: bool, wait: float, as_json: bool
 ) -> None:
-    (signer,) = private_keys_or_stop([key])
-    kafka = connected()
-    found = found_or_stop(kafka, escalation)
+    (signer,) = require_private_keys([key])
+    kafka = connect()
+    found = require_escalation(kafka, escalation)
     opened = found.opened
     if found.state != "waiting":
         stop(f"{opened.escalation_id} does not wait: {found.state}", WRONG)
@@ -234,14 +234,14 @@ def _answer(
         "digest": found.digest,
         **said,
     }
-    signed = signed_or_stop(fields, signer)
+    signed = require_signed(fields, signer)
     print_whole(found, errors, BEGINNING)
     print_to_sign(signed)
     how = Sending(kafka, "escalations", "escalation_id", wait, yes=yes, as_json=as_json)
     send_review(signed, how, said["decision"])
 
 
-def _listed(one: Escalated, now: int) -> dict[str, Any]:
+def _build_row(one: Escalated, now: int) -> dict[str, Any]:
     return {
         **one.opened.model_dump(mode="json", by_alias=True),
         **one.turn,

@@ -9,12 +9,12 @@ from uuid import uuid4
 import orjson
 import typer
 
-from sluice.cli.ledger.escalated_actions import given_grant, whole
-from sluice.cli.ledger.held_memories import asked, connected
-from sluice.cli.ledger.quarantine_review import Sending, send_review, signed_or_stop
-from sluice.cli.output import WRONG, errors, line, now_ms, shown, span_ms, stop
-from sluice.cli.policy.control_topics import folded_or_stop, publish_values
-from sluice.cli.policy.key_files import private_keys_or_stop
+from sluice.cli.ledger.escalated_actions import fetch_whole, find_grant
+from sluice.cli.ledger.quarantine_review import Sending, require_signed, send_review
+from sluice.cli.ledger.quarantined_memories import connect, run_question
+from sluice.cli.output import WRONG, clean, errors, parse_span, print_line, read_clock_ms, stop
+from sluice.cli.policy.control_topics import publish_values, require_folded
+from sluice.cli.policy.key_files import require_private_keys
 from sluice.core.actions.standing_grants import OF_REGISTRY, condition_of
 from sluice.core.foundation.arrival import coordinates_of, escalation_id
 from sluice.core.foundation.clock import rfc3339
@@ -45,7 +45,7 @@ GrantWhen = Annotated[
 ]
 
 
-def _entry_or_stop(found: Escalated, bounds: dict[str, Any], span_ms: int) -> EntryFile:
+def _require_entry(found: Escalated, bounds: dict[str, Any], span_ms: int) -> EntryFile:
     """The registry entry of a grant to the agent of an escalated action; `bounds`: uses, when, approver_id
     and justification."""
     if found.action is None:
@@ -60,18 +60,18 @@ def _entry_or_stop(found: Escalated, bounds: dict[str, Any], span_ms: int) -> En
         "tenant_id": found.opened.tenant_id,
         "agent_id": found.opened.agent_id,
         "tool": orjson.loads(found.action)["toolName"],
-        "expires_at": rfc3339(now_ms() + span_ms),
+        "expires_at": rfc3339(read_clock_ms() + span_ms),
         **bounds,
     }
-    return _checked({"kind": KIND, "id": f"grant-{uuid4()}", "revision": 1, "spec": spec})
+    return _check_entry({"kind": KIND, "id": f"grant-{uuid4()}", "revision": 1, "spec": spec})
 
 
 def _publish_entry(entry: EntryFile, key: SigningKey, *, yes: bool) -> None:
     """Show an entry, ask, sign it, publish it, and tell whether it is in force."""
-    line(f"to be signed: {shown(entry.kind)} {shown(entry.id)}@{entry.revision}", errors)
+    print_line(f"to be signed: {clean(entry.kind)} {clean(entry.id)}@{entry.revision}", errors)
     for name, value in entry.spec.items():
         if value is not None:
-            line(f"  {name}: {shown(value)}", errors)
+            print_line(f"  {name}: {clean(value)}", errors)
     if not yes:
         typer.confirm("Sign and publish this?", abort=True, err=True)
     publish_values(sign_entries([entry], [key], separately=True), REGISTRY, as_json=False)
@@ -80,20 +80,20 @@ def _publish_entry(entry: EntryFile, key: SigningKey, *, yes: bool) -> None:
 def _revoke_entry(grant_id: str, key: SigningKey, justification: str, *, yes: bool) -> None:
     """Publish the next revision of an agent's grant, which ends it."""
     name = grant_id.removeprefix(OF_REGISTRY).rpartition("@")[0]
-    said = [one for one in folded_or_stop(REGISTRY).entries.values() if one.key.startswith(f"{KIND}/{name}@")]
+    said = [one for one in require_folded(REGISTRY).entries.values() if one.key.startswith(f"{KIND}/{name}@")]
     if not said:
         stop(f"no grant was given under {grant_id}", WRONG)
     newest = max(said, key=lambda one: one.said.revision)
     spec = {**newest.document["spec"], "active": False, "justification": justification}
     entry = {"kind": KIND, "id": name, "revision": newest.said.revision + 1, "spec": spec}
-    _publish_entry(_checked(entry), key, yes=yes)
+    _publish_entry(_check_entry(entry), key, yes=yes)
 
 
 def _revoke_of_session(
     kafka: KafkaQuarantine, grant_id: str, said: dict[str, Any], key: SigningKey, wait: float, *, yes: bool
 ) -> None:
     """Sign and publish the review that ends a grant for one session. `said`: approver_id, justification."""
-    given = asked(given_grant(kafka, grant_id))
+    given = run_question(find_grant(kafka, grant_id))
     if given is None:
         stop(f"no grant was given under {grant_id}", WRONG)
     fields = {
@@ -103,8 +103,8 @@ def _revoke_of_session(
         "decision": "deny",
         **said,
     }
-    signed = signed_or_stop(fields, key)
-    line(f"grant {shown(given.grant_id)}: {shown(given.tool)} for {shown(given.agent_id)}", errors)
+    signed = require_signed(fields, key)
+    print_line(f"grant {clean(given.grant_id)}: {clean(given.tool)} for {clean(given.agent_id)}", errors)
     send_review(signed, Sending(kafka, "escalations", "grant_id", wait, yes=yes), "revoke it")
 
 
@@ -124,12 +124,12 @@ def revoke(
     Exit codes: 0 revoked; 1 it was refused, or the grant is unknown; 2
     could not do it, or no answer came in time.
     """
-    (signer,) = private_keys_or_stop([key])
+    (signer,) = require_private_keys([key])
     if grant.startswith(OF_REGISTRY):
         _revoke_entry(grant, signer, justification, yes=yes)
         return
     said = {"approver_id": approver, "justification": justification}
-    _revoke_of_session(connected(), grant, said, signer, wait, yes=yes)
+    _revoke_of_session(connect(), grant, said, signer, wait, yes=yes)
 
 
 def grant_command(  # noqa: PLR0913 - the command's options
@@ -157,13 +157,13 @@ def grant_command(  # noqa: PLR0913 - the command's options
     Example: sluice escalations grant 3:17 --as ann --key ann.pem --uses 80
     --for 8h --justification "the refunds of the recall"
     """
-    (signer,) = private_keys_or_stop([key])
-    found = found_or_stop(connected(), escalation)
+    (signer,) = require_private_keys([key])
+    found = require_escalation(connect(), escalation)
     bounds = {"uses": uses, "when": when, "approver_id": approver, "justification": justification}
-    _publish_entry(_entry_or_stop(found, bounds, span_or_stop(span)), signer, yes=yes)
+    _publish_entry(_require_entry(found, bounds, require_span(span)), signer, yes=yes)
 
 
-def _name_or_stop(given: str) -> str:
+def _require_name(given: str) -> str:
     whole = given if given.count(":") > 1 else f"{ACTIONS}:{given}"
     try:
         topic, partition, offset = coordinates_of(whole)
@@ -174,24 +174,24 @@ def _name_or_stop(given: str) -> str:
     return escalation_id(f"{topic}:{partition}:{offset}")
 
 
-def found_or_stop(kafka: KafkaQuarantine, given: str) -> Escalated:
+def require_escalation(kafka: KafkaQuarantine, given: str) -> Escalated:
     """The escalation that was named; an unknown one ends the command."""
-    name = _name_or_stop(given)
-    found = asked(whole(kafka, name))
+    name = _require_name(given)
+    found = run_question(fetch_whole(kafka, name))
     if found is None:
         stop(f"nothing was escalated under {name}", WRONG)
     return found
 
 
-def span_or_stop(span: str) -> int:
+def require_span(span: str) -> int:
     """The ms of a span as it was typed; another text ends the command."""
-    found = span_ms(span)
+    found = parse_span(span)
     if found is None:
         stop(f"no span: {span}. Give a number and a unit: 30s, 10m, 1h, 2d")
     return found
 
 
-def _checked(entry: dict[str, Any]) -> EntryFile:
+def _check_entry(entry: dict[str, Any]) -> EntryFile:
     try:
         (checked,) = check_entries(orjson.dumps({"entries": [entry]}))
     except RegistryError as error:

@@ -9,21 +9,21 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 from rich.table import Table
 
-from sluice.adapters.kafka.kafka_ledger import located, read_ledger, verify_ledger
+from sluice.adapters.kafka.kafka_ledger import locate_record, read_ledger, verify_ledger
 from sluice.cli.ledger.policy_there import find_absent_policy
 from sluice.cli.output import (
     WELL,
     WRONG,
-    broker_or_stop,
+    clean,
     errors,
     print_json,
     print_parts,
-    settings_or_stop,
-    shown,
+    require_broker,
+    require_settings,
     stop,
 )
 from sluice.text.plurals import counted
-from sluice.verifier.export import NotAnExport, from_lines, to_line
+from sluice.verifier.export import NotAnExport, read_lines, write_line
 from sluice.verifier.proof_check import SignedBy, UnusableKey
 from sluice.verifier.verify import verify
 
@@ -40,7 +40,7 @@ SHOWN = 50
 """Findings on the screen; `--json` has all."""
 
 
-def report_fields(report: Report) -> dict[str, Any]:
+def build_report_fields(report: Report) -> dict[str, Any]:
     """The report as JSON: {intact, records, partitions: {number: summary}, findings: [finding]}."""
     return {
         "intact": report.intact,
@@ -50,34 +50,34 @@ def report_fields(report: Report) -> dict[str, Any]:
     }
 
 
-def report_parts(report: Report) -> Iterator[RenderableType]:
+def build_report_parts(report: Report) -> Iterator[RenderableType]:
     """A table of the partitions, the findings, and one sentence."""
-    yield _partitions(report)
+    yield _build_partitions(report)
     if report.findings:
-        yield _findings(report.findings[:SHOWN])
-    yield _sentence(report)
+        yield _build_findings(report.findings[:SHOWN])
+    yield _write_sentence(report)
 
 
-def _partitions(report: Report) -> Table:
+def _build_partitions(report: Report) -> Table:
     table = Table("partition", "records", "first", "last", title="Ledger")
     table.add_column("head", overflow="fold")
     for number, summary in report.partitions.items():
         cells = (number, summary.records, summary.first or "-", summary.last or "-", summary.head or "-")
-        table.add_row(*(shown(cell) for cell in cells))
+        table.add_row(*(clean(cell) for cell in cells))
     return table
 
 
-def _findings(findings: tuple[LedgerFinding, ...]) -> Table:
+def _build_findings(findings: tuple[LedgerFinding, ...]) -> Table:
     table = Table(title="Findings")
     for heading in ("finding", "partition", "sequence", "topic", "offset", "what is wrong"):
         table.add_column(heading, overflow="fold")
     for each in findings:
         cells = (each.code, each.partition, each.sequence, each.topic, each.offset, each.message)
-        table.add_row(*("-" if cell in (None, "") else shown(cell) for cell in cells))
+        table.add_row(*("-" if cell in (None, "") else clean(cell) for cell in cells))
     return table
 
 
-def _sentence(report: Report) -> str:
+def _write_sentence(report: Report) -> str:
     if not report.records:
         return "[yellow]The ledger holds no record: nothing was decided, or nothing was left.[/]"
     records = counted(report.records, "record")
@@ -124,17 +124,17 @@ def verify_command(
 
     Example: sluice ledger verify --json | jq .findings
     """
-    settings = settings_or_stop()
+    settings = require_settings()
     keys = (*settings.verdicts.public_keys, *(verdict_key or ()))
     signed_by = SignedBy(keys, settings.policy.installation) if keys else None
     try:
-        report = _of_broker(settings, signed_by) if from_ is None else _of_file(from_, signed_by)
+        report = _verify_broker(settings, signed_by) if from_ is None else _verify_file(from_, signed_by)
     except UnusableKey as error:
         stop(str(error))
     if json:
-        print_json(report_fields(report))
+        print_json(build_report_fields(report))
     else:
-        print_parts(report_parts(report))
+        print_parts(build_report_parts(report))
     raise typer.Exit(WELL if report.intact else WRONG)
 
 
@@ -151,34 +151,34 @@ def export_command(
     """
     try:
         with file.open("x", encoding="utf-8") as out:
-            kafka = settings_or_stop().kafka
+            kafka = require_settings().kafka
             reading = read_ledger(
                 kafka.bootstrap_servers, kafka.topic_prefix, lambda record: _write(out.write, record)
             )
-            count = _or_stop(reading)
+            count = _require(reading)
     except OSError as error:
         stop(f"cannot write {file}: {error.strerror}")
     errors.print(f"{counted(count, 'record')} written to {file}", soft_wrap=True)
 
 
 def _write(write: Callable[[str], int], record: StoredRecord) -> None:
-    write(to_line(located(record), record.timestamp_ms) + "\n")
+    write(write_line(locate_record(record), record.timestamp_ms) + "\n")
 
 
-def _of_file(file: Path, signed_by: SignedBy | None) -> Report:
+def _verify_file(file: Path, signed_by: SignedBy | None) -> Report:
     try:
         with file.open("rb") as lines:
-            return verify(from_lines(lines), signed_by)
+            return verify(read_lines(lines), signed_by)
     except (OSError, NotAnExport) as error:
         stop(f"cannot read {file}: {error}")
 
 
-def _of_broker(settings: Settings, signed_by: SignedBy | None) -> Report:
+def _verify_broker(settings: Settings, signed_by: SignedBy | None) -> Report:
     kafka = settings.kafka
-    report = _or_stop(verify_ledger(kafka.bootstrap_servers, kafka.topic_prefix, signed_by))
-    absent = broker_or_stop(find_absent_policy(settings), "cannot read the policy in force: {}")
+    report = _require(verify_ledger(kafka.bootstrap_servers, kafka.topic_prefix, signed_by))
+    absent = require_broker(find_absent_policy(settings), "cannot read the policy in force: {}")
     return replace(report, findings=(*report.findings, *absent))
 
 
-def _or_stop(reading: Coroutine[None, None, T]) -> T:
-    return broker_or_stop(reading, "cannot read the ledger: {}")
+def _require(reading: Coroutine[None, None, T]) -> T:
+    return require_broker(reading, "cannot read the ledger: {}")

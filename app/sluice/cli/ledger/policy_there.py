@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from sluice.adapters.kafka.kafka_control import read_control
 from sluice.adapters.kafka.kafka_read import UnknownTopics
-from sluice.cli.policy.control_topics import control_topics
+from sluice.cli.policy.control_topics import list_control_topics
 from sluice.cli.policy.policy_loss import read_recorded
 from sluice.core.trust.dsse import Envelope
 from sluice.core.trust.policy_contents import make_edition
@@ -39,23 +39,23 @@ async def find_absent_policy(settings: Settings) -> list[LedgerFinding]:
     except UnknownTopics:
         return []
     try:
-        records = await read_control(settings.kafka.bootstrap_servers, control_topics(settings))
+        records = await read_control(settings.kafka.bootstrap_servers, list_control_topics(settings))
     except UnknownTopics:
         records = []
-    there = _editions(records)
+    there = _list_editions(records)
     return [
         finding
         for number, last in sorted(recorded.items())
-        if (finding := _absent(number, last, there)) is not None
+        if (finding := _find_absent(number, last, there)) is not None
     ]
 
 
-def _editions(records: Iterable[Arrival]) -> set[tuple[str, Edition]]:
-    said = (_statement(one) for one in records)
+def _list_editions(records: Iterable[Arrival]) -> set[tuple[str, Edition]]:
+    said = (_read_statement(one) for one in records)
     return {make_edition(one) for one in said if one is not None}
 
 
-def _statement(record: Arrival) -> Statement | None:
+def _read_statement(record: Arrival) -> Statement | None:
     envelope = open_record(record)
     if not isinstance(envelope, Envelope):
         return None
@@ -63,7 +63,7 @@ def _statement(record: Arrival) -> Statement | None:
     return said if isinstance(said, Statement) else None
 
 
-def _absent(number: int, last: PolicyContents, there: set[tuple[str, Edition]]) -> LedgerFinding | None:
+def _find_absent(number: int, last: PolicyContents, there: set[tuple[str, Edition]]) -> LedgerFinding | None:
     gone = [name for name, edition in last.editions.items() if (name, edition) not in there]
     if not gone:
         return None

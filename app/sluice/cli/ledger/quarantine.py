@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 from rich.table import Table
 
-from sluice.cli.ledger.held_memories import (
-    asked,
-    connected,
-    life,
-    place_or_stop,
+from sluice.cli.ledger.quarantine_review import Memory, review
+from sluice.cli.ledger.quarantined_memories import (
+    connect,
+    fetch_life,
+    list_waiting,
     print_life,
     print_waiting,
-    waiting,
+    require_place,
+    run_question,
 )
-from sluice.cli.ledger.quarantine_review import Memory, review
-from sluice.cli.output import WELL, WRONG, now_ms, print_json, print_parts, shown, stop
+from sluice.cli.output import WELL, WRONG, clean, print_json, print_parts, read_clock_ms, stop
 from sluice.core.foundation.clock import milliseconds_of
 from sluice.core.reports.memory_recount import compare_statistics, find_behind, sum_by_group
 from sluice.core.state.statistics import NOTHING, Statistics
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from sluice.adapters.kafka.kafka_quarantine import KafkaQuarantine
-    from sluice.cli.ledger.held_memories import Life
+    from sluice.cli.ledger.quarantined_memories import Life
     from sluice.core.reports.memory_recount import Behind, Counts, LiveCounts, StatisticsDifference
     from sluice.core.state.statistics import Whose
     from sluice_topics.records import QuarantineEntered
@@ -71,7 +71,7 @@ class GateCounts(NamedTuple):
     @property
     def overall(self) -> Statistics:
         """Over all partitions, tenants and agents, as the workers keep them."""
-        return _overall(self.live)
+        return _sum_overall(self.live)
 
     @property
     def equal(self) -> bool:
@@ -79,50 +79,51 @@ class GateCounts(NamedTuple):
         return self.recounted is None or self.recounted.equal
 
 
-def _named(by: By, whose: Whose) -> tuple[str, ...]:
+def _name_row(by: By, whose: Whose) -> tuple[str, ...]:
     return (whose.tenant,) if by is By.tenant else (whose.tenant, whose.agent)
 
 
-def _rows(counts: Counts, by: By) -> dict[tuple[str, ...], Statistics]:
-    return dict(sorted(sum_by_group(counts, lambda whose: _named(by, whose)).items()))
+def _group_rows(counts: Counts, by: By) -> dict[tuple[str, ...], Statistics]:
+    return dict(sorted(sum_by_group(counts, lambda whose: _name_row(by, whose)).items()))
 
 
-def _overall(counts: Counts) -> Statistics:
+def _sum_overall(counts: Counts) -> Statistics:
     return sum_by_group(counts, lambda _: None).get(None, NOTHING)
 
 
-def counted_fields(counted: GateCounts, by: By) -> dict[str, Any]:
-    """As JSON: {by, rows, overall}, and {recount, differences, behind} where they were asked for."""
-    fields = {"by": by.value, **_counts(counted.live, by)}
+def build_counted_fields(counted: GateCounts, by: By) -> dict[str, Any]:
+    """Build the JSON: {by, rows, overall}, and {recount, differences, behind} where they were asked for."""
+    fields = {"by": by.value, **_build_counts(counted.live, by)}
     if counted.recounted is not None:
-        fields["recount"] = _counts(counted.recounted.counts, by)
-        fields["differences"] = [_difference(one) for one in counted.recounted.differences]
+        fields["recount"] = _build_counts(counted.recounted.counts, by)
+        fields["differences"] = [_build_difference(one) for one in counted.recounted.differences]
         fields["behind"] = [one._asdict() for one in counted.recounted.behind]
     return fields
 
 
-def _difference(one: StatisticsDifference) -> dict[str, Any]:
+def _build_difference(one: StatisticsDifference) -> dict[str, Any]:
     both = {"live": one.live.fields(), "recounted": one.recounted.fields()}
     return {"partition": one.partition, **one.whose._asdict(), **both}
 
 
-def _counts(counts: Counts, by: By) -> dict[str, Any]:
+def _build_counts(counts: Counts, by: By) -> dict[str, Any]:
     names = ("tenant", "agent")
     rows = [
-        {**dict(zip(names, name, strict=False)), **one.fields()} for name, one in _rows(counts, by).items()
+        {**dict(zip(names, name, strict=False)), **one.fields()}
+        for name, one in _group_rows(counts, by).items()
     ]
-    return {"rows": rows, "overall": _overall(counts).fields()}
+    return {"rows": rows, "overall": _sum_overall(counts).fields()}
 
 
-def counted_parts(counted: GateCounts, by: By) -> Iterator[RenderableType]:
+def build_counted_parts(counted: GateCounts, by: By) -> Iterator[RenderableType]:
     """A table of each side, and every difference."""
-    yield _table(counted.live, by, "as the workers keep them")
+    yield _build_table(counted.live, by, "as the workers keep them")
     if counted.recounted is None:
         return
-    yield _table(counted.recounted.counts, by, "as the ledger has them")
+    yield _build_table(counted.recounted.counts, by, "as the ledger has them")
     for one in counted.recounted.differences:
         message = f"partition {one.partition}, {one.whose.tenant} {one.whose.agent}"
-        yield f"[bold red]differs:[/] {shown(message)}: live {tuple(one.live)}, ledger {tuple(one.recounted)}"
+        yield f"[bold red]differs:[/] {clean(message)}: live {tuple(one.live)}, ledger {tuple(one.recounted)}"
     for lost in counted.recounted.behind:
         ends = f"the state ends at sequence {lost.state}, the ledger at {lost.ledger}"
         yield f"[bold red]behind:[/] partition {lost.partition}: {ends}"
@@ -130,21 +131,21 @@ def counted_parts(counted: GateCounts, by: By) -> Iterator[RenderableType]:
         yield "[green]The recount is equal.[/]"
 
 
-def _in_words(name: str) -> str:
+def _spell_out(name: str) -> str:
     """A wire name as words, which may stand on two lines: "current quarantine size"."""
     return "".join(f" {sign.lower()}" if sign.isupper() else sign for sign in name)
 
 
-def _table(counts: Counts, by: By, title: str) -> Table:
+def _build_table(counts: Counts, by: By, title: str) -> Table:
     names = ["tenant", "agent"] if by is By.agent else ["tenant"]
     table = Table(title=title, box=None, pad_edge=False)
     for name in names:
         table.add_column(name, overflow="fold")
     for name in HEADINGS:
-        table.add_column(_in_words(name), justify="right")
-    for whose, one in _rows(counts, by).items():
-        table.add_row(*(shown(part) for part in whose), *map(str, one))
-    table.add_row("[bold]overall[/]", *[""] * (len(names) - 1), *map(str, _overall(counts)))
+        table.add_column(_spell_out(name), justify="right")
+    for whose, one in _group_rows(counts, by).items():
+        table.add_row(*(clean(part) for part in whose), *map(str, one))
+    table.add_row("[bold]overall[/]", *[""] * (len(names) - 1), *map(str, _sum_overall(counts)))
     return table
 
 
@@ -166,25 +167,27 @@ def stats(
     Exit codes: 0 shown, and equal if recounted; 1 the recount differs; 2
     could not read.
     """
-    counted = asked(count_gate(connected(), recount=recount))
+    counted = run_question(count_gate(connect(), recount=recount))
     if as_json:
-        print_json(counted_fields(counted, by))
+        print_json(build_counted_fields(counted, by))
     else:
-        print_parts(counted_parts(counted, by))
+        print_parts(build_counted_parts(counted, by))
     raise typer.Exit(WELL if counted.equal else WRONG)
 
 
 async def count_gate(kafka: KafkaQuarantine, *, recount: bool) -> GateCounts:
     """Read from the broker, with `recount` the ledger too. Raises KafkaUnreachable and UnknownTopics."""
-    live = await live_statistics(kafka.changelog())
-    return GateCounts(live.counts, await _recounted(kafka, live) if recount else None)
+    live = await live_statistics(kafka.read_changelog())
+    return GateCounts(live.counts, await _recompute(kafka, live) if recount else None)
 
 
-async def _recounted(kafka: KafkaQuarantine, live: LiveCounts) -> LedgerCounts:
+async def _recompute(kafka: KafkaQuarantine, live: LiveCounts) -> LedgerCounts:
     """What the ledger has beyond the state was written since: if so, the state has it by now too."""
-    anew = await kafka.recount(live.sequences)
+    anew = await kafka.recompute(live.sequences)
     lost = (
-        find_behind((await live_statistics(kafka.changelog())).sequences, anew.beyond) if anew.beyond else []
+        find_behind((await live_statistics(kafka.read_changelog())).sequences, anew.beyond)
+        if anew.beyond
+        else []
     )
     return LedgerCounts(anew.counts, compare_statistics(live.counts, anew.counts), lost)
 
@@ -220,12 +223,12 @@ def list_command(
     given = {name: value for name, value in criteria.items() if value is not None}
     held = [
         one
-        for one in asked(waiting(connected()))
+        for one in run_question(list_waiting(connect()))
         if all(getattr(one, name) == value for name, value in given.items())
     ]
-    now = now_ms()
+    now = read_clock_ms()
     if as_json:
-        print_json([_listed(one, now) for one in held])
+        print_json([_build_row(one, now) for one in held])
     else:
         print_waiting(held, now)
 
@@ -240,23 +243,23 @@ def show(memory: Memory, as_json: AsJson = False) -> None:
 
     Exit codes: 0 shown, 1 the id is unknown, 2 could not read.
     """
-    found = asked(life(connected(), place_or_stop(memory)))
+    found = run_question(fetch_life(connect(), require_place(memory)))
     if found.decision is None and not found.events:
         stop(f"nothing was decided under {found.memory_id}", WRONG)
     if as_json:
-        print_json(_whole(found))
+        print_json(_build_whole(found))
     else:
-        print_life(found, now_ms())
+        print_life(found, read_clock_ms())
 
 
-def _listed(one: QuarantineEntered, now: int) -> dict[str, Any]:
+def _build_row(one: QuarantineEntered, now: int) -> dict[str, Any]:
     return {
         **one.model_dump(mode="json", by_alias=True),
         "expires_in_ms": milliseconds_of(one.expires_at) - now,
     }
 
 
-def _whole(found: Life) -> dict[str, Any]:
+def _build_whole(found: Life) -> dict[str, Any]:
     decision = found.decision
     return {
         "memory_id": found.memory_id,

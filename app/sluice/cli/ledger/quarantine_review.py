@@ -12,9 +12,25 @@ import typer
 from pydantic import ValidationError
 
 from sluice.adapters.kafka.kafka_publish import Outgoing
-from sluice.cli.ledger.held_memories import asked, connected, life, place_or_stop, print_life
-from sluice.cli.output import WELL, WRONG, audience_or_stop, console, errors, now_ms, print_json, shown, stop
-from sluice.cli.policy.key_files import private_keys_or_stop
+from sluice.cli.ledger.quarantined_memories import (
+    connect,
+    fetch_life,
+    print_life,
+    require_place,
+    run_question,
+)
+from sluice.cli.output import (
+    WELL,
+    WRONG,
+    clean,
+    console,
+    errors,
+    print_json,
+    read_clock_ms,
+    require_audience,
+    stop,
+)
+from sluice.cli.policy.key_files import require_private_keys
 from sluice.core.foundation.clock import rfc3339
 from sluice.core.foundation.strict import first_error
 from sluice.core.trust.signing import sign_review
@@ -25,7 +41,7 @@ if TYPE_CHECKING:
     from sluice.adapters.kafka.kafka_publish import PublishedAt
     from sluice.adapters.kafka.kafka_quarantine import KafkaQuarantine, Reviewed
     from sluice.adapters.kafka.kafka_read import StoredRecord
-    from sluice.cli.ledger.held_memories import Life
+    from sluice.cli.ledger.quarantined_memories import Life
     from sluice.core.registry.keys import SigningKey
     from sluice_topics.records import ReviewDecision
 
@@ -60,12 +76,12 @@ class Outcome(NamedTuple):
         return self.word in DONE
 
 
-def outcome_of(placed: PublishedAt, record: StoredRecord) -> Outcome | None:
+def read_outcome(placed: PublishedAt, record: StoredRecord) -> Outcome | None:
     """The outcome of the review at this place, if the record tells it; otherwise None.
 
     A record that only says that the memory expired does not count: the refusal of the review follows.
     """
-    fields = _object(record.value)
+    fields = _parse_object(record.value)
     source = fields.get("input")
     if not isinstance(source, dict):
         return None
@@ -89,7 +105,7 @@ def outcome_of(placed: PublishedAt, record: StoredRecord) -> Outcome | None:
     return Outcome("expired" if reason == TOO_LATE else word, reason, message)
 
 
-def _object(value: bytes | None) -> dict[str, Any]:
+def _parse_object(value: bytes | None) -> dict[str, Any]:
     try:
         found = json.loads(value or b"null")
     except (ValueError, RecursionError):
@@ -138,19 +154,19 @@ def review(  # noqa: PLR0913 - the command's options
     Example: sluice quarantine review 3:17 reject --as bob --key bob.pem
     --justification "an instruction to send keys away"
     """
-    place = place_or_stop(memory)
-    (signer,) = private_keys_or_stop([key])
-    kafka = connected()
-    found = asked(life(kafka, place))
-    signed = signed_or_stop(_fields(found, decision, approver, justification), signer)
-    print_life(found, now_ms(), to=errors, most=BEGINNING)
+    place = require_place(memory)
+    (signer,) = require_private_keys([key])
+    kafka = connect()
+    found = run_question(fetch_life(kafka, place))
+    signed = require_signed(_require_fields(found, decision, approver, justification), signer)
+    print_life(found, read_clock_ms(), to=errors, most=BEGINNING)
     print_to_sign(signed)
     how = Sending(kafka, "quarantine", "memory_id", wait, yes=yes, as_json=as_json)
     send_review(signed, how, str(decision))
 
 
-def _fields(found: Life, decision: ReviewWord, approver: str, justification: str) -> dict[str, str]:
-    """What is to be signed; a memory that is not held, or cannot be released, ends the command."""
+def _require_fields(found: Life, decision: ReviewWord, approver: str, justification: str) -> dict[str, str]:
+    """Return the fields to sign; a memory that is not held, or cannot be released, ends the command."""
     held = found.entered
     if held is None:
         stop(f"{found.memory_id} is not held: {found.state}", WRONG)
@@ -166,19 +182,19 @@ def _fields(found: Life, decision: ReviewWord, approver: str, justification: str
     }
 
 
-def signed_or_stop(fields: dict[str, Any], signer: SigningKey) -> ReviewDecision:
+def require_signed(fields: dict[str, Any], signer: SigningKey) -> ReviewDecision:
     """A review of these fields with its signature. Ends the command if a field is wrong."""
     try:
-        return sign_review(fields, signer, audience_or_stop())
+        return sign_review(fields, signer, require_audience())
     except ValidationError as error:
         stop(first_error(error))
 
 
 def print_to_sign(signed: ReviewDecision) -> None:
-    """What the signature covers, on standard error."""
+    """Print what the signature covers, on standard error."""
     errors.print("to be signed:", highlight=False)
     for name, value in signed.model_dump(exclude={"signature"}, exclude_unset=True).items():
-        errors.print(f"  {name}: {shown(value)}", soft_wrap=True, highlight=False)
+        errors.print(f"  {name}: {clean(value)}", soft_wrap=True, highlight=False)
 
 
 class Sending(NamedTuple):
@@ -197,15 +213,17 @@ def send_review(signed: ReviewDecision, how: Sending, verb: str) -> NoReturn:
     """Ask the user, publish the review, wait for its outcome, show it, and end the command."""
     if not how.yes:
         typer.confirm(f"Sign this and {verb}?", abort=True, err=True)
-    reviewed = asked(how.kafka.review(_outgoing(signed, f"/sluice/{how.verbs}"), outcome_of, how.wait))
+    reviewed = run_question(
+        how.kafka.review(_build_outgoing(signed, f"/sluice/{how.verbs}"), read_outcome, how.wait)
+    )
     if how.as_json:
         _print_review(how.name, signed, reviewed)
     _end_review(signed.subject_id, reviewed, f"{how.wait:g} s", how.verbs, as_json=how.as_json)
 
 
-def _outgoing(signed: ReviewDecision, source: str) -> Outgoing:
+def _build_outgoing(signed: ReviewDecision, source: str) -> Outgoing:
     """A review as it is published; `source` is its ce_source."""
-    headers = input_headers(signed.subject_id, "ReviewDecision", source, rfc3339(now_ms()))
+    headers = input_headers(signed.subject_id, "ReviewDecision", source, rfc3339(read_clock_ms()))
     return Outgoing(
         signed.session_id.encode(), signed.model_dump_json(exclude_unset=True).encode(), tuple(headers)
     )
@@ -239,8 +257,9 @@ def _end_review(
     if not outcome.done:
         stop(f"{outcome.word}: {outcome.reason}: {outcome.message} (review {place})", WRONG)
     if not as_json:
-        more = f" {shown(outcome.message)}" if outcome.message else ""
+        more = f" {clean(outcome.message)}" if outcome.message else ""
         console.print(
-            f"[green]{outcome.word}[/]: {shown(subject)} (review {shown(place)}){more}", soft_wrap=True
+            f"[green]{outcome.word}[/]: {clean(subject)} (review {clean(place)}){more}",
+            soft_wrap=True,
         )
     raise typer.Exit(WELL)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from rich.text import Text
 
 from sluice.cli.ledger import retrieval_line
-from sluice.cli.output import shown, visible
+from sluice.cli.output import clean, make_visible
 from sluice.core.decide.kinds import KINDS
 from sluice.text.plurals import counted
 
@@ -73,54 +73,54 @@ class RecordLine(NamedTuple):
     reason: str
 
 
-def as_json(record: StoredRecord, topic: str, *, whole: bool = True) -> dict[str, Any]:
+def build_json(record: StoredRecord, topic: str, *, whole: bool = True) -> dict[str, Any]:
     """{topic, partition, offset, timestamp (ms), key, value}; a value that is not JSON comes as text.
 
     Unless `whole`, a long record's texts are cut and `cut` says so: one line of a watch may be 4 MB.
     """
-    value = _parsed(record.value)
+    value = _parse(record.value)
     fields = {
         "topic": topic,
         "partition": record.partition,
         "offset": record.offset,
         "timestamp": record.timestamp_ms,
-        "key": _text(record.key),
+        "key": _decode_text(record.key),
         "value": value,
     }
     if whole or len(json.dumps(value)) <= LONGEST_LINE:
         return fields
-    shorter = _shortened(value)
+    shorter = _shorten(value)
     if isinstance(shorter, dict) and len(json.dumps(shorter)) > LONGEST_LINE:
         shorter = {name: one for name, one in shorter.items() if not isinstance(one, list | dict)}
     return {**fields, "value": shorter, "cut": True}
 
 
-def _shortened(value: Any) -> Any:
+def _shorten(value: Any) -> Any:
     if isinstance(value, str) and len(value) > LONGEST_TEXT:
         return f"{value[:LONGEST_TEXT]}… {counted(len(value) - LONGEST_TEXT, 'character')} more"
     if isinstance(value, dict):
-        return {name: _shortened(one) for name, one in value.items()}
-    return [_shortened(one) for one in value] if isinstance(value, list) else value
+        return {name: _shorten(one) for name, one in value.items()}
+    return [_shorten(one) for one in value] if isinstance(value, list) else value
 
 
-def as_line(record: StoredRecord, topic: str) -> str:
+def write_line(record: StoredRecord, topic: str) -> str:
     """Time, topic, session, subject, verdict, gate and reason, as far as the record has them; rich markup.
 
     Of a retrieved item its outcome, flags and reason; a body is never shown.
     """
-    line = line_of(record, topic)
-    head = f"[dim]{line.time} {line.place}[/] {shown(line.topic):<16}"
+    line = read_line(record, topic)
+    head = f"[dim]{line.time} {line.place}[/] {clean(line.topic):<16}"
     if not line.word:
-        return f"{head} {shown(line.session)} [red]{shown(line.reason)}[/]"
-    rest = f"{shown(line.session)} {shown(line.subject)} {_coloured(line.word)}{line.again}"
-    return f"{head} {rest} {shown(line.reason)}".rstrip()
+        return f"{head} {clean(line.session)} [red]{clean(line.reason)}[/]"
+    rest = f"{clean(line.session)} {clean(line.subject)} {_colour(line.word)}{line.again}"
+    return f"{head} {rest} {clean(line.reason)}".rstrip()
 
 
-def as_columns(record: StoredRecord, topic: str, width: int) -> Text:
+def write_columns(record: StoredRecord, topic: str, width: int) -> Text:
     """The same in columns that hold in `width` characters; what is too long ends in "…"."""
-    line = line_of(record, topic)
+    line = read_line(record, topic)
     word = line.word + line.again or "unreadable"
-    session, subject = _flexible(width)
+    session, subject = _divide_width(width)
     columns = [(line.time[:8], 8, "dim"), (line.place, 7, "dim")]
     columns += [(line.topic, 11, "dim")] if width >= _NARROW else []
     columns += [
@@ -130,53 +130,56 @@ def as_columns(record: StoredRecord, topic: str, width: int) -> Text:
     ]
     found = Text(no_wrap=True, overflow="ellipsis")
     for value, wide, style in columns:
-        cell = visible(value)
+        cell = make_visible(value)
         cell.stylize(style)
         cell.truncate(wide, overflow="ellipsis", pad=True)
         found += cell + Text(" ")
-    found += visible(line.reason)
+    found += make_visible(line.reason)
     found.truncate(width, overflow="ellipsis")
     return found
 
 
-def heading(width: int) -> Text:
+def write_heading(width: int) -> Text:
     """The columns' names."""
-    session, subject = _flexible(width)
+    session, subject = _divide_width(width)
     names = [("time", 8), ("place", 7), *([("topic", 11)] if width >= _NARROW else []), ("decided", 12)]
     names += [("session", session), ("about", subject), ("why", 0)]
     return Text(" ".join(f"{name:<{wide}}" for name, wide in names).rstrip(), style="bold")
 
 
-def _flexible(width: int) -> tuple[int, int]:
-    """How wide the columns of session and subject are."""
+def _divide_width(width: int) -> tuple[int, int]:
+    """Return how wide the columns of session and subject are."""
     return max(8, width // 8), max(12, width // 5)
 
 
-def line_of(record: StoredRecord, topic: str) -> RecordLine:
+def read_line(record: StoredRecord, topic: str) -> RecordLine:
     """The line of a record; `word` is empty if the record is not a JSON object."""
-    fields = _parsed(record.value)
+    fields = _parse(record.value)
     time = datetime.fromtimestamp(record.timestamp_ms / 1000, UTC).strftime("%H:%M:%S.%f")[:-3]
     place, short = f"{record.partition}/{record.offset}", topic.removeprefix("gate.")
     if not isinstance(fields, dict):
         size = counted(len(record.value or b""), "byte")
-        key = _text(record.key) or "-"
+        key = _decode_text(record.key) or "-"
         return RecordLine(time, place, short, key, "", "", "", f"not a JSON object, {size}")
     session = str(fields.get("session_id") or "-")
-    subject = str(_first(fields, _SUBJECTS) or "-")
-    word, reason = retrieval_line.describe_record(fields) or (_kind(fields), _reason(fields))
+    subject = str(_read_first(fields, _SUBJECTS) or "-")
+    word, reason = retrieval_line.describe_record(fields) or (
+        _describe_kind(fields),
+        _describe_reason(fields),
+    )
     if fields.get("schema") == POLICY:
         reason = describe_policy(fields)
     again = " (again)" if fields.get("duplicate_of") else ""
     return RecordLine(time, place, short, session, subject, word, again, reason)
 
 
-def _coloured(word: str) -> str:
+def _colour(word: str) -> str:
     colour = COLOURS.get(word)
-    return shown(word) if colour is None else f"[{colour}]{shown(word)}[/]"
+    return clean(word) if colour is None else f"[{colour}]{clean(word)}[/]"
 
 
-def _kind(fields: dict[str, Any]) -> str:
-    """What was decided, or what kind of record it is."""
+def _describe_kind(fields: dict[str, Any]) -> str:
+    """Describe the decision, or the kind of the record."""
     verdict, schema = fields.get("verdict"), fields.get("schema")
     if isinstance(verdict, str):
         return verdict
@@ -185,35 +188,35 @@ def _kind(fields: dict[str, Any]) -> str:
     return schema.split("/")[1] if isinstance(schema, str) and "/" in schema else ""
 
 
-def _reason(fields: dict[str, Any]) -> str:
-    reason = _first(fields, _REASONS)
-    before = [gate.get("gate") for gate in _gates(fields) if gate.get("passed") is False][-1:]
+def _describe_reason(fields: dict[str, Any]) -> str:
+    reason = _read_first(fields, _REASONS)
+    before = [gate.get("gate") for gate in _read_gates(fields) if gate.get("passed") is False][-1:]
     before += [fields[name] for name in ("approver_id", "how") if fields.get(name) is not None]
     said = "" if reason is None else str(reason)
     if reason is fields.get("content") and len(said) > LONGEST:
         said = said[:LONGEST] + "…"
-    return _trust(fields) + ": ".join(str(part) for part in [*before, said] if part)
+    return _describe_trust(fields) + ": ".join(str(part) for part in [*before, said] if part)
 
 
 def describe_policy(fields: dict[str, Any]) -> str:
     """The policy in force in numbers, with the first entries of what is lost or new; `fields`: its
     record's."""
     words = {"gone": "gone", "lowered": "older", "replaced": "replaced", "added": "new"}
-    changed = [_changed(fields.get(name), word) for name, word in words.items()]
-    changed += [_accepted(fields.get("accepted"))]
+    changed = [_describe_changed(fields.get(name), word) for name, word in words.items()]
+    changed += [_describe_accepted(fields.get("accepted"))]
     digest = str(fields.get("digest"))[:_SHORT_DIGEST]
     said = "; ".join(filter(None, changed)) or "unchanged"
     entries = counted(fields.get("entries"), "entry", "entries")
     return f"{fields.get('trigger')}: {entries}, {digest}: {said}"
 
 
-def _accepted(accepted: Any) -> str:
+def _describe_accepted(accepted: Any) -> str:
     given = [one for one in accepted if isinstance(one, dict)] if isinstance(accepted, list) else []
     who = sorted({str(name) for one in given for name in one.get("approvers") or ()})
     return f"the loss accepted by {' and '.join(who)}" if who else ""
 
 
-def _changed(changes: Any, word: str) -> str:
+def _describe_changed(changes: Any, word: str) -> str:
     if not isinstance(changes, dict) or not changes.get("total"):
         return ""
     named = changes.get("named")
@@ -222,33 +225,33 @@ def _changed(changes: Any, word: str) -> str:
     return f"{changes['total']} {word} ({', '.join(texts)}{', …' if changes['total'] != len(texts) else ''})"
 
 
-def _trust(fields: dict[str, Any]) -> str:
+def _describe_trust(fields: dict[str, Any]) -> str:
     score = fields.get("trustScore")
     total = score.get("total") if isinstance(score, dict) else None
     return f"trust {total}, " if isinstance(total, int | float) else ""
 
 
-def _gates(fields: dict[str, Any]) -> list[dict[str, Any]]:
+def _read_gates(fields: dict[str, Any]) -> list[dict[str, Any]]:
     gates = fields.get("gateResults")
     return [gate for gate in gates if isinstance(gate, dict)] if isinstance(gates, list) else []
 
 
-def _first(fields: dict[str, Any], names: tuple[str, ...]) -> Any:
+def _read_first(fields: dict[str, Any], names: tuple[str, ...]) -> Any:
     return next((fields[name] for name in names if fields.get(name) is not None), None)
 
 
-def fields_of(record: StoredRecord) -> dict[str, Any]:
+def read_fields(record: StoredRecord) -> dict[str, Any]:
     """The record's fields; empty if it is not a JSON object."""
-    fields = _parsed(record.value)
+    fields = _parse(record.value)
     return fields if isinstance(fields, dict) else {}
 
 
-def _parsed(value: bytes | None) -> Any:
+def _parse(value: bytes | None) -> Any:
     try:
         return None if value is None else json.loads(value)
     except (ValueError, RecursionError):
-        return _text(value)
+        return _decode_text(value)
 
 
-def _text(raw: bytes | None) -> str | None:
+def _decode_text(raw: bytes | None) -> str | None:
     return None if raw is None else raw.decode("utf-8", "replace")

@@ -8,19 +8,19 @@ import typer
 from rich.table import Table
 
 from sluice.adapters.kafka.kafka_evidence import KafkaEvidence
-from sluice.adapters.kafka.kafka_named import meanings
+from sluice.adapters.kafka.kafka_named import find_meanings
 from sluice.adapters.kafka.kafka_rerun import rerun_all, rerun_ids, rerun_sample
 from sluice.bootstrap.parts import build_installation
 from sluice.cli.output import (
     IMPOSSIBLE,
     WELL,
     WRONG,
-    broker_or_stop,
+    clean,
     errors,
     print_json,
     print_parts,
-    settings_or_stop,
-    shown,
+    require_broker,
+    require_settings,
     stop,
 )
 from sluice.core.decide.kinds import DECISIONS
@@ -49,48 +49,48 @@ _COLOURS = {
 UNNAMED = "a release that named none"
 
 
-def rerun_parts(tally: RerunTally, most: int = SHOWN) -> Iterator[RenderableType]:
+def build_rerun_parts(tally: RerunTally, most: int = SHOWN) -> Iterator[RenderableType]:
     """A row for each difference and each missing thing of the first `most` reruns, and sentences."""
     if tally.kept:
-        yield _table(tally.kept[:most])
-    sentences = [_sentence(kind, of) for kind, of in tally.by_kind.items() if any(of.values())]
+        yield _build_table(tally.kept[:most])
+    sentences = [_write_sentence(kind, of) for kind, of in tally.by_kind.items() if any(of.values())]
     if not sentences:
         yield "[yellow]The ledger holds no decision.[/]"
         return
     rest = f"; the first {most} are shown, --json has all" if len(tally.kept) > most else ""
     yield f"{'; '.join(sentences)}{rest}"
     for what, count in tally.not_checked.items():
-        yield f"[yellow]not checked in {count}:[/] {shown(what)}"
-    for by, again in sorted(_versions(tally.kept)):
-        yield f"decided by {shown(by)}, executed again by {shown(again)}"
+        yield f"[yellow]not checked in {count}:[/] {clean(what)}"
+    for by, again in sorted(_collect_versions(tally.kept)):
+        yield f"decided by {clean(by)}, executed again by {clean(again)}"
 
 
-def _sentence(kind: str, counts: dict[Status, int]) -> str:
+def _write_sentence(kind: str, counts: dict[Status, int]) -> str:
     parts = [
         f"[{_COLOURS[name]}]{count} {name.replace('_', ' ')}[/]" for name, count in counts.items() if count
     ]
     return f"{PLURALS[kind]}: {', '.join(parts)} of {sum(counts.values())}"
 
 
-def _versions(reruns: list[Rerun]) -> set[tuple[str, str]]:
-    """Of what came out otherwise under another version of the code."""
+def _collect_versions(reruns: list[Rerun]) -> set[tuple[str, str]]:
+    """Collect the versions of the code under which decisions came out otherwise."""
     found = [one for one in reruns if one.status == "other_version"]
     return {(one.decided_by or UNNAMED, one.executed_by or UNNAMED) for one in found}
 
 
-def _table(reruns: Iterable[Rerun]) -> Table:
+def _build_table(reruns: Iterable[Rerun]) -> Table:
     """A row for each difference and each missing thing."""
     table = Table()
     for heading in ("decision", "rerun", "field", "recorded", "now"):
         table.add_column(heading, overflow="fold")
     for one in reruns:
         status = f"[{_COLOURS[one.status]}]{one.status.replace('_', ' ')}[/]"
-        for cells in _rows(one):
-            table.add_row(shown(one.id), status, *(shown(cell) for cell in cells))
+        for cells in _build_rows(one):
+            table.add_row(clean(one.id), status, *(clean(cell) for cell in cells))
     return table
 
 
-def _rows(one: Rerun) -> list[tuple[object, object, object]]:
+def _build_rows(one: Rerun) -> list[tuple[object, object, object]]:
     if one.missing:
         return [(missing, "-", "gone") for missing in one.missing]
     return [(each.field, each.recorded, each.rerun) for each in one.differences] or [("-", "-", "-")]
@@ -152,22 +152,22 @@ def rerun_command(
     """
     if [bool(ids), every, sample is not None].count(True) != 1:
         stop("give ids, or --all, or --sample N")
-    settings = settings_or_stop()
-    meant = _named_or_stop(settings, ids) if ids else []
+    settings = require_settings()
+    meant = _require_meanings(settings, ids) if ids else []
     unknown = [one for one in meant if not one.decisions]
     found = [one for named in meant for one in named.decisions]
     tally = RerunTally(keep_identical=bool(ids))
     if found or not ids:
-        _rerun_or_stop(settings, tally, found, sample, seed)
+        _require_reruns(settings, tally, found, sample, seed)
     _print_unknown(unknown)
     if json:
-        print_json(_fields(tally) | {"unknown": {one.name: one.why for one in unknown}})
+        print_json(_build_fields(tally) | {"unknown": {one.name: one.why for one in unknown}})
     elif found or not ids:
-        print_parts(rerun_parts(tally))
-    raise typer.Exit(_status(tally, unknown))
+        print_parts(build_rerun_parts(tally))
+    raise typer.Exit(_choose_status(tally, unknown))
 
 
-def _status(tally: RerunTally, unknown: list[Meaning]) -> int:
+def _choose_status(tally: RerunTally, unknown: list[Meaning]) -> int:
     if tally.counts["different"]:
         return WRONG
     if unknown:
@@ -177,31 +177,31 @@ def _status(tally: RerunTally, unknown: list[Meaning]) -> int:
     return GONE if tally.counts["evidence_gone"] else WELL
 
 
-def _named_or_stop(settings: Settings, names: list[str]) -> list[Meaning]:
-    """What each name means; a broker that cannot be read ends the command."""
+def _require_meanings(settings: Settings, names: list[str]) -> list[Meaning]:
+    """Return the meaning of each name; a broker that cannot be read ends the command."""
     kafka = settings.kafka
-    return broker_or_stop(meanings(kafka.bootstrap_servers, kafka.topic_prefix, names), "{}")
+    return require_broker(find_meanings(kafka.bootstrap_servers, kafka.topic_prefix, names), "{}")
 
 
 def _print_unknown(unknown: list[Meaning]) -> None:
     """A line on standard error for each name that means no decision."""
     for one in unknown:
-        errors.print(f"{shown(one.name)}: {shown(one.why)}", soft_wrap=True, highlight=False)
+        errors.print(f"{clean(one.name)}: {clean(one.why)}", soft_wrap=True, highlight=False)
 
 
-def _rerun_or_stop(
+def _require_reruns(
     settings: Settings, tally: RerunTally, ids: list[str], sample: int | None, seed: int
 ) -> None:
     """Execute these, a sample, or all, into the tally."""
     source = KafkaEvidence(settings.kafka.bootstrap_servers, settings.kafka.topic_prefix)
     try:
         of = build_installation(settings, {})
-        broker_or_stop(_reruns(source, of, tally, ids, sample, seed), "{}")
+        require_broker(_run_reruns(source, of, tally, ids, sample, seed), "{}")
     except (PolicyError, ValueError) as error:
         stop(str(error))
 
 
-async def _reruns(
+async def _run_reruns(
     source: KafkaEvidence,
     of: Installation,
     tally: RerunTally,
@@ -218,7 +218,7 @@ async def _reruns(
             tally.take([one])
 
 
-def _fields(tally: RerunTally) -> dict[str, Any]:
+def _build_fields(tally: RerunTally) -> dict[str, Any]:
     counts = {str(name): count for name, count in tally.counts.items()}
     return {
         **counts,

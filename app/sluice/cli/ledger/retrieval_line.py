@@ -32,10 +32,10 @@ def describe_record(fields: dict[str, Any]) -> tuple[str, str] | None:
     return None if describe is None else describe(fields)
 
 
-def _decision(fields: dict[str, Any]) -> tuple[str, str]:
+def _describe_decision(fields: dict[str, Any]) -> tuple[str, str]:
     outcome, hidden, override = (fields.get(name) for name in ("outcome", "would_have_been", "override"))
     said = [
-        ", ".join(_texts(fields.get("flags_set"))),
+        ", ".join(_read_texts(fields.get("flags_set"))),
         str(fields.get("reason") or ""),
         f"would have been {hidden}" if hidden not in (None, outcome) else "",
         f"override of {override.get('approver_id')}" if isinstance(override, dict) else "",
@@ -43,81 +43,81 @@ def _decision(fields: dict[str, Any]) -> tuple[str, str]:
     return str(outcome), "; ".join(one for one in said if one)
 
 
-def _served(fields: dict[str, Any]) -> tuple[str, str]:
-    items, withheld = _items(fields, "items"), _items(fields, "withheld")
+def _describe_served(fields: dict[str, Any]) -> tuple[str, str]:
+    items, withheld = _read_items(fields, "items"), _read_items(fields, "withheld")
     counts = Counter(str(item.get("outcome")) for item in items)
     outcomes = [f"{count} {outcome}" for outcome, count in counts.items()]
-    denied = [f"withheld: {_named(withheld)}"] if withheld else []
+    denied = [f"withheld: {_list_item_names(withheld)}"] if withheld else []
     said = "; ".join([", ".join(outcomes) or "nothing", *denied])
     return "served", f"{len(items)} of {counted(len(items) + len(withheld), 'item')}: {said}"
 
 
-def _reported(fields: dict[str, Any]) -> tuple[str, str]:
-    missing = _texts(fields.get("uncovered"))
+def _describe_reported(fields: dict[str, Any]) -> tuple[str, str]:
+    missing = _read_texts(fields.get("uncovered"))
     counts = (
         f"{fields.get('covered')} of {counted(fields.get('reported'), 'item has', 'items have')} a decision"
     )
-    without = f"; without one: {_listed(missing)}" if missing else ""
+    without = f"; without one: {_join(missing)}" if missing else ""
     word = "uncovered" if missing else "covered"
     return word, f"{fields.get('reported_by')}: {counts}{without}"
 
 
-def _escalation(fields: dict[str, Any]) -> tuple[str, str]:
-    waiting = _named(_items(fields, "items"))
+def _describe_escalation(fields: dict[str, Any]) -> tuple[str, str]:
+    waiting = _list_item_names(_read_items(fields, "items"))
     return (
         "retrieval_escalation_opened",
         f"{fields.get('tool_category')}: {fields.get('reason')}; waiting: {waiting}",
     )
 
 
-def _resolved(fields: dict[str, Any]) -> tuple[str, str]:
+def _describe_resolved(fields: dict[str, Any]) -> tuple[str, str]:
     word = "retrieval_approved" if fields.get("decision") == "approve" else "retrieval_denied"
     return word, f"{fields.get('approver_id')}: {fields.get('justification')}"
 
 
-def _alarm(fields: dict[str, Any]) -> tuple[str, str]:
+def _describe_alarm(fields: dict[str, Any]) -> tuple[str, str]:
     return str(fields.get("severity")), f"to {fields.get('recipient')}: {fields.get('message')}"
 
 
-def _retrieval(fields: dict[str, Any]) -> tuple[str, str]:
-    items = _items(fields, "items")
-    return "", f"{counted(len(items), 'item')}: {_named(items)}"
+def _describe_retrieval(fields: dict[str, Any]) -> tuple[str, str]:
+    items = _read_items(fields, "items")
+    return "", f"{counted(len(items), 'item')}: {_list_item_names(items)}"
 
 
-def _report(fields: dict[str, Any]) -> tuple[str, str]:
-    items = _texts(fields.get("items"))
+def _describe_report(fields: dict[str, Any]) -> tuple[str, str]:
+    items = _read_texts(fields.get("items"))
     return (
         "",
-        f"{fields.get('reported_by')}: {len(items)} of request {fields.get('request_id')}: {_listed(items)}",
+        f"{fields.get('reported_by')}: {len(items)} of request {fields.get('request_id')}: {_join(items)}",
     )
 
 
-def _items(fields: dict[str, Any], name: str) -> list[dict[str, Any]]:
+def _read_items(fields: dict[str, Any], name: str) -> list[dict[str, Any]]:
     """The items of a record that another program wrote; values that are not items are left out."""
     items = fields.get(name)
     return [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
 
 
-def _texts(value: Any) -> list[str]:
+def _read_texts(value: Any) -> list[str]:
     return [str(one) for one in value] if isinstance(value, list) else []
 
 
-def _named(items: list[dict[str, Any]]) -> str:
-    return _listed([str(item.get("item_id")) for item in items])
+def _list_item_names(items: list[dict[str, Any]]) -> str:
+    return _join([str(item.get("item_id")) for item in items])
 
 
-def _listed(names: list[str]) -> str:
+def _join(names: list[str]) -> str:
     more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
     return ", ".join(names[:NAMED]) + more
 
 
 _DESCRIBING: dict[str, Callable[[dict[str, Any]], tuple[str, str]]] = {
-    "sluice/quality_decision/v1": _decision,
-    "sluice/served_retrieval/v1": _served,
-    "sluice/retrieval_reported/v1": _reported,
-    "sluice/retrieval_escalation_opened/v1": _escalation,
-    "sluice/retrieval_escalation_resolved/v1": _resolved,
-    "sluice/alarm/v1": _alarm,
-    RETRIEVAL.name: _retrieval,
-    REPORT.name: _report,
+    "sluice/quality_decision/v1": _describe_decision,
+    "sluice/served_retrieval/v1": _describe_served,
+    "sluice/retrieval_reported/v1": _describe_reported,
+    "sluice/retrieval_escalation_opened/v1": _describe_escalation,
+    "sluice/retrieval_escalation_resolved/v1": _describe_resolved,
+    "sluice/alarm/v1": _describe_alarm,
+    RETRIEVAL.name: _describe_retrieval,
+    REPORT.name: _describe_report,
 }

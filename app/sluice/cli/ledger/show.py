@@ -9,25 +9,25 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sluice.adapters.kafka.kafka_evidence import KafkaEvidence
-from sluice.adapters.kafka.kafka_ledger import located, read_ledger
+from sluice.adapters.kafka.kafka_ledger import locate_record, read_ledger
 from sluice.cli.ledger.show_story import print_story
 from sluice.cli.output import (
     WRONG,
     Since,
     Until,
-    broker_or_stop,
+    clean,
     errors,
-    moment_ms,
-    now_ms,
+    parse_moment,
     print_json,
-    settings_or_stop,
-    shown,
+    read_clock_ms,
+    require_broker,
+    require_settings,
     stop,
 )
 from sluice.core.foundation.chain import hash_holds
 from sluice.offline.story import Followed, NamedRecords
 from sluice.text.plurals import counted
-from sluice.verifier.export import NotAnExport, from_lines
+from sluice.verifier.export import NotAnExport, read_lines
 from sluice_topics.json_text import Unreadable, parse
 
 if TYPE_CHECKING:
@@ -79,8 +79,8 @@ def show_command(
 
     Example: sluice show a-17
     """
-    span = moment_ms(since, "--since"), moment_ms(until, "--until")
-    read = _of_broker(*span) if from_ is None else _of_file(from_, *span)
+    span = parse_moment(since, "--since"), parse_moment(until, "--until")
+    read = _read_broker(*span) if from_ is None else _read_file(from_, *span)
     named = NamedRecords(an_id)
     read(named.take)
     if not named.found:
@@ -91,25 +91,27 @@ def show_command(
         )
     followed = Followed([one for one in named.found if one.is_decision] or named.found)
     read(followed.take)
-    stories = followed.stories()
-    inputs = {} if from_ is not None else _inputs(stories)
+    stories = followed.list_stories()
+    inputs = {} if from_ is not None else _fetch_inputs(stories)
     if json:
-        print_json({"stories": [_fields(one, inputs.get(_place(one.decision))) for one in stories]})
+        print_json(
+            {"stories": [_build_fields(one, inputs.get(_read_place(one.decision))) for one in stories]}
+        )
     else:
         _print(stories, inputs)
 
 
 def _print(stories: list[Story], inputs: dict[Place, Any]) -> None:
-    now = now_ms()
+    now = read_clock_ms()
     for number, one in enumerate(stories[-MOST:]):
         if number:
             typer.echo()
-        print_story(one, inputs.get(_place(one.decision)), now)
+        print_story(one, inputs.get(_read_place(one.decision)), now)
     if len(stories) > MOST:
         errors.print(f"The last {MOST} of {counted(len(stories), 'decision')} that it names; --json has all.")
 
 
-def _fields(story: Story, given: object) -> dict[str, Any]:
+def _build_fields(story: Story, given: object) -> dict[str, Any]:
     decision = story.decision
     return {
         "topic": decision.topic,
@@ -124,49 +126,49 @@ def _fields(story: Story, given: object) -> dict[str, Any]:
     }
 
 
-def _place(decision: StoryEvent) -> Place:
+def _read_place(decision: StoryEvent) -> Place:
     place = decision.fields.get("input")
     if not isinstance(place, dict):
         return "", 0, 0
     return str(place.get("topic")), int(place.get("partition", 0)), int(place.get("offset", 0))
 
 
-def _inputs(stories: list[Story]) -> dict[Place, Any]:
+def _fetch_inputs(stories: list[Story]) -> dict[Place, Any]:
     """The inputs that are still there, parsed; None where they are not JSON."""
     if all(one.decision.fields.get("input") is None for one in stories):
         return {}
-    kafka = settings_or_stop().kafka
-    return broker_or_stop(_fetch(KafkaEvidence(kafka.bootstrap_servers, kafka.topic_prefix), stories))
+    kafka = require_settings().kafka
+    return require_broker(_fetch(KafkaEvidence(kafka.bootstrap_servers, kafka.topic_prefix), stories))
 
 
 async def _fetch(kafka: KafkaEvidence, stories: list[Story]) -> dict[Place, Any]:
-    async with kafka.places() as places:
-        found = await places.inputs({_place(one.decision) for one in stories})
+    async with kafka.open_fetcher() as places:
+        found = await places.fetch_inputs({_read_place(one.decision) for one in stories})
     read = {place: parse(arrival.value or b"") for place, arrival in found.items()}
     return {place: None if isinstance(one, Unreadable) else one for place, one in read.items()}
 
 
-def _of_broker(since_ms: int | None, until_ms: int | None) -> Read:
-    kafka = settings_or_stop().kafka
+def _read_broker(since_ms: int | None, until_ms: int | None) -> Read:
+    kafka = require_settings().kafka
     begin: Start | int = "beginning" if since_ms is None else since_ms
-    end = None if until_ms is None else min(until_ms, now_ms())
+    end = None if until_ms is None else min(until_ms, read_clock_ms())
 
     def read(take: Callable[[Located], None]) -> None:
         servers, prefix = kafka.bootstrap_servers, kafka.topic_prefix
-        broker_or_stop(read_ledger(servers, prefix, lambda record: take(located(record)), begin, end))
+        require_broker(read_ledger(servers, prefix, lambda record: take(locate_record(record)), begin, end))
 
     return read
 
 
-def _of_file(file: Path, since_ms: int | None, until_ms: int | None) -> Read:
+def _read_file(file: Path, since_ms: int | None, until_ms: int | None) -> Read:
     def read(take: Callable[[Located], None]) -> None:
         try:
             with file.open("rb") as lines:
-                for one in from_lines(lines):
+                for one in read_lines(lines):
                     at_ms = one.timestamp_ms
                     if at_ms is None or (since_ms or 0) <= at_ms < (until_ms or math.inf):
                         take(one)
         except (OSError, NotAnExport) as error:
-            stop(f"cannot read {shown(file)}: {error}")
+            stop(f"cannot read {clean(file)}: {error}")
 
     return read

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from sluice.cli.ledger.record_line import POLICY, describe_policy
-from sluice.cli.output import console, visible
+from sluice.cli.output import console, make_visible
 from sluice.core.decide.kinds import DECISIONS
 from sluice.core.foundation.chain import hash_holds
 from sluice.core.foundation.clock import milliseconds_of, span
@@ -47,23 +47,25 @@ _FIRST_NAMES = (
 def print_story(story: Story, given: Any, now_ms: int) -> None:
     """Print the story. `given`: the input as it was published, None where it is no longer there."""
     fields = story.decision.fields
-    console.print(_headline(story.decision, now_ms), soft_wrap=True)
-    console.print(_facts(_why(fields), _who(fields), _what(fields, given)))
+    console.print(_write_headline(story.decision, now_ms), soft_wrap=True)
+    console.print(_build_facts(_explain(fields), _describe_agent(fields), _describe_input(fields, given)))
     for title, rows in (
-        ("gates", _gates(fields)),
-        ("rules", _rules(fields)),
-        ("dimensions", _dimensions(fields)),
-        ("findings", _findings(fields)),
-        ("what followed", _followed(story)),
+        ("gates", _describe_gates(fields)),
+        ("rules", _describe_rules(fields)),
+        ("dimensions", _describe_dimensions(fields)),
+        ("findings", _describe_findings(fields)),
+        ("what followed", _describe_followed(story)),
     ):
-        lines = [_cut(row) for row in rows]
+        lines = [_shorten(row) for row in rows]
         if lines:
             console.print(Text(title, style="bold"))
             console.print(Padding(Group(*lines), (0, 0, 0, 2)))
-    console.print(_facts(_remarks(fields), _rests_on(fields), _ledger_place(story.decision)))
+    console.print(
+        _build_facts(_describe_remarks(fields), _describe_basis(fields), _describe_place(story.decision))
+    )
 
 
-def _word(decision: StoryEvent) -> str:
+def _read_word(decision: StoryEvent) -> str:
     fields = decision.fields
     if decision.schema.startswith("sluice/dead_letter"):
         return "unreadable"
@@ -76,21 +78,21 @@ def _word(decision: StoryEvent) -> str:
     )
 
 
-def _headline(decision: StoryEvent, now_ms: int) -> Text:
+def _write_headline(decision: StoryEvent, now_ms: int) -> Text:
     fields = decision.fields
-    word = _word(decision)
-    line = Text.assemble((word.upper(), _STYLES.get(word, "bold")), "  ", visible(_own_id(fields)))
+    word = _read_word(decision)
+    line = Text.assemble((word.upper(), _STYLES.get(word, "bold")), "  ", make_visible(_read_own_id(fields)))
     if (at := fields.get("decided_at")) is not None:
-        line.append(f"  {_ago(str(at), now_ms)}", style="dim")
+        line.append(f"  {_describe_age(str(at), now_ms)}", style="dim")
     return line
 
 
-def _own_id(fields: dict[str, Any]) -> str:
+def _read_own_id(fields: dict[str, Any]) -> str:
     names = (*OWN_IDS, "escalation_id")
     return str(next((fields[name] for name in names if fields.get(name)), "-"))
 
 
-def _ago(at: str, now_ms: int) -> str:
+def _describe_age(at: str, now_ms: int) -> str:
     try:
         ms = now_ms - milliseconds_of(at)
     except ValueError:
@@ -101,50 +103,55 @@ def _ago(at: str, now_ms: int) -> str:
 Fact = tuple[str, Text]
 
 
-def _why(fields: dict[str, Any]) -> Iterator[Fact]:
-    failed = [gate for gate in _list(fields, "gateResults") if gate.get("passed") is False]
+def _explain(fields: dict[str, Any]) -> Iterator[Fact]:
+    failed = [gate for gate in _read_list(fields, "gateResults") if gate.get("passed") is False]
     reason = fields.get("blockReason") or fields.get("reason") or fields.get("message")
     if failed:
         last = failed[-1]
         reason = last.get("failureReason") or reason
-        yield "why", Text.assemble((f"{last.get('gate')}: ", "bold"), visible(_text(reason)))
+        yield "why", Text.assemble((f"{last.get('gate')}: ", "bold"), make_visible(_write_text(reason)))
     elif reason:
         codes = ", ".join(map(str, fields.get("reason_codes") or ()))
-        yield "why", visible(_text(reason) + (f" ({codes})" if codes else ""))
+        yield "why", make_visible(_write_text(reason) + (f" ({codes})" if codes else ""))
     elif fields.get("schema") == POLICY:
-        yield "what", visible(describe_policy(fields))
+        yield "what", make_visible(describe_policy(fields))
     elif fields.get("verdict") == "allowed":
-        yield "why", Text(_gate_marks().describe_passing(_list(fields, "gateResults")))
+        yield "why", Text(_load_gate_marks().describe_passing(_read_list(fields, "gateResults")))
     if hidden := fields.get("shadowOutcome") or fields.get("shadowAction") or fields.get("would_have_been"):
-        yield "hidden", visible(f"{hidden}: what enforcing would have said")
+        yield "hidden", make_visible(f"{hidden}: what enforcing would have said")
     if first := fields.get("duplicate_of"):
-        yield "duplicate", visible(f"of {first}: counts nothing")
+        yield "duplicate", make_visible(f"of {first}: counts nothing")
 
 
-def _who(fields: dict[str, Any]) -> Iterator[Fact]:
+def _describe_agent(fields: dict[str, Any]) -> Iterator[Fact]:
     parts = [f"{word} {fields[word + '_id']}" for word in _WHO if fields.get(word + "_id") is not None]
     if parts:
-        yield "who", visible(", ".join(parts))
+        yield "who", make_visible(", ".join(parts))
     words = dict.fromkeys(
         str(fields[name]) for name in ("mode", "enforcement", "rollout") if fields.get(name)
     )
     parts = [*words, *(f"tier {fields[name]}" for name in ("tier", "autonomy_tier") if fields.get(name))]
     if parts:
-        yield "how", visible(", ".join(parts))
+        yield "how", make_visible(", ".join(parts))
 
 
-def _what(fields: dict[str, Any], given: Any) -> Iterator[Fact]:
+def _describe_input(fields: dict[str, Any], given: Any) -> Iterator[Fact]:
     if isinstance(given, dict):
         if (tool := given.get("toolName")) is not None:
-            yield "action", visible(_text(tool)) + " " + visible(_text(given.get("parameters")))
+            yield (
+                "action",
+                make_visible(_write_text(tool)) + " " + make_visible(_write_text(given.get("parameters"))),
+            )
         elif (content := given.get("content")) is not None:
-            yield "content", visible(_text(content))
+            yield "content", make_visible(_write_text(content))
     elif given is None and fields.get("input") is not None:
         yield "input", Text("not read here, or no longer kept", style="dim")
     if fields.get("item_id") is not None:
         yield (
             "item",
-            visible(f"{fields['item_id']} ({fields.get('content_class')}), of {fields.get('request_id')}"),
+            make_visible(
+                f"{fields['item_id']} ({fields.get('content_class')}), of {fields.get('request_id')}"
+            ),
         )
     session = fields.get("session")
     if isinstance(session, dict):
@@ -152,55 +159,55 @@ def _what(fields: dict[str, Any], given: Any) -> Iterator[Fact]:
         totals = (f"{word} {before.get(name)} -> {after.get(name)}" for word, name in _TOTALS)
         yield (
             "totals",
-            visible(f"{', '.join(totals)}; {counted(fields.get('rows_reserved'), 'row')} reserved"),
+            make_visible(f"{', '.join(totals)}; {counted(fields.get('rows_reserved'), 'row')} reserved"),
         )
         if isinstance(read := session.get("read"), dict):
             told = (f"{kind} {one.get('times')} (last {one.get('last')})" for kind, one in read.items())
-            yield "had read", visible(f"untrusted content: {', '.join(told)}")
+            yield "had read", make_visible(f"untrusted content: {', '.join(told)}")
         remembered = session.get("remembered")
         for gate, value in remembered.items() if isinstance(remembered, dict) else ():
-            yield "seen by", visible(f"{gate} before: {_text(value)}")
+            yield "seen by", make_visible(f"{gate} before: {_write_text(value)}")
     if isinstance(score := fields.get("trustScore"), dict):
         parts = ", ".join(f"{name} {value}" for name, value in (score.get("dimensions") or {}).items())
         caps = ", ".join(f"at most {cap.get('value')} by {cap.get('by')}" for cap in score.get("caps") or ())
-        yield "trust", visible(f"{score.get('total')} ({parts})" + (f"; {caps}" if caps else ""))
+        yield "trust", make_visible(f"{score.get('total')} ({parts})" + (f"; {caps}" if caps else ""))
 
 
-def _gates(fields: dict[str, Any]) -> Iterator[Text]:
-    for gate in _list(fields, "gateResults"):
-        yield _gate_line(gate)
+def _describe_gates(fields: dict[str, Any]) -> Iterator[Text]:
+    for gate in _read_list(fields, "gateResults"):
+        yield _write_gate_line(gate)
         if gate.get("passed") is not True:
-            yield from _evidence(gate.get("detail"), titles_of(str(gate.get("gate"))))
-    for stage in _list(fields, "stages"):
+            yield from _describe_evidence(gate.get("detail"), list_titles(str(gate.get("gate"))))
+    for stage in _read_list(fields, "stages"):
         if stage.get("stage"):
-            reason = f"  {_text(stage['reason'])}" if stage.get("reason") else ""
-            yield _mark(stage.get("outcome") == "pass") + visible(
+            reason = f"  {_write_text(stage['reason'])}" if stage.get("reason") else ""
+            yield _choose_mark(stage.get("outcome") == "pass") + make_visible(
                 f"{stage['stage']}: {stage['outcome']}{reason}"
             )
-    reached = {gate.get("gate") for gate in _list(fields, "gateResults")}
+    reached = {gate.get("gate") for gate in _read_list(fields, "gateResults")}
     order = fields.get("stages") if isinstance(fields.get("stages"), list) else []
     if rest := [one for one in order or () if isinstance(one, str) and one not in reached]:
         yield Text(f"not reached: {', '.join(rest)}", style="dim")
 
 
-def _gate_line(gate: dict[str, Any]) -> Text:
-    mark = _gate_marks().mark_gate(gate)
-    line = Text(f"{mark.sign} ", style=_MARKS[mark.state]) + visible(f"{gate.get('gate')}")
+def _write_gate_line(gate: dict[str, Any]) -> Text:
+    mark = _load_gate_marks().mark_gate(gate)
+    line = Text(f"{mark.sign} ", style=_MARKS[mark.state]) + make_visible(f"{gate.get('gate')}")
     if mark.state in {"observed", "idle"}:
-        line += visible(f"  {mark.words}")
-    if reason := gate.get("failureReason") or _dict(gate, "detail").get("objection"):
-        line += visible(f"  {reason}")
+        line += make_visible(f"  {mark.words}")
+    if reason := gate.get("failureReason") or _read_dict(gate, "detail").get("objection"):
+        line += make_visible(f"  {reason}")
     return line + Text(f"  {gate.get('durationMs')} ms", style="dim")
 
 
-def _gate_marks() -> ModuleType:
+def _load_gate_marks() -> ModuleType:
     from sluice.core.reports import gate_marks  # noqa: PLC0415 - the gates; most stories are read without them
 
     return gate_marks
 
 
-def titles_of(gate: str) -> dict[str, str]:
-    """What the fields of a gate's detail are called for people, by field; a gate that does not ship, or a
+def list_titles(gate: str) -> dict[str, str]:
+    """List the titles of the fields of a gate's detail for people, by field; a gate that does not ship, or a
     field that has no title, goes by its own name."""
     from sluice.core.actions.stages import GATES  # noqa: PLC0415 - the gates; most stories are read without them
 
@@ -208,49 +215,53 @@ def titles_of(gate: str) -> dict[str, str]:
     return {field.alias or name: field.title for name, field in fields if field.title}
 
 
-def _evidence(detail: Any, titles: Mapping[str, str]) -> Iterator[Text]:
+def _describe_evidence(detail: Any, titles: Mapping[str, str]) -> Iterator[Text]:
     """A line for each thing that a gate which did not pass found."""
     shown = detail.items() if isinstance(detail, dict) else ()
     for name, value in ((titles.get(name, name), value) for name, value in shown):
         found = value if isinstance(value, list) and value else [value]
         for one in found:
             if isinstance(one, dict):
-                rest = ", ".join(f"{key} {_text(part)}" for key, part in one.items() if key not in _NAMES)
-                named = ": ".join(_text(one[key]) for key in _NAMES if one.get(key) is not None)
-                yield visible(f"    {named} ({rest})" if named else f"    {name}: {rest}")
+                rest = ", ".join(
+                    f"{key} {_write_text(part)}" for key, part in one.items() if key not in _NAMES
+                )
+                named = ": ".join(_write_text(one[key]) for key in _NAMES if one.get(key) is not None)
+                yield make_visible(f"    {named} ({rest})" if named else f"    {name}: {rest}")
             else:
-                yield visible(f"    {name}: {_text(one)}")
+                yield make_visible(f"    {name}: {_write_text(one)}")
 
 
-def _rules(fields: dict[str, Any]) -> Iterator[Text]:
-    for rule in _list(fields, "rule_results"):
-        yield visible(_text(rule))
+def _describe_rules(fields: dict[str, Any]) -> Iterator[Text]:
+    for rule in _read_list(fields, "rule_results"):
+        yield make_visible(_write_text(rule))
 
 
-def _dimensions(fields: dict[str, Any]) -> Iterator[Text]:
-    for one in _list(fields, "dimensions"):
-        yield _mark(one.get("passed")) + visible(
+def _describe_dimensions(fields: dict[str, Any]) -> Iterator[Text]:
+    for one in _read_list(fields, "dimensions"):
+        yield _choose_mark(one.get("passed")) + make_visible(
             f"{one.get('dimension')}: {one.get('outcome')}, {one.get('detail')}"
         )
 
 
-def _findings(fields: dict[str, Any]) -> Iterator[Text]:
-    for one in _list(fields, "findings"):
-        yield visible(f"{one.get('weight')} {one.get('id')} ({one.get('form')}): {one.get('reason')}")
+def _describe_findings(fields: dict[str, Any]) -> Iterator[Text]:
+    for one in _read_list(fields, "findings"):
+        yield make_visible(f"{one.get('weight')} {one.get('id')} ({one.get('form')}): {one.get('reason')}")
 
 
-def _followed(story: Story) -> Iterator[Text]:
+def _describe_followed(story: Story) -> Iterator[Text]:
     begun = str(story.decision.fields.get("decided_at"))
     for one in story.followed:
         kind = one.schema.split("/")[1].replace("_", " ") if "/" in one.schema else one.topic
         named_values = (
-            f"{name} {_text(one.fields[name])}" for name in _FIRST_NAMES if one.fields.get(name) is not None
+            f"{name} {_write_text(one.fields[name])}"
+            for name in _FIRST_NAMES
+            if one.fields.get(name) is not None
         )
-        later = _later(begun, str(one.fields.get("decided_at")))
-        yield Text.assemble((f"{later}: ", "dim"), (kind, "bold"), " ", visible(", ".join(named_values)))
+        later = _describe_later(begun, str(one.fields.get("decided_at")))
+        yield Text.assemble((f"{later}: ", "dim"), (kind, "bold"), " ", make_visible(", ".join(named_values)))
 
 
-def _later(begun: str, at: str) -> str:
+def _describe_later(begun: str, at: str) -> str:
     try:
         ms = milliseconds_of(at) - milliseconds_of(begun)
     except ValueError:
@@ -258,70 +269,70 @@ def _later(begun: str, at: str) -> str:
     return f"after {span(ms)}" if ms >= 1000 else "at once"  # noqa: PLR2004 - what `span` would call 0 s
 
 
-def _remarks(fields: dict[str, Any]) -> Iterator[Fact]:
-    for one in _list(fields, "advisories"):
-        yield "remark", visible(f"{one.get('source')}: {one.get('text')}")
+def _describe_remarks(fields: dict[str, Any]) -> Iterator[Fact]:
+    for one in _read_list(fields, "advisories"):
+        yield "remark", make_visible(f"{one.get('source')}: {one.get('text')}")
     if fields.get("obligations"):
-        yield "obliges", visible(", ".join(map(str, fields["obligations"])))
+        yield "obliges", make_visible(", ".join(map(str, fields["obligations"])))
     if fields.get("flags_set"):
-        yield "flags", visible(", ".join(map(str, fields["flags_set"])))
+        yield "flags", make_visible(", ".join(map(str, fields["flags_set"])))
 
 
-def _rests_on(fields: dict[str, Any]) -> Iterator[Fact]:
+def _describe_basis(fields: dict[str, Any]) -> Iterator[Fact]:
     for id_name, hash_name in (
         ("policy_bundle_id", "bundle_hash"),
         ("quality_bundle_id", "quality_bundle_hash"),
     ):
         if fields.get(hash_name):
-            yield "bundle", visible(f"{fields.get(id_name)} {fields[hash_name]}")
+            yield "bundle", make_visible(f"{fields.get(id_name)} {fields[hash_name]}")
     if fields.get("registry_hashes"):
-        yield "registry", visible(", ".join(fields["registry_hashes"]))
+        yield "registry", make_visible(", ".join(fields["registry_hashes"]))
     if fields.get("evidence_refs"):
-        yield "evidence", visible(", ".join(map(str, fields["evidence_refs"])))
+        yield "evidence", make_visible(", ".join(map(str, fields["evidence_refs"])))
 
 
-def _ledger_place(decision: StoryEvent) -> Iterator[Fact]:
+def _describe_place(decision: StoryEvent) -> Iterator[Fact]:
     fields = decision.fields
     place = f"{decision.topic} {decision.partition}/{decision.offset}"
-    yield "ledger", visible(f"{place}, number {fields.get('sequence')} of the partition's chain")
+    yield "ledger", make_visible(f"{place}, number {fields.get('sequence')} of the partition's chain")
     if hash_holds(fields):
-        yield "hash", visible(f"{fields.get('event_hash')} holds, after {fields.get('prev_hash')}")
+        yield "hash", make_visible(f"{fields.get('event_hash')} holds, after {fields.get('prev_hash')}")
     else:
         yield "hash", Text("does not fit the record: it was altered. Run: sluice ledger verify", style=_BAD)
     if decision.schema in DECISIONS:
-        yield "again", visible(f"sluice rerun {_own_id(fields)}")
+        yield "again", make_visible(f"sluice rerun {_read_own_id(fields)}")
 
 
-def _facts(*groups: Iterable[Fact]) -> Table:
+def _build_facts(*groups: Iterable[Fact]) -> Table:
     table = Table.grid(padding=(0, 2))
     table.add_column(style="dim", min_width=9)
     table.add_column(overflow="fold")
     for group in groups:
         for name, value in group:
-            table.add_row(f"  {name}", _cut(value))
+            table.add_row(f"  {name}", _shorten(value))
     return table
 
 
-def _cut(value: Text) -> Text:
+def _shorten(value: Text) -> Text:
     if len(value) > LONGEST:
         left = len(value) - LONGEST
         return value[:LONGEST] + Text(f"… {counted(left, 'character')} more", style="dim")
     return value
 
 
-def _mark(passed: object) -> Text:
+def _choose_mark(passed: object) -> Text:
     return Text("✓ ", style="green") if passed is True else Text("✗ ", style="red")
 
 
-def _list(fields: dict[str, Any], name: str) -> list[dict[str, Any]]:
+def _read_list(fields: dict[str, Any], name: str) -> list[dict[str, Any]]:
     found = fields.get(name)
     return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
 
 
-def _dict(fields: dict[str, Any], name: str) -> dict[str, Any]:
+def _read_dict(fields: dict[str, Any], name: str) -> dict[str, Any]:
     found = fields.get(name)
     return found if isinstance(found, dict) else {}
 
 
-def _text(value: Any) -> str:
+def _write_text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -7,16 +7,23 @@ from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 import typer
 
 from sluice.adapters.kafka.kafka_read import open_reader
-from sluice.cli.ledger.record_line import as_columns, as_json, as_line, fields_of, heading, line_of
+from sluice.cli.ledger.record_line import (
+    build_json,
+    read_fields,
+    read_line,
+    write_columns,
+    write_heading,
+    write_line,
+)
 from sluice.cli.output import (
     Since,
     Until,
-    broker_or_stop,
     console,
     errors,
-    moment_ms,
+    parse_moment,
     print_json,
-    settings_or_stop,
+    require_broker,
+    require_settings,
     stop,
 )
 from sluice_topics.catalog import CATALOG
@@ -73,15 +80,15 @@ def watch_command(  # noqa: PLR0913 - an option each
     """
     if unknown := [name for name in topics if name not in WATCHABLE]:
         stop(f"no such topic: {', '.join(unknown)}; there are {', '.join(WATCHABLE)}")
-    kafka = settings_or_stop().kafka
+    kafka = require_settings().kafka
     idle_ms = None if timeout is None else int(timeout * 1000)
-    start, until_ms = _span_or_stop(since, until, from_beginning=from_beginning, idle=timeout is not None)
+    start, until_ms = _require_span(since, until, from_beginning=from_beginning, idle=timeout is not None)
     record_filter = RecordFilter(agent, session, verdict)
     shower = _Shower(
         kafka.topic_prefix, max_, record_filter, "whole" if json and whole else "json" if json else "lines"
     )
     try:
-        broker_or_stop(_watch(kafka, topics, start, shower, idle_ms, until_ms), "cannot watch: {}")
+        require_broker(_watch(kafka, topics, start, shower, idle_ms, until_ms), "cannot watch: {}")
     except KeyboardInterrupt:
         return
 
@@ -93,14 +100,14 @@ class RecordFilter(NamedTuple):
     session: str | None
     verdict: str | None
 
-    def has(self, record: StoredRecord, topic: str) -> bool:
+    def is_match(self, record: StoredRecord, topic: str) -> bool:
         """Whether the record is one of them."""
-        fields = fields_of(record)
+        fields = read_fields(record)
         return (
             self.agent in (None, fields.get("agent_id"))
             and self.session in (None, fields.get("session_id"))
             and self.verdict
-            in (None, line_of(record, topic).word, fields.get("verdict"), fields.get("outcome"))
+            in (None, read_line(record, topic).word, fields.get("verdict"), fields.get("outcome"))
         )
 
 
@@ -125,10 +132,12 @@ class _Shower:
     def show(self, batch: list[StoredRecord]) -> bool:
         """Print them, and say whether more may come."""
         chosen = [
-            one for one in batch if self._filter == _EVERYTHING or self._filter.has(one, self._topic(one))
+            one
+            for one in batch
+            if self._filter == _EVERYTHING or self._filter.is_match(one, self._find_topic(one))
         ]
         for record in chosen[: self._left]:
-            self._print(record, self._topic(record))
+            self._print(record, self._find_topic(record))
         if self._left is not None:
             self._left -= len(chosen[: self._left])
         return self._left is None or self._left > 0
@@ -136,31 +145,31 @@ class _Shower:
     def begin(self) -> None:
         """Name the columns, where there are any."""
         if self._form == "lines" and console.is_terminal:
-            console.print(heading(console.width))
+            console.print(write_heading(console.width))
 
-    def _topic(self, record: StoredRecord) -> str:
+    def _find_topic(self, record: StoredRecord) -> str:
         return record.topic.removeprefix(self._prefix)
 
     def _print(self, record: StoredRecord, topic: str) -> None:
         if self._form != "lines":
-            print_json(as_json(record, topic, whole=self._form == "whole"))
+            print_json(build_json(record, topic, whole=self._form == "whole"))
         elif console.is_terminal:
-            console.print(as_columns(record, topic, console.width))
+            console.print(write_columns(record, topic, console.width))
         else:
-            console.print(as_line(record, topic), soft_wrap=True, highlight=False)
+            console.print(write_line(record, topic), soft_wrap=True, highlight=False)
 
 
-def _span_or_stop(
+def _require_span(
     since: str | None, until: str | None, *, from_beginning: bool, idle: bool
 ) -> tuple[Start | int, int | None]:
-    """Where to start, and the time before which to end."""
+    """Return where to start, and the time before which to end."""
     if since is not None and from_beginning:
         stop("--since and --from-beginning both say where to begin: give one of them")
     if until is not None and idle:
         stop("--until and --timeout both say when to stop: give one of them")
-    since_ms = moment_ms(since, "--since")
+    since_ms = parse_moment(since, "--since")
     start: Start | int = "beginning" if from_beginning else "end" if since_ms is None else since_ms
-    return start, moment_ms(until, "--until")
+    return start, parse_moment(until, "--until")
 
 
 async def _watch(
@@ -175,6 +184,6 @@ async def _watch(
     async with open_reader(kafka.bootstrap_servers, names, start) as reader:
         errors.print(f"[dim]watching {', '.join(topics)}; Ctrl-C stops[/]", soft_wrap=True)
         shower.begin()
-        async for batch in reader.follow(idle_ms) if until_ms is None else reader.to_time(until_ms):
+        async for batch in reader.follow(idle_ms) if until_ms is None else reader.read_to_time(until_ms):
             if not shower.show(batch):
                 return

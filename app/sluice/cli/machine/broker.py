@@ -45,7 +45,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="One JSON object on standar
 @cli.command()
 def start(bootstrap_servers: Given = None, port: Port = None, data: Data = None) -> None:
     """Start a broker, wait until it answers, print its address. If one runs already, say so; exit code 0."""
-    with _faults_explained():
+    with _explain_faults():
         broker, started_now = locate.start(locate.HOME, locate.StartOptions(bootstrap_servers, port, data))
     typer.echo(f"Broker ({broker.kind}) {'started' if started_now else 'runs already'}.", err=True)
     typer.echo(broker.bootstrap_servers)
@@ -59,7 +59,7 @@ def start(bootstrap_servers: Given = None, port: Port = None, data: Data = None)
 @cli.command()
 def stop() -> None:
     """Stop the broker that `start` started. It is no error if none runs."""
-    with _faults_explained():
+    with _explain_faults():
         address = locate.stop(locate.HOME)
     typer.echo(
         "No broker of this checkout runs." if address is None else f"Broker at {address} stopped.", err=True
@@ -69,8 +69,8 @@ def stop() -> None:
 @cli.command()
 def status(bootstrap_servers: Given = None, as_json: AsJson = False) -> None:
     """Show the broker's address. Exit codes: 0 it answers, 1 there is none or it does not answer."""
-    with _faults_explained():
-        found = locate.status(locate.HOME, bootstrap_servers)
+    with _explain_faults():
+        found = locate.read_status(locate.HOME, bootstrap_servers)
     if as_json:
         print_json(None if found is None else asdict(found))
     elif found is None:
@@ -90,7 +90,7 @@ def _describe(found: locate.Status) -> None:
 
 
 @contextmanager
-def _faults_explained() -> Iterator[None]:
+def _explain_faults() -> Iterator[None]:
     try:
         yield
     except BrokerError as error:

@@ -12,8 +12,8 @@ import typer
 
 from sluice.adapters.kafka.kafka_read import StoredRecord
 from sluice.bootstrap.parts import build_ports
-from sluice.cli.ledger.record_line import as_line
-from sluice.cli.output import WELL, WRONG, console, print_json, settings_or_stop, stop
+from sluice.cli.ledger.record_line import write_line
+from sluice.cli.output import WELL, WRONG, console, print_json, require_settings, stop
 from sluice.core.actions.stages import shipped_stages
 from sluice.core.decide.decision_point import DecisionPoint
 from sluice.core.decide.kinds import ANSWERS, DECISIONS
@@ -25,8 +25,8 @@ from sluice.core.foundation.requests import HELD_INPUT
 from sluice.core.memory import lineage
 from sluice.core.trust.in_force import PolicyError
 from sluice.offline.asking import Asking, EarlierDecisions, HeldInputs
-from sluice.offline.policy_files import PolicyFileError, PolicyFiles, signed_policy, unsigned_policy
-from sluice.offline.record_files import ClockError, arrivals_of
+from sluice.offline.policy_files import PolicyFileError, PolicyFiles, read_signed_policy, read_unsigned_policy
+from sluice.offline.record_files import ClockError, read_arrivals
 from sluice_topics.catalog import BY_NAME
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ _CONTENT = {"AdmittedMemory": "content", "ServedRetrieval": "body"}
 """The field of the record, or of its items, that holds what was in the line that was read."""
 
 
-def answers(decision: Decision) -> list[OutRecord]:
+def select_answers(decision: Decision) -> list[OutRecord]:
     """The records of a decision that answer its input. If there is a verdict, only it and its own records.
 
     Records on internal topics answer no input.
@@ -68,20 +68,20 @@ def answers(decision: Decision) -> list[OutRecord]:
     return [record for record in records if record.kind not in _LEFT_OUT]
 
 
-def without_content(record: OutRecord) -> dict[str, Any]:
+def drop_content(record: OutRecord) -> dict[str, Any]:
     """The record by wire names, without the place in a chain that it never gets; an admitted memory and
     served items without what is in them."""
-    value = _without(record.body, *PLACE)
+    value = _drop_fields(record.body, *PLACE)
     content = _CONTENT.get(record.kind)
     if content is None:
         return value
-    value = _without(value, content)
+    value = _drop_fields(value, content)
     if "items" in value:
-        value["items"] = [_without(item, content) for item in value["items"]]
+        value["items"] = [_drop_fields(item, content) for item in value["items"]]
     return value
 
 
-def _without(fields: dict[str, Any], *names: str) -> dict[str, Any]:
+def _drop_fields(fields: dict[str, Any], *names: str) -> dict[str, Any]:
     return {one: value for one, value in fields.items() if one not in names}
 
 
@@ -130,13 +130,13 @@ def decide_command(
     Example: sluice decide actions.jsonl --unsigned --bundle bundle.json
     --registry registry.json --at 2026-01-01T00:00:00Z
     """
-    at_ms = _time_or_stop(at)
-    settings, held, earlier = settings_or_stop(), HeldInputs(), EarlierDecisions()
-    point = _point_or_stop(settings, PolicyFiles(bundle, registry), at_ms, unsigned=unsigned)
+    at_ms = _require_time(at)
+    settings, held, earlier = require_settings(), HeldInputs(), EarlierDecisions()
+    point = _require_decision_point(settings, PolicyFiles(bundle, registry), at_ms, unsigned=unsigned)
     wrong = False
     try:
-        with _lines(file) as lines, _asking(settings, held, earlier) as asking:
-            for arrival, decision in _decisions(arrivals_of(lines, at_ms), point, asking, held, earlier):
+        with _open_lines(file) as lines, _build_asking(settings, held, earlier) as asking:
+            for arrival, decision in _decide_all(read_arrivals(lines, at_ms), point, asking, held, earlier):
                 wrong = wrong or any(record.kind == "DeadLetter" for record in decision.records)
                 _print(arrival, decision, json=json)
     except ClockError as error:
@@ -144,7 +144,7 @@ def decide_command(
     raise typer.Exit(WRONG if wrong else WELL)
 
 
-def _decisions(
+def _decide_all(
     arrivals: Iterable[Arrival],
     point: DecisionPoint,
     asking: Asking,
@@ -159,7 +159,7 @@ def _decisions(
         yield arrival, decision
 
 
-def _asking(settings: Settings, held: HeldInputs, earlier: EarlierDecisions) -> Asking:
+def _build_asking(settings: Settings, held: HeldInputs, earlier: EarlierDecisions) -> Asking:
     """The settings' ports; what a worker reads back from the broker is what was read here."""
     try:
         ports = build_ports(settings)
@@ -169,32 +169,36 @@ def _asking(settings: Settings, held: HeldInputs, earlier: EarlierDecisions) -> 
 
 
 def _print(arrival: Arrival, decision: Decision, *, json: bool) -> None:
-    for record in answers(decision):
-        written = orjson.dumps(without_content(record))
+    for record in select_answers(decision):
+        written = orjson.dumps(drop_content(record))
         if json:
             print_json(orjson.loads(written))
         else:
             place = (record.topic, arrival.partition, arrival.offset, arrival.timestamp_ms)
             console.print(
-                as_line(StoredRecord(*place, arrival.key, written, ()), record.topic), soft_wrap=True
+                write_line(StoredRecord(*place, arrival.key, written, ()), record.topic), soft_wrap=True
             )
 
 
-def _point_or_stop(settings: Settings, files: PolicyFiles, at_ms: int, *, unsigned: bool) -> DecisionPoint:
+def _require_decision_point(
+    settings: Settings, files: PolicyFiles, at_ms: int, *, unsigned: bool
+) -> DecisionPoint:
     try:
-        roots = settings.policy.roots()
-        audience = settings.audience()
+        roots = settings.policy.read_roots()
+        audience = settings.build_audience()
         policy = (
-            unsigned_policy(files, audience) if unsigned else signed_policy(files, roots, at_ms, audience)
+            read_unsigned_policy(files, audience)
+            if unsigned
+            else read_signed_policy(files, roots, at_ms, audience)
         )
     except (CoreError, PolicyFileError) as error:
         hint = "" if unsigned else "\n--unsigned takes files that nobody signed"
         stop(f"{error}{hint}")
-    environment, limits = settings.policy.environment, settings.limits()
+    environment, limits = settings.policy.environment, settings.build_limits()
     return DecisionPoint(policy, shipped_stages(), limits, stopwatch=lambda: 0, environment=environment)
 
 
-def _time_or_stop(text: str) -> int:
+def _require_time(text: str) -> int:
     try:
         return milliseconds_of(text)
     except ValueError as error:
@@ -202,7 +206,7 @@ def _time_or_stop(text: str) -> int:
 
 
 @contextmanager
-def _lines(file: str) -> Iterator[BinaryIO]:
+def _open_lines(file: str) -> Iterator[BinaryIO]:
     try:
         if file == "-":
             yield sys.stdin.buffer

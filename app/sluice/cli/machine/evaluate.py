@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from sluice.adapters.pattern_files import read_calibrations, read_libraries
-from sluice.bootstrap.model_ports import encoder_of
-from sluice.cli.machine.evaluate_hosted import HostedTrial, NoPrice, prices_of
+from sluice.bootstrap.model_ports import make_encoder
+from sluice.cli.machine.evaluate_hosted import HostedTrial, NoPrice, read_prices
 from sluice.cli.machine.evaluate_report import ActionReport, ItemReport, WriteReport
-from sluice.cli.output import WRONG, print_json, settings_or_stop, stop
+from sluice.cli.output import WRONG, print_json, require_settings, stop
 from sluice.core.actions.action_kinds import ACTION
 from sluice.core.actions.action_similarity import ActionSimilarity
 from sluice.core.actions.inbound import Inbound
@@ -24,13 +24,13 @@ from sluice.core.policy.similarity_settings import EMBEDDING
 from sluice.core.quality_bundle.quality_bundle import load_quality_bundle
 from sluice.core.retrieval.retrieval_kinds import RETRIEVAL
 from sluice.core.trust.in_force import PolicyError
-from sluice.offline.action_evaluation import Likeness, with_hosted, without_similarity
-from sluice.offline.action_evaluation import judged as judged_actions
+from sluice.offline.action_evaluation import Likeness, add_hosted, drop_similarity
+from sluice.offline.action_evaluation import judge_actions as judged_actions
 from sluice.offline.asking import Asking, NotMeasured
 from sluice.offline.panels import NotAPanel, load_by_kind
-from sluice.offline.policy_files import PolicyFileError, unsigned_bundle
-from sluice.offline.quality_evaluation import judged_retrievals
-from sluice.offline.write_evaluation import WriteTrial, judged_writes
+from sluice.offline.policy_files import PolicyFileError, read_unsigned_bundle
+from sluice.offline.quality_evaluation import judge_retrievals
+from sluice.offline.write_evaluation import WriteTrial, judge_writes
 from sluice.shipped import SHIPPED_FILES
 from sluice_topics.records.memory import SourceType  # noqa: TC001 - Typer reads the annotations
 
@@ -127,15 +127,15 @@ def evaluate_command(  # noqa: PLR0913 - Typer takes each option as a parameter
     """
     try:
         panel = load_by_kind(files)
-        models = HostedTrial(settings_or_stop(), prices_of(price or [])) if hosted else None
-        trial = JudgingTerms(unsigned_bundle(bundle), source_type, similarity, models, in_doubt=in_doubt)
+        models = HostedTrial(require_settings(), read_prices(price or [])) if hosted else None
+        trial = JudgingTerms(read_unsigned_bundle(bundle), source_type, similarity, models, in_doubt=in_doubt)
         judged = {name: EVALUATIONS[name].judge(found, trial) for name, found in panel.items()}
     except (NotAPanel, PolicyFileError, CoreError, NotMeasured, PolicyError, NoPrice) as error:
         stop(str(error))
     except OSError as error:
         stop(f"cannot read {error.filename}: {error.strerror}")
     _report(judged, models, rows=rows, json=json)
-    if any(EVALUATIONS[name].report.shows_fault(one) for name, found in judged.items() for one in found):
+    if any(EVALUATIONS[name].report.is_fault(one) for name, found in judged.items() for one in found):
         raise typer.Exit(WRONG)
 
 
@@ -147,13 +147,13 @@ def _report(
     if json:
         fields: dict[str, Any] = {}
         for name, found in judged.items():
-            fields |= reports[name].fields(found)
+            fields |= reports[name].write_fields(found)
         if rows:
             fields["rows"] = [
-                reports[name].row_fields(one) for name, found in judged.items() for one in found
+                reports[name].write_row_fields(one) for name, found in judged.items() for one in found
             ]
         if models is not None:
-            fields["hosted"] = models.fields()
+            fields["hosted"] = models.write_fields()
         print_json(fields)
         return
     if rows:
@@ -181,31 +181,31 @@ def _judge_actions(rows: Sequence[ActionRow], trial: JudgingTerms) -> list[Judge
     part: SimilarityPolicy = trial.bundle.parts[ActionSimilarity.name]
     named = part.enabled and ActionSimilarity.name in trial.bundle.stages
     ports: dict[str, Port] = {}
-    bundle, likeness = without_similarity(trial.bundle), None
+    bundle, likeness = drop_similarity(trial.bundle), None
     if rows and (named if trial.similarity is None else trial.similarity):
-        bundle, likeness = trial.bundle, _likeness(rows, part)
-        ports[EMBEDDING] = encoder_of(settings_or_stop(), list(likeness.libraries.values()))
+        bundle, likeness = trial.bundle, _build_likeness(rows, part)
+        ports[EMBEDDING] = make_encoder(require_settings(), list(likeness.libraries.values()))
     if trial.models is not None:
-        bundle = with_hosted(bundle, in_doubt=trial.in_doubt)
-        ports |= trial.models.ports("grader")
+        bundle = add_hosted(bundle, in_doubt=trial.in_doubt)
+        ports |= trial.models.build_ports("grader")
         incoming: InboundPolicy = bundle.parts[Inbound.name]
         if Inbound.name in bundle.stages and incoming.judge != "off":
-            ports |= trial.models.ports("analysis")
+            ports |= trial.models.build_ports("analysis")
     if not ports:
         return list(judged_actions(rows, bundle, shipped_stages(), AT_MS))
     with Asking(ports) as asking:
-        judged = list(judged_actions(rows, bundle, shipped_stages(), AT_MS, likeness, asking.answers))
+        judged = list(judged_actions(rows, bundle, shipped_stages(), AT_MS, likeness, asking.answer_all))
         if trial.models is not None:
             trial.models.note(asking.unanswered)
     return judged
 
 
-def _likeness(rows: Sequence[ActionRow], part: SimilarityPolicy) -> Likeness:
-    patterns = settings_or_stop().embedding.patterns
+def _build_likeness(rows: Sequence[ActionRow], part: SimilarityPolicy) -> Likeness:
+    patterns = require_settings().embedding.patterns
     found = [one for one in read_libraries(patterns) if one.hash == part.library]
     if not found:
         raise BundleError(f"$.similarity.library: no library at hand is {part.library}")
-    return Likeness.leaving_out(rows, found[0], read_calibrations(found[0].hash, patterns))
+    return Likeness.leave_out(rows, found[0], read_calibrations(found[0].hash, patterns))
 
 
 def _judge_writes(rows: Sequence[WriteRow], trial: JudgingTerms) -> list[JudgedWrite]:
@@ -213,12 +213,12 @@ def _judge_writes(rows: Sequence[WriteRow], trial: JudgingTerms) -> list[JudgedW
     if not rows:
         return []
     hosted = trial.models is not None
-    ports: dict[str, Port] = {EMBEDDING: encoder_of(settings_or_stop(), ())}
+    ports: dict[str, Port] = {EMBEDDING: make_encoder(require_settings(), ())}
     if trial.models is not None:
-        ports |= trial.models.ports("analysis")
+        ports |= trial.models.build_ports("analysis")
     with Asking(ports) as asking:
         terms = (trial.bundle, trial.source_type, trial.similarity)
-        judged = list(judged_writes(rows, WriteTrial(*terms, AT_MS, asking.answers, hosted)))
+        judged = list(judge_writes(rows, WriteTrial(*terms, AT_MS, asking.answer_all, hosted)))
         if trial.models is not None:
             trial.models.note(asking.unanswered)
     return judged
@@ -229,7 +229,7 @@ def _judge_retrievals(rows: Sequence[RetrievalRow], _: JudgingTerms) -> list[Jud
     if not rows:
         return []
     try:
-        return list(judged_retrievals(rows, load_quality_bundle(SHIPPED_QUALITY.read_bytes())))
+        return list(judge_retrievals(rows, load_quality_bundle(SHIPPED_QUALITY.read_bytes())))
     except BundleError as error:
         raise BundleError(f"{SHIPPED_QUALITY}: {error}") from None
 

@@ -6,8 +6,8 @@ from collections import Counter, defaultdict
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Literal
 
-from sluice.bootstrap.model_ports import trial_model
-from sluice.cli.output import console, shown
+from sluice.bootstrap.model_ports import build_trial_model
+from sluice.cli.output import clean, console
 from sluice.core.foundation.content_judge import PORT as CONTENT
 from sluice.core.memory.analysis import PORT as ANALYSIS
 from sluice.text.plurals import counted
@@ -27,7 +27,7 @@ class NoPrice(Exception):
     """A price that cannot be read; the message says why."""
 
 
-def prices_of(words: Sequence[str]) -> dict[str, float]:
+def read_prices(words: Sequence[str]) -> dict[str, float]:
     """Prices of a million tokens by kind, of words such as `input=1.0`. Raises NoPrice."""
     prices = {}
     for word in words:
@@ -52,9 +52,9 @@ class HostedTrial:
         self._models: defaultdict[str, list[GuardedModel]] = defaultdict(list)
         self._unanswered: Counter[str] = Counter()
 
-    def ports(self, group: Literal["analysis", "grader"]) -> dict[str, Port]:
+    def build_ports(self, group: Literal["analysis", "grader"]) -> dict[str, Port]:
         """The ports of a group, of a model that closes with them. Raises PolicyError."""
-        model, ports = trial_model(self._settings, group)
+        model, ports = build_trial_model(self._settings, group)
         self._models[group].append(model)
         return ports
 
@@ -63,12 +63,12 @@ class HostedTrial:
         for port, count in unanswered.items():
             self._unanswered["analysis" if port in {ANALYSIS, CONTENT} else "grader"] += count
 
-    def fields(self) -> dict[str, Any]:
-        """By group: the model, calls, tokens, questions without an answer, and the cost; null where a kind of
-        tokens was used whose price is not known."""
-        return {group: self._of(group, models) for group, models in self._models.items()}
+    def write_fields(self) -> dict[str, Any]:
+        """Write by group: the model, calls, tokens, questions without an answer, and the cost; null where a
+        kind of tokens was used whose price is unknown."""
+        return {group: self._sum_group(group, models) for group, models in self._models.items()}
 
-    def _of(self, group: str, models: Sequence[GuardedModel]) -> dict[str, Any]:
+    def _sum_group(self, group: str, models: Sequence[GuardedModel]) -> dict[str, Any]:
         used: Counter[str] = Counter()
         for one in models:
             used.update(asdict(one.usage))
@@ -80,11 +80,11 @@ class HostedTrial:
 
     def print_costs(self) -> None:
         """A line for each model."""
-        for group, told in self.fields().items():
+        for group, told in self.write_fields().items():
             tokens = ", ".join(f"{told[kind]} {kind.replace('_', ' ')}" for kind in KINDS)
             cost = "unknown without --price" if told["cost"] is None else f"{told['cost']:.4f}"
             console.print(
-                f"{group}: {shown(told['model'])}, {counted(told['calls'], 'call')}, "
+                f"{group}: {clean(told['model'])}, {counted(told['calls'], 'call')}, "
                 f"{counted(told['unanswered'], 'question')} without an answer. "
                 f"Tokens: {tokens}. Cost: {cost}.",
                 soft_wrap=True,

@@ -9,8 +9,8 @@ from typing import Any
 import typer
 
 from sluice.cli.machine.worker import log_to_stderr, stop_unless_topics_fit
-from sluice.cli.output import settings_or_stop, stop
-from sluice.settings.reader import missing_trust
+from sluice.cli.output import require_settings, stop
+from sluice.settings.reader import describe_missing_trust
 
 EXIT_FAULT = 3
 STOP_S = 20
@@ -43,9 +43,9 @@ def gateway() -> None:
     Exit codes: 0 stopped, 2 a setting, a topic or the file of keys is
     wrong, 3 after a broker fault: start it again, nothing is lost.
     """
-    settings = settings_or_stop()
+    settings = require_settings()
     log_to_stderr(settings)
-    if problem := missing_trust(settings):
+    if problem := describe_missing_trust(settings):
         stop(problem)
     try:
         import uvicorn  # noqa: PLC0415 - an extra

@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from sluice.settings.reader import real_names
+from sluice.settings.reader import list_real_names
 from sluice_topics.catalog import QUALITY_DECISIONS, SESSION_EVENTS
 
 if TYPE_CHECKING:
@@ -19,15 +19,15 @@ OF_THE_INSTALLATION = ("alarms", "basis", "ledger")
 """What a quality report says that is no tenant's."""
 
 
-def ledger_work(settings: Settings, proofs: RecordProofs) -> LedgerWork:
+def build_ledger_work(settings: Settings, proofs: RecordProofs) -> LedgerWork:
     """Each reading in a thread of its own. `proofs`: which keys must have signed what reports count."""
     from sluice.gateway.routes.reading_routes import LedgerWork  # noqa: PLC0415 - an extra
 
     return LedgerWork(
         lambda an_id: asyncio.to_thread(_rerun, settings, an_id),
-        lambda *asked: asyncio.to_thread(_quality, settings, proofs, *asked),
-        lambda tenant: asyncio.to_thread(_quality_page, settings, proofs, tenant),
-        lambda tenant: asyncio.to_thread(_memory_counts, settings, tenant),
+        lambda *asked: asyncio.to_thread(_report_quality, settings, proofs, *asked),
+        lambda tenant: asyncio.to_thread(_write_quality_page, settings, proofs, tenant),
+        lambda tenant: asyncio.to_thread(_count_memories, settings, tenant),
     )
 
 
@@ -55,7 +55,7 @@ def _rerun(settings: Settings, an_id: str) -> dict[str, Any]:
     }
 
 
-def _quality(settings: Settings, proofs: RecordProofs, *asked: str | None) -> dict[str, Any]:
+def _report_quality(settings: Settings, proofs: RecordProofs, *asked: str | None) -> dict[str, Any]:
     """The report of `sluice quality report` on one tenant, without what is of the whole installation.
 
     Raises LedgerUnreadable.
@@ -64,12 +64,12 @@ def _quality(settings: Settings, proofs: RecordProofs, *asked: str | None) -> di
     return {name: value for name, value in fields.items() if name not in OF_THE_INSTALLATION}
 
 
-def _quality_page(settings: Settings, proofs: RecordProofs, tenant: str) -> str:
+def _write_quality_page(settings: Settings, proofs: RecordProofs, tenant: str) -> str:
     """The same as a page. Raises LedgerUnreadable."""
-    from sluice.cli.policy.api_key_verbs import now  # noqa: PLC0415 - as above
-    from sluice.cli.quality.page import page  # noqa: PLC0415 - as above
+    from sluice.cli.policy.api_key_verbs import read_clock  # noqa: PLC0415 - as above
+    from sluice.cli.quality.page import write_page  # noqa: PLC0415 - as above
 
-    return page(_report(settings, proofs, tenant), now())
+    return write_page(_report(settings, proofs, tenant), read_clock())
 
 
 def _report(
@@ -90,7 +90,7 @@ def _report(
     )
     from sluice.gateway.routes.reading_routes import LedgerUnreadable  # noqa: PLC0415 - as above
 
-    tally, names = QualityTally(ReportScope(since, until, tenant)), real_names(settings)
+    tally, names = QualityTally(ReportScope(since, until, tenant)), list_real_names(settings)
     values = LedgerValues({DECISION: tally.count_decision, REPORTED: tally.count_report})
     topics = {names[one]: one for one in (QUALITY_DECISIONS, SESSION_EVENTS)}
     servers = settings.kafka.bootstrap_servers
@@ -101,19 +101,19 @@ def _report(
     return build_quality_report(tally)
 
 
-def _memory_counts(settings: Settings, tenant: str) -> list[dict[str, Any]]:
-    """What `sluice quarantine stats --by agent` shows of one tenant. Raises LedgerUnreadable."""
+def _count_memories(settings: Settings, tenant: str) -> list[dict[str, Any]]:
+    """Count what `sluice quarantine stats --by agent` shows of one tenant. Raises LedgerUnreadable."""
     from sluice.adapters.kafka.kafka_quarantine import KafkaQuarantine  # noqa: PLC0415 - as above
     from sluice.adapters.kafka.kafka_read import KafkaUnreachable, UnknownTopics  # noqa: PLC0415 - as above
-    from sluice.cli.ledger.quarantine import By, count_gate, counted_fields  # noqa: PLC0415 - as above
+    from sluice.cli.ledger.quarantine import By, build_counted_fields, count_gate  # noqa: PLC0415 - as above
     from sluice.gateway.routes.reading_routes import LedgerUnreadable  # noqa: PLC0415 - as above
 
-    kafka = KafkaQuarantine(settings.kafka.bootstrap_servers, real_names(settings))
+    kafka = KafkaQuarantine(settings.kafka.bootstrap_servers, list_real_names(settings))
     try:
         counted = asyncio.run(count_gate(kafka, recount=False))
     except (KafkaUnreachable, UnknownTopics) as error:
         raise LedgerUnreadable(str(error)) from error
-    rows = counted_fields(counted, By.agent)["rows"]
+    rows = build_counted_fields(counted, By.agent)["rows"]
     return [
         {name: value for name, value in one.items() if name != "tenant"}
         for one in rows

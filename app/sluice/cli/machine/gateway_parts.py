@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from sluice.adapters.kafka.kafka_control import AnotherPublisherError, KafkaControlReader
 from sluice.adapters.kafka.kafka_read import KafkaUnreachable, UnknownTopics
-from sluice.cli.machine.gateway_ledger import ledger_work
+from sluice.cli.machine.gateway_ledger import build_ledger_work
 from sluice.cli.machine.notify import MISSING
-from sluice.cli.output import record_proofs_or_stop, stop
+from sluice.cli.output import require_record_proofs, stop
 from sluice.cli.policy.freeze import FreezeOrder, carry_out
-from sluice.cli.policy.key_files import private_keys_or_stop
+from sluice.cli.policy.key_files import require_private_keys
 from sluice.client.exchange import Exchange
 from sluice.client.input_kinds import ANSWERS, QUARANTINE
 from sluice.client.sender import InputSigner
@@ -35,8 +35,8 @@ from sluice.gateway.recent_records import RecentRecords
 from sluice.gateway.registry_view import RegistryView
 from sluice.gateway.waiting_subjects import WaitingSubjects
 from sluice.gateway.web_app import GatewayParts, build_app
-from sluice.secrets.redis_seal import Seal, SealKeysError, seal_keys, with_password
-from sluice.settings.reader import real_names
+from sluice.secrets.redis_seal import Seal, SealKeysError, add_password, load_seal_keys
+from sluice.settings.reader import list_real_names
 from sluice_topics.catalog import REGISTRY
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from sluice.gateway.delegated_answers import Freezer
     from sluice.gateway.http.edge import Edge
     from sluice.gateway.http.rate_limits import RateLimit
-    from sluice.gateway.idempotency import AnswerStore
+    from sluice.gateway.idempotency import IdempotencyStore
     from sluice.gateway.pages.log_ins import LogIns
     from sluice.gateway.routes.slack_routes import SlackApp
     from sluice.settings.reader import Settings
@@ -65,17 +65,17 @@ def build_gateway(settings: Settings, fail: Callable[[], None]) -> Edge:
     visits = Visits(
         given.pages_url, given.login_idle_s, given.login_longest_s, given.sso_header, given.sso_proxy
     )
-    keys, people, roots = _files_or_stop(settings)
-    people_key = None if given.reviewers_key is None else private_keys_or_stop([given.reviewers_key])[0]
-    shared = _shared_or_stop(settings, people)
-    proofs = record_proofs_or_stop(settings)
+    keys, people, roots = _require_files(settings)
+    people_key = None if given.reviewers_key is None else require_private_keys([given.reviewers_key])[0]
+    shared = _require_shared(settings, people)
+    proofs = require_record_proofs(settings)
     topics = (*ANSWERS, QUARANTINE)
     exchange = Exchange(kafka.bootstrap_servers, kafka.topic_prefix, answers=topics, proofs=proofs)
-    reader = KafkaControlReader(kafka.bootstrap_servers, {real_names(settings)[REGISTRY]: REGISTRY})
+    reader = KafkaControlReader(kafka.bootstrap_servers, {list_real_names(settings)[REGISTRY]: REGISTRY})
     registry = RegistryView(
-        reader, roots, settings.policy.refresh_s, settings.policy.max_lag_s, settings.audience()
+        reader, roots, settings.policy.refresh_s, settings.policy.max_lag_s, settings.build_audience()
     )
-    decisions = Decisions(exchange, _signer_or_stop(settings), given.read_timeout_s, given.max_reads)
+    decisions = Decisions(exchange, _require_signer(settings), given.read_timeout_s, given.max_reads)
     return build_app(
         GatewayParts(
             exchange,
@@ -87,19 +87,19 @@ def build_gateway(settings: Settings, fail: Callable[[], None]) -> Edge:
             EdgeRules(given.max_body_bytes, given.request_timeout_s, given.allowed_origins),
             shared.answers,
             WaitingSubjects(exchange.connection, kafka.topic_prefix, given.waiting_s, proofs),
-            ledger_work(settings, proofs),
+            build_ledger_work(settings, proofs),
             RecentRecords(exchange.connection, kafka.topic_prefix, given.session_records, proofs),
             LedgerScan(exchange.connection, kafka.topic_prefix, kafka.partitions, proofs),
             RecentAdvisories(exchange.connection, kafka.topic_prefix, proofs),
-            DelegatedAnswers(people_key, registry, decisions, given.wait_s, _freezer(settings)),
+            DelegatedAnswers(people_key, registry, decisions, given.wait_s, _build_freezer(settings)),
             Visitors(people, visits, shared.log_ins),
             fail,
-            _slack_app(settings),
+            _build_slack_app(settings),
         )
     )
 
 
-def _freezer(settings: Settings) -> Freezer:
+def _build_freezer(settings: Settings) -> Freezer:
     """Publishes freezes that this gateway signs for people."""
 
     async def freeze(subject: FreezeSubject, reason: str, person: FreezeFor, key: SigningKey) -> list[str]:
@@ -113,44 +113,44 @@ def _freezer(settings: Settings) -> Freezer:
     return freeze
 
 
-def _files_or_stop(settings: Settings) -> tuple[ApiKeyStore, PeopleStore, Roots]:
+def _require_files(settings: Settings) -> tuple[ApiKeyStore, PeopleStore, Roots]:
     """The API keys, the people, and the keys that all trust starts from."""
     given = settings.gateway
     try:
         keys, people = (Path(one).expanduser() for one in (given.api_keys, given.people))
-        return ApiKeyStore(keys), PeopleStore(people), settings.policy.roots()
+        return ApiKeyStore(keys), PeopleStore(people), settings.policy.read_roots()
     except ApiKeyFileError as error:
         stop(str(error))
     except CoreError as error:
         stop(f"policy.root_keys: {error}")
 
 
-def _signer_or_stop(settings: Settings) -> InputSigner | None:
-    """With the gateway's own key; None: it signs for no agent."""
+def _require_signer(settings: Settings) -> InputSigner | None:
+    """Return a signer with the gateway's own key; None: it signs for no agent."""
     pem = settings.gateway.signing_key
     if pem is None:
         return None
-    private_keys_or_stop([pem])
-    return InputSigner(pem.read_bytes(), settings.audience())
+    require_private_keys([pem])
+    return InputSigner(pem.read_bytes(), settings.build_audience())
 
 
 class _Shared(NamedTuple):
     """What gateways have together where they have a Redis, and each alone where they have none: answers under
     idempotency keys, how often a key may ask, sessions of the pages (None: the pages' own)."""
 
-    answers: AnswerStore
+    answers: IdempotencyStore
     rate: RateLimit
     log_ins: LogIns | None
 
 
-def _shared_or_stop(settings: Settings, people: PeopleStore) -> _Shared:
+def _require_shared(settings: Settings, people: PeopleStore) -> _Shared:
     given, prefix, file = settings.gateway, settings.kafka.topic_prefix, settings.gateway.idempotency_file
     alone = OwnRate(given.requests_per_s, given.burst)
     try:
         if given.redis_url is None:
             return _Shared(SqliteAnswers(None if file is None else file.expanduser()), alone, None)
-        url = with_password(given.redis_url.get_secret_value(), settings.redis.password_file)
-        keys = seal_keys(settings.redis.key_file)
+        url = add_password(given.redis_url.get_secret_value(), settings.redis.password_file)
+        keys = load_seal_keys(settings.redis.key_file)
         return _Shared(
             RedisAnswers(url, prefix, Seal(keys, "idempotent answer")),
             SharedRate(url, prefix, alone),
@@ -160,7 +160,7 @@ def _shared_or_stop(settings: Settings, people: PeopleStore) -> _Shared:
         stop(f"gateway.redis_url or gateway.idempotency_file: {error}")
 
 
-def _slack_app(settings: Settings) -> SlackApp | None:
+def _build_slack_app(settings: Settings) -> SlackApp | None:
     """Our app in Slack; None: the settings have no signing secret."""
     given = settings.slack
     if given.signing_secret is None or given.bot_token is None:

@@ -15,36 +15,36 @@ from sluice.cli.machine.init_policy import (
     KEYS,
     REGISTRY_FILE,
     FirstPolicy,
-    approver_files,
-    json_text,
+    make_approver_files,
+    write_json,
 )
 from sluice.cli.machine.init_settings import (
     SEAL_KEYS,
     VERDICT_KEY,
+    describe_left,
     extend_or_stop,
-    own_settings,
-    settings_text,
-    what_is_left,
+    make_own_settings,
+    write_settings,
 )
-from sluice.cli.machine.topics import create_topics_or_stop, differences_or_stop
-from sluice.cli.output import WRONG, console, print_json, shown, stop
+from sluice.cli.machine.topics import create_topics_or_stop, require_differences
+from sluice.cli.output import WRONG, clean, console, print_json, stop
 from sluice.cli.policy.control_topics import Publishing, print_refused
 from sluice.cli.policy.key_files import (
     FOLDER_OF_OWNER,
-    new_key_or_stop,
-    private_keys_or_stop,
-    work_tree_of,
+    find_work_tree,
+    require_new_key,
+    require_private_keys,
 )
-from sluice.secrets.redis_seal import new_seal_key, write_seal_keys
+from sluice.secrets.redis_seal import make_seal_key, write_seal_keys
 from sluice.secrets.secret_files import create_secret
 from sluice.settings.reader import (
     CONFIG,
     SETTINGS_NAME,
     Settings,
     SettingsError,
-    default_home,
+    find_default_home,
+    find_settings_file,
     load_settings,
-    settings_file,
 )
 from sluice.shipped import SHIPPED_FILES
 
@@ -89,16 +89,16 @@ def init(home: _Home = None, *, as_json: _Json = False) -> None:
 
     Example: sluice init && export SLUICE_CONFIG=~/.sluice/sluice.toml
     """
-    folder = (home or default_home()).expanduser().absolute()
+    folder = (home or find_default_home()).expanduser().absolute()
     _stop_in_a_work_tree(folder)
-    settings = _settings_or_stop(folder)
+    settings = _require_settings(folder)
     _stop_if_trust_is_anothers(folder, settings)
-    say = _Steps(silent=as_json)
-    topics = _topics_or_stop(settings)
-    say("Topics", _counted(sum(topics.values()), len(topics), "created"))
+    say = _InitSteps(silent=as_json)
+    topics = _require_topics(settings)
+    say("Topics", _count_done(sum(topics.values()), len(topics), "created"))
     _make_or_stop(folder)
-    keys, made = _keys_or_stop(folder / "keys")
-    say("Keys", f"{folder / 'keys'}: {_counted(len(made), len(keys), 'made')}")
+    keys, made = _require_keys(folder / "keys")
+    say("Keys", f"{folder / 'keys'}: {_count_done(len(made), len(keys), 'made')}")
     written, own = _write_or_stop(folder, settings, keys, made)
     added, left = extend_or_stop(folder / SETTINGS_NAME, own, settings, fresh=all(topics.values()))
     say("Files", ", ".join(f"{folder / name}" for name in written) or "all there")
@@ -106,8 +106,8 @@ def init(home: _Home = None, *, as_json: _Json = False) -> None:
         say("Settings", f"{folder / SETTINGS_NAME}: {', '.join(added)} added")
     _stop_without_installation(folder, left)
     first_policy = FirstPolicy(folder, keys, settings)
-    publishing = _published(folder, first_policy)
-    say("Policy", _counted(len(publishing.written), first_policy.count, "published"))
+    publishing = _publish_policy(folder, first_policy)
+    say("Policy", _count_done(len(publishing.written), first_policy.count, "published"))
     for line in first_policy.differing:
         say("", line)
     print_refused(publishing.refused)
@@ -115,37 +115,37 @@ def init(home: _Home = None, *, as_json: _Json = False) -> None:
         files = {"keys_made": made, "files_written": written}
         print_json(
             {
-                **_topics(topics),
+                **_list_new_topics(topics),
                 **files,
-                **_settings(folder, added, left),
-                **_policy(publishing, first_policy),
+                **_describe_settings(folder, added, left),
+                **_describe_policy(publishing, first_policy),
             }
         )
     if publishing.refused:
         raise typer.Exit(WRONG)
     if not (any(topics.values()) or made or written or added or left or publishing.written):
         say("", "Nothing was missing.")
-    say.what_next(folder, left)
+    say.print_next_steps(folder, left)
 
 
 def _stop_without_installation(folder: Path, left: OwnSettings) -> None:
     """Nothing can be published without its id."""
     if "policy" in left:
-        stop("\n".join(what_is_left(folder / SETTINGS_NAME, left)))
+        stop("\n".join(describe_left(folder / SETTINGS_NAME, left)))
 
 
-def _topics(topics: Mapping[str, bool]) -> dict[str, list[str]]:
+def _list_new_topics(topics: Mapping[str, bool]) -> dict[str, list[str]]:
     """Those that were not there, as JSON."""
     return {"topics_created": [name for name, new in topics.items() if new]}
 
 
-def _settings(folder: Path, added: Sequence[str], left: OwnSettings) -> dict[str, Any]:
-    """What became of the settings, as JSON."""
+def _describe_settings(folder: Path, added: Sequence[str], left: OwnSettings) -> dict[str, Any]:
+    """Describe the result for the settings, as JSON."""
     return {"settings": str(folder / SETTINGS_NAME), "settings_added": added, "settings_left": left}
 
 
-def _policy(publishing: Publishing, first_policy: FirstPolicy) -> dict[str, list[str]]:
-    """What became of the policy, as JSON."""
+def _describe_policy(publishing: Publishing, first_policy: FirstPolicy) -> dict[str, list[str]]:
+    """Describe the result for the policy, as JSON."""
     return {
         "published": [(one.key or b"").decode() for one in publishing.written],
         "differing": first_policy.differing,
@@ -153,43 +153,43 @@ def _policy(publishing: Publishing, first_policy: FirstPolicy) -> dict[str, list
     }
 
 
-class _Steps:
-    """What was done, a line for each step when it is over."""
+class _InitSteps:
+    """Prints a line for each step when it is over."""
 
     def __init__(self, *, silent: bool) -> None:
         self._silent = silent
 
     def __call__(self, what: str, message: str) -> None:
         if not self._silent:
-            console.print(f"{what:<8}{shown(message)}", soft_wrap=True, highlight=False)
+            console.print(f"{what:<8}{clean(message)}", soft_wrap=True, highlight=False)
 
-    def what_next(self, folder: Path, left: OwnSettings) -> None:
+    def print_next_steps(self, folder: Path, left: OwnSettings) -> None:
         """Lines to copy."""
         lines = (
-            *what_is_left(folder / SETTINGS_NAME, left),
+            *describe_left(folder / SETTINGS_NAME, left),
             "",
             "Next, here and in every new terminal:",
             f"  export {CONFIG}={shlex.quote(str(folder / SETTINGS_NAME))}",
             "and then:",
             "  sluice worker                # decides; leave it running",
             "  sluice watch gate.verdicts   # in another terminal",
-            f"  sluice publish {_relative(FIRST_ACTIONS)}",
+            f"  sluice publish {_shorten_path(FIRST_ACTIONS)}",
         )
         for line in () if self._silent else lines:
             console.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
 def _stop_in_a_work_tree(folder: Path) -> None:
-    tree = work_tree_of(folder)
+    tree = find_work_tree(folder)
     if tree is not None:
         stop(
             f"{folder} lies in the git work tree {tree}, one `git add` from everybody: choose another --home"
         )
 
 
-def _settings_or_stop(folder: Path) -> Settings:
+def _require_settings(folder: Path) -> Settings:
     """Those of an earlier run, else those in force. SLUICE_CONFIG may name the file that is still to come."""
-    own, named = folder / SETTINGS_NAME, settings_file()
+    own, named = folder / SETTINGS_NAME, find_settings_file()
     is_own = own.exists() or (named is not None and named.absolute() == own)
     try:
         return load_settings(own, to_come=True) if is_own else load_settings()
@@ -205,7 +205,7 @@ def _stop_if_trust_is_anothers(folder: Path, settings: Settings) -> None:
         stop(f"{own} is there and names no policy.root_keys; nothing is overwritten: choose another --home")
     if not trusted:
         return
-    known = private_keys_or_stop([pem])[0].public.text if pem.exists() else None
+    known = require_private_keys([pem])[0].public.text if pem.exists() else None
     if known not in trusted:
         what = "is not among them" if known else "does not exist"
         stop(
@@ -214,9 +214,9 @@ def _stop_if_trust_is_anothers(folder: Path, settings: Settings) -> None:
         )
 
 
-def _topics_or_stop(settings: Settings) -> dict[str, bool]:
+def _require_topics(settings: Settings) -> dict[str, bool]:
     made = create_topics_or_stop(settings)
-    if found := differences_or_stop(settings):
+    if found := require_differences(settings):
         stop("\n".join(f"{one.topic}: {one.what} is {one.actual}, must be {one.expected}" for one in found))
     return made
 
@@ -228,14 +228,14 @@ def _make_or_stop(folder: Path) -> None:
         stop(f"cannot write to {folder}: {error.strerror}")
 
 
-def _keys_or_stop(folder: Path) -> tuple[dict[str, SigningKey], list[str]]:
+def _require_keys(folder: Path) -> tuple[dict[str, SigningKey], list[str]]:
     """The keys by name, and which of them are new."""
     made = []
     for name in KEYS:
         if not (folder / f"{name}.pem").exists():
-            new_key_or_stop(folder, name)
+            require_new_key(folder, name)
             made.append(name)
-    return dict(zip(KEYS, private_keys_or_stop(folder / f"{name}.pem" for name in KEYS), strict=True)), made
+    return dict(zip(KEYS, require_private_keys(folder / f"{name}.pem" for name in KEYS), strict=True)), made
 
 
 def _write_or_stop(
@@ -243,12 +243,12 @@ def _write_or_stop(
 ) -> tuple[list[str], OwnSettings]:
     """The files that were not there, by name, and the home's own settings. Their file comes
     last, when all that they rest on is there."""
-    verdict_key, written = _verdict_key_or_stop(folder)
-    texts = {name: json_text(entries) for name, entries in approver_files(folder, keys, made).items()}
+    verdict_key, written = _require_verdict_key(folder)
+    texts = {name: write_json(entries) for name, entries in make_approver_files(folder, keys, made).items()}
     texts[REGISTRY_FILE] = EXAMPLES.read_bytes()
-    written += _redis_secrets_or_stop(folder, settings.redis.password_file)
-    own = own_settings(settings, keys["root"].public.text, verdict_key, folder)
-    for name, text in {**texts, SETTINGS_NAME: settings_text(settings, own).encode()}.items():
+    written += _require_redis_secrets(folder, settings.redis.password_file)
+    own = make_own_settings(settings, keys["root"].public.text, verdict_key, folder)
+    for name, text in {**texts, SETTINGS_NAME: write_settings(settings, own).encode()}.items():
         try:
             with (folder / name).open("xb") as file:
                 file.write(text)
@@ -260,13 +260,13 @@ def _write_or_stop(
     return written, own
 
 
-def _redis_secrets_or_stop(folder: Path, password: Path | None) -> list[str]:
+def _require_redis_secrets(folder: Path, password: Path | None) -> list[str]:
     """The file of keys for entries in a Redis, and the file of its password if the settings name one, where
     they were not there."""
     written, keys = [], folder / SEAL_KEYS
     try:
         if not keys.exists():
-            write_seal_keys(keys, (new_seal_key(),))
+            write_seal_keys(keys, (make_seal_key(),))
             written.append(SEAL_KEYS)
         if password is not None and not password.exists():
             password.parent.mkdir(parents=True, exist_ok=True, mode=FOLDER_OF_OWNER)
@@ -277,31 +277,31 @@ def _redis_secrets_or_stop(folder: Path, password: Path | None) -> list[str]:
     return written
 
 
-def _verdict_key_or_stop(folder: Path) -> tuple[str | None, list[str]]:
+def _require_verdict_key(folder: Path) -> tuple[str | None, list[str]]:
     """The public half of the workers' key, which lies beside the settings (workers have no other key), and
     the files of a new one. None where the settings name another key than one of this folder."""
     private, own = folder / VERDICT_KEY, folder / SETTINGS_NAME
     if private.exists():
-        return private_keys_or_stop([private])[0].public.text, []
+        return require_private_keys([private])[0].public.text, []
     if own.exists() and "verdicts" in tomllib.loads(own.read_text(encoding="utf-8")):
         return None, []
-    return new_key_or_stop(folder, VERDICTS).public.text, [VERDICT_KEY, f"{VERDICTS}.pub"]
+    return require_new_key(folder, VERDICTS).public.text, [VERDICT_KEY, f"{VERDICTS}.pub"]
 
 
-def _published(folder: Path, first_policy: FirstPolicy) -> Publishing:
+def _publish_policy(folder: Path, first_policy: FirstPolicy) -> Publishing:
     try:
         settings = load_settings(folder / SETTINGS_NAME)
     except SettingsError as error:
         stop(str(error))
-    publishing = Publishing(settings, first_policy.missing)
+    publishing = Publishing(settings, first_policy.sign_missing)
     publishing.run()
     return publishing
 
 
-def _counted(new: int, of: int, done: str) -> str:
+def _count_done(new: int, of: int, done: str) -> str:
     return f"{new} {done}" + (f", {of - new} there already" if of > new else "")
 
 
-def _relative(path: Path) -> str:
-    """As seen from here, where that is shorter."""
+def _shorten_path(path: Path) -> str:
+    """Shorten a path to one from here, where that is shorter."""
     return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, get_args
 import orjson
 
 from sluice.cli.output import WRONG, stop
-from sluice.cli.policy.bundle_file import document_or_stop
+from sluice.cli.policy.bundle_file import require_document
 from sluice.core.foundation.canonical import digest
 from sluice.core.foundation.errors import RegistryError
 from sluice.core.foundation.strict import json_object
@@ -58,9 +58,9 @@ class FirstPolicy:
         """`settings`: of the models that they name, the bundle's gates observe."""
         self._keys = keys
         self._entries = [
-            (signer, entry) for signer, file in _entry_files(folder) for entry in _entries_or_stop(file)
+            (signer, entry) for signer, file in _list_entry_files(folder) for entry in _require_entries(file)
         ]
-        self._bundles = [(kind, json_object(document_or_stop(path))) for kind, path in _BUNDLES]
+        self._bundles = [(kind, json_object(require_document(path))) for kind, path in _BUNDLES]
         for kind, document in self._bundles:
             if kind == BUNDLE:
                 observe_by_models(document, settings)
@@ -68,7 +68,7 @@ class FirstPolicy:
         self.differing: list[str] = []
         """What is in force under a name with other content, in sentences."""
 
-    def missing(self, folded: Folded) -> list[tuple[str, bytes]]:
+    def sign_missing(self, folded: Folded) -> list[tuple[str, bytes]]:
         """Signed, what has no revision in force; entries of the owner as one change."""
         newest = {(one.kind, one.said.id): one for one in folded.entries.values()}
         entries = [(by, one) for by, one in self._entries if (one.kind, one.id) not in newest]
@@ -84,16 +84,16 @@ class FirstPolicy:
             if name in newest and newest[name].hash != expected
         ]
         return [
-            *((REGISTRY, value) for by in self._keys for value in self._signed(by, entries)),
-            *((BUNDLES, self._bundle(kind, document)) for kind, document in bundles),
+            *((REGISTRY, value) for by in self._keys for value in self._sign(by, entries)),
+            *((BUNDLES, self._sign_bundle(kind, document)) for kind, document in bundles),
         ]
 
-    def _signed(self, by: str, entries: Sequence[tuple[str, EntryFile]]) -> list[bytes]:
+    def _sign(self, by: str, entries: Sequence[tuple[str, EntryFile]]) -> list[bytes]:
         own = [entry for signer, entry in entries if signer == by]
         names = ("owner", "reviewer") if by == "owner" else (by,)
         return sign_entries(own, [self._keys[name] for name in names], separately=False)
 
-    def _bundle(self, kind: str, document: dict[str, Any]) -> bytes:
+    def _sign_bundle(self, kind: str, document: dict[str, Any]) -> bytes:
         """Publishing validates it; signing need not do so as well. One beside the first bundle needs two."""
         payload_type = QUALITY_BUNDLE_TYPE if kind == QUALITY_BUNDLE else PAYLOAD_TYPES[BUNDLES]
         signers = [self._keys[name] for name in ("owner", "reviewer")]
@@ -118,17 +118,17 @@ def observe_by_models(bundle: dict[str, Any], settings: Settings) -> None:
         if is_named and part is not None and part.get("mode") == "observe":
             part |= asks
             if gate == "inbound":
-                bundle["stages"] = _inbound_late(bundle["stages"])
+                bundle["stages"] = _move_inbound_last(bundle["stages"])
 
 
-def _inbound_late(stages: list[str]) -> list[str]:
+def _move_inbound_last(stages: list[str]) -> list[str]:
     late = [one for one in stages if one in _CHECKPOINTS]
     rest = [one for one in stages if one not in _CHECKPOINTS]
     behind = rest.index(NO_MODEL_BEFORE) + 1
     return [*rest[:behind], *late, *rest[behind:]]
 
 
-def approvers(keys: Mapping[str, SigningKey]) -> list[dict[str, Any]]:
+def make_approvers(keys: Mapping[str, SigningKey]) -> list[dict[str, Any]]:
     """The entries of those who sign and review, for the root key to sign."""
     return [
         {
@@ -141,30 +141,30 @@ def approvers(keys: Mapping[str, SigningKey]) -> list[dict[str, Any]]:
     ]
 
 
-def approver_files(
+def make_approver_files(
     folder: Path, keys: Mapping[str, SigningKey], made: Sequence[str]
 ) -> dict[str, list[dict[str, Any]]]:
     """The entries of approvers, by the file that they belong into. In a folder of an earlier version,
     approvers that have their keys only now get a file of their own: what is there stays as it is."""
-    entries = approvers(keys)
+    entries = make_approvers(keys)
     if not (folder / APPROVERS).exists():
         return {APPROVERS: entries}
-    return {_approver_file(one["id"]): [one] for one in entries if one["id"] in made}
+    return {_name_approver_file(one["id"]): [one] for one in entries if one["id"] in made}
 
 
-def _approver_file(name: str) -> str:
+def _name_approver_file(name: str) -> str:
     return f"approvers.{name}.json"
 
 
-def json_text(entries: Sequence[dict[str, Any]]) -> bytes:
+def write_json(entries: Sequence[dict[str, Any]]) -> bytes:
     """A registry file."""
     return orjson.dumps({"entries": entries}, option=orjson.OPT_INDENT_2) + b"\n"
 
 
-def _entry_files(folder: Path) -> list[tuple[str, Path]]:
+def _list_entry_files(folder: Path) -> list[tuple[str, Path]]:
     """Those that are there, each with the name of the key that signs its entries. Another file beside them,
     a draft or a copy, makes nobody an approver."""
-    added = [path for name in KEYS if (path := folder / _approver_file(name)).exists()]
+    added = [path for name in KEYS if (path := folder / _name_approver_file(name)).exists()]
     return [
         ("root", folder / APPROVERS),
         *(("root", one) for one in added),
@@ -172,7 +172,7 @@ def _entry_files(folder: Path) -> list[tuple[str, Path]]:
     ]
 
 
-def _entries_or_stop(path: Path) -> list[EntryFile]:
+def _require_entries(path: Path) -> list[EntryFile]:
     try:
         return check_entries(path.read_bytes())
     except OSError as error:

@@ -32,9 +32,11 @@ class NotExtendedError(Exception):
     """Lines cannot be put into a settings file without changing what it says."""
 
 
-def own_settings(settings: Settings, root_key: str, verdict_key: str | None, folder: Path) -> OwnSettings:
-    """What a home needs: the root key, the installation's id, the files of seal keys and of the workers' key,
-    all in `folder`. `verdict_key` None: the workers have no key there."""
+def make_own_settings(
+    settings: Settings, root_key: str, verdict_key: str | None, folder: Path
+) -> OwnSettings:
+    """Make the settings of a home: the root key, the installation's id, the files of seal keys and of the
+    workers' key, all in `folder`. `verdict_key` None: the workers have no key there."""
     found: OwnSettings = {"redis": {"key_file": str(folder / SEAL_KEYS)}}
     if verdict_key is not None:
         found["verdicts"] = {"signing_key": str(folder / VERDICT_KEY), "public_keys": [verdict_key]}
@@ -42,7 +44,7 @@ def own_settings(settings: Settings, root_key: str, verdict_key: str | None, fol
     return {**found, "policy": {"root_keys": [root_key], "installation": installation}}
 
 
-def settings_text(settings: Settings, own: OwnSettings) -> str:
+def write_settings(settings: Settings, own: OwnSettings) -> str:
     """A whole file: what differs from the defaults in how topics are made, and the home's own settings."""
     made: OwnSettings = {}
     for group, names in _WRITTEN_BACK.items():
@@ -51,26 +53,28 @@ def settings_text(settings: Settings, own: OwnSettings) -> str:
         made[group] = {name: one for name, one in values.items() if one != getattr(default, name)}
     lines = ["# Written by `sluice init`. Every setting and its default: config/sluice.toml."]
     for group, values in {**made, **own}.items():
-        lines += ["", f"[{group}]", *_lines(values)] if values else []
+        lines += ["", f"[{group}]", *_write_lines(values)] if values else []
     return "\n".join([*lines, ""])
 
 
-def missing_settings(text: str, own: OwnSettings) -> OwnSettings:
+def find_missing(text: str, own: OwnSettings) -> OwnSettings:
     """Those of the home's own settings that its file does not name. A file that says anything of the workers'
     keys says it all, but for the public half of a key that it lets workers sign with. Raises
     tomllib.TOMLDecodeError."""
     there = tomllib.loads(text)
-    return {group: lacking for group, values in own.items() if (lacking := _lacking(there, group, values))}
+    return {
+        group: lacking for group, values in own.items() if (lacking := _find_lacking(there, group, values))
+    }
 
 
-def _lacking(there: Mapping[str, Any], group: str, values: Mapping[str, Any]) -> dict[str, Any]:
+def _find_lacking(there: Mapping[str, Any], group: str, values: Mapping[str, Any]) -> dict[str, Any]:
     named = there.get(group, {})
     if group == "verdicts" and named and named.get("signing_key") != values["signing_key"]:
         return {}
     return {name: value for name, value in values.items() if name not in named}
 
 
-def without_breaks(missing: OwnSettings, settings: Settings) -> tuple[OwnSettings, OwnSettings]:
+def split_by_breaks(missing: OwnSettings, settings: Settings) -> tuple[OwnSettings, OwnSettings]:
     """The settings that change nothing for what is in the ledger already, and those that a person has to add.
 
     Readers that are told a public key pass over each record that it did not sign, and a signature is for one
@@ -88,12 +92,12 @@ def without_breaks(missing: OwnSettings, settings: Settings) -> tuple[OwnSetting
     return groups
 
 
-def extended(text: str, missing: OwnSettings) -> str:
+def extend(text: str, missing: OwnSettings) -> str:
     """The file with further settings, and every line that was there. Raises NotExtendedError, with the
     further lines."""
     whole = text if text.endswith("\n") or not text else f"{text}\n"
     for group, values in missing.items():
-        lines = "".join(f"{line}\n" for line in _lines(values))
+        lines = "".join(f"{line}\n" for line in _write_lines(values))
         header = re.search(rf"^\[{group}\][^\n]*\n", whole, re.MULTILINE)
         if header is None:
             whole += f"\n[{group}]\n{lines}"
@@ -101,20 +105,22 @@ def extended(text: str, missing: OwnSettings) -> str:
             whole = whole[: header.end()] + lines + whole[header.end() :]
     before = tomllib.loads(text)
     due = before | {group: {**before.get(group, {}), **values} for group, values in missing.items()}
-    if _parsed(whole) != due:
-        needed = "".join(f"[{group}]\n" + "\n".join(_lines(values)) for group, values in missing.items())
+    if _parse(whole) != due:
+        needed = "".join(
+            f"[{group}]\n" + "\n".join(_write_lines(values)) for group, values in missing.items()
+        )
         raise NotExtendedError(needed)
     return whole
 
 
-def _parsed(text: str) -> dict[str, Any] | None:
+def _parse(text: str) -> dict[str, Any] | None:
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError:
         return None
 
 
-def _lines(values: Mapping[str, Any]) -> Iterator[str]:
+def _write_lines(values: Mapping[str, Any]) -> Iterator[str]:
     yield from (f"{name} = {json.dumps(value)}" for name, value in values.items())
 
 
@@ -125,10 +131,10 @@ def extend_or_stop(
     person. `fresh`: nothing was decided or published with the file yet, so none is."""
     try:
         text = file.read_text(encoding="utf-8")
-        missing = missing_settings(text, own)
-        safe, left = (missing, {}) if fresh else without_breaks(missing, settings)
+        missing = find_missing(text, own)
+        safe, left = (missing, {}) if fresh else split_by_breaks(missing, settings)
         if safe:
-            replace_file(file, extended(text, safe).encode(), stat.S_IMODE(file.stat().st_mode))
+            replace_file(file, extend(text, safe).encode(), stat.S_IMODE(file.stat().st_mode))
     except OSError as error:
         stop(f"cannot write {file}: {error.strerror}")
     except NotExtendedError as error:
@@ -136,21 +142,21 @@ def extend_or_stop(
     return [f"{group}.{name}" for group, values in safe.items() for name in values], left
 
 
-def what_is_left(file: Path, left: OwnSettings) -> Iterator[str]:
+def describe_left(file: Path, left: OwnSettings) -> Iterator[str]:
     """Lines for a person: what to add to the file, and when."""
     if "verdicts" in left:
         yield f"{file} does not name the workers' public key yet: readers that know it pass over all that was"
         yield "decided before, also what still waits. Add this line once nothing from before waits any more"
         yield "(`sluice escalations list` and `sluice quarantine list` show it),"
-        yield from _lines_under("verdicts", left)
+        yield from _write_lines_under("verdicts", left)
     if "policy" in left:
         yield f"{file} names no policy.installation, without which nothing can be signed. Reviews, inputs and"
         yield "grants that were signed before you add this line count no more. Add it, and run"
         yield "`sluice init` again,"
-        yield from _lines_under("policy", left)
+        yield from _write_lines_under("policy", left)
 
 
-def _lines_under(group: str, left: OwnSettings) -> Iterator[str]:
+def _write_lines_under(group: str, left: OwnSettings) -> Iterator[str]:
     """The file has the group's header already, and TOML lets it have no second one."""
     yield f"under its line [{group}]:"
-    yield from (f"  {line}" for line in _lines(left[group]))
+    yield from (f"  {line}" for line in _write_lines(left[group]))

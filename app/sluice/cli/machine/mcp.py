@@ -23,9 +23,9 @@ from sluice.adapters.mcp.proxy_file import (
     ProxyOptions,
     read_proxy_file,
 )
-from sluice.cli.machine.mcp_pins import PINS, Folder, pins_or_stop, private_key_or_stop
+from sluice.cli.machine.mcp_pins import PINS, Folder, require_pins, require_private_key
 from sluice.cli.machine.mcp_pins import cli as pins_cli
-from sluice.cli.output import settings_or_stop, stop
+from sluice.cli.output import require_settings, stop
 from sluice.client import AsyncGateClient, ClientError, ClientOptions
 
 if TYPE_CHECKING:
@@ -113,10 +113,10 @@ def run(  # noqa: PLR0913 - the command's options
     Example: sluice mcp --agent my-agent --server files -- npx some-mcp-server /srv
     """
     try:
-        told = ProxyFile() if config is None else read_proxy_file(config)
+        file_options = ProxyFile() if config is None else read_proxy_file(config)
     except ProxyFileError as error:
         stop(str(error))
-    agent, server = agent or told.agent, server or told.server
+    agent, server = agent or file_options.agent, server or file_options.server
     if agent is None or server is None:
         stop("say who calls and what: --agent and --server, or a file with --config")
     if (url is None) == (not command):
@@ -128,40 +128,40 @@ def run(  # noqa: PLR0913 - the command's options
     except ImportError:
         stop(_MISSING)
     logging.basicConfig(level=logging.WARNING, format="sluice mcp: %(message)s")
-    settings = settings_or_stop()
+    settings = require_settings()
     options = ProxyOptions(
         server,
-        session or told.session or f"mcp-{uuid.uuid4().hex}",
-        told.tools,
-        told.results if results_as_retrievals else None,
-        frozenset(passed or told.passed),
-        approval_s or told.approval_s or DEFAULT_APPROVAL_S,
+        session or file_options.session or f"mcp-{uuid.uuid4().hex}",
+        file_options.tools,
+        file_options.results if results_as_retrievals else None,
+        frozenset(passed or file_options.passed),
+        approval_s or file_options.approval_s or DEFAULT_APPROVAL_S,
     )
-    gate_options = _gate_options(settings, told, agent_key, verdict_key or ())
+    gate_options = _build_gate_options(settings, file_options, agent_key, verdict_key or ())
     target: Any = url
     if command:
         target = StdioServerParameters(
-            command=command[0], args=command[1:], env=_environment(env or told.env)
+            command=command[0], args=command[1:], env=_select_environment(env or file_options.env)
         )
-    accepted = pins_or_stop(pins, server, pins_key)
+    accepted = require_pins(pins, server, pins_key)
 
-    async def stand_before() -> None:
+    async def serve_proxy() -> None:
         gate = AsyncGateClient(settings.kafka.bootstrap_servers, agent, gate_options)
         await serve(gate, target, accepted, options)
 
-    _run_or_stop(stand_before())
+    _run_or_stop(serve_proxy())
 
 
-def _gate_options(
-    settings: Settings, told: ProxyFile, agent_key: Path | None, verdict_keys: Iterable[str]
+def _build_gate_options(
+    settings: Settings, file_options: ProxyFile, agent_key: Path | None, verdict_keys: Iterable[str]
 ) -> ClientOptions:
     return ClientOptions(
         topic_prefix=settings.kafka.topic_prefix,
-        deadline_s=told.deadline_s,
-        agent_key=_pem(agent_key or _file(told.agent_key)),
+        deadline_s=file_options.deadline_s,
+        agent_key=_read_pem(agent_key or _resolve_file(file_options.agent_key)),
         installation=settings.policy.installation,
         verdict_keys=(*settings.verdicts.public_keys, *verdict_keys),
-        journal=_file(told.journal),
+        journal=_resolve_file(file_options.journal),
     )
 
 
@@ -174,26 +174,27 @@ def _run_or_stop(serving: Coroutine[Any, Any, None]) -> None:
     try:
         asyncio.run(serving)
     except (Exception, BaseExceptionGroup) as error:
-        cause = _first(error)
+        cause = _find_first(error)
         if isinstance(cause, known):
             stop(f"{type(cause).__name__}: {cause}")
         raise
 
 
-def _file(written: str | None) -> Path | None:
+def _resolve_file(written: str | None) -> Path | None:
     return None if written is None else Path(written).expanduser()
 
 
-def _pem(file: Path | None) -> bytes | None:
+def _read_pem(file: Path | None) -> bytes | None:
     """The bytes of a private key that can be used."""
     if file is None:
         return None
-    private_key_or_stop(file)
+    require_private_key(file)
     return file.read_bytes()
 
 
-def _environment(names: Iterable[str]) -> dict[str, str]:
-    """Of the server: what is named, and the language. The SDK adds HOME, LOGNAME, PATH, SHELL, TERM, USER."""
+def _select_environment(names: Iterable[str]) -> dict[str, str]:
+    """Select the server's environment: the variables that are named, and the language. The SDK adds HOME,
+    LOGNAME, PATH, SHELL, TERM, USER."""
     found = {name: os.environ[name] for name in _LANGUAGE if name in os.environ}
     for name in names:
         if name.upper().startswith(_OURS):
@@ -204,7 +205,7 @@ def _environment(names: Iterable[str]) -> dict[str, str]:
     return found
 
 
-def _first(error: BaseException) -> BaseException:
+def _find_first(error: BaseException) -> BaseException:
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.table import Table
 
-from sluice.adapters.mcp.pins import Pins, PinsError, digest_of, servers_in
-from sluice.cli.output import WRONG, console, print_json, shown, stop, visible
+from sluice.adapters.mcp.pins import Pins, PinsError, compute_digest, list_servers
+from sluice.cli.output import WRONG, clean, console, make_visible, print_json, stop
 from sluice.core.registry.keys import PublicKey, UnusableKeyError
 
 if TYPE_CHECKING:
@@ -35,14 +35,14 @@ def listpins_or_stop(folder: Folder = PINS, as_json: AsJson = False) -> None:
     Exit codes: 0 all are accepted, 1 some are held back, 2 could not do it.
     """
     rows = []
-    for server in servers_in(folder.expanduser()):
+    for server in list_servers(folder.expanduser()):
         pins = Pins(folder.expanduser(), server)
-        held, accepted = pins.held(), pins.recorded()
+        held, accepted = pins.read_held(), pins.read_recorded()
         rows += [
-            (server, key, "accepted", digest_of(accepted[key])) for key in sorted(accepted.keys() - held)
+            (server, key, "accepted", compute_digest(accepted[key])) for key in sorted(accepted.keys() - held)
         ]
         rows += [
-            (server, key, "changed" if key in accepted else "new", digest_of(held[key]))
+            (server, key, "changed" if key in accepted else "new", compute_digest(held[key]))
             for key in sorted(held)
         ]
     if as_json:
@@ -50,7 +50,7 @@ def listpins_or_stop(folder: Folder = PINS, as_json: AsJson = False) -> None:
     else:
         table = Table("server", "what", "state", "digest", box=None, pad_edge=False)
         for row in rows:
-            table.add_row(*map(shown, row))
+            table.add_row(*map(clean, row))
         console.print(table)
     raise typer.Exit(WRONG if any(row[2] != "accepted" for row in rows) else 0)
 
@@ -70,9 +70,9 @@ def accept(
 
     Exit codes: 0 accepted, 1 nothing is held or the answer was no, 2 could not do it.
     """
-    pins = pins_or_stop(folder, server, key)
+    pins = require_pins(folder, server, key)
     try:
-        held, accepted = pins.held(), pins.accepted()
+        held, accepted = pins.read_held(), pins.read_accepted()
         keys = names or sorted(held)
         if not keys:
             stop(f"{server}: nothing is held back", WRONG)
@@ -85,39 +85,39 @@ def accept(
         stop(str(error))
     except OSError as error:
         stop(f"cannot write the pins: {error.strerror}")
-    console.print(f"[green]accepted[/] {shown(', '.join(keys))} of {shown(server)}", highlight=False)
+    console.print(f"[green]accepted[/] {clean(', '.join(keys))} of {clean(server)}", highlight=False)
 
 
 def _print_change(key: str, before: Any, after: Any) -> None:
     """Line by line, with what cannot be seen made visible."""
-    console.print(f"[bold]{shown(key)}[/] {digest_of(after)}", highlight=False, soft_wrap=True)
-    old, new = ([] if one is None else _lines(one) for one in (before, after))
+    console.print(f"[bold]{clean(key)}[/] {compute_digest(after)}", highlight=False, soft_wrap=True)
+    old, new = ([] if one is None else _write_lines(one) for one in (before, after))
     for line in difflib.unified_diff(old, new, "accepted", "held", lineterm="", n=2):
-        console.print(visible(line), soft_wrap=True)
+        console.print(make_visible(line), soft_wrap=True)
 
 
-def _lines(definition: Any) -> list[str]:
+def _write_lines(definition: Any) -> list[str]:
     return json.dumps(definition, ensure_ascii=False, indent=2, sort_keys=True).split("\n")
 
 
-def pins_or_stop(folder: Path, server: str, key: Path | None) -> Pins:
+def require_pins(folder: Path, server: str, key: Path | None) -> Pins:
     try:
-        return Pins(folder.expanduser(), server, None if key is None else _key(key))
+        return Pins(folder.expanduser(), server, None if key is None else _read_key(key))
     except PinsError as error:
         stop(str(error))
 
 
-def _key(file: Path) -> SigningKey | PublicKey:
+def _read_key(file: Path) -> SigningKey | PublicKey:
     """A private key, or the public half that `sluice keys new` writes."""
     if file.suffix != ".pub":
-        return private_key_or_stop(file)
+        return require_private_key(file)
     try:
         return PublicKey.from_text(file.read_text(encoding="ascii").strip())
     except (OSError, UnicodeDecodeError, UnusableKeyError) as error:
         stop(f"{file}: no public key: {error}")
 
 
-def private_key_or_stop(file: Path) -> SigningKey:
-    from sluice.cli.policy.key_files import private_keys_or_stop  # noqa: PLC0415 - brings all of policy with it
+def require_private_key(file: Path) -> SigningKey:
+    from sluice.cli.policy.key_files import require_private_keys  # noqa: PLC0415 - brings all of policy with it
 
-    return private_keys_or_stop([file])[0]
+    return require_private_keys([file])[0]

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from sluice.cli.machine.worker import log_to_stderr, stop_unless_topics_fit
-from sluice.cli.output import record_proofs_or_stop, settings_or_stop, stop
-from sluice.settings.reader import real_names
+from sluice.cli.output import require_record_proofs, require_settings, stop
+from sluice.settings.reader import list_real_names
 from sluice_topics.catalog import ALARMS, ESCALATIONS, NOTIFICATIONS, QUARANTINE
 from sluice_topics.record_reading import call_in
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from sluice.adapters.kafka.kafka_inputs import KafkaHeldInput
     from sluice.notify.notifier import Destination, Notifier
-    from sluice.notify.told_subject import ToldSubject
+    from sluice.notify.reported_subject import ReportedSubject
     from sluice.settings.reader import Settings
 
 log = logging.getLogger(__name__)
@@ -49,7 +49,7 @@ def notify() -> None:
     """
     from aiokafka.errors import KafkaError  # noqa: PLC0415 - a while to import
 
-    settings = settings_or_stop()
+    settings = require_settings()
     log_to_stderr(settings)
     if not settings.slack.channels and not settings.notify.webhooks:
         stop("nothing to notify: set slack.channels or notify.webhooks (config/sluice.toml has examples)")
@@ -65,12 +65,12 @@ async def _run(settings: Settings) -> None:
 
     notifiers = build_notifiers(settings)
 
-    def end() -> None:
+    def stop_all() -> None:
         for one in notifiers:
             one.stop()
 
     for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, end)
+        asyncio.get_running_loop().add_signal_handler(number, stop_all)
     log.info("the notifier tells %d destinations", len(notifiers))
     await run_all(notifiers)
 
@@ -82,31 +82,33 @@ def build_notifiers(settings: Settings) -> list[Notifier]:
     given = settings.notify
     found = []
     if settings.slack.channels:
-        found.append(_notifier(settings, "slack", TOLD, _slack(settings)))
+        found.append(_build_notifier(settings, "slack", TOLD, _build_slack(settings)))
     for one in given.webhooks:
         endpoint = one.url, one.secret.get_secret_value().encode()
         webhook = Webhook(one.name, endpoint, one.tenant, given.timeout_s, time.time)
-        found.append(_notifier(settings, f"webhook-{one.name}", TOLD, webhook))
+        found.append(_build_notifier(settings, f"webhook-{one.name}", TOLD, webhook))
     return found
 
 
-def _notifier(settings: Settings, name: str, topics: Sequence[str], destination: Destination) -> Notifier:
+def _build_notifier(
+    settings: Settings, name: str, topics: Sequence[str], destination: Destination
+) -> Notifier:
     from sluice.adapters.kafka.kafka_ledger_group import KafkaLedgerGroup  # noqa: PLC0415 - as above
     from sluice.notify.notifier import Notifier, Patience  # noqa: PLC0415 - as above
 
-    given, names = settings.notify, real_names(settings)
+    given, names = settings.notify, list_real_names(settings)
     group = KafkaLedgerGroup(
         settings.kafka.bootstrap_servers,
         f"{settings.worker.app_id}-notify-{name}",
         {names[topic]: topic for topic in topics},
         given.look_back_s,
-        record_proofs_or_stop(settings),
+        require_record_proofs(settings),
     )
     patience = Patience(given.first_retry_s, given.longest_retry_s)
     return Notifier(group, destination, patience, given.max_waiting)
 
 
-def _slack(settings: Settings) -> Destination:
+def _build_slack(settings: Settings) -> Destination:
     try:
         from sluice.adapters.slack_calls import SlackClient  # noqa: PLC0415 - an extra
     except ImportError:
@@ -115,7 +117,7 @@ def _slack(settings: Settings) -> Destination:
     from sluice.adapters.kafka.kafka_ledger_group import KafkaNotified  # noqa: PLC0415 - as above
     from sluice.adapters.slack_messages import SlackMessages, SlackPlaces  # noqa: PLC0415 - as above
 
-    given, names, servers = settings.slack, real_names(settings), settings.kafka.bootstrap_servers
+    given, names, servers = settings.slack, list_real_names(settings), settings.kafka.bootstrap_servers
     assert given.bot_token is not None  # noqa: S101 - the settings have seen to it
     client = SlackClient(
         given.bot_token.get_secret_value(),
@@ -125,50 +127,50 @@ def _slack(settings: Settings) -> Destination:
     )
     inputs = KafkaHeldInput(servers, names)
 
-    async def action_of(told: ToldSubject) -> tuple[str, str] | None:
-        is_shown = given.show_parameters and told.kind != "alarm"
-        return await _shown_action(inputs, told) if is_shown else None
+    async def show_action(reported: ReportedSubject) -> tuple[str, str] | None:
+        is_shown = given.show_parameters and reported.kind != "alarm"
+        return await _fetch_action(inputs, reported) if is_shown else None
 
-    def page_of(told: ToldSubject) -> str | None:
-        pages, part = settings.gateway.pages_url, "quarantine" if told.kind == "memory" else "escalations"
-        return None if pages is None else f"{pages.rstrip('/')}/review/{part}/{quote(told.subject_id)}"
+    def find_page(reported: ReportedSubject) -> str | None:
+        pages, part = settings.gateway.pages_url, "quarantine" if reported.kind == "memory" else "escalations"
+        return None if pages is None else f"{pages.rstrip('/')}/review/{part}/{quote(reported.subject_id)}"
 
-    async def approved_of(told: ToldSubject) -> str | None:
-        return await _shown_approval(inputs, told) if given.show_parameters else None
+    async def show_approved(reported: ReportedSubject) -> str | None:
+        return await _fetch_approval(inputs, reported) if given.show_parameters else None
 
-    places = SlackPlaces(given.channel_of, page_of, action_of, approved_of, inputs.close)
+    places = SlackPlaces(given.find_channel, find_page, show_action, show_approved, inputs.close)
     return SlackMessages(client, KafkaNotified(servers, names[NOTIFICATIONS]), places, time.time)
 
 
-async def _shown_action(inputs: KafkaHeldInput, told: ToldSubject) -> tuple[str, str] | None:
+async def _fetch_action(inputs: KafkaHeldInput, reported: ReportedSubject) -> tuple[str, str] | None:
     """The tool and the parameters of what waits, or a memory's content; None where it cannot be read, or is
     something else."""
     from sluice.core.foundation.arrival import coordinates_of  # noqa: PLC0415 - as above
 
-    place = coordinates_of(told.subject_id)
-    value = await _input(inputs, told.subject_id, place, told.input_digest or told.digest)
+    place = coordinates_of(reported.subject_id)
+    value = await _fetch_input(inputs, reported.subject_id, place, reported.input_digest or reported.digest)
     if value is None:
         return None
     fields = json.loads(value)
-    if told.kind == "memory":
+    if reported.kind == "memory":
         return "a memory", str(fields.get("content"))
     name, given = call_in(fields) or ("a retrieval", None)
     return name, json.dumps(fields.get("items", given), indent=2, ensure_ascii=False)
 
 
-async def _shown_approval(inputs: KafkaHeldInput, told: ToldSubject) -> str | None:
+async def _fetch_approval(inputs: KafkaHeldInput, reported: ReportedSubject) -> str | None:
     """The parameters of the approvals so far, where they are others than the action's."""
-    at = told.approval
+    at = reported.approval
     if at is None:
         return None
     place = at["topic"], at["partition"], at["offset"]
-    value = await _input(inputs, told.subject_id, place, at["digest"])
+    value = await _fetch_input(inputs, reported.subject_id, place, at["digest"])
     if value is None:
         return None
     return json.dumps(json.loads(value)["parameters"], indent=2, ensure_ascii=False)
 
 
-async def _input(
+async def _fetch_input(
     inputs: KafkaHeldInput, subject_id: str, place: tuple[str, int, int], digest: str
 ) -> str | bytes | None:
     """The input at a place; None where it cannot be read, or is something else."""

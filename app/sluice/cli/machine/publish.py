@@ -17,16 +17,16 @@ from sluice.cli.output import (
     CANNOT_PUBLISH,
     WELL,
     WRONG,
-    audience_or_stop,
-    broker_or_stop,
+    clean,
     console,
     errors,
     print_json,
-    settings_or_stop,
-    shown,
+    require_audience,
+    require_broker,
+    require_settings,
     stop,
 )
-from sluice.cli.policy.key_files import private_keys_or_stop
+from sluice.cli.policy.key_files import require_private_keys
 from sluice.client.sender import InputSigner
 from sluice.text.plurals import counted
 from sluice_topics.catalog import ACTIONS, CATALOG
@@ -59,14 +59,14 @@ class InputLine:
     content: Outgoing | Invalid
 
 
-def lines_of(raw: bytes) -> Iterator[tuple[int, bytes]]:
+def split_lines(raw: bytes) -> Iterator[tuple[int, bytes]]:
     """Number and bytes of each line that is not blank; a value is the line without its line feed."""
     for number, line in enumerate(raw.split(b"\n"), start=1):
         if line.strip():
             yield number, line
 
 
-def checked(
+def check_lines(
     numbered: Iterable[tuple[int, bytes]], topic: Topic, key_field: str, time: str
 ) -> Iterator[InputLine]:
     """Each line as the worker will read it. `time` is RFC 3339, for the headers."""
@@ -76,26 +76,26 @@ def checked(
         if isinstance(record, Unreadable):
             yield InputLine(number, Invalid(record))
         else:
-            headers = input_headers(_id_of(record), model.__name__, SOURCE, time)
-            yield InputLine(number, Outgoing(best_key(value, key_field), value, tuple(headers)))
+            headers = input_headers(_read_id(record), model.__name__, SOURCE, time)
+            yield InputLine(number, Outgoing(read_key_field(value, key_field), value, tuple(headers)))
 
 
-def unchecked(numbered: Iterable[tuple[int, bytes]], key_field: str) -> Iterator[InputLine]:
+def read_unchecked(numbered: Iterable[tuple[int, bytes]], key_field: str) -> Iterator[InputLine]:
     """Each line as it is, without headers."""
     for number, value in numbered:
-        yield InputLine(number, Outgoing(best_key(value, key_field), value, ()))
+        yield InputLine(number, Outgoing(read_key_field(value, key_field), value, ()))
 
 
-def signed(line: InputLine, topic: str, signer: InputSigner) -> InputLine:
+def sign_line(line: InputLine, topic: str, signer: InputSigner) -> InputLine:
     """A line with its agent's signature; `topic` is the base name. Raises ClientError."""
     if isinstance(line.content, Invalid):
         return line
     session, value = (line.content.key or b"").decode("utf-8", "replace"), line.content.value
-    header = signer.header(topic, session, value, time.time_ns() // 1_000_000)
+    header = signer.make_header(topic, session, value, time.time_ns() // 1_000_000)
     return replace(line, content=replace(line.content, headers=(*line.content.headers, header)))
 
 
-def best_key(value: bytes, field: str) -> bytes | None:
+def read_key_field(value: bytes, field: str) -> bytes | None:
     """The field's value as a key where the line is an object that has it as a string, else None."""
     try:
         fields: Any = json.loads(value)
@@ -105,7 +105,7 @@ def best_key(value: bytes, field: str) -> bytes | None:
         return None
 
 
-def _id_of(record: Record) -> str:
+def _read_id(record: Record) -> str:
     """An input's first field names it: a test holds that to the table of kinds, which takes long to load."""
     return str(getattr(record, next(iter(type(record).model_fields))))
 
@@ -161,9 +161,9 @@ def publish_command(  # noqa: PLR0913 - an option each
     """
     if topic not in INPUTS:
         stop(f"{topic} is no input topic; there are {', '.join(INPUTS)}")
-    numbered = lines_of(_contents(file))
+    numbered = split_lines(_read_contents(file))
     now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    lines = list(unchecked(numbered, key) if raw else checked(numbered, INPUTS[topic], key, now))
+    lines = list(read_unchecked(numbered, key) if raw else check_lines(numbered, INPUTS[topic], key, now))
     wrong = [line for line in lines if isinstance(line.content, Invalid)]
     for line in wrong:
         _tell_invalid(line, json=json)
@@ -173,36 +173,36 @@ def publish_command(  # noqa: PLR0913 - an option each
             WRONG,
         )
     if agent_key is not None:
-        signer = InputSigner(_key_in(agent_key), audience_or_stop())
-        lines = [signed(line, topic, signer) for line in lines]
+        signer = InputSigner(_read_key(agent_key), require_audience())
+        lines = [sign_line(line, topic, signer) for line in lines]
     _publish(lines, INPUTS[topic], json=json)
     raise typer.Exit(WRONG if wrong else WELL)
 
 
-def _contents(file: str) -> bytes:
+def _read_contents(file: str) -> bytes:
     try:
         return sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
     except OSError as error:
         stop(f"cannot read {file}: {error.strerror}")
 
 
-def _key_in(path: Path) -> bytes:
+def _read_key(path: Path) -> bytes:
     """A private key's PEM, which names no part of itself in errors."""
-    private_keys_or_stop([path])
+    require_private_keys([path])
     return path.read_bytes()
 
 
 def _publish(lines: list[InputLine], topic: Topic, *, json: bool) -> None:
-    kafka = settings_or_stop().kafka
+    kafka = require_settings().kafka
     ready = [(line.number, line.content) for line in lines if isinstance(line.content, Outgoing)]
     name = topic.real_name(kafka.topic_prefix, "")
     records, most = [outgoing for _, outgoing in ready], topic.max_message_bytes
     publishing = publish(kafka.bootstrap_servers, name, records, max_request_bytes=most)
-    placed = broker_or_stop(publishing, CANNOT_PUBLISH)
+    placed = require_broker(publishing, CANNOT_PUBLISH)
     if json:
         _print_places([number for number, _ in ready], placed)
     else:
-        console.print(_summary(placed, name), soft_wrap=True)
+        console.print(_write_summary(placed, name), soft_wrap=True)
 
 
 def _print_places(numbers: list[int], placed: list[PublishedAt]) -> None:
@@ -210,9 +210,9 @@ def _print_places(numbers: list[int], placed: list[PublishedAt]) -> None:
         print_json({"line": number, **asdict(place)})
 
 
-def _summary(placed: list[PublishedAt], topic: str) -> str:
+def _write_summary(placed: list[PublishedAt], topic: str) -> str:
     partitions = len({place.partition for place in placed})
-    return f"[green]published {len(placed)}[/] to {shown(topic)} (partitions used: {partitions})"
+    return f"[green]published {len(placed)}[/] to {clean(topic)} (partitions used: {partitions})"
 
 
 def _tell_invalid(line: InputLine, *, json: bool) -> None:
@@ -221,5 +221,5 @@ def _tell_invalid(line: InputLine, *, json: bool) -> None:
     why = line.content.why
     if json:
         print_json({"line": line.number, "error": asdict(why)})
-    place = f"line {line.number}: [red]{shown(why.code)}[/] at {shown(why.path)}"
-    errors.print(f"{place}: {shown(why.message)}", soft_wrap=True)
+    place = f"line {line.number}: [red]{clean(why.code)}[/] at {clean(why.path)}"
+    errors.print(f"{place}: {clean(why.message)}", soft_wrap=True)

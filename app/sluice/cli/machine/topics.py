@@ -14,7 +14,7 @@ from rich.table import Column, Table
 
 from sluice.adapters.kafka import kafka_topics
 from sluice.adapters.kafka.kafka_read import KafkaUnreachable
-from sluice.cli.output import WRONG, console, print_json, settings_or_stop, shown, stop
+from sluice.cli.output import WRONG, clean, console, print_json, require_settings, stop
 from sluice.text.plurals import counted
 from sluice_topics.asyncapi import documents
 from sluice_topics.layout import TopicLayout
@@ -43,7 +43,7 @@ Out = Annotated[Path, typer.Option(file_okay=False, help="Folder for the documen
 @cli.command()
 def create(as_json: AsJson = False) -> None:
     """Create every missing topic. Existing topics stay as they are; `check` compares them."""
-    made = create_topics_or_stop(settings_or_stop())
+    made = create_topics_or_stop(require_settings())
     if as_json:
         print_json([{"topic": name, "created": new} for name, new in made.items()])
         return
@@ -54,17 +54,17 @@ def create(as_json: AsJson = False) -> None:
 @cli.command("list")
 def list_topics(as_json: AsJson = False) -> None:
     """Show the catalog, and how many partitions each topic has on the broker."""
-    settings = settings_or_stop()
-    layout = layout_of(settings)
-    found = _asked(kafka_topics.look(settings.kafka.bootstrap_servers, layout))
-    rows = [_row(name, topic, found.get(name)) for name, topic in layout.topics().items()]
+    settings = require_settings()
+    layout = build_layout(settings)
+    found = _run_question(kafka_topics.look(settings.kafka.bootstrap_servers, layout))
+    rows = [_build_row(name, topic, found.get(name)) for name, topic in layout.topics().items()]
     if as_json:
         print_json(rows)
     else:
         prefix = settings.kafka.topic_prefix
         if prefix:
-            console.print(f"Each begins with {shown(prefix)}", soft_wrap=True, highlight=False)
-        console.print(_table(rows, prefix))
+            console.print(f"Each begins with {clean(prefix)}", soft_wrap=True, highlight=False)
+        console.print(_build_table(rows, prefix))
 
 
 @cli.command()
@@ -73,8 +73,8 @@ def check(as_json: AsJson = False) -> None:
 
     A topic that the broker keeps for longer than is asked for is no difference.
     """
-    settings = settings_or_stop()
-    differing = differences_or_stop(settings)
+    settings = require_settings()
+    differing = require_differences(settings)
     if as_json:
         print_json([asdict(difference) for difference in differing])
     else:
@@ -86,16 +86,16 @@ def check(as_json: AsJson = False) -> None:
 @cli.command()
 def export(out: Out = Path("docs")) -> None:
     """Write asyncapi.json, schemas/<Record>.json, fields.md, and reference/ on bundles. Needs no broker."""
-    from sluice.offline.reference import gate_shapes, reference_documents  # noqa: PLC0415 - the models of every bundle
+    from sluice.offline.reference import list_gate_shapes, write_documents  # noqa: PLC0415 - the models of every bundle
 
-    for path, text in {**documents(gate_shapes()), **reference_documents()}.items():
+    for path, text in {**documents(list_gate_shapes()), **write_documents()}.items():
         target = out / path
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(text, encoding="utf-8")
         typer.echo(str(target))
 
 
-def layout_of(settings: Settings) -> TopicLayout:
+def build_layout(settings: Settings) -> TopicLayout:
     """The layout that the settings ask for."""
     kafka = settings.kafka
     kept_ms = kafka.input_retention_days * DAY_MS
@@ -105,16 +105,16 @@ def layout_of(settings: Settings) -> TopicLayout:
 def create_topics_or_stop(settings: Settings) -> dict[str, bool]:
     """Every topic by its real name, and whether it is new; ends the command when it cannot be made."""
     kafka = settings.kafka
-    layout = layout_of(settings)
-    return _asked(kafka_topics.create(kafka.bootstrap_servers, layout, kafka.replication_factor))
+    layout = build_layout(settings)
+    return _run_question(kafka_topics.create(kafka.bootstrap_servers, layout, kafka.replication_factor))
 
 
-def differences_or_stop(settings: Settings) -> list[TopicDifference]:
-    """What is missing or different on the broker; ends the command when it does not answer."""
-    return _asked(kafka_topics.check(settings.kafka.bootstrap_servers, layout_of(settings)))
+def require_differences(settings: Settings) -> list[TopicDifference]:
+    """Return what is missing or different on the broker; ends the command when it does not answer."""
+    return _run_question(kafka_topics.check(settings.kafka.bootstrap_servers, build_layout(settings)))
 
 
-def _asked(question: Coroutine[Any, Any, T]) -> T:
+def _run_question(question: Coroutine[Any, Any, T]) -> T:
     try:
         return asyncio.run(question)
     except KafkaUnreachable as error:
@@ -123,7 +123,7 @@ def _asked(question: Coroutine[Any, Any, T]) -> T:
         stop(str(error))
 
 
-def _row(name: str, topic: Topic, found: FoundTopic | None) -> dict[str, Any]:
+def _build_row(name: str, topic: Topic, found: FoundTopic | None) -> dict[str, Any]:
     return {
         "topic": name,
         "direction": topic.direction,
@@ -137,7 +137,7 @@ def _row(name: str, topic: Topic, found: FoundTopic | None) -> dict[str, Any]:
     }
 
 
-def _table(rows: list[dict[str, Any]], prefix: str) -> Table:
+def _build_table(rows: list[dict[str, Any]], prefix: str) -> Table:
     columns = (Column(name, no_wrap=True) for name in ("role", "parts", "kept"))
     table = Table(Column("topic and records", overflow="fold"), *columns, box=None, pad_edge=False)
     for row in rows:
@@ -145,12 +145,12 @@ def _table(rows: list[dict[str, Any]], prefix: str) -> Table:
             "\n".join([row["topic"].removeprefix(prefix), *(f"  [dim]{name}[/]" for name in row["records"])]),
             "ledger" if row["ledger"] else row["direction"],
             "[red]missing[/]" if row["partitions"] is None else str(row["partitions"]),
-            _kept(row["cleanup"], timedelta(milliseconds=row["retention_ms"])),
+            _describe_retention(row["cleanup"], timedelta(milliseconds=row["retention_ms"])),
         )
     return table
 
 
-def _kept(cleanup: str, retention: timedelta) -> str:
+def _describe_retention(cleanup: str, retention: timedelta) -> str:
     if cleanup == "compact":
         return "compacted"
     days = "for ever" if retention < timedelta() else counted(retention.days, "day")

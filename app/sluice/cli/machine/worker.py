@@ -14,11 +14,11 @@ from aiokafka.errors import KafkaError
 
 from sluice.adapters.kafka import kafka_topics
 from sluice.adapters.kafka.kafka_read import KafkaUnreachable
-from sluice.cli.machine.topics import layout_of
-from sluice.cli.output import settings_or_stop, stop
+from sluice.cli.machine.topics import build_layout
+from sluice.cli.output import require_settings, stop
 from sluice.client.kafka_lines import thin_out_kafka_lines
 from sluice.core.trust.in_force import PolicyError
-from sluice.settings.reader import missing_trust
+from sluice.settings.reader import describe_missing_trust
 from sluice.stream.process import EXIT_FAULT, EXIT_STOPPED, end_process
 
 if TYPE_CHECKING:
@@ -51,20 +51,20 @@ def worker() -> None:
     says what to do. It refuses to start (2) if a setting, the bundle, the registry or a topic is wrong, and
     says which one. It waits for a broker that does not answer yet.
     """
-    run(settings_or_stop())
+    run(require_settings())
 
 
 def run(settings: Settings, additions: Additions | None = None) -> None:
     """Check the topics, build and run the worker in this process, and end the process."""
-    from sluice.bootstrap.parts import build_worker, control_reader  # noqa: PLC0415 - importing Faust takes a second
+    from sluice.bootstrap.parts import build_control_reader, build_worker  # noqa: PLC0415 - importing Faust takes a second
     from sluice.stream.engine import reclaim  # noqa: PLC0415 - so does aiokafka
 
     log_to_stderr(settings)
     logging.getLogger("aiokafka.producer.sender").addFilter(reclaim.is_news)
-    if problem := missing_trust(settings):
+    if problem := describe_missing_trust(settings):
         stop(problem)
     stop_unless_topics_fit(settings)
-    records = _control_records(control_reader(settings))
+    records = _read_control_records(build_control_reader(settings))
     asyncio.set_event_loop_policy(uvloop.EventLoopPolicy())
     try:
         app = build_worker(settings, records, additions)
@@ -84,7 +84,7 @@ def run(settings: Settings, additions: Additions | None = None) -> None:
         end_process(EXIT_STOPPED)
 
 
-def _control_records(reader: KafkaControlReader) -> list[Arrival]:
+def _read_control_records(reader: KafkaControlReader) -> list[Arrival]:
     async def read() -> list[Arrival]:
         try:
             return await reader.to_end()
@@ -107,17 +107,17 @@ def _collect_garbage_rarely() -> None:
 
 def stop_unless_topics_fit(settings: Settings) -> None:
     """End the command where a topic is missing or made otherwise; wait for a broker that is away."""
-    found = _differences_once_there(settings)
+    found = _await_differences(settings)
     if found:
         stop("\n".join(f"{d.topic}: {d.what} is {d.actual}, must be {d.expected}. {d.mend}" for d in found))
 
 
-def _differences_once_there(settings: Settings) -> list[TopicDifference]:
+def _await_differences(settings: Settings) -> list[TopicDifference]:
     """A broker may restart while workers run: if it is away, the worker asks again for `broker_wait_s`."""
     give_up_at = time.monotonic() + settings.worker.broker_wait_s
     while True:
         try:
-            return asyncio.run(kafka_topics.check(settings.kafka.bootstrap_servers, layout_of(settings)))
+            return asyncio.run(kafka_topics.check(settings.kafka.bootstrap_servers, build_layout(settings)))
         except kafka_topics.KafkaTopicError as error:
             stop(str(error))
         except KafkaUnreachable as away:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
-from sluice.cli.output import WRONG, console, print_json, settings_or_stop, shown, stop
+from sluice.cli.output import WRONG, clean, console, print_json, require_settings, stop
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -52,10 +52,10 @@ def new(
 
     Example: sluice keys api new --tenant acme --agent my-agent
     """
-    from sluice.gateway.http.api_keys import ApiKeyFile, new_key  # noqa: PLC0415 - an extra
+    from sluice.gateway.http.api_keys import ApiKeyFile, make_key  # noqa: PLC0415 - an extra
 
-    with _writing(file) as (keys, write):
-        key, words = new_key(tenant, agent or None, note, now(), "reviewer" if reviewer else None)
+    with _open_keys(file) as (keys, write):
+        key, words = make_key(tenant, agent or None, note, read_clock(), "reviewer" if reviewer else None)
         write(ApiKeyFile(keys=[*keys.keys, key]))
     if as_json:
         print_json({"id": key.id, "key": words})
@@ -70,7 +70,7 @@ def list_keys(file: File = None, as_json: AsJson = False) -> None:
 
     Exit codes: 0 shown, 2 could not read.
     """
-    keys = _read(_path(file)).keys
+    keys = _read(_find_path(file)).keys
     if as_json:
         print_json([one.model_dump(exclude={"hash"}) for one in keys])
         return
@@ -86,7 +86,7 @@ def list_keys(file: File = None, as_json: AsJson = False) -> None:
             one.revoked_at or "",
             one.note,
         )
-        table.add_row(*map(shown, row))
+        table.add_row(*map(clean, row))
     console.print(table)
 
 
@@ -101,13 +101,13 @@ def revoke(
     """
     from sluice.gateway.http.api_keys import ApiKeyFile  # noqa: PLC0415 - an extra
 
-    with _writing(file) as (keys, write):
+    with _open_keys(file) as (keys, write):
         found = next((one for one in keys.keys if one.id == key_id), None)
         if found is None or found.revoked_at is not None:
             stop(f"{key_id}: {'no such key' if found is None else f'revoked at {found.revoked_at}'}", WRONG)
-        ended = found.model_copy(update={"revoked_at": now()})
+        ended = found.model_copy(update={"revoked_at": read_clock()})
         write(ApiKeyFile(keys=[ended if one is found else one for one in keys.keys]))
-    console.print(f"[green]revoked[/] {shown(key_id)}", highlight=False)
+    console.print(f"[green]revoked[/] {clean(key_id)}", highlight=False)
 
 
 class Write:
@@ -124,8 +124,9 @@ class Write:
 
 
 @contextmanager
-def writing(path: Path) -> Iterator[Write]:
-    """How to replace a file: one command at a time has it. Ends the command where it cannot be written."""
+def open_for_writing(path: Path) -> Iterator[Write]:
+    """Lock a file, and give the function that replaces it: one command at a time has it. Ends the command
+    where it cannot be written."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         with path.with_name(f"{path.name}.lock").open("ab") as lock:
@@ -136,10 +137,10 @@ def writing(path: Path) -> Iterator[Write]:
 
 
 @contextmanager
-def _writing(file: Path | None) -> Iterator[tuple[ApiKeyFile, Write]]:
+def _open_keys(file: Path | None) -> Iterator[tuple[ApiKeyFile, Write]]:
     """The keys that are there, and how to replace them."""
-    path = _path(file)
-    with writing(path) as write:
+    path = _find_path(file)
+    with open_for_writing(path) as write:
         yield _read(path), write
 
 
@@ -154,10 +155,10 @@ def _read(path: Path) -> ApiKeyFile:
         stop(str(error))
 
 
-def _path(file: Path | None) -> Path:
-    return file or Path(settings_or_stop().gateway.api_keys).expanduser()
+def _find_path(file: Path | None) -> Path:
+    return file or Path(require_settings().gateway.api_keys).expanduser()
 
 
-def now() -> str:
+def read_clock() -> str:
     """RFC 3339, UTC."""
     return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

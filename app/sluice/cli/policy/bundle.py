@@ -10,23 +10,23 @@ from typing import TYPE_CHECKING, Annotated, Any
 import orjson
 import typer
 
-from sluice.cli.output import WRONG, console, errors, print_json, shown, stop
+from sluice.cli.output import WRONG, clean, console, errors, print_json, stop
 from sluice.cli.policy.bundle_file import (
     BundlePath,
     cases_command,
-    document_or_stop,
-    extended_or_stop,
-    loaded_or_stop,
+    require_bundle,
+    require_document,
+    require_extended,
 )
-from sluice.cli.policy.bundle_history import diff, find_relaxed, log, relaxed_since_in_force
+from sluice.cli.policy.bundle_history import diff, find_relaxed, find_relaxed_in_force, log
 from sluice.cli.policy.bundle_rollback import rollback
 from sluice.cli.policy.control_topics import AsJson, print_relaxed, publish_values
 from sluice.cli.policy.key_files import (
     Keys,
     Signed,
     cosign,
-    envelopes_or_stop,
-    private_keys_or_stop,
+    require_envelopes,
+    require_private_keys,
     write_or_stop,
 )
 from sluice.cli.quality_read import (
@@ -38,7 +38,7 @@ from sluice.core.cases.cases import count_own_cases, is_quality, run_own_cases
 from sluice.core.quality_bundle.quality_bundle import QualityBundle
 from sluice.core.reports.ledger_values import DECISION
 from sluice.core.trust.signing import sign_bundle, sign_quality_bundle
-from sluice.offline.bundle_source import SHIPPED_MARK, whole_bundle
+from sluice.offline.bundle_source import SHIPPED_MARK, read_whole_bundle
 from sluice.shipped import SHIPPED_FILES
 from sluice.text.plurals import counted
 from sluice_topics.catalog import BUNDLES, BY_NAME, QUALITY_DECISIONS
@@ -74,17 +74,17 @@ def new(
 
     Exit codes: 0 written, 2 could not (a file that is there stays).
     """
-    document = _quality(bundle_id) if quality else _policy(bundle_id)
+    document = _make_quality(bundle_id) if quality else _make_policy(bundle_id)
     try:
         with out.open("xb") as file:
             file.write(orjson.dumps(document, option=orjson.OPT_INDENT_2) + b"\n")
     except OSError as error:
         stop(f"cannot write {out}: {error.strerror}")
-    message = f"[green]written[/] {shown(out)}; next: sluice bundle check {shown(out)}"
+    message = f"[green]written[/] {clean(out)}; next: sluice bundle check {clean(out)}"
     console.print(message, soft_wrap=True, highlight=False)
 
 
-def _policy(bundle_id: str) -> dict[str, Any]:
+def _make_policy(bundle_id: str) -> dict[str, Any]:
     return {
         "extends": f"{SHIPPED_MARK}default.json",
         "id": bundle_id,
@@ -94,7 +94,7 @@ def _policy(bundle_id: str) -> dict[str, Any]:
     }
 
 
-def _quality(bundle_id: str) -> dict[str, Any]:
+def _make_quality(bundle_id: str) -> dict[str, Any]:
     own = {
         "id": bundle_id,
         "revision": 1,
@@ -102,7 +102,7 @@ def _quality(bundle_id: str) -> dict[str, Any]:
         "rationale": f"The first revision of {bundle_id}: say here why these limits, and in each later one "
         "what changed and why.",
     }
-    return {**orjson.loads(whole_bundle(SHIPPED_QUALITY)), **own}
+    return {**orjson.loads(read_whole_bundle(SHIPPED_QUALITY)), **own}
 
 
 Ledger = Annotated[
@@ -116,7 +116,7 @@ Ledger = Annotated[
 NO_CLASS = "(none, or no name of a class)"
 
 
-def unnamed_or_stop(bundle: Bundle | QualityBundle, *, ledger: bool, exported: Path | None) -> dict[str, int]:
+def require_unnamed(bundle: Bundle | QualityBundle, *, ledger: bool, exported: Path | None) -> dict[str, int]:
     """The decisions by class, those of the most decisions first; empty where no ledger is asked for."""
     if not ledger and exported is None:
         return {}
@@ -162,13 +162,13 @@ def check(file: BundlePath, ledger: Ledger = False, from_: From = None, as_json:
 
     Exit codes: 0 it is valid, 1 it is not, 2 the file cannot be read.
     """
-    document = document_or_stop(file, as_json=as_json)
-    bundle = loaded_or_stop(document, as_json=as_json)
-    relaxed = _relaxed_since_base(file, document)
+    document = require_document(file, as_json=as_json)
+    bundle = require_bundle(document, as_json=as_json)
+    relaxed = _find_relaxed(file, document)
     differing = run_own_cases(bundle)
     failures = [str(failure) for failure in differing]
     name, cases = f"{bundle.id}@{bundle.revision}", count_own_cases(bundle)
-    unnamed = unnamed_or_stop(bundle, ledger=ledger, exported=from_)
+    unnamed = require_unnamed(bundle, ledger=ledger, exported=from_)
     if as_json:
         found = {
             "bundle": name,
@@ -182,13 +182,13 @@ def check(file: BundlePath, ledger: Ledger = False, from_: From = None, as_json:
         print_relaxed(relaxed)
         for seen, count in unnamed.items():
             message = (
-                f"content class {shown(seen)}: seen in {counted(count, 'decision')}, not named by the bundle"
+                f"content class {clean(seen)}: seen in {counted(count, 'decision')}, not named by the bundle"
             )
             errors.print(f"[yellow]warning[/] {message}", soft_wrap=True, highlight=False)
         for failure in failures:
-            errors.print(shown(failure), soft_wrap=True)
+            errors.print(clean(failure), soft_wrap=True)
         message = f"[red]{count_cases(differing)} fail[/]" if failures else "[green]all pass[/]"
-        console.print(f"{shown(name)} {bundle.hash}, {counted(cases, 'case')}: {message}", soft_wrap=True)
+        console.print(f"{clean(name)} {bundle.hash}, {counted(cases, 'case')}: {message}", soft_wrap=True)
     if failures:
         raise typer.Exit(WRONG)
 
@@ -206,17 +206,17 @@ def sign(
 
     Exit codes: 0 signed, 1 the bundle is not valid, 2 could not do it.
     """
-    keys = private_keys_or_stop(key)
-    document = document_or_stop(file)
-    bundle = loaded_or_stop(document)
-    print_relaxed(_relaxed_since_base(file, document))
+    keys = require_private_keys(key)
+    document = require_document(file)
+    bundle = require_bundle(document)
+    print_relaxed(_find_relaxed(file, document))
     signed = sign_quality_bundle if is_quality(document) else sign_bundle
     value = signed(document, keys, is_loaded=True)
     if len(value) > BY_NAME[BUNDLES].max_message_bytes:
         size = counted(len(value), "byte")
         stop(f"signed it has {size}, at most {BY_NAME[BUNDLES].max_message_bytes} count", WRONG)
     write_or_stop(out, [value])
-    message = f"[green]signed[/] {shown(bundle.id)}@{bundle.revision} {bundle.hash}: {shown(out)}"
+    message = f"[green]signed[/] {clean(bundle.id)}@{bundle.revision} {bundle.hash}: {clean(out)}"
     console.print(message, soft_wrap=True, highlight=False)
 
 
@@ -231,12 +231,12 @@ def publish(file: Signed, as_json: AsJson = False) -> None:
 
     Exit codes: 0 it is in force, 1 it is refused, 2 could not do it.
     """
-    values = envelopes_or_stop(file)
-    relaxed = partial(relaxed_since_in_force, values=values)
+    values = require_envelopes(file)
+    relaxed = partial(find_relaxed_in_force, values=values)
     publish_values(values, BUNDLES, compare=relaxed, as_json=as_json)
 
 
-def _relaxed_since_base(file: Path, document: bytes) -> list[str]:
-    """Where a bundle relaxes the one that it extends, in sentences."""
-    base = extended_or_stop(file)
+def _find_relaxed(file: Path, document: bytes) -> list[str]:
+    """Find where a bundle relaxes the one that it extends, in sentences."""
+    base = require_extended(file)
     return [] if base is None else [f"of what it extends: {one}" for one in find_relaxed(base, document)]

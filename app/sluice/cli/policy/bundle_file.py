@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 import typer
 from rich.table import Table
 
-from sluice.cli.output import IMPOSSIBLE, WELL, WRONG, console, print_json, shown, stop
+from sluice.cli.output import IMPOSSIBLE, WELL, WRONG, clean, console, print_json, stop
 from sluice.core.cases.case_failure import count_cases
 from sluice.core.cases.cases import count_own_cases, load_any_bundle, run_own_cases
 from sluice.core.foundation.errors import BundleError, CoreError
-from sluice.offline.bundle_source import extended_bundle, whole_bundle
-from sluice.offline.policy_files import PolicyFileError, unsigned_any_bundle
+from sluice.offline.bundle_source import read_extended_bundle, read_whole_bundle
+from sluice.offline.policy_files import PolicyFileError, read_any_unsigned_bundle
 from sluice.text.plurals import counted
 
 if TYPE_CHECKING:
@@ -35,35 +35,35 @@ BundlePath = Annotated[
 ]
 
 
-def document_or_stop(file: Path, *, as_json: bool = False) -> bytes:
+def require_document(file: Path, *, as_json: bool = False) -> bytes:
     """The whole document, with all that it builds on."""
     try:
-        return whole_bundle(file)
+        return read_whole_bundle(file)
     except OSError as error:
         stop(f"cannot read {error.filename or file}: {error.strerror}", IMPOSSIBLE)
     except BundleError as error:
-        _not_valid(error, as_json=as_json)
+        _stop_for_invalid(error, as_json=as_json)
 
 
-def extended_or_stop(file: Path) -> bytes | None:
+def require_extended(file: Path) -> bytes | None:
     """The whole document of the bundle that a file extends; None if it extends none."""
     try:
-        return extended_bundle(file)
+        return read_extended_bundle(file)
     except OSError as error:
         stop(f"cannot read {error.filename or file}: {error.strerror}", IMPOSSIBLE)
     except BundleError as error:
-        _not_valid(error, as_json=False)
+        _stop_for_invalid(error, as_json=False)
 
 
-def loaded_or_stop(document: bytes, *, as_json: bool = False) -> Bundle | QualityBundle:
+def require_bundle(document: bytes, *, as_json: bool = False) -> Bundle | QualityBundle:
     """The bundle in a document, as a worker loads it."""
     try:
         return load_any_bundle(document)
     except BundleError as error:
-        _not_valid(error, as_json=as_json)
+        _stop_for_invalid(error, as_json=as_json)
 
 
-def _not_valid(error: BundleError, *, as_json: bool) -> NoReturn:
+def _stop_for_invalid(error: BundleError, *, as_json: bool) -> NoReturn:
     if as_json:
         print_json({"error": str(error)})
     stop(str(error), WRONG)
@@ -88,7 +88,7 @@ def cases_command(
     """
     bundle, failures = _run(file)
     if json:
-        print_json(_fields(bundle, failures))
+        print_json(_build_fields(bundle, failures))
     else:
         _show(bundle, failures)
     raise typer.Exit(WRONG if failures else WELL)
@@ -96,13 +96,13 @@ def cases_command(
 
 def _run(file: Path) -> tuple[Bundle | QualityBundle, tuple[CaseFailure, ...]]:
     try:
-        bundle = unsigned_any_bundle(file)
+        bundle = read_any_unsigned_bundle(file)
         return bundle, run_own_cases(bundle)
     except (CoreError, PolicyFileError) as error:
         stop(str(error))
 
 
-def _fields(bundle: Bundle | QualityBundle, failures: Sequence[CaseFailure]) -> dict[str, object]:
+def _build_fields(bundle: Bundle | QualityBundle, failures: Sequence[CaseFailure]) -> dict[str, object]:
     listed = [
         {
             "case": one.case,
@@ -121,7 +121,7 @@ def _fields(bundle: Bundle | QualityBundle, failures: Sequence[CaseFailure]) -> 
 
 
 def _show(bundle: Bundle | QualityBundle, failures: Sequence[CaseFailure]) -> None:
-    name, count = shown(f"{bundle.id}@{bundle.revision}"), count_own_cases(bundle)
+    name, count = clean(f"{bundle.id}@{bundle.revision}"), count_own_cases(bundle)
     if not count:
         console.print(f"[yellow]{name} has no cases[/]: nothing was tried.")
         return
@@ -129,7 +129,7 @@ def _show(bundle: Bundle | QualityBundle, failures: Sequence[CaseFailure]) -> No
         table = Table("case", "field", "expected", "got", "decided")
         for one in failures:
             cells = (one.case, one.field, one.expected, one.actual, one.decided)
-            table.add_row(*(shown(cell) for cell in cells))
+            table.add_row(*(clean(cell) for cell in cells))
         console.print(table)
     failed = count_cases(failures)
     colour = "bold red" if failed else "green"

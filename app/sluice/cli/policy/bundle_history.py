@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import orjson
 import typer
 
-from sluice.cli.output import WELL, WRONG, console, errors, print_json, shown, stop
-from sluice.cli.policy.bundle_file import document_or_stop, loaded_or_stop
+from sluice.cli.output import WELL, WRONG, clean, console, errors, print_json, stop
+from sluice.cli.policy.bundle_file import require_bundle, require_document
 from sluice.cli.policy.control_topics import (
     AsJson,
-    folded_or_stop,
+    require_folded,
 )
 from sluice.core.foundation.canonical import canonical
 from sluice.core.foundation.clock import rfc3339, span
@@ -59,13 +59,13 @@ def log(
 
     Exit codes: 0 shown, 2 could not do it.
     """
-    print_log(build_change_log(folded_or_stop(), bundle_id), as_json=as_json)
+    print_log(build_change_log(require_folded(), bundle_id), as_json=as_json)
 
 
 def print_log(lines: Sequence[LogLine], *, as_json: bool) -> None:
     """The lines on the screen, or as one JSON value."""
     if as_json:
-        print_json([_logged(line) for line in lines])
+        print_json([_build_log_fields(line) for line in lines])
         return
     now_ms = time.time_ns() // 1_000_000
     for line in lines:
@@ -74,27 +74,32 @@ def print_log(lines: Sequence[LogLine], *, as_json: bool) -> None:
         console.print("nothing of it was ever published")
 
 
-def _logged(line: LogLine) -> dict[str, object]:
+def _build_log_fields(line: LogLine) -> dict[str, object]:
     fields = asdict(line)
     return {"at": rfc3339(fields.pop("at_ms")), **fields}
 
 
-def signed_by(kind: str | None, approvers: Sequence[str]) -> str:
-    """Whose signature counted. An approver's entry counts by a root key alone, and that has no name."""
+def describe_signers(kind: str | None, approvers: Sequence[str]) -> str:
+    """Describe whose signature counted. An approver's entry counts by a root key alone, and that has no
+    name."""
     return "a root key" if kind == APPROVER and not approvers else " and ".join(approvers)
 
 
 def _show_log(line: LogLine, now_ms: int) -> None:
     colour = _COLOURS[line.state]
-    by = f" by {signed_by(line.kind, line.approvers)}" if line.state != "refused" or line.approvers else ""
+    by = (
+        f" by {describe_signers(line.kind, line.approvers)}"
+        if line.state != "refused" or line.approvers
+        else ""
+    )
     at = f"{rfc3339(line.at_ms)} ({span(max(0, now_ms - line.at_ms))} ago)"
-    message = f"{at} [bold]{shown(line.name)}[/] [{colour}]{line.state}[/]{shown(by)}"
+    message = f"{at} [bold]{clean(line.name)}[/] [{colour}]{line.state}[/]{clean(by)}"
     console.print(message, soft_wrap=True, highlight=False)
     what = None if line.code is None else f"{line.code}: {line.message}"
     named = (("hash", line.hash), ("rationale", line.rationale), ("refused for", what))
     for name, value in (*named, *(("relaxes", one) for one in line.relaxations)):
         if value is not None:
-            console.print(f"  {name}: {shown(value)}", soft_wrap=True, highlight=False)
+            console.print(f"  {name}: {clean(value)}", soft_wrap=True, highlight=False)
 
 
 class MarkedChange(NamedTuple):
@@ -118,31 +123,31 @@ class NamedBundle(NamedTuple):
         return f"{self.bundle.id}@{self.bundle.revision}"
 
 
-def bundle_or_stop(named: str) -> NamedBundle:
+def require_named_bundle(named: str) -> NamedBundle:
     """The bundle in a file; where there is none, of the revision "id@revision" that counts on the broker, or
     of the one in force under this id."""
     path = Path(named)
-    document = _of_file(path) if path.exists() else _published(folded_or_stop(), named)
-    return NamedBundle(loaded_or_stop(document), orjson.loads(document))
+    document = _read_file(path) if path.exists() else _find_published(require_folded(), named)
+    return NamedBundle(require_bundle(document), orjson.loads(document))
 
 
 def say_absent(names: Iterable[str]) -> None:
     """Which of them are no files, so that a slip of the pen does not look like trouble with the broker."""
     for named in names:
         if not Path(named).exists():
-            message = f"{shown(named)} is no file: looked for on the broker"
+            message = f"{clean(named)} is no file: looked for on the broker"
             errors.print(message, soft_wrap=True, highlight=False)
 
 
-def _of_file(path: Path) -> bytes:
+def _read_file(path: Path) -> bytes:
     try:
         envelope = read_envelope(path.read_bytes())
     except OSError as error:
         stop(f"cannot read {path}: {error.strerror}")
-    return envelope.payload if isinstance(envelope, Envelope) else document_or_stop(path)
+    return envelope.payload if isinstance(envelope, Envelope) else require_document(path)
 
 
-def _published(folded: Folded, named: str) -> bytes:
+def _find_published(folded: Folded, named: str) -> bytes:
     in_force = {one.hash for one in folded.bundles.values()} | {one.hash for one in folded.quality.values()}
     bundles = [one for one in folded.entries.values() if one.kind in (BUNDLE, QUALITY_BUNDLE)]
     meant = [one for one in bundles if named == one.key or (named == one.said.id and one.hash in in_force)]
@@ -179,13 +184,13 @@ def diff(
     Example: sluice bundle diff sluice.quality next.json
     """
     say_absent((before, after))
-    old, new = bundle_or_stop(before), bundle_or_stop(after)
-    changed, sentences = _compared(old, new)
+    old, new = require_named_bundle(before), require_named_bundle(after)
+    changed, sentences = _compare(old, new)
     if as_json:
         print_json(
             {
-                "before": _fields(old),
-                "after": _fields(new),
+                "before": _build_fields(old),
+                "after": _build_fields(new),
                 "changes": [one._asdict() for one in changed],
                 "relaxations": list(sentences),
             }
@@ -195,7 +200,7 @@ def diff(
     raise typer.Exit(WRONG if sentences else WELL)
 
 
-def _compared(old: NamedBundle, new: NamedBundle) -> tuple[Sequence[MarkedChange], Sequence[str]]:
+def _compare(old: NamedBundle, new: NamedBundle) -> tuple[Sequence[MarkedChange], Sequence[str]]:
     if isinstance(old.bundle, QualityBundle) != isinstance(new.bundle, QualityBundle):
         stop("one is a policy bundle and the other a quality bundle")
     return compare_files(old.bundle.file, new.bundle.file)
@@ -217,14 +222,14 @@ def find_relaxed(before: bytes | dict[str, Any], after: bytes) -> list[str]:
     """The relaxations between two whole documents, in sentences; none where one is a bundle of policy and the
     other of quality."""
     raw = before if isinstance(before, bytes) else canonical(before)
-    old, new = (loaded_or_stop(one) for one in (raw, after))
+    old, new = (require_bundle(one) for one in (raw, after))
     if isinstance(old, QualityBundle) != isinstance(new, QualityBundle):
         return []
     return compare_files(old.file, new.file)[1]
 
 
-def relaxed_since_in_force(folded: Folded, values: Iterable[bytes]) -> list[str]:
-    """Where signed bundles relax what is in force under their ids, in sentences."""
+def find_relaxed_in_force(folded: Folded, values: Iterable[bytes]) -> list[str]:
+    """Find where signed bundles relax what is in force under their ids, in sentences."""
     found = []
     in_force = {one.hash for one in folded.bundles.values()} | {one.hash for one in folded.quality.values()}
     documents = {(one.kind, one.said.id): one for one in folded.entries.values() if one.hash in in_force}
@@ -240,14 +245,14 @@ def relaxed_since_in_force(folded: Folded, values: Iterable[bytes]) -> list[str]
 
 def _is_part_of(path: str, relaxed: Iterable[str]) -> bool:
     """Whether a changed field is one of those, lies in one or holds one."""
-    return any(_holds(one, path) or _holds(path, one) for one in relaxed)
+    return any(_is_below(one, path) or _is_below(path, one) for one in relaxed)
 
 
-def _holds(above: str, path: str) -> bool:
+def _is_below(above: str, path: str) -> bool:
     return path == above or path.startswith((f"{above}.", f"{above}["))
 
 
-def _fields(named: NamedBundle) -> dict[str, str]:
+def _build_fields(named: NamedBundle) -> dict[str, str]:
     return {"bundle": named.name, "hash": named.bundle.hash}
 
 
@@ -255,20 +260,20 @@ def _show(
     old: NamedBundle, new: NamedBundle, changed: Sequence[MarkedChange], sentences: Sequence[str]
 ) -> None:
     console.print(
-        f"{shown(old.name)} → {shown(new.name)}: {counted(len(changed), 'change')}", highlight=False
+        f"{clean(old.name)} → {clean(new.name)}: {counted(len(changed), 'change')}", highlight=False
     )
     for one in changed:
         mark = "[bold red]relaxed[/] " if one.relaxed else ""
-        message = f"  {mark}{shown(one.path)}: {_value(one.before)} → {_value(one.after)}"
+        message = f"  {mark}{clean(one.path)}: {_write_value(one.before)} → {_write_value(one.after)}"
         console.print(message, soft_wrap=True, highlight=False)
     for sentence in sentences:
-        console.print(f"[red]relaxed[/]: {shown(sentence)}", soft_wrap=True, highlight=False)
+        console.print(f"[red]relaxed[/]: {clean(sentence)}", soft_wrap=True, highlight=False)
     if not sentences:
         console.print("[green]nothing is relaxed, nothing is gone[/]")
     else:
         console.print("It counts with the signatures of two approvers only.", style="red")
 
 
-def _value(value: Any) -> str:
+def _write_value(value: Any) -> str:
     text = "nothing" if value is None else json.dumps(value, ensure_ascii=False)
-    return shown(text if len(text) <= SHOWN else f"{text[:SHOWN]}…")
+    return clean(text if len(text) <= SHOWN else f"{text[:SHOWN]}…")

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
-from sluice.cli.output import WRONG, console, print_json, shown, stop
-from sluice.cli.policy.bundle_file import loaded_or_stop
-from sluice.cli.policy.bundle_history import relaxed_since_in_force
-from sluice.cli.policy.control_topics import AsJson, folded_or_stop, print_relaxed, publish_values
-from sluice.cli.policy.key_files import Keys, private_keys_or_stop, write_or_stop
+from sluice.cli.output import WRONG, clean, console, print_json, stop
+from sluice.cli.policy.bundle_file import require_bundle
+from sluice.cli.policy.bundle_history import find_relaxed_in_force
+from sluice.cli.policy.control_topics import AsJson, print_relaxed, publish_values, require_folded
+from sluice.cli.policy.key_files import Keys, require_private_keys, write_or_stop
 from sluice.core.foundation.canonical import canonical
 from sluice.core.trust.change_log import build_change_log, list_entries_in_force
 from sluice.core.trust.signed_entries import QUALITY_BUNDLE
@@ -64,29 +64,29 @@ def rollback(
 
     Example: sluice bundle rollback mine.policy@3 --key owner.pem
     """
-    keys = private_keys_or_stop(key)
-    folded = folded_or_stop()
-    wanted = _counted_or_stop(folded, named)
-    document = _next_document(wanted, _in_force_or_stop(folded, wanted), reason)
+    keys = require_private_keys(key)
+    folded = require_folded()
+    wanted = _require_counted(folded, named)
+    document = _make_next_document(wanted, _require_in_force(folded, wanted), reason)
     raw = canonical(document)
-    bundle = loaded_or_stop(raw, as_json=as_json)
+    bundle = require_bundle(raw, as_json=as_json)
     sign = sign_quality_bundle if wanted.kind == QUALITY_BUNDLE else sign_bundle
     value = sign(raw, keys, is_loaded=True)
     if out is None:
-        relaxed = partial(relaxed_since_in_force, values=[value])
+        relaxed = partial(find_relaxed_in_force, values=[value])
         hints = {"second_approver_missing": _COSIGN}
         publish_values([value], BUNDLES, compare=relaxed, hints=hints, as_json=as_json)
     write_or_stop(out, [value])
-    name, sentences = f"{bundle.id}@{bundle.revision}", relaxed_since_in_force(folded, [value])
+    name, sentences = f"{bundle.id}@{bundle.revision}", find_relaxed_in_force(folded, [value])
     if as_json:
         print_json({"bundle": name, "hash": bundle.hash, "relaxations": sentences})
         return
     print_relaxed(sentences)
-    message = f"[green]signed[/] {shown(name)} {bundle.hash}, as {shown(wanted.key)}: {shown(out)}"
+    message = f"[green]signed[/] {clean(name)} {bundle.hash}, as {clean(wanted.key)}: {clean(out)}"
     console.print(message, soft_wrap=True, highlight=False)
 
 
-def _counted_or_stop(folded: Folded, named: str) -> Accepted:
+def _require_counted(folded: Folded, named: str) -> Accepted:
     """The revision of this name, "id@revision", that counts or counted."""
     bundles = [one for one in folded.entries.values() if one.arrival.topic == BUNDLES]
     found = [one for one in bundles if one.key == named]
@@ -105,22 +105,22 @@ def _stop_for_none(folded: Folded, bundles: list[Accepted], named: str) -> NoRet
     stop(f"{named} is no revision on the broker; {known}. See `sluice bundle log`", WRONG)
 
 
-def _in_force_or_stop(folded: Folded, wanted: Accepted) -> Accepted:
+def _require_in_force(folded: Folded, wanted: Accepted) -> Accepted:
     """The revision that is to be replaced; one that says the same already ends the command."""
     meant = (wanted.kind, wanted.said.id)
     newest = next(one for one in list_entries_in_force(folded, BUNDLES) if (one.kind, one.said.id) == meant)
     if newest.key == wanted.key:
         stop(f"{wanted.key} is the revision in force", WRONG)
-    if _content(newest) == _content(wanted):
+    if _read_content(newest) == _read_content(wanted):
         stop(f"{newest.key} is in force, and says what {wanted.key} said", WRONG)
     return newest
 
 
-def _content(one: Accepted) -> dict[str, Any]:
+def _read_content(one: Accepted) -> dict[str, Any]:
     return {name: value for name, value in one.document.items() if name not in _OWN}
 
 
-def _next_document(wanted: Accepted, newest: Accepted, reason: str | None) -> Mapping[str, Any]:
+def _make_next_document(wanted: Accepted, newest: Accepted, reason: str | None) -> Mapping[str, Any]:
     document = {**wanted.document, "revision": newest.said.revision + 1}
     if wanted.kind == QUALITY_BUNDLE:
         why = f": {reason}" if reason else ""

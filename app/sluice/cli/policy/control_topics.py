@@ -14,13 +14,13 @@ from sluice.cli.output import (
     CANNOT_PUBLISH,
     WELL,
     WRONG,
-    broker_or_stop,
+    clean,
     console,
     errors,
-    line,
     print_json,
-    settings_or_stop,
-    shown,
+    print_line,
+    require_broker,
+    require_settings,
     stop,
 )
 from sluice.core.cases.cases import run_cases
@@ -29,7 +29,7 @@ from sluice.core.foundation.errors import CoreError
 from sluice.core.trust.compile_cache import CompileCache
 from sluice.core.trust.fold import fold
 from sluice.core.trust.in_force import Rehearsal, make_arrivals, rehearse, select_refused
-from sluice.settings.reader import missing_trust
+from sluice.settings.reader import describe_missing_trust
 from sluice_topics.catalog import BUNDLES, BY_NAME, REGISTRY
 from sluice_topics.headers import input_headers
 
@@ -67,11 +67,11 @@ def publish_values(
         relaxed[:] = compare(folded)
         return [(topic, value) for value in values]
 
-    publishing = Publishing(settings_or_stop(), choose, only)
+    publishing = Publishing(require_settings(), choose, only)
     publishing.run()
     _print_published(publishing, relaxed, as_json=as_json)
     for code in {one.code for one in publishing.refused} & hints.keys():
-        line(hints[code], errors)
+        print_line(hints[code], errors)
     raise typer.Exit(WRONG if publishing.refused else WELL)
 
 
@@ -86,36 +86,36 @@ class Publishing:
     ) -> None:
         """`choose` gives topics and envelopes for what is in force, those that others depend on first.
 
-        `only`: the topics to read, both if none is given; see `control_topics`.
+        `only`: the topics to read, both if none is given; see `list_control_topics`.
         """
         self._settings = settings
         self._only = only
         self._choose = choose
-        self._roots = roots_or_stop(settings)
-        self._compiled = CompileCache(run_cases, settings.audience())
+        self._roots = require_roots(settings)
+        self._compiled = CompileCache(run_cases, settings.build_audience())
         self._rehearsal = Rehearsal((), (), ())
         self.written: list[Arrival] = []
         self.refused: tuple[Refused, ...] = ()
 
     @property
     def repeats(self) -> tuple[Arrival, ...]:
-        """What was there already."""
+        """The records that were there already."""
         return self._rehearsal.repeats
 
     def run(self) -> None:
         """Do it; what cannot be done ends the command."""
-        broker_or_stop(self.publish(), CANNOT_PUBLISH)
+        require_broker(self.publish(), CANNOT_PUBLISH)
 
     async def publish(self) -> None:
         """Do it. Raises UnknownTopics, KafkaUnreachable and AnotherPublisherError."""
         kafka = self._settings.kafka
-        topics = control_topics(self._settings, self._only)
+        topics = list_control_topics(self._settings, self._only)
         writer = f"{kafka.topic_prefix}{WRITER}"
-        records = await publish_control(kafka.bootstrap_servers, topics, writer, self._writes)
+        records = await publish_control(kafka.bootstrap_servers, topics, writer, self._choose_writes)
         if not self.refused:
             self._confirm(records)
 
-    def _writes(self, records: Sequence[Arrival]) -> list[tuple[str, Outgoing]]:
+    def _choose_writes(self, records: Sequence[Arrival]) -> list[tuple[str, Outgoing]]:
         now_ms = time.time_ns() // 1_000_000
         chosen = self._choose(fold(records, self._roots, self._compiled))
         new = [
@@ -127,7 +127,7 @@ class Publishing:
         ]
         self._rehearsal = rehearse(records, new, self._roots, self._compiled)
         self.refused = self._rehearsal.refused
-        return [(write.topic, _outgoing(write, now_ms)) for write in self._rehearsal.writes]
+        return [(write.topic, _build_outgoing(write, now_ms)) for write in self._rehearsal.writes]
 
     def _confirm(self, records: Sequence[Arrival]) -> None:
         """The broker's time decides, and it may not be this machine's."""
@@ -138,7 +138,7 @@ class Publishing:
         self.refused = select_refused(fold(records, self._roots, self._compiled), self.written)
 
 
-def control_topics(settings: Settings, only: Sequence[str] = ()) -> dict[str, str]:
+def list_control_topics(settings: Settings, only: Sequence[str] = ()) -> dict[str, str]:
     """Base name by real name, those that others depend on first.
 
     `only` some of them: the registry alone folds to the same entries in a fraction of the time, since no
@@ -148,17 +148,17 @@ def control_topics(settings: Settings, only: Sequence[str] = ()) -> dict[str, st
     return {BY_NAME[base].real_name(prefix, ""): base for base in only or (REGISTRY, BUNDLES)}
 
 
-def roots_or_stop(settings: Settings) -> Roots:
+def require_roots(settings: Settings) -> Roots:
     """The keys that all trust starts from; without one the command ends."""
-    if problem := missing_trust(settings):
+    if problem := describe_missing_trust(settings):
         stop(problem)
     try:
-        return settings.policy.roots()
+        return settings.policy.read_roots()
     except CoreError as error:
         stop(f"policy.root_keys: {error}")
 
 
-def _outgoing(write: Arrival, now_ms: int) -> Outgoing:
+def _build_outgoing(write: Arrival, now_ms: int) -> Outgoing:
     name = (write.key or b"").decode()
     return Outgoing(
         write.key,
@@ -171,60 +171,60 @@ def _print_published(publishing: Publishing, relaxed: Sequence[str], *, as_json:
     if as_json:
         print_json(
             {
-                "written": [_place(one) for one in publishing.written],
+                "written": [_describe_place(one) for one in publishing.written],
                 "already_there": [(one.key or b"").decode() for one in publishing.repeats],
-                "refused": [_refusal(one) for one in publishing.refused],
+                "refused": [_describe_refusal(one) for one in publishing.refused],
                 "relaxations": list(relaxed),
             }
         )
     print_relaxed(relaxed)
     print_refused(publishing.refused)
     if not as_json:
-        _summary(publishing)
+        _print_summary(publishing)
 
 
 def print_relaxed(sentences: Iterable[str]) -> None:
     """A line for each on standard error."""
     for one in sentences:
-        errors.print(f"[yellow]relaxed[/] {shown(one)}", soft_wrap=True, highlight=False)
+        errors.print(f"[yellow]relaxed[/] {clean(one)}", soft_wrap=True, highlight=False)
 
 
 def print_refused(refused: Iterable[Refused]) -> None:
     """A line for each on standard error."""
     for one in refused:
-        told = _refusal(one)
-        where = f"[red]{told['code']}[/] at {shown(told['path'])}"
-        errors.print(f"{shown(told['key'])}: {where}: {shown(told['message'])}", soft_wrap=True)
+        told = _describe_refusal(one)
+        where = f"[red]{told['code']}[/] at {clean(told['path'])}"
+        errors.print(f"{clean(told['key'])}: {where}: {clean(told['message'])}", soft_wrap=True)
 
 
-def _summary(publishing: Publishing) -> None:
+def _print_summary(publishing: Publishing) -> None:
     for one in publishing.written:
-        told = f"[green]published[/] {shown((one.key or b'').decode())} at {shown(one.decision_id)}"
+        told = f"[green]published[/] {clean((one.key or b'').decode())} at {clean(one.decision_id)}"
         console.print(told, soft_wrap=True, highlight=False)
     for one in publishing.repeats:
-        told = f"{shown((one.key or b'').decode())} is there already"
+        told = f"{clean((one.key or b'').decode())} is there already"
         console.print(told, soft_wrap=True, highlight=False)
     if publishing.refused:
         console.print("nothing was written" if not publishing.written else "[red]written, but refused[/]")
 
 
-def _place(one: Arrival) -> dict[str, Any]:
+def _describe_place(one: Arrival) -> dict[str, Any]:
     return {"key": (one.key or b"").decode(), "topic": one.topic, "offset": one.offset}
 
 
-def _refusal(refused: Refused) -> dict[str, str]:
+def _describe_refusal(refused: Refused) -> dict[str, str]:
     name = (refused.arrival.key or b"").decode(errors="replace")
     return {"key": name, "code": refused.code, "path": refused.path, "message": refused.message}
 
 
-def folded_or_stop(*only: str) -> Folded:
+def require_folded(*only: str) -> Folded:
     """The fold of every record that the control topics hold now; what hinders it ends the command.
 
-    `only`: base names of the topics to read, both if none is given; see `control_topics`.
+    `only`: base names of the topics to read, both if none is given; see `list_control_topics`.
     """
-    settings = settings_or_stop()
-    roots = roots_or_stop(settings)
+    settings = require_settings()
+    roots = require_roots(settings)
     kafka = settings.kafka
-    reading = read_control(kafka.bootstrap_servers, control_topics(settings, only))
-    records = broker_or_stop(reading, "cannot read the control topics: {}")
-    return fold(records, roots, CompileCache(run_cases, settings.audience()))
+    reading = read_control(kafka.bootstrap_servers, list_control_topics(settings, only))
+    records = require_broker(reading, "cannot read the control topics: {}")
+    return fold(records, roots, CompileCache(run_cases, settings.build_audience()))

@@ -11,16 +11,16 @@ from sluice.adapters.kafka.kafka_sessions import has_state
 from sluice.cli.output import (
     CANNOT_PUBLISH,
     WRONG,
-    broker_or_stop,
+    clean,
     console,
     errors,
     print_json,
-    settings_or_stop,
-    shown,
+    require_broker,
+    require_settings,
     stop,
 )
-from sluice.cli.policy.control_topics import AsJson, Publishing, folded_or_stop, roots_or_stop
-from sluice.cli.policy.key_files import private_keys_or_stop
+from sluice.cli.policy.control_topics import AsJson, Publishing, require_folded, require_roots
+from sluice.cli.policy.key_files import require_private_keys
 from sluice.core.registry.freezes import ALL
 from sluice.core.trust.dsse import Envelope, read_envelope
 from sluice.core.trust.freezing import (
@@ -34,7 +34,7 @@ from sluice.core.trust.freezing import (
 )
 from sluice.core.trust.signed_entries import Statement, read_statement
 from sluice.core.trust.signing import sign_entries
-from sluice.settings.reader import real_names
+from sluice.settings.reader import list_real_names
 from sluice_topics.catalog import REGISTRY, SESSIONS_CHANGELOG
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def freeze(
     Example: sluice freeze agent my-agent --reason "sent money twice"
     --key ~/.sluice/keys/owner.pem
     """
-    order = FreezeOrder(_subject_or_stop(kind, name), reason, active=True, unknown_too=yes)
+    order = FreezeOrder(_require_subject(kind, name), reason, active=True, unknown_too=yes)
     _publish(order, key, as_json=as_json)
 
 
@@ -109,7 +109,7 @@ def thaw(kind: Kind, name: Name = None, *, reason: Reason, key: Key, as_json: As
 
     Example: sluice thaw all --reason "the incident is over" --key owner.pem
     """
-    order = FreezeOrder(_subject_or_stop(kind, name), reason, active=False)
+    order = FreezeOrder(_require_subject(kind, name), reason, active=False)
     _publish(order, key, as_json=as_json)
 
 
@@ -132,18 +132,18 @@ def stop_for_unknown_subjects(values: Sequence[bytes]) -> None:
     asked = [one for one in list_frozen_subjects(entries) if (one.kind, one.id) not in brought]
     if not asked:
         return
-    settings, registry = settings_or_stop(), folded_or_stop(REGISTRY).registry
+    settings, registry = require_settings(), require_folded(REGISTRY).registry
     sessions = {
         one.id
         for one in asked
-        if one.kind == "session" and broker_or_stop(_is_session(settings, one.id), CANNOT_PUBLISH)
+        if one.kind == "session" and require_broker(_is_session(settings, one.id), CANNOT_PUBLISH)
     }
-    unknown = [told for one in asked if (told := describe_unknown(registry, one, sessions)) is not None]
+    unknown = [message for one in asked if (message := describe_unknown(registry, one, sessions)) is not None]
     if unknown:
         stop("\n".join([*unknown, "nothing was written; --yes publishes it all the same"]), WRONG)
 
 
-def _subject_or_stop(kind: str, name: str | None) -> FreezeSubject:
+def _require_subject(kind: str, name: str | None) -> FreezeSubject:
     subject = read_subject(kind if name is None else f"{kind}/{name}")
     if subject is None or (kind == ALL and name is not None):
         stop(f"say what: {', '.join(one if one == ALL else f'{one} ID' for one in SUBJECTS)}")
@@ -151,10 +151,10 @@ def _subject_or_stop(kind: str, name: str | None) -> FreezeSubject:
 
 
 def _publish(order: FreezeOrder, key: Path, *, as_json: bool) -> None:
-    (signer,) = private_keys_or_stop([key])
-    settings = settings_or_stop()
-    roots_or_stop(settings)
-    written, refused = broker_or_stop(carry_out(settings, order, signer), CANNOT_PUBLISH)
+    (signer,) = require_private_keys([key])
+    settings = require_settings()
+    require_roots(settings)
+    written, refused = require_broker(carry_out(settings, order, signer), CANNOT_PUBLISH)
     if not written and not refused:
         refused.append(f"{order.subject} is not frozen")
     _print(order, written, refused, as_json=as_json)
@@ -192,13 +192,13 @@ def _print(order: FreezeOrder, written: list[str], refused: list[str], *, as_jso
         print_json({"written": written, "refused": refused})
     for one in refused:
         hint = "" if order.unknown_too or not order.active else " (--yes: nobody need know it)"
-        errors.print(f"[red]refused[/] {shown(one)}{hint}", soft_wrap=True, highlight=False)
+        errors.print(f"[red]refused[/] {clean(one)}{hint}", soft_wrap=True, highlight=False)
     done = "frozen" if order.active else "thawed"
     for entry in () if as_json or refused else written:
-        told = f"[green]{done}[/] {shown(str(order.subject))}: {shown(entry)} is in force"
-        console.print(told, soft_wrap=True, highlight=False)
+        message = f"[green]{done}[/] {clean(str(order.subject))}: {clean(entry)} is in force"
+        console.print(message, soft_wrap=True, highlight=False)
 
 
 async def _is_session(settings: Settings, session_id: str) -> bool:
-    changelog, kafka = real_names(settings)[SESSIONS_CHANGELOG], settings.kafka
+    changelog, kafka = list_real_names(settings)[SESSIONS_CHANGELOG], settings.kafka
     return await has_state(kafka.bootstrap_servers, changelog, kafka.partitions, session_id)

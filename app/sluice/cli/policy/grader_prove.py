@@ -12,16 +12,16 @@ import typer
 from rich.table import Table
 
 from sluice.adapters.models.prompted_port import PromptedPort
-from sluice.bootstrap.model_ports import PROMPTS, hosted_model
-from sluice.cli.output import WRONG, console, print_json, settings_or_stop, shown, stop
+from sluice.bootstrap.model_ports import PROMPTS, build_hosted_model
+from sluice.cli.output import WRONG, clean, console, print_json, require_settings, stop
 from sluice.cli.policy.control_topics import AsJson  # noqa: TC001 - Typer reads the annotations
 from sluice.core.foundation.clock import rfc3339
 from sluice.core.registry.model_proofs import ProofPolicy
 from sluice.offline.golden_set import (
     GOLDEN,
     GoldenSetError,
+    build_proof_entry,
     load_golden_set,
-    proof_entry,
     run_golden_set,
 )
 from sluice.text.plurals import counted
@@ -67,8 +67,8 @@ def prove(
     enough; 1 not so; 2 could not do it.
     """
     if out.exists():
-        stop(f"{shown(out)} exists")
-    settings = settings_or_stop()
+        stop(f"{clean(out)} exists")
+    settings = require_settings()
     if model is not None:
         settings = settings.model_copy(update={"grader": settings.grader.model_copy(update={"model": model})})
     try:
@@ -76,22 +76,22 @@ def prove(
         run = asyncio.run(_run(golden, settings))
     except (GoldenSetError, OSError) as error:
         stop(str(error))
-    entry = proof_entry(golden, run, revision, rfc3339(time.time_ns() // 1_000_000))
+    entry = build_proof_entry(golden, run, revision, rfc3339(time.time_ns() // 1_000_000))
     out.write_bytes(orjson.dumps({"entries": [entry]}, option=orjson.OPT_INDENT_2) + b"\n")
     spec = entry["spec"]
     enough = spec["agreement"] >= ProofPolicy().least_agreement and spec["p99_ms"] <= most_p99_ms
     if as_json:
-        print_json({**entry, "disagrees": [one.id for one in golden.cases if not run.agrees(one)]})
+        print_json({**entry, "disagrees": [one.id for one in golden.cases if not run.is_agreeing(one)]})
     else:
         _print(golden, run, entry["spec"])
-        told = "[green]good and fast enough[/]" if enough else "[red]not good or not fast enough[/]"
-        console.print(f"{told}: {shown(out)}; next: sign and publish it", soft_wrap=True, highlight=False)
+        message = "[green]good and fast enough[/]" if enough else "[red]not good or not fast enough[/]"
+        console.print(f"{message}: {clean(out)}; next: sign and publish it", soft_wrap=True, highlight=False)
     if not enough:
         raise typer.Exit(WRONG)
 
 
 async def _run(golden: GoldenSet, settings: Settings) -> GoldenRun:
-    model = hosted_model(settings.grader, "grader", None)
+    model = build_hosted_model(settings.grader, "grader", None)
     if model is None:
         raise GoldenSetError("no key is set: ANTHROPIC_API_KEY, or grader.api_key")
     try:  # without the kept answers of a worker
@@ -101,14 +101,14 @@ async def _run(golden: GoldenSet, settings: Settings) -> GoldenRun:
 
 
 def _print(golden: GoldenSet, run: GoldenRun, spec: dict[str, object]) -> None:
-    flipped = {one.id for one in run.flips(golden.cases)}
+    flipped = {one.id for one in run.list_flips(golden.cases)}
     console.print(
         f"{run.model}: {counted(len(golden.cases), 'case')}, agreement {spec['agreement']}, "
         f"{len(flipped)} turned round, p50 {spec['p50_ms']} ms, p99 {spec['p99_ms']} ms",
         soft_wrap=True,
         highlight=False,
     )
-    wrong = [one for one in golden.cases if not run.agrees(one)]
+    wrong = [one for one in golden.cases if not run.is_agreeing(one)]
     if not wrong:
         return
     table = Table("case", "expected", "found", "turned round")

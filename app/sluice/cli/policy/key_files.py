@@ -19,7 +19,7 @@ import typer
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
-from sluice.cli.output import WRONG, console, print_json, shown, stop
+from sluice.cli.output import WRONG, clean, console, print_json, stop
 from sluice.cli.policy.api_key_verbs import cli as api_keys_cli
 from sluice.cli.policy.people_verbs import cli as people_cli
 from sluice.core.foundation.errors import EnvelopeError
@@ -27,7 +27,7 @@ from sluice.core.registry.keys import SigningKey, UnusableKeyError
 from sluice.core.trust.dsse import read_envelope
 from sluice.core.trust.refused import Reason
 from sluice.core.trust.signed_entries import CARRIED, read_statement
-from sluice.secrets.redis_seal import MOST_KEYS, SealKeysError, new_seal_key, read_seal_keys, write_seal_keys
+from sluice.secrets.redis_seal import MOST_KEYS, SealKeysError, make_seal_key, read_seal_keys, write_seal_keys
 from sluice.secrets.secret_files import create_secret
 from sluice.text.plurals import counted
 from sluice_topics.json_text import Unreadable
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 Signed = Annotated[Path, typer.Argument(metavar="FILE", help="The file that `sign` wrote.")]
 
 
-def envelopes_or_stop(file: Path) -> list[bytes]:
+def require_envelopes(file: Path) -> list[bytes]:
     """The lines of a file of envelopes; a file that was never signed, or is empty, ends the command."""
     try:
         values = [line for line in file.read_bytes().split(b"\n") if line.strip()]
@@ -81,14 +81,14 @@ def cosign(
     Exit codes: 0 signed, 1 a line is not a signed envelope, 2 could not
     do it.
     """
-    keys = private_keys_or_stop(key)
-    signed = [_cosigned(value, keys) for value in envelopes_or_stop(file)]
+    keys = require_private_keys(key)
+    signed = [_cosign_envelope(value, keys) for value in require_envelopes(file)]
     write_or_stop(out or file, [envelope.written() for envelope, _ in signed])
     for envelope, said in signed:
         console.print(f"[green]signed[/] {_describe(envelope, said)}", soft_wrap=True, highlight=False)
 
 
-def _cosigned(value: bytes, keys: Sequence[SigningKey]) -> tuple[Envelope, Statement]:
+def _cosign_envelope(value: bytes, keys: Sequence[SigningKey]) -> tuple[Envelope, Statement]:
     from sluice.core.trust.signing import cosign  # noqa: PLC0415 - and with it the whole core
 
     try:
@@ -107,8 +107,8 @@ def _cosigned(value: bytes, keys: Sequence[SigningKey]) -> tuple[Envelope, State
 def _describe(envelope: Envelope, said: Statement) -> str:
     signatures = counted(len(envelope.signatures), "signature")
     rationale = said.document.get("rationale")
-    why = f"\n  rationale: {shown(rationale)}" if rationale else ""
-    return f"{shown(said.key)} {said.hash}: {signatures}{why}"
+    why = f"\n  rationale: {clean(rationale)}" if rationale else ""
+    return f"{clean(said.key)} {said.hash}: {signatures}{why}"
 
 
 FOLDER_OF_OWNER = 0o700
@@ -123,7 +123,7 @@ class ReadableByOthersError(Exception):
     """A private key lies where others can read it."""
 
 
-def new_private_key(path: Path) -> SigningKey:
+def make_private_key(path: Path) -> SigningKey:
     """Make a key and write it to a file that did not exist. Raises OSError."""
     private = Ed25519PrivateKey.generate()
     path.parent.mkdir(parents=True, exist_ok=True, mode=FOLDER_OF_OWNER)
@@ -132,20 +132,20 @@ def new_private_key(path: Path) -> SigningKey:
     return SigningKey(private)
 
 
-def new_key_or_stop(folder: Path, name: str) -> SigningKey:
+def require_new_key(folder: Path, name: str) -> SigningKey:
     """A new key as NAME.pem, its public half as NAME.pub; where one of them is there the command ends."""
     private, public = folder / f"{name}.pem", folder / f"{name}.pub"
     try:
         if public.exists():
             stop(f"{public} exists already; nothing is overwritten")
-        key = new_private_key(private)
+        key = make_private_key(private)
         public.write_text(key.public.text + "\n", encoding="ascii")
     except OSError as error:
         stop(f"cannot write to {error.filename or folder}: {error.strerror}")
     return key
 
 
-def private_key(path: Path) -> SigningKey:
+def read_private_key(path: Path) -> SigningKey:
     """The key in a file. Raises OSError, UnusableKeyError and ReadableByOthersError."""
     with path.open("rb") as file:
         mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
@@ -154,12 +154,12 @@ def private_key(path: Path) -> SigningKey:
         return SigningKey.from_pem(file.read())
 
 
-def private_keys_or_stop(paths: Iterable[Path]) -> list[SigningKey]:
+def require_private_keys(paths: Iterable[Path]) -> list[SigningKey]:
     """The keys to sign with; the first one that cannot be used ends the command."""
     keys = []
     for path in paths:
         try:
-            keys.append(private_key(path))
+            keys.append(read_private_key(path))
         except OSError as error:
             stop(f"cannot read {path}: {error.strerror}")
         except (UnusableKeyError, ReadableByOthersError) as error:
@@ -167,7 +167,7 @@ def private_keys_or_stop(paths: Iterable[Path]) -> list[SigningKey]:
     return keys
 
 
-def work_tree_of(folder: Path) -> Path | None:
+def find_work_tree(folder: Path) -> Path | None:
     """The git work tree that a folder lies in, existing or not."""
     above = folder.resolve()
     return next((one for one in (above, *above.parents) if (one / ".git").exists()), None)
@@ -207,13 +207,13 @@ def new(
     """
     if not NAME.fullmatch(name):
         stop(f"{name!r} is no name for a key: letters, digits, dot, dash and underscore")
-    tree = work_tree_of(out)
+    tree = find_work_tree(out)
     if tree is not None and not force:
         stop(f"{out} lies in the git work tree {tree}: choose another folder, or give --force")
-    key = new_key_or_stop(out, name)
+    key = require_new_key(out, name)
     _say(key.public.text, key.keyid, as_json=as_json)
     if not as_json:
-        console.print(f"private key: {shown(out / f'{name}.pem')}", soft_wrap=True, highlight=False)
+        console.print(f"private key: {clean(out / f'{name}.pem')}", soft_wrap=True, highlight=False)
 
 
 @cli.command()
@@ -221,7 +221,7 @@ def public(
     pem: Annotated[Path, typer.Argument(metavar="PEM", help="A private key.")], as_json: AsJson = False
 ) -> None:
     """Show the public half of a private key, and its id."""
-    (key,) = private_keys_or_stop([pem])
+    (key,) = require_private_keys([pem])
     _say(key.public.text, key.keyid, as_json=as_json)
 
 
@@ -249,7 +249,7 @@ def seal(
             stop(f"{file} has no second key: run `sluice keys seal {file}` without an option first", WRONG)
         if use:
             keys = (keys[-1], *keys[:-1])
-        keys = keys[:1] if retire else keys if use else (*keys, new_seal_key())
+        keys = keys[:1] if retire else keys if use else (*keys, make_seal_key())
         if len(keys) > MOST_KEYS:
             stop(f"{file} has {MOST_KEYS} keys, as many as may be: --retire some", WRONG)
         file.parent.mkdir(parents=True, exist_ok=True, mode=FOLDER_OF_OWNER)
@@ -258,7 +258,7 @@ def seal(
         stop(str(error))
     except OSError as error:
         stop(f"cannot write {error.filename or file}: {error.strerror}")
-    console.print(f"{shown(file)}: {counted(len(keys), 'key')}", soft_wrap=True, highlight=False)
+    console.print(f"{clean(file)}: {counted(len(keys), 'key')}", soft_wrap=True, highlight=False)
 
 
 def _say(text: str, keyid: str, *, as_json: bool) -> None:

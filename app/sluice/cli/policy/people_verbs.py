@@ -10,12 +10,12 @@ import typer
 from pydantic import ValidationError
 from rich.table import Table
 
-from sluice.cli.output import WRONG, console, print_json, settings_or_stop, shown, stop
-from sluice.cli.policy.api_key_verbs import now, writing
+from sluice.cli.output import WRONG, clean, console, print_json, require_settings, stop
+from sluice.cli.policy.api_key_verbs import open_for_writing, read_clock
 from sluice.core.foundation.strict import first_error
 
 if TYPE_CHECKING:
-    from sluice.gateway.pages.accounts import Account, PeopleFile
+    from sluice.gateway.pages.accounts import PeopleFile, PersonAccount
 
 cli = typer.Typer(
     name="people",
@@ -55,20 +55,20 @@ def new(  # noqa: PLR0913 - options of a command
 
     Example: sluice keys people new ann --tenant acme --role vp --generate
     """
-    document, write_to = _read(_path(file)), _path(file)
+    document, write_to = _read(_find_path(file)), _find_path(file)
     _stop_if_taken(document, name)
     made = secrets.token_urlsafe(GENERATED_BYTES) if generate or as_json else None
-    account = _account(name, tenant, role, approver or name, None if sso else made or _asked())
+    account = _make_account(name, tenant, role, approver or name, None if sso else made or _ask_password())
     from sluice.gateway.pages.accounts import PeopleFile  # noqa: PLC0415 - an extra
 
-    with writing(write_to) as write:
+    with open_for_writing(write_to) as write:
         document = _read(write_to)
         _stop_if_taken(document, name)
         write(PeopleFile(people=[*document.people, account]))
     if as_json:
         print_json({"name": name, "password": None if sso else made})
         return
-    console.print(f"[green]added[/] {shown(name)} of {shown(tenant)}", highlight=False)
+    console.print(f"[green]added[/] {clean(name)} of {clean(tenant)}", highlight=False)
     if made is not None and not sso:
         console.print(f"password: {made}   It is not shown again.", soft_wrap=True, highlight=False)
 
@@ -79,14 +79,14 @@ def list_people(file: File = None, as_json: AsJson = False) -> None:
 
     Exit codes: 0 shown, 2 could not read.
     """
-    people = _read(_path(file)).people
+    people = _read(_find_path(file)).people
     if as_json:
         print_json([one.model_dump(exclude={"hash"}) for one in people])
         return
     table = Table("name", "tenant", "approver", "roles", "added", "revoked", box=None, pad_edge=False)
     for one in people:
         who = (one.name, one.tenant_id, one.approver_id, ", ".join(one.roles))
-        table.add_row(*map(shown, (*who, one.created_at, one.revoked_at or "")))
+        table.add_row(*map(clean, (*who, one.created_at, one.revoked_at or "")))
     console.print(table)
 
 
@@ -97,38 +97,40 @@ def revoke(name: Annotated[str, typer.Argument(metavar="NAME")], file: File = No
     Exit codes: 0 revoked, 1 nobody of this name may log in, 2 could not do
     it.
     """
-    path = _path(file)
-    with writing(path) as write:
+    path = _find_path(file)
+    with open_for_writing(path) as write:
         document = _read(path)
         found = next((one for one in document.people if one.name == name and one.revoked_at is None), None)
         if found is None:
             stop(f"{name}: nobody of this name may log in", WRONG)
-        ended = found.model_copy(update={"revoked_at": now()})
+        ended = found.model_copy(update={"revoked_at": read_clock()})
         people = [ended if one is found else one for one in document.people]
         write(document.model_copy(update={"people": people}))
-    console.print(f"[green]revoked[/] {shown(name)}", highlight=False)
+    console.print(f"[green]revoked[/] {clean(name)}", highlight=False)
 
 
-def _account(name: str, tenant: str, roles: list[str], approver: str, password: str | None) -> Account:
-    from sluice.gateway.pages.accounts import Account, hash_of  # noqa: PLC0415 - an extra
+def _make_account(
+    name: str, tenant: str, roles: list[str], approver: str, password: str | None
+) -> PersonAccount:
+    from sluice.gateway.pages.accounts import PersonAccount, hash_password  # noqa: PLC0415 - an extra
 
     try:
         fields = {
             "name": name,
-            "hash": None if password is None else hash_of(password),
+            "hash": None if password is None else hash_password(password),
             "tenant_id": tenant,
             "approver_id": approver,
             "roles": roles,
-            "created_at": now(),
+            "created_at": read_clock(),
         }
-        return Account.model_validate(fields)
+        return PersonAccount.model_validate(fields)
     except ValidationError as error:
         stop(first_error(error))
     except ValueError as error:
         stop(str(error))
 
 
-def _asked() -> str:
+def _ask_password() -> str:
     return str(typer.prompt("Password", hide_input=True, confirmation_prompt=True, err=True))
 
 
@@ -153,5 +155,5 @@ def _stop_without_extra() -> NoReturn:
     stop("this needs argon2-cffi: install the extra `gateway` (in a checkout: make setup)")
 
 
-def _path(file: Path | None) -> Path:
-    return file or Path(settings_or_stop().gateway.people).expanduser()
+def _find_path(file: Path | None) -> Path:
+    return file or Path(require_settings().gateway.people).expanduser()

@@ -8,7 +8,7 @@ from typing import Annotated
 import orjson
 import typer
 
-from sluice.cli.output import WRONG, console, print_json, shown, stop
+from sluice.cli.output import WRONG, clean, console, print_json, stop
 from sluice.cli.policy.control_topics import AsJson  # noqa: TC001 - Typer reads the annotations
 from sluice.offline.policy_documents import DocumentError, propose_policies, read_document
 from sluice.text.plurals import counted
@@ -51,7 +51,7 @@ def import_document(
     Exit codes: 0 proposed, 1 no passage obliges, 2 could not do it.
     """
     if out.exists():
-        stop(f"{shown(out)} exists")
+        stop(f"{clean(out)} exists")
     try:
         read = read_document(document, name)
         policies = propose_policies(read, everything=everything)
@@ -64,5 +64,5 @@ def import_document(
     if as_json:
         print_json(policies)
         return
-    told = f"[green]proposed {counted(len(policies), 'policy', 'policies')}[/] of {passages}: {shown(out)}"
-    console.print(f"{told}; next: edit it, and include it in a bundle", soft_wrap=True, highlight=False)
+    message = f"[green]proposed {counted(len(policies), 'policy', 'policies')}[/] of {passages}: {clean(out)}"
+    console.print(f"{message}; next: edit it, and include it in a bundle", soft_wrap=True, highlight=False)

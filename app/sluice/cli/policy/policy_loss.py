@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sluice.adapters.kafka.kafka_read import open_reader
-from sluice.cli.output import WRONG, broker_or_stop, console, settings_or_stop, shown, stop
-from sluice.cli.policy.control_topics import folded_or_stop
+from sluice.cli.output import WRONG, clean, console, require_broker, require_settings, stop
+from sluice.cli.policy.control_topics import require_folded
 from sluice.cli.policy.registry_new import write_entry_or_stop
 from sluice.core.foundation.canonical import digest
 from sluice.core.registry.policy_losses import MOST_LOST
 from sluice.core.trust.change_log import list_entries_in_force
 from sluice.core.trust.policy_contents import collect_contents, find_loss
 from sluice.core.trust.signing_authority import POLICY_LOSS
-from sluice.settings.reader import real_names
+from sluice.settings.reader import list_real_names
 from sluice.stream.engine.policy_recorder import recorded_policies
 from sluice.text.plurals import counted
 from sluice_topics.catalog import BUNDLES, REGISTRY, SESSIONS_CHANGELOG
@@ -48,44 +48,47 @@ def accept_loss(
     Example: sluice registry accept-loss loss.json --reason "the file of
     tool/wipe is gone, it stays T3"
     """
-    settings = settings_or_stop()
-    folded = folded_or_stop()
+    settings = require_settings()
+    folded = require_folded()
     now = collect_contents(list_entries_in_force(folded, BUNDLES, REGISTRY))
-    reading = broker_or_stop(read_recorded(settings), "cannot read what the workers recorded: {}")
+    reading = require_broker(read_recorded(settings), "cannot read what the workers recorded: {}")
     lost = sorted({entry for one in reading.values() for entry in find_loss(one, now)})
     if not lost:
         stop("nothing is missing of what the workers had in force", WRONG)
     if len(lost) > MOST_LOST:
         missing = counted(len(lost), "entry is", "entries are")
         stop(f"{missing} missing, and one entry names {MOST_LOST} at most: restore the topics")
-    write_entry_or_stop(out, loss_entry(lost, reason, settings.policy.installation, [now, *reading.values()]))
+    write_entry_or_stop(
+        out, make_loss_entry(lost, reason, settings.policy.installation, [now, *reading.values()])
+    )
     for one in lost:
-        console.print(f"[red]missing[/] {shown(str(one))}", soft_wrap=True, highlight=False)
+        console.print(f"[red]missing[/] {clean(str(one))}", soft_wrap=True, highlight=False)
     signed = f"{out}.signed"
     console.print(
-        f"[green]written[/] {shown(str(out))}; next, by two approvers:\n"
-        f"  sluice registry sign {shown(str(out))} --key FIRST.pem --out {shown(signed)}\n"
-        f"  sluice registry cosign {shown(signed)} --key SECOND.pem\n"
-        f"  sluice registry publish {shown(signed)}",
+        f"[green]written[/] {clean(str(out))}; next, by two approvers:\n"
+        f"  sluice registry sign {clean(str(out))} --key FIRST.pem --out {clean(signed)}\n"
+        f"  sluice registry cosign {clean(signed)} --key SECOND.pem\n"
+        f"  sluice registry publish {clean(signed)}",
         soft_wrap=True,
         highlight=False,
     )
 
 
 async def read_recorded(settings: Settings) -> dict[int, PolicyContents]:
-    """What each partition had in force last, by its changelog. Raises UnknownTopics and KafkaUnreachable."""
-    name = real_names(settings)[SESSIONS_CHANGELOG]
+    """Read what each partition had in force last, from its changelog. Raises UnknownTopics and
+    KafkaUnreachable."""
+    name = list_real_names(settings)[SESSIONS_CHANGELOG]
     async with open_reader(settings.kafka.bootstrap_servers, [name], "beginning") as reader:
         batches = [batch async for batch in reader.to_end()]
     return recorded_policies(record for batch in batches for record in batch)
 
 
-def loss_entry(
+def make_loss_entry(
     lost: list[Difference], reason: str, installation: str, known: Iterable[PolicyContents]
 ) -> dict[str, Any]:
     """The entry that accepts the loss. `known`: what the topics hold and the workers recorded; it is newer
     than each acceptance of the same loss that they had."""
-    named = [_named(one) for one in lost]
+    named = [_describe_difference(one) for one in lost]
     entry_id = f"loss-{digest(named)[_ID_DIGITS]}"
     used = (one.used.get(f"{POLICY_LOSS}/{entry_id}", 0) for one in known)
     return {
@@ -97,9 +100,9 @@ def loss_entry(
     }
 
 
-def _named(one: Difference) -> dict[str, Any]:
-    return {"entry": one.name, **_side("before", one.before), **_side("now", one.now)}
+def _describe_difference(one: Difference) -> dict[str, Any]:
+    return {"entry": one.name, **_describe_side("before", one.before), **_describe_side("now", one.now)}
 
 
-def _side(name: str, edition: Edition | None) -> dict[str, Any]:
+def _describe_side(name: str, edition: Edition | None) -> dict[str, Any]:
     return {} if edition is None else {name: edition.revision, f"{name}_hash": edition.hash}

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args
 import orjson
 import typer
 
-from sluice.cli.output import console, shown, stop
+from sluice.cli.output import clean, console, stop
 from sluice.core.foundation.canonical import digest
 from sluice.core.foundation.clock import rfc3339
 from sluice.core.foundation.errors import RegistryError
@@ -61,18 +61,18 @@ def new(
         stop("a loss follows from what the workers recorded: `sluice registry accept-loss` writes it")
     if kind not in _SPECS:
         stop(f"{kind} is no kind of entry; there are {', '.join(KINDS)}")
-    given = _Given(name, tenant, None if public_key is None else _public_key(public_key))
-    entry_id, spec = _SPECS[kind](given)
+    options = _EntryOptions(name, tenant, None if public_key is None else _read_public_key(public_key))
+    entry_id, spec = _SPECS[kind](options)
     write_entry_or_stop(out, {"kind": kind, "id": entry_id, "revision": 1, "spec": spec})
     key = "ROOT.pem" if kind == "approver" else "APPROVER.pem"
     message = (
-        f"[green]written[/] {shown(out)}; next: sluice registry sign {shown(out)} --key {key} --out SIGNED"
+        f"[green]written[/] {clean(out)}; next: sluice registry sign {clean(out)} --key {key} --out SIGNED"
     )
     console.print(message, soft_wrap=True, highlight=False)
 
 
-class _Given:
-    """What the person said; `key` ends the command where the kind needs one and none was given."""
+class _EntryOptions:
+    """The options of the command; `key` ends the command where the kind needs a key and none was given."""
 
     def __init__(self, name: str, tenant: str, public_key: str | None) -> None:
         self.name = name
@@ -89,9 +89,9 @@ _Spec = tuple[str, dict[str, Any]]
 """Id and spec."""
 
 
-def _agent(given: _Given) -> _Spec:
-    return given.name, {
-        "tenant_id": given.tenant,
+def _make_agent(options: _EntryOptions) -> _Spec:
+    return options.name, {
+        "tenant_id": options.tenant,
         "tier": "T2",
         "tools": ["search_records"],
         "policy_bundle_id": None,
@@ -102,59 +102,59 @@ def _agent(given: _Given) -> _Spec:
     }
 
 
-def _tool(given: _Given) -> _Spec:
-    return given.name, {"tier": "T3", "action_type": "DATABASE_WRITE", "reversible": False}
+def _make_tool(options: _EntryOptions) -> _Spec:
+    return options.name, {"tier": "T3", "action_type": "DATABASE_WRITE", "reversible": False}
 
 
-def _org(given: _Given) -> _Spec:
+def _make_org(options: _EntryOptions) -> _Spec:
     spec = {"enforcement": "enforce", "forbidden_targets": ["/etc/shadow"], "irreversible_row_threshold": 500}
-    return given.name, spec
+    return options.name, spec
 
 
-def _freeze(given: _Given) -> _Spec:
-    subject = read_subject(given.name) or stop(f"a freeze's id is its subject: {FORMS}")
+def _make_freeze(options: _EntryOptions) -> _Spec:
+    subject = read_subject(options.name) or stop(f"a freeze's id is its subject: {FORMS}")
     spec = {"subject": subject.kind, "subject_id": subject.id, "reason": _REASON, "active": True}
     return str(subject), spec
 
 
-def _enforcement_point(given: _Given) -> _Spec:
-    return given.name, {"tenant_id": given.tenant, "public_key": given.key}
+def _make_enforcement_point(options: _EntryOptions) -> _Spec:
+    return options.name, {"tenant_id": options.tenant, "public_key": options.key}
 
 
-def _delegate(given: _Given) -> _Spec:
-    return given.name, {"tenants": [given.tenant], "keys": [{"public_key": given.key}]}
+def _make_delegate(options: _EntryOptions) -> _Spec:
+    return options.name, {"tenants": [options.tenant], "keys": [{"public_key": options.key}]}
 
 
-def _fact(given: _Given) -> _Spec:
+def _make_fact(options: _EntryOptions) -> _Spec:
     now = rfc3339(time.time_ns() // 1_000_000)
-    return given.name, {"value": {"limit": 100}, "valid_from": now, "tenant_id": given.tenant}
+    return options.name, {"value": {"limit": 100}, "valid_from": now, "tenant_id": options.tenant}
 
 
-def _source(given: _Given) -> _Spec:
-    key = {} if given.public_key is None else {"public_key": given.public_key}
-    spec = {"tenant_id": given.tenant, "source_id": given.name, "type": "external", **key}
-    return f"{given.tenant}/{given.name}", spec
+def _make_source(options: _EntryOptions) -> _Spec:
+    key = {} if options.public_key is None else {"public_key": options.public_key}
+    spec = {"tenant_id": options.tenant, "source_id": options.name, "type": "external", **key}
+    return f"{options.tenant}/{options.name}", spec
 
 
-def _provenance(given: _Given) -> _Spec:
-    spec = {"tenant_id": given.tenant, "uri": given.name, "hash": digest("put the source's hash here")}
-    return make_provenance_id(given.tenant, given.name), spec
+def _make_provenance(options: _EntryOptions) -> _Spec:
+    spec = {"tenant_id": options.tenant, "uri": options.name, "hash": digest("put the source's hash here")}
+    return make_provenance_id(options.tenant, options.name), spec
 
 
-def _known_bad(given: _Given) -> _Spec:
-    return given.name, {
-        "tenant_id": given.tenant,
+def _make_known_bad(options: _EntryOptions) -> _Spec:
+    return options.name, {
+        "tenant_id": options.tenant,
         "subject": "item",
-        "value": given.name,
+        "value": options.name,
         "reason": _REASON,
         "active": True,
     }
 
 
-def _approver(given: _Given) -> _Spec:
+def _make_approver(options: _EntryOptions) -> _Spec:
     signs = [kind for kind in get_args(SignedKind) if kind != "quality_override"]
-    return given.name, {
-        "public_key": given.key,
+    return options.name, {
+        "public_key": options.key,
         "signs": signs,
         "roles": [],
         "tenants": None,
@@ -163,22 +163,22 @@ def _approver(given: _Given) -> _Spec:
     }
 
 
-_SPECS: dict[str, Callable[[_Given], _Spec]] = {
-    "agent": _agent,
-    "tool": _tool,
-    "org": _org,
-    "freeze": _freeze,
-    "enforcement_point": _enforcement_point,
-    "delegate": _delegate,
-    "fact": _fact,
-    "source": _source,
-    "provenance": _provenance,
-    "known_bad": _known_bad,
-    "approver": _approver,
+_SPECS: dict[str, Callable[[_EntryOptions], _Spec]] = {
+    "agent": _make_agent,
+    "tool": _make_tool,
+    "org": _make_org,
+    "freeze": _make_freeze,
+    "enforcement_point": _make_enforcement_point,
+    "delegate": _make_delegate,
+    "fact": _make_fact,
+    "source": _make_source,
+    "provenance": _make_provenance,
+    "known_bad": _make_known_bad,
+    "approver": _make_approver,
 }
 
 
-def _public_key(file: Path) -> str:
+def _read_public_key(file: Path) -> str:
     try:
         return file.read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:

@@ -9,13 +9,13 @@ import orjson
 import typer
 from rich.table import Column, Table
 
-from sluice.adapters.mcp.pins import Pins, PinsError, servers_in, tool_of
+from sluice.adapters.mcp.pins import Pins, PinsError, list_servers, read_tool
 from sluice.adapters.mcp.proxy_file import ProxyFileError, read_proxy_file
-from sluice.cli.output import WRONG, console, print_json, settings_or_stop, shown, stop
-from sluice.cli.policy.control_topics import AsJson, folded_or_stop
+from sluice.cli.output import WRONG, clean, console, print_json, require_settings, stop
+from sluice.cli.policy.control_topics import AsJson, require_folded
 from sluice.cli.quality_read import From, read_or_stop
 from sluice.core.trust.signing import check_entries
-from sluice.offline.registry_drafts import SeenTools, load_tool_words, make_drafts
+from sluice.offline.registry_drafts import ObservedTools, load_tool_words, make_drafts
 from sluice.shipped import SHIPPED_FILES
 from sluice.text.plurals import counted
 from sluice_topics.catalog import VERDICTS
@@ -54,7 +54,7 @@ def propose(
 
     Exit codes: 0 drafted, 1 there is nothing to draft, 2 could not do it.
     """
-    settings, folded, seen = settings_or_stop(), folded_or_stop(), SeenTools()
+    settings, folded, seen = require_settings(), require_folded(), ObservedTools()
     bundle = folded.bundles.get(settings.policy.default_bundle)
     if bundle is None:
         stop(f"the bundle {settings.policy.default_bundle} is not in force: `sluice bundle publish`")
@@ -64,7 +64,7 @@ def propose(
     except ProxyFileError as error:
         stop(str(error))
     names = {(one.server, tool): registered for one in files for tool, registered in one.tools.items()}
-    hints = {} if pins is None else _annotations(pins.expanduser(), names)
+    hints = {} if pins is None else _read_annotations(pins.expanduser(), names)
     drafts = make_drafts(bundle, folded.registry, load_tool_words(WORDS), seen.tools, hints)
     if not drafts:
         stop("every tool that is known here has a tier, or nothing speaks for another one", WRONG)
@@ -72,25 +72,28 @@ def propose(
     if as_json:
         print_json([{**one.entry, "why": one.why} for one in drafts])
     else:
-        console.print(_table(drafts))
+        console.print(_build_table(drafts))
         entries = counted(len(drafts), "entry", "entries")
-        message = f"[green]drafted {entries}[/]: {shown(out)}; next: look at each, and sign the file"
+        message = f"[green]drafted {entries}[/]: {clean(out)}; next: look at each, and sign the file"
         console.print(message, soft_wrap=True, highlight=False)
 
 
-def _annotations(folder: Path, names: Mapping[tuple[str | None, str], str]) -> dict[str, Mapping[str, Any]]:
-    """What servers say of the tools that a person, or the first sight, accepted, by names in the registry.
+def _read_annotations(
+    folder: Path, names: Mapping[tuple[str | None, str], str]
+) -> dict[str, Mapping[str, Any]]:
+    """Read what servers say of the tools that a person, or the first sight, accepted, by names in the
+    registry.
 
     `names`: of tools that have another one there than "SERVER.TOOL", by server and tool.
     """
     found: dict[str, Mapping[str, Any]] = {}
-    for server in servers_in(folder):
+    for server in list_servers(folder):
         try:
-            definitions = Pins(folder, server).recorded()
+            definitions = Pins(folder, server).read_recorded()
         except (PinsError, OSError) as error:
             stop(str(error))
         for key, definition in definitions.items():
-            tool = tool_of(key)
+            tool = read_tool(key)
             if tool is not None and isinstance(definition, dict):
                 name = names.get((server, tool), f"{server}.{tool}")
                 found[name] = definition.get("annotations") or {}
@@ -107,7 +110,7 @@ def _write(out: Path, entries: Sequence[dict[str, Any]]) -> None:
         stop(f"cannot write {out}: {error.strerror}")
 
 
-def _table(drafts: Sequence[ToolDraft]) -> Table:
+def _build_table(drafts: Sequence[ToolDraft]) -> Table:
     tool, why = Column("tool", overflow="fold"), Column("because", overflow="fold")
     table = Table(
         tool, Column("tier", no_wrap=True), Column("type", no_wrap=True), why, box=None, pad_edge=False
@@ -115,6 +118,6 @@ def _table(drafts: Sequence[ToolDraft]) -> Table:
     for one in drafts:
         spec = one.entry["spec"]
         table.add_row(
-            *(shown(cell or "-") for cell in (one.entry["id"], spec["tier"], spec["action_type"], one.why))
+            *(clean(cell or "-") for cell in (one.entry["id"], spec["tier"], spec["action_type"], one.why))
         )
     return table

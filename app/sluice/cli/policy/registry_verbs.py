@@ -7,21 +7,21 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sluice.cli.output import IMPOSSIBLE, WRONG, console, print_json, shown, stop
+from sluice.cli.output import IMPOSSIBLE, WRONG, clean, console, print_json, stop
 from sluice.cli.policy.control_topics import AsJson, publish_values
 from sluice.cli.policy.freeze import stop_for_unknown_subjects
 from sluice.cli.policy.key_files import (
     Keys,
     Signed,
     cosign,
-    envelopes_or_stop,
-    private_keys_or_stop,
+    require_envelopes,
+    require_private_keys,
     write_or_stop,
 )
 from sluice.cli.policy.policy_loss import accept_loss
+from sluice.cli.policy.registry_lookup import list_entries, log, show
 from sluice.cli.policy.registry_new import new
 from sluice.cli.policy.registry_propose import propose
-from sluice.cli.policy.registry_seen import list_entries, log, show
 from sluice.core.foundation.errors import RegistryError
 from sluice.core.trust.signing import check_entries, sign_entries
 from sluice.text.plurals import counted
@@ -56,9 +56,9 @@ def check(file: Source, as_json: AsJson = False) -> None:
 
     Exit codes: 0 all are valid, 1 one is not, 2 the file cannot be read.
     """
-    entries = _entries(file, as_json=as_json)
+    entries = _read_entries(file, as_json=as_json)
     if as_json:
-        print_json({"entries": [_name(entry) for entry in entries]})
+        print_json({"entries": [_name_entry(entry) for entry in entries]})
     else:
         console.print(f"[green]{counted(len(entries), 'entry is', 'entries are')} well[/]")
 
@@ -82,13 +82,13 @@ def sign(
 
     Exit codes: 0 signed, 1 an entry is not valid, 2 could not do it.
     """
-    keys = private_keys_or_stop(key)
+    keys = require_private_keys(key)
     try:
-        values = sign_entries(_entries(file, as_json=False), keys, separately=separately)
+        values = sign_entries(_read_entries(file, as_json=False), keys, separately=separately)
     except RegistryError as error:
         stop(f"{error}; --separately signs each alone", WRONG)
     write_or_stop(out, values)
-    message = f"[green]signed {counted(len(values), 'entry', 'entries')}[/]: {shown(out)}"
+    message = f"[green]signed {counted(len(values), 'entry', 'entries')}[/]: {clean(out)}"
     console.print(message, soft_wrap=True, highlight=False)
 
 
@@ -108,13 +108,13 @@ def publish(
 
     Exit codes: 0 they are in force, 1 some are refused, 2 could not do it.
     """
-    values = envelopes_or_stop(file)
+    values = require_envelopes(file)
     if not yes:
         stop_for_unknown_subjects(values)
     publish_values(values, REGISTRY, as_json=as_json)
 
 
-def _entries(file: Path, *, as_json: bool) -> list[EntryFile]:
+def _read_entries(file: Path, *, as_json: bool) -> list[EntryFile]:
     try:
         return check_entries(file.read_bytes())
     except OSError as error:
@@ -125,5 +125,5 @@ def _entries(file: Path, *, as_json: bool) -> list[EntryFile]:
         stop(str(error), WRONG)
 
 
-def _name(entry: EntryFile) -> str:
+def _name_entry(entry: EntryFile) -> str:
     return f"{entry.kind}/{entry.id}@{entry.revision}"

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sluice.cli.output import percent
+from sluice.cli.output import format_percent
 from sluice.cli.quality.outcome_charts import (
     WIDTH,
-    Chart,
-    by_class,
-    by_day,
-    calendar,
-    card,
-    cut,
-    element,
-    legend,
-    plain,
+    OutcomeChart,
+    draw_by_class,
+    draw_by_day,
+    escape_text,
+    list_days,
+    shorten,
+    write_card,
+    write_element,
+    write_legend,
 )
-from sluice.cli.quality.trend import MOST_LINES, TrendLine, bars, trend, trend_legend
+from sluice.cli.quality.trend import MOST_LINES, TrendLine, draw_bars, draw_trend, write_trend_legend
 from sluice.core.reports.report import PROVENANCE, STALE
 from sluice.text.plurals import pluralize
 
@@ -30,16 +30,20 @@ _ROW, _BAR, _WIDE = 58.0, 20.0, 372.0
 """Bars end short of the width, so that the mark of the target has room."""
 
 
-def coverage_chart(tiers: Sequence[Coverage]) -> str:
+def draw_coverage(tiers: Sequence[Coverage]) -> str:
     """A bar for each tier; one that no store reported for is empty and says so."""
-    description = "; ".join(f"{one.tier}: {percent(one.rate)}, {standing(one)}" for one in tiers)
+    description = "; ".join(
+        f"{one.tier}: {format_percent(one.rate)}, {describe_standing(one)}" for one in tiers
+    )
     height = _ROW * len(tiers) + 16
-    chart = Chart("coverage", "Coverage by tier", description, WIDTH, height)
-    return chart.drawn(*(_row(one, number * _ROW) for number, one in enumerate(tiers)), _scale(height))
+    chart = OutcomeChart("coverage", "Coverage by tier", description, WIDTH, height)
+    return chart.draw(
+        *(_draw_row(one, number * _ROW) for number, one in enumerate(tiers)), _draw_scale(height)
+    )
 
 
-def standing(one: Coverage) -> str:
-    """How a tier stands against its target, in words and a sign."""
+def describe_standing(one: Coverage) -> str:
+    """Describe how a tier stands against its target, in words and a sign."""
     if one.rate.rate is None:
         return "nothing reported"
     if one.target is None:
@@ -47,31 +51,35 @@ def standing(one: Coverage) -> str:
     return f"▲ below {one.target:.0%}" if one.short else "✓ on target"
 
 
-def _row(one: Coverage, top: float) -> str:
+def _draw_row(one: Coverage, top: float) -> str:
     share = one.rate.rate or 0.0
     kind = "c-short" if one.short else "c-none" if one.target is None else "c-met"
-    hint = element("title", f"{one.rate.part:,} of {one.rate.whole:,}")
-    label = element("text", plain(one.tier), x=0, y=top + 13, class_="label")
-    description = f"{percent(one.rate)} · {standing(one)}" if one.rate.rate is not None else standing(one)
-    value = element("text", description, x=WIDTH, y=top + 13, class_="value", text_anchor="end")
-    track = element("rect", x=0, y=top + 24, width=_WIDE, height=_BAR, class_="track")
-    bar = element("rect", hint, x=0, y=top + 24, width=share * _WIDE, height=_BAR, class_=kind)
-    return element("g", label, value, track, bar, _target(one, top))
+    hint = write_element("title", f"{one.rate.part:,} of {one.rate.whole:,}")
+    label = write_element("text", escape_text(one.tier), x=0, y=top + 13, class_="label")
+    description = (
+        f"{format_percent(one.rate)} · {describe_standing(one)}"
+        if one.rate.rate is not None
+        else describe_standing(one)
+    )
+    value = write_element("text", description, x=WIDTH, y=top + 13, class_="value", text_anchor="end")
+    track = write_element("rect", x=0, y=top + 24, width=_WIDE, height=_BAR, class_="track")
+    bar = write_element("rect", hint, x=0, y=top + 24, width=share * _WIDE, height=_BAR, class_=kind)
+    return write_element("g", label, value, track, bar, _draw_target(one, top))
 
 
-def _target(one: Coverage, top: float) -> str:
+def _draw_target(one: Coverage, top: float) -> str:
     if one.target is None:
         return ""
     x = one.target * _WIDE
-    line = element("line", x1=x, x2=x, y1=top + 19, y2=top + 24 + _BAR + 4, class_="target")
-    flag = element("path", d=f"M{x:g} {top + 19:g}l7 3.5l-7 3.5z", class_="target-flag")
+    line = write_element("line", x1=x, x2=x, y1=top + 19, y2=top + 24 + _BAR + 4, class_="target")
+    flag = write_element("path", d=f"M{x:g} {top + 19:g}l7 3.5l-7 3.5z", class_="target-flag")
     return line + flag
 
 
-def _scale(height: float) -> str:
+def _draw_scale(height: float) -> str:
     ends = ((0.0, "0%", "start"), (0.5, "50%", "middle"), (1.0, "100%", "middle"))
     return "".join(
-        element("text", word, x=at * _WIDE, y=height - 4, class_="tick", text_anchor=anchor)
+        write_element("text", word, x=at * _WIDE, y=height - 4, class_="tick", text_anchor=anchor)
         for at, word, anchor in ends
     )
 
@@ -84,96 +92,112 @@ LEAST_SHARE = 0.02
 """A smaller class has too few decisions a day for a rate that means anything."""
 
 
-def charts(report: QualityReport) -> str:
+def draw_charts(report: QualityReport) -> str:
     """Every section of charts; none where there is nothing to draw."""
-    covered = card(
+    covered = write_card(
         "Coverage by tier",
         "Items that stores reported as returned that have a decision. The mark is the target.",
-        coverage_chart(report.coverage),
+        draw_coverage(report.coverage),
     )
     if report.days is None:
-        return element("section", _heading("Coverage"), _grid(covered))
-    days = calendar(*report.days, MOST_DAYS)
+        return write_element("section", _write_heading("Coverage"), _arrange(covered))
+    days = list_days(*report.days, MOST_DAYS)
     return "".join(
         [
-            element("section", _heading("Outcomes"), _grid(_classes(report), covered, _hidden(report))),
-            element(
+            write_element(
                 "section",
-                _heading("Drift"),
-                _grid(_trend(report, STALE, days), _trend(report, PROVENANCE, days)),
+                _write_heading("Outcomes"),
+                _arrange(_draw_classes(report), covered, _draw_hidden(report)),
             ),
-            element("section", _heading("Outcomes by day"), legend(), _grid(*_multiples(report, days))),
+            write_element(
+                "section",
+                _write_heading("Drift"),
+                _arrange(_draw_trend(report, STALE, days), _draw_trend(report, PROVENANCE, days)),
+            ),
+            write_element(
+                "section",
+                _write_heading("Outcomes by day"),
+                write_legend(),
+                _arrange(*_draw_multiples(report, days)),
+            ),
         ]
     )
 
 
-def _heading(title: str) -> str:
-    return element("h2", title)
+def _write_heading(title: str) -> str:
+    return write_element("h2", title)
 
 
-def _grid(*cards: str) -> str:
-    return element("div", *cards, class_="grid")
+def _arrange(*cards: str) -> str:
+    return write_element("div", *cards, class_="grid")
 
 
-def _largest(report: QualityReport, most: int) -> list[tuple[str, Figures]]:
+def _find_largest(report: QualityReport, most: int) -> list[tuple[str, Figures]]:
     """The classes with most decisions, the largest first."""
     return sorted(report.by_class.items(), key=lambda one: (-one[1].decisions, one[0]))[:most]
 
 
-def _classes(report: QualityReport) -> str:
-    counts = {name: one.outcomes for name, one in _largest(report, MOST_CLASSES)}
+def _draw_classes(report: QualityReport) -> str:
+    counts = {name: one.outcomes for name, one in _find_largest(report, MOST_CLASSES)}
     note = "Share of each outcome; on the right the number of decisions."
     title = "Outcomes by content class"
-    return card(title, note + _left_out(report, MOST_CLASSES), legend(), by_class("classes", title, counts))
+    return write_card(
+        title,
+        note + _describe_left_out(report, MOST_CLASSES),
+        write_legend(),
+        draw_by_class("classes", title, counts),
+    )
 
 
-def _hidden(report: QualityReport) -> str:
+def _draw_hidden(report: QualityReport) -> str:
     known = {
         name: one.would_have_been
-        for name, one in _largest(report, MOST_CLASSES)
+        for name, one in _find_largest(report, MOST_CLASSES)
         if sum(one.would_have_been.values())
     }
     if not known:
         return ""
     title = "What enforcing would have said"
     note = "Decisions under flag-only or shadow mode, by the outcome that was held back."
-    return card(title, note, legend(), by_class("hidden", title, known))
+    return write_card(title, note, write_legend(), draw_by_class("hidden", title, known))
 
 
-def _trend(report: QualityReport, figure: Figure, days: list[str]) -> str:
+def _draw_trend(report: QualityReport, figure: Figure, days: list[str]) -> str:
     everything = TrendLine("everything", {day: one.rates[figure.name] for day, one in report.by_day.items()})
     least = report.overall.decisions * LEAST_SHARE
-    drawn_classes = [name for name, one in _largest(report, MOST_LINES) if one.decisions >= least]
-    lines = [everything, *(_line(report, figure, name) for name in drawn_classes)]
+    drawn_classes = [name for name, one in _find_largest(report, MOST_LINES) if one.decisions >= least]
+    lines = [everything, *(_make_line(report, figure, name) for name in drawn_classes)]
     title = f"{figure.title} by day"
     note = f"{figure.meaning[0].upper()}{figure.meaning[1:]}."
-    note += _left_out(report, len(drawn_classes))
+    note += _describe_left_out(report, len(drawn_classes))
     if len(days) == 1:
-        drawn = bars(f"trend-{figure.name}", title, days[0], lines)
-        return card(title, note, drawn, class_="card wide")
-    drawn = trend(f"trend-{figure.name}", title, days, lines)
-    return card(title, note, trend_legend(lines), drawn, class_="card wide")
+        drawn = draw_bars(f"trend-{figure.name}", title, days[0], lines)
+        return write_card(title, note, drawn, class_="card wide")
+    drawn = draw_trend(f"trend-{figure.name}", title, days, lines)
+    return write_card(title, note, write_trend_legend(lines), drawn, class_="card wide")
 
 
-def _line(report: QualityReport, figure: Figure, name: str) -> TrendLine:
+def _make_line(report: QualityReport, figure: Figure, name: str) -> TrendLine:
     known = report.by_day_and_class.items()
     return TrendLine(name, {day: one.rates[figure.name] for (day, of), one in known if of == name})
 
 
-def _multiples(report: QualityReport, days: list[str]) -> list[str]:
+def _draw_multiples(report: QualityReport, days: list[str]) -> list[str]:
     drawn = []
-    for number, (name, one) in enumerate(_largest(report, MOST_MULTIPLES)):
+    for number, (name, one) in enumerate(_find_largest(report, MOST_MULTIPLES)):
         figures = {day: found for (day, of), found in report.by_day_and_class.items() if of == name}
         drawing, title = f"days-{number}", f"Outcomes by day: {name}"
         if len(days) == 1:
-            chart = by_class(drawing, title, {day: of_day.outcomes for day, of_day in figures.items()})
+            chart = draw_by_class(drawing, title, {day: of_day.outcomes for day, of_day in figures.items()})
         else:
-            chart = by_day(drawing, title, days, figures)
-        drawn.append(card(cut(name), f"{one.decisions:,} {pluralize(one.decisions, 'decision')}", chart))
+            chart = draw_by_day(drawing, title, days, figures)
+        drawn.append(
+            write_card(shorten(name), f"{one.decisions:,} {pluralize(one.decisions, 'decision')}", chart)
+        )
     return drawn
 
 
-def _left_out(report: QualityReport, most: int) -> str:
+def _describe_left_out(report: QualityReport, most: int) -> str:
     left = len(report.by_class) - most
     if left <= 0:
         return ""

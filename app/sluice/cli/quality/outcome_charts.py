@@ -10,7 +10,7 @@ from datetime import date, timedelta
 from html import escape
 from typing import TYPE_CHECKING
 
-from sluice.cli.output import visible
+from sluice.cli.output import make_visible
 from sluice.core.reports.report import OUTCOMES
 
 if TYPE_CHECKING:
@@ -22,32 +22,32 @@ if TYPE_CHECKING:
 MAX_LABEL = 30
 
 
-def plain(value: object) -> str:
+def escape_text(value: object) -> str:
     """Text of a record, escaped; invisible characters are shown as code points."""
-    return escape(visible(str(value)).plain)
+    return escape(make_visible(str(value)).plain)
 
 
-def cut(value: str) -> str:
+def shorten(value: str) -> str:
     """A name that fits a chart, not escaped yet; the tables have it whole."""
     return value if len(value) <= MAX_LABEL else f"{value[: MAX_LABEL - 1]}…"
 
 
-def element(name: str, *inner: str, **attributes: object) -> str:
+def write_element(name: str, *inner: str, **attributes: object) -> str:
     """`inner` is markup already; an attribute's underscore is a hyphen, a last one is dropped (class_)."""
-    given = "".join(f' {_spelled(key)}="{escape(_written(value))}"' for key, value in attributes.items())
+    given = "".join(f' {_spell(key)}="{escape(_write_value(value))}"' for key, value in attributes.items())
     return f"<{name}{given}>{''.join(inner)}</{name}>"
 
 
-def _spelled(key: str) -> str:
+def _spell(key: str) -> str:
     return key.rstrip("_").replace("_", "-")
 
 
-def _written(value: object) -> str:
+def _write_value(value: object) -> str:
     return f"{value:.2f}".rstrip("0").rstrip(".") if isinstance(value, float) else str(value)
 
 
 @dataclass(frozen=True, slots=True)
-class Chart:
+class OutcomeChart:
     """A drawing with what a reader who does not see it is told; sizes in units of its own view box."""
 
     name: str
@@ -56,11 +56,11 @@ class Chart:
     width: float
     height: float
 
-    def drawn(self, *inner: str) -> str:
+    def draw(self, *inner: str) -> str:
         """The SVG. `name` is unique on the page."""
-        title = element("title", plain(self.title), id=f"{self.name}-title")
-        description = element("desc", plain(self.description), id=f"{self.name}-desc")
-        return element(
+        title = write_element("title", escape_text(self.title), id=f"{self.name}-title")
+        description = write_element("desc", escape_text(self.description), id=f"{self.name}-desc")
+        return write_element(
             "svg",
             title,
             description,
@@ -71,10 +71,12 @@ class Chart:
         )
 
 
-def card(title: str, note: str, *inner: str, class_: str = "card") -> str:
+def write_card(title: str, note: str, *inner: str, class_: str = "card") -> str:
     """A chart or a table with its title and one sentence that says what it shows."""
-    caption = element("figcaption", element("h3", plain(title)), element("p", plain(note)))
-    return element("figure", caption, *inner, class_=class_)
+    caption = write_element(
+        "figcaption", write_element("h3", escape_text(title)), write_element("p", escape_text(note))
+    )
+    return write_element("figure", caption, *inner, class_=class_)
 
 
 WIDTH = 400.0
@@ -86,100 +88,104 @@ _COLUMNS = (38.0, 8.0, 354.0, 120.0)
 _GAP = 0.18
 
 
-def legend() -> str:
+def write_legend() -> str:
     """A swatch and a word for each outcome, in the order in which they are stacked."""
-    return element("ul", *(element("li", swatch(one), plain(one)) for one in OUTCOMES), class_="legend")
+    return write_element(
+        "ul", *(write_element("li", draw_swatch(one), escape_text(one)) for one in OUTCOMES), class_="legend"
+    )
 
 
-def swatch(outcome: str) -> str:
+def draw_swatch(outcome: str) -> str:
     """A small square in the outcome's colour and pattern."""
-    square = element("rect", width=14, height=14, rx=2, class_=f"o-{outcome}")
-    return element("svg", square, viewBox="0 0 14 14", class_="swatch", aria_hidden="true")
+    square = write_element("rect", width=14, height=14, rx=2, class_=f"o-{outcome}")
+    return write_element("svg", square, viewBox="0 0 14 14", class_="swatch", aria_hidden="true")
 
 
-def by_class(name: str, title: str, counts: Mapping[str, Mapping[str, int]]) -> str:
+def draw_by_class(name: str, title: str, counts: Mapping[str, Mapping[str, int]]) -> str:
     """A bar for each name: the share of each outcome in `counts`, as outcome to how often."""
     description = "; ".join(f"{one}: {_describe(counts[one])}" for one in counts)
-    chart = Chart(name, title, description, WIDTH, _ROW * len(counts) + 18)
-    rows = (_row(label, number * _ROW, counts[label]) for number, label in enumerate(counts))
-    return chart.drawn(*rows, _scale(_ROW * len(counts)))
+    chart = OutcomeChart(name, title, description, WIDTH, _ROW * len(counts) + 18)
+    rows = (_draw_row(label, number * _ROW, counts[label]) for number, label in enumerate(counts))
+    return chart.draw(*rows, _draw_scale(_ROW * len(counts)))
 
 
-def _row(label: str, top: float, counts: Mapping[str, int]) -> str:
+def _draw_row(label: str, top: float, counts: Mapping[str, int]) -> str:
     total = sum(counts.values())
-    text = element("text", plain(cut(label)), x=0, y=top + 14, class_="label")
-    number = element("text", f"{total:,}", x=WIDTH, y=top + 14, class_="muted", text_anchor="end")
+    text = write_element("text", escape_text(shorten(label)), x=0, y=top + 14, class_="label")
+    number = write_element("text", f"{total:,}", x=WIDTH, y=top + 14, class_="muted", text_anchor="end")
     segments = []
     left = 0.0
     for outcome in OUTCOMES:
         share = counts[outcome] / total if total else 0.0
         if share:
-            segments.append(_segment(outcome, left, top + 21, share))
+            segments.append(_draw_segment(outcome, left, top + 21, share))
         left += share * WIDTH
-    return element("g", text, number, *segments)
+    return write_element("g", text, number, *segments)
 
 
-def _segment(outcome: str, left: float, top: float, share: float) -> str:
-    hint = element("title", f"{outcome}: {share:.1%}")
+def _draw_segment(outcome: str, left: float, top: float, share: float) -> str:
+    hint = write_element("title", f"{outcome}: {share:.1%}")
     width = share * WIDTH
-    bar = element("rect", hint, x=left, y=top, width=width, height=_BAR, class_=f"o-{outcome}")
+    bar = write_element("rect", hint, x=left, y=top, width=width, height=_BAR, class_=f"o-{outcome}")
     if share < _LABELLED:
         return bar
     middle = {"x": left + width / 2, "y": top + _BAR / 2 + 4.5, "text_anchor": "middle"}
-    return bar + element("text", f"{share:.0%}", **middle, class_="halo")
+    return bar + write_element("text", f"{share:.0%}", **middle, class_="halo")
 
 
-def _scale(top: float) -> str:
+def _draw_scale(top: float) -> str:
     ends = ((0.0, "0%", "start"), (0.5, "50%", "middle"), (1.0, "100%", "end"))
     return "".join(
-        element("text", word, x=at * WIDTH, y=top + 12, class_="tick", text_anchor=anchor)
+        write_element("text", word, x=at * WIDTH, y=top + 12, class_="tick", text_anchor=anchor)
         for at, word, anchor in ends
     )
 
 
-def by_day(name: str, title: str, days: Sequence[str], figures: Mapping[str, Figures]) -> str:
+def draw_by_day(name: str, title: str, days: Sequence[str], figures: Mapping[str, Figures]) -> str:
     """A column for each day of `days`, with a gap where nothing was decided."""
     left, top, width, height = _COLUMNS
     description = "; ".join(f"{day}: {_describe(figures[day].outcomes)}" for day in days if day in figures)
     step = width / max(1, len(days))
     columns = (
-        _column(day, left + number * step, step, figures[day])
+        _draw_column(day, left + number * step, step, figures[day])
         for number, day in enumerate(days)
         if day in figures
     )
-    chart = Chart(name, title, description, WIDTH, top + height + 20)
-    return chart.drawn(_grid(), *columns, day_ticks(days, left, width, top + height + 14))
+    chart = OutcomeChart(name, title, description, WIDTH, top + height + 20)
+    return chart.draw(_draw_grid(), *columns, draw_day_ticks(days, left, width, top + height + 14))
 
 
-def _column(day: str, left: float, step: float, figures: Figures) -> str:
+def _draw_column(day: str, left: float, step: float, figures: Figures) -> str:
     _, top, _, height = _COLUMNS
-    segments = [element("title", f"{day}: {_describe(figures.outcomes)}")]
+    segments = [write_element("title", f"{day}: {_describe(figures.outcomes)}")]
     bottom = top + height
     for outcome in OUTCOMES:
         tall = figures.share(outcome) * height
         bottom -= tall
         if tall:
             place = {"x": left + step * _GAP / 2, "y": bottom, "width": step * (1 - _GAP), "height": tall}
-            segments.append(element("rect", **place, class_=f"o-{outcome}"))
-    return element("g", *segments)
+            segments.append(write_element("rect", **place, class_=f"o-{outcome}"))
+    return write_element("g", *segments)
 
 
-def _grid() -> str:
+def _draw_grid() -> str:
     left, top, width, height = _COLUMNS
     lines = []
     for share in (0.0, 0.5, 1.0):
         y = top + height * (1 - share)
-        lines.append(element("line", x1=left, x2=left + width, y1=y, y2=y, class_="grid"))
-        lines.append(element("text", f"{share:.0%}", x=left - 4, y=y + 4, class_="tick", text_anchor="end"))
+        lines.append(write_element("line", x1=left, x2=left + width, y1=y, y2=y, class_="grid"))
+        lines.append(
+            write_element("text", f"{share:.0%}", x=left - 4, y=y + 4, class_="tick", text_anchor="end")
+        )
     return "".join(lines)
 
 
-def day_ticks(days: Sequence[str], left: float, width: float, y: float) -> str:
+def draw_day_ticks(days: Sequence[str], left: float, width: float, y: float) -> str:
     """The first, the middle and the last day beneath a chart with equal room for each."""
     step = width / max(1, len(days))
     marked = dict.fromkeys((0, len(days) // 2, len(days) - 1)) if days else {}
     return "".join(
-        element(
+        write_element(
             "text",
             f"{date.fromisoformat(days[number]):%-d %b}",
             x=left + (number + 0.5) * step,
@@ -195,7 +201,7 @@ def day_ticks(days: Sequence[str], left: float, width: float, y: float) -> str:
     )
 
 
-def calendar(first: str, last: str, most: int) -> list[str]:
+def list_days(first: str, last: str, most: int) -> list[str]:
     """Every day from the first to the last, of more than `most` the last ones."""
     end = date.fromisoformat(last)
     count = min(most, (end - date.fromisoformat(first)).days + 1)

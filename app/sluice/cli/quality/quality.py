@@ -9,10 +9,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.table import Table
 
-from sluice.cli.output import NOTHING, WELL, WRONG, errors, percent, print_json, print_parts, shown, stop
-from sluice.cli.quality.page import page
+from sluice.cli.output import (
+    NOTHING,
+    WELL,
+    WRONG,
+    clean,
+    errors,
+    format_percent,
+    print_json,
+    print_parts,
+    stop,
+)
+from sluice.cli.quality.page import write_page
 from sluice.cli.quality.quality_changes import override, promote
-from sluice.cli.quality_read import From, day_or_stop, read_or_stop
+from sluice.cli.quality_read import From, read_or_stop, require_day
 from sluice.core.foundation.clock import rfc3339
 from sluice.core.reports.ledger_values import ALARM, DECISION, REPORTED
 from sluice.core.reports.report import FIGURES, OUTCOMES, build_quality_report
@@ -30,61 +40,62 @@ if TYPE_CHECKING:
 _EVERYTHING = "everything"
 
 
-def report_parts(
+def build_report_parts(
     report: QualityReport, rows_by: Iterable[str] = ("class", "day")
 ) -> Iterator[RenderableType]:
     """Tables by class and by day, one of the tiers' coverage; then what needs a person."""
     if not report.overall.decisions:
         yield "[yellow]No decision on a retrieved item in this period.[/]"
     else:
-        yield f"[bold]Quality posture[/], {_period(report)}, {shown(report.scope.tenant or 'every tenant')}"
+        tenant = clean(report.scope.tenant or "every tenant")
+        yield f"[bold]Quality posture[/], {_describe_period(report)}, {tenant}"
         rows = {"class": report.by_class, "day": report.by_day}
         for heading in rows_by:
-            yield _outcomes(f"Outcomes by {heading}", heading, rows[heading], report.overall)
-            yield _rates(f"Rates by {heading}", heading, rows[heading], report.overall)
-    yield _coverage(report.coverage)
+            yield _build_outcomes(f"Outcomes by {heading}", heading, rows[heading], report.overall)
+            yield _build_rates(f"Rates by {heading}", heading, rows[heading], report.overall)
+    yield _build_coverage(report.coverage)
     for one in report.coverage:
         if one.short:
-            yield f"[bold red]Coverage of {one.tier} is below its target:[/] {percent(one.rate)}"
+            yield f"[bold red]Coverage of {one.tier} is below its target:[/] {format_percent(one.rate)}"
     if report.alarms:
-        yield from alarm_parts(report.alarms)
+        yield from build_alarm_parts(report.alarms)
     if report.basis is not None:
         heads = ", ".join(f"{one.partition}: {one.sequence}" for one in report.basis.heads) or "none"
         named = ", ".join(report.basis.environments) or "none named"
-        yield f"[dim]Read from {shown(report.basis.source)}; installation: {shown(named)}; heads: {heads}[/]"
+        yield f"[dim]Read from {clean(report.basis.source)}; installation: {clean(named)}; heads: {heads}[/]"
 
 
-def alarm_parts(alarms: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+def build_alarm_parts(alarms: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     """Each alarm, the oldest first."""
     if not alarms:
         yield "No alarm."
     for alarm in alarms:
         colour = "bold red" if alarm["severity"] == "critical" else "yellow"
         text = f"{alarm['subject']}, to {alarm['recipient']}: {alarm['message']}"
-        yield f"[{colour}]alarm[/] {shown(alarm['raised_at'])} {shown(text)}"
+        yield f"[{colour}]alarm[/] {clean(alarm['raised_at'])} {clean(text)}"
 
 
-def _period(report: QualityReport) -> str:
+def _describe_period(report: QualityReport) -> str:
     first, last = report.days or (NOTHING, NOTHING)
-    return f"{shown(first)} to {shown(last)}"
+    return f"{clean(first)} to {clean(last)}"
 
 
-def _outcomes(title: str, heading: str, rows: Mapping[str, Figures], overall: Figures) -> Table:
-    table = _headed(title, (heading, "decisions", *OUTCOMES))
+def _build_outcomes(title: str, heading: str, rows: Mapping[str, Figures], overall: Figures) -> Table:
+    table = _make_headed(title, (heading, "decisions", *OUTCOMES))
     for name, one in [*rows.items(), (_EVERYTHING, overall)]:
         counts = (str(one.outcomes[outcome]) for outcome in OUTCOMES)
-        table.add_row(shown(name), str(one.decisions), *counts)
+        table.add_row(clean(name), str(one.decisions), *counts)
     return table
 
 
-def _rates(title: str, heading: str, rows: Mapping[str, Figures], overall: Figures) -> Table:
-    table = _headed(title, (heading, *(figure.title.lower() for figure in FIGURES)))
+def _build_rates(title: str, heading: str, rows: Mapping[str, Figures], overall: Figures) -> Table:
+    table = _make_headed(title, (heading, *(figure.title.lower() for figure in FIGURES)))
     for name, one in [*rows.items(), (_EVERYTHING, overall)]:
-        table.add_row(shown(name), *(percent(one.rates[figure.name]) for figure in FIGURES))
+        table.add_row(clean(name), *(format_percent(one.rates[figure.name]) for figure in FIGURES))
     return table
 
 
-def _headed(title: str, headings: Sequence[str]) -> Table:
+def _make_headed(title: str, headings: Sequence[str]) -> Table:
     """The first column is words, the others are numbers."""
     table = Table(title=title, box=None, pad_edge=False)
     for number, name in enumerate(headings):
@@ -93,12 +104,12 @@ def _headed(title: str, headings: Sequence[str]) -> Table:
     return table
 
 
-def _coverage(tiers: Iterable[Coverage]) -> Table:
+def _build_coverage(tiers: Iterable[Coverage]) -> Table:
     headings = ("tier", "reported", "covered", "coverage", "target")
-    table = _headed("Coverage: reported items with a decision", headings)
+    table = _make_headed("Coverage: reported items with a decision", headings)
     for one in tiers:
         target = NOTHING if one.target is None else f"{one.target:.0%}"
-        table.add_row(one.tier, str(one.rate.whole), str(one.rate.part), percent(one.rate), target)
+        table.add_row(one.tier, str(one.rate.whole), str(one.rate.part), format_percent(one.rate), target)
     return table
 
 
@@ -138,16 +149,16 @@ def report(
 
     Example: sluice quality report --since 2026-01-01 --html report.html
     """
-    tally = QualityTally(ReportScope(day_or_stop(since), day_or_stop(until), tenant))
+    tally = QualityTally(ReportScope(require_day(since), require_day(until), tenant))
     sinks = {DECISION: tally.count_decision, REPORTED: tally.count_report, ALARM: tally.count_alarm}
     basis = read_or_stop((QUALITY_DECISIONS, SESSION_EVENTS, ALARMS), sinks, from_)
     found = build_quality_report(tally, basis)
     if html is not None:
-        _write(html, page(found, rfc3339(time.time_ns() // 1_000_000)))
+        _write(html, write_page(found, rfc3339(time.time_ns() // 1_000_000)))
     if as_json:
         print_json(found.fields())
     else:
-        print_parts(report_parts(found))
+        print_parts(build_report_parts(found))
     raise typer.Exit(WRONG if any(one.short for one in found.coverage) else WELL)
 
 
@@ -165,7 +176,7 @@ def alarms(from_: From = None, as_json: AsJson = False) -> None:
     if as_json:
         print_json(list(found))
     else:
-        print_parts(alarm_parts(found))
+        print_parts(build_alarm_parts(found))
 
 
 def _write(file: Path, text: str) -> None:
@@ -173,4 +184,4 @@ def _write(file: Path, text: str) -> None:
         file.write_text(text, encoding="utf-8")
     except OSError as error:
         stop(f"cannot write {file}: {error.strerror}")
-    errors.print(f"written: {shown(file)}", soft_wrap=True, highlight=False)
+    errors.print(f"written: {clean(file)}", soft_wrap=True, highlight=False)

@@ -16,17 +16,17 @@ from rich.table import Table
 
 from sluice.cli.output import (
     WRONG,
+    clean,
     console,
     errors,
+    parse_span,
     print_json,
-    settings_or_stop,
-    shown,
-    span_ms,
+    require_settings,
     stop,
 )
-from sluice.cli.policy.bundle_file import document_or_stop
-from sluice.cli.policy.control_topics import AsJson, folded_or_stop, publish_values
-from sluice.cli.policy.key_files import private_keys_or_stop
+from sluice.cli.policy.bundle_file import require_document
+from sluice.cli.policy.control_topics import AsJson, publish_values, require_folded
+from sluice.cli.policy.key_files import require_private_keys
 from sluice.cli.quality_read import From, read_or_stop
 from sluice.core.cases.quality_cases import run_quality_cases
 from sluice.core.foundation.clock import rfc3339
@@ -102,7 +102,7 @@ def override(  # noqa: PLR0913 - the command's options
     --expires-in 8h --approver ann --key ann.pem
     --justification "read it, the price list still holds"
     """
-    keys = private_keys_or_stop([key])
+    keys = require_private_keys([key])
     spec = {
         "tenant_id": tenant,
         "item_id": item,
@@ -110,31 +110,31 @@ def override(  # noqa: PLR0913 - the command's options
         "session_id": session,
         "body_digest": body_digest,
         "approver_id": approver,
-        "expires_at": rfc3339(_end_ms(expires_in, expires_at, time.time_ns() // 1_000_000)),
+        "expires_at": rfc3339(_compute_end(expires_in, expires_at, time.time_ns() // 1_000_000)),
         "justification": justification,
     }
-    entry = _checked(override_id or f"override-{uuid4()}", spec)
+    entry = _check_entry(override_id or f"override-{uuid4()}", spec)
     _show(entry)
     if not yes:
         typer.confirm("Sign and publish this?", abort=True, err=True)
     publish_values(sign_entries([entry], keys, separately=True), REGISTRY, as_json=as_json)
 
 
-def _end_ms(expires_in: str | None, expires_at: str | None, now_ms: int) -> int:
+def _compute_end(expires_in: str | None, expires_at: str | None, now_ms: int) -> int:
     if (expires_in is None) == (expires_at is None):
         stop("say when it expires: --expires-in or --expires-at")
     if expires_in is not None:
-        span = span_ms(expires_in)
+        span = parse_span(expires_in)
         if span is None:
             stop(f"--expires-in: not 90s, 30m, 12h or 7d: {expires_in}")
-        return _in_bounds(now_ms + span, f"--expires-in: {expires_in}", now_ms)
+        return _check_bounds(now_ms + span, f"--expires-in: {expires_in}", now_ms)
     ends = parse_instant(expires_at or "")
     if ends is None:
         stop(f"--expires-at: not an RFC 3339 date-time: {expires_at}")
-    return _in_bounds(ends, f"--expires-at: {expires_at}", now_ms)
+    return _check_bounds(ends, f"--expires-at: {expires_at}", now_ms)
 
 
-def _in_bounds(ends_ms: int, said: str, now_ms: int) -> int:
+def _check_bounds(ends_ms: int, said: str, now_ms: int) -> int:
     """Before anything is made of it: years beyond the calendar's have no name."""
     if ends_ms <= now_ms:
         stop(f"{said} has passed", WRONG)
@@ -143,7 +143,7 @@ def _in_bounds(ends_ms: int, said: str, now_ms: int) -> int:
     return ends_ms
 
 
-def _checked(override_id: str, spec: dict[str, Any]) -> EntryFile:
+def _check_entry(override_id: str, spec: dict[str, Any]) -> EntryFile:
     entry = {"kind": "quality_override", "id": override_id, "revision": 1, "spec": spec}
     try:
         (checked,) = check_entries(orjson.dumps({"entries": [entry]}))
@@ -153,10 +153,10 @@ def _checked(override_id: str, spec: dict[str, Any]) -> EntryFile:
 
 
 def _show(entry: EntryFile) -> None:
-    errors.print(f"to be signed: {shown(entry.kind)} {shown(entry.id)}@{entry.revision}", highlight=False)
+    errors.print(f"to be signed: {clean(entry.kind)} {clean(entry.id)}@{entry.revision}", highlight=False)
     for name, value in entry.spec.items():
         if value is not None:
-            errors.print(f"  {name}: {shown(value)}", soft_wrap=True, highlight=False)
+            errors.print(f"  {name}: {clean(value)}", soft_wrap=True, highlight=False)
 
 
 def promote(
@@ -186,7 +186,7 @@ def promote(
 
     Exit codes: 0 every criterion is met, 1 one is not, 2 could not do it.
     """
-    quality, revisions = _in_force(id_) if bundle is None else (_of_file(bundle), ())
+    quality, revisions = _find_in_force(id_) if bundle is None else (_read_file(bundle), ())
     if content_class not in quality.file.rollout:
         known = ", ".join(sorted(quality.file.rollout))
         stop(f"{quality.key} has no class {content_class}; it has {known}", WRONG)
@@ -196,7 +196,9 @@ def promote(
     found = judge_criteria(quality, content_class, observed)
     met = all(one.met for one in found)
     if as_json:
-        print_json({"bundle": quality.key, "class": content_class, "met": met, "criteria": _fields(found)})
+        print_json(
+            {"bundle": quality.key, "class": content_class, "met": met, "criteria": _build_fields(found)}
+        )
     else:
         _print(quality, content_class, found)
     if not met:
@@ -207,17 +209,17 @@ def promote(
         )
 
 
-def _fields(found: tuple[Criterion, ...]) -> list[dict[str, object]]:
+def _build_fields(found: tuple[Criterion, ...]) -> list[dict[str, object]]:
     return [one._asdict() for one in found]
 
 
 def _print(quality: QualityBundle, content_class: str, found: tuple[Criterion, ...]) -> None:
-    table = Table(title=shown(f"{content_class}, {quality.key}"), box=None, pad_edge=False)
+    table = Table(title=clean(f"{content_class}, {quality.key}"), box=None, pad_edge=False)
     for name in ("criterion", "found", "needed", ""):
         table.add_column(name, overflow="fold")
     for one in found:
         met = "[green]met[/]" if one.met else "[bold red]not met[/]"
-        table.add_row(one.name, shown(one.found), one.needed, met)
+        table.add_row(one.name, clean(one.found), one.needed, met)
     console.print(table)
 
 
@@ -227,22 +229,22 @@ def _write(out: Path, document: bytes) -> None:
     except OSError as error:
         stop(f"cannot write {out}: {error.strerror}")
     for failure in run_quality_cases(load_quality_bundle(document)):
-        errors.print(f"[yellow]its case comes out otherwise now:[/] {shown(failure)}", soft_wrap=True)
-    next_step = f"written: {shown(out)}; to sign: sluice bundle sign {shown(out)} --key PEM --out SIGNED"
+        errors.print(f"[yellow]its case comes out otherwise now:[/] {clean(failure)}", soft_wrap=True)
+    next_step = f"written: {clean(out)}; to sign: sluice bundle sign {clean(out)} --key PEM --out SIGNED"
     errors.print(next_step, soft_wrap=True, highlight=False)
 
 
-def _of_file(file: Path) -> QualityBundle:
+def _read_file(file: Path) -> QualityBundle:
     try:
-        return load_quality_bundle(document_or_stop(file))
+        return load_quality_bundle(require_document(file))
     except BundleError as error:
         stop(f"{file}: {error}", WRONG)
 
 
-def _in_force(asked_for: str | None) -> tuple[QualityBundle, Sequence[QualityBundle]]:
+def _find_in_force(asked_for: str | None) -> tuple[QualityBundle, Sequence[QualityBundle]]:
     """The revision in force, and every one of the bundle that ever was."""
-    name = asked_for or settings_or_stop().policy.default_quality_bundle
-    folded = folded_or_stop()
+    name = asked_for or require_settings().policy.default_quality_bundle
+    folded = require_folded()
     found = folded.quality.get(name) or stop(f"the quality bundle {name} is not in force", WRONG)
     every = [one.quality for one in folded.entries.values() if one.quality is not None]
     return found, [one for one in every if one.id == name]

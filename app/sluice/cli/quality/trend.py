@@ -7,8 +7,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from sluice.cli.output import percent
-from sluice.cli.quality.outcome_charts import Chart, cut, day_ticks, element, plain
+from sluice.cli.output import format_percent
+from sluice.cli.quality.outcome_charts import (
+    OutcomeChart,
+    draw_day_ticks,
+    escape_text,
+    shorten,
+    write_element,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -40,81 +46,92 @@ class TrendLine(NamedTuple):
     rates: Mapping[str, Rate]
 
 
-def trend(name: str, title: str, days: Sequence[str], lines: Sequence[TrendLine]) -> str:
+def draw_trend(name: str, title: str, days: Sequence[str], lines: Sequence[TrendLine]) -> str:
     """The first of `lines` is everything together; at most `MOST_LINES` follow."""
-    end = _end(lines)
+    end = _compute_end(lines)
     description = "; ".join(f"{line.name}: {_describe(line, days)}" for line in lines)
-    chart = Chart(name, title, description, _WIDTH, _TOP + _HIGH + 30)
-    drawn = [_line(number, line, days, end) for number, line in enumerate(lines)]
-    ticks = day_ticks(days, _LEFT, _WIDE, _TOP + _HIGH + 22)
-    return chart.drawn(_axis(end), *reversed(drawn), ticks)
+    chart = OutcomeChart(name, title, description, _WIDTH, _TOP + _HIGH + 30)
+    drawn = [_draw_line(number, line, days, end) for number, line in enumerate(lines)]
+    ticks = draw_day_ticks(days, _LEFT, _WIDE, _TOP + _HIGH + 22)
+    return chart.draw(_draw_axis(end), *reversed(drawn), ticks)
 
 
-def bars(name: str, title: str, day: str, lines: Sequence[TrendLine]) -> str:
+def draw_bars(name: str, title: str, day: str, lines: Sequence[TrendLine]) -> str:
     """The rates of one day, a bar each, on the scale that lines would have."""
-    end = _end(lines)
+    end = _compute_end(lines)
     description = "; ".join(f"{line.name}: {_describe(line, [day])}" for line in lines)
-    chart = Chart(name, title, description, _WIDTH, _ROW * len(lines) + 20)
-    drawn = (_bar(number, line, day, end) for number, line in enumerate(lines))
+    chart = OutcomeChart(name, title, description, _WIDTH, _ROW * len(lines) + 20)
+    drawn = (_draw_bar(number, line, day, end) for number, line in enumerate(lines))
     places = ((0.0, "start"), (0.5, "middle"), (1.0, "end"))
     below = _ROW * len(lines) + 14
     ticks = (
-        element("text", f"{at * end * 100:g}%", x=at * _WIDTH, y=below, class_="tick", text_anchor=anchor)
+        write_element(
+            "text", f"{at * end * 100:g}%", x=at * _WIDTH, y=below, class_="tick", text_anchor=anchor
+        )
         for at, anchor in places
     )
-    return chart.drawn(*drawn, *ticks)
+    return chart.draw(*drawn, *ticks)
 
 
-def _bar(number: int, line: TrendLine, day: str, end: float) -> str:
+def _draw_bar(number: int, line: TrendLine, day: str, end: float) -> str:
     top = number * _ROW
     rate = line.rates.get(day)
     found = 0.0 if rate is None or rate.rate is None else rate.rate
-    description = "nothing decided" if rate is None else f"{percent(rate)} · {rate.part:,} of {rate.whole:,}"
-    label = element("text", plain(cut(line.name)), x=0, y=top + 14, class_="label")
-    value = element("text", description, x=_WIDTH, y=top + 14, class_="muted", text_anchor="end")
-    track = element("rect", x=0, y=top + 21, width=_WIDTH, height=_BAR, class_="track")
+    description = (
+        "nothing decided" if rate is None else f"{format_percent(rate)} · {rate.part:,} of {rate.whole:,}"
+    )
+    label = write_element("text", escape_text(shorten(line.name)), x=0, y=top + 14, class_="label")
+    value = write_element("text", description, x=_WIDTH, y=top + 14, class_="muted", text_anchor="end")
+    track = write_element("rect", x=0, y=top + 21, width=_WIDTH, height=_BAR, class_="track")
     kind = "c-rate-all" if not number else "c-rate"
-    bar = element("rect", x=0, y=top + 21, width=found / end * _WIDTH, height=_BAR, class_=kind)
-    return element("g", label, value, track, bar)
+    bar = write_element("rect", x=0, y=top + 21, width=found / end * _WIDTH, height=_BAR, class_=kind)
+    return write_element("g", label, value, track, bar)
 
 
-def trend_legend(lines: Sequence[TrendLine]) -> str:
+def write_trend_legend(lines: Sequence[TrendLine]) -> str:
     """A sample of each line and its name."""
-    items = (element("li", _sample(number), plain(cut(line.name))) for number, line in enumerate(lines))
-    return element("ul", *items, class_="legend")
+    items = (
+        write_element("li", _draw_sample(number), escape_text(shorten(line.name)))
+        for number, line in enumerate(lines)
+    )
+    return write_element("ul", *items, class_="legend")
 
 
-def _sample(number: int) -> str:
-    stroke = element("path", d="M0 7H28", class_=f"line l-{number}")
-    mark = element("path", d=_MARKERS[number - 1], transform="translate(14 7)", class_=f"mark l-{number}")
+def _draw_sample(number: int) -> str:
+    stroke = write_element("path", d="M0 7H28", class_=f"line l-{number}")
+    mark = write_element(
+        "path", d=_MARKERS[number - 1], transform="translate(14 7)", class_=f"mark l-{number}"
+    )
     inner = stroke + mark if number else stroke
-    return element("svg", inner, viewBox="0 0 28 14", class_="sample", aria_hidden="true")
+    return write_element("svg", inner, viewBox="0 0 28 14", class_="sample", aria_hidden="true")
 
 
-def _end(lines: Sequence[TrendLine]) -> float:
+def _compute_end(lines: Sequence[TrendLine]) -> float:
     highest = max((rate.rate or 0.0 for line in lines for rate in line.rates.values()), default=0.0)
     return next(end for end in _TOPS if highest <= end)
 
 
-def _axis(end: float) -> str:
+def _draw_axis(end: float) -> str:
     drawn = []
     for share in (0.0, 0.5, 1.0):
         y = _TOP + _HIGH * (1 - share)
-        drawn.append(element("line", x1=_LEFT, x2=_LEFT + _WIDE, y1=y, y2=y, class_="grid"))
+        drawn.append(write_element("line", x1=_LEFT, x2=_LEFT + _WIDE, y1=y, y2=y, class_="grid"))
         word = f"{share * end * 100:g}%"
-        drawn.append(element("text", word, x=_LEFT - 5, y=y + 4, class_="tick", text_anchor="end"))
+        drawn.append(write_element("text", word, x=_LEFT - 5, y=y + 4, class_="tick", text_anchor="end"))
     return "".join(drawn)
 
 
-def _line(number: int, line: TrendLine, days: Sequence[str], end: float) -> str:
-    points = list(_points(line, days, end))
-    paths = "".join(element("path", d=path, class_=f"line l-{number}") for path in _paths(points))
+def _draw_line(number: int, line: TrendLine, days: Sequence[str], end: float) -> str:
+    points = list(_compute_points(line, days, end))
+    paths = "".join(write_element("path", d=path, class_=f"line l-{number}") for path in _draw_paths(points))
     every = 1 if len(days) <= _MARKED_DAYS else 3
-    marks = "".join(_mark(number, line, *point) for point in points[::every] if point is not None)
-    return element("g", paths, marks)
+    marks = "".join(_draw_mark(number, line, *point) for point in points[::every] if point is not None)
+    return write_element("g", paths, marks)
 
 
-def _points(line: TrendLine, days: Sequence[str], end: float) -> Iterator[tuple[float, float, str] | None]:
+def _compute_points(
+    line: TrendLine, days: Sequence[str], end: float
+) -> Iterator[tuple[float, float, str] | None]:
     step = _WIDE / max(1, len(days))
     for number, day in enumerate(days):
         rate = line.rates[day].rate if day in line.rates else None
@@ -122,7 +139,7 @@ def _points(line: TrendLine, days: Sequence[str], end: float) -> Iterator[tuple[
         yield None if rate is None else (x, _TOP + _HIGH * (1 - rate / end), day)
 
 
-def _paths(points: Sequence[tuple[float, float, str] | None]) -> Iterator[str]:
+def _draw_paths(points: Sequence[tuple[float, float, str] | None]) -> Iterator[str]:
     """One path for each run of days without a gap."""
     run: list[str] = []
     for point in [*points, None]:
@@ -133,14 +150,16 @@ def _paths(points: Sequence[tuple[float, float, str] | None]) -> Iterator[str]:
             run = []
 
 
-def _mark(number: int, line: TrendLine, x: float, y: float, day: str) -> str:
+def _draw_mark(number: int, line: TrendLine, x: float, y: float, day: str) -> str:
     """A marker whose title is the value; of everything together a dot that is only there to be pointed at."""
     rate = line.rates[day]
-    hint = element("title", f"{plain(line.name)}, {day}: {percent(rate)} ({rate.part:,} of {rate.whole:,})")
+    hint = write_element(
+        "title", f"{escape_text(line.name)}, {day}: {format_percent(rate)} ({rate.part:,} of {rate.whole:,})"
+    )
     if not number:
-        return element("circle", hint, cx=x, cy=y, r=2.2, class_="dot")
+        return write_element("circle", hint, cx=x, cy=y, r=2.2, class_="dot")
     place = f"translate({x:.1f} {y:.1f})"
-    return element("path", hint, d=_MARKERS[number - 1], transform=place, class_=f"mark l-{number}")
+    return write_element("path", hint, d=_MARKERS[number - 1], transform=place, class_=f"mark l-{number}")
 
 
 def _describe(line: TrendLine, days: Sequence[str]) -> str:
@@ -148,5 +167,5 @@ def _describe(line: TrendLine, days: Sequence[str]) -> str:
     if not known:
         return "no value"
     values = [line.rates[day].rate or 0.0 for day in known]
-    ends = f"{percent(line.rates[known[0]])} on {known[0]}, {percent(line.rates[known[-1]])} on {known[-1]}"
-    return f"{ends}, between {min(values):.2%} and {max(values):.2%}"
+    first, last = (f"{format_percent(line.rates[day])} on {day}" for day in (known[0], known[-1]))
+    return f"{first}, {last}, between {min(values):.2%} and {max(values):.2%}"

@@ -18,7 +18,7 @@ from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from sluice.secrets.secret_files import replace_secret, state_of
+from sluice.secrets.secret_files import read_state, replace_secret
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -73,7 +73,7 @@ class Caller:
     agents: frozenset[str] | None
     role: KeyRole | None = None
 
-    def speaks_for(self, agent: str) -> bool:
+    def is_bound_to(self, agent: str) -> bool:
         """Whether the key is bound to this agent. Whether the agent is the tenant's, the registry says."""
         return self.agents is None or agent in self.agents
 
@@ -91,43 +91,43 @@ class ApiKeyStore:
         self._verified: dict[bytes, str] = {}
         self._refresh()
 
-    def known(self, presented: str) -> Caller | None:
+    def find_verified(self, presented: str) -> Caller | None:
         """The caller of a key that verified before and still counts; None: `verify` must tell. Fast.
 
         Raises ApiKeyFileError.
         """
         self._refresh()
-        key_id = self._verified.get(_fingerprint(presented))
-        return None if key_id is None else _caller(self._keys[key_id])
+        key_id = self._verified.get(_compute_fingerprint(presented))
+        return None if key_id is None else _make_caller(self._keys[key_id])
 
     def verify(self, presented: str) -> Caller | None:
         """The caller of a key; None for one that does not count. Takes some 20 ms of a core, as long where
         no key has its id: not for the event loop."""
         form = _FORM.fullmatch(presented)
         key = None if form is None else self._keys.get(form[1])
-        if not self._matches(key, presented) or key is None:
+        if not self._is_match(key, presented) or key is None:
             return None
         if len(self._verified) >= MOST_REMEMBERED:
             self._verified.clear()
         if self._keys.get(key.id) is key:
-            self._verified[_fingerprint(presented)] = key.id
-        return _caller(key)
+            self._verified[_compute_fingerprint(presented)] = key.id
+        return _make_caller(key)
 
-    def _matches(self, key: ApiKey | None, presented: str) -> bool:
+    def _is_match(self, key: ApiKey | None, presented: str) -> bool:
         try:
             return self._hasher.verify(self._nobodys if key is None else key.hash, presented)
         except (VerificationError, InvalidHashError):
             return False
 
     def _refresh(self) -> None:
-        seen = file_state(self._path)
+        seen = read_file_state(self._path)
         if seen != self._seen:
             self._keys = {one.id: one for one in read_keys(self._path).keys if one.revoked_at is None}
             self._verified, self._seen = {}, seen
 
 
 def read_keys(path: Path) -> ApiKeyFile:
-    """What the file says; no file says nothing. Raises ApiKeyFileError."""
+    """Read the keys of a file; a file that does not exist has none. Raises ApiKeyFileError."""
     try:
         return ApiKeyFile.model_validate_json(path.read_bytes())
     except FileNotFoundError:
@@ -144,7 +144,7 @@ def write_keys(path: Path, keys: BaseModel) -> None:
     replace_secret(path, text.encode())
 
 
-def new_key(
+def make_key(
     tenant: str, agents: list[str] | None, note: str, now: str, role: KeyRole | None = None
 ) -> tuple[ApiKey, str]:
     """A key for the file, and the words that its caller presents, which are not kept anywhere."""
@@ -162,19 +162,19 @@ def new_key(
     return key, words
 
 
-def _caller(key: ApiKey) -> Caller:
+def _make_caller(key: ApiKey) -> Caller:
     agents = None if key.agents is None else frozenset(key.agents)
     return Caller(key.id, key.tenant_id, agents, key.role)
 
 
-def _fingerprint(presented: str) -> bytes:
+def _compute_fingerprint(presented: str) -> bytes:
     return sha256(presented.encode("utf-8", "surrogatepass")).digest()
 
 
-def file_state(path: Path) -> FileState | None:
-    """What changes when the file does; None where there is none. Raises ApiKeyFileError."""
+def read_file_state(path: Path) -> FileState | None:
+    """Read a value that changes when the file does; None where there is no file. Raises ApiKeyFileError."""
     try:
-        return state_of(path)
+        return read_state(path)
     except FileNotFoundError:
         return None
     except OSError as error:

@@ -23,9 +23,9 @@ from sluice.gateway.http.response_headers import (
     VERSIONS,
     RawHeaders,
     ResponseFacts,
-    cors_headers,
+    build_cors_headers,
+    build_response_headers,
     is_reserved,
-    response_headers,
     strip,
 )
 
@@ -75,7 +75,7 @@ class Edge:
         began = time.perf_counter()
         facts = ResponseFacts(str(uuid.uuid4()))
         headers = dict(scope["headers"])
-        writer = _Writer(send, facts, cors_headers(headers.get(b"origin"), self._rules.allowed_origins))
+        writer = _Writer(send, facts, build_cors_headers(headers.get(b"origin"), self._rules.allowed_origins))
         try:
             await self._handle(scope, receive, writer, facts)
         except HttpError as error:
@@ -102,19 +102,19 @@ class Edge:
         _check_headers(scope["headers"])
         headers = dict(scope["headers"])
         if scope["method"] == "OPTIONS" and b"access-control-request-method" in headers:
-            await writer.empty(204, PREFLIGHT)
+            await writer.write_empty(204, PREFLIGHT)
             return
         kept = strip(scope["headers"])
         _check_version(kept)
-        body = await self._body(receive, headers.get(b"content-length"))
+        body = await self._read_body(receive, headers.get(b"content-length"))
         scope["headers"] = kept
         scope.setdefault("state", {})[FACTS] = facts
-        await self._app(scope, _replayed(body, receive), writer)
+        await self._app(scope, _replay(body, receive), writer)
 
-    async def _body(self, receive: Receive, announced: bytes | None) -> bytes:
+    async def _read_body(self, receive: Receive, announced: bytes | None) -> bytes:
         limit = self._rules.max_body_bytes
         if announced is not None and announced.isdigit() and int(announced[:20]) > limit:
-            raise _too_large(limit)
+            raise _make_too_large(limit)
         parts: list[bytes] = []
         size, more = 0, True
         try:
@@ -126,7 +126,7 @@ class Edge:
                     parts.append(message.get("body", b""))
                     size, more = size + len(parts[-1]), message.get("more_body", False)
                     if size > limit:
-                        raise _too_large(limit)
+                        raise _make_too_large(limit)
         except TimeoutError:
             limit_s = self._rules.body_timeout_s
             raise HttpError(408, "too_slow", f"the body did not come within {limit_s:g} s") from None
@@ -146,7 +146,7 @@ class _Writer:
         if message["type"] == "http.response.start":
             self.status = message["status"]
             own = [(name, value) for name, value in message.get("headers", ()) if not is_reserved(name)]
-            message["headers"] = [*own, *response_headers(self._facts), *self._cors]
+            message["headers"] = [*own, *build_response_headers(self._facts), *self._cors]
         await self._send(message)
 
     async def refuse(self, error: HttpError) -> None:
@@ -156,18 +156,18 @@ class _Writer:
         headers = [
             (b"content-type", b"application/json"),
             (b"content-length", str(len(body)).encode()),
-            *error_headers(error),
+            *build_error_headers(error),
         ]
         await self({"type": "http.response.start", "status": error.status, "headers": headers})
         await self({"type": "http.response.body", "body": body})
 
-    async def empty(self, status: int, headers: RawHeaders) -> None:
+    async def write_empty(self, status: int, headers: RawHeaders) -> None:
         """Answer without a body."""
         await self({"type": "http.response.start", "status": status, "headers": headers})
         await self({"type": "http.response.body", "body": b""})
 
 
-def error_headers(error: HttpError) -> RawHeaders:
+def build_error_headers(error: HttpError) -> RawHeaders:
     """The headers that go with an error: when to come again; after 408, 413 and 431 the connection ends,
     since the rest of the request is not read."""
     headers: RawHeaders = []
@@ -192,19 +192,19 @@ def _check_version(headers: RawHeaders) -> None:
             raise HttpError(400, "unknown_version", told, versions=list(VERSIONS))
 
 
-def _too_large(limit: int) -> HttpError:
+def _make_too_large(limit: int) -> HttpError:
     return HttpError(413, "too_large", f"a body has at most {limit} bytes", max_bytes=limit)
 
 
-def _replayed(body: bytes, receive: Receive) -> Receive:
+def _replay(body: bytes, receive: Receive) -> Receive:
     """The body that was read, and then what else comes: that the client went away."""
     given = False
 
-    async def again() -> Message:
+    async def receive_again() -> Message:
         nonlocal given
         if given:
             return await receive()
         given = True
         return {"type": "http.request", "body": body, "more_body": False}
 
-    return again
+    return receive_again

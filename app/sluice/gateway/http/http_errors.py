@@ -21,33 +21,33 @@ class HttpError(Exception):
         self.details = details
         self.retry_after_s: int | None = None
 
-    def after(self, seconds: int) -> HttpError:
-        """With Retry-After."""
+    def set_retry_after(self, seconds: int) -> HttpError:
+        """Set Retry-After, and return the error."""
         self.retry_after_s = seconds
         return self
 
     @property
     def body(self) -> dict[str, Any]:
         """The response's body."""
-        return error_body(self.code, self.message, self.details)
+        return build_error_body(self.code, self.message, self.details)
 
 
-def error_body(code: str, message: str, details: Mapping[str, Any]) -> dict[str, Any]:
+def build_error_body(code: str, message: str, details: Mapping[str, Any]) -> dict[str, Any]:
     """The body of every error."""
     return {"error": {"code": code, "message": message, "details": dict(details)}}
 
 
-def unreadable(why: Unreadable) -> HttpError:
+def make_unreadable(why: Unreadable) -> HttpError:
     """A body that is not what the route takes."""
     status = 413 if why.code == "too_large" else 400
     return HttpError(status, why.code, why.message, path=why.path)
 
 
-def unauthorized(message: str) -> HttpError:
+def make_unauthorized(message: str) -> HttpError:
     """No API key, or none that counts. What exactly is wrong with it is not told."""
     return HttpError(401, "unauthorized", message)
 
 
-def not_found(what: str) -> HttpError:
+def make_not_found(what: str) -> HttpError:
     """Nothing there, or of another tenant: both look the same."""
     return HttpError(404, "not_found", f"{what}: there is no such thing here")

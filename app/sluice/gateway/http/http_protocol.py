@@ -10,8 +10,8 @@ import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from sluice.gateway.http.edge import ERROR_SCHEMA, EVENTS
-from sluice.gateway.http.http_errors import error_body
-from sluice.gateway.http.response_headers import ResponseFacts, response_headers
+from sluice.gateway.http.http_errors import build_error_body
+from sluice.gateway.http.response_headers import ResponseFacts, build_response_headers
 
 if TYPE_CHECKING:
     import asyncio
@@ -50,9 +50,9 @@ class GatewayProtocol(H11Protocol):
         """Answer bytes that are not HTTP, and end the connection."""
         facts = ResponseFacts(str(uuid.uuid4()), schema=ERROR_SCHEMA)
         self.logger.warning("%s %s", facts.request_id, msg)
-        body = json.dumps(error_body("not_http", msg, {})).encode()
+        body = json.dumps(build_error_body("not_http", msg, {})).encode()
         headers = [
-            *response_headers(facts),
+            *build_response_headers(facts),
             (b"content-type", b"application/json"),
             (b"content-length", str(len(body)).encode()),
             (b"connection", b"close"),

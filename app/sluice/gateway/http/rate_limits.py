@@ -50,7 +50,7 @@ class RateLimit(Protocol):
 
 
 class OwnRate:
-    """For one gateway."""
+    """The rate limit of one gateway."""
 
     def __init__(self, per_second: float, burst: int, now_s: Callable[[], float] = time.monotonic) -> None:
         self.interval_s, self.burst = 1 / per_second, burst
@@ -74,7 +74,8 @@ class OwnRate:
 
 
 class SharedRate:
-    """For all gateways of an installation. While the Redis does not answer, each of them limits alone."""
+    """The rate limit of all gateways of an installation. While the Redis does not answer, each of them limits
+    alone."""
 
     MOST_CONNECTIONS = 16
 

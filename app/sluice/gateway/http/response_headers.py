@@ -85,7 +85,7 @@ class ResponseFacts:
     log: dict[str, Any] = field(default_factory=dict)
 
 
-def response_headers(facts: ResponseFacts) -> RawHeaders:
+def build_response_headers(facts: ResponseFacts) -> RawHeaders:
     """The headers of every response: seed 002's set and `Cache-Control`."""
     headers = [
         (b"x-mnemom-request-id", facts.request_id.encode()),
@@ -93,7 +93,7 @@ def response_headers(facts: ResponseFacts) -> RawHeaders:
         (b"x-mnemom-version", API_VERSION.encode()),
         (b"cache-control", b"no-store"),
     ]
-    shown = _fitting([NOT_RUN] if facts.checkpoints is None else facts.advisories)
+    shown = _select_fitting([NOT_RUN] if facts.checkpoints is None else facts.advisories)
     if shown:
         headers.append((b"x-mnemom-advisory", advisory_line(shown)))
     if facts.schema is not None:
@@ -111,7 +111,7 @@ def response_headers(facts: ResponseFacts) -> RawHeaders:
     return headers
 
 
-def _fitting(advisories: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+def _select_fitting(advisories: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """The first advisories that fit, five at most."""
     shown: list[Mapping[str, Any]] = []
     for one in advisories:
@@ -120,8 +120,8 @@ def _fitting(advisories: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]
     return shown
 
 
-def cors_headers(origin: bytes | None, allowed: Sequence[str]) -> RawHeaders:
-    """What lets a page of an allowed origin read the response; `allowed` may hold "*"."""
+def build_cors_headers(origin: bytes | None, allowed: Sequence[str]) -> RawHeaders:
+    """Build the headers that let a page of an allowed origin read the response; `allowed` may hold "*"."""
     if origin is None or not allowed:
         return []
     text = origin.decode("latin-1")

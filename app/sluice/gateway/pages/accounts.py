@@ -13,7 +13,7 @@ from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from sluice.gateway.http.api_keys import ApiKeyFileError, Name, file_state
+from sluice.gateway.http.api_keys import ApiKeyFileError, Name, read_file_state
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -26,7 +26,7 @@ AccountRole = Literal["reviewer", "vp", "admin"]
 tenant and ends log-ins; it answers nothing."""
 
 
-class Account(BaseModel):
+class PersonAccount(BaseModel):
     """One person's log-in. `hash` None: only by single sign-on. Times are RFC 3339."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -56,7 +56,7 @@ class PeopleFile(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    people: list[Account] = []
+    people: list[PersonAccount] = []
 
 
 class PeopleStore:
@@ -66,18 +66,18 @@ class PeopleStore:
         """The file need not be there: then nobody logs in. Raises ApiKeyFileError."""
         self._path = path
         self._seen: tuple[int, int, int] | None = None
-        self._people: dict[str, Account] = {}
+        self._people: dict[str, PersonAccount] = {}
         self.get("")
 
-    def get(self, name: str) -> Account | None:
+    def get(self, name: str) -> PersonAccount | None:
         """The account of this name that counts now. Raises ApiKeyFileError."""
-        seen = file_state(self._path)
+        seen = read_file_state(self._path)
         if seen != self._seen:
             self._people = {one.name: one for one in read_people(self._path).people if one.revoked_at is None}
             self._seen = seen
         return self._people.get(name)
 
-    def verify(self, name: str, password: str) -> Account | None:
+    def verify(self, name: str, password: str) -> PersonAccount | None:
         """The account, if the password is its own. Takes as long for a name that is not there; not for the
         event loop. Raises ApiKeyFileError."""
         account = self.get(name)
@@ -90,7 +90,7 @@ class PeopleStore:
 
 
 def read_people(path: Path) -> PeopleFile:
-    """What the file says; no file says nothing. Raises ApiKeyFileError."""
+    """Read the people of a file; a file that does not exist has none. Raises ApiKeyFileError."""
     try:
         return PeopleFile.model_validate_json(path.read_bytes())
     except FileNotFoundError:
@@ -101,7 +101,7 @@ def read_people(path: Path) -> PeopleFile:
         raise ApiKeyFileError(f"{path} is no file of people: {error.errors()[0]['msg']}") from None
 
 
-def hash_of(password: str) -> str:
+def hash_password(password: str) -> str:
     """The Argon2id hash. Raises ValueError for a password that is too short or too long."""
     if not SHORTEST_PASSWORD <= len(password) <= LONGEST_PASSWORD:
         raise ValueError(f"a password has {SHORTEST_PASSWORD} to {LONGEST_PASSWORD} characters")

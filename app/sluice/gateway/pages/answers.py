@@ -13,7 +13,7 @@ from sluice.gateway.http.http_errors import HttpError
 from sluice.gateway.pages import rendering
 from sluice.gateway.pages.forms import read_fields, read_form
 from sluice.gateway.pages.page_views import ROOT, PageViews, Visit
-from sluice.gateway.routes.callers import facts_of
+from sluice.gateway.routes.callers import read_facts
 from sluice.gateway.waiting_subjects import is_narrowed
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ _OUTCOMES = {"ALLOW": "is allowed", "BLOCK": "is denied"}
 _DECISIONS = {"approve": "approve", "deny": "deny", "reject": "reject"}
 
 
-class Given(NamedTuple):
+class AnswerResult(NamedTuple):
     """What became of one answer. `told`: "good" or "bad", and in words; `is_over`: it ended what waited."""
 
     an_id: str
@@ -43,8 +43,8 @@ class Given(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Answers:
-    """What they stand on."""
+class AnswerPages:
+    """The parts that the pages of answers are made of."""
 
     visitors: Visitors
     views: PageViews
@@ -57,13 +57,13 @@ class Answers:
         base = ESCALATIONS if visit.request.url.path.startswith(f"{ROOT}/escalations/") else QUARANTINE
         narrowed = form.get("parameters", "") if form.get("decision") == "approve" else ""
         try:
-            given = await self._answer(visit, base, visit.an_id, (form, subjects.narrowed(narrowed)))
+            given = await self._answer(visit, base, visit.an_id, (form, subjects.parse_narrowed(narrowed)))
             if given.is_over:
-                await self.views.subjects.waiting.end(base, visit.an_id, SHOWN_WITHIN_S)
+                await self.views.subjects.waiting.wait_for_end(base, visit.an_id, SHOWN_WITHIN_S)
             told = given.told
         except HttpError as error:
-            told = _failed(error)
-        await self.visitors.say(visit.session, told)
+            told = _describe_failure(error)
+        await self.visitors.add_notice(visit.session, told)
         query = visit.request.url.query
         return rendering.redirect(visit.request.url.path + (f"?{query}" if query else ""))
 
@@ -76,39 +76,41 @@ class Answers:
         chosen = dict.fromkeys(an_id for name, text in fields if name == "subject" for an_id in text.split())
         if len(chosen) > MOST_AT_ONCE:
             raise HttpError(400, "too_many", f"answer at most {MOST_AT_ONCE} at once")
-        given = list(await asyncio.gather(*(self._one_of_many(visit, one, form) for one in chosen)))
+        given = list(await asyncio.gather(*(self._answer_in_bulk(visit, one, form) for one in chosen)))
         await self._settle([one.an_id for one in given if one.is_over])
-        return self.views.page(visit, "answers.html", given=given, form=form, query=visit.request.url.query)
+        return self.views.render(visit, "answers.html", given=given, form=form, query=visit.request.url.query)
 
-    async def _one_of_many(self, visit: Visit, an_id: str, form: dict[str, str]) -> Given:
-        opened = self.views.subjects.opened(ESCALATIONS, an_id, visit.caller) or {}
+    async def _answer_in_bulk(self, visit: Visit, an_id: str, form: dict[str, str]) -> AnswerResult:
+        opened = self.views.subjects.find_opening(ESCALATIONS, an_id, visit.caller) or {}
         approves = form.get("decision") == "approve"
         if approves and (opened.get("tier") == ONE_BY_ONE or is_narrowed(opened)):
             why = "with other parameters" if is_narrowed(opened) else f"of tier {ONE_BY_ONE}"
             told = f"Not sent: an action {why} is approved on its own page."
-            return Given(an_id, _name_of(opened), ("bad", told), is_over=False)
+            return AnswerResult(an_id, _read_name(opened), ("bad", told), is_over=False)
         async with self.together:
             try:
                 return await self._answer(visit, ESCALATIONS, an_id, (form, None))
             except HttpError as error:
-                return Given(an_id, _name_of(opened) or an_id, _failed(error), is_over=False)
+                return AnswerResult(
+                    an_id, _read_name(opened) or an_id, _describe_failure(error), is_over=False
+                )
 
     async def _answer(
         self, visit: Visit, base: str, an_id: str, said: tuple[dict[str, str], dict[str, Any] | None]
-    ) -> Given:
+    ) -> AnswerResult:
         """Give one answer. `said`: the form, and parameters in place of the action's. Raises HttpError."""
-        opened = self.views.subjects.opened(base, an_id, visit.caller)
+        opened = self.views.subjects.find_opening(base, an_id, visit.caller)
         if opened is None:
             told = ("bad", "It has ended already: your answer was not sent.")
-            return Given(an_id, an_id, told, is_over=False)
-        answer = _answer_in(*said, visit.session)
+            return AnswerResult(an_id, an_id, told, is_over=False)
+        answer = _read_answer(*said, visit.session)
         against = visit.session.account.object_to(str(opened.get("required_role", "reviewer")))
         if against is not None:
-            return Given(an_id, _name_of(opened), ("bad", f"Refused: {against}."), is_over=False)
-        request_id = facts_of(visit.request).request_id
+            return AnswerResult(an_id, _read_name(opened), ("bad", f"Refused: {against}."), is_over=False)
+        request_id = read_facts(visit.request).request_id
         record = await self.views.people.give(opened, answer, request_id)
         is_over = "refusal_id" not in record and "quorum" not in record
-        return Given(an_id, _name_of(opened), _told(record), is_over)
+        return AnswerResult(an_id, _read_name(opened), _describe_result(record), is_over)
 
     async def _settle(self, ids: list[str]) -> None:
         """Wait a while until the reader of what waits knows of these ends."""
@@ -116,12 +118,12 @@ class Answers:
         try:
             async with asyncio.timeout(SHOWN_WITHIN_S):
                 for one in ids:
-                    await waiting.end(ESCALATIONS, one, SHOWN_WITHIN_S)
+                    await waiting.wait_for_end(ESCALATIONS, one, SHOWN_WITHIN_S)
         except TimeoutError:
             return
 
 
-def _answer_in(form: dict[str, str], narrowed: dict[str, Any] | None, session: Session) -> PersonsAnswer:
+def _read_answer(form: dict[str, str], narrowed: dict[str, Any] | None, session: Session) -> PersonsAnswer:
     """The answer that a form has. Raises HttpError where it has none."""
     decision, why = _DECISIONS.get(form.get("decision", "")), form.get("justification", "").strip()
     if decision is None or not why:
@@ -135,17 +137,17 @@ def _answer_in(form: dict[str, str], narrowed: dict[str, Any] | None, session: S
     )
 
 
-def _name_of(opened: dict[str, Any]) -> str:
+def _read_name(opened: dict[str, Any]) -> str:
     names = (opened.get(one) for one in ("action_id", "request_id", "write_id"))
     return str(next(filter(None, names), ""))
 
 
-def _failed(error: HttpError) -> Said:
+def _describe_failure(error: HttpError) -> Said:
     return "bad", f"{error.code}: {error.message}"
 
 
-def _told(record: dict[str, Any]) -> Said:
-    """What became of an answer, for the next page."""
+def _describe_result(record: dict[str, Any]) -> Said:
+    """Describe the result of an answer, for the next page."""
     if "refusal_id" in record:
         return "bad", f"Refused: {record['reason']}: {record['message']}"
     if "quorum" in record:

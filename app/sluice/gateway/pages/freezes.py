@@ -29,19 +29,19 @@ LONGEST_REASON = 256
 
 @dataclass(frozen=True, slots=True)
 class Freezes:
-    """What they stand on."""
+    """The parts that the pages of freezes are made of."""
 
     visitors: Visitors
     views: PageViews
 
-    async def agent(self, visit: Visit) -> Response:
+    async def show_agent(self, visit: Visit) -> Response:
         """An agent: its entry, the freezes on it, its newest decisions. Raises HttpError."""
         name = visit.request.query_params.get("id", "")
-        agent = self.views.people.agent(name, visit.caller.tenant)
-        verdicts = await self.views.subjects.newest(VERDICTS, visit.caller)
+        agent = self.views.people.require_agent(name, visit.caller.tenant)
+        verdicts = await self.views.subjects.fetch_newest(VERDICTS, visit.caller)
         found = [one for one in verdicts if one["agent_id"] == name]
-        frozen = self.views.people.frozen(visit.caller.tenant, name, "")
-        return self.views.page(visit, "agent.html", agent=agent, found=found[:100], frozen=frozen)
+        frozen = self.views.people.list_freezes(visit.caller.tenant, name, "")
+        return self.views.render(visit, "agent.html", agent=agent, found=found[:100], frozen=frozen)
 
     async def freeze(self, visit: Visit) -> Response:
         """Freeze what a form names, and show its page, which says what became of it. Raises HttpError."""
@@ -50,8 +50,8 @@ class Freezes:
         kind, name = form.get("kind", ""), form.get("id", "")
         if kind not in PAGES or not name:
             raise HttpError(400, "invalid_value", "only an agent or a session is frozen here")
-        told = await self._freeze(visit, FreezeSubject(kind, name), form)  # type: ignore[arg-type]
-        await self.visitors.say(visit.session, told)
+        notice = await self._freeze(visit, FreezeSubject(kind, name), form)  # type: ignore[arg-type]
+        await self.visitors.add_notice(visit.session, notice)
         return rendering.redirect(f"{ROOT}/{PAGES[kind]}?{urlencode({'id': name})}")
 
     async def _freeze(self, visit: Visit, subject: FreezeSubject, form: dict[str, str]) -> Said:
@@ -61,7 +61,7 @@ class Freezes:
         if not reason or len(reason) > LONGEST_REASON or form.get("confirmed") != "yes":
             return "bad", f"Not sent: say why, in at most {LONGEST_REASON} characters, and confirm it."
         if subject.kind == "agent":
-            self.views.people.agent(subject.id, account.tenant_id)
+            self.views.people.require_agent(subject.id, account.tenant_id)
         try:
             refused = await self.views.people.freeze(subject, reason, account.approver_id, account.tenant_id)
         except HttpError as error:

@@ -21,7 +21,7 @@ from sluice.core.foundation.clock import rfc3339
 from sluice.core.foundation.errors import BundleError
 from sluice.core.registry.agent_grants import LONGEST_GRANT_MS, MOST_USES, AgentGrantSpec
 from sluice.gateway.action_summary import summarize
-from sluice.gateway.http.http_errors import HttpError, not_found
+from sluice.gateway.http.http_errors import HttpError, make_not_found
 from sluice.gateway.pages import rendering
 from sluice.gateway.pages.forms import read_number
 
@@ -37,7 +37,7 @@ DAY_MS = 24 * 3600 * 1000
 MOST_DAYS = LONGEST_GRANT_MS // DAY_MS
 
 
-class Wish(NamedTuple):
+class GrantOptions(NamedTuple):
     """What a person filled in, as it was typed. `uses`: in all sessions together."""
 
     uses: str = "20"
@@ -46,77 +46,79 @@ class Wish(NamedTuple):
     why: str = ""
 
     @classmethod
-    def of(cls, given: Mapping[str, str]) -> Wish:
-        """From a page's address."""
+    def of(cls, given: Mapping[str, str]) -> GrantOptions:
+        """Read the query of a page's address."""
         return cls(*(given.get(name, default).strip() for name, default in cls._field_defaults.items()))
 
     @property
     def address(self) -> str:
-        """For the address of a page."""
+        """The query of a page's address."""
         return urlencode(self._asdict())
 
 
 @dataclass(frozen=True, slots=True)
 class Grants:
-    """What they stand on."""
+    """The parts that the pages of grants are made of."""
 
     views: PageViews
 
     async def prepare(self, visit: Visit) -> Response:
         """The grants that exist, the form, and with its fields the command. Raises HttpError: 404."""
-        opened, tool = await self._waiting(visit)
-        wish, wrong = Wish.of(visit.request.query_params), None
-        if wish.why:
+        opened, tool = await self._require_waiting(visit)
+        options, wrong = GrantOptions.of(visit.request.query_params), None
+        if options.why:
             try:
-                self._entry(visit, opened, tool, wish)
+                self._build_entry(visit, opened, tool, options)
             except HttpError as error:
                 wrong = error.message
-        given = self.views.people.grants(visit.caller.tenant, str(opened["agent_id"]), tool)
+        given = self.views.people.list_grants(visit.caller.tenant, str(opened["agent_id"]), tool)
         about = {
             "tool": tool,
-            "wish": wish,
+            "wish": options,
             "wrong": wrong,
             "given": given,
-            "why_none": _why_none(opened, tool, visit),
+            "why_none": _explain_refusal(opened, tool, visit),
         }
-        return self.views.page(
+        return self.views.render(
             visit, "grant.html", one=opened, most_uses=MOST_USES, most_days=MOST_DAYS, **about
         )
 
-    async def entry(self, visit: Visit) -> Response:
+    async def download_entry(self, visit: Visit) -> Response:
         """The entry as a file to sign. Raises HttpError."""
-        opened, tool = await self._waiting(visit)
-        entry = self._entry(visit, opened, tool, Wish.of(visit.request.query_params))
+        opened, tool = await self._require_waiting(visit)
+        entry = self._build_entry(visit, opened, tool, GrantOptions.of(visit.request.query_params))
         value = orjson.dumps({"entries": [entry]}, option=orjson.OPT_INDENT_2) + b"\n"
-        return rendering.download(value, f"{entry['id']}.json")
+        return rendering.serve_download(value, f"{entry['id']}.json")
 
-    async def _waiting(self, visit: Visit) -> tuple[dict[str, Any], str]:
-        """What opened an escalation that waits, and its tool; "" where none can be read."""
-        opened = self.views.subjects.opened(ESCALATIONS, visit.an_id, visit.caller)
+    async def _require_waiting(self, visit: Visit) -> tuple[dict[str, Any], str]:
+        """Return the record that opened an escalation that waits, and its tool; "" where none can be read."""
+        opened = self.views.subjects.find_opening(ESCALATIONS, visit.an_id, visit.caller)
         if opened is None:
-            raise not_found(f"{visit.an_id}, which may have ended,")
-        content = summarize(await self.views.subjects.content(opened), None)
+            raise make_not_found(f"{visit.an_id}, which may have ended,")
+        content = summarize(await self.views.subjects.fetch_content(opened), None)
         return opened, "" if content is None else content.tool
 
-    def _entry(self, visit: Visit, opened: Mapping[str, Any], tool: str, wish: Wish) -> dict[str, Any]:
+    def _build_entry(
+        self, visit: Visit, opened: Mapping[str, Any], tool: str, options: GrantOptions
+    ) -> dict[str, Any]:
         """The entry that the wish asks for. Raises HttpError where it would be refused."""
-        why_none = _why_none(opened, tool, visit)
+        why_none = _explain_refusal(opened, tool, visit)
         if why_none is not None:
             raise HttpError(409, "no_grant", why_none)
-        days = read_number(wish.days)
+        days = read_number(options.days)
         if not 1 <= days <= MOST_DAYS:
             raise HttpError(400, "invalid_value", f"days: a whole number from 1 to {MOST_DAYS}")
         try:
-            condition_of(wish.when or "true")
+            condition_of(options.when or "true")
             spec = AgentGrantSpec(
                 tenant_id=visit.caller.tenant,
                 agent_id=opened["agent_id"],
                 tool=tool,
-                when=wish.when or None,
-                uses=read_number(wish.uses),
+                when=options.when or None,
+                uses=read_number(options.uses),
                 approver_id=visit.session.account.approver_id,
                 expires_at=rfc3339(time.time_ns() // 1_000_000 + days * DAY_MS),
-                justification=wish.why,
+                justification=options.why,
             )
         except BundleError as error:
             raise HttpError(400, "invalid_value", f"condition: {error}") from None
@@ -128,7 +130,7 @@ class Grants:
         return {"kind": "agent_grant", "id": f"grant-{uuid4()}", "revision": 1, "spec": body}
 
 
-def _why_none(opened: Mapping[str, Any], tool: str, visit: Visit) -> str | None:
+def _explain_refusal(opened: Mapping[str, Any], tool: str, visit: Visit) -> str | None:
     """Why the person cannot grant what is like this escalation; None: it can be tried."""
     if not visit.session.account.decides:
         return "your log-in only reads"

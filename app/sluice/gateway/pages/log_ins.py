@@ -14,7 +14,7 @@ from sluice.gateway.http.api_keys import Caller
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from sluice.gateway.pages.accounts import Account
+    from sluice.gateway.pages.accounts import PersonAccount
 
 MOST_REMEMBERED = 10_000
 ATTEMPTS, WITHIN_S = 10, 900.0
@@ -33,7 +33,7 @@ class Session:
     a page of this request has said."""
 
     id: str
-    account: Account
+    account: PersonAccount
     csrf: str
     began_s: float
     seen_s: float
@@ -42,14 +42,14 @@ class Session:
     shown: list[Said] = field(default_factory=list)
     token: str = ""
 
-    def show(self) -> list[Said]:
-        """What a page says now, and no later one."""
+    def take_notices(self) -> list[Said]:
+        """Return what a page says now, and forget it."""
         self.shown, self.said = self.said, []
         return self.shown
 
     @property
     def caller(self) -> Caller:
-        """As the routes of the API know a caller: of all agents of the tenant."""
+        """The caller that the routes of the API see: of all agents of the tenant."""
         return Caller(f"person:{self.account.name}", self.account.tenant_id, None)
 
     @property
@@ -58,8 +58,8 @@ class Session:
         return self.csrf[:12]
 
 
-def id_of(token: str) -> str:
-    """By what a session is kept."""
+def derive_id(token: str) -> str:
+    """Derive the id under which a session is stored."""
     return sha256(f"sluice log-in {token}".encode()).hexdigest()
 
 
@@ -69,7 +69,7 @@ class LogIns(Protocol):
     async def find(self, token: str) -> Session | None:
         """The session of a browser's token."""
 
-    async def every(self) -> list[Session]:
+    async def list_all(self) -> list[Session]:
         """All sessions, the oldest first."""
 
     async def add(self, session: Session) -> None:
@@ -78,10 +78,10 @@ class LogIns(Protocol):
     async def save(self, session: Session) -> None:
         """Keep when it was seen, unless it has ended, and that something was shown."""
 
-    async def say(self, session: Session, told: Said) -> None:
+    async def add_notice(self, session: Session, notice: Said) -> None:
         """Have the session's next page say something."""
 
-    async def end(self, session: Session) -> None:
+    async def forget(self, session: Session) -> None:
         """Forget a session."""
 
     async def attempt(self, limits: Sequence[tuple[str, int]]) -> float | str:
@@ -96,7 +96,7 @@ class LogIns(Protocol):
 
 
 class OwnLogIns:
-    """For one gateway: a restart ends all sessions."""
+    """The log-ins of one gateway: a restart ends all sessions."""
 
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
         """`clock` gives seconds."""
@@ -106,9 +106,9 @@ class OwnLogIns:
 
     async def find(self, token: str) -> Session | None:
         """See LogIns."""
-        return self._sessions.get(id_of(token))
+        return self._sessions.get(derive_id(token))
 
-    async def every(self) -> list[Session]:
+    async def list_all(self) -> list[Session]:
         """See LogIns."""
         return [*self._sessions.values()]
 
@@ -119,11 +119,11 @@ class OwnLogIns:
     async def save(self, session: Session) -> None:
         """See LogIns."""
 
-    async def say(self, session: Session, told: Said) -> None:
+    async def add_notice(self, session: Session, notice: Said) -> None:
         """See LogIns."""
-        session.said.append(told)
+        session.said.append(notice)
 
-    async def end(self, session: Session) -> None:
+    async def forget(self, session: Session) -> None:
         """See LogIns."""
         self._sessions.pop(session.id, None)
 

@@ -7,27 +7,27 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sluice.client.input_kinds import ALARMS, ESCALATIONS, MEMORY_DECISIONS, QUARANTINE, VERDICTS
-from sluice.gateway.ledger_scan import NEVER_MS, Asked, quoted
+from sluice.gateway.ledger_scan import NEVER_MS, ScanQuery, quote_text
 from sluice.gateway.pages.posture import (
     MEMORY_ACTIONS,
-    action_posture,
-    memory_posture,
-    sessions_of,
+    compute_action_posture,
+    compute_memory_posture,
+    list_sessions,
 )
 from sluice.gateway.pages.posture import (
     VERDICTS as WORDS,
 )
 from sluice.gateway.pages.time_range import TimeRange, count_over_time
-from sluice.notify.told_subject import ENDS, OPENS
+from sluice.notify.reported_subject import ENDS, OPENS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from starlette.responses import Response
 
-    from sluice.gateway.ledger_scan import Found, Scanned
+    from sluice.gateway.ledger_scan import LedgerMatch, Scanned
     from sluice.gateway.pages.page_views import PageViews, Visit
-    from sluice.gateway.pages.time_range import Chart
+    from sluice.gateway.pages.time_range import TimeChart
 
 LISTED = 100
 OPENED, ENDED = "opened", "ended"
@@ -35,63 +35,63 @@ OPENED, ENDED = "opened", "ended"
 
 @dataclass(frozen=True, slots=True)
 class OverTime:
-    """What they stand on."""
+    """The parts that the pages over time are made of."""
 
     views: PageViews
 
-    async def sessions(self, visit: Visit) -> Response:
+    async def show_sessions(self, visit: Visit) -> Response:
         """The sessions with an action in the range, or one with its totals. Raises HttpError."""
-        shown, wanted = _range_of(visit), visit.request.query_params.get("id", "")
-        words = (quoted(wanted),) if wanted else ()
+        shown, wanted = _read_range(visit), visit.request.query_params.get("id", "")
+        words = (quote_text(wanted),) if wanted else ()
         scanned = await self._scan(visit, shown, (VERDICTS,), words)
         own = [one for one in scanned.found if not wanted or one.said["session_id"] == wanted]
         verdicts = [one.said for one in own]
-        about: dict[str, Any] = {"shown": shown, "scanned": scanned, "chart": _decisions(own, shown)}
+        about: dict[str, Any] = {"shown": shown, "scanned": scanned, "chart": _chart_decisions(own, shown)}
         if not wanted:
-            return self.views.page(visit, "sessions.html", found=sessions_of(verdicts)[:LISTED], **about)
-        about["totals"] = await self.views.subjects.session(wanted, visit.caller)
-        about["frozen"] = self.views.people.frozen(visit.caller.tenant, "", wanted)
-        return self.views.page(visit, "session.html", found=verdicts[:LISTED], **about)
+            return self.views.render(visit, "sessions.html", found=list_sessions(verdicts)[:LISTED], **about)
+        about["totals"] = await self.views.subjects.fetch_session(wanted, visit.caller)
+        about["frozen"] = self.views.people.list_freezes(visit.caller.tenant, "", wanted)
+        return self.views.render(visit, "session.html", found=verdicts[:LISTED], **about)
 
-    async def posture(self, visit: Visit) -> Response:
+    async def show_posture(self, visit: Visit) -> Response:
         """Counts of the decisions on actions and memories in the range, with what waits now, and the alarms.
         Raises HttpError."""
-        shown, caller = _range_of(visit), visit.caller
+        shown, caller = _read_range(visit), visit.caller
         topics = (VERDICTS, MEMORY_DECISIONS, ESCALATIONS, ALARMS)
         scanned = await self._scan(visit, shown, topics)
         of = {topic: [one for one in scanned.found if one.topic == topic] for topic in topics}
-        waiting, held = (self.views.subjects.of(base, caller) for base in (ESCALATIONS, QUARANTINE))
+        waiting, held = (self.views.subjects.list_waiting(base, caller) for base in (ESCALATIONS, QUARANTINE))
         memories = [(one.at_ms, str(one.said["action"])) for one in of[MEMORY_DECISIONS]]
-        turns = [(one.at_ms, _turn(one)) for one in of[ESCALATIONS]]
+        turns = [(one.at_ms, _classify_turn(one)) for one in of[ESCALATIONS]]
         raised = [(one.at_ms, str(one.said["kind"])) for one in of[ALARMS]]
         about: dict[str, Any] = {
-            "actions": action_posture([one.said for one in of[VERDICTS]], waiting),
-            "memory": memory_posture([one.said for one in of[MEMORY_DECISIONS]], held),
+            "actions": compute_action_posture([one.said for one in of[VERDICTS]], waiting),
+            "memory": compute_memory_posture([one.said for one in of[MEMORY_DECISIONS]], held),
             "alarms": [one.said for one in of[ALARMS]][:LISTED],
-            "decided": _decisions(of[VERDICTS], shown),
+            "decided": _chart_decisions(of[VERDICTS], shown),
             "remembered": count_over_time("Decisions on memories", MEMORY_ACTIONS, memories, shown),
             "escalated": count_over_time("Escalations", (OPENED, ENDED), turns, shown),
             "raised": count_over_time("Alarms", sorted({kind for _, kind in raised}), raised, shown),
         }
-        return self.views.page(visit, "posture.html", shown=shown, scanned=scanned, **about)
+        return self.views.render(visit, "posture.html", shown=shown, scanned=scanned, **about)
 
     async def _scan(
         self, visit: Visit, shown: TimeRange, topics: Sequence[str], words: Sequence[bytes] = ()
     ) -> Scanned:
         before_ms = NEVER_MS if shown.last else shown.until_ms
-        asked = Asked(topics, visit.caller.tenant, words, before_ms, shown.since_ms)
+        asked = ScanQuery(topics, visit.caller.tenant, words, before_ms, shown.since_ms)
         return await self.views.look_back(asked)
 
 
-def _range_of(visit: Visit) -> TimeRange:
-    return TimeRange.of(visit.request.query_params, time.time_ns() // 1_000_000)
+def _read_range(visit: Visit) -> TimeRange:
+    return TimeRange.read(visit.request.query_params, time.time_ns() // 1_000_000)
 
 
-def _decisions(found: Sequence[Found], shown: TimeRange) -> Chart:
+def _chart_decisions(found: Sequence[LedgerMatch], shown: TimeRange) -> TimeChart:
     events = [(one.at_ms, str(one.said["verdict"])) for one in found]
     return count_over_time("Decisions on actions", WORDS, events, shown)
 
 
-def _turn(found: Found) -> str:
+def _classify_turn(found: LedgerMatch) -> str:
     schema = found.said.get("schema")
     return OPENED if schema in OPENS else ENDED if schema in ENDS else ""

@@ -11,10 +11,10 @@ from urllib.parse import quote
 from sluice.client.input_kinds import ESCALATIONS, QUARANTINE, VERDICTS
 from sluice.core.foundation.chain import hash_holds
 from sluice.gateway import subjects
-from sluice.gateway.decisions import kafka_told
+from sluice.gateway.decisions import translate_faults
 from sluice.gateway.http.http_errors import HttpError
 from sluice.gateway.pages import rendering
-from sluice.gateway.pages.queue import SORTS, Query, list_rows, rows_of, walk_from
+from sluice.gateway.pages.queue import SORTS, Query, build_rows, find_walk, list_rows
 from sluice.gateway.routes.callers import TenantTurns
 from sluice.gateway.routes.reading_routes import LedgerUnreadable
 from sluice.gateway.waiting_subjects import is_narrowed
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
     from sluice.gateway.delegated_answers import DelegatedAnswers
     from sluice.gateway.http.api_keys import Caller
-    from sluice.gateway.ledger_scan import Asked, LedgerScan, Scanned
+    from sluice.gateway.ledger_scan import LedgerScan, Scanned, ScanQuery
     from sluice.gateway.pages.log_ins import Session
-    from sluice.gateway.pages.queue import Row, Walk
+    from sluice.gateway.pages.queue import QueueRow, QueueWalk
 
 ROOT = "/review"
 MOST_ALIKE = 5
@@ -47,7 +47,7 @@ class Visit(NamedTuple):
 
     @property
     def caller(self) -> Caller:
-        """As the API knows a caller."""
+        """The caller that the API sees."""
         return self.session.caller
 
     @property
@@ -58,7 +58,8 @@ class Visit(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PageViews:
-    """What they stand on. `quality` gives a tenant's report as a document, and raises LedgerUnreadable."""
+    """The parts that the views are made of. `quality` gives a tenant's report as a document, and raises
+    LedgerUnreadable."""
 
     subjects: subjects.Subjects
     people: DelegatedAnswers
@@ -67,114 +68,122 @@ class PageViews:
     turns: TenantTurns = field(default_factory=lambda: TenantTurns(most_waiting=MOST_WAITING))
     one_at_a_time: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(1))
 
-    def page(self, visit: Visit, name: str, **context: Any) -> Response:
+    def render(self, visit: Visit, name: str, **context: Any) -> Response:
         """A page with what all have: the person, what was said, how much waits."""
-        caller, said = visit.caller, visit.session.show()
-        counts = {base: len(self.subjects.of(base, caller)) for base in (ESCALATIONS, QUARANTINE)}
-        delegate = self.people.delegate(visit.session.account.tenant_id)
+        caller, said = visit.caller, visit.session.take_notices()
+        counts = {base: len(self.subjects.list_waiting(base, caller)) for base in (ESCALATIONS, QUARANTINE)}
+        delegate = self.people.find_delegate(visit.session.account.tenant_id)
         about: dict[str, Any] = {
             "session": visit.session,
             "said": said,
             "counts": counts,
             "delegate": delegate,
             "now_ms": time.time_ns() // 1_000_000,
-            "since": self.subjects.waiting.changes(caller.tenant),
+            "since": self.subjects.waiting.count_changes(caller.tenant),
         }
-        about["how_ended"] = self.subjects.waiting.how_ended
-        return rendering.page(name, changes=subjects.changes, **{**about, **context})
+        about["how_ended"] = self.subjects.waiting.find_end_word
+        return rendering.render_page(name, changes=subjects.list_changes, **{**about, **context})
 
-    async def look_back(self, asked: Asked) -> Scanned:
+    async def look_back(self, asked: ScanQuery) -> Scanned:
         """Scan the ledger, one after the other for each tenant. Raises HttpError."""
-        async with self.turns.turn(asked.tenant), kafka_told():
-            return await self.scan.back(asked)
+        async with self.turns.take_turn(asked.tenant), translate_faults():
+            return await self.scan.scan(asked)
 
-    async def escalations(self, visit: Visit) -> Response:
-        """What waits for an approver."""
-        query = Query.of(visit.request.query_params)
-        listing = list_rows(self._rows(visit), query)
-        return self.page(visit, "escalations.html", listing=listing, query=listing.query, sorts=SORTS)
+    async def show_escalations(self, visit: Visit) -> Response:
+        """Show the escalations that wait for an approver."""
+        query = Query.read(visit.request.query_params)
+        listing = list_rows(self._list_rows(visit), query)
+        return self.render(visit, "escalations.html", listing=listing, query=listing.query, sorts=SORTS)
 
-    async def escalation(self, visit: Visit) -> Response:
+    async def show_escalation(self, visit: Visit) -> Response:
         """One of them, with the action or the items, and the form; what has ended is a decision's story."""
         an_id = visit.an_id
-        opened = self.subjects.opened(ESCALATIONS, an_id, visit.caller)
+        opened = self.subjects.find_opening(ESCALATIONS, an_id, visit.caller)
         if opened is None:
-            return await self._ended(an_id, visit)
-        about: dict[str, Any] = {"since": self.subjects.waiting.changes(visit.caller.tenant), "verdict": None}
-        about |= {"against": self._against(visit, opened), "content": await self.subjects.content(opened)}
-        about |= {"is_narrowed": is_narrowed(opened), "approved": await self.subjects.approved(opened)}
+            return await self._show_ended(an_id, visit)
+        about: dict[str, Any] = {
+            "since": self.subjects.waiting.count_changes(visit.caller.tenant),
+            "verdict": None,
+        }
+        about |= {
+            "against": self._find_objection(visit, opened),
+            "content": await self.subjects.fetch_content(opened),
+        }
+        about |= {"is_narrowed": is_narrowed(opened), "approved": await self.subjects.fetch_approved(opened)}
         if "verdict_id" in opened:
-            about["verdict"] = await self.subjects.decision(opened["verdict_id"], visit.caller)
-        about["alike"] = self.subjects.waiting.ended_alike(opened, MOST_ALIKE)
-        return self.page(visit, "escalation.html", one=opened, walk=self._walk(visit), **about)
+            about["verdict"] = await self.subjects.fetch_decision(opened["verdict_id"], visit.caller)
+        about["alike"] = self.subjects.waiting.list_alike_ends(opened, MOST_ALIKE)
+        return self.render(visit, "escalation.html", one=opened, walk=self._find_walk(visit), **about)
 
-    async def standing(self, visit: Visit) -> Response:
+    async def show_state(self, visit: Visit) -> Response:
         """Whether a thing still waits: a part of its page, which asks when something changed."""
         path = visit.request.url.path.removesuffix("/standing")
         base = ESCALATIONS if path.startswith(f"{ROOT}/escalations/") else QUARANTINE
-        waits = self.subjects.opened(base, visit.an_id, visit.caller) is not None
-        return rendering.page("standing.html", path=path, waits=waits)
+        waits = self.subjects.find_opening(base, visit.an_id, visit.caller) is not None
+        return rendering.render_page("standing.html", path=path, waits=waits)
 
-    async def quarantine(self, visit: Visit) -> Response:
+    async def show_quarantine(self, visit: Visit) -> Response:
         """Memories that wait for a reviewer."""
-        return self.page(visit, "quarantine.html", waiting=self.subjects.of(QUARANTINE, visit.caller))
+        return self.render(
+            visit, "quarantine.html", waiting=self.subjects.list_waiting(QUARANTINE, visit.caller)
+        )
 
-    async def memory(self, visit: Visit) -> Response:
+    async def show_memory(self, visit: Visit) -> Response:
         """One of them, with its content and the form."""
         an_id = visit.an_id
-        opened = self.subjects.opened(QUARANTINE, an_id, visit.caller)
+        opened = self.subjects.find_opening(QUARANTINE, an_id, visit.caller)
         if opened is None:
-            return await self._ended(an_id, visit)
+            return await self._show_ended(an_id, visit)
         about = {
-            "since": self.subjects.waiting.changes(visit.caller.tenant),
-            "against": self._against(visit, opened),
+            "since": self.subjects.waiting.count_changes(visit.caller.tenant),
+            "against": self._find_objection(visit, opened),
         }
-        content = await self.subjects.content(opened)
-        decision = await self.subjects.decision(an_id, visit.caller)
-        return self.page(visit, "memory.html", one=opened, content=content, decision=decision, **about)
+        content = await self.subjects.fetch_content(opened)
+        decision = await self.subjects.fetch_decision(an_id, visit.caller)
+        return self.render(visit, "memory.html", one=opened, content=content, decision=decision, **about)
 
-    async def decisions(self, visit: Visit) -> Response:
+    async def show_decisions(self, visit: Visit) -> Response:
         """The newest decisions."""
         about = visit.request.query_params.get("about", "actions")
-        found = await self.subjects.newest(subjects.LISTED.get(about, VERDICTS), visit.caller)
-        return self.page(visit, "decisions.html", found=found[:100], about=about)
+        found = await self.subjects.fetch_newest(subjects.LISTED.get(about, VERDICTS), visit.caller)
+        return self.render(visit, "decisions.html", found=found[:100], about=about)
 
-    async def decision(self, visit: Visit) -> Response:
+    async def show_decision(self, visit: Visit) -> Response:
         """One decision's whole story."""
         an_id = visit.an_id
-        record = await self.subjects.decision(an_id, visit.caller)
-        followed = await self.subjects.followed(record, visit.caller)
-        return self.page(
+        record = await self.subjects.fetch_decision(an_id, visit.caller)
+        followed = await self.subjects.fetch_followed(record, visit.caller)
+        return self.render(
             visit,
             "decision.html",
             one=record,
-            content=await self.subjects.content(record),
+            content=await self.subjects.fetch_content(record),
             followed=followed,
             holds=hash_holds(record),
-            ending=subjects.ending_of(followed),
-            waits=self._waits(record),
-            walk=self._walk(visit) if WALK in visit.request.query_params else None,
+            ending=subjects.find_ending(followed),
+            waits=self._find_waiting_page(record),
+            walk=self._find_walk(visit) if WALK in visit.request.query_params else None,
         )
 
-    async def quality_report(self, visit: Visit) -> Response:
+    async def show_quality_report(self, visit: Visit) -> Response:
         """The posture of retrievals, as `sluice quality page` writes it."""
         async with self.one_at_a_time:
             try:
-                return rendering.document(await self.quality(visit.session.account.tenant_id))
+                return rendering.serve_document(await self.quality(visit.session.account.tenant_id))
             except LedgerUnreadable as error:
                 raise HttpError(503, "unavailable", str(error)) from None
 
-    def _rows(self, visit: Visit) -> list[Row]:
-        waiting = self.subjects.of(ESCALATIONS, visit.caller)
-        return rows_of(waiting, self.subjects.waiting.contents.get)
+    def _list_rows(self, visit: Visit) -> list[QueueRow]:
+        waiting = self.subjects.list_waiting(ESCALATIONS, visit.caller)
+        return build_rows(waiting, self.subjects.waiting.contents.get)
 
-    def _walk(self, visit: Visit) -> Walk:
+    def _find_walk(self, visit: Visit) -> QueueWalk:
         """The way through the list from which the page was opened."""
-        query = Query.written(visit.request.query_params.get(WALK, ""))
+        query = Query.parse(visit.request.query_params.get(WALK, ""))
         an_id = visit.an_id.replace("verdict:", "escalation:", 1)
-        return walk_from(self._rows(visit), query, an_id)
+        return find_walk(self._list_rows(visit), query, an_id)
 
-    def _waits(self, decision: dict[str, Any]) -> str | None:
+    def _find_waiting_page(self, decision: dict[str, Any]) -> str | None:
         """The page where what a decision opened is answered; None: it waits for nobody."""
         names = ((ESCALATIONS, decision.get("escalationId")), (QUARANTINE, decision.get("memory_id")))
         for base, an_id in names:
@@ -182,16 +191,16 @@ class PageViews:
                 return f"{ROOT}/{base.removeprefix('gate.')}/{quote(an_id, safe=':')}"
         return None
 
-    def _against(self, visit: Visit, opened: dict[str, Any]) -> str | None:
+    def _find_objection(self, visit: Visit, opened: dict[str, Any]) -> str | None:
         """Why the person may not answer it; None: who may not shows with the answer."""
         return visit.session.account.object_to(str(opened.get("required_role", "reviewer")))
 
-    async def _ended(self, an_id: str, visit: Visit) -> Response:
-        decision = subjects.decision_of(an_id)
+    async def _show_ended(self, an_id: str, visit: Visit) -> Response:
+        decision = subjects.read_decision_id(an_id)
         if decision is not None:
-            await self.subjects.decision(decision, visit.caller)
+            await self.subjects.fetch_decision(decision, visit.caller)
             query = visit.request.url.query
             after = f"?{query}" if query else ""
             return rendering.redirect(f"{ROOT}/decisions/{quote(decision, safe=':')}{after}")
-        end = await self.subjects.decisions.retrieval_end(an_id, visit.caller)
-        return self.page(visit, "ended.html", one=end)
+        end = await self.subjects.decisions.fetch_retrieval_end(an_id, visit.caller)
+        return self.render(visit, "ended.html", one=end)

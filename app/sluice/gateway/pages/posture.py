@@ -15,8 +15,8 @@ VERDICTS = ("allowed", "needs_human", "denied")
 MEMORY_ACTIONS = ("allow", "quarantine", "reject")
 
 
-def action_posture(verdicts: Sequence[Record], waiting: Sequence[Record]) -> dict[str, Any]:
-    """Of verdicts, and of the escalations that wait, the oldest first."""
+def compute_action_posture(verdicts: Sequence[Record], waiting: Sequence[Record]) -> dict[str, Any]:
+    """Count verdicts, and the escalations that wait, the oldest first."""
     words = Counter(str(one["verdict"]) for one in verdicts)
     times = [sum(float(gate["durationMs"]) for gate in one["gateResults"]) for one in verdicts]
     stopped = Counter(
@@ -27,36 +27,38 @@ def action_posture(verdicts: Sequence[Record], waiting: Sequence[Record]) -> dic
     )
     return {
         "count": len(verdicts),
-        "words": _shares(words, VERDICTS),
+        "words": _compute_shares(words, VERDICTS),
         "median_ms": round(median(times), 1) if times else None,
         "shadow": sum(one.get("shadowOutcome") is not None for one in verdicts),
         "waiting": len(waiting),
         "oldest": waiting[0]["opened_at"] if waiting else None,
-        "gates": _table(stopped, ("denied", "needs_human")),
-        "tiers": _table(
+        "gates": _build_table(stopped, ("denied", "needs_human")),
+        "tiers": _build_table(
             Counter((str(one.get("tier") or "none"), str(one["verdict"])) for one in verdicts), VERDICTS
         ),
-        "agents": _table(Counter((str(one["agent_id"]), str(one["verdict"])) for one in verdicts), VERDICTS),
-        "reasons": _reasons(one.get("blockReason") for one in verdicts),
+        "agents": _build_table(
+            Counter((str(one["agent_id"]), str(one["verdict"])) for one in verdicts), VERDICTS
+        ),
+        "reasons": _count_reasons(one.get("blockReason") for one in verdicts),
     }
 
 
-def memory_posture(decisions: Sequence[Record], held: Sequence[Record]) -> dict[str, Any]:
-    """Of decisions on memory writes, and of what is in quarantine, the oldest first."""
+def compute_memory_posture(decisions: Sequence[Record], held: Sequence[Record]) -> dict[str, Any]:
+    """Count decisions on memory writes, and the memories in quarantine, the oldest first."""
     words = Counter(str(one["action"]) for one in decisions)
     return {
         "count": len(decisions),
-        "words": _shares(words, MEMORY_ACTIONS),
+        "words": _compute_shares(words, MEMORY_ACTIONS),
         "held": len(held),
         "oldest": held[0]["entered_at"] if held else None,
-        "agents": _table(
+        "agents": _build_table(
             Counter((str(one["agent_id"]), str(one["action"])) for one in decisions), MEMORY_ACTIONS
         ),
-        "reasons": _reasons(one.get("reason") for one in decisions if one["action"] != "allow"),
+        "reasons": _count_reasons(one.get("reason") for one in decisions if one["action"] != "allow"),
     }
 
 
-def sessions_of(verdicts: Iterable[Record]) -> list[dict[str, Any]]:
+def list_sessions(verdicts: Iterable[Record]) -> list[dict[str, Any]]:
     """The sessions of some verdicts, the newest first, each with its newest totals and its counts."""
     found: dict[str, dict[str, Any]] = {}
     for one in verdicts:
@@ -70,14 +72,14 @@ def sessions_of(verdicts: Iterable[Record]) -> list[dict[str, Any]]:
     return list(found.values())
 
 
-def _shares(words: Mapping[str, int], names: Sequence[str]) -> list[tuple[str, int, str]]:
+def _compute_shares(words: Mapping[str, int], names: Sequence[str]) -> list[tuple[str, int, str]]:
     whole = sum(words.values())
     return [
         (name, words.get(name, 0), f"{words.get(name, 0) / whole:.1%}" if whole else "-") for name in names
     ]
 
 
-def _table(counted: Mapping[tuple[str, str], int], names: Sequence[str]) -> dict[str, Any]:
+def _build_table(counted: Mapping[tuple[str, str], int], names: Sequence[str]) -> dict[str, Any]:
     """A row for each first word, those with the most first."""
     rows: dict[str, Counter[str]] = {}
     for (first, word), count in counted.items():
@@ -86,7 +88,7 @@ def _table(counted: Mapping[tuple[str, str], int], names: Sequence[str]) -> dict
     return {"names": names, "rows": [(first, [row[name] for name in names]) for first, row in ordered]}
 
 
-def _reasons(texts: Iterable[object]) -> list[tuple[str, int]]:
+def _count_reasons(texts: Iterable[object]) -> list[tuple[str, int]]:
     """The codes that reasons begin with, and how often."""
     found = Counter(str(one).partition(":")[0] for one in texts if one)
     return found.most_common(MOST_ROWS)

@@ -44,8 +44,8 @@ class Query:
     page: int = 1
 
     @classmethod
-    def of(cls, given: Mapping[str, str]) -> Query:
-        """From a page's address; what it does not know counts for nothing."""
+    def read(cls, given: Mapping[str, str]) -> Query:
+        """Read the query of a page's address; a part that is not understood is left out."""
         texts = {name: given.get(name, "").strip()[:LONGEST_QUERY] for name in (*FILTERS, "text")}
         page = given.get("page", "1")
         return cls(
@@ -56,13 +56,13 @@ class Query:
         )
 
     @classmethod
-    def written(cls, text: str) -> Query:
-        """From the text that `address` gives."""
-        return cls.of(dict(parse_qsl(text[: LONGEST_QUERY * len(FILTERS) * 12])))
+    def parse(cls, text: str) -> Query:
+        """Read the text that `address` gives."""
+        return cls.read(dict(parse_qsl(text[: LONGEST_QUERY * len(FILTERS) * 12])))
 
     @property
     def address(self) -> str:
-        """For the address of a page, without what it does not ask for."""
+        """The query of a page's address, without what it does not ask for."""
         given = {name: getattr(self, name) for name in self.__slots__}
         default = Query()
         return urlencode({name: one for name, one in given.items() if one != getattr(default, name)})
@@ -72,18 +72,18 @@ class Query:
         """Whether some of what waits may not be in the list."""
         return any(getattr(self, name) for name in (*FILTERS, "text"))
 
-    def turned(self, page: int) -> str:
+    def address_page(self, page: int) -> str:
         """The address of another page of the same list."""
         return replace(self, page=max(1, page)).address
 
-    def alone(self, row: Row) -> str:
+    def address_alike(self, row: QueueRow) -> str:
         """The address of the list of what is alike."""
         return replace(
             self, tool=row.tool, agent=row.agent, reason=row.code, tier="", text="", by="", page=1
         ).address
 
 
-class Row(NamedTuple):
+class QueueRow(NamedTuple):
     """A line. `name`: the caller's id of it; `code`: the word with which its reason begins; `alike`: how many
     wait of the same agent, tool and reason, itself among them; `expires_ms` since 1970."""
 
@@ -100,7 +100,7 @@ class Row(NamedTuple):
 
     @property
     def key(self) -> tuple[str, str, str]:
-        """What lines of one group have in common."""
+        """The agent, tool and reason that lines of one group have in common."""
         return self.agent, self.tool, self.code
 
     @property
@@ -109,14 +109,14 @@ class Row(NamedTuple):
         return -1 if self.content is None or self.content.rows is None else self.content.rows
 
 
-class Group(NamedTuple):
+class RowGroup(NamedTuple):
     """Lines of the same agent, tool and reason, the first of the list first."""
 
-    rows: list[Row]
+    rows: list[QueueRow]
 
     @property
     def ids(self) -> str:
-        """Of all, with blanks between them."""
+        """The ids of all, with blanks between them."""
         return " ".join(one.id for one in self.rows)
 
     @property
@@ -133,20 +133,20 @@ class Group(NamedTuple):
         return str(said[0]) if said[0] == said[-1] else f"{said[0]} to {said[-1]}"
 
 
-class Listing(NamedTuple):
+class QueuePage(NamedTuple):
     """A list as it is shown. `rows` and `groups`: of the page; `matched` and `waiting`: how many lines there
     are on all pages, and without the filters; `choices`: what each filter may be set to."""
 
     query: Query
-    rows: list[Row]
-    groups: list[Group]
+    rows: list[QueueRow]
+    groups: list[RowGroup]
     matched: int
     waiting: int
     pages: int
     choices: dict[str, list[str]]
 
 
-class Walk(NamedTuple):
+class QueueWalk(NamedTuple):
     """Where an escalation is in a list: its `place` from 1 of `total` (0: it is no longer in it), the ids
     before and after it."""
 
@@ -157,32 +157,36 @@ class Walk(NamedTuple):
     after: str | None
 
 
-def rows_of(waiting: Iterable[Record], content_of: Callable[[str], WaitingContent | None]) -> list[Row]:
+def build_rows(
+    waiting: Iterable[Record], content_of: Callable[[str], WaitingContent | None]
+) -> list[QueueRow]:
     """A line for each record that opened an escalation."""
-    rows = [_row(one, content_of(str(one["escalation_id"]))) for one in waiting]
+    rows = [_build_row(one, content_of(str(one["escalation_id"]))) for one in waiting]
     alike = Counter(one.key for one in rows)
     return [one._replace(alike=alike[one.key]) for one in rows]
 
 
-def list_rows(rows: Sequence[Row], query: Query) -> Listing:
+def list_rows(rows: Sequence[QueueRow], query: Query) -> QueuePage:
     """A page of the lines that a query asks for."""
     found = select(rows, query)
-    groups = group_of(found) if query.by else []
+    groups = group_rows(found) if query.by else []
     count = len(groups) if query.by else len(found)
     pages = max(1, -(-count // PAGE_ROWS))
     page = min(max(query.page, 1), pages)
     cut = slice((page - 1) * PAGE_ROWS, page * PAGE_ROWS)
     choices = {
-        "tool": _choices(one.tool for one in rows),
-        "agent": _choices(one.agent for one in rows),
-        "tier": _choices(one.tier for one in rows if one.tier),
-        "reason": _choices(one.code for one in rows),
+        "tool": _list_choices(one.tool for one in rows),
+        "agent": _list_choices(one.agent for one in rows),
+        "tier": _list_choices(one.tier for one in rows if one.tier),
+        "reason": _list_choices(one.code for one in rows),
     }
     query = replace(query, page=page)
-    return Listing(query, [] if query.by else found[cut], groups[cut], len(found), len(rows), pages, choices)
+    return QueuePage(
+        query, [] if query.by else found[cut], groups[cut], len(found), len(rows), pages, choices
+    )
 
 
-def select(rows: Iterable[Row], query: Query) -> list[Row]:
+def select(rows: Iterable[QueueRow], query: Query) -> list[QueueRow]:
     """The lines that a query asks for, of all pages, in its order."""
     text = query.text.casefold()
     found = [
@@ -192,36 +196,36 @@ def select(rows: Iterable[Row], query: Query) -> list[Row]:
         and query.agent in ("", one.agent)
         and query.tier in ("", one.tier)
         and query.reason in ("", one.code)
-        and (not text or text in _searched(one))
+        and (not text or text in _write_search_text(one))
     ]
     return sorted(found, key=_ORDERS[query.sort])
 
 
-def group_of(rows: Iterable[Row]) -> list[Group]:
+def group_rows(rows: Iterable[QueueRow]) -> list[RowGroup]:
     """Lines of the same agent, tool and reason together, the largest group first."""
-    found: dict[tuple[str, str, str], list[Row]] = {}
+    found: dict[tuple[str, str, str], list[QueueRow]] = {}
     for one in rows:
         found.setdefault(one.key, []).append(one)
-    return [Group(one) for one in sorted(found.values(), key=len, reverse=True)]
+    return [RowGroup(one) for one in sorted(found.values(), key=len, reverse=True)]
 
 
-def walk_from(rows: Iterable[Row], query: Query, an_id: str) -> Walk:
+def find_walk(rows: Iterable[QueueRow], query: Query, an_id: str) -> QueueWalk:
     """The way from one escalation through a query's list. From one that is no longer in it, to the first."""
     ids = [one.id for one in select(rows, query)]
     if an_id not in ids:
-        return Walk(query, 0, len(ids), None, ids[0] if ids else None)
+        return QueueWalk(query, 0, len(ids), None, ids[0] if ids else None)
     at = ids.index(an_id)
     before, after = ids[at - 1] if at else None, ids[at + 1] if at + 1 < len(ids) else None
-    return Walk(query, at + 1, len(ids), before, after)
+    return QueueWalk(query, at + 1, len(ids), before, after)
 
 
-def _row(opened: Record, content: WaitingContent | None) -> Row:
+def _build_row(opened: Record, content: WaitingContent | None) -> QueueRow:
     an_id = str(opened["escalation_id"])
     if "tool_category" in opened:
         tool = f"retrieval for {opened['tool_category']}"
     else:
         tool = UNREAD if content is None else content.tool
-    return Row(
+    return QueueRow(
         an_id,
         str(opened.get("action_id") or opened.get("request_id") or an_id),
         opened,
@@ -234,7 +238,7 @@ def _row(opened: Record, content: WaitingContent | None) -> Row:
     )
 
 
-def _searched(row: Row) -> str:
+def _write_search_text(row: QueueRow) -> str:
     opened = row.opened
     texts = [row.id, row.name, row.tool, row.agent, row.tier, str(opened["reason"])]
     texts += [str(opened.get(name) or "") for name in ("session_id", "group", "required_role")]
@@ -243,19 +247,19 @@ def _searched(row: Row) -> str:
     return "\n".join(texts).casefold()
 
 
-def _choices(found: Iterable[str]) -> list[str]:
+def _list_choices(found: Iterable[str]) -> list[str]:
     return sorted(set(found))
 
 
-def _opened_at(row: Row) -> str:
+def _read_opening(row: QueueRow) -> str:
     return str(row.opened["opened_at"])
 
 
-_ORDERS: dict[str, Callable[[Row], Any]] = {
-    "oldest": lambda one: (_opened_at(one), one.id),
+_ORDERS: dict[str, Callable[[QueueRow], Any]] = {
+    "oldest": lambda one: (_read_opening(one), one.id),
     "expires": lambda one: (one.expires_ms, one.id),
-    "rows": lambda one: (-one.rows, _opened_at(one), one.id),
-    "tool": lambda one: (one.tool, _opened_at(one), one.id),
-    "agent": lambda one: (one.agent, _opened_at(one), one.id),
-    "tier": lambda one: ([-ord(letter) for letter in one.tier] or [0], _opened_at(one), one.id),
+    "rows": lambda one: (-one.rows, _read_opening(one), one.id),
+    "tool": lambda one: (one.tool, _read_opening(one), one.id),
+    "agent": lambda one: (one.agent, _read_opening(one), one.id),
+    "tier": lambda one: ([-ord(letter) for letter in one.tier] or [0], _read_opening(one), one.id),
 }

@@ -52,10 +52,10 @@ _HEADERS = {
 }
 
 
-def seen(value: object) -> Markup:
+def write_visible(value: object) -> Markup:
     """A text as a reader may trust it: a code point that cannot be seen stands by its number, marked. A long
     name breaks after "_"."""
-    text = value if isinstance(value, str) else _json(value)
+    text = value if isinstance(value, str) else _write_json(value)
     parts: list[str] = []
     for character in text[:LONGEST]:
         if character == "_":
@@ -69,80 +69,80 @@ def seen(value: object) -> Markup:
     return Markup("".join(parts))  # noqa: S704 - each part is escaped above
 
 
-def plain(value: object) -> str:
+def write_plain(value: object) -> str:
     """The same as `seen` where no markup can be: in an attribute or an option."""
     return "".join(one if is_seen(one) else f"U+{ord(one):04X}" for one in str(value)[:LONGEST])
 
 
-def moment(at: object) -> Markup:
+def write_moment(at: object) -> Markup:
     """An RFC 3339 time, to the minute."""
     text = str(at)
     return Markup('<time datetime="{}">{}</time>').format(text, text[:16].replace("T", " "))
 
 
-def left(at_ms: int, now_ms: int) -> str:
-    """How long until a time, or since when it is over, in words."""
+def write_time_left(at_ms: int, now_ms: int) -> str:
+    """Write how long it is until a time, or since when it is over, in words."""
     return f"in {span(at_ms - now_ms)}" if at_ms > now_ms else f"over since {span(now_ms - at_ms)}"
 
 
-def ago(at: object, now_ms: int) -> str:
-    """How long ago an RFC 3339 time was, in words."""
+def write_age(at: object, now_ms: int) -> str:
+    """Write how long ago an RFC 3339 time was, in words."""
     ms = now_ms - milliseconds_of(str(at))
     return f"{span(ms)} ago" if ms >= _SECOND_MS else "now"
 
 
-def dated(at: object, now_ms: int) -> str:
+def write_dated(at: object, now_ms: int) -> str:
     """An RFC 3339 time to the minute, and how long ago it was, or how long until it is."""
     text = str(at)
-    return f"{text[:16].replace('T', ' ')} UTC, {_age(text, now_ms)}" if text else ""
+    return f"{text[:16].replace('T', ' ')} UTC, {_describe_age(text, now_ms)}" if text else ""
 
 
-def aged(at: object, now_ms: int) -> Markup:
+def write_aged(at: object, now_ms: int) -> Markup:
     """The same for a table: the age above the time."""
     text = str(at)
     return (
-        Markup('{} <span class="at">{} UTC</span>').format(_age(text, now_ms), moment(text))
+        Markup('{} <span class="at">{} UTC</span>').format(_describe_age(text, now_ms), write_moment(text))
         if text
         else Markup()
     )
 
 
-def command(words: Iterable[str | None]) -> str:
+def write_command(words: Iterable[str | None]) -> str:
     """A line for a shell that runs `sluice` with these words."""
     return shlex.join(["sluice", *(one for one in words if one is not None)])
 
 
-def page(name: str, status: int = 200, **context: Any) -> Response:
+def render_page(name: str, status: int = 200, **context: Any) -> Response:
     """A page from its template."""
-    return HTMLResponse(_environment().get_template(name).render(context), status, _HEADERS)
+    return HTMLResponse(_build_environment().get_template(name).render(context), status, _HEADERS)
 
 
-def error_page(error: HttpError, **context: Any) -> Response:
+def render_error(error: HttpError, **context: Any) -> Response:
     """An error as a person reads it."""
-    response = page("error.html", error.status, error=error, **context)
+    response = render_page("error.html", error.status, error=error, **context)
     if error.retry_after_s is not None:
         response.headers["Retry-After"] = str(error.retry_after_s)
     return response
 
 
 def redirect(path: str) -> Response:
-    """To another page, by GET."""
+    """Redirect to another page, by GET."""
     return RedirectResponse(path, 303, _HEADERS)
 
 
-def static(name: str) -> Response | None:
+def serve_static(name: str) -> Response | None:
     """A file of ours; None for any other name."""
     kind = STATIC.get(name)
     return None if kind is None else Response(_read(name), 200, _HEADERS, kind)
 
 
-def download(value: bytes, name: str) -> Response:
+def serve_download(value: bytes, name: str) -> Response:
     """A JSON file of ours, to be saved under a name without special characters."""
     headers = {**_HEADERS, "Content-Disposition": f'attachment; filename="{name}"'}
     return Response(value, 200, headers, "application/json")
 
 
-def document(html: str) -> Response:
+def serve_document(html: str) -> Response:
     """A whole document of ours with one style element: the browser takes exactly this style."""
     style = html.partition("<style>")[2].partition("</style>")[0]
     digest = b64encode(sha256(style.encode()).digest()).decode()
@@ -156,7 +156,7 @@ def _read(name: str) -> bytes:
 
 
 @cache
-def _environment() -> Environment:
+def _build_environment() -> Environment:
     from jinja2 import ChainableUndefined, Environment, FileSystemLoader  # noqa: PLC0415 - with the first page
 
     made = Environment(
@@ -167,24 +167,24 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
 
-    def seen_where_there(value: object) -> Markup:
-        return Markup("") if isinstance(value, ChainableUndefined) else seen(value)
+    def write_visible_if_there(value: object) -> Markup:
+        return Markup("") if isinstance(value, ChainableUndefined) else write_visible(value)
 
     made.filters |= {
-        "seen": seen_where_there,
-        "moment": moment,
-        "plain": plain,
-        "left": left,
+        "seen": write_visible_if_there,
+        "moment": write_moment,
+        "plain": write_plain,
+        "left": write_time_left,
         "counted": counted,
         "mark": mark_gate,
         "passing": describe_passing,
-        "ago": ago,
-        "dated": dated,
-        "aged": aged,
+        "ago": write_age,
+        "dated": write_dated,
+        "aged": write_aged,
         "span": span,
         "words": lambda name: re.sub(r"(?<=[a-z])([A-Z])", r" \1", str(name)).replace("_", " ").lower(),
         "rfc3339": rfc3339,
-        "command": command,
+        "command": write_command,
         "minute": lambda at: str(at)[:16].replace("T", " "),
         "call": lambda content: call_in(content) or (None, None),
         "path": lambda text: quote(str(text), safe=":/"),
@@ -192,10 +192,10 @@ def _environment() -> Environment:
     return made
 
 
-def _age(at: str, now_ms: int) -> str:
+def _describe_age(at: str, now_ms: int) -> str:
     at_ms = milliseconds_of(at)
-    return left(at_ms, now_ms) if at_ms > now_ms else ago(at, now_ms)
+    return write_time_left(at_ms, now_ms) if at_ms > now_ms else write_age(at, now_ms)
 
 
-def _json(value: object) -> str:
+def _write_json(value: object) -> str:
     return json.dumps(value, ensure_ascii=False, indent=2)

@@ -8,14 +8,14 @@ from urllib.parse import quote, urlencode
 
 from sluice.client.input_kinds import ESCALATIONS, MEMORY_DECISIONS, QUARANTINE, SESSION_EVENTS, VERDICTS
 from sluice.core.foundation.clock import rfc3339
-from sluice.gateway.ledger_scan import NEVER_MS, Asked, quoted
+from sluice.gateway.ledger_scan import NEVER_MS, ScanQuery, quote_text
 from sluice.gateway.pages.forms import read_moment
 from sluice.gateway.pages.page_views import ROOT, PageViews, Visit
 
 if TYPE_CHECKING:
     from starlette.responses import Response
 
-    from sluice.gateway.ledger_scan import Found
+    from sluice.gateway.ledger_scan import LedgerMatch
 
 TOPICS = (VERDICTS, ESCALATIONS, MEMORY_DECISIONS, QUARANTINE, SESSION_EVENTS)
 NAMES = (
@@ -26,7 +26,7 @@ NAMES = (
 MOST_FOUND, LONGEST_ID = 100, 1024
 
 
-class Hit(NamedTuple):
+class SearchHit(NamedTuple):
     """A line: what kind of record it is, the field that fits, the page that has it, and the record."""
 
     kind: str
@@ -37,7 +37,7 @@ class Hit(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """What it stands on."""
+    """The parts that the page of the search is made of."""
 
     views: PageViews
 
@@ -46,30 +46,30 @@ class Search:
         given = visit.request.query_params
         text, before = given.get("text", "").strip()[:LONGEST_ID], given.get("before", "")
         if not text:
-            return self.views.page(visit, "search.html", text="", before=before)
+            return self.views.render(visit, "search.html", text="", before=before)
         until_ms = read_moment(before)
         before_ms = NEVER_MS if until_ms is None else until_ms
-        asked = Asked(TOPICS, visit.caller.tenant, (quoted(text),), before_ms, most_found=MOST_FOUND)
+        asked = ScanQuery(TOPICS, visit.caller.tenant, (quote_text(text),), before_ms, most_found=MOST_FOUND)
         scanned = await self.views.look_back(asked)
-        hits = [hit for one in scanned.found if (hit := _hit(one, text)) is not None]
+        hits = [hit for one in scanned.found if (hit := _build_hit(one, text)) is not None]
         further = None
         if scanned.next_ms is not None:
             further = urlencode({"text": text, "before": rfc3339(scanned.next_ms)})
         about = {"text": text, "before": before, "scanned": scanned, "hits": hits, "further": further}
-        return self.views.page(visit, "search.html", **about)
+        return self.views.render(visit, "search.html", **about)
 
 
-def _hit(found: Found, text: str) -> Hit | None:
+def _build_hit(found: LedgerMatch, text: str) -> SearchHit | None:
     """A record as a line; None for one that has the text elsewhere."""
     said = found.said
     by = next((name for name in NAMES if said.get(name) == text), None)
     if by is None:
         return None
     kind = str(said.get("schema", found.topic)).split("/")[1:2]
-    return Hit(kind[0].replace("_", " ") if kind else found.topic, by, _path(said), said)
+    return SearchHit(kind[0].replace("_", " ") if kind else found.topic, by, _find_path(said), said)
 
 
-def _path(said: dict[str, Any]) -> str:
+def _find_path(said: dict[str, Any]) -> str:
     """The page of what a record is about."""
     for name, page in (
         ("verdict_id", "decisions"),

@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Any
 
 from sluice.gateway.http.api_keys import ApiKeyFileError
 from sluice.gateway.http.http_errors import HttpError
-from sluice.gateway.pages.log_ins import WITHIN_S, Session, id_of
+from sluice.gateway.pages.log_ins import WITHIN_S, Session, derive_id
 from sluice.secrets.redis_seal import Seal
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
-    from sluice.gateway.pages.accounts import Account
+    from sluice.gateway.pages.accounts import PersonAccount
     from sluice.gateway.pages.log_ins import Said
 
 log = logging.getLogger(__name__)
@@ -85,14 +85,14 @@ return tostring(wait)
 
 
 class SharedLogIns:
-    """For all gateways of an installation that have the same Redis, people and secret."""
+    """The log-ins of all gateways of an installation that have the same Redis, people and secret."""
 
     def __init__(
         self,
         url: str,
         prefix: str,
         keys: Callable[[], tuple[bytes, ...]],
-        account_of: Callable[[str], Account | None],
+        account_of: Callable[[str], PersonAccount | None],
         kept_s: float,
     ) -> None:
         """`prefix`: of every key, so that installations can share a Redis; `keys`: with which entries are
@@ -117,87 +117,89 @@ class SharedLogIns:
 
     async def find(self, token: str) -> Session | None:
         """See LogIns."""
-        name = id_of(token)
-        entry = await self._told(
+        name = derive_id(token)
+        entry = await self._await_redis(
             lambda: self._find(keys=[self._prefix], args=[name, LONGEST_ENTRY]), self._prefix
         )
-        found = None if entry is None else self._read(name, entry)
+        found = None if entry is None else self._parse(name, entry)
         if found is not None:
-            found.token, key = token, self._saying(name)
-            texts = await self._told(lambda: self._said(keys=[key], args=[MOST_SAID, LONGEST_ENTRY]), key)
+            found.token, key = token, self._name_notices(name)
+            texts = await self._await_redis(
+                lambda: self._said(keys=[key], args=[MOST_SAID, LONGEST_ENTRY]), key
+            )
             read = [self._saying_seal.unseal(name.encode(), one) for one in texts]
             found.said = [tuple(json.loads(one)) for one in read if one is not None]
         return found
 
-    async def every(self) -> list[Session]:
+    async def list_all(self) -> list[Session]:
         """See LogIns. What is sealed by others, or of an account that has changed, is none."""
         args = [MOST_ENTRIES, LONGEST_ENTRY]
-        said = await self._told(lambda: self._every(keys=[self._prefix], args=args), self._prefix)
+        said = await self._await_redis(lambda: self._every(keys=[self._prefix], args=args), self._prefix)
         entries = zip(said[::2], said[1::2], strict=True)
-        found = [self._read(name.decode("latin-1"), entry) for name, entry in entries]
+        found = [self._parse(name.decode("latin-1"), entry) for name, entry in entries]
         return sorted((one for one in found if one is not None), key=lambda one: one.began_s)
 
     async def add(self, session: Session) -> None:
         """See LogIns."""
-        entry = self._written(session)
-        await self._told(lambda: self._redis.hset(self._prefix, session.id, entry), self._prefix)
-        await self._told(lambda: self._redis.expire(self._prefix, round(self._kept_s) + 1))
+        entry = self._serialize(session)
+        await self._await_redis(lambda: self._redis.hset(self._prefix, session.id, entry), self._prefix)
+        await self._await_redis(lambda: self._redis.expire(self._prefix, round(self._kept_s) + 1))
 
     async def save(self, session: Session) -> None:
         """See LogIns."""
-        args: list[str | bytes] = [session.id, self._written(session)]
-        await self._told(lambda: self._save(keys=[self._prefix], args=args), self._prefix)
-        key = self._saying(session.id)
-        for told in session.shown:
-            entry = self._sealed_text(session, told)
-            await self._told(partial(self._redis.lrem, key, 1, entry), key)
+        args: list[str | bytes] = [session.id, self._serialize(session)]
+        await self._await_redis(lambda: self._save(keys=[self._prefix], args=args), self._prefix)
+        key = self._name_notices(session.id)
+        for notice in session.shown:
+            entry = self._seal_notice(session, notice)
+            await self._await_redis(partial(self._redis.lrem, key, 1, entry), key)
 
-    async def say(self, session: Session, told: Said) -> None:
+    async def add_notice(self, session: Session, notice: Said) -> None:
         """See LogIns. A list of its own: requests of one browser that run at once do not undo it."""
-        key = self._saying(session.id)
-        entry = self._sealed_text(session, told)
-        await self._told(lambda: self._redis.rpush(key, entry), key)
-        await self._told(lambda: self._redis.expire(key, round(self._kept_s) + 1))
+        key = self._name_notices(session.id)
+        entry = self._seal_notice(session, notice)
+        await self._await_redis(lambda: self._redis.rpush(key, entry), key)
+        await self._await_redis(lambda: self._redis.expire(key, round(self._kept_s) + 1))
 
-    async def end(self, session: Session) -> None:
+    async def forget(self, session: Session) -> None:
         """See LogIns."""
-        await self._told(lambda: self._redis.hdel(self._prefix, session.id), self._prefix)
-        await self._told(lambda: self._redis.delete(self._saying(session.id)))
+        await self._await_redis(lambda: self._redis.hdel(self._prefix, session.id), self._prefix)
+        await self._await_redis(lambda: self._redis.delete(self._name_notices(session.id)))
 
     async def attempt(self, limits: Sequence[tuple[str, int]]) -> float | str:
         """See LogIns."""
         called = secrets.token_hex(8)
         args: list[float | str] = [WITHIN_S, called, *(most for _, most in limits)]
-        keys = self._names(limits)
-        return float(await self._told(lambda: self._attempt(keys=keys, args=args), *keys)) or called
+        keys = self._hash_names(limits)
+        return float(await self._await_redis(lambda: self._attempt(keys=keys, args=args), *keys)) or called
 
     async def take_back(self, limits: Sequence[tuple[str, int]], attempt: str) -> None:
         """See LogIns."""
-        for name in self._names(limits):
-            await self._told(partial(self._redis.zrem, name, attempt), name)
+        for name in self._hash_names(limits):
+            await self._await_redis(partial(self._redis.zrem, name, attempt), name)
 
     async def close(self) -> None:
         """See LogIns."""
         await self._redis.aclose()
 
-    def _names(self, limits: Sequence[tuple[str, int]]) -> list[str]:
+    def _hash_names(self, limits: Sequence[tuple[str, int]]) -> list[str]:
         """A name that somebody typed may be a password."""
-        return [f"{self._prefix}:failed:{self._failed_seal.digest(name.encode())}" for name, _ in limits]
+        return [f"{self._prefix}:failed:{self._failed_seal.digest_name(name.encode())}" for name, _ in limits]
 
-    def _written(self, session: Session) -> bytes:
+    def _serialize(self, session: Session) -> bytes:
         account = session.account
-        fields = [account.name, _digest(account), session.csrf]
+        fields = [account.name, _digest_account(account), session.csrf]
         text = json.dumps([*fields, session.began_s, session.seen_s, session.by_sso]).encode()
         return self._seal.seal(session.id.encode(), text, FOR_EVER)
 
-    def _saying(self, name: str) -> str:
+    def _name_notices(self, name: str) -> str:
         return f"{self._prefix}:said:{name}"
 
-    def _sealed_text(self, session: Session, told: Said) -> bytes:
-        text = json.dumps(told).encode()
+    def _seal_notice(self, session: Session, notice: Said) -> bytes:
+        text = json.dumps(notice).encode()
         return self._saying_seal.seal(session.id.encode(), text, FOR_EVER)
 
-    def _read(self, name: str, entry: bytes) -> Session | None:
+    def _parse(self, name: str, entry: bytes) -> Session | None:
         text = self._seal.unseal(name.encode(), entry)
         if text is None:
             return None
@@ -206,12 +208,12 @@ class SharedLogIns:
             account = self._account_of(of)
         except ApiKeyFileError as error:
             raise HttpError(503, "unavailable", str(error)) from None
-        if account is None or _digest(account) != then:
+        if account is None or _digest_account(account) != then:
             return None
         return Session(name, account, csrf, began_s, seen_s, by_sso)
 
-    async def _told(self, step: Callable[[], Awaitable[Any]], *keys: str) -> Any:
-        """What Redis says. Keys that have another type were not made by us, and are deleted."""
+    async def _await_redis(self, step: Callable[[], Awaitable[Any]], *keys: str) -> Any:
+        """Return the answer of Redis. Keys that have another type were not made by us, and are deleted."""
         from redis.exceptions import RedisError, ResponseError  # noqa: PLC0415 - as above
 
         try:
@@ -224,8 +226,10 @@ class SharedLogIns:
                 await self._redis.delete(*keys)
                 return await step()
         except (RedisError, OSError):
-            raise HttpError(503, "unavailable", "the store of log-ins does not answer").after(1) from None
+            raise HttpError(503, "unavailable", "the store of log-ins does not answer").set_retry_after(
+                1
+            ) from None
 
 
-def _digest(account: Account) -> str:
+def _digest_account(account: PersonAccount) -> str:
     return sha256(account.model_dump_json().encode()).hexdigest()

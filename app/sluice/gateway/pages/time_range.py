@@ -32,8 +32,8 @@ class TimeRange(NamedTuple):
     until_ms: int
 
     @classmethod
-    def of(cls, given: Mapping[str, str], now_ms: int) -> TimeRange:
-        """From a page's address; the last day where it says nothing. Raises HttpError."""
+    def read(cls, given: Mapping[str, str], now_ms: int) -> TimeRange:
+        """Read the range of a page's address; the last day where it names none. Raises HttpError."""
         since, until = read_moment(given.get("from", "")), read_moment(given.get("to", ""))
         if since is None and until is None:
             last = given.get("last", "")
@@ -47,14 +47,14 @@ class TimeRange(NamedTuple):
 
     @property
     def address(self) -> str:
-        """For the address of a page."""
+        """The query of a page's address."""
         if self.last:
             return urlencode({"last": self.last})
         return urlencode({"from": rfc3339(self.since_ms), "to": rfc3339(self.until_ms)})
 
     @property
     def step_ms(self) -> int:
-        """How long a bar is."""
+        """The length of a bar's time, in ms."""
         length = self.until_ms - self.since_ms
         return next((one for one in STEPS_MS if length <= one * MOST_BARS), -(-length // MOST_BARS))
 
@@ -73,7 +73,7 @@ class Box(NamedTuple):
     height: float
 
 
-class Chart(NamedTuple):
+class TimeChart(NamedTuple):
     """Bars over time. `rows`: of each bar the time at which it begins, and a count for each of the `names`;
     `most`: the count of the highest bar."""
 
@@ -83,7 +83,7 @@ class Chart(NamedTuple):
 
     @property
     def totals(self) -> list[int]:
-        """Of each name."""
+        """The total of each name."""
         return [sum(counts[place] for _, counts in self.rows) for place in range(len(self.names))]
 
     @property
@@ -93,12 +93,12 @@ class Chart(NamedTuple):
 
     @property
     def width(self) -> int:
-        """Of the whole chart."""
+        """The width of the whole chart."""
         return BAR * len(self.rows)
 
     @property
     def boxes(self) -> list[Box]:
-        """What is drawn: the first name lowest."""
+        """The boxes to draw: the first name lowest."""
         made, most = list[Box](), self.most or 1
         for place, (_, counts) in enumerate(self.rows):
             top = float(HEIGHT)
@@ -112,7 +112,7 @@ class Chart(NamedTuple):
 
 def count_over_time(
     caption: str, names: Sequence[str], events: Iterable[tuple[int, str]], shown: TimeRange
-) -> Chart:
+) -> TimeChart:
     """A bar for each step of a range, from times in ms and names of what happened; others count nowhere."""
     step = shown.step_ms
     first = shown.since_ms // step
@@ -124,4 +124,4 @@ def count_over_time(
         (place * step, [found[place, name] for name in names])
         for place in range(max(first, last - 2 * MOST_BARS), last + 1)
     ]
-    return Chart(caption, names, rows)
+    return TimeChart(caption, names, rows)

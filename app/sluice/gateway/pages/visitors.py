@@ -11,7 +11,14 @@ from urllib.parse import urlsplit
 
 from sluice.gateway.http.api_keys import ApiKeyFileError
 from sluice.gateway.http.http_errors import HttpError
-from sluice.gateway.pages.log_ins import ATTEMPTS, ATTEMPTS_OF_AN_ADDRESS, WITHIN_S, OwnLogIns, Session, id_of
+from sluice.gateway.pages.log_ins import (
+    ATTEMPTS,
+    ATTEMPTS_OF_AN_ADDRESS,
+    WITHIN_S,
+    OwnLogIns,
+    Session,
+    derive_id,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -19,7 +26,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-    from sluice.gateway.pages.accounts import Account, PeopleStore
+    from sluice.gateway.pages.accounts import PeopleStore, PersonAccount
     from sluice.gateway.pages.log_ins import LogIns, Said
 
 TOKEN_BYTES = 32
@@ -66,19 +73,19 @@ class Visitors:
         prefix = "__Host-" if visits.is_https else ""
         self._cookie, self._login_cookie = prefix + COOKIE, prefix + LOGIN_COOKIE
 
-    async def session(self, request: Request) -> Session | None:
+    async def find_session(self, request: Request) -> Session | None:
         """The session of a request that is in force; None: log in first. Raises HttpError."""
         token = request.cookies.get(self._cookie, "")
         found = await self._log_ins.find(token) if token else None
         if found is not None and not self._is_in_force(found):
             await self.log_out(found)
             found = None
-        named = self._named_by_proxy(request)
+        named = self._read_proxy_name(request)
         if found is not None and found.by_sso and found.account.name != named:
             await self.log_out(found)
             found = None
         if named is not None and (found is None or found.account.name != named):
-            account = self._account(named)
+            account = self._find_account(named)
             found = None if account is None else await self._begin(account, by_sso=True)
         if found is not None:
             found.seen_s = self._clock()
@@ -88,12 +95,12 @@ class Visitors:
         """Keep what a request changed in its session. Raises HttpError."""
         await self._log_ins.save(session)
 
-    async def say(self, session: Session, told: Said) -> None:
+    async def add_notice(self, session: Session, notice: Said) -> None:
         """Have the session's next page say something. Raises HttpError."""
-        await self._log_ins.say(session, told)
+        await self._log_ins.add_notice(session, notice)
 
-    def login_token(self, request: Request) -> str:
-        """What the form of the log-in carries: the browser's own, else a new one."""
+    def choose_login_token(self, request: Request) -> str:
+        """Return the token for the form of the log-in: the browser's own, else a new one."""
         known = request.cookies.get(self._login_cookie, "")
         return known if len(known) > TOKEN_BYTES else secrets.token_urlsafe(TOKEN_BYTES)
 
@@ -107,7 +114,9 @@ class Visitors:
         limits = ((f"name {name} from {address}", ATTEMPTS), (f"address {address}", ATTEMPTS_OF_AN_ADDRESS))
         attempt = await self._log_ins.attempt(limits)  # before it is verified: many at once get no more
         if not isinstance(attempt, str):
-            raise HttpError(429, "too_many_attempts", "too many failed log-ins").after(round(attempt + 1))
+            raise HttpError(429, "too_many_attempts", "too many failed log-ins").set_retry_after(
+                round(attempt + 1)
+            )
         async with self._verifying:
             try:
                 account = await asyncio.to_thread(self._people.verify, name, form.get("password", ""))
@@ -124,13 +133,13 @@ class Visitors:
 
     async def log_out(self, session: Session) -> None:
         """End a session."""
-        await self._log_ins.end(session)
+        await self._log_ins.forget(session)
 
-    async def of_tenant(self, tenant: str) -> list[Session]:
+    async def list_sessions(self, tenant: str) -> list[Session]:
         """The sessions in force of a tenant's people."""
         return [
             one
-            for one in await self._log_ins.every()
+            for one in await self._log_ins.list_all()
             if one.account.tenant_id == tenant and self._is_in_force(one)
         ]
 
@@ -139,8 +148,8 @@ class Visitors:
         found = await self._log_ins.find(session.token)
         return found is not None and self._is_in_force(found)
 
-    def now_s(self) -> float:
-        """By the clock of the sessions' times."""
+    def read_clock(self) -> float:
+        """Read the clock of the sessions' times, in s."""
         return self._clock()
 
     async def close(self) -> None:
@@ -159,8 +168,8 @@ class Visitors:
         """Take the session from the browser."""
         self._set(response, self._cookie, "", 0)
 
-    async def _begin(self, account: Account, *, by_sso: bool) -> Session:
-        now, known = self._clock(), {one.id: one for one in await self._log_ins.every()}
+    async def _begin(self, account: PersonAccount, *, by_sso: bool) -> Session:
+        now, known = self._clock(), {one.id: one for one in await self._log_ins.list_all()}
         in_force = [one for one in known.values() if self._is_in_force(one)]
         own = [one for one in in_force if one.account.name == account.name]
         kept = {one.id for one in in_force[max(0, len(in_force) - MOST_SESSIONS + 1) :]}
@@ -168,7 +177,7 @@ class Visitors:
         for over in known.keys() - kept:
             await self.log_out(known[over])
         token, csrf = (secrets.token_urlsafe(TOKEN_BYTES) for _ in range(2))
-        session = Session(id_of(token), account, csrf, now, now, by_sso, token=token)
+        session = Session(derive_id(token), account, csrf, now, now, by_sso, token=token)
         await self._log_ins.add(session)
         return session
 
@@ -178,15 +187,15 @@ class Visitors:
         in_time = (
             now_s - session.seen_s < self._visits.idle_s and now_s - session.began_s < self._visits.longest_s
         )
-        return in_time and self._account(session.account.name) == session.account
+        return in_time and self._find_account(session.account.name) == session.account
 
-    def _account(self, name: str) -> Account | None:
+    def _find_account(self, name: str) -> PersonAccount | None:
         try:
             return self._people.get(name)
         except ApiKeyFileError as error:
             raise HttpError(503, "unavailable", str(error)) from None
 
-    def _named_by_proxy(self, request: Request) -> str | None:
+    def _read_proxy_name(self, request: Request) -> str | None:
         header, proxy = self._visits.sso_header, self._visits.sso_proxy
         if header is None or request.client is None or request.client.host != proxy:
             return None
@@ -201,8 +210,8 @@ class Visitors:
         foreign = foreign or request.headers.get("sec-fetch-site") in ("cross-site", "same-site")
         given = form.get(CSRF_FIELD, "")
         if foreign or not token or not compare_digest(given.encode(), token.encode()):
-            told = "this form is no longer of your session: go back, load the page again, and send it again"
-            raise HttpError(403, "wrong_form", told)
+            notice = "this form is no longer of your session: go back, load the page again, and send it again"
+            raise HttpError(403, "wrong_form", notice)
 
     def _set(self, response: Response, name: str, value: str, age_s: int) -> None:
         response.set_cookie(

@@ -5,16 +5,16 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from sluice.client.answers import Verdict, refusal_of
+from sluice.client.answers import ActionAnswer, make_refusal
 from sluice.gateway.http.edge import ERROR_SCHEMA
-from sluice.gateway.http.http_errors import error_body
+from sluice.gateway.http.http_errors import build_error_body
 from sluice.gateway.idempotency import StoredAnswer
 from sluice.gateway.openapi_shapes import (
     EVALUATION_SCHEMA,
     PENDING_SCHEMA,
     EvaluationResponse,
-    answer_fields,
-    answer_schema,
+    build_answer_fields,
+    build_answer_schema,
 )
 from sluice_topics.checkpoints import (
     ANALYSING,
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
-def checkpoint_of(record: Mapping[str, Any]) -> dict[str, Any] | None:
+def read_checkpoint(record: Mapping[str, Any]) -> dict[str, Any] | None:
     """The integrity checkpoint that a verdict holds: the analysis, and what attests it. None: none ran."""
     if aip_verdict(record) not in STORED:
         return None
@@ -67,7 +67,7 @@ FRONT_ONLY = {
 }
 
 
-def written(body: Mapping[str, Any]) -> str:
+def write_body(body: Mapping[str, Any]) -> str:
     """A body as it is sent."""
     return json.dumps(body, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
@@ -79,21 +79,21 @@ _COPIED = tuple(
 )
 
 
-def evaluation_of(record: Mapping[str, Any]) -> dict[str, Any]:
+def build_evaluation(record: Mapping[str, Any]) -> dict[str, Any]:
     """The response about a record of gate.verdicts: the same whenever it is made."""
     body = {name: record.get(name) for name in _COPIED}
     body["evaluationMs"] = round(sum(float(one["durationMs"]) for one in record["gateResults"]), 3)
     shown = [one["detail"] for one in record["gateResults"] if "replacement" in one["detail"]]
     body["replacement"] = shown[-1]["replacement"] if shown else None
-    if status_of(record) != 200:  # noqa: PLR2004 - the status is the rule: autonomy=enforced
-        refusal = refusal_of(Verdict.of(record))
+    if choose_status(record) != 200:  # noqa: PLR2004 - the status is the rule: autonomy=enforced
+        refusal = make_refusal(ActionAnswer.of(record))
         reason = refusal.verdict.reason or "denied"
         details = {"gate": refusal.verdict.gate, "to_do": refusal.to_do, "verdict_id": record["verdict_id"]}
-        body |= error_body(reason.partition(":")[0], reason, details)
+        body |= build_error_body(reason.partition(":")[0], reason, details)
     return body
 
 
-def status_of(record: Mapping[str, Any]) -> int:
+def choose_status(record: Mapping[str, Any]) -> int:
     """Seed 000's statuses: standard is advice, and always 200."""
     if record["mode"] == "standard" or record["verdict"] == "allowed":
         return 200
@@ -102,7 +102,7 @@ def status_of(record: Mapping[str, Any]) -> int:
 
 def render_evaluation(record: Mapping[str, Any], status: int | None = None) -> StoredAnswer:
     """The answer about a verdict; `status` None: by seed 000's rule."""
-    checkpoint = checkpoint_of(record)
+    checkpoint = read_checkpoint(record)
     facts = {
         "schema": EVALUATION_SCHEMA,
         "checkpoints": record["checkpoints"],
@@ -114,13 +114,13 @@ def render_evaluation(record: Mapping[str, Any], status: int | None = None) -> S
         "log": {"verdict_id": record["verdict_id"], "verdict": record["verdict"]},
     }
     return StoredAnswer(
-        status_of(record) if status is None else status, written(evaluation_of(record)), facts
+        choose_status(record) if status is None else status, write_body(build_evaluation(record)), facts
     )
 
 
-def memory_answer_schema() -> dict[str, Any]:
+def build_memory_schema() -> dict[str, Any]:
     """The answer to POST /v1/memory/evaluate: MemoryDecision, and where the memory waits."""
-    schema = answer_schema(MemoryDecision)
+    schema = build_answer_schema(MemoryDecision)
     told = "the id under which a held memory waits at /v1/quarantine; absent of others"
     schema["properties"]["quarantine_id"] = {"type": "string", "description": told}
     return schema
@@ -128,47 +128,49 @@ def memory_answer_schema() -> dict[str, Any]:
 
 def render_memory(record: Mapping[str, Any]) -> StoredAnswer:
     """The answer about a record of gate.memory.decisions: 200 whatever was decided; `action` says it."""
-    facts = _content_facts(record) | {"log": {"memory_id": record["memory_id"], "action": record["action"]}}
+    facts = _read_content_facts(record) | {
+        "log": {"memory_id": record["memory_id"], "action": record["action"]}
+    }
     held = {"quarantine_id": record["memory_id"]} if record["action"] == "quarantine" else {}
-    return StoredAnswer(200, written(answer_fields(record) | held), facts)
+    return StoredAnswer(200, write_body(build_answer_fields(record) | held), facts)
 
 
 def render_retrieval(record: Mapping[str, Any]) -> StoredAnswer:
     """The answer about a record of gate.memory.retrievals.served."""
-    facts = _content_facts(record) | {"log": {"served_id": record["served_id"]}}
-    return StoredAnswer(200, written(answer_fields(record)), facts)
+    facts = _read_content_facts(record) | {"log": {"served_id": record["served_id"]}}
+    return StoredAnswer(200, write_body(build_answer_fields(record)), facts)
 
 
 def render_outcome(record: Mapping[str, Any]) -> StoredAnswer:
     """The answer about an outcome: settled, 422 where it was refused, 202 where it waits for its action."""
     if record["schema"] == PENDING_SCHEMA:
-        return rendered(202, answer_fields(record), PENDING_SCHEMA)
+        return render_answer(202, build_answer_fields(record), PENDING_SCHEMA)
     if "refusal_id" not in record:
         facts = {"schema": record["schema"], "session": record["session_id"]}
-        return StoredAnswer(200, written(answer_fields(record)), facts)
+        return StoredAnswer(200, write_body(build_answer_fields(record)), facts)
     details = {"subject": record.get("subject"), "refusal_id": record["refusal_id"]}
-    body = error_body(record["reason"], record["message"], details)
-    return StoredAnswer(422, written(body), {"schema": ERROR_SCHEMA})
+    body = build_error_body(record["reason"], record["message"], details)
+    return StoredAnswer(422, write_body(body), {"schema": ERROR_SCHEMA})
 
 
 _COUNTED = ("sluice/approval_counted/v1", "sluice/retrieval_approval_counted/v1")
 
 
 def render_review(record: Mapping[str, Any]) -> StoredAnswer:
-    """What became of a reviewer's answer: 200 where it counted, 422 where it was refused."""
+    """Render the result of a reviewer's answer: 200 where it counted, 422 where it was refused."""
     if "refusal_id" in record:
         return render_outcome(record)
-    body = {"status": "counted" if record["schema"] in _COUNTED else "ended", **answer_fields(record)}
-    return rendered(200, body, record["schema"])
+    body = {"status": "counted" if record["schema"] in _COUNTED else "ended", **build_answer_fields(record)}
+    return render_answer(200, body, record["schema"])
 
 
-def rendered(status: int, body: Mapping[str, Any], schema: str) -> StoredAnswer:
+def render_answer(status: int, body: Mapping[str, Any], schema: str) -> StoredAnswer:
     """An answer that is no decision of a gate."""
-    return StoredAnswer(status, written(body), {"schema": schema})
+    return StoredAnswer(status, write_body(body), {"schema": schema})
 
 
-def _content_facts(record: Mapping[str, Any]) -> dict[str, Any]:
-    """Of content that came in: the checkpoint `front` is what judged it."""
+def _read_content_facts(record: Mapping[str, Any]) -> dict[str, Any]:
+    """Read the facts about content that came in: the checkpoint `front` judged it."""
     return {
         "schema": record["schema"],
         "checkpoints": checkpoints_of(record),

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 from sluice.gateway.http.api_keys import ApiKeyFileError, ApiKeyStore, Caller
 from sluice.gateway.http.edge import FACTS
-from sluice.gateway.http.http_errors import HttpError, unauthorized
+from sluice.gateway.http.http_errors import HttpError, make_unauthorized
 from sluice.gateway.http.rate_limits import OwnRate
-from sluice.gateway.idempotency import request_name
-from sluice.gateway.input_requests import RequestContext, header_text
+from sluice.gateway.idempotency import name_request
+from sluice.gateway.input_requests import RequestContext, encode_header
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -30,8 +30,8 @@ STRANGERS = (5.0, 50)
 PAUSE_RATIO, LONGEST_PAUSE_S, MOST_WAITING = 3.0, 0.5, 256
 
 
-def facts_of(request: Request) -> ResponseFacts:
-    """What the headers of the request's response will say."""
+def read_facts(request: Request) -> ResponseFacts:
+    """Return the facts from which the headers of the request's response are made."""
     facts: ResponseFacts = getattr(request.state, FACTS)
     return facts
 
@@ -49,11 +49,11 @@ class TenantTurns:
         self._locks: dict[str, asyncio.Lock] = {}
 
     @asynccontextmanager
-    async def turn(self, tenant: str) -> AsyncIterator[None]:
+    async def take_turn(self, tenant: str) -> AsyncIterator[None]:
         """Read within. Raises HttpError: 429 where too many wait already."""
         if self._waiting[tenant] >= self._most_waiting:
-            told = "too many requests of this tenant wait for their turn; come again later"
-            raise HttpError(429, "too_many_requests", told).after(1)
+            message = "too many requests of this tenant wait for their turn; come again later"
+            raise HttpError(429, "too_many_requests", message).set_retry_after(1)
         lock = self._locks.setdefault(tenant, asyncio.Lock())
         self._waiting[tenant] += 1
         try:
@@ -82,23 +82,25 @@ class Callers:
         self._strangers = OwnRate(*STRANGERS)
         self._turns = TenantTurns()
 
-    def turn(self, caller: Caller) -> AbstractAsyncContextManager[None]:
+    def take_turn(self, caller: Caller) -> AbstractAsyncContextManager[None]:
         """A caller's turn to read many records. Raises HttpError inside: 429."""
-        return self._turns.turn(caller.tenant)
+        return self._turns.take_turn(caller.tenant)
 
-    async def context(self, request: Request) -> RequestContext:
+    async def identify(self, request: Request) -> RequestContext:
         """Who asks, and for whom. Raises HttpError: 401 without a key that counts, 429 for one that asks too
         often."""
-        caller, facts = await self._caller(request), facts_of(request)
+        caller, facts = await self._find_caller(request), read_facts(request)
         facts.caller = f"{caller.tenant}/{caller.key_id}"
         wait_s = await self._rate.take(caller.key_id)
         if wait_s is not None:
-            told = "this API key has asked too often; come again later"
-            raise HttpError(429, "too_many_requests", told).after(max(1, round(wait_s + 0.5)))
-        agent, session = (header_text(_single(request, f"x-mnemom-{one}")) for one in ("agent", "session"))
+            message = "this API key has asked too often; come again later"
+            raise HttpError(429, "too_many_requests", message).set_retry_after(max(1, round(wait_s + 0.5)))
+        agent, session = (
+            encode_header(_read_single_header(request, f"x-mnemom-{one}")) for one in ("agent", "session")
+        )
         facts.agent, facts.session = agent, session
-        key = _single(request, "idempotency-key")
-        name = None if key is None else request_name(facts.caller, key)
+        key = _read_single_header(request, "idempotency-key")
+        name = None if key is None else name_request(facts.caller, key)
         trace = request.headers.get("traceparent")
         return RequestContext(caller, facts.request_id, agent, session, name, trace)
 
@@ -107,15 +109,15 @@ class Callers:
         address = "" if request.client is None else request.client.host
         wait_s = await self._strangers.take(address)
         if wait_s is not None:
-            told = "this address has shown too many unknown API keys; come again later"
-            raise HttpError(429, "too_many_requests", told).after(max(1, round(wait_s + 0.5)))
+            message = "this address has shown too many unknown API keys; come again later"
+            raise HttpError(429, "too_many_requests", message).set_retry_after(max(1, round(wait_s + 0.5)))
 
-    async def _caller(self, request: Request) -> Caller:
+    async def _find_caller(self, request: Request) -> Caller:
         given = request.headers.getlist("x-mnemom-api-key")
         if len(given) != 1:
-            raise unauthorized("give one API key in X-Mnemom-Api-Key")
+            raise make_unauthorized("give one API key in X-Mnemom-Api-Key")
         try:
-            caller = self._keys.known(given[0])
+            caller = self._keys.find_verified(given[0])
             if caller is None:
                 await self._limit_strangers(request)
                 async with self._verifying:
@@ -123,11 +125,11 @@ class Callers:
         except ApiKeyFileError as error:
             raise HttpError(503, "unavailable", str(error)) from None
         if caller is None:
-            raise unauthorized("this API key does not count")
+            raise make_unauthorized("this API key does not count")
         return caller
 
 
-def _single(request: Request, name: str) -> str | None:
+def _read_single_header(request: Request, name: str) -> str | None:
     given: list[str] = request.headers.getlist(name)
     if len(given) > 1:
         raise HttpError(400, "ambiguous_header", f"the header {name} is given more than once")

@@ -13,7 +13,7 @@ from sluice.gateway.idempotency import (
     IdempotentRequests,
     RememberedRequest,
     StoredAnswer,
-    fingerprint_of,
+    compute_fingerprint,
 )
 from sluice.gateway.input_requests import (
     PreparedInput,
@@ -28,7 +28,7 @@ from sluice.gateway.routes.answer_rendering import (
     render_outcome,
     render_retrieval,
 )
-from sluice.gateway.routes.callers import Callers, facts_of
+from sluice.gateway.routes.callers import Callers, read_facts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -55,7 +55,7 @@ class DecidingRoute:
 
 @dataclass(frozen=True, slots=True)
 class DecidingRoutes:
-    """What the routes stand on."""
+    """The parts that the routes are made of."""
 
     callers: Callers
     decisions: Decisions
@@ -80,15 +80,15 @@ class DecidingRoutes:
         return await self._decide(request, REPORT)
 
     async def _decide(self, request: Request, route: DecidingRoute) -> Response:
-        context = await self.callers.context(request)
-        body, facts = await request.body(), facts_of(request)
+        context = await self.callers.identify(request)
+        body, facts = await request.body(), read_facts(request)
         if context.idempotency is None:
             prepared = route.prepare(body, context, self.registry, self.wait)
             facts.agent, facts.session = prepared.agent, prepared.session
             record = await self.decisions.ask(route.kind, prepared, context.request_id, context.traceparent)
             return respond(route.render(record), facts)
         named = (context.agent or "").encode(), (context.session or "").encode()
-        fingerprint = fingerprint_of(route.path.encode(), *named, body)
+        fingerprint = compute_fingerprint(route.path.encode(), *named, body)
 
         def prepare() -> RememberedRequest:
             prepared = route.prepare(body, context, self.registry, self.wait)
@@ -102,7 +102,7 @@ class DecidingRoutes:
                 asked.agent, asked.signs, asked.session, asked.name, asked.value.encode(), asked.wait_s
             )
             record = await self.decisions.ask(route.kind, prepared, context.request_id, context.traceparent)
-            return route.render(await self.decisions.first(record, context.caller))
+            return route.render(await self.decisions.fetch_first(record, context.caller))
 
         answer, facts.is_replay = await self.idempotent.answer(context.idempotency, prepare, decide)
         return respond(answer, facts)

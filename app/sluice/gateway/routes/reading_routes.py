@@ -11,18 +11,18 @@ from fastapi import Query
 from starlette.requests import Request  # noqa: TC002 - FastAPI reads the annotations
 from starlette.responses import Response
 
-from sluice.gateway.decisions import kafka_told
-from sluice.gateway.http.http_errors import HttpError, not_found
+from sluice.gateway.decisions import translate_faults
+from sluice.gateway.http.http_errors import HttpError, make_not_found
 from sluice.gateway.idempotency import StoredAnswer
-from sluice.gateway.input_requests import registered_agent
+from sluice.gateway.input_requests import require_agent
 from sluice.gateway.openapi_shapes import PENDING_SCHEMA, PendingResponse
 from sluice.gateway.routes.answer_rendering import (
-    checkpoint_of,
+    read_checkpoint,
+    render_answer,
     render_evaluation,
-    rendered,
-    written,
+    write_body,
 )
-from sluice.gateway.routes.callers import Callers, facts_of
+from sluice.gateway.routes.callers import Callers, read_facts
 from sluice.gateway.routes.deciding_routes import respond
 from sluice_topics.checkpoints import CHECKPOINT_ID
 
@@ -70,7 +70,7 @@ class LedgerWork(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ReadingRoutes:
-    """What the routes stand on."""
+    """The parts that the routes are made of."""
 
     callers: Callers
     decisions: Decisions
@@ -85,7 +85,7 @@ class ReadingRoutes:
     async def index(self, request: Request) -> Response:
         """The way in: people get to the pages, programs get the addresses of what there is."""
         if "application/json" in request.headers.get("accept", ""):
-            return respond(rendered(200, INDEX, INDEX_SCHEMA), facts_of(request))
+            return respond(render_answer(200, INDEX, INDEX_SCHEMA), read_facts(request))
         return Response(status_code=303, headers={"Location": INDEX["pages"]})
 
     async def health(self) -> dict[str, str]:
@@ -106,30 +106,32 @@ class ReadingRoutes:
 
     async def session(self, request: Request, session_id: str) -> Response:
         """The totals of a session, as the ledger said them last."""
-        context = await self.callers.context(request)
-        facts = facts_of(request)
-        async with kafka_told(), self.callers.turn(context.caller):
-            home = self.exchange.home(session_id)
-            found = await self.recent.of(session_id, home, context.caller)
+        context = await self.callers.identify(request)
+        facts = read_facts(request)
+        async with translate_faults(), self.callers.take_turn(context.caller):
+            home = self.exchange.find_partition(session_id)
+            found = await self.recent.fetch_totals(session_id, home, context.caller)
         if found is None:
-            raise not_found("session")
+            raise make_not_found("session")
         facts.session = session_id
-        return respond(rendered(200, found, SESSION_SCHEMA), facts)
+        return respond(render_answer(200, found, SESSION_SCHEMA), facts)
 
     async def advisories(self, request: Request, agent_id: str, limit: Limit = 100) -> Response:
         """The advisories of an agent's newest actions, all of them (seed 002, X-Mnemom-Advisory)."""
-        context = await self.callers.context(request)
-        agent = registered_agent(agent_id, context.caller, self.registry).id
-        facts = facts_of(request)
+        context = await self.callers.identify(request)
+        agent = require_agent(agent_id, context.caller, self.registry).id
+        facts = read_facts(request)
         facts.agent = agent
-        async with kafka_told(), self.callers.turn(context.caller):
-            found = await self.advised.of(context.caller.tenant, agent, self.exchange.partitions)
+        async with translate_faults(), self.callers.take_turn(context.caller):
+            found = await self.advised.fetch_advisories(
+                context.caller.tenant, agent, self.exchange.partitions
+            )
             body = {"agent_id": agent, "advisories": found[:limit], "count": len(found)}
-            return respond(rendered(200, body, ADVISORIES_SCHEMA), facts)
+            return respond(render_answer(200, body, ADVISORIES_SCHEMA), facts)
 
     async def quality(self, request: Request, since: Day = None, until: Day = None) -> Response:
         """How the tenant's retrieved items were decided (seed 004)."""
-        context = await self.callers.context(request)
+        context = await self.callers.identify(request)
         if context.caller.agents is not None:
             raise HttpError(403, "tenant_key_needed", "the report is about all agents: so must the key be")
         for name, day in (("since", since), ("until", until)):
@@ -138,46 +140,48 @@ class ReadingRoutes:
             try:
                 report = await self.ledger.quality(context.caller.tenant, since, until)
             except LedgerUnreadable as error:
-                raise HttpError(503, "unavailable", str(error)).after(COME_AGAIN_S) from None
-        return respond(rendered(200, report, QUALITY_SCHEMA), facts_of(request))
+                raise HttpError(503, "unavailable", str(error)).set_retry_after(COME_AGAIN_S) from None
+        return respond(render_answer(200, report, QUALITY_SCHEMA), read_facts(request))
 
     async def rerun(self, request: Request, verdict_id: str) -> Response:
         """Decide again what was decided (seed 000, "Rerunnability")."""
-        context = await self.callers.context(request)
+        context = await self.callers.identify(request)
         if not verdict_id.startswith(VERDICT_IDS):
-            raise not_found(verdict_id)
-        if await self.decisions.decision(verdict_id, context.caller) is None:
+            raise make_not_found(verdict_id)
+        if await self.decisions.fetch_decision(verdict_id, context.caller) is None:
             raise HttpError(409, "not_decided", f"{verdict_id} is not decided yet")
         async with self.one_at_a_time:
             try:
-                told = await self.ledger.rerun(verdict_id)
+                result = await self.ledger.rerun(verdict_id)
             except LedgerUnreadable as error:
-                raise HttpError(503, "unavailable", str(error)).after(COME_AGAIN_S) from None
-        body = {"verdict_id": verdict_id, "identical": told["status"] == "identical", **told}
-        return respond(rendered(200, body, RERUN_SCHEMA), facts_of(request))
+                raise HttpError(503, "unavailable", str(error)).set_retry_after(COME_AGAIN_S) from None
+        body = {"verdict_id": verdict_id, "identical": result["status"] == "identical", **result}
+        return respond(render_answer(200, body, RERUN_SCHEMA), read_facts(request))
 
     async def verdict(self, request: Request, verdict_id: str) -> Response:
         """The decision of this id, as POST /v1/evaluate gives it."""
-        context = await self.callers.context(request)
+        context = await self.callers.identify(request)
         if not verdict_id.startswith(VERDICT_IDS):
-            raise not_found(verdict_id)
-        record = await self.decisions.decision(verdict_id, context.caller)
+            raise make_not_found(verdict_id)
+        record = await self.decisions.fetch_decision(verdict_id, context.caller)
         if record is not None:
-            return respond(render_evaluation(record, 200), facts_of(request))
+            return respond(render_evaluation(record, 200), read_facts(request))
         pending = PendingResponse(verdict_id=verdict_id).model_dump(exclude_none=True)
-        return respond(StoredAnswer(202, written(pending), {"schema": PENDING_SCHEMA}), facts_of(request))
+        return respond(
+            StoredAnswer(202, write_body(pending), {"schema": PENDING_SCHEMA}), read_facts(request)
+        )
 
     async def checkpoint(self, request: Request, checkpoint_id: str) -> Response:
         """The analysis of an agent's reasoning and what attests it (seed 002, X-AIP-Checkpoint-Id)."""
-        context = await self.callers.context(request)
+        context = await self.callers.identify(request)
         verdict_id = checkpoint_id.removeprefix(CHECKPOINT_ID)
         if verdict_id == checkpoint_id or not verdict_id.startswith(VERDICT_IDS):
-            raise not_found(checkpoint_id)
-        record = await self.decisions.decision(verdict_id, context.caller)
-        found = None if record is None else checkpoint_of(record)
+            raise make_not_found(checkpoint_id)
+        record = await self.decisions.fetch_decision(verdict_id, context.caller)
+        found = None if record is None else read_checkpoint(record)
         if found is None:
-            raise not_found(checkpoint_id)
-        return respond(rendered(200, found, CHECKPOINT_SCHEMA), facts_of(request))
+            raise make_not_found(checkpoint_id)
+        return respond(render_answer(200, found, CHECKPOINT_SCHEMA), read_facts(request))
 
 
 def _check_day(name: str, day: str | None) -> None:

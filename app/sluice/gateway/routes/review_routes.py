@@ -11,16 +11,16 @@ from starlette.responses import Response  # noqa: TC002 - as above
 
 from sluice.client.input_kinds import ACTIONS, ESCALATIONS, MEMORY_WRITES, QUARANTINE, RETRIEVALS
 from sluice.core.foundation.arrival import coordinates_of, escalation_id, memory_id, verdict_id
-from sluice.gateway.http.http_errors import HttpError, not_found
+from sluice.gateway.http.http_errors import HttpError, make_not_found
 from sluice.gateway.input_requests import prepare_review
-from sluice.gateway.openapi_shapes import ESCALATION_SCHEMA, WAITING_SCHEMA, answer_fields
-from sluice.gateway.routes.answer_rendering import evaluation_of, render_review, rendered
-from sluice.gateway.routes.callers import Callers, facts_of
+from sluice.gateway.openapi_shapes import ESCALATION_SCHEMA, WAITING_SCHEMA, build_answer_fields
+from sluice.gateway.routes.answer_rendering import build_evaluation, render_answer, render_review
+from sluice.gateway.routes.callers import Callers, read_facts
 from sluice.gateway.routes.deciding_routes import respond
-from sluice.gateway.waiting_subjects import WaitingSubjects, is_callers
+from sluice.gateway.waiting_subjects import WaitingSubjects, is_of_caller
 
 if TYPE_CHECKING:
-    from sluice.client.answers import Verdict
+    from sluice.client.answers import ActionAnswer
     from sluice.gateway.decisions import Decisions
     from sluice.gateway.http.api_keys import Caller
     from sluice.gateway.idempotency import StoredAnswer
@@ -33,7 +33,7 @@ Wait = Annotated[float, Query(ge=0, le=3600, description="seconds to wait for it
 
 @dataclass(frozen=True, slots=True)
 class ReviewRoutes:
-    """What the routes stand on."""
+    """The parts that the routes are made of."""
 
     callers: Callers
     decisions: Decisions
@@ -50,23 +50,23 @@ class ReviewRoutes:
 
     async def escalation(self, request: Request, subject_id: str, wait: Wait = 0) -> Response:
         """How an escalated action stands: 202 while it waits, 200 once it ended."""
-        context = await self.callers.context(request)
+        context = await self.callers.identify(request)
         wait_s = min(wait, self.wait.longest_s)
         opened = self.subjects.get(ESCALATIONS, subject_id)
         if opened is not None:
-            if not is_callers(opened, context.caller):
-                raise not_found(subject_id)
-            if not await self.subjects.end(ESCALATIONS, subject_id, wait_s):
-                return respond(_pending(subject_id, opened), facts_of(request))
+            if not is_of_caller(opened, context.caller):
+                raise make_not_found(subject_id)
+            if not await self.subjects.wait_for_end(ESCALATIONS, subject_id, wait_s):
+                return respond(_render_pending(subject_id, opened), read_facts(request))
         if subject_id.startswith(_OF_RETRIEVALS):
-            ended = await self.decisions.retrieval_end(subject_id, context.caller)
-            return respond(_retrieval_ended(subject_id, ended), facts_of(request))
-        first = await self._first_verdict(subject_id, context.caller)
-        end = await self.decisions.end_of(first)
+            ended = await self.decisions.fetch_retrieval_end(subject_id, context.caller)
+            return respond(_render_retrieval_end(subject_id, ended), read_facts(request))
+        first = await self._fetch_first_verdict(subject_id, context.caller)
+        end = await self.decisions.fetch_end(first)
         if end is None:
-            return respond(_pending(subject_id, opened or {}), facts_of(request))
-        narrowed = await self.decisions.narrowed(end)
-        return respond(_ended(subject_id, first, end, narrowed), facts_of(request))
+            return respond(_render_pending(subject_id, opened or {}), read_facts(request))
+        narrowed = await self.decisions.fetch_narrowed(end)
+        return respond(_render_end(subject_id, first, end, narrowed), read_facts(request))
 
     async def decide_escalation(self, request: Request, subject_id: str) -> Response:
         """A signed answer of an approver to an escalated action."""
@@ -77,48 +77,48 @@ class ReviewRoutes:
         return await self._review(request, subject_id, QUARANTINE)
 
     async def _list(self, request: Request, topic: str) -> Response:
-        context = await self.callers.context(request)
-        async with self.callers.turn(context.caller):
-            found = self.subjects.of(topic, context.caller)
-            body = {"waiting": [answer_fields(one) for one in found[:MOST_LISTED]], "count": len(found)}
-            return respond(rendered(200, body, WAITING_SCHEMA), facts_of(request))
+        context = await self.callers.identify(request)
+        async with self.callers.take_turn(context.caller):
+            found = self.subjects.list_waiting(topic, context.caller)
+            body = {"waiting": [build_answer_fields(one) for one in found[:MOST_LISTED]], "count": len(found)}
+            return respond(render_answer(200, body, WAITING_SCHEMA), read_facts(request))
 
-    async def _first_verdict(self, subject_id: str, caller: Caller) -> dict[str, Any]:
-        at = _place_of(subject_id, ACTIONS)
+    async def _fetch_first_verdict(self, subject_id: str, caller: Caller) -> dict[str, Any]:
+        at = _read_place(subject_id, ACTIONS)
         if at is None or escalation_id(at) != subject_id:
-            raise not_found(subject_id)
-        first = await self.decisions.decision(verdict_id(at), caller)
+            raise make_not_found(subject_id)
+        first = await self.decisions.fetch_decision(verdict_id(at), caller)
         if first is None or first["escalationId"] != subject_id:
-            raise not_found(subject_id)
+            raise make_not_found(subject_id)
         return first
 
     async def _review(self, request: Request, subject_id: str, topic: str) -> Response:
-        context = await self.callers.context(request)
-        opened = self.subjects.get(topic, subject_id) or await self._ended_one(
+        context = await self.callers.identify(request)
+        opened = self.subjects.get(topic, subject_id) or await self._fetch_ended(
             subject_id, topic, context.caller
         )
-        if not is_callers(opened, context.caller):
-            raise not_found(subject_id)
+        if not is_of_caller(opened, context.caller):
+            raise make_not_found(subject_id)
         prepared = prepare_review(await request.body(), subject_id, str(opened["session_id"]), self.wait)
         record = await self.decisions.review(prepared, subject_id, context.request_id)
-        return respond(render_review(record), facts_of(request))
+        return respond(render_review(record), read_facts(request))
 
-    async def _ended_one(self, subject_id: str, topic: str, caller: Caller) -> dict[str, Any]:
+    async def _fetch_ended(self, subject_id: str, topic: str, caller: Caller) -> dict[str, Any]:
         """The decision on what does not wait: the worker refuses an answer to it, and says why."""
         if topic == ESCALATIONS:
             if subject_id.startswith(_OF_RETRIEVALS):
-                return await self.decisions.retrieval_end(subject_id, caller)
-            return await self._first_verdict(subject_id, caller)
-        at = _place_of(subject_id, MEMORY_WRITES)
+                return await self.decisions.fetch_retrieval_end(subject_id, caller)
+            return await self._fetch_first_verdict(subject_id, caller)
+        at = _read_place(subject_id, MEMORY_WRITES)
         if at is None or memory_id(at) != subject_id:
-            raise not_found(subject_id)
-        found = await self.decisions.decision(subject_id, caller)
+            raise make_not_found(subject_id)
+        found = await self.decisions.fetch_decision(subject_id, caller)
         if found is None:
             raise HttpError(409, "not_decided", f"{subject_id} is not decided yet")
         return found
 
 
-def _place_of(an_id: str, topic: str) -> str | None:
+def _read_place(an_id: str, topic: str) -> str | None:
     """The coordinates in an id of this topic."""
     try:
         found = coordinates_of(an_id)
@@ -127,21 +127,21 @@ def _place_of(an_id: str, topic: str) -> str | None:
     return ":".join(map(str, found)) if found[0] == topic else None
 
 
-def _pending(subject_id: str, opened: dict[str, Any]) -> StoredAnswer:
-    body = {**answer_fields(opened), "escalation_id": subject_id, "status": "pending"}
-    return rendered(202, body, ESCALATION_SCHEMA)
+def _render_pending(subject_id: str, opened: dict[str, Any]) -> StoredAnswer:
+    body = {**build_answer_fields(opened), "escalation_id": subject_id, "status": "pending"}
+    return render_answer(202, body, ESCALATION_SCHEMA)
 
 
-def _retrieval_ended(subject_id: str, end: dict[str, Any]) -> StoredAnswer:
+def _render_retrieval_end(subject_id: str, end: dict[str, Any]) -> StoredAnswer:
     decided = end.get("decision")
     status = "expired" if decided is None else "approved" if decided == "approve" else "denied"
     reason = end.get("reason") or f"{end.get('approver_id')}: {end.get('justification')}"
     body = {"escalation_id": subject_id, "status": status, "reason": reason}
-    return rendered(200, {**body, "usable_until": end.get("usable_until")}, ESCALATION_SCHEMA)
+    return render_answer(200, {**body, "usable_until": end.get("usable_until")}, ESCALATION_SCHEMA)
 
 
-def _ended(
-    subject_id: str, first: dict[str, Any], end: Verdict, narrowed: dict[str, Any] | None
+def _render_end(
+    subject_id: str, first: dict[str, Any], end: ActionAnswer, narrowed: dict[str, Any] | None
 ) -> StoredAnswer:
     was_approved = end.record["verdict_id"] != first["verdict_id"]
     denied = "expired" if (end.reason or "").startswith("approval_expired") else "denied"
@@ -151,6 +151,6 @@ def _ended(
         "verdict_id": first["verdict_id"],
         "reason": end.reason,
         "parameters": narrowed,
-        "resolved": evaluation_of(end.record) if was_approved else None,
+        "resolved": build_evaluation(end.record) if was_approved else None,
     }
-    return rendered(200, body, ESCALATION_SCHEMA)
+    return render_answer(200, body, ESCALATION_SCHEMA)

@@ -19,14 +19,14 @@ from sluice.gateway.openapi_shapes import (
     ReviewResponse,
     SessionResponse,
     WaitingResponse,
-    action_schema,
-    answer_schema,
-    outcome_schema,
-    retrieval_schema,
-    review_schema,
-    write_schema,
+    build_action_schema,
+    build_answer_schema,
+    build_outcome_schema,
+    build_retrieval_schema,
+    build_review_schema,
+    build_write_schema,
 )
-from sluice.gateway.routes.answer_rendering import memory_answer_schema
+from sluice.gateway.routes.answer_rendering import build_memory_schema
 from sluice.gateway.routes.quarantine_routes import HeldMemoryResponse, MemoryCountsResponse
 from sluice_topics.records import ReservationSettled, ServedRetrieval
 
@@ -66,7 +66,7 @@ def add_deciding(app: FastAPI, routes: DecidingRoutes) -> None:
             202: {"model": EvaluationResponse, "description": "needs_human"},
             422: {"model": EvaluationResponse | ErrorResponse, "description": "denied, with `error` in it"},
         },
-        openapi_extra=_with_body(action_schema()),
+        openapi_extra=_describe_body(build_action_schema()),
         **_KEYED,
     )
 
@@ -75,22 +75,22 @@ def add_deciding(app: FastAPI, routes: DecidingRoutes) -> None:
             "/v1/memory/evaluate",
             routes.memory,
             "Decide whether a memory may be kept",
-            write_schema(),
-            memory_answer_schema(),
+            build_write_schema(),
+            build_memory_schema(),
         ),
         (
             "/v1/retrievals/evaluate",
             routes.retrieval,
             "Decide which items the agent may see",
-            retrieval_schema(),
-            answer_schema(ServedRetrieval),
+            build_retrieval_schema(),
+            build_answer_schema(ServedRetrieval),
         ),
         (
             "/v1/outcomes",
             routes.outcome,
             "Take what an action really did",
-            outcome_schema(),
-            answer_schema(ReservationSettled),
+            build_outcome_schema(),
+            build_answer_schema(ReservationSettled),
         ),
     )
     for path, handler, summary, asked, answered in records:
@@ -105,7 +105,7 @@ def add_deciding(app: FastAPI, routes: DecidingRoutes) -> None:
                 202: {"model": PendingResponse, "description": "an outcome that waits for its action"},
                 422: {"model": ErrorResponse},
             },
-            openapi_extra=_with_body(asked),
+            openapi_extra=_describe_body(asked),
             **_KEYED,
         )
 
@@ -194,7 +194,7 @@ def add_reviewing(app: FastAPI, routes: ReviewRoutes) -> None:
             "description": "refused: ended, no approver, wrong role",
         },
     }
-    asked = {"requestBody": _with_body(review_schema())["requestBody"]}
+    asked = {"requestBody": _describe_body(build_review_schema())["requestBody"]}
     for path, handler, summary in (
         ("/v1/escalations", routes.escalations, "What waits for an approver"),
         ("/v1/quarantine", routes.quarantine, "Memories that wait for a reviewer"),
@@ -261,6 +261,6 @@ def add_slack(app: FastAPI, routes: SlackRoutes) -> None:
     )
 
 
-def _with_body(schema: dict[str, Any]) -> dict[str, Any]:
+def _describe_body(schema: dict[str, Any]) -> dict[str, Any]:
     content = {"application/json": {"schema": schema}}
     return {"requestBody": {"required": True, "content": content}, "parameters": [_IDEMPOTENCY_KEY]}

@@ -25,17 +25,17 @@ from starlette.requests import Request  # noqa: TC002 - FastAPI reads the annota
 from sluice.client.input_kinds import ESCALATIONS
 from sluice.gateway.decisions import NOT_THERE
 from sluice.gateway.delegated_answers import PersonsAnswer
-from sluice.gateway.http.http_errors import HttpError, unauthorized
-from sluice.gateway.routes.callers import facts_of
+from sluice.gateway.http.http_errors import HttpError, make_unauthorized
+from sluice.gateway.routes.callers import read_facts
+from sluice.notify.reported_subject import apply_record
 from sluice.notify.slack_blocks import (
     DECISION_ACTION,
     DECISION_FORM,
     FORM_CHARS,
     JUSTIFICATION,
-    form_of,
-    notice_view,
+    build_form,
+    build_notice_view,
 )
-from sluice.notify.told_subject import fold
 from sluice.text.plurals import counted
 from sluice.text.visible import visible_text
 
@@ -75,7 +75,7 @@ class SlackApp:
     client: WebClient
     answer_s: float
 
-    def person(self, payload: Mapping[str, Any]) -> str | None:
+    def find_person(self, payload: Mapping[str, Any]) -> str | None:
         """The approver who pressed something; None: nobody we know."""
         user = payload["user"]["id"]
         team = (payload.get("team") or {}).get("id")
@@ -84,7 +84,7 @@ class SlackApp:
 
 @dataclass(slots=True)
 class SlackRoutes:
-    """What the route stands on. `seen`: signatures of the last minutes and when they came."""
+    """The parts that the route is made of. `seen`: signatures of the last minutes and when they came."""
 
     app: SlackApp
     registry: RegistryView
@@ -95,29 +95,29 @@ class SlackRoutes:
 
     async def interact(self, request: Request) -> Response:
         """A button was pressed, or a form was sent."""
-        payload = self._payload(request.headers, await request.body())
-        person = self.app.person(payload)
-        facts_of(request).caller = f"slack/{person}"
+        payload = self._read_payload(request.headers, await request.body())
+        person = self.app.find_person(payload)
+        read_facts(request).caller = f"slack/{person}"
         if payload["type"] == "block_actions":
             await self._open(payload, person)
         elif payload["type"] == "view_submission" and payload["view"].get("callback_id") == DECISION_FORM:
-            return _told(await self._answer(payload, person, facts_of(request).request_id))
+            return _render_view(await self._answer(payload, person, read_facts(request).request_id))
         return Response()
 
-    def _payload(self, headers: Mapping[str, str], body: bytes) -> dict[str, Any]:
+    def _read_payload(self, headers: Mapping[str, str], body: bytes) -> dict[str, Any]:
         """Raises HttpError: 401 for what Slack did not sign just now, or what came before; 400 for what is no
         interaction."""
         signature, timestamp = (
             headers.get(f"x-slack-{one}", "") for one in ("signature", "request-timestamp")
         )
         if not timestamp.isascii() or not timestamp.isdigit() or not signature.isascii():
-            raise unauthorized("Slack signs its requests")
+            raise make_unauthorized("Slack signs its requests")
         if not self.app.verifier.is_valid(body, timestamp, signature):
-            raise unauthorized("this is not signed by Slack, or too old")
+            raise make_unauthorized("this is not signed by Slack, or too old")
         now = time.monotonic()
         self.seen = {one: at for one, at in self.seen.items() if now - at < REMEMBER_S}
         if signature in self.seen:
-            raise unauthorized("this request came before")
+            raise make_unauthorized("this request came before")
         self.seen[signature] = now
         try:
             payload = json.loads(parse_qs(body.decode(), strict_parsing=True)["payload"][0])
@@ -133,7 +133,7 @@ class SlackRoutes:
         if decision not in DECISIONS:
             return
         try:
-            form = await self._form(decision, str(action.get("value")), person)
+            form = await self._build_form(decision, str(action.get("value")), person)
         except NotShownError as why:
             await self._whisper(payload, str(why))
             return
@@ -143,8 +143,8 @@ class SlackRoutes:
             log.warning("slack: no form is opened: %s", error)
             await self._whisper(payload, "Slack did not open the form: press the button again.")
 
-    async def _form(self, decision: str, escalation_id: str, person: str | None) -> dict[str, Any]:
-        opened = await self._opened(escalation_id)
+    async def _build_form(self, decision: str, escalation_id: str, person: str | None) -> dict[str, Any]:
+        opened = await self._fetch_opening(escalation_id)
         if opened is None and await self._has_ended(escalation_id):
             raise NotShownError("It does not wait any more. The message will say how it ended.")
         if opened is None:
@@ -156,38 +156,40 @@ class SlackRoutes:
         if opened.get("own_key"):
             how = f"sluice escalations {decision} {escalation_id} --as {registered.id} --key FILE"
             raise NotShownError(f"The policy demands the approver's own key. Answer in a terminal: {how}")
-        if self.people.delegate(tenant) is None:
+        if self.people.find_delegate(tenant) is None:
             raise NotShownError("This gateway signs for nobody of this tenant. Answer in a terminal.")
-        shown = _shown(await self.subjects.content(opened))
+        shown = _write_visible(await self.subjects.fetch_content(opened))
         if decision == "approve" and (shown is None or len(shown) > FORM_CHARS):
             why = "can no longer be read" if shown is None else "is too long to be shown in Slack"
             told_why = f"What waits {why}, and nobody approves what nobody sees."
             raise NotShownError(f"{told_why} The review pages and `sluice escalations show` have it.")
-        told = fold(None, opened)
-        assert told is not None  # noqa: S101 - the record opened it
-        told = replace(
-            told,
+        reported = apply_record(None, opened)
+        assert reported is not None  # noqa: S101 - the record opened it
+        reported = replace(
+            reported,
             approvals=opened.get("approvals", 0),
             approved=opened.get("approved_parameters"),
             approved_by=tuple(opened.get("approved_by", ())),
         )
         private = {name: opened[name] for name in KEPT if name in opened}
-        if told.is_narrowed:
+        if reported.is_narrowed:
             private["last_approval"] = opened["last_approval"]
-            told = replace(told, narrowed=await self._shown_approval(opened, decision, len(shown or "")))
-        return form_of(decision, told, (shown or "")[:FORM_CHARS], {**private, "decision": decision})
+            reported = replace(
+                reported, narrowed=await self._fetch_approval(opened, decision, len(shown or ""))
+            )
+        return build_form(decision, reported, (shown or "")[:FORM_CHARS], {**private, "decision": decision})
 
-    async def _shown_approval(self, opened: Mapping[str, Any], decision: str, chars: int) -> str | None:
+    async def _fetch_approval(self, opened: Mapping[str, Any], decision: str, chars: int) -> str | None:
         """The parameters of the approvals so far, which an approval in the form is for too."""
-        shown = _shown(await self.subjects.parameters(opened["last_approval"]))
+        shown = _write_visible(await self.subjects.fetch_parameters(opened["last_approval"]))
         if decision == "approve" and (shown is None or chars + len(shown) > FORM_CHARS):
             why = "can no longer be read" if shown is None else "are too long to be shown in Slack"
             raise NotShownError(f"The parameters approved so far {why}: answer elsewhere.")
         return shown
 
-    async def _opened(self, escalation_id: str) -> dict[str, Any] | None:
-        """What opened it; None where it does not wait. A message may be there before our reader has the
-        escalation."""
+    async def _fetch_opening(self, escalation_id: str) -> dict[str, Any] | None:
+        """Fetch the record that opened an escalation; None where it does not wait. A message may be there
+        before our reader has the escalation."""
         for _ in range(LOOKS):
             opened = self.subjects.waiting.get(ESCALATIONS, escalation_id)
             if opened is not None:
@@ -198,7 +200,7 @@ class SlackRoutes:
     async def _has_ended(self, escalation_id: str) -> bool:
         """Whether the ledger has its end, or nothing of it any more."""
         try:
-            return await self.subjects.decisions.escalation_end(escalation_id) is not None
+            return await self.subjects.decisions.fetch_escalation_end(escalation_id) is not None
         except HttpError as error:
             if error.status == NOT_THERE:
                 return True
@@ -213,39 +215,41 @@ class SlackRoutes:
         decision = opened.pop("decision")
         said = view["state"]["values"][JUSTIFICATION][JUSTIFICATION].get("value") or ""
         if person is None:
-            return notice_view("Not answered", "You are no registered approver: slack.approvers names them.")
+            return build_notice_view(
+                "Not answered", "You are no registered approver: slack.approvers names them."
+            )
         answer = PersonsAnswer(person, "slack", decision, said)
         giving = asyncio.create_task(self._give(opened, answer, request_id))
         self.giving.add(giving)
         giving.add_done_callback(self.giving.discard)
         await asyncio.wait([giving], timeout=self.app.answer_s)
-        return giving.result() if giving.done() else notice_view("On its way", LATE)
+        return giving.result() if giving.done() else build_notice_view("On its way", LATE)
 
     async def _give(
         self, opened: Mapping[str, Any], answer: PersonsAnswer, request_id: str
     ) -> dict[str, Any]:
         try:
             if answer.decision == "approve" and "last_approval" in opened:
-                approved = await self.subjects.parameters(opened["last_approval"])
+                approved = await self.subjects.fetch_parameters(opened["last_approval"])
                 if approved is None:
-                    return notice_view("Not answered", "The parameters approved so far are gone.")
+                    return build_notice_view("Not answered", "The parameters approved so far are gone.")
                 answer = replace(answer, parameters=approved)
             record = await self.people.give(opened, answer, request_id)
         except HttpError as error:
             if error.status == TIMED_OUT:
-                return notice_view("On its way", LATE)
+                return build_notice_view("On its way", LATE)
             log.warning("slack: the answer of %s is not given: %s", answer.person, error)
-            return notice_view("Not answered", f"{error.message}. Press the button again.")
+            return build_notice_view("Not answered", f"{error.message}. Press the button again.")
         if "refusal_id" in record:
-            return notice_view("It does not count", f"{record['reason']}: {record['message']}")
+            return build_notice_view("It does not count", f"{record['reason']}: {record['message']}")
         if "approvals" in record:
-            return notice_view(
+            return build_notice_view(
                 "Counted", f"{record['approvals']} of {counted(record['quorum'], 'approval')}."
             )
         blocked = (
             f" A gate blocked it all the same: {record['blockReason']}." if record.get("blockReason") else ""
         )
-        return notice_view(
+        return build_notice_view(
             "Approved" if record["decision"] == "approve" else "Denied", f"It counts.{blocked}"
         )
 
@@ -259,12 +263,12 @@ class SlackRoutes:
             log.warning("slack: %s is not told to its user: %s", text, error)
 
 
-def _shown(content: Any) -> str | None:
-    """As a reader sees it; None for what is no longer there."""
+def _write_visible(content: Any) -> str | None:
+    """Write content as a reader sees it; None for content that is no longer there."""
     return None if content is None else visible_text(json.dumps(content, indent=2, ensure_ascii=False))
 
 
-def _told(view: dict[str, Any]) -> Response:
-    """In place of the form."""
+def _render_view(view: dict[str, Any]) -> Response:
+    """Render a view in place of the form."""
     body = json.dumps({"response_action": "update", "view": view})
     return Response(body, media_type="application/json")

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 from sluice.core.decide.kinds import goes_by_stages, message_of
 from sluice.core.foundation.errors import guarded as answered
 from sluice.core.foundation.requests import LAST_PAUSE, PAUSE, READY, Answer, Request
-from sluice.ports import Crowding, Lasting, Port, PortBusy, PortUnavailable, Queued, Recalling
+from sluice.ports import Cached, Crowding, Persistent, Port, PortBusy, PortUnavailable, Queued
 from sluice.stream.process import start_task
 from sluice_topics.record_reading import Unreadable
 
@@ -89,7 +89,7 @@ class Ports:
     def __init__(self, ports: Mapping[str, Port]) -> None:
         self._ports = ports
         self._queued = {name: port for name, port in ports.items() if isinstance(port, Queued)}
-        self._recalling = {name: port for name, port in ports.items() if isinstance(port, Recalling)}
+        self._recalling = {name: port for name, port in ports.items() if isinstance(port, Cached)}
         self._begun = False
 
     async def start(self, patience_s: float) -> None:
@@ -105,7 +105,7 @@ class Ports:
     async def close(self) -> None:
         """Close the ports."""
         for port in self._ports.values():
-            if isinstance(port, Lasting):
+            if isinstance(port, Persistent):
                 await port.close()
 
     def recall(self, request: Request) -> Answer | None:
@@ -163,7 +163,7 @@ async def _answered(port: Port, request: Request, left_s: float) -> Answer:
 
 
 async def _started(name: str, port: Port, patience_s: float) -> None:
-    if not isinstance(port, Lasting):
+    if not isinstance(port, Persistent):
         return
     try:
         async with asyncio.timeout(patience_s):

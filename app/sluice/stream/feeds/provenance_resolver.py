@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 import orjson
 from aiokafka.errors import KafkaError
 
-from sluice.ports import Found
+from sluice.ports import ProvenanceAnswer
 from sluice.stream.feeds.provenance_work import Reference, Work
 from sluice.text.places import normal_uri
 from sluice_topics.record_reading import Unreadable, read
@@ -55,7 +55,7 @@ class Resolving:
         self._feed = feed
         self._work = work
         self._wall_ms = wall_ms
-        self._tasks: set[asyncio.Task[Found]] = set()
+        self._tasks: set[asyncio.Task[ProvenanceAnswer]] = set()
         self._found: list[Tried] = []
         self._ending = False
 
@@ -79,10 +79,10 @@ class Resolving:
         if self._tasks:
             await asyncio.wait(self._tasks)
 
-    def _ended(self, reference: Reference, since_ms: int, task: asyncio.Task[Found]) -> None:
+    def _ended(self, reference: Reference, since_ms: int, task: asyncio.Task[ProvenanceAnswer]) -> None:
         self._tasks.discard(task)
         self._work.ended(reference)
-        found = Found(None, FAULT, "passing")
+        found = ProvenanceAnswer(None, FAULT, "passing")
         if not task.cancelled() and (fault := task.exception()) is not None:
             log.error("%s of %s cannot be resolved", reference.uri, reference.tenant, exc_info=fault)
         elif not task.cancelled():
@@ -90,7 +90,7 @@ class Resolving:
         self._found.append(Tried(reference, since_ms, self._said(reference, found, since_ms)))
         self.start()
 
-    def _said(self, reference: Reference, found: Found, since_ms: int) -> ProvenanceRecord | None:
+    def _said(self, reference: Reference, found: ProvenanceAnswer, since_ms: int) -> ProvenanceRecord | None:
         """The record of an attempt, with the time of its beginning: the source may have changed while it was
         read.
 
@@ -105,7 +105,7 @@ class Resolving:
             return self._record(reference, found._replace(known=known), recorded.seen_ms)
         return self._record(reference, found, since_ms)
 
-    def _record(self, reference: Reference, found: Found, seen_ms: int) -> ProvenanceRecord:
+    def _record(self, reference: Reference, found: ProvenanceAnswer, seen_ms: int) -> ProvenanceRecord:
         known = found.known
         return ProvenanceRecord(
             schema_name="sluice/provenance_record/v1",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 import orjson
 import pytest
 
-from sluice.cli.ledger.escalated_actions import escalations, given_grant
+from sluice.cli.ledger.escalated_actions import find_grant, read_escalations
 from sluice_topics.catalog import wire_schema
 from sluice_topics.records import EscalationExpired, GrantGiven
 
@@ -37,5 +37,5 @@ class Topic:
 @pytest.mark.parametrize("wanted", ["grant-1", "x"])
 async def test_what_no_worker_wrote_is_passed_over(wanted: str) -> None:
     topic = cast("Any", Topic())
-    assert await escalations(topic) == {}
-    assert await given_grant(topic, wanted) is None
+    assert await read_escalations(topic) == {}
+    assert await find_grant(topic, wanted) is None

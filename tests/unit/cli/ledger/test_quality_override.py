@@ -9,9 +9,9 @@ import pytest
 import typer
 from typer.testing import CliRunner, Result
 
-from sluice.cli.output import span_ms
+from sluice.cli.output import parse_span
 from sluice.cli.quality.quality_changes import override
-from tests.unit.cli.policy.policy_files import made
+from tests.unit.cli.policy.policy_files import make
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,16 +22,16 @@ WHO = ("--item", "doc-1", "--tenant", "acme", "--approver", "ann")
 WHY = ("--justification", "read it, the price list still holds")
 
 
-def called(folder: Path, *words: str, answer: str = "n\n") -> Result:
+def call(folder: Path, *words: str, answer: str = "n\n") -> Result:
     if not (folder / "ann.pem").exists():
-        made(folder, "ann")
+        make(folder, "ann")
     return CliRunner().invoke(CLI, [*WHO, *words, "--key", str(folder / "ann.pem")], input=answer)
 
 
 def test_what_is_signed_is_shown_and_asked_for_first(tmp_path: Path) -> None:
     ends = datetime.now(UTC) + timedelta(days=2)
     east = ends.astimezone(timezone(timedelta(hours=2))).strftime("%Y-%m-%dT%H:%M:%S+02:00")
-    found = called(tmp_path, *WHY, "--expires-at", east, "--agent", "reader")
+    found = call(tmp_path, *WHY, "--expires-at", east, "--agent", "reader")
     assert found.exit_code == 1
     until = f"expires_at: {ends:%Y-%m-%dT%H:%M:%S}.000Z"
     for told in ("item_id: doc-1", "agent_id: reader", until, "Sign and"):
@@ -39,7 +39,7 @@ def test_what_is_signed_is_shown_and_asked_for_first(tmp_path: Path) -> None:
 
 
 def test_without_root_keys_nothing_is_published(tmp_path: Path) -> None:
-    found = called(tmp_path, *WHY, "--expires-in", "8h", "--yes")
+    found = call(tmp_path, *WHY, "--expires-in", "8h", "--yes")
     assert found.exit_code == 2
     assert "root_keys" in found.stderr
 
@@ -63,7 +63,7 @@ def test_without_root_keys_nothing_is_published(tmp_path: Path) -> None:
 def test_what_says_nothing_usable_is_not_signed(
     tmp_path: Path, words: tuple[str, ...], code: int, told: str
 ) -> None:
-    found = called(tmp_path, *words, "--yes")
+    found = call(tmp_path, *words, "--yes")
     assert found.exit_code == code
     assert told in found.stderr
 
@@ -74,4 +74,4 @@ def test_what_says_nothing_usable_is_not_signed(
     + [(wrong, None) for wrong in ("", "0s", "7", "d7", "1.5h", "-1h", "7D", "1h 2m", "٣h")],
 )
 def test_a_span_is_a_number_and_a_unit(text: str, ms: int | None) -> None:
-    assert span_ms(text) == ms
+    assert parse_span(text) == ms

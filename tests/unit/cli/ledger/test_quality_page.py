@@ -8,12 +8,12 @@ from html.parser import HTMLParser
 
 import pytest
 
-from sluice.cli.quality.outcome_charts import calendar
-from sluice.cli.quality.page import page
+from sluice.cli.quality.outcome_charts import list_days
+from sluice.cli.quality.page import write_page
 from sluice.core.reports.ledger_values import DECISION, LedgerValues
 from sluice.core.reports.report import QualityReport, build_quality_report
 from sluice.core.reports.report_tally import QualityTally
-from tests.quality_ledger import alarm, decision, flag_only, reported
+from tests.quality_ledger import alarm, decision, flag_only, report
 
 AT = "2026-04-01T08:00:00.000Z"
 HOSTILE = (
@@ -56,8 +56,8 @@ def whole(content_class: str | None = "legal_text") -> QualityReport:
         tally.count_decision(decision(day, content_class, "deny", flags_set=["stale"]))
         tally.count_decision(decision(day, content_class))
         tally.count_decision(flag_only(day, "deny", "public_reference"))
-    tally.count_report(reported(0, "high_privilege", 10, 9))
-    tally.count_report(reported(0, "bounded", 10, 10))
+    tally.count_report(report(0, "high_privilege", 10, 9))
+    tally.count_report(report(0, "bounded", 10, 10))
     tally.count_alarm(alarm(16, content_class or "none"))
     return build_quality_report(tally)
 
@@ -66,7 +66,7 @@ def whole(content_class: str | None = "legal_text") -> QualityReport:
     "report", [whole(), whole(HOSTILE), whole(None), build_quality_report(QualityTally())]
 )
 def test_every_element_is_closed_and_every_id_is_there_once(report: QualityReport) -> None:
-    outline = Outline(page(report, AT))
+    outline = Outline(write_page(report, AT))
     assert outline.misfits == []
     ids = [value for name, value in outline.attributes if name == "id"]
     assert len(ids) == len(set(ids))
@@ -81,7 +81,7 @@ def test_every_element_is_closed_and_every_id_is_there_once(report: QualityRepor
 
 @pytest.mark.parametrize("report", [whole(), whole(HOSTILE)])
 def test_it_fetches_nothing_and_runs_nothing(report: QualityReport) -> None:
-    text = page(report, AT)
+    text = write_page(report, AT)
     outline = Outline(text)
     assert not {"script", "img", "link", "iframe", "object"} & set(outline.names)
     assert not {"src", "href", "onload", "onclick", "style"} & {name for name, _ in outline.attributes}
@@ -90,7 +90,7 @@ def test_it_fetches_nothing_and_runs_nothing(report: QualityReport) -> None:
 
 
 def test_what_a_record_says_stays_text() -> None:
-    text = page(whole(HOSTILE), AT)
+    text = write_page(whole(HOSTILE), AT)
     assert "\u202e" not in text
     assert "\x00" not in text
     assert "&lt;U+202E&gt;" in text
@@ -98,7 +98,7 @@ def test_what_a_record_says_stays_text() -> None:
 
 
 def test_every_chart_says_in_words_what_it_shows() -> None:
-    text = page(whole(), AT)
+    text = write_page(whole(), AT)
     charts = re.findall(
         r'<svg viewBox="[^"]*" role="img"[^>]*><title[^>]*>[^<]+</title><desc[^>]*>([^<]+)<', text
     )
@@ -107,7 +107,9 @@ def test_every_chart_says_in_words_what_it_shows() -> None:
 
 
 def test_key_figures_stand_beside_their_targets() -> None:
-    tiles = dict(re.findall(r'<span class="name">([^<]*)</span><strong>([^<]*)</strong>', page(whole(), AT)))
+    tiles = dict(
+        re.findall(r'<span class="name">([^<]*)</span><strong>([^<]*)</strong>', write_page(whole(), AT))
+    )
     assert tiles["Decisions"] == "9"
     assert tiles["Coverage bounded"] == "100%"
     assert tiles["Coverage high_privilege"] == "90.00%"
@@ -116,7 +118,7 @@ def test_key_figures_stand_beside_their_targets() -> None:
 
 
 def test_the_tables_have_every_day_and_class() -> None:
-    text = page(whole(), AT)
+    text = write_page(whole(), AT)
     for cell in ("2026-03-01", "2026-03-02", "2026-03-04"):
         assert f">{cell}</th>" in text
     assert ">2026-03-03</th>" not in text
@@ -124,19 +126,19 @@ def test_the_tables_have_every_day_and_class() -> None:
 
 
 def test_days_without_a_decision_have_their_place_and_only_the_last_ones_fit() -> None:
-    assert calendar("2026-02-27", "2026-03-02", 92) == [
+    assert list_days("2026-02-27", "2026-03-02", 92) == [
         "2026-02-27",
         "2026-02-28",
         "2026-03-01",
         "2026-03-02",
     ]
-    assert calendar("2025-01-01", "2026-03-02", 2) == ["2026-03-01", "2026-03-02"]
-    assert calendar("0001-01-01", "0001-01-02", 92) == ["0001-01-01", "0001-01-02"]
+    assert list_days("2025-01-01", "2026-03-02", 2) == ["2026-03-01", "2026-03-02"]
+    assert list_days("0001-01-01", "0001-01-02", 92) == ["0001-01-01", "0001-01-02"]
 
 
 def test_coverage_below_its_target_has_no_colour_of_an_outcome() -> None:
     """Mend 17: a bar that falls short was drawn as a denial is."""
-    style = page(whole(), AT).partition("</style>")[0]
+    style = write_page(whole(), AT).partition("</style>")[0]
     (short,) = re.findall(r"\.c-short \{ fill: ([^;]*);", style)
     (met,) = re.findall(r"\.c-met \{ fill: ([^;]*);", style)
     outcomes = set(re.findall(r"\.[of]-(?:pass|flag|downgrade|deny)[^{]*\{ fill: ([^;]*);", style))
@@ -149,7 +151,7 @@ def test_a_single_day_is_drawn_as_bars() -> None:
     tally = QualityTally()
     tally.count_decision(decision(0, "legal_text", "deny", flags_set=["stale", "provenance_unverified"]))
     tally.count_decision(decision(0, "product_pricing"))
-    text = page(build_quality_report(tally), AT)
+    text = write_page(build_quality_report(tally), AT)
     drift = text.partition("<h2>Drift</h2>")[2].partition("</section>")[0]
     assert 'class="line' not in drift
     assert drift.count('class="c-rate"') == 2 * 2
@@ -167,7 +169,7 @@ def test_it_names_its_ledger_and_how_far_that_was_read() -> None:
         place = {"partition": partition, "sequence": sequence, "event_hash": event_hash}
         values.take(json.dumps({**decision(), **place, "environment": "staging"}))
     report = build_quality_report(tally, values.basis("the export of <June>"))
-    foot = page(report, AT).partition("<footer>")[2]
+    foot = write_page(report, AT).partition("<footer>")[2]
     assert "the export of &lt;June&gt;; installation: staging" in foot
     assert hashes[0, 9] in foot
     assert hashes[3, 2] in foot
@@ -180,5 +182,5 @@ def test_it_names_its_ledger_and_how_far_that_was_read() -> None:
 
 
 def test_it_speaks_of_no_seed_and_no_file() -> None:
-    text = page(whole(), AT).partition("</style>")[2].lower()
+    text = write_page(whole(), AT).partition("</style>")[2].lower()
     assert [word for word in ("seed 0", "c18", "c08", "docs/", "product.md") if word in text] == []

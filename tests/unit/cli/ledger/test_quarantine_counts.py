@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sluice.cli.ledger.quarantine import By, GateCounts, LedgerCounts, counted_fields, counted_parts
+from sluice.cli.ledger.quarantine import (
+    By,
+    GateCounts,
+    LedgerCounts,
+    build_counted_fields,
+    build_counted_parts,
+)
 from sluice.cli.output import print_parts
 from sluice.core.reports.memory_recount import Behind, compare_statistics
 from sluice.core.state.statistics import Statistics, Whose
@@ -24,18 +30,18 @@ UNEQUAL = GateCounts(LIVE, LedgerCounts(LEDGER, compare_statistics(LIVE, LEDGER)
 
 
 def test_rows_are_by_tenant_or_by_agent_and_the_whole_is_the_same() -> None:
-    by_tenant, by_agent = (counted_fields(GateCounts(LIVE), by) for by in By)
+    by_tenant, by_agent = (build_counted_fields(GateCounts(LIVE), by) for by in By)
     assert [(row["tenant"], row["totalEvaluated"]) for row in by_tenant["rows"]] == [("acme", 6), ("zeta", 1)]
     assert [(row["tenant"], row["agent"]) for row in by_agent["rows"]] == [ONE, TWO, OTHER]
     assert by_tenant["overall"] == by_agent["overall"] == Statistics(7, 4, 1, 2, 1).fields()
 
 
 def test_without_a_recount_nothing_is_said_of_one() -> None:
-    assert set(counted_fields(GateCounts(LIVE), By.tenant)) == {"by", "rows", "overall"}
+    assert set(build_counted_fields(GateCounts(LIVE), By.tenant)) == {"by", "rows", "overall"}
 
 
 def test_a_recount_that_differs_says_where_and_by_how_much() -> None:
-    fields = counted_fields(UNEQUAL, By.tenant)
+    fields = build_counted_fields(UNEQUAL, By.tenant)
     (one,) = fields["differences"]
     assert (one["partition"], one["tenant"], one["agent"]) == (1, "acme", "two")
     assert (one["live"]["allowed"], one["recounted"]["allowed"]) == (2, 3)
@@ -49,10 +55,10 @@ def test_only_a_recount_without_difference_or_loss_is_equal() -> None:
 
 
 def test_people_read_the_same(capsys: pytest.CaptureFixture[str]) -> None:
-    print_parts(counted_parts(UNEQUAL, By.agent))
+    print_parts(build_counted_parts(UNEQUAL, By.agent))
     text = capsys.readouterr().out
     assert "differs: partition 1, acme two: live (2, 2, 0, 0, 0), ledger (3, 3, 0, 0, 0)" in text
     assert "behind: partition 5: the state ends at sequence 7, the ledger at 9" in text
     assert "equal" not in text
-    print_parts(counted_parts(GateCounts({}, LedgerCounts({}, [], [])), By.tenant))
+    print_parts(build_counted_parts(GateCounts({}, LedgerCounts({}, [], [])), By.tenant))
     assert "The recount is equal." in capsys.readouterr().out

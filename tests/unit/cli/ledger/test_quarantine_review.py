@@ -9,7 +9,7 @@ import pytest
 
 from sluice.adapters.kafka.kafka_publish import PublishedAt
 from sluice.adapters.kafka.kafka_read import StoredRecord
-from sluice.cli.ledger.quarantine_review import Outcome, outcome_of
+from sluice.cli.ledger.quarantine_review import Outcome, read_outcome
 from sluice_topics.catalog import ACTIONS, REVIEWS
 
 PLACED = PublishedAt("p.gate.reviews", 3, 17, -1)
@@ -18,10 +18,10 @@ INPUT = {"topic": REVIEWS, "partition": 3, "offset": 17}
 
 def outcome(schema: str, source: Any = None, **fields: Any) -> Outcome | None:
     value = {"schema": f"sluice/{schema}/v1", "input": source or INPUT, **fields}
-    return outcome_of(PLACED, _stored(json.dumps(value).encode()))
+    return read_outcome(PLACED, _read_stored(json.dumps(value).encode()))
 
 
-def _stored(value: bytes | None) -> StoredRecord:
+def _read_stored(value: bytes | None) -> StoredRecord:
     return StoredRecord("p.gate.quarantine", 3, 5, 0, b"s1", value, ())
 
 
@@ -57,4 +57,4 @@ def test_what_another_input_brought_about_is_no_answer(source: Any) -> None:
 
 @pytest.mark.parametrize("value", [None, b"", b"null", b"[1]", b"\xff", b"{"])
 def test_a_value_that_says_nothing_is_no_answer(value: bytes | None) -> None:
-    assert outcome_of(PLACED, _stored(value)) is None
+    assert read_outcome(PLACED, _read_stored(value)) is None

@@ -23,7 +23,7 @@ VERDICT_ID = "verdict:gate.actions.proposed:3:12"
 WIDE = {"COLUMNS": "160"}
 
 
-def linked(kind: str, **given: Any) -> dict[str, Any]:
+def link(kind: str, **given: Any) -> dict[str, Any]:
     """A record of this kind whose hash holds."""
     fields = {**ledger_records()[kind], **given}
     del fields["event_hash"]
@@ -42,7 +42,7 @@ def story(**given: Any) -> list[tuple[str, dict[str, Any]]]:
             "detail": {"patterns": [{"id": "shell.rm", "reason": "deletes a system folder", "path": "$.c"}]},
         },
     ]
-    verdict = linked(
+    verdict = link(
         "Verdict",
         verdict_id=VERDICT_ID,
         action_id="a-17",
@@ -50,26 +50,26 @@ def story(**given: Any) -> list[tuple[str, dict[str, Any]]]:
         stages=["controls", "fast_reject", "tier_auth"],
         **given,
     )
-    opened = linked("EscalationOpened", verdict_id=VERDICT_ID, action_id="a-17", sequence=2)
-    settled = linked("ReservationSettled", action_id="a-17", sequence=3)
-    elsewhere = linked("ReservationSettled", action_id="a-17", session_id="s-2", sequence=4)
+    opened = link("EscalationOpened", verdict_id=VERDICT_ID, action_id="a-17", sequence=2)
+    settled = link("ReservationSettled", action_id="a-17", sequence=3)
+    elsewhere = link("ReservationSettled", action_id="a-17", session_id="s-2", sequence=4)
     return [
         (VERDICTS, verdict),
         (ESCALATIONS, opened),
         (SESSION_EVENTS, elsewhere),
         (SESSION_EVENTS, settled),
-        (MEMORY_DECISIONS, linked("MemoryDecision", sequence=5)),
+        (MEMORY_DECISIONS, link("MemoryDecision", sequence=5)),
     ]
 
 
-def located(records: list[tuple[str, dict[str, Any]]]) -> list[Located]:
+def locate(records: list[tuple[str, dict[str, Any]]]) -> list[Located]:
     return [
         Located("p." + topic, record["partition"], offset, b"s-1", json.dumps(record).encode())
         for offset, (topic, record) in enumerate(records)
     ]
 
 
-def laid(path: Path, records: list[tuple[str, dict[str, Any]]]) -> Path:
+def lay(path: Path, records: list[tuple[str, dict[str, Any]]]) -> Path:
     """The records as an export."""
     lines = [
         {
@@ -80,7 +80,7 @@ def laid(path: Path, records: list[tuple[str, dict[str, Any]]]) -> Path:
             "key": base64.b64encode(one.key or b"").decode(),
             "value": (one.value or b"").decode(),
         }
-        for one in located(records)
+        for one in locate(records)
     ]
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     return path
@@ -96,19 +96,19 @@ def show(path: Path, *arguments: str) -> tuple[int, str]:
 )
 def test_a_decision_is_found_by_each_of_its_ids(an_id: str) -> None:
     named = NamedRecords(an_id)
-    for one in located(story()):
+    for one in locate(story()):
         named.take(one)
     assert VERDICT_ID in [one.fields.get("verdict_id") for one in named.found if one.is_decision]
 
 
 def test_what_came_of_a_decision_is_its_own_session_s_in_the_chain_s_order() -> None:
     named = NamedRecords(VERDICT_ID)
-    for one in located(story()):
+    for one in locate(story()):
         named.take(one)
     followed = Followed([one for one in named.found if one.is_decision])
-    for one in located(story()):
+    for one in locate(story()):
         followed.take(one)
-    (told,) = followed.stories()
+    (told,) = followed.list_stories()
     assert [one.schema for one in told.followed] == [
         "sluice/escalation_opened/v1",
         "sluice/reservation_settled/v1",
@@ -117,7 +117,7 @@ def test_what_came_of_a_decision_is_its_own_session_s_in_the_chain_s_order() -> 
 
 
 def test_the_word_and_the_reason_come_first(tmp_path: Path) -> None:
-    code, out = show(laid(tmp_path / "ledger", story()), "a-17")
+    code, out = show(lay(tmp_path / "ledger", story()), "a-17")
     first, second = out.splitlines()[:2]
     assert code == 0
     assert first.startswith(f"DENIED  {VERDICT_ID}")
@@ -128,8 +128,8 @@ def test_it_tells_what_a_gate_remembered_and_calls_its_detail_as_the_gate_does(t
     violation = {"id": "secret-then-out", "reason": "no", "first": "a-9", "after_ms": 7, "undecided": False}
     detail = {"frozen_until_ms": 1, "violations": [violation]}
     failed = {"gate": "sequence", "passed": False, "failureReason": "no", "durationMs": 0, "detail": detail}
-    verdict = linked("Verdict", verdict_id=VERDICT_ID, gateResults=[failed])
-    _, out = show(laid(tmp_path / "ledger", [(VERDICTS, verdict)]), VERDICT_ID)
+    verdict = link("Verdict", verdict_id=VERDICT_ID, gateResults=[failed])
+    _, out = show(lay(tmp_path / "ledger", [(VERDICTS, verdict)]), VERDICT_ID)
     assert "frozen until (ms since 1970): 1" in out
     assert "secret-then-out: no (first a-9, after_ms 7, undecided false)" in out
     assert "seen by" in out
@@ -147,7 +147,7 @@ def test_a_gate_that_let_pass_what_it_objects_to_or_did_not_judge_is_told_apart(
         for gate, detail in details.items()
     ]
     given = {"verdict_id": VERDICT_ID, "verdict": "allowed", "blockReason": None, "gateResults": gates}
-    _, out = show(laid(tmp_path / "ledger", [(VERDICTS, linked("Verdict", **given))]), VERDICT_ID)
+    _, out = show(lay(tmp_path / "ledger", [(VERDICTS, link("Verdict", **given))]), VERDICT_ID)
     assert "no gate held it up" in out
     assert "✓ controls  0 ms" in out
     assert "○ causal  observed: would have denied  semantic_violation: 0.90" in out
@@ -155,7 +155,7 @@ def test_a_gate_that_let_pass_what_it_objects_to_or_did_not_judge_is_told_apart(
 
 
 def test_it_tells_gates_evidence_totals_what_followed_and_the_place(tmp_path: Path) -> None:
-    _, out = show(laid(tmp_path / "ledger", story()), "a-17")
+    _, out = show(lay(tmp_path / "ledger", story()), "a-17")
     for part in (
         "✓ controls",
         "✗ fast_reject",
@@ -174,18 +174,18 @@ def test_it_tells_gates_evidence_totals_what_followed_and_the_place(tmp_path: Pa
 def test_an_altered_record_is_told(tmp_path: Path) -> None:
     records = story()
     records[0][1]["verdict"] = "allowed"
-    _, out = show(laid(tmp_path / "ledger", records), "a-17")
+    _, out = show(lay(tmp_path / "ledger", records), "a-17")
     assert "it was altered" in out
 
 
 def test_an_id_that_nothing_names_is_told_from_a_fault(tmp_path: Path) -> None:
-    code, out = show(laid(tmp_path / "ledger", story()), "a-99")
+    code, out = show(lay(tmp_path / "ledger", story()), "a-99")
     assert code == 1
     assert "no record of the ledger names a-99" in " ".join(out.split())
 
 
 def test_programs_get_every_record_whole(tmp_path: Path) -> None:
-    code, out = show(laid(tmp_path / "ledger", story()), VERDICT_ID, "--json")
+    code, out = show(lay(tmp_path / "ledger", story()), VERDICT_ID, "--json")
     (told,) = json.loads(out)["stories"]
     assert code == 0
     assert told["hash_holds"] is True
@@ -195,7 +195,7 @@ def test_programs_get_every_record_whole(tmp_path: Path) -> None:
 
 def test_no_record_can_paint_the_screen(tmp_path: Path) -> None:
     records = story(agent_id="evil\x1b[2J\u202e[red]")
-    _, out = show(laid(tmp_path / "ledger", records), "a-17")
+    _, out = show(lay(tmp_path / "ledger", records), "a-17")
     assert "\x1b" not in out
     assert "\u202e" not in out
     assert "<U+001B>" in out
@@ -204,8 +204,8 @@ def test_no_record_can_paint_the_screen(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["MemoryDecision", "DeadLetter"])
 def test_other_decisions_have_their_story_too(tmp_path: Path, kind: str) -> None:
-    record = linked(kind)
-    path = laid(tmp_path / "ledger", [(MEMORY_DECISIONS, record)])
+    record = link(kind)
+    path = lay(tmp_path / "ledger", [(MEMORY_DECISIONS, record)])
     own = record.get("memory_id") or record["dead_letter_id"]
     code, out = show(path, own)
     assert code == 0

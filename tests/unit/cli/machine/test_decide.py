@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from sluice.cli.main import cli
-from tests.unit.cli.policy.policy_files import made, sluice, written
+from tests.unit.cli.policy.policy_files import make, sluice, write
 from tests.unit.core.trust.scene import agent, approver, bundle_document, tool
 
 if TYPE_CHECKING:
@@ -38,8 +38,8 @@ def decide(lines: list[Any], *words: object, **env: str) -> Result:
 
 @pytest.fixture
 def unsigned(tmp_path: Path) -> list[object]:
-    bundle = written(tmp_path / "b.json", bundle_document())
-    registry = written(tmp_path / "r.json", {"entries": [agent(), tool(trusts_row_claims=True)]})
+    bundle = write(tmp_path / "b.json", bundle_document())
+    registry = write(tmp_path / "r.json", {"entries": [agent(), tool(trusts_row_claims=True)]})
     return ["--unsigned", "--bundle", bundle, "--registry", registry]
 
 
@@ -93,7 +93,7 @@ def test_the_same_in_words(unsigned: list[object]) -> None:
 def test_several_bundles_are_chosen_by_id_the_first_by_default(
     tmp_path: Path, unsigned: list[object]
 ) -> None:
-    second = written(tmp_path / "b2.json", {**bundle_document(), "id": "second"})
+    second = write(tmp_path / "b2.json", {**bundle_document(), "id": "second"})
     lines = [ACTION, {**ACTION, "action_id": "a2", "policy_bundle_id": "second"}]
     found = records(decide(lines, *unsigned, "--bundle", second))
     assert [one["policy_bundle_id"] for one in found] == ["small", "second"]
@@ -108,7 +108,7 @@ class Signed:
     """A signed bundle, signed entries and their approver, as `bundle sign` and `registry sign` write them."""
 
     def __init__(self, folder: Path) -> None:
-        self.root, self.owner = made(folder, "root"), made(folder, "owner")
+        self.root, self.owner = make(folder, "root"), make(folder, "owner")
         self.folder = folder
         self.approvers = self._sign(approver("owner", self.owner), "root")
         self.entries = self._sign({"entries": [agent(), tool(trusts_row_claims=True)]}, "owner")
@@ -121,7 +121,7 @@ class Signed:
     def _sign(self, document: dict[str, Any], key: str) -> Path:
         noun = "bundle" if "action_types" in document else "registry"
         entries = document if noun == "bundle" or "entries" in document else {"entries": [document]}
-        file = written(self.folder / "source.json", entries)
+        file = write(self.folder / "source.json", entries)
         out = self.folder / f"{noun}.{key}.signed"
         done = sluice(noun, "sign", file, "--key", self.folder / f"{key}.pem", "--out", out)
         assert done.exit_code == 0, done.stderr

@@ -12,7 +12,7 @@ from typer.testing import CliRunner, Result
 from sluice.cli.main import cli
 from sluice.core.trust.signing import sign_review
 from sluice_topics.audience import Audience
-from tests.unit.cli.policy.policy_files import written
+from tests.unit.cli.policy.policy_files import write
 from tests.unit.core.rerun.reruns import REVIEWER, memory_write
 from tests.unit.core.rerun.test_rerun_memory import BAD, CONTENT, GOOD, HELD, MODELS
 from tests.unit.core.trust.scene import ALICE, agent, bundle_document, tool
@@ -32,8 +32,8 @@ ACTION = {
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    written(tmp_path / "b.json", bundle_document(memory={"content": CONTENT}))
-    written(tmp_path / "r.json", {"entries": [agent("operator"), tool(), REVIEWER]})
+    write(tmp_path / "b.json", bundle_document(memory={"content": CONTENT}))
+    write(tmp_path / "r.json", {"entries": [agent("operator"), tool(), REVIEWER]})
     return tmp_path
 
 
@@ -43,7 +43,7 @@ def decide(folder: Path, lines: list[Any], *words: str, bundle: str = "b.json") 
     return CliRunner().invoke(cli, ["decide", "-", "--at", AT, *policy, *words], input=text)
 
 
-def told(found: Result) -> list[tuple[str, str]]:
+def describe(found: Result) -> list[tuple[str, str]]:
     """Of each line the kind of its record, and what was decided or which memory it is about."""
     records = [json.loads(line) for line in found.stdout.splitlines()]
     return [
@@ -69,14 +69,14 @@ def test_each_write_gets_its_decision_and_what_became_of_it(folder: Path) -> Non
     writes = [memory_write(write_id=str(n), content=text) for n, text in enumerate((GOOD, HELD, BAD))]
     found = decide(folder, writes)
     assert found.exit_code == 0
-    assert [kind for kind, _ in told(found)] == [
+    assert [kind for kind, _ in describe(found)] == [
         "memory_decision",
         "admitted_memory",
         "memory_decision",
         "quarantine_entered",
         "memory_decision",
     ]
-    assert [said for kind, said in told(found) if kind == "memory_decision"] == [
+    assert [said for kind, said in describe(found) if kind == "memory_decision"] == [
         "allow",
         "quarantine",
         "reject",
@@ -92,15 +92,15 @@ def test_content_is_not_repeated(folder: Path) -> None:
 def test_a_review_releases_what_an_earlier_line_proposed(folder: Path) -> None:
     held = memory_write(content=HELD)
     approved = decide(folder, [held, memory_write(write_id="w-2"), review(1, HELD)])
-    assert [kind for kind, _ in told(approved)][-2:] == ["quarantine_approved", "admitted_memory"]
+    assert [kind for kind, _ in describe(approved)][-2:] == ["quarantine_approved", "admitted_memory"]
     rejected = decide(folder, [held, review(1, HELD, "reject"), review(1, HELD)])
-    assert [kind for kind, _ in told(rejected)][-2:] == ["quarantine_rejected", "input_refused"]
+    assert [kind for kind, _ in describe(rejected)][-2:] == ["quarantine_rejected", "input_refused"]
 
 
 def test_what_nobody_reviewed_expires_with_the_clock_beside_whatever_comes_next(folder: Path) -> None:
     later = {"at": "2026-01-01T01:00:00Z"}
     found = decide(folder, [memory_write(content=HELD), later, ACTION])
-    assert [kind for kind, _ in told(found)][-2:] == ["quarantine_expired", "verdict"]
+    assert [kind for kind, _ in describe(found)][-2:] == ["quarantine_expired", "verdict"]
 
 
 def test_a_derived_memory_is_trusted_as_its_parents_of_other_sessions(folder: Path) -> None:
@@ -114,12 +114,12 @@ def test_a_derived_memory_is_trusted_as_its_parents_of_other_sessions(folder: Pa
         for line in (1, 2, 77)
     ]
     found = decide(folder, [good, held, *derived, review(2, HELD), {**derived[1], "write_id": "again"}])
-    decisions = [said for kind, said in told(found) if kind == "memory_decision"]
+    decisions = [said for kind, said in describe(found) if kind == "memory_decision"]
     assert decisions == ["allow", "quarantine", "allow", "quarantine", "quarantine", "allow"]
 
 
 def test_without_a_model_the_record_says_so(folder: Path) -> None:
-    written(folder / "models.json", bundle_document(memory=json.loads(MODELS)["memory"]))
+    write(folder / "models.json", bundle_document(memory=json.loads(MODELS)["memory"]))
     found = decide(folder, [memory_write()], bundle="models.json")
     first = json.loads(found.stdout.splitlines()[0])
     assert (first["similarity"]["status"], first["analysis"]["status"]) == ("inconclusive", "off")

@@ -10,7 +10,7 @@ from typer.testing import CliRunner, Result
 
 from load import ROOT
 from sluice.cli.main import cli
-from tests.unit.cli.policy.policy_files import written
+from tests.unit.cli.policy.policy_files import write
 from tests.unit.core.trust.scene import agent, bundle_document, tool
 
 if TYPE_CHECKING:
@@ -32,8 +32,8 @@ REPORT = {
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    written(tmp_path / "b.json", bundle_document())
-    written(tmp_path / "r.json", {"entries": [agent(autonomy_tier="high_privilege"), tool()]})
+    write(tmp_path / "b.json", bundle_document())
+    write(tmp_path / "r.json", {"entries": [agent(autonomy_tier="high_privilege"), tool()]})
     return tmp_path
 
 
@@ -89,7 +89,7 @@ def test_what_the_installation_tells_itself_is_nobody_s_answer(folder: Path) -> 
 
 def test_a_body_is_not_repeated(folder: Path) -> None:
     at_sandbox = item(provenance_uri=None, provenance_hash=None)
-    written(folder / "r.json", {"entries": [agent(autonomy_tier="sandbox"), tool()]})
+    write(folder / "r.json", {"entries": [agent(autonomy_tier="sandbox"), tool()]})
     found = decide(folder, [retrieval(at_sandbox)])
     assert records(found)[0]["body_released"]
     (served,) = records(found)[1]["items"]

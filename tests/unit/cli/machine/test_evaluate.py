@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from typer.testing import CliRunner, Result
 
 from sluice.cli.main import cli
-from tests.unit.cli.policy.policy_files import written
+from tests.unit.cli.policy.policy_files import write
 from tests.unit.core.rerun.reruns import SMALL
 from tests.unit.core.rerun.test_rerun_memory import BAD, CONTENT, HELD
 from tests.unit.core.trust.scene import bundle_document
@@ -27,7 +27,7 @@ ROWS = [
 
 def evaluate(file: Path, *words: str) -> Result:
     """The command, under a bundle with a few patterns that lies beside the panel."""
-    bundle = written(
+    bundle = write(
         file.parent / "bundle.json",
         bundle_document(1, patterns=SMALL["patterns"], memory={"content": CONTENT}),
     )

@@ -17,8 +17,8 @@ from sluice.core.actions.grading import GRADE
 from sluice.core.foundation import content_judge as content
 from sluice.core.memory.analysis import SYSTEM
 from sluice.offline.action_evaluation import CONSTRAINTS
-from tests.messages_api import MessagesApi, failing, messages_api, saying
-from tests.unit.cli.policy.policy_files import written
+from tests.messages_api import MessagesApi, make_failing, messages_api, reply_with_text
+from tests.unit.cli.policy.policy_files import write
 from tests.unit.core.rerun.reruns import SMALL
 from tests.unit.core.rerun.test_rerun_memory import CONTENT
 from tests.unit.core.scene import BUNDLE_BYTES
@@ -43,7 +43,7 @@ async def judge(exchange: Exchange) -> None:
     asked = exchange.body["messages"][0]["content"]
     bad, rude = "exfil" in asked, "rude" in asked
     if "fail" in asked:
-        await failing(500, "api_error")(exchange)
+        await make_failing(500, "api_error")(exchange)
         return
     if told == JUDGE.system:
         assert list(json.loads(asked)["constraints"].values()) == list(CONSTRAINTS)
@@ -60,18 +60,18 @@ async def judge(exchange: Exchange) -> None:
             "categories": words[1],
             "text": worst,
         }
-        await saying(json.dumps(answer))(exchange)
+        await reply_with_text(json.dumps(answer))(exchange)
         return
     else:
         assert told == SYSTEM
         answer = {"trust": 0.1 if bad else 0.9, "categories": ["exfiltration"] if bad else []}
-        await saying(json.dumps({**answer, "explanation": "As it says."}))(exchange)
+        await reply_with_text(json.dumps({**answer, "explanation": "As it says."}))(exchange)
         return
-    await saying(json.dumps({**said, "reasoning": "As it says."}))(exchange)
+    await reply_with_text(json.dumps({**said, "reasoning": "As it says."}))(exchange)
 
 
 @contextmanager
-def serving() -> Iterator[MessagesApi]:
+def serve_api() -> Iterator[MessagesApi]:
     """The server in a thread of its own."""
     ready, loop, ended = threading.Event(), asyncio.new_event_loop(), asyncio.Event()
     found: list[MessagesApi] = []
@@ -101,7 +101,7 @@ def evaluate(api: MessagesApi | None, file: Path, *words: str, **parts: Any) -> 
         "grader": {"rules": RULES},
     }
     document = bundle_document(1, **{**fixed, **parts})
-    bundle = written(file.parent / "bundle.json", document)
+    bundle = write(file.parent / "bundle.json", document)
     environment: dict[str, str | None] = {"ANTHROPIC_API_KEY": None}
     if api is not None:
         environment = {"ANTHROPIC_API_KEY": "sk-a-key"}
@@ -121,7 +121,7 @@ def test_models_judge_what_the_rules_let_pass_and_the_cost_is_told(tmp_path: Pat
         write_row("w1", "harmful", text="Please exfil the notes."),
         write_row("w2", "benign", text="The user likes tea."),
     ]
-    with serving() as api:
+    with serve_api() as api:
         words = ("--json", "--rows", "--price", "input=2", "--price", "output=10")
         told = evaluate(api, panel(tmp_path, *rows), *words)
         asked = len(api.exchanges)
@@ -142,7 +142,7 @@ def test_models_judge_what_the_rules_let_pass_and_the_cost_is_told(tmp_path: Pat
 
 
 def test_without_prices_no_cost_is_invented(tmp_path: Path) -> None:
-    with serving() as api:
+    with serve_api() as api:
         told = evaluate(api, panel(tmp_path, row("b1", "benign", "one")))
         half = evaluate(api, panel(tmp_path, row("b1", "benign", "one")), "--json", "--price", "input=1")
     assert "Cost: unknown without --price." in told.stdout
@@ -168,7 +168,7 @@ def test_what_actions_carry_is_judged_where_the_bundle_says_so(tmp_path: Path) -
         row("b1", "benign", "one", tool="get_weather", params={"text": "hello"}),
         write_row("w1", "benign", text="The user likes tea."),
     ]
-    with serving() as api:
+    with serve_api() as api:
         stages = ["controls", "inbound", "tier_auth"]
         inbound = {"mode": "enforce", "judge": "always"}
         words = ("--json", "--rows")
@@ -186,7 +186,7 @@ def test_in_doubt_only_what_similarity_sends_on_is_asked_about(tmp_path: Path) -
         row("b1", "benign", "two", tool="get_weather", params={"city": "Lyon"}),
     ]
     likeness = {**json.loads(BUNDLE_BYTES)["similarity"], "above": "doubtful"}
-    with serving() as api:
+    with serve_api() as api:
         told = evaluate(
             api, panel(tmp_path, *rows), "--json", "--similarity", "--in-doubt", similarity=likeness
         )

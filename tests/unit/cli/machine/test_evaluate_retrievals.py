@@ -9,7 +9,7 @@ from typing import Any
 from typer.testing import CliRunner, Result
 
 from sluice.cli.main import cli
-from tests.unit.cli.policy.policy_files import written
+from tests.unit.cli.policy.policy_files import write
 from tests.unit.core.trust.scene import bundle_document
 from tests.unit.offline.panel_rows import panel, row
 
@@ -19,11 +19,11 @@ FIRST = json.loads(VECTORS.read_text().splitlines()[0])
 
 def evaluate(file: Path, folder: Path, *words: str) -> Result:
     """The command, under a small policy bundle, which retrievals do not look at."""
-    bundle = written(folder / "bundle.json", bundle_document(1))
+    bundle = write(folder / "bundle.json", bundle_document(1))
     return CliRunner().invoke(cli, ["evaluate", str(file), "--bundle", str(bundle), *words])
 
 
-def labelled(label: str, **given: Any) -> dict[str, Any]:
+def label(label: str, **given: Any) -> dict[str, Any]:
     """The first of the published rows with another label."""
     return {**FIRST, "label": label, "input": {**FIRST["input"], **given}}
 
@@ -38,7 +38,7 @@ def test_the_published_vectors_all_agree(tmp_path: Path) -> None:
 def test_a_row_that_comes_out_otherwise_under_its_own_tables_is_listed_and_fails_the_command(
     tmp_path: Path,
 ) -> None:
-    file = panel(tmp_path, FIRST, labelled("deny"))
+    file = panel(tmp_path, FIRST, label("deny"))
     found = evaluate(file, tmp_path, "--json")
     assert found.exit_code == 1
     (listed,) = json.loads(found.stdout)["retrievals"]["disagreements"]
@@ -47,7 +47,7 @@ def test_a_row_that_comes_out_otherwise_under_its_own_tables_is_listed_and_fails
 
 
 def test_a_row_without_tables_is_judged_by_what_ships_and_its_label_is_only_compared(tmp_path: Path) -> None:
-    found = evaluate(panel(tmp_path, labelled("deny", quality_bundle=None)), tmp_path, "--json")
+    found = evaluate(panel(tmp_path, label("deny", quality_bundle=None)), tmp_path, "--json")
     assert found.exit_code == 0
     assert json.loads(found.stdout)["retrievals"]["agree"] == 0
 

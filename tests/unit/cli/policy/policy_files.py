@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from typer.testing import CliRunner, Result
 
 from sluice.cli.policy import bundle, key_files, registry_verbs
-from sluice.cli.policy.key_files import private_key
+from sluice.cli.policy.key_files import read_private_key
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,13 +23,13 @@ def sluice(noun: str, *words: object, **env: str) -> Result:
     return CliRunner().invoke(_VERBS[noun], [str(word) for word in words], env=env)
 
 
-def made(folder: Path, name: str) -> SigningKey:
+def make(folder: Path, name: str) -> SigningKey:
     """A new key in `folder`/NAME.pem."""
     assert sluice("keys", "new", name, "--out", folder).exit_code == 0
-    return private_key(folder / f"{name}.pem")
+    return read_private_key(folder / f"{name}.pem")
 
 
-def written(path: Path, document: dict[str, Any]) -> Path:
+def write(path: Path, document: dict[str, Any]) -> Path:
     """The document as a file."""
     path.write_text(json.dumps(document))
     return path

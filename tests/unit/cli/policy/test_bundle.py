@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from sluice.core.actions.stages import load_bundle
 from sluice.core.trust.dsse import Envelope, find_valid_keys, read_envelope
-from tests.unit.cli.policy.policy_files import made, sluice, written
+from tests.unit.cli.policy.policy_files import make, sluice, write
 from tests.unit.core.trust.scene import bundle_document
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ FAILING = {**PASSING, "name": "reads do not pass", "expect": {"outcome": "BLOCK"
 
 
 def test_a_good_bundle_is_well(tmp_path: Path) -> None:
-    file = written(tmp_path / "b.json", bundle_document(cases=[PASSING]))
+    file = write(tmp_path / "b.json", bundle_document(cases=[PASSING]))
     found = sluice("bundle", "check", file, "--json")
     assert found.exit_code == 0
     assert json.loads(found.stdout)["bundle"] == "small@1"
@@ -36,14 +36,14 @@ def test_a_good_bundle_is_well(tmp_path: Path) -> None:
 
 
 def test_a_bundle_that_does_not_validate_is_named_with_the_place(tmp_path: Path) -> None:
-    file = written(tmp_path / "b.json", bundle_document(escalation_ttl_ms=0))
+    file = write(tmp_path / "b.json", bundle_document(escalation_ttl_ms=0))
     found = sluice("bundle", "check", file)
     assert found.exit_code == 1
     assert "$.escalation_ttl_ms" in found.stderr
 
 
 def test_a_bundle_that_fails_a_case_is_not_well(tmp_path: Path) -> None:
-    file = written(tmp_path / "b.json", bundle_document(cases=[PASSING, FAILING]))
+    file = write(tmp_path / "b.json", bundle_document(cases=[PASSING, FAILING]))
     found = sluice("bundle", "check", file)
     assert found.exit_code == 1
     assert "reads do not pass" in found.stderr
@@ -56,12 +56,12 @@ def test_a_check_counts_cases_not_differences_and_says_what_decided(tmp_path: Pa
         "action": {"toolName": "drop", "parameters": {"sql": "x"}},
         "expect": {"outcome": "BLOCK", "gate": "fast_reject"},
     }
-    file = written(tmp_path / "b.json", bundle_document(cases=[twice, {**FAILING, "name": "reads pass"}]))
+    file = write(tmp_path / "b.json", bundle_document(cases=[twice, {**FAILING, "name": "reads pass"}]))
     found = sluice("bundle", "check", file)
     assert "2 cases: 2 fail" in found.stdout
     assert len(found.stderr.splitlines()) == 3
     blocked = {**PASSING, "registry": [FREEZE]}
-    one = sluice("bundle", "check", written(tmp_path / "c.json", bundle_document(cases=[blocked])))
+    one = sluice("bundle", "check", write(tmp_path / "c.json", bundle_document(cases=[blocked])))
     assert 'got "BLOCK" (BLOCK by controls: frozen_tenant: an incident' in one.stderr
     told = sluice("bundle", "test", tmp_path / "c.json", "--json")
     assert json.loads(told.stdout)["differences"][0]["decided"].startswith("BLOCK by controls: frozen_tenant")
@@ -74,7 +74,7 @@ def test_publishing_what_nobody_signed_says_in_one_line_to_sign_it(tmp_path: Pat
     entries = tmp_path / "entries.json"
     entries.write_text(json.dumps({"entries": []}, indent=2))
     for verb in ("publish", "cosign"):
-        key = [] if verb == "publish" else ["--key", made_key(tmp_path, verb)]
+        key = [] if verb == "publish" else ["--key", make_key(tmp_path, verb)]
         for name in (file, entries):
             refused = sluice("bundle", verb, name, *key)
             assert refused.exit_code == 1
@@ -84,8 +84,8 @@ def test_publishing_what_nobody_signed_says_in_one_line_to_sign_it(tmp_path: Pat
             assert f"sluice {noun} sign {name} --key PEM" in refused.stderr
 
 
-def made_key(folder: Path, name: str) -> Path:
-    made(folder, name)
+def make_key(folder: Path, name: str) -> Path:
+    make(folder, name)
     return folder / f"{name}.pem"
 
 
@@ -95,9 +95,9 @@ def test_a_file_that_is_not_there_is_another_matter(tmp_path: Path) -> None:
 
 
 def test_what_is_signed_is_the_whole_bundle(tmp_path: Path) -> None:
-    alice, bob = made(tmp_path, "alice"), made(tmp_path, "bob")
-    written(tmp_path / "more.json", {"text": []})
-    file = written(tmp_path / "b.json", bundle_document(include=["more.json"]))
+    alice, bob = make(tmp_path, "alice"), make(tmp_path, "bob")
+    write(tmp_path / "more.json", {"text": []})
+    file = write(tmp_path / "b.json", bundle_document(include=["more.json"]))
     keys = ("--key", tmp_path / "alice.pem", "--key", tmp_path / "bob.pem")
     assert sluice("bundle", "sign", file, *keys, "--out", tmp_path / "b.signed").exit_code == 0
     envelope = read_envelope((tmp_path / "b.signed").read_bytes())
@@ -108,8 +108,8 @@ def test_what_is_signed_is_the_whole_bundle(tmp_path: Path) -> None:
 
 
 def test_an_invalid_bundle_is_not_signed(tmp_path: Path) -> None:
-    made(tmp_path, "alice")
-    file = written(tmp_path / "b.json", bundle_document(revision=0))
+    make(tmp_path, "alice")
+    file = write(tmp_path / "b.json", bundle_document(revision=0))
     out = tmp_path / "b.signed"
     assert sluice("bundle", "sign", file, "--key", tmp_path / "alice.pem", "--out", out).exit_code == 1
     assert not out.exists()
@@ -117,7 +117,7 @@ def test_an_invalid_bundle_is_not_signed(tmp_path: Path) -> None:
 
 def test_without_root_keys_nothing_can_be_published(tmp_path: Path) -> None:
     signed = {"payload": "e30=", "payloadType": "x", "signatures": []}
-    found = sluice("bundle", "publish", written(tmp_path / "b.signed", signed))
+    found = sluice("bundle", "publish", write(tmp_path / "b.signed", signed))
     assert found.exit_code == 2
     assert "root_keys" in found.stderr
 
@@ -132,12 +132,12 @@ RULE = {
 
 def test_what_an_extending_bundle_removes_is_said_when_it_is_checked_and_signed(tmp_path: Path) -> None:
     """Mend 22.11: a rule and a case were gone, and nobody said so."""
-    made(tmp_path, "alice")
+    make(tmp_path, "alice")
     base = bundle_document(rules=[RULE], cases=[PASSING], stages=["controls", "rules", "tier_auth"])
-    written(tmp_path / "base.json", base)
+    write(tmp_path / "base.json", base)
     removed = {"rules": ["no_drop"], "cases": ["reads pass"]}
     own = {"extends": "base.json", "id": "own", "revision": 1, "cases": [{**PASSING, "name": "mine"}]}
-    file = written(tmp_path / "own.json", {**own, "remove": removed})
+    file = write(tmp_path / "own.json", {**own, "remove": removed})
     found = sluice("bundle", "check", file, "--json")
     told = json.loads(found.stdout)["relaxations"]
     assert found.exit_code == 0
@@ -146,7 +146,7 @@ def test_what_an_extending_bundle_removes_is_said_when_it_is_checked_and_signed(
     out = tmp_path / "own.signed"
     found = sluice("bundle", "sign", file, "--key", tmp_path / "alice.pem", "--out", out)
     assert (found.exit_code, "no_drop" in found.stderr, "reads pass" in found.stderr) == (0, True, True)
-    kept = written(tmp_path / "kept.json", own)
+    kept = write(tmp_path / "kept.json", own)
     assert json.loads(sluice("bundle", "check", kept, "--json").stdout)["relaxations"] == []
     found = sluice("bundle", "diff", tmp_path / "base.json", file)
     assert (found.exit_code, "the case 'reads pass' is gone" in found.stdout) == (1, True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from tests.unit.cli.policy.policy_files import sluice, written
+from tests.unit.cli.policy.policy_files import sluice, write
 from tests.unit.core.trust.scene import bundle_document
 
 if TYPE_CHECKING:
@@ -16,12 +16,12 @@ FAILING = {**PASSING, "name": "reads no more", "expect": {"outcome": "BLOCK"}}
 
 
 def test_cases_that_pass_are_counted(tmp_path: Path) -> None:
-    found = sluice("bundle", "test", written(tmp_path / "b.json", bundle_document(cases=[PASSING])))
+    found = sluice("bundle", "test", write(tmp_path / "b.json", bundle_document(cases=[PASSING])))
     assert (found.exit_code, "1 of 1" in found.stdout) == (0, True)
 
 
 def test_a_difference_is_shown_with_both_values(tmp_path: Path) -> None:
-    file = written(tmp_path / "b.json", bundle_document(cases=[PASSING, FAILING]))
+    file = write(tmp_path / "b.json", bundle_document(cases=[PASSING, FAILING]))
     found = sluice("bundle", "test", file)
     assert found.exit_code == 1
     assert all(word in found.stdout for word in ("reads no more", "outcome", "BLOCK", "ALLOW", "1 of 2"))
@@ -42,6 +42,6 @@ def test_a_difference_is_shown_with_both_values(tmp_path: Path) -> None:
 
 
 def test_a_bundle_that_does_not_load_is_another_matter(tmp_path: Path) -> None:
-    file = written(tmp_path / "b.json", bundle_document(escalation_ttl_ms=0))
+    file = write(tmp_path / "b.json", bundle_document(escalation_ttl_ms=0))
     assert sluice("bundle", "test", file).exit_code == 2
     assert sluice("bundle", "test", tmp_path / "none.json").exit_code == 2

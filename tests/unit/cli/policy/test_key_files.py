@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from typer.testing import CliRunner, Result
 
-from sluice.cli.policy.key_files import cli, private_key
+from sluice.cli.policy.key_files import cli, read_private_key
 from sluice.core.registry.keys import PublicKey
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def test_a_new_key_is_its_owners_alone_and_its_public_half_is_printed(tmp_path: 
     assert stat.S_IMODE(pem.stat().st_mode) == 0o600
     assert stat.S_IMODE(pem.parent.stat().st_mode) == 0o700
     public = PublicKey.from_text(json.loads(made.stdout)["public_key"])
-    assert public == private_key(pem).public
+    assert public == read_private_key(pem).public
     assert (tmp_path / "mine" / "root.pub").read_text() == public.text + "\n"
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, get_args
 import pytest
 
 from sluice.core.registry.registry_entries import Kind
-from tests.unit.cli.policy.policy_files import made, sluice, written
+from tests.unit.cli.policy.policy_files import make, sluice, write
 from tests.unit.core.trust.scene import ALICE, BOB, agent, approver, tool
 
 if TYPE_CHECKING:
@@ -23,9 +23,9 @@ OF_OTHER_VERBS = {
 """Kinds of entries that are one person's word or that are measured, with the verb that writes them."""
 
 
-def signed(folder: Path, *entries: dict[str, Any], options: tuple[str, ...] = ()) -> list[dict[str, Any]]:
-    made(folder, "alice")
-    file = written(folder / "r.json", {"entries": list(entries)})
+def sign(folder: Path, *entries: dict[str, Any], options: tuple[str, ...] = ()) -> list[dict[str, Any]]:
+    make(folder, "alice")
+    file = write(folder / "r.json", {"entries": list(entries)})
     keys = ("--key", folder / "alice.pem")
     found = sluice("registry", "sign", file, *keys, "--out", folder / "r.signed", *options)
     assert found.exit_code == 0, found.stderr
@@ -35,7 +35,7 @@ def signed(folder: Path, *entries: dict[str, Any], options: tuple[str, ...] = ()
 
 def test_a_new_entry_of_every_kind_is_well_as_it_is(tmp_path: Path) -> None:
     """Mend 15."""
-    made(tmp_path, "mine")
+    make(tmp_path, "mine")
     for kind in get_args(Kind):
         out = tmp_path / f"{kind}.json"
         words = (
@@ -83,7 +83,7 @@ def test_a_freeze_of_no_subject_is_not_written(tmp_path: Path, subject: str) -> 
 
 
 def test_good_entries_are_well(tmp_path: Path) -> None:
-    file = written(tmp_path / "r.json", {"entries": [agent(), tool()]})
+    file = write(tmp_path / "r.json", {"entries": [agent(), tool()]})
     found = sluice("registry", "check", file, "--json")
     assert found.exit_code == 0
     assert json.loads(found.stdout) == {"entries": ["agent/reader@1", "tool/search@1"]}
@@ -95,7 +95,7 @@ def test_good_entries_are_well(tmp_path: Path) -> None:
     ids=["tier", "revision", "key"],
 )
 def test_a_wrong_entry_is_named_with_the_place(tmp_path: Path, wrong: dict[str, Any]) -> None:
-    file = written(tmp_path / "r.json", {"entries": [agent(), wrong]})
+    file = write(tmp_path / "r.json", {"entries": [agent(), wrong]})
     found = sluice("registry", "check", file)
     assert found.exit_code == 1
     assert "$.entries" in found.stderr
@@ -103,32 +103,32 @@ def test_a_wrong_entry_is_named_with_the_place(tmp_path: Path, wrong: dict[str, 
 
 def test_two_approvers_have_two_keys(tmp_path: Path) -> None:
     entries = [approver("alice", ALICE), approver("bob", ALICE)]
-    assert sluice("registry", "check", written(tmp_path / "r.json", {"entries": entries})).exit_code == 1
+    assert sluice("registry", "check", write(tmp_path / "r.json", {"entries": entries})).exit_code == 1
 
 
 def test_the_entries_of_a_file_are_one_change(tmp_path: Path) -> None:
-    bodies = signed(tmp_path, agent(), tool())
+    bodies = sign(tmp_path, agent(), tool())
     assert bodies[0]["change"] == bodies[1]["change"]
     assert bodies[0]["change"]["entries"].keys() == {"agent/reader@1", "tool/search@1"}
 
 
 def test_a_single_entry_is_no_change_and_neither_are_separate_ones(tmp_path: Path) -> None:
-    assert "change" not in signed(tmp_path, agent())[0]
+    assert "change" not in sign(tmp_path, agent())[0]
 
 
 def test_entries_may_be_signed_separately(tmp_path: Path) -> None:
-    assert all("change" not in body for body in signed(tmp_path, agent(), tool(), options=("--separately",)))
+    assert all("change" not in body for body in sign(tmp_path, agent(), tool(), options=("--separately",)))
 
 
 def test_approvers_come_first_and_alone(tmp_path: Path) -> None:
-    bodies = signed(tmp_path, agent(), approver("bob", BOB), tool())
+    bodies = sign(tmp_path, agent(), approver("bob", BOB), tool())
     assert [body["kind"] for body in bodies] == ["approver", "agent", "tool"]
     assert ["change" in body for body in bodies] == [False, True, True]
 
 
 def test_two_revisions_of_one_entry_are_no_change(tmp_path: Path) -> None:
-    made(tmp_path, "alice")
-    file = written(tmp_path / "r.json", {"entries": [agent(), agent(revision=2)]})
+    make(tmp_path, "alice")
+    file = write(tmp_path / "r.json", {"entries": [agent(), agent(revision=2)]})
     words = (file, "--key", tmp_path / "alice.pem", "--out", tmp_path / "r.signed")
     refused = sluice("registry", "sign", *words)
     assert refused.exit_code == 1

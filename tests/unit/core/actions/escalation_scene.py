@@ -83,7 +83,7 @@ class Office:
         fields = {"agent_id": "operator", "toolName": "erase", "rows_affected": 3, **fields}
         return self.take(ACTIONS, action(action_id=action_id, mode="high_stakes", **fields))
 
-    def opened(self, action_id: str = "a-1", **fields: Any) -> dict[str, Any]:
+    def open_escalation(self, action_id: str = "a-1", **fields: Any) -> dict[str, Any]:
         """The EscalationOpened of such an action."""
         return only(self.propose(action_id, **fields), "EscalationOpened")
 

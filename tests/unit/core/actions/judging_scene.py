@@ -25,20 +25,20 @@ UNPROVED = {"required": False}
 LISTED = ["Never refund more than 100 euros.", "Never name other customers."]
 
 
-def graded(*scores: float, rules: tuple[dict[str, Any], ...] = (POLITE,), **changes: Any) -> Session:
+def grade(*scores: float, rules: tuple[dict[str, Any], ...] = (POLITE,), **changes: Any) -> Session:
     """A session whose grader answers with these scores, one after the other."""
     part = {"rules": list(rules), "proof": UNPROVED, **changes}
     policy = bundle(patterns={}, stages=GRADED, grader=part)
-    return Session(point(policy=policy), answers=[scoring(one) for one in scores])
+    return Session(point(policy=policy), answers=[make_score(one) for one in scores])
 
 
-def scoring(score: float) -> Answer:
+def make_score(score: float) -> Answer:
     """The grader's answer."""
     told = {"model": "m", "prompt_version": GRADE.version, "compliance": score, "reasoning": "so"}
     return Answer("answered", told)
 
 
-def judged(*answers: Answer, agent: dict[str, Any] | None = None, **part: Any) -> Session:
+def judge(*answers: Answer, agent: dict[str, Any] | None = None, **part: Any) -> Session:
     """A session of an agent with such an entry, whose model answers so."""
     policy = bundle(patterns={}, stages=JUDGED, causal={"enabled": True, **part}, grader={"proof": UNPROVED})
     spec = {"system_prompt": PROMPT} if agent is None else agent
@@ -58,13 +58,13 @@ def judgement(confidence: float, constraint: int = 1) -> Answer:
     return Answer("answered", {**told, "constraint": constraint, "reasoning": "It would."})
 
 
-def compared(*answers: Answer, **part: Any) -> Session:
+def compare(*answers: Answer, **part: Any) -> Session:
     """A session whose actions are compared with known ones, and whose encoder answers so."""
     policy = bundle(patterns={}, stages=COMPARED, similarity={**ALIKE, **part})
     return Session(point(policy=policy), answers=list(answers))
 
 
-def resembling(
+def make_resembling(
     harmful: tuple[float, ...] = (0.5,), harmless: tuple[float, ...] = (0.5,), **told: Any
 ) -> Answer:
     """The encoder's answer, with these cosines to the closest known actions."""
@@ -77,7 +77,7 @@ def resembling(
     return Answer("answered", {**seen, **named, **told})
 
 
-def in_doubt(gate: str, *probabilities: float, answers: tuple[Answer, ...] = ()) -> Session:
+def make_in_doubt(gate: str, *probabilities: float, answers: tuple[Answer, ...] = ()) -> Session:
     """A session whose gate asks a model only in doubt. Its actions do harm with these probabilities, as the
     encoder has it; `answers`: the model's."""
     parts: dict[str, dict[str, Any]] = {
@@ -93,4 +93,4 @@ def in_doubt(gate: str, *probabilities: float, answers: tuple[Answer, ...] = ())
 def likely(probability: float) -> Answer:
     """The encoder's answer from which the calibration of `ALIKE` makes this probability, to 6 digits."""
     apart = log(probability / (1 - probability)) / 10
-    return resembling((0.5 + apart / 2,), (0.5 - apart / 2,))
+    return make_resembling((0.5 + apart / 2,), (0.5 - apart / 2,))

@@ -17,10 +17,10 @@ from tests.unit.core.actions.judging_scene import (
     UNPROVED,
     judgement,
     likely,
-    resembling,
-    scoring,
+    make_resembling,
+    make_score,
 )
-from tests.unit.core.scene import bundle, counted, entry
+from tests.unit.core.scene import bundle, entry, make_counted
 
 STAGES = [
     "controls",
@@ -95,11 +95,11 @@ ENTRIES = (
     entry("agent", "helper", tenant_id="acme", tier="T3", callers=["lead"]),
     entry("agent", "closed", tenant_id="acme", tier="T3", callers=[]),
     entry("org", "acme", forbidden_targets=["prod.ledger*"]),
-    counted("note", tier="T1", action_type="MESSAGE", reversible=True),
-    counted("share_file", tier="T1", action_type="API_CALL", reversible=True),
-    counted("hand_over", tier="T1", action_type="DELEGATION", reversible=True),
+    make_counted("note", tier="T1", action_type="MESSAGE", reversible=True),
+    make_counted("share_file", tier="T1", action_type="API_CALL", reversible=True),
+    make_counted("hand_over", tier="T1", action_type="DELEGATION", reversible=True),
 )
-HARMLESS = resembling((0.3,), (0.7,))
+HARMLESS = make_resembling((0.3,), (0.7,))
 """A probability of harm of .02."""
 GONE, LATE = Answer("unavailable", None, "no key"), Answer("overrun", None, "")
 
@@ -187,22 +187,22 @@ TABLE = [
         "BLOCK", "policies", "policy_violated: never"),
     Row(GATE_3, "a semantic policy that names the tool is judged, always", SHARED,
         "BLOCK", "policies", "policy_violated: minimal: Data minimisation (GDPR, Article 5(1)(c))",
-        {GRADER: [scoring(0.2)]}, (GRADER,)),
+        {GRADER: [make_score(0.2)]}, (GRADER,)),
     Row(GATE_3, "and allows what keeps it", SHARED,
-        "ALLOW", ports={GRADER: [scoring(0.95)]}, asked=(GRADER,)),
-    Row(STAGE_2, ".85: allowed", text(), "ALLOW", ports={GRADER: [scoring(0.85)]}, asked=(GRADER,)),
+        "ALLOW", ports={GRADER: [make_score(0.95)]}, asked=(GRADER,)),
+    Row(STAGE_2, ".85: allowed", text(), "ALLOW", ports={GRADER: [make_score(0.85)]}, asked=(GRADER,)),
     Row(STAGE_2, "below .70: denied", text(),
-        "BLOCK", "grader", "rule_failed: polite", {GRADER: [scoring(0.6999)]}, (GRADER,)),
+        "BLOCK", "grader", "rule_failed: polite", {GRADER: [make_score(0.6999)]}, (GRADER,)),
     Row(STAGE_2, ".70 is in the band: one retry, which settles it", text(),
-        "ALLOW", ports={GRADER: [scoring(0.7), scoring(0.85)]}, asked=(GRADER, GRADER)),
+        "ALLOW", ports={GRADER: [make_score(0.7), make_score(0.85)]}, asked=(GRADER, GRADER)),
     Row(STAGE_2, "still in the band after one retry: a person", text(), "ESCALATE", "grader",
-        "inconclusive: rule polite", {GRADER: [scoring(0.8499), scoring(0.7)]}, (GRADER, GRADER)),
+        "inconclusive: rule polite", {GRADER: [make_score(0.8499), make_score(0.7)]}, (GRADER, GRADER)),
     Row(STAGE_2, "a retry below .70 denies", text(), "BLOCK", "grader",
-        "rule_failed: polite", {GRADER: [scoring(0.75), scoring(0.1)]}, (GRADER, GRADER)),
+        "rule_failed: polite", {GRADER: [make_score(0.75), make_score(0.1)]}, (GRADER, GRADER)),
     Row(STAGE_2, "governed (settled): no retry in the band", text(), "ESCALATE", "grader",
-        "inconclusive: rule polite", {GRADER: [scoring(0.8)]}, (GRADER,), governed=True),
+        "inconclusive: rule polite", {GRADER: [make_score(0.8)]}, (GRADER,), governed=True),
     Row(STAGE_2, "governed: .85 recovers", text(),
-        "ALLOW", ports={GRADER: [scoring(0.85)]}, asked=(GRADER,), governed=True),
+        "ALLOW", ports={GRADER: [make_score(0.85)]}, asked=(GRADER,), governed=True),
     Row(GATE_4, "T1: ALLOW", {"toolName": "find"}, "ALLOW"),
     Row(GATE_4, "T2: ALLOW with logging", {"toolName": "change"}, "ALLOW", obligations=("log",)),
     Row(GATE_4, "T3: ESCALATE", {"toolName": "erase"}, "ESCALATE", "tier_auth", "tier_T3"),

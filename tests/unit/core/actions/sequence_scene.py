@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from tests.unit.core.scene import LIMITS, Session, bundle, counted, entry, point
+from tests.unit.core.scene import LIMITS, Session, bundle, entry, make_counted, point
 
 if TYPE_CHECKING:
     from sluice.core.foundation.limits import SessionLimits
@@ -21,15 +21,15 @@ SECRET_OUT: dict[str, Any] = {
 }
 NO_DENIED = {"id": "none", "type": "forbidden", "reason": "no", "condition": "action.tool == 'denied'"}
 TOOLS = (
-    counted("read_secret", tier="T1", action_type="FILE_READ", reversible=True),
-    counted("send", tier="T1", action_type="MESSAGE", reversible=True),
-    counted("wait", tier="T3", action_type="FILE_READ", reversible=True),
-    counted("denied", tier="T1", action_type="FILE_READ", reversible=True),
+    make_counted("read_secret", tier="T1", action_type="FILE_READ", reversible=True),
+    make_counted("send", tier="T1", action_type="MESSAGE", reversible=True),
+    make_counted("wait", tier="T3", action_type="FILE_READ", reversible=True),
+    make_counted("denied", tier="T1", action_type="FILE_READ", reversible=True),
     entry("org", "globex", enforcement="shadow"),
 )
 
 
-def sequenced(*rules: dict[str, Any], freeze: dict[str, int] | None = None, **changes: Any) -> Bundle:
+def make_sequenced(*rules: dict[str, Any], freeze: dict[str, int] | None = None, **changes: Any) -> Bundle:
     """The shipped bundle without patterns, with the gate on and a rule that denies the tool "denied"."""
     part = {"rules": list(rules)} | ({} if freeze is None else {"freeze": freeze})
     return bundle(**{"patterns": {}, "stages": STAGES, "rules": [NO_DENIED], "sequence": part, **changes})
@@ -42,7 +42,7 @@ def session(
     **changes: Any,
 ) -> Session:
     """A session under such a bundle."""
-    return Session(point(*TOOLS, policy=sequenced(*rules, freeze=freeze, **changes), limits=limits))
+    return Session(point(*TOOLS, policy=make_sequenced(*rules, freeze=freeze, **changes), limits=limits))
 
 
 @dataclass
@@ -60,13 +60,13 @@ class Model:
     """When, which tool, and "carried", "waits" or "denied"."""
     denials: list[int] = field(default_factory=list)
 
-    def frozen(self, now: int) -> bool:
+    def is_frozen(self, now: int) -> bool:
         if self.freeze is None:
             return False
         so_many, within = self.freeze
         return sum(now - one < within for one in self.denials) >= so_many
 
-    def broken(self, now: int, tool: str) -> list[tuple[str, str]]:
+    def list_broken(self, now: int, tool: str) -> list[tuple[str, str]]:
         """Rule and outcome of each rule that this action breaks."""
         found = []
         for rule, first, then, within, outcome, denied_too in self.rules:
@@ -82,12 +82,12 @@ class Model:
     def decide(self, now: int, tool: str, own: str, *, held_up: bool) -> str:
         """The real outcome of an action that the other gates would answer with `own`; `held_up`: whether its
         caller obeys."""
-        broken = [outcome for _, outcome in self.broken(now, tool)]
-        if self.frozen(now) or "block" in broken or own == "BLOCK":
+        broken = [outcome for _, outcome in self.list_broken(now, tool)]
+        if self.is_frozen(now) or "block" in broken or own == "BLOCK":
             outcome = "BLOCK"
         else:
             outcome = "ESCALATE" if broken or own == "ESCALATE" else "ALLOW"
-        if outcome == "BLOCK" and not self.frozen(now):
+        if outcome == "BLOCK" and not self.is_frozen(now):
             self.denials.append(now)
         carried = not held_up or outcome == "ALLOW"
         how = "carried" if carried else "waits" if outcome == "ESCALATE" else "denied"

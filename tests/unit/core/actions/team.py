@@ -22,12 +22,12 @@ DELEGATE = entry("tool", "delegate", tier="T1", action_type="DELEGATION", revers
 NOTE = entry("tool", "note", tier="T1", action_type="MESSAGE", reversible=True)
 
 
-def bounded(max_chain_depth: int) -> Bundle:
+def bound_chains(max_chain_depth: int) -> Bundle:
     """The shipped bundle without its patterns, with this bound on chains."""
     return bundle(patterns={}, topology={"max_chain_depth": max_chain_depth})
 
 
-THREE_DEEP = bounded(BOUND)
+THREE_DEEP = bound_chains(BOUND)
 
 
 def team(changes: Mapping[str, Mapping[str, Any]] | None = None) -> list[dict[str, Any]]:
@@ -40,7 +40,7 @@ def team(changes: Mapping[str, Mapping[str, Any]] | None = None) -> list[dict[st
     ]
 
 
-def delegating(*entries: dict[str, Any], policy: Bundle = THREE_DEEP) -> Session:
+def delegate(*entries: dict[str, Any], policy: Bundle = THREE_DEEP) -> Session:
     """A session of these agents in front of Gate 2B and Gate 4."""
     stages = (TopologyCheck(), TierAuth())
     return Session(point(*(entries or team()), DELEGATE, NOTE, policy=policy, stages=stages))

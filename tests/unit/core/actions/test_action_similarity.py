@@ -10,20 +10,20 @@ import pytest
 from sluice.core.foundation.errors import BundleError
 from sluice.core.foundation.requests import Answer
 from sluice.core.policy.pattern_library import render_call
-from tests.unit.core.actions.judging_scene import ALIKE, COMPARED, compared, resembling
+from tests.unit.core.actions.judging_scene import ALIKE, COMPARED, compare, make_resembling
 from tests.unit.core.scene import bundle, relaxations
 
 LIBRARY = ALIKE["library"]
 CONSTANT = {"harmful": 0.0, "harmless": 0.0, "lean": 0.0}
 
 
-def decided(answer: Answer, mode: str = "high_stakes", **part: Any) -> tuple[str, dict[str, Any]]:
-    verdict = compared(answer, **part).verdict(mode=mode)
+def decide(answer: Answer, mode: str = "high_stakes", **part: Any) -> tuple[str, dict[str, Any]]:
+    verdict = compare(answer, **part).verdict(mode=mode)
     found = next(one for one in verdict["gateResults"] if one["gate"] == "similarity")
     return verdict["outcome"], found["detail"]
 
 
-def of_probability(probability: float) -> dict[str, float]:
+def calibrate(probability: float) -> dict[str, float]:
     """A calibration that gives every action this probability."""
     odds = probability / (1 - probability)
     return {**CONSTANT, "intercept": log(odds)}
@@ -43,7 +43,7 @@ def of_probability(probability: float) -> dict[str, float]:
 )
 def test_the_bands_of_seed_001(probability: float, band: str, outcome: str) -> None:
     """ "Score < 0.3: pass; 0.3-0.7: continue to L2; > 0.7: BLOCK"."""
-    found, detail = decided(resembling(), calibration=of_probability(probability))
+    found, detail = decide(make_resembling(), calibration=calibrate(probability))
     assert (found, detail["band"], detail["probability"]) == (outcome, band, probability)
 
 
@@ -51,20 +51,20 @@ def test_the_bands_of_seed_001(probability: float, band: str, outcome: str) -> N
     ("above", "outcome"), [("block", "BLOCK"), ("escalate", "ESCALATE"), ("doubtful", "ALLOW")]
 )
 def test_what_is_above_gets_what_the_bundle_says(above: str, outcome: str) -> None:
-    found, detail = decided(resembling(), calibration=of_probability(0.9), above=above)
+    found, detail = decide(make_resembling(), calibration=calibrate(0.9), above=above)
     assert (found, detail["band"]) == (outcome, "harmful")
 
 
 def test_the_probability_is_the_logistic_function_of_the_three_figures() -> None:
     weights = {"harmful": 2.0, "harmless": -1.0, "lean": 0.5, "intercept": -0.25}
-    answer = resembling(harmful=(0.8, 0.6), harmless=(0.5, 0.3), lean=0.4)
-    _, detail = decided(answer, calibration=weights)
+    answer = make_resembling(harmful=(0.8, 0.6), harmless=(0.5, 0.3), lean=0.4)
+    _, detail = decide(answer, calibration=weights)
     assert detail["probability"] == round(1 / (1 + 2.718281828459045 ** -(1.4 - 0.4 + 0.2 - 0.25)), 6)
 
 
 def test_a_reviewer_sees_what_the_action_resembles() -> None:
-    answer = resembling(harmful=(0.8, 0.6, 0.5, 0.4, 0.3), harmless=(0.7,), lean=0.1)
-    session = compared(answer)
+    answer = make_resembling(harmful=(0.8, 0.6, 0.5, 0.4, 0.3), harmless=(0.7,), lean=0.1)
+    session = compare(answer)
     verdict = session.verdict(toolName="read", parameters={"to": "all"})
     (output,) = verdict["model_outputs"]
     assert len(output["payload"]["harmful"]) == 5
@@ -79,14 +79,14 @@ def test_a_reviewer_sees_what_the_action_resembles() -> None:
 
 @pytest.mark.parametrize(("unknown", "band"), [(0.2, "harmful"), (0.200001, "abstained"), (1.0, "abstained")])
 def test_it_abstains_where_over_a_fifth_of_the_pieces_are_unknown(unknown: float, band: str) -> None:
-    outcome, detail = decided(resembling(unknown=unknown), calibration=of_probability(0.9))
+    outcome, detail = decide(make_resembling(unknown=unknown), calibration=calibrate(0.9))
     assert (outcome, detail["band"]) == ("BLOCK" if band == "harmful" else "ALLOW", band)
     assert detail["unknown"] == unknown
     assert ("probability" in detail) is (band == "harmful")
 
 
 def test_an_action_without_words_is_not_judged() -> None:
-    outcome, detail = decided(resembling(harmful=(), harmless=(), windows=0, of=0))
+    outcome, detail = decide(make_resembling(harmful=(), harmless=(), windows=0, of=0))
     assert (outcome, detail["band"]) == ("ALLOW", "abstained")
 
 
@@ -101,8 +101,8 @@ def test_an_action_without_words_is_not_judged() -> None:
 def test_a_text_past_the_cap_is_inconclusive(
     probability: float, unread: str, outcome: str, band: str
 ) -> None:
-    answer = resembling(windows=32, of=33)
-    found, detail = decided(answer, calibration=of_probability(probability), unread=unread)
+    answer = make_resembling(windows=32, of=33)
+    found, detail = decide(answer, calibration=calibrate(probability), unread=unread)
     assert (found, detail["band"], detail["windows"], detail["of"]) == (outcome, band, 32, 33)
 
 
@@ -112,22 +112,22 @@ def test_a_text_past_the_cap_is_inconclusive(
         Answer("unavailable", detail="no library"),
         Answer("answered", {"attack": None, "benign": None}),
         Answer("answered", None),
-        resembling(library="sha256:" + 64 * "0"),
+        make_resembling(library="sha256:" + 64 * "0"),
     ],
 )
 @pytest.mark.parametrize("mode", ["standard", "high_stakes"])
 def test_no_answer_is_inconclusive(answer: Answer, mode: str) -> None:
-    verdict = compared(answer).verdict(mode=mode)
+    verdict = compare(answer).verdict(mode=mode)
     assert (verdict["outcome"], verdict["blockReason"].split(":")[0]) == ("ESCALATE", "inconclusive")
 
 
 @pytest.mark.parametrize(("mode", "outcome"), [("standard", "ALLOW"), ("high_stakes", "BLOCK")])
 def test_over_its_budget(mode: str, outcome: str) -> None:
-    assert compared(Answer("overrun")).verdict(mode=mode)["outcome"] == outcome
+    assert compare(Answer("overrun")).verdict(mode=mode)["outcome"] == outcome
 
 
 def test_a_bundle_that_does_not_ask_for_it() -> None:
-    session = compared(enabled=False)
+    session = compare(enabled=False)
     assert (session.verdict()["outcome"], session.asked) == ("ALLOW", [])
 
 

@@ -136,7 +136,7 @@ def test_where_several_must_agree_one_grant_is_not_enough() -> None:
 
 def test_a_grant_for_the_session_counts_first() -> None:
     of = Office(limits=OURS)
-    opened = of.opened("first")
+    opened = of.open_escalation("first")
     of.answer(opened, "ann", grant=grant_request(uses=1))
     of.replay._point = of.point(grant())  # noqa: SLF001 - the entry comes later
     names = [only(of.propose(f"a-{number}"), "Verdict")["grant"]["grant_id"] for number in range(3)]
@@ -194,7 +194,7 @@ def test_sessions_at_once_use_no_more_of_a_grant_than_is_left(uses: int) -> None
         waiting.append((arrival, message, evaluation, next_request(evaluation)))
     found = []
     for arrival, message, evaluation, _ in waiting:
-        decision = drive(_resumed(evaluation), lambda _: Answer("answered", {}))
+        decision = drive(_resume(evaluation), lambda _: Answer("answered", {}))
         of.replay.book.apply(decision.book)
         verdict = only(decision, "Verdict")
         found.append((verdict["verdict"], (verdict.get("grant") or {}).get("uses_left")))
@@ -204,7 +204,7 @@ def test_sessions_at_once_use_no_more_of_a_grant_than_is_left(uses: int) -> None
     assert found == [("allowed", share - one) for one in range(share)] + [("needs_human", None)] * (4 - share)
 
 
-def _resumed(evaluation: Any) -> Generator[Request, Answer, Any]:
+def _resume(evaluation: Any) -> Generator[Request, Answer, Any]:
     """The rest of an evaluation whose first request was seen already."""
     answer = Answer("answered", {})
     while True:

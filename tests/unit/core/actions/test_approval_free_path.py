@@ -82,7 +82,7 @@ class Paths(RuleBasedStateMachine):
         self.last: dict[str, Arrival] = {}
         self.really_done = 0
 
-    def judged(self, fields: dict[str, Any]) -> First | None:
+    def judge(self, fields: dict[str, Any]) -> First | None:
         """What the gates made of this input to the letter, inside its window."""
         known = self.first.get(json.dumps(fields, sort_keys=True))
         return known if known is not None and known.at + WINDOW > self.session.now else None
@@ -110,7 +110,7 @@ class Paths(RuleBasedStateMachine):
         self.put(self.sent[which % len(self.sent)])
 
     def put(self, fields: dict[str, Any]) -> None:
-        known, decision = self.judged(fields), self.session.propose(**fields)
+        known, decision = self.judge(fields), self.session.propose(**fields)
         assert self.session.last is not None
         self.last[fields["action_id"]] = self.session.last
         verdict = verdict_of(decision)
@@ -129,11 +129,11 @@ class Paths(RuleBasedStateMachine):
         if fields["mode"] == "standard" or verdict["outcome"] == "ALLOW":
             self.really_done += TRUE_ROWS[fields["action_id"]]
 
-    @precondition(lambda self: any(self.judged(fields) for fields in self.sent))
+    @precondition(lambda self: any(self.judge(fields) for fields in self.sent))
     @rule(which=st.integers(0, 50))
     def fail_on_a_repeat(self, which: int) -> None:
         """The core raises on an input that comes again: a barrier stays a barrier."""
-        seen = [fields for fields in self.sent if self.judged(fields)]
+        seen = [fields for fields in self.sent if self.judge(fields)]
         fields = seen[which % len(seen)]
         arrival = self.session.arrival("gate.actions.proposed", action(**fields))
         message = read_record(arrival.topic, arrival.value)
@@ -148,7 +148,7 @@ class Paths(RuleBasedStateMachine):
         """An outcome that tells the truth, before, after or without its action."""
         told: dict[str, Any] = {"action_id": name, "rows_affected": TRUE_ROWS[name]}
         if signed and name in self.last:
-            self.notice(self.session.put(self.session.signed_outcome(self.last[name], **told)))
+            self.notice(self.session.put(self.session.sign_outcome(self.last[name], **told)))
         else:
             self.notice(self.session.report(**told))
 
@@ -191,7 +191,7 @@ def test_a_block_by_the_sessions_rows_stays_after_the_rows_are_lowered() -> None
     session.propose(action_id="large", rows_affected=19)
     large = session.last
     assert session.verdict(action_id="a", rows_affected=1)["outcome"] == "BLOCK"
-    session.put(session.signed_outcome(large, action_id="large", rows_affected=0))
+    session.put(session.sign_outcome(large, action_id="large", rows_affected=0))
     assert session.verdict(action_id="new", rows_affected=1)["outcome"] == "ALLOW"
     assert session.verdict(action_id="a", rows_affected=1)["outcome"] == "BLOCK"
 

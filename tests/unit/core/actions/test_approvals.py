@@ -12,7 +12,7 @@ from sluice.core.state.book import Book
 from sluice.core.state.escalation import TRANSITIONS
 from sluice_topics.catalog import ACTIONS, OUTCOMES, REVIEWS
 from tests.unit.core.actions.escalation_scene import APPROVERS, KEYS, TTL_MS, Office, answer_to
-from tests.unit.core.scene import LIMITS, START, action, entry, kinds, only, outcome, public_key, signed
+from tests.unit.core.scene import LIMITS, START, action, entry, kinds, only, outcome, public_key, sign
 
 if TYPE_CHECKING:
     from sluice.core.state.decision import Decision
@@ -29,7 +29,7 @@ def refusal(decision: Decision) -> str:
 
 def test_an_approved_action_is_allowed_once_and_its_rows_are_reserved_only_then() -> None:
     office = Office()
-    opened = office.opened()
+    opened = office.open_escalation()
     assert (office.rows(), opened["required_role"]) == (0, "approver")
     approved = office.answer(opened, "ann")
     assert kinds(approved) == ["ResolvedVerdict", "EscalationResolved"]
@@ -49,7 +49,7 @@ def test_an_approved_action_is_allowed_once_and_its_rows_are_reserved_only_then(
 
 def test_a_denial_ends_it_and_a_later_answer_is_told_how() -> None:
     office = Office()
-    opened = office.opened()
+    opened = office.open_escalation()
     denied = only(office.answer(opened, "ann", "deny"), "EscalationResolved")
     assert (denied["decision"], denied["outcome"], denied["resolved_verdict_id"]) == ("deny", "BLOCK", None)
     later = only(office.answer(opened, "vera"), "InputRefused")
@@ -80,7 +80,7 @@ def test_an_answer_that_does_not_count_is_refused_and_changes_nothing(
     by: str, decision: str, changed: dict[str, str], reason: str
 ) -> None:
     office = Office()
-    opened = office.opened()
+    opened = office.open_escalation()
     assert refusal(office.answer(opened, by, **{"decision": decision, **changed})) == reason
     assert (office.rows(), len(office.replay.book.open)) == (0, 1)
     assert "EscalationResolved" in kinds(office.answer(opened, "ann"))
@@ -89,10 +89,13 @@ def test_an_answer_that_does_not_count_is_refused_and_changes_nothing(
 @pytest.mark.parametrize("decision", ["approve", "deny"])
 def test_neither_the_agent_nor_its_owner_answers(decision: str) -> None:
     office = Office((approver_named("operator", "mallory"),))
-    assert refusal(office.answer(office.opened("a-1"), "operator", decision, key="mallory")) == "own_action"
-    owned = office.opened("a-2", agent_id="owned")
+    assert (
+        refusal(office.answer(office.open_escalation("a-1"), "operator", decision, key="mallory"))
+        == "own_action"
+    )
+    owned = office.open_escalation("a-2", agent_id="owned")
     assert refusal(office.answer(owned, "boss", decision)) == "own_action"
-    assert kinds(office.answer(office.opened("a-3"), "boss", "deny")) == ["EscalationResolved"]
+    assert kinds(office.answer(office.open_escalation("a-3"), "boss", "deny")) == ["EscalationResolved"]
 
 
 def approver_named(name: str, key: str) -> dict[str, Any]:
@@ -103,7 +106,7 @@ def approver_named(name: str, key: str) -> dict[str, Any]:
 
 def test_a_payment_of_the_highest_tier_needs_a_vp() -> None:
     office = Office()
-    opened = office.opened(toolName="pay")
+    opened = office.open_escalation(toolName="pay")
     assert (opened["tier"], opened["required_role"]) == ("T4", "vp")
     assert refusal(office.answer(opened, "ann")) == "wrong_role"
     assert only(office.answer(opened, "vera"), "ResolvedVerdict")["outcome"] == "ALLOW"
@@ -111,7 +114,7 @@ def test_a_payment_of_the_highest_tier_needs_a_vp() -> None:
 
 def test_a_quorum_counts_each_approver_once_and_one_denial_ends_it() -> None:
     office = Office(policy={"approvals": {"quorum": {"T3": 2}}})
-    opened = office.opened()
+    opened = office.open_escalation()
     assert opened["quorum"] == 2
     first = office.answer(opened, "ann")
     assert kinds(first) == ["ApprovalCounted"]
@@ -122,14 +125,14 @@ def test_a_quorum_counts_each_approver_once_and_one_denial_ends_it() -> None:
     assert [one["approver_id"] for one in votes["approvals"]] == ["ann", "ben"]
     assert [one["approver_id"] for one in votes["escalation"]["votes"]] == ["ann"]
     assert office.rows() == 3
-    other = office.opened("a-2")
+    other = office.open_escalation("a-2")
     office.answer(other, "ann")
     assert only(office.answer(other, "ben", "deny"), "EscalationResolved")["outcome"] == "BLOCK"
 
 
 def test_an_approval_counts_only_while_its_approver_is_in_force() -> None:
     office = Office(policy={"approvals": {"quorum": {"T3": 2}}})
-    opened = office.opened()
+    opened = office.open_escalation()
     office.answer(opened, "ann")
     (ann,) = [one for one in APPROVERS if one["id"] == "ann"]
     revoked = {**ann, "revision": 2, "spec": {**ann["spec"], "active": False}}
@@ -146,13 +149,13 @@ def test_an_approval_counts_only_while_its_approver_is_in_force() -> None:
 
 def test_time_ends_it_by_a_timer_and_by_the_answer_that_comes_too_late() -> None:
     office = Office()
-    opened = office.opened()
+    opened = office.open_escalation()
     office.now = START + 1000 + TTL_MS - 1
     late = office.take(REVIEWS, answer_to(opened, "ann"))
     assert kinds(late) == ["EscalationExpired", "InputRefused"]
     assert only(late, "InputRefused")["reason"] == "already_ended"
     timed = Office()
-    opened = timed.opened()
+    opened = timed.open_escalation()
     point, book = timed.point(), timed.replay.book
     assert point.expire_held(book, START + 999 + TTL_MS, 10) is None
     expired = point.expire_held(book, START + 1000 + TTL_MS, 10)
@@ -163,7 +166,7 @@ def test_time_ends_it_by_a_timer_and_by_the_answer_that_comes_too_late() -> None
 
 def test_an_answer_that_waited_beside_the_timer_finds_it_expired() -> None:
     office = Office()
-    opened = office.opened()
+    opened = office.open_escalation()
     office.now += TTL_MS
     arrival = office.arrival(REVIEWS, answer_to(opened, "ann"))
     decision = office.replay._decided(arrival)  # noqa: SLF001 - as where the timer has not run yet
@@ -173,7 +176,7 @@ def test_an_answer_that_waited_beside_the_timer_finds_it_expired() -> None:
 
 def test_a_block_that_came_while_it_waited_stays_one() -> None:
     office = Office()
-    opened = office.opened()
+    opened = office.open_escalation()
     office.replay._point = office.point(  # noqa: SLF001 - the policy changes while it waits
         entry("freeze", "stop", subject="agent", subject_id="operator", reason="an incident")
     )
@@ -197,20 +200,20 @@ def test_gates_that_the_first_verdict_did_not_reach_run_before_it_is_allowed() -
 
 def test_narrower_parameters_are_judged_again_and_may_be_denied() -> None:
     office = Office()
-    opened = office.opened()
+    opened = office.open_escalation()
     verdict = only(office.answer(opened, "ann", parameters={"q": "one order"}), "ResolvedVerdict")
     assert (verdict["outcome"], verdict["narrowed"][:7]) == ("ALLOW", "sha256:")
-    other = office.opened("a-2")
+    other = office.open_escalation("a-2")
     worse = {"statement": "DROP TABLE accounts"}
     verdict = only(office.answer(other, "ann", parameters=worse), "ResolvedVerdict")
     assert (verdict["outcome"], office.rows()) == ("BLOCK", 3)
-    third = office.opened("a-3")
+    third = office.open_escalation("a-3")
     assert refusal(office.answer(third, "ann", "deny", parameters={})) == "wrong_decision"
 
 
 def test_an_action_that_can_no_longer_be_read_stays_open() -> None:
     office = Office()
-    opened = office.opened()
+    opened = office.open_escalation()
     place = (ACTIONS, 3, opened["input"]["offset"])
     kept = office.inputs[place]
     for lost in (None, kept.replace(b"open", b"shut")):
@@ -224,17 +227,17 @@ def test_an_action_that_can_no_longer_be_read_stays_open() -> None:
 
 def test_an_outcome_settles_what_an_approval_reserved() -> None:
     office = Office()
-    opened = office.opened()
+    opened = office.open_escalation()
     office.answer(opened, "ann")
     bound = {"action_digest": opened["action_digest"], "input": opened["input"]}
-    told = signed(outcome(action_id="a-1", reported_by="door", rows_affected=1, **bound))
+    told = sign(outcome(action_id="a-1", reported_by="door", rows_affected=1, **bound))
     settled = only(office.take(OUTCOMES, told), "ReservationSettled")
     assert (settled["reserved"], settled["aggregateRowsAffected"], settled["lowered"]) == (3, 1, True)
 
 
 def test_what_was_carried_out_without_leave_is_not_counted_again() -> None:
     office = Office()
-    opened = office.opened()
+    opened = office.open_escalation()
     office.take(OUTCOMES, outcome(action_id="a-1", rows_affected=3))
     assert office.rows() == 3
     resolved = only(office.answer(opened, "ann"), "ResolvedVerdict")
@@ -243,7 +246,7 @@ def test_what_was_carried_out_without_leave_is_not_counted_again() -> None:
 
 def test_an_approval_after_the_window_still_counts_the_action() -> None:
     office = Office(policy={"escalation_ttl_ms": 10 * LIMITS.action_window_ms})
-    opened = office.opened()
+    opened = office.open_escalation()
     office.now += LIMITS.action_window_ms + 1
     resolved = only(office.answer(opened, "ann"), "ResolvedVerdict")
     assert (resolved["outcome"], resolved["session"]["known"], office.rows()) == ("ALLOW", None, 3)
@@ -251,8 +254,8 @@ def test_an_approval_after_the_window_still_counts_the_action() -> None:
 
 def test_where_too_many_are_open_the_busiest_agent_gives_up_its_oldest() -> None:
     office = Office(limits=replace(LIMITS, max_escalations=2))
-    first = office.opened("a-1")
-    office.opened("a-2", agent_id="chief", toolName="pay")
+    first = office.open_escalation("a-1")
+    office.open_escalation("a-2", agent_id="chief", toolName="pay")
     third = office.propose("a-3")
     assert kinds(third) == ["Verdict", "EscalationOpened", "EscalationExpired"]
     assert only(third, "EscalationExpired")["escalation_id"] == first["escalation_id"]
@@ -270,7 +273,7 @@ def test_nothing_opens_where_nobody_waits(fields: dict[str, Any]) -> None:
 def open_escalation() -> Escalation:
     """One that is open."""
     office = Office()
-    office.opened()
+    office.open_escalation()
     (found,) = office.replay.book.open.oldest_first()
     return found
 
@@ -292,7 +295,7 @@ def test_the_table_of_transitions_is_the_whole_of_it() -> None:
 
 def test_the_table_gives_back_what_it_keeps() -> None:
     office = Office(policy={"approvals": {"quorum": {"T3": 2}}})
-    one, two = office.opened("a-1"), office.opened("a-2")
+    one, two = office.open_escalation("a-1"), office.open_escalation("a-2")
     office.answer(one, "ann")
     office.answer(two, "ben", "deny")
     book = office.replay.book

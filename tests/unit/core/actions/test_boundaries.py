@@ -10,7 +10,18 @@ import pytest
 from sluice.core.actions.authority import Controls, TierAuth
 from sluice.core.actions.fast_reject import FastReject
 from sluice_topics.catalog import ACTIONS
-from tests.unit.core.scene import LIMITS, START, Session, action, bundle, counted, entry, kinds, only, point
+from tests.unit.core.scene import (
+    LIMITS,
+    START,
+    Session,
+    action,
+    bundle,
+    entry,
+    kinds,
+    make_counted,
+    only,
+    point,
+)
 
 PLAIN = bundle(patterns={})
 GATES = (Controls(), FastReject(), TierAuth())
@@ -31,7 +42,7 @@ def threshold_of_acme(rows: int) -> dict[str, Any]:
 def test_irreversible_rows_are_blocked_above_the_threshold(
     threshold: int, step: int, reversible: bool | None
 ) -> None:
-    tool = counted("it", action_type="CODE_EXECUTION", reversible=reversible)
+    tool = make_counted("it", action_type="CODE_EXECUTION", reversible=reversible)
     verdict = scene(threshold_of_acme(threshold), tool).verdict(
         toolName="it", rows_affected=max(threshold + step, 0)
     )
@@ -100,7 +111,7 @@ def test_an_outcome_waits_for_its_action_as_long_as_the_window(step: int, settle
 @pytest.mark.parametrize(("step", "found"), [(-1, []), (0, ["InputRefused"]), (1, ["InputRefused"])])
 def test_a_signed_outcome_waits_for_an_action_of_the_last_window_alone(step: int, found: list[str]) -> None:
     session = scene()
-    late = session.signed_outcome(session.arrival(ACTIONS, action()), rows_affected=9)
+    late = session.sign_outcome(session.arrival(ACTIONS, action()), rows_affected=9)
     session.now += WINDOW + step
     assert kinds(session.put(late)) == found
 

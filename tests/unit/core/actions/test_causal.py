@@ -10,7 +10,7 @@ from sluice.core.actions.causal import EXTRACTION_PORT, PORT
 from sluice.core.foundation.errors import BundleError
 from sluice.core.foundation.requests import Answer
 from sluice.core.state.changes import Counted, EntryKept
-from tests.unit.core.actions.judging_scene import JUDGED, LISTED, PROMPT, extraction, judged, judgement
+from tests.unit.core.actions.judging_scene import JUDGED, LISTED, PROMPT, extraction, judge, judgement
 from tests.unit.core.scene import bundle, relaxations
 
 
@@ -32,7 +32,7 @@ def detail_of(verdict: dict[str, Any]) -> dict[str, Any]:
     ],
 )
 def test_thresholds(confidence: float, outcome: str) -> None:
-    session = judged(extraction(*LISTED), judgement(confidence, 2))
+    session = judge(extraction(*LISTED), judgement(confidence, 2))
     verdict = session.verdict(agent_id="clerk")
     assert verdict["outcome"] == outcome
     detail = detail_of(verdict)
@@ -42,7 +42,7 @@ def test_thresholds(confidence: float, outcome: str) -> None:
 
 
 def test_the_model_sees_the_prompt_once_and_then_the_constraints_with_the_action() -> None:
-    session = judged(extraction(*LISTED), judgement(0.1))
+    session = judge(extraction(*LISTED), judgement(0.1))
     session.verdict(agent_id="clerk", reasoning="the customer asked")
     asked: list[Any] = [one.payload for one in session.asked]
     assert asked[0]["question"] == {"system_prompt": PROMPT}
@@ -53,7 +53,7 @@ def test_the_model_sees_the_prompt_once_and_then_the_constraints_with_the_action
 
 
 def test_the_model_is_told_what_kinds_of_untrusted_content_the_session_has_read() -> None:
-    session = judged(judgement(0.1), agent={"system_prompt": PROMPT, "constraints": ["Refund nobody."]})
+    session = judge(judgement(0.1), agent={"system_prompt": PROMPT, "constraints": ["Refund nobody."]})
     read = EntryKept("acme", "clerk", "read", "flagged", (2, 0, "kb-7"))
     session.state.apply([Counted("acme", 0, 0), read])
     session.state.last_at = session.now
@@ -64,7 +64,7 @@ def test_the_model_is_told_what_kinds_of_untrusted_content_the_session_has_read(
 
 
 def test_signed_constraints_count_in_place_of_extracted_ones() -> None:
-    session = judged(judgement(0.9), agent={"system_prompt": PROMPT, "constraints": ["Refund nobody."]})
+    session = judge(judgement(0.9), agent={"system_prompt": PROMPT, "constraints": ["Refund nobody."]})
     verdict = session.verdict(agent_id="clerk")
     assert verdict["blockReason"] == "semantic_violation: 0.90: Refund nobody."
     assert (len(session.asked), detail_of(verdict)["extracted"]) == (1, False)
@@ -77,12 +77,12 @@ def test_signed_constraints_count_in_place_of_extracted_ones() -> None:
 def test_without_constraints_there_is_nothing_to_judge(
     agent: dict[str, Any], answers: tuple[Answer, ...]
 ) -> None:
-    session = judged(*answers, agent=agent)
+    session = judge(*answers, agent=agent)
     assert (session.verdict(agent_id="clerk")["outcome"], len(session.asked)) == ("ALLOW", len(answers))
 
 
 def test_a_bundle_that_does_not_ask_for_it() -> None:
-    session = judged(enabled=False)
+    session = judge(enabled=False)
     assert (session.verdict(agent_id="clerk")["outcome"], session.asked) == ("ALLOW", [])
 
 
@@ -98,19 +98,19 @@ def test_a_bundle_that_does_not_ask_for_it() -> None:
 )
 @pytest.mark.parametrize("mode", ["standard", "high_stakes"])
 def test_no_answer_is_inconclusive(answers: tuple[Answer, ...], mode: str) -> None:
-    verdict = judged(*answers).verdict(agent_id="clerk", mode=mode)
+    verdict = judge(*answers).verdict(agent_id="clerk", mode=mode)
     assert (verdict["outcome"], verdict["blockReason"].split(":")[0]) == ("ESCALATE", "inconclusive")
 
 
 @pytest.mark.parametrize(("mode", "outcome"), [("standard", "ALLOW"), ("high_stakes", "BLOCK")])
 def test_over_its_budget(mode: str, outcome: str) -> None:
-    session = judged(extraction(*LISTED), Answer("overrun"))
+    session = judge(extraction(*LISTED), Answer("overrun"))
     assert session.verdict(agent_id="clerk", mode=mode)["outcome"] == outcome
 
 
 @pytest.mark.parametrize(("confidence", "outcome"), [(0.0, "ESCALATE"), (0.9, "BLOCK")])
 def test_what_was_not_shown_can_only_be_judged_against(confidence: float, outcome: str) -> None:
-    session = judged(extraction(*LISTED), judgement(confidence), most_characters=256)
+    session = judge(extraction(*LISTED), judgement(confidence), most_characters=256)
     verdict = session.verdict(agent_id="clerk", parameters={"q": "y" * 1000})
     assert verdict["outcome"] == outcome
     assert detail_of(verdict)["omitted_characters"] == len('{"q":""}') + 1000 - 256

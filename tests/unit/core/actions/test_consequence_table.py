@@ -8,7 +8,7 @@ import pytest
 
 from sluice.core.actions.authority import TierAuth
 from sluice.core.actions.consequence import ConsequenceScore
-from tests.unit.core.scene import Session, bundle, counted, point
+from tests.unit.core.scene import Session, bundle, make_counted, point
 
 PLAIN = bundle(patterns={})
 STAGES = (ConsequenceScore(), TierAuth())
@@ -52,7 +52,7 @@ OF_ROWS = {
 
 REVERSIBLE = (True, False, None)
 TOOLS = [
-    counted(f"{name}-{reversible}", action_type=name, reversible=reversible)
+    make_counted(f"{name}-{reversible}", action_type=name, reversible=reversible)
     for name in NO_ROWS
     for reversible in REVERSIBLE
 ]
@@ -65,11 +65,11 @@ def gate(verdict: dict[str, Any]) -> dict[str, Any]:
     return result
 
 
-def expected(value: int) -> str:
+def compute_expected(value: int) -> str:
     return "BLOCK" if value >= 880 else "ESCALATE" if value >= 700 else "pass"
 
 
-def found(verdict: dict[str, Any]) -> str:
+def find_result(verdict: dict[str, Any]) -> str:
     if gate(verdict)["passed"]:
         return "pass"
     assert (
@@ -92,7 +92,7 @@ def test_a_type_and_a_reversibility_at_every_row_step(
         verdict = Session(POINT).verdict(toolName=f"{action_type}-{reversible}", rows_affected=rows)
         value = NO_ROWS[action_type][place] + added
         assert gate(verdict)["detail"]["score_per_mille"] == value
-        assert found(verdict) == expected(value)
+        assert find_result(verdict) == compute_expected(value)
 
 
 @pytest.mark.parametrize("rows", [9, 10, 11, 99, 100, 101, 999, 1000, 1001])
@@ -131,7 +131,7 @@ def test_a_score_of_550_at_around_and_between_the_thresholds(
     session = Session(point(*TOOLS, policy=bundle(patterns={}, consequence=consequence), stages=STAGES))
     verdict = session.verdict(toolName="PAYMENT-False", rows_affected=0)
     assert gate(verdict)["detail"]["score_per_mille"] == 550
-    assert found(verdict) == outcome
+    assert find_result(verdict) == outcome
 
 
 def test_a_full_score_can_be_kept_from_blocking() -> None:
@@ -142,7 +142,7 @@ def test_a_full_score_can_be_kept_from_blocking() -> None:
         toolName="OTHER-False", rows_affected=10**9
     )
     assert gate(verdict)["detail"]["score_per_mille"] == 1000
-    assert found(verdict) == "ESCALATE"
+    assert find_result(verdict) == "ESCALATE"
 
 
 def test_the_record_holds_the_score_with_its_parts_and_thresholds() -> None:

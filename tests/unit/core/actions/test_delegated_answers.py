@@ -34,14 +34,14 @@ def delegate(name: str = "gateway", *, revision: int = 1, **spec: Any) -> dict[s
     )
 
 
-def said(name: str = "gateway", channel: str = "browser") -> dict[str, str]:
+def read_text(name: str = "gateway", channel: str = "browser") -> dict[str, str]:
     """What an answer says of its delegate."""
     return {"id": name, "channel": channel, "key_id": KEY.keyid}
 
 
 def answer(office: Office, opened: dict[str, Any], by: str, decision: str = "approve", **changed: Any) -> Any:
     """A person's answer, signed by the gateway."""
-    changed = {"delegate": said(), **changed}
+    changed = {"delegate": read_text(), **changed}
     return office.take(REVIEWS, answer_signed_by(KEY, opened, by, decision, **changed))
 
 
@@ -57,7 +57,7 @@ def refusal(decision: Any) -> str:
 @pytest.mark.parametrize("channel", ["browser", "slack", "api"])
 def test_an_answer_through_a_delegate_counts_and_names_person_and_channel(channel: str) -> None:
     office = Office(more=(delegate(),))
-    decided = answer(office, office.opened(), "ann", delegate=said(channel=channel))
+    decided = answer(office, office.open_escalation(), "ann", delegate=read_text(channel=channel))
     resolved = only(decided, "EscalationResolved")
     assert (resolved["approver_id"], resolved["approver_entry"]) == ("ann", "approver/ann@1")
     assert (resolved["delegate"]["id"], resolved["delegate"]["channel"]) == ("gateway", channel)
@@ -69,13 +69,13 @@ def test_an_answer_through_a_delegate_counts_and_names_person_and_channel(channe
 
 def test_a_denial_through_a_delegate_ends_it() -> None:
     office = Office(more=(delegate(),))
-    decided = only(answer(office, office.opened(), "ann", "deny"), "EscalationResolved")
+    decided = only(answer(office, office.open_escalation(), "ann", "deny"), "EscalationResolved")
     assert (decided["decision"], decided["delegate"]["channel"]) == ("deny", "browser")
 
 
 def test_an_answer_by_the_approvers_own_key_names_no_delegate() -> None:
     office = Office(more=(delegate(),))
-    decided = office.answer(office.opened(), "ann")
+    decided = office.answer(office.open_escalation(), "ann")
     assert "delegate" not in only(decided, "EscalationResolved")
     assert "delegate" not in only(decided, "ResolvedVerdict")["approvals"][0]
 
@@ -98,7 +98,7 @@ def test_a_delegate_out_of_its_bounds_signs_for_nobody(
     registered: tuple[dict[str, Any], ...], reason: str
 ) -> None:
     office = Office(more=registered)
-    opened = office.opened()
+    opened = office.open_escalation()
     assert refusal(answer(office, opened, "ann")) == reason
     assert only(office.answer(opened, "ann"), "ResolvedVerdict")["outcome"] == "ALLOW"
 
@@ -117,7 +117,7 @@ def test_a_delegate_out_of_its_bounds_signs_for_nobody(
 )
 def test_the_bounds_of_the_person_count_as_with_an_own_key(by: str, reason: str) -> None:
     office = Office(more=(delegate(), approver("mallory", "approver"), _agent_as_approver()))
-    assert refusal(answer(office, office.opened(), by)) == reason
+    assert refusal(answer(office, office.open_escalation(), by)) == reason
 
 
 def _agent_as_approver() -> dict[str, Any]:
@@ -126,20 +126,22 @@ def _agent_as_approver() -> dict[str, Any]:
 
 def test_the_highest_tier_needs_a_vp_and_a_delegate_for_vps() -> None:
     office = Office(more=(delegate(),))
-    opened = office.opened(toolName="pay")
+    opened = office.open_escalation(toolName="pay")
     assert refusal(answer(office, opened, "ann")) == "wrong_role"
     assert only(answer(office, opened, "vera"), "ResolvedVerdict")["outcome"] == "ALLOW"
     lesser = Office(more=(delegate(roles=["approver"]),))
-    assert refusal(answer(lesser, lesser.opened(toolName="pay"), "vera")) == "wrong_delegate_role"
+    assert refusal(answer(lesser, lesser.open_escalation(toolName="pay"), "vera")) == "wrong_delegate_role"
 
 
 def test_a_person_cannot_be_put_in_place_of_another() -> None:
     office = Office(more=(delegate(),))
-    opened = office.opened()
-    signed = answer_signed_by(KEY, opened, "ann", delegate=said())
+    opened = office.open_escalation()
+    signed = answer_signed_by(KEY, opened, "ann", delegate=read_text())
     assert refusal(office.take(REVIEWS, {**signed, "approver_id": "ben"})) == "wrong_signature"
-    assert refusal(office.take(REVIEWS, {**signed, "delegate": said(channel="slack")})) == "wrong_signature"
-    own = answer_signed_by(SigningKey(KEYS["ben"]), opened, "ann", delegate=said())
+    assert (
+        refusal(office.take(REVIEWS, {**signed, "delegate": read_text(channel="slack")})) == "wrong_signature"
+    )
+    own = answer_signed_by(SigningKey(KEYS["ben"]), opened, "ann", delegate=read_text())
     assert refusal(office.take(REVIEWS, own)) == "wrong_signature"
     without = {name: one for name, one in signed.items() if name != "delegate"}
     assert refusal(office.take(REVIEWS, without)) == "wrong_signature"
@@ -148,18 +150,18 @@ def test_a_person_cannot_be_put_in_place_of_another() -> None:
 @pytest.mark.parametrize("decision", ["approve", "deny"])
 def test_where_the_bundle_demands_the_own_key_no_delegate_answers(decision: str) -> None:
     office = Office(more=(delegate(),), policy={"approvals": {"own_key_tiers": ["T4"]}})
-    opened = office.opened(toolName="pay")
+    opened = office.open_escalation(toolName="pay")
     assert opened["own_key"] is True
     assert refusal(answer(office, opened, "vera", decision)) == "own_key_needed"
     assert only(office.answer(opened, "vera"), "ResolvedVerdict")["escalation"]["own_key"] is True
-    other = office.opened("a-2")
+    other = office.open_escalation("a-2")
     assert "own_key" not in other
     assert only(answer(office, other, "ann"), "EscalationResolved")["delegate"]["id"] == "gateway"
 
 
 def test_what_the_policy_of_the_last_approval_demands_counts() -> None:
     office = Office(more=(delegate(),))
-    opened = office.opened()
+    opened = office.open_escalation()
     _change_policy(office, office.point(delegate(), approvals={"own_key_tiers": ["T3"]}))
     assert refusal(answer(office, opened, "ann")) == "own_key_needed"
     assert only(office.answer(opened, "ann"), "ResolvedVerdict")["outcome"] == "ALLOW"
@@ -168,7 +170,7 @@ def test_what_the_policy_of_the_last_approval_demands_counts() -> None:
 def test_a_counted_approval_lapses_with_the_key_that_signed_it() -> None:
     policy = {"approvals": {"quorum": {"T3": 2}}}
     office = Office(more=(delegate(),), policy=policy)
-    opened = office.opened()
+    opened = office.open_escalation()
     counted = only(answer(office, opened, "ann"), "ApprovalCounted")
     assert counted["delegate"]["entry"] == "delegate/gateway@1"
     (waiting,) = office.replay.book.open.oldest_first()
@@ -183,7 +185,7 @@ def test_a_counted_approval_lapses_with_the_key_that_signed_it() -> None:
 
 def test_a_delegate_gives_no_grant_and_may_end_one() -> None:
     office = Office(more=(delegate(),))
-    opened = office.opened()
+    opened = office.open_escalation()
     assert refusal(answer(office, opened, "ann", grant=grant_request())) == "own_key_needed"
     given = only(office.answer(opened, "ann", grant=grant_request()), "GrantGiven")
     about = {**opened, "escalation_id": given["grant_id"], "action_digest": given["grant_digest"]}
@@ -193,16 +195,16 @@ def test_a_delegate_gives_no_grant_and_may_end_one() -> None:
 
 def test_a_held_memory_is_reviewed_through_a_delegate_for_reviewers() -> None:
     at = place(delegate(roles=["reviewer"]))
-    released = _reviewed(at, at.held())
+    released = _review(at, at.hold())
     assert kinds(released) == ["QuarantineApproved", "AdmittedMemory", "SourceFeedback"]
     assert only(released, "QuarantineApproved")["delegate"]["channel"] == "browser"
     without = place(delegate(roles=["approver", "vp"]))
-    assert refusal(_reviewed(without, without.held())) == "wrong_delegate_role"
+    assert refusal(_review(without, without.hold())) == "wrong_delegate_role"
     unsigned = place(delegate(tenants=["globex"]))
-    assert refusal(_reviewed(unsigned, unsigned.held())) == "not_a_delegate"
+    assert refusal(_review(unsigned, unsigned.hold())) == "not_a_delegate"
 
 
-def _reviewed(at: Any, entered: dict[str, Any]) -> Any:
+def _review(at: Any, entered: dict[str, Any]) -> Any:
     fields = {
         "subject_id": entered["memory_id"],
         "session_id": entered["session_id"],
@@ -210,7 +212,7 @@ def _reviewed(at: Any, entered: dict[str, Any]) -> Any:
         "approver_id": "carol",
         "digest": entered["content_digest"],
         "justification": "read and compared",
-        "delegate": said(),
+        "delegate": read_text(),
     }
     return at.take(REVIEWS, sign_review(fields, KEY, Audience()).model_dump(exclude_none=True))
 
@@ -220,10 +222,10 @@ def test_items_approved_through_a_delegate_are_served_while_it_is_in_force(
     later: str | None, outcome: str
 ) -> None:
     desk = Desk(delegate(key={"revoked_at": later} if later else {}))
-    opened = desk.waiting()
+    opened = desk.open_waiting()
     about = {**opened, "action_digest": opened["request_hash"]}
     resolved = only(
-        desk.take(REVIEWS, answer_signed_by(KEY, about, "ann", delegate=said())),
+        desk.take(REVIEWS, answer_signed_by(KEY, about, "ann", delegate=read_text())),
         "RetrievalEscalationResolved",
     )
     assert resolved["delegate"]["id"] == "gateway"

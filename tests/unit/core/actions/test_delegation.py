@@ -14,35 +14,44 @@ from sluice_topics.audience import UNNAMED
 from sluice_topics.catalog import ACTIONS
 from tests.documents.blocks import blocks
 from tests.unit.core.scene import MINUTE, START
-from tests.unit.core.signing_scene import CHILD, NEXT, OWN, STRANGE, Signing, key_entry, key_id, signing_agent
+from tests.unit.core.signing_scene import (
+    CHILD,
+    NEXT,
+    OWN,
+    STRANGE,
+    Signing,
+    key_entry,
+    key_id,
+    make_signing_agent,
+)
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 KEYS = {"root": OWN, "middle": NEXT, "leaf": CHILD}
 ENTRIES = (
-    signing_agent("root", key_entry(OWN), delegates_to=["middle"]),
-    signing_agent("middle", key_entry(NEXT), callers=["root"], delegates_to=["leaf"]),
-    signing_agent("leaf", key_entry(CHILD), callers=["middle"]),
+    make_signing_agent("root", key_entry(OWN), delegates_to=["middle"]),
+    make_signing_agent("middle", key_entry(NEXT), callers=["root"], delegates_to=["leaf"]),
+    make_signing_agent("leaf", key_entry(CHILD), callers=["middle"]),
 )
 
 
 def grant(parent: str, child: str, key: Ed25519PrivateKey | None = None, **changed: Any) -> dict[str, Any]:
     """What the client makes for a parent, changed before it is signed."""
     pem = (key or KEYS[parent]).private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-    given = {"session_id": "s-1", "until": _at(START + MINUTE), "max_depth": 1, **changed}
+    given = {"session_id": "s-1", "until": _make_time(START + MINUTE), "max_depth": 1, **changed}
     signer = InputSigner(pem, UNNAMED)
     return delegation_grant(signer, (parent, child), given.pop("session_id"), given.pop("until"), **given)
 
 
-def _at(at_ms: int) -> datetime:
+def _make_time(at_ms: int) -> datetime:
     return datetime.fromtimestamp(at_ms / 1000, UTC)
 
 
 def act(agent: str, told: dict[str, Any] | None, now: int = START, **fields: Any) -> dict[str, Any]:
     """The verdict on a signed action of an agent, which reruns the same."""
     case = Signing(entries=ENTRIES, now=now)
-    found = case.verdict(case.sign(case.made(ACTIONS, agent, governanceContext=told, **fields), KEYS[agent]))
+    found = case.verdict(case.sign(case.make(ACTIONS, agent, governanceContext=told, **fields), KEYS[agent]))
     assert {one.status for one in case.rerun_all()} == {"identical"}
     return found
 
@@ -89,7 +98,7 @@ def test_a_root_needs_no_grant() -> None:
         ("leaf", {"grants": [TO_MIDDLE, grant("root", "leaf")]}, "to whom nothing was granted"),
         ("middle", {"grants": [grant("root", "middle", STRANGE)]}, "unknown_key"),
         ("middle", {"grants": [grant("root", "middle", session_id="s-2")]}, "is for session s-2"),
-        ("middle", {"grants": [grant("root", "middle", until=_at(START))]}, "counted until"),
+        ("middle", {"grants": [grant("root", "middle", until=_make_time(START))]}, "counted until"),
         ("middle", {"grants": [grant("root", "middle", tools=["change"])]}, "does not name the tool find"),
         ("middle", {"grants": [{**TO_MIDDLE, "max_depth": 9}]}, "bad_signature"),
         ("middle", {"grants": [{**TO_MIDDLE, "until": "2027-02-30T00:00:00.000Z"}]}, "counted until"),
@@ -106,17 +115,17 @@ def test_a_chain_that_is_told_otherwise_than_its_grants_say_is_denied(
 
 
 def test_a_revoked_parent_s_grants_count_no_more() -> None:
-    revoked = signing_agent(
+    revoked = make_signing_agent(
         "root", key_entry(OWN, revoked_at="2025-11-21T13:00:00.000Z"), delegates_to=["middle"]
     )
     case = Signing(entries=(revoked, *ENTRIES[1:]))
-    made = case.made(ACTIONS, "middle", governanceContext={"grants": [TO_MIDDLE]})
+    made = case.make(ACTIONS, "middle", governanceContext={"grants": [TO_MIDDLE]})
     assert "revoked_key" in case.verdict(case.sign(made, NEXT))["blockReason"]
 
 
 def test_what_an_agent_without_keys_tells_is_its_word_as_before() -> None:
     case = Signing(entries=ENTRIES)
-    found = case.verdict(case.made(ACTIONS, "operator", governanceContext={"chainDepth": 2}))
+    found = case.verdict(case.make(ACTIONS, "operator", governanceContext={"chainDepth": 2}))
     assert found["verdict"] == "allowed"
     assert found["gateResults"][0]["gate"] == "controls"
 
@@ -132,15 +141,15 @@ def test_the_lines_of_the_guide_make_a_chain_that_is_allowed() -> None:
         "InputSigner": InputSigner,
         "delegation_grant": delegation_grant,
         "parent_pem": pem,
-        "until": _at(START + MINUTE),
+        "until": _make_time(START + MINUTE),
     }
     here = lines.replace("ticket-4711", "s-1").replace('"search"', '"find"')
     exec(here, {**names, "child": child, "chain": []})  # noqa: S102 - our own
     ((tool, parameters), fields) = called[0]
     entries = (
-        signing_agent("planner", key_entry(OWN), delegates_to=["researcher"]),
-        signing_agent("researcher", key_entry(NEXT), callers=["planner"]),
+        make_signing_agent("planner", key_entry(OWN), delegates_to=["researcher"]),
+        make_signing_agent("researcher", key_entry(NEXT), callers=["planner"]),
     )
     case = Signing(entries=entries, now=START)
-    made = case.made(ACTIONS, "researcher", toolName=tool, parameters=parameters, **fields)
+    made = case.make(ACTIONS, "researcher", toolName=tool, parameters=parameters, **fields)
     assert case.verdict(case.sign(made, NEXT))["verdict"] == "allowed"

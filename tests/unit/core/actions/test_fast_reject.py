@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from sluice.core.actions.fast_reject import LISTED_HITS
-from tests.unit.core.scene import Session, counted, entry, point
+from tests.unit.core.scene import Session, entry, make_counted, point
 
 TARGETS = entry("org", "acme", forbidden_targets=["customers", "prod_*", "/etc/shadow", "STRASSE"])
 GUARDED = point(TARGETS, entry("tool", "customers"))
@@ -75,7 +75,7 @@ def test_irreversible_rows_above_the_threshold_are_blocked(
     rows: int, reversible: bool | None, blocked: bool
 ) -> None:
     limit = entry("org", "acme", irreversible_row_threshold=500)
-    tool = counted("it", action_type="API_CALL", reversible=reversible)
+    tool = make_counted("it", action_type="API_CALL", reversible=reversible)
     verdict = Session(point(limit, tool)).verdict(rows_affected=rows, toolName="it", mode="standard")
     said = verdict["blockReason"] or ""
     assert (verdict["outcome"] == "BLOCK" and said.startswith("irreversible_rows")) is blocked

@@ -9,34 +9,34 @@ import pytest
 from jsonschema import Draft202012Validator
 from pydantic import Field
 
-from sluice.cli.ledger.show_story import titles_of
+from sluice.cli.ledger.show_story import list_titles
 from sluice.core.actions.outbound import MOST_CHARACTERS
 from sluice.core.actions.stage import PASSED, Detail, Gate, RememberingGate, StageResult
 from sluice.core.actions.stages import BUNDLE_FORM, GATES, load_bundle
 from sluice.core.foundation.errors import BundleError
 from sluice.core.foundation.strict import StrictModel
 from sluice.core.policy.bundles import BundleForm, BundlePart
-from sluice.offline.reference import gate_shapes, reference_documents
+from sluice.offline.reference import list_gate_shapes, write_documents
 from sluice_topics.asyncapi import asyncapi, schema
 from sluice_topics.records import Verdict
 from sluice_topics.relaxations import Relaxation, StricterWhen
 from tests.unit.core.actions.judging_scene import (
     LISTED,
-    compared,
+    compare,
     extraction,
-    graded,
-    in_doubt,
-    judged,
+    grade,
+    judge,
     judgement,
-    resembling,
-    scoring,
+    make_in_doubt,
+    make_resembling,
+    make_score,
 )
 from tests.unit.core.actions.sequence_scene import SECRET_OUT, session
 from tests.unit.core.actions.test_inbound import LATE, STRONG, UNREADABLE, opinion
 from tests.unit.core.actions.test_inbound import verdict as incoming
-from tests.unit.core.actions.test_outbound import sending
+from tests.unit.core.actions.test_outbound import send_message
 from tests.unit.core.actions.test_policies import FEW, closest, policy
-from tests.unit.core.actions.test_policies import judged as shelved
+from tests.unit.core.actions.test_policies import judge as shelved
 from tests.unit.core.scene import BUNDLE_BYTES, ROOT, Session, bundle, entry, point, relaxations
 
 if TYPE_CHECKING:
@@ -76,34 +76,34 @@ def verdicts() -> Iterator[dict[str, Any]]:
             for name, fields in ACTIONS.items():
                 yield of.verdict(action_id=name, **fields)
 
-    yield from broken_sequences()
-    yield judged(extraction(*LISTED), judgement(0.6)).verdict(agent_id="clerk")
-    yield graded(0.9).verdict()
-    yield judged(extraction(*LISTED), judgement(0.6), mode="nudge").verdict(agent_id="clerk")
-    yield graded(0.1, mode="nudge").verdict()
+    yield from make_broken_sequences()
+    yield judge(extraction(*LISTED), judgement(0.6)).verdict(agent_id="clerk")
+    yield grade(0.9).verdict()
+    yield judge(extraction(*LISTED), judgement(0.6), mode="nudge").verdict(agent_id="clerk")
+    yield grade(0.1, mode="nudge").verdict()
     for gate in ("causal", "grader"):
-        yield in_doubt(gate, 0.1).verdict(agent_id="clerk")
-    yield shelved(FEW, policy("near"), answers=(scoring(0.6),)).verdict(rows_affected=9)
+        yield make_in_doubt(gate, 0.1).verdict(agent_id="clerk")
+    yield shelved(FEW, policy("near"), answers=(make_score(0.6),)).verdict(rows_affected=9)
     yield shelved(FEW, mode="nudge").verdict(rows_affected=10)
     others = [policy("a"), policy("b")]
     found = closest(others, ("a", 0.5))
-    yield shelved(*others, answers=(found, scoring(0.9)), closest=1).verdict()
-    yield sending("enforce", {"body": "4111 1111 1111 1111"})
-    yield sending("observe", {"body": "a " * MOST_CHARACTERS})
+    yield shelved(*others, answers=(found, make_score(0.9)), closest=1).verdict()
+    yield send_message("enforce", {"body": "4111 1111 1111 1111"})
+    yield send_message("observe", {"body": "a " * MOST_CHARACTERS})
     yield incoming("enforce", STRONG, opinion(0.5), judge="always", most_characters=256)
     yield incoming("enforce", UNREADABLE, LATE, judge="always")
-    yield compared(resembling()).verdict()
-    yield compared(resembling((0.99,), (0.1,), lean=1.0), mode="nudge").verdict()
+    yield compare(make_resembling()).verdict()
+    yield compare(make_resembling((0.99,), (0.1,), lean=1.0), mode="nudge").verdict()
 
 
-def broken_sequences() -> Iterator[dict[str, Any]]:
+def make_broken_sequences() -> Iterator[dict[str, Any]]:
     of = session({**SECRET_OUT, "outcome": "escalate"}, freeze={"denials": 1, "within_ms": 9})
     for place, tool in enumerate(("read_secret", "send", "denied", "find")):
         yield of.verdict(action_id=f"s-{place}", toolName=tool)
 
 
 def test_every_detail_has_the_shape_that_its_gate_declares() -> None:
-    shapes, seen = gate_shapes(), set()
+    shapes, seen = list_gate_shapes(), set()
     validator = Draft202012Validator(schema(Verdict, shapes))
     for verdict in verdicts():
         for result in verdict["gateResults"]:
@@ -126,7 +126,7 @@ def test_every_detail_has_the_shape_that_its_gate_declares() -> None:
 
 def test_a_detail_of_another_shape_is_refused_by_the_published_schema() -> None:
     verdict = next(verdicts())
-    validator = Draft202012Validator(schema(Verdict, gate_shapes()))
+    validator = Draft202012Validator(schema(Verdict, list_gate_shapes()))
     (score,) = [one for one in verdict["gateResults"] if one["gate"] == "consequence"]
     path = ["gateResults", verdict["gateResults"].index(score), "detail"]
     assert path not in [list(one.path) for one in validator.iter_errors(verdict)]
@@ -140,8 +140,8 @@ def test_every_gate_is_described_where_people_look() -> None:
     """README, the guide to actions, the page of gates and the AsyncAPI document."""
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     guide = (ROOT / "docs" / "actions.md").read_text(encoding="utf-8")
-    page = reference_documents()["reference/gates.md"]
-    schemas = asyncapi(gate_shapes())["components"]["schemas"]
+    page = write_documents()["reference/gates.md"]
+    schemas = asyncapi(list_gate_shapes())["components"]["schemas"]
     for gate in GATES:
         assert f"`{gate.name}`" in readme
         assert f"| `{gate.name}`" in guide
@@ -151,7 +151,7 @@ def test_every_gate_is_described_where_people_look() -> None:
         assert gate.__doc__
         assert gate.part is None or gate.part.key == gate.name
         assert all(
-            field.title is None or titles_of(gate.name)[field.alias or name] == field.title
+            field.title is None or list_titles(gate.name)[field.alias or name] == field.title
             for name, field in gate.detail.model_fields.items()
         )
 

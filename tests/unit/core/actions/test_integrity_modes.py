@@ -16,11 +16,11 @@ from tests.unit.core.actions.judging_scene import (
     POLITE,
     UNPROVED,
     extraction,
-    graded,
-    in_doubt,
-    judged,
+    grade,
+    judge,
     judgement,
-    scoring,
+    make_in_doubt,
+    make_score,
 )
 from tests.unit.core.scene import Session, bundle, entry, point
 
@@ -28,25 +28,25 @@ MILD = {"observe": "observed", "nudge": "nudged"}
 GONE, LATE = Answer("unavailable", None, "no key"), Answer("overrun")
 
 
-def of(gate: str, verdict: dict[str, Any]) -> dict[str, Any]:
+def select(gate: str, verdict: dict[str, Any]) -> dict[str, Any]:
     return next(one for one in verdict["gateResults"] if one["gate"] == gate)
 
 
-def objecting(gate: str, mode: str) -> tuple[Session, str, str]:
+def make_objecting(gate: str, mode: str) -> tuple[Session, str, str]:
     """A session whose model objects, who acts, and what the objection would have come to."""
     if gate == "causal":
-        return judged(extraction(*LISTED), judgement(0.9, 2), mode=mode), "clerk", "block"
-    return graded(0.8, 0.75, mode=mode), "operator", "escalate"
+        return judge(extraction(*LISTED), judgement(0.9, 2), mode=mode), "clerk", "block"
+    return grade(0.8, 0.75, mode=mode), "operator", "escalate"
 
 
 @pytest.mark.parametrize("gate", ["causal", "grader"])
 @pytest.mark.parametrize("mode", [*MILD])
 def test_a_milder_mode_lets_pass_and_says_what_would_have_been(gate: str, mode: str) -> None:
-    session, agent, would = objecting(gate, mode)
+    session, agent, would = make_objecting(gate, mode)
     verdict = session.verdict(agent_id=agent)
     assert (verdict["outcome"], verdict["blockReason"]) == ("ALLOW", None)
     assert verdict["checkpoints"]["integrity"] == MILD[mode]
-    detail = of(gate, verdict)["detail"]
+    detail = select(gate, verdict)["detail"]
     assert detail["would"] == would
     assert ("guidance" in detail) == (mode == "nudge")
     told = [one["text"] for one in verdict["advisories"] if one["source"] == f"sluice.{gate}"]
@@ -56,50 +56,50 @@ def test_a_milder_mode_lets_pass_and_says_what_would_have_been(gate: str, mode: 
 
 
 def test_nudge_says_what_to_mind_with_the_model_s_reasons() -> None:
-    session, agent, _ = objecting("causal", "nudge")
-    guidance = of("causal", session.verdict(agent_id=agent))["detail"]["guidance"]
+    session, agent, _ = make_objecting("causal", "nudge")
+    guidance = select("causal", session.verdict(agent_id=agent))["detail"]["guidance"]
     assert guidance == f"semantic_violation: 0.90: {LISTED[1]}. It would."
-    session, agent, _ = objecting("grader", "nudge")
-    guidance = of("grader", session.verdict(agent_id=agent))["detail"]["guidance"]
+    session, agent, _ = make_objecting("grader", "nudge")
+    guidance = select("grader", session.verdict(agent_id=agent))["detail"]["guidance"]
     assert guidance == "inconclusive: rule polite: a message must be polite. so"
 
 
 @pytest.mark.parametrize("mode", ["enforce", *MILD])
 def test_where_the_model_objects_to_nothing_all_modes_pass(mode: str) -> None:
-    verdict = graded(0.9, mode=mode).verdict()
+    verdict = grade(0.9, mode=mode).verdict()
     assert (verdict["outcome"], verdict["checkpoints"]["integrity"]) == ("ALLOW", "pass")
-    assert "would" not in of("grader", verdict)["detail"]
+    assert "would" not in select("grader", verdict)["detail"]
 
 
 @pytest.mark.parametrize("answer", [GONE, LATE])
 def test_a_missing_answer_holds_nothing_up_and_the_checkpoint_has_not_passed(answer: Answer) -> None:
-    session = graded(mode="observe")
+    session = grade(mode="observe")
     session.answers.append(answer)
     verdict = session.verdict()
     assert (verdict["outcome"], verdict["checkpoints"]["integrity"]) == ("ALLOW", "observed")
-    assert of("grader", verdict)["detail"]["status"] == answer.status
+    assert select("grader", verdict)["detail"]["status"] == answer.status
     assert "sluice.grader" in [one["source"] for one in verdict["advisories"]]
     assert any("integrity" in one["text"] for one in verdict["advisories"])
 
 
 @pytest.mark.parametrize(
-    ("gate", "answer"), [("causal", judgement(0.9)), ("grader", scoring(0.1))], ids=["causal", "grader"]
+    ("gate", "answer"), [("causal", judgement(0.9)), ("grader", make_score(0.1))], ids=["causal", "grader"]
 )
 def test_in_doubt_asks_about_what_similarity_did_not_let_pass(gate: str, answer: Answer) -> None:
-    spared = in_doubt(gate, 0.29)
+    spared = make_in_doubt(gate, 0.29)
     verdict = spared.verdict(agent_id="clerk")
     assert verdict["outcome"] == "ALLOW"
-    assert of(gate, verdict)["detail"] == {"unasked": "the action resembles nothing harmful"}
+    assert select(gate, verdict)["detail"] == {"unasked": "the action resembles nothing harmful"}
     assert (verdict["checkpoints"]["integrity"], aip_verdict(verdict)) == ("observed", "skipped")
     assert len(spared.asked) == 1
     for probability in (0.31, 0.9):
-        asked = in_doubt(gate, probability, answers=(answer,))
+        asked = make_in_doubt(gate, probability, answers=(answer,))
         assert asked.verdict(agent_id="clerk")["outcome"] == "BLOCK"
         assert len(asked.asked) == 2
 
 
 def test_without_similarity_there_is_doubt() -> None:
-    session = graded(0.1, ask="in_doubt")
+    session = grade(0.1, ask="in_doubt")
     assert session.verdict()["outcome"] == "BLOCK"
 
 
@@ -124,7 +124,7 @@ def test_where_all_four_checkpoints_ran_none_is_said_to_be_missing(mode: str) ->
     grader = {"rules": [POLITE], "proof": UNPROVED}
     policy = bundle(patterns={}, stages=stages, **parts, grader=grader)
     told = entry("tool", "tell", tier="T1", action_type="MESSAGE", reversible=True)
-    session = Session(point(told, policy=policy), answers=[scoring(0.9)])
+    session = Session(point(told, policy=policy), answers=[make_score(0.9)])
     verdict = session.verdict(toolName="tell", parameters={"to": "a customer"}, mode=mode)
     assert verdict["outcome"] == "ALLOW"
     assert set(verdict["checkpoints"].values()) == {"pass"}

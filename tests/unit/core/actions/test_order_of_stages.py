@@ -60,7 +60,7 @@ def gates(verdict: dict[str, Any]) -> list[str]:
     return [gate["gate"] for gate in verdict["gateResults"]]
 
 
-def reached(found: list[Found]) -> int:
+def count_reached(found: list[Found]) -> int:
     """How many of these gates run: up to the first that does not pass, that one included."""
     return next((place + 1 for place, one in enumerate(found) if one != "pass"), len(found))
 
@@ -70,7 +70,7 @@ def test_what_runs_follows_from_what_was_found(found: list[Found], registered: b
     fixed = [Fixed(f"gate-{place}", outcome) for place, outcome in enumerate(found)]
     session = Session(point(policy=SHIPPED, stages=[*fixed, TierAuth()]))
     verdict = session.verdict(toolName="find" if registered else "nothing")
-    ran = [one.name for one in fixed[: reached(found)]]
+    ran = [one.name for one in fixed[: count_reached(found)]]
     first = next((one for one in found if one != "pass"), "pass")
     assert gates(verdict) == (ran if first == "block" else [*ran, GATE_4])
     assert [one.asked for one in fixed] == [one.name in ran for one in fixed]

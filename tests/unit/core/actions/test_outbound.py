@@ -8,17 +8,19 @@ from typing import Any
 import pytest
 
 from sluice.core.actions.outbound import MOST_CHARACTERS
-from tests.unit.core.scene import Session, bundle, counted, entry, point, relaxations
+from tests.unit.core.scene import Session, bundle, entry, make_counted, point, relaxations
 
 STAGES = ["controls", "outbound", "fast_reject", "rules", "consequence", "topology", "tier_auth"]
 IBAN, CARD = "DE89 3704 0044 0532 0130 00", "4111 1111 1111 1111"
 TOOLS = (
-    counted("send", tier="T1", action_type="MESSAGE", reversible=True),
+    make_counted("send", tier="T1", action_type="MESSAGE", reversible=True),
     entry("org", "globex", enforcement="shadow"),
 )
 
 
-def sending(does: str, parameters: dict[str, Any], part: dict[str, Any] | None = None, **action: Any) -> Any:
+def send_message(
+    does: str, parameters: dict[str, Any], part: dict[str, Any] | None = None, **action: Any
+) -> Any:
     """The verdict on a message with these parameters, under a gate of this mode."""
     policy = bundle(patterns={}, stages=STAGES, outbound={"mode": does, **(part or {})})
     fields = {"toolName": "send", "parameters": parameters, **action}
@@ -42,19 +44,19 @@ def detail(verdict: Any) -> Any:
     ],
 )
 def test_modes(mode: str, action: dict[str, Any], outcome: str, back: str) -> None:
-    verdict = sending(mode, {"body": f"pay {IBAN} now"}, **action)
+    verdict = send_message(mode, {"body": f"pay {IBAN} now"}, **action)
     assert (verdict["outcome"], verdict["checkpoints"]["back"]) == (outcome, back)
 
 
 @pytest.mark.parametrize("mode", ["observe", "nudge", "enforce"])
 def test_what_is_clean_passes(mode: str) -> None:
-    verdict = sending(mode, {"body": "see you at ten"})
+    verdict = send_message(mode, {"body": "see you at ten"})
     assert (verdict["outcome"], verdict["checkpoints"]["back"]) == ("ALLOW", "pass")
     assert verdict["advisories"][-1]["text"] == "front and integrity are observed only: no such check ran"
 
 
 def test_a_finding_is_told_by_kind_and_place_and_never_by_itself() -> None:
-    verdict = sending("enforce", {"body": {"lines": ["hi", f"pay {IBAN} with {CARD}"]}, "to": "ann"})
+    verdict = send_message("enforce", {"body": {"lines": ["hi", f"pay {IBAN} with {CARD}"]}, "to": "ann"})
     assert verdict["blockReason"] == "outbound_data: iban, card at $.parameters.body.lines[1]"
     assert detail(verdict)["findings"] == [
         {"kind": "iban", "path": "$.parameters.body.lines[1]"},
@@ -66,37 +68,38 @@ def test_a_finding_is_told_by_kind_and_place_and_never_by_itself() -> None:
 
 def test_the_parameters_without_it_and_with_a_warning() -> None:
     given = {"body": f"pay {IBAN} now", "n": 4111111111111111, "to": ["ann"]}
-    assert detail(sending("enforce", given))["replacement"] == {
+    assert detail(send_message("enforce", given))["replacement"] == {
         "body": "pay [iban] now",
         "n": "[card]",
         "to": ["ann"],
     }
     assert (
-        detail(sending("nudge", given))["replacement"]["body"] == f"pay {IBAN} now [warning: contains iban]"
+        detail(send_message("nudge", given))["replacement"]["body"]
+        == f"pay {IBAN} now [warning: contains iban]"
     )
 
 
 def test_names_of_fields_are_read_too() -> None:
-    verdict = sending("enforce", {f"x {CARD}": 1})
+    verdict = send_message("enforce", {f"x {CARD}": 1})
     assert (verdict["outcome"], detail(verdict)["findings"][0]["path"]) == ("BLOCK", "$.parameters[0]")
     assert detail(verdict)["replacement"] == {"x [card]": 1}
 
 
 def test_what_is_too_long_to_be_read_is_not_passed() -> None:
-    verdict = sending("observe", {"body": "a " * MOST_CHARACTERS})
+    verdict = send_message("observe", {"body": "a " * MOST_CHARACTERS})
     assert verdict["checkpoints"]["back"] == "observed"
     assert detail(verdict)["unread_characters"] == MOST_CHARACTERS + len("body")
 
 
 def test_large_parameters_are_not_given_back() -> None:
-    assert "replacement" not in detail(sending("enforce", {"body": CARD + " a" * 10_000}))
+    assert "replacement" not in detail(send_message("enforce", {"body": CARD + " a" * 10_000}))
 
 
 def test_kinds_and_types_are_the_bundle_s() -> None:
-    assert sending("enforce", {"body": "ann@example.org"})["outcome"] == "ALLOW"
-    assert sending("enforce", {"body": "ann@example.org"}, {"kinds": ["email"]})["outcome"] == "BLOCK"
+    assert send_message("enforce", {"body": "ann@example.org"})["outcome"] == "ALLOW"
+    assert send_message("enforce", {"body": "ann@example.org"}, {"kinds": ["email"]})["outcome"] == "BLOCK"
     reads = {"action_types": ["DATABASE_READ"]}
-    assert sending("enforce", {"body": CARD}, reads, toolName="find")["outcome"] == "BLOCK"
+    assert send_message("enforce", {"body": CARD}, reads, toolName="find")["outcome"] == "BLOCK"
 
 
 def test_what_relaxes_it() -> None:

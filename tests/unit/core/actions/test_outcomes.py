@@ -14,17 +14,17 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from sluice.core.state.session import SessionState
 from sluice_topics.catalog import ACTIONS
-from tests.unit.core.scene import MINUTE, Session, action, kinds, only, outcome, signed, verdict_of
+from tests.unit.core.scene import MINUTE, Session, action, kinds, only, outcome, sign, verdict_of
 
 
-def reserved(rows: int = 10, **fields: Any) -> Session:
+def reserve(rows: int = 10, **fields: Any) -> Session:
     session = Session()
     session.propose(rows_affected=rows, **fields)
     return session
 
 
 def test_an_outcome_raises_the_total_by_the_difference() -> None:
-    session = reserved()
+    session = reserve()
     event = only(session.report(rows_affected=25), "ReservationSettled")
     assert session.rows == 25
     assert (event["reserved"], event["actual"], event["aggregateRowsAffected"]) == (10, 25, 25)
@@ -33,19 +33,19 @@ def test_an_outcome_raises_the_total_by_the_difference() -> None:
 
 
 def test_what_touched_no_row_and_says_so_counts_none() -> None:
-    session = reserved(0)
+    session = reserve(0)
     event = only(session.report(rows_affected=0), "ReservationSettled")
     assert (event["reserved"], event["counted"], session.rows) == (0, 0, 0)
 
 
 def test_an_unsigned_outcome_never_lowers() -> None:
-    session = reserved()
+    session = reserve()
     event = only(session.report(rows_affected=4), "ReservationSettled")
     assert (session.rows, event["lowered"]) == (10, False)
 
 
 def test_a_signed_outcome_lowers_once() -> None:
-    session = reserved()
+    session = reserve()
     assert only(session.report_signed(rows_affected=4), "ReservationSettled")["lowered"]
     assert session.rows == 4
     again = only(session.report_signed(rows_affected=1), "InputRefused")
@@ -53,13 +53,13 @@ def test_a_signed_outcome_lowers_once() -> None:
 
 
 def test_a_failed_action_gives_its_rows_back_when_signed() -> None:
-    session = reserved()
+    session = reserve()
     session.report_signed(rows_affected=0, error="connection refused")
     assert (session.rows, session.actions) == (0, 1)
 
 
 def test_a_later_outcome_raises_further_but_only_by_the_difference() -> None:
-    session = reserved()
+    session = reserve()
     for rows in (25, 20, 30):
         session.report(rows_affected=rows)
     assert session.rows == 30
@@ -68,17 +68,17 @@ def test_a_later_outcome_raises_further_but_only_by_the_difference() -> None:
 @pytest.mark.parametrize(
     "record",
     [
-        signed(outcome(reported_by="door", rows_affected=4), Ed25519PrivateKey.from_private_bytes(bytes(32))),
-        {**signed(outcome(reported_by="door", rows_affected=9)), "rows_affected": 4},
-        signed(outcome(reported_by="operator", rows_affected=4)),
-        signed(outcome(reported_by="stranger", rows_affected=4)),
+        sign(outcome(reported_by="door", rows_affected=4), Ed25519PrivateKey.from_private_bytes(bytes(32))),
+        {**sign(outcome(reported_by="door", rows_affected=9)), "rows_affected": 4},
+        sign(outcome(reported_by="operator", rows_affected=4)),
+        sign(outcome(reported_by="stranger", rows_affected=4)),
         outcome(reported_by="door", rows_affected=4, signature="not base64"),
         outcome(reported_by="door", rows_affected=4, signature="AAAA"),
     ],
     ids=["another key", "altered", "no enforcement point", "unknown", "no base64", "no signature"],
 )
 def test_what_is_not_the_points_own_signature_lowers_nothing(record: dict[str, Any]) -> None:
-    session = reserved()
+    session = reserve()
     decision = session.evaluate("gate.outcomes", record)
     session.state.apply(decision.session)
     assert (session.rows, only(decision, "ReservationSettled")["lowered"]) == (10, False)
@@ -92,7 +92,7 @@ def test_a_point_speaks_for_its_own_tenant_only() -> None:
 
 
 def test_a_denied_action_that_was_done_all_the_same_counts() -> None:
-    session = reserved(toolName="erase")
+    session = reserve(toolName="erase")
     assert (session.rows, session.actions) == (0, 0)
     session.report(rows_affected=3)
     session.report(rows_affected=3)
@@ -100,7 +100,7 @@ def test_a_denied_action_that_was_done_all_the_same_counts() -> None:
 
 
 def test_an_outcome_that_cannot_be_told_apart_counts_for_every_action_of_that_id() -> None:
-    session = reserved(mode="standard")
+    session = reserve(mode="standard")
     session.propose(rows_affected=2, mode="standard")
     session.report(rows_affected=20)
     assert session.rows == 40
@@ -110,7 +110,7 @@ def test_an_outcome_that_cannot_be_told_apart_counts_for_every_action_of_that_id
 
 @pytest.mark.parametrize("first", [{}, {"toolName": "erase"}])
 def test_a_signed_outcome_of_a_shared_id_lowers_nothing(first: dict[str, Any]) -> None:
-    session = reserved(**first)
+    session = reserve(**first)
     session.propose(rows_affected=2, mode="standard")
     before = session.rows
     session.report_signed(rows_affected=0, error="denied")
@@ -145,8 +145,8 @@ def test_early_outcomes_settle_in_the_order_of_their_coming() -> None:
 
 @pytest.mark.parametrize("wait", [0, 1, 60], ids=["at once", "in the window", "past the window"])
 def test_a_replayed_signed_outcome_is_refused_and_settles_nothing(wait: int) -> None:
-    session = reserved(400)
-    once = session.signed_outcome(rows_affected=0, error="rolled back")
+    session = reserve(400)
+    once = session.sign_outcome(rows_affected=0, error="rolled back")
     assert only(session.put(once), "ReservationSettled")["lowered"]
     session.now += wait * MINUTE
     session.propose(rows_affected=400, **({} if wait == 60 else {"action_id": "act-2"}))
@@ -157,7 +157,7 @@ def test_a_replayed_signed_outcome_is_refused_and_settles_nothing(wait: int) -> 
 def test_a_signed_outcome_that_waited_is_refused_when_another_action_comes_under_its_id() -> None:
     session = Session()
     first = session.arrival(ACTIONS, action(rows_affected=400, reasoning="never came"))
-    session.put(session.signed_outcome(first, rows_affected=0))
+    session.put(session.sign_outcome(first, rows_affected=0))
     decision = session.propose(rows_affected=400)
     assert kinds(decision) == ["Verdict", "InputRefused"]
     assert (decision.records[1].body["reason"], session.rows) == ("outcome_replayed", 400)
@@ -167,8 +167,8 @@ def test_a_signed_outcome_that_waited_is_refused_when_another_action_comes_under
 def test_the_same_early_outcome_twice_settles_once() -> None:
     session = Session()
     coming = session.arrival(ACTIONS, action(rows_affected=400))
-    assert kinds(session.put(session.signed_outcome(coming, rows_affected=7))) == []
-    again = session.put(session.signed_outcome(coming, rows_affected=7))
+    assert kinds(session.put(session.sign_outcome(coming, rows_affected=7))) == []
+    again = session.put(session.sign_outcome(coming, rows_affected=7))
     assert only(again, "InputRefused")["reason"] == "outcome_replayed"
     assert kinds(session.take(coming)) == ["Verdict", "ReservationSettled"]
     assert session.rows == 7
@@ -187,33 +187,33 @@ def test_the_same_early_outcome_twice_settles_once() -> None:
     ],
 )
 def test_a_signed_outcome_without_its_actions_place_is_refused(change: dict[str, Any], reason: str) -> None:
-    session = reserved()
+    session = reserve()
     assert session.last is not None
     bound: dict[str, Any] = {"input": session.last.coordinates(), "action_digest": session.last.digest}
     place = {name: change.pop(name) for name in ("partition", "topic", "offset") if name in change}
     bound["input"] |= place
     fields = {name: value for name, value in (bound | change).items() if value is not None}
-    record = signed(outcome(reported_by="door", rows_affected=0, **fields))
+    record = sign(outcome(reported_by="door", rows_affected=0, **fields))
     refusal = only(session.put(record), "InputRefused")
     assert (refusal["reason"], session.rows) == (reason, 10)
 
 
 def test_after_a_signed_outcome_an_unsigned_one_says_nothing_more() -> None:
-    session = reserved()
+    session = reserve()
     session.report_signed(rows_affected=4)
     refusal = only(session.report(rows_affected=90), "InputRefused")
     assert (refusal["reason"], session.rows) == ("already_settled", 4)
 
 
 def test_a_second_signature_may_raise_what_the_first_left() -> None:
-    session = reserved()
+    session = reserve()
     session.report_signed(rows_affected=4)
     assert only(session.report_signed(rows_affected=9), "ReservationSettled")["signed"]
     assert session.rows == 9
 
 
 def test_an_unsigned_claim_counts_up_to_a_factor_of_the_reservation() -> None:
-    session = reserved(10)
+    session = reserve(10)
     decision = session.report(rows_affected=10**30)
     event, alarm = only(decision, "ReservationSettled"), only(decision, "OutcomeAlarm")
     assert (event["actual"], event["counted"], event["disputed"]) == (str(10**30), 100, True)
@@ -224,7 +224,7 @@ def test_an_unsigned_claim_counts_up_to_a_factor_of_the_reservation() -> None:
 
 @pytest.mark.parametrize("wait", [0, 90], ids=["in the window", "past the window"])
 def test_a_disputed_outcome_escalates_the_session_until_a_signed_one_settles_it(wait: int) -> None:
-    session = reserved(10)
+    session = reserve(10)
     first = session.last
     session.report(rows_affected=101)
     for _ in range(2):
@@ -236,7 +236,7 @@ def test_a_disputed_outcome_escalates_the_session_until_a_signed_one_settles_it(
     assert session.verdict(action_id="act-3", parameters={"c": "rm -rf /"})["verdict"] == "denied"
     session.propose(action_id="act-4", agent_id="other")
     assert session.verdict(action_id="act-5", agent_id="other")["verdict"] == "allowed", "another tenant's"
-    settled = only(session.put(session.signed_outcome(first, rows_affected=12)), "ReservationSettled")
+    settled = only(session.put(session.sign_outcome(first, rows_affected=12)), "ReservationSettled")
     assert (settled["reserved"], settled["counted"], session.rows) == (100, 12, 12)
     assert session.verdict(action_id="act-6")["verdict"] == "allowed"
 
@@ -262,7 +262,7 @@ def test_an_outcome_whose_action_never_comes_is_refused_by_the_next_input() -> N
 
 
 def test_an_unregistered_reporter_settles_the_action_in_every_account() -> None:
-    session = reserved()
+    session = reserve()
     session.propose(agent_id="other", rows_affected=10)
     decision = session.report(reported_by="stranger", rows_affected=11)
     assert [one.body["outcome_id"] for one in decision.records] == [
@@ -273,6 +273,6 @@ def test_an_unregistered_reporter_settles_the_action_in_every_account() -> None:
 
 
 def test_rows_beyond_json_numbers_are_counted_exactly() -> None:
-    session = reserved(rows=2**60)
+    session = reserve(rows=2**60)
     event = only(session.report(rows_affected=2**61), "ReservationSettled")
     assert (event["aggregateRowsAffected"], session.rows) == (str(2**61), 2**61)

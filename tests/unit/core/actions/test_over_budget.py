@@ -19,7 +19,7 @@ from sluice.core.foundation.requests import Answer, Asker, Request
 from sluice.core.rerun.evidence import RecordedAnswers
 from sluice.core.state.session import SessionState, session_key
 from sluice_topics.catalog import ACTIONS
-from tests.unit.core.actions.judging_scene import JUDGED, LISTED, UNPROVED, judgement, scoring
+from tests.unit.core.actions.judging_scene import JUDGED, LISTED, UNPROVED, judgement, make_score
 from tests.unit.core.scene import START, action, bundle, entry, point, read_record, verdict_of
 
 RULES = [{"id": f"r{place}", "reason": "so", "criterion": "It is so."} for place in range(16)]
@@ -55,11 +55,11 @@ class SlowModel:
         cut_ms = min(request.budget_ms, left_ms)
         self.now_ns += min(takes_ms, cut_ms) * MILLISECOND_NS
         if takes_ms < cut_ms:
-            return scoring(score) if request.port == GRADER else judgement(1 - score)
+            return make_score(score) if request.port == GRADER else judgement(1 - score)
         return Answer("deadline" if request.deadline_ms == cut_ms else "overrun", detail="late")
 
 
-def decided(model: SlowModel, waited_ms: int = 0, **fields: Any) -> dict[str, Any]:
+def decide_late(model: SlowModel, waited_ms: int = 0, **fields: Any) -> dict[str, Any]:
     """The verdict on an action before such a model."""
     judge = point(BOUND, policy=POLICY, stopwatch=model.read)
     raw = json.dumps(action(agent_id="clerk", **fields)).encode()
@@ -80,7 +80,7 @@ def test_a_shorter_deadline_never_gives_a_laxer_answer(
 ) -> None:
     for mode in ("standard", "high_stakes"):
         outcomes = [
-            decided(SlowModel(takes_ms, scores), waited_ms, mode=mode, deadline_ms=one)["outcome"]
+            decide_late(SlowModel(takes_ms, scores), waited_ms, mode=mode, deadline_ms=one)["outcome"]
             for one in (*deadlines, None)
         ]
         strictness = [STRICTNESS[one] for one in outcomes]
@@ -91,7 +91,7 @@ def test_what_the_model_denies_is_denied_under_every_deadline() -> None:
     """The door that there was: 1 to 300 ms in standard mode turned a denial into less."""
     for deadline_ms in (1, 10, 30, 79, 80, 150, 300, 10_000):
         model = SlowModel([40], [0.9, 0.2])
-        found = decided(model, mode="standard", deadline_ms=deadline_ms)
+        found = decide_late(model, mode="standard", deadline_ms=deadline_ms)
         assert found["outcome"] == "BLOCK", deadline_ms
 
 
@@ -119,7 +119,7 @@ def test_no_room_and_the_caller_s_time_deny_in_both_modes(mode: str, status: Any
 def test_sixteen_rules_and_a_retry_share_the_stage_s_80_ms() -> None:
     """They made 1.36 s when each question had 80 ms."""
     model = SlowModel([7], [0.9, 0.75, *[0.9] * 15])
-    found = decided(model, mode="standard")
+    found = decide_late(model, mode="standard")
     spent_ms = model.now_ns // MILLISECOND_NS
     assert spent_ms <= 50 + 80
     graded = [one for one in model.asked if one.port == GRADER]
@@ -131,7 +131,7 @@ def test_sixteen_rules_and_a_retry_share_the_stage_s_80_ms() -> None:
 
 def test_the_deadline_is_counted_down_over_stages_and_the_time_before() -> None:
     model = SlowModel([10], [0.9])
-    decided(model, waited_ms=60, mode="standard", deadline_ms=100)
+    decide_late(model, waited_ms=60, mode="standard", deadline_ms=100)
     assert [one.deadline_ms for one in model.asked] == [40, 30, 20, 10]
 
 
@@ -157,7 +157,7 @@ def test_a_rerun_without_any_clock_is_identical(
     takes_ms: list[int], scores: list[float], deadline_ms: int | None, mode: str
 ) -> None:
     """Which time ended a wait is a recorded input of the decision."""
-    found = decided(SlowModel(takes_ms, scores), mode=mode, deadline_ms=deadline_ms)
+    found = decide_late(SlowModel(takes_ms, scores), mode=mode, deadline_ms=deadline_ms)
     raw = json.dumps(action(agent_id="clerk", mode=mode, deadline_ms=deadline_ms)).encode()
     arrival = Arrival(ACTIONS, 0, 1, START, b"s-1", raw)
     answers = RecordedAnswers(found["model_outputs"], {})

@@ -53,7 +53,7 @@ def gates(verdict: dict[str, Any]) -> list[str]:
     return [gate["gate"] for gate in verdict["gateResults"]]
 
 
-def with_stage(*stages: Any, answers: tuple[Answer, ...] = ()) -> Session:
+def add_stage(*stages: Any, answers: tuple[Answer, ...] = ()) -> Session:
     return Session(point(stages=[*stages, *in_order(["tier_auth"], shipped_stages())]), answers=list(answers))
 
 
@@ -68,14 +68,14 @@ def test_every_gate_is_listed_in_order_with_its_time_and_one_that_the_plan_settl
 
 
 def test_a_block_ends_the_pipeline() -> None:
-    verdict = with_stage(Fixed("block")).verdict(toolName="erase")
+    verdict = add_stage(Fixed("block")).verdict(toolName="erase")
     assert gates(verdict) == ["fixed"]
     assert (verdict["outcome"], verdict["blockReason"]) == ("BLOCK", "fixed: erase")
     assert verdict["evidence_refs"] == ["doc-1"]
 
 
 def test_an_escalation_goes_straight_to_tier_auth_and_opens_once() -> None:
-    decision = with_stage(Fixed("escalate"), Fixed("block", "never")).propose()
+    decision = add_stage(Fixed("escalate"), Fixed("block", "never")).propose()
     verdict = verdict_of(decision)
     assert gates(verdict) == ["fixed", "tier_auth"]
     assert verdict["blockReason"] == "fixed: find"
@@ -90,12 +90,12 @@ def test_an_escalation_without_a_reason_bears_its_gates_name() -> None:
         def evaluate(self, context: ActionContext) -> StageResult:
             return super().evaluate(context)._replace(reason=None)
 
-    verdict = with_stage(Silent("escalate"), Fixed("block", "never")).verdict()
+    verdict = add_stage(Silent("escalate"), Fixed("block", "never")).verdict()
     assert (verdict["outcome"], verdict["blockReason"]) == ("ESCALATE", "fixed")
 
 
 def test_an_answer_resumes_the_stage_and_is_recorded() -> None:
-    session = with_stage(Asking(), answers=(Answer("answered", "fine"),))
+    session = add_stage(Asking(), answers=(Answer("answered", "fine"),))
     verdict = session.verdict()
     assert verdict["outcome"] == "ALLOW"
     assert session.asked == [Request("oracle", {"round": 1}, 50)]
@@ -106,7 +106,7 @@ def test_an_answer_resumes_the_stage_and_is_recorded() -> None:
 
 def test_a_stage_may_ask_again() -> None:
     answers = (Answer("answered", {"score": 0.5}), Answer("answered", "no"))
-    session = with_stage(Asking(rounds=2), answers=answers)
+    session = add_stage(Asking(rounds=2), answers=answers)
     verdict = session.verdict()
     assert (verdict["outcome"], verdict["blockReason"]) == ("BLOCK", "oracle: no")
     assert [one["payload"] for one in verdict["model_outputs"]] == [{"score": 0.5}, "no"]
@@ -132,7 +132,7 @@ class Sometimes:
 def test_behind_an_escalation_a_stage_that_needs_an_answer_is_left_out(tool: str, expected: str) -> None:
     """The caller's claim makes the action stricter, so that what needs no answer may still block."""
     late = Sometimes()
-    session = with_stage(Fixed("escalate"), late)
+    session = add_stage(Fixed("escalate"), late)
     verdict = session.verdict(toolName=tool, reversible=False)
     assert verdict["outcome"] == expected
     assert ("sometimes" in gates(verdict)) == (expected == "BLOCK")
@@ -150,7 +150,7 @@ def test_behind_an_escalation_a_stage_that_needs_an_answer_is_left_out(tool: str
     ],
 )
 def test_no_answer_is_never_made_up(status: Any, mode: str, outcome: str, reason: str | None) -> None:
-    verdict = with_stage(Asking(), answers=(Answer(status, detail="why"),)).verdict(mode=mode)
+    verdict = add_stage(Asking(), answers=(Answer(status, detail="why"),)).verdict(mode=mode)
     assert (verdict["outcome"], verdict["blockReason"]) == (outcome, reason)
     assert verdict["model_outputs"][0]["status"] == status
     assert verdict["gateResults"][0]["passed"] is False
@@ -160,18 +160,18 @@ def test_no_answer_is_never_made_up(status: Any, mode: str, outcome: str, reason
 
 @pytest.mark.parametrize("payload", [float("nan"), {"a": [float("inf")]}, object()])
 def test_a_payload_that_is_no_json_value_is_no_answer(payload: object) -> None:
-    verdict = with_stage(Asking(), answers=(Answer("answered", payload),)).verdict()
+    verdict = add_stage(Asking(), answers=(Answer("answered", payload),)).verdict()
     assert verdict["verdict"] == "needs_human"
     assert verdict["model_outputs"][0]["payload"] is None
 
 
 def test_a_large_integer_of_a_model_is_recorded_as_a_string() -> None:
-    verdict = with_stage(Asking(), answers=(Answer("answered", 2**60),)).verdict()
+    verdict = add_stage(Asking(), answers=(Answer("answered", 2**60),)).verdict()
     assert verdict["model_outputs"][0]["payload"] == str(2**60)
 
 
 def test_an_evaluation_may_be_abandoned_at_a_question() -> None:
-    session = with_stage(Asking(), answers=(Answer("answered", "fine"),))
+    session = add_stage(Asking(), answers=(Answer("answered", "fine"),))
     arrival = session.arrival("gate.actions.proposed", action())
     message = read_record(arrival.topic, arrival.value)
     evaluation = session.point.evaluate(arrival, message, session.state)

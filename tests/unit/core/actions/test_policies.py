@@ -10,7 +10,7 @@ from sluice.core.actions.closest import PORT, NamedTexts
 from sluice.core.actions.grading import PORT as GRADER
 from sluice.core.foundation.errors import BundleError
 from sluice.core.foundation.requests import Answer
-from tests.unit.core.actions.judging_scene import UNPROVED, scoring
+from tests.unit.core.actions.judging_scene import UNPROVED, make_score
 from tests.unit.core.scene import Session, bundle, point, relaxations
 
 STAGES = ["controls", "fast_reject", "rules", "consequence", "topology", "policies", "grader", "tier_auth"]
@@ -30,7 +30,7 @@ VIOLATED = "policy_violated: p: title of p (handbook, section 2)"
 CHANGE_ONLY = policy("change_only", appliesToTools=["change"])
 
 
-def judged(*policies: dict[str, Any], answers: tuple[Answer, ...] = (), **part: Any) -> Session:
+def judge(*policies: dict[str, Any], answers: tuple[Answer, ...] = (), **part: Any) -> Session:
     """A session under these policies."""
     made = bundle(
         patterns={}, stages=STAGES, policies={"policies": list(policies), **part}, grader={"proof": UNPROVED}
@@ -66,7 +66,7 @@ def closest(policies: list[dict[str, Any]], *near: tuple[str, float], **changed:
 def test_explicit_policies_need_no_model(
     policies: tuple[dict[str, Any], ...], rows: int, outcome: str, reason: str | None
 ) -> None:
-    session = judged(*policies)
+    session = judge(*policies)
     verdict = session.verdict(rows_affected=rows)
     assert (verdict["outcome"], verdict["blockReason"], session.asked) == (outcome, reason, [])
 
@@ -76,7 +76,7 @@ def test_explicit_policies_need_no_model(
     [(0.9, "block", "ALLOW"), (0.6, "block", "BLOCK"), (0.6, "escalate", "ESCALATE")],
 )
 def test_semantic_ones_are_the_grader_s(score: float, does: str, outcome: str) -> None:
-    session = judged(policy("kind", outcome=does), answers=(scoring(score),))
+    session = judge(policy("kind", outcome=does), answers=(make_score(score),))
     verdict = session.verdict()
     assert verdict["outcome"] == outcome
     (told,) = detail(verdict)["policies"]
@@ -86,7 +86,7 @@ def test_semantic_ones_are_the_grader_s(score: float, does: str, outcome: str) -
 
 
 def test_a_block_that_rules_find_asks_no_model() -> None:
-    session = judged(FEW, policy("kind"))
+    session = judge(FEW, policy("kind"))
     assert session.verdict(rows_affected=10)["outcome"] == "BLOCK"
     assert session.asked == []
 
@@ -94,8 +94,8 @@ def test_a_block_that_rules_find_asks_no_model() -> None:
 def test_those_that_name_the_tool_are_always_judged_and_of_the_others_the_closest() -> None:
     others = [policy(f"p{number}") for number in range(4)]
     found = closest(others, ("p2", 0.8), ("p0", 0.3))
-    answers = (found, scoring(0.9), scoring(0.95), scoring(1.0))
-    session = judged(CHANGE_ONLY, FIND_ONLY, *others, answers=answers, closest=2)
+    answers = (found, make_score(0.9), make_score(0.95), make_score(1.0))
+    session = judge(CHANGE_ONLY, FIND_ONLY, *others, answers=answers, closest=2)
     told = detail(session.verdict())["policies"]
     assert [(one["policy"], one.get("cosine"), one["score"]) for one in told] == [
         ("find_only", None, 0.9),
@@ -106,7 +106,7 @@ def test_those_that_name_the_tool_are_always_judged_and_of_the_others_the_closes
 
 
 def test_where_all_fit_nothing_is_looked_up() -> None:
-    session = judged(policy("a"), policy("b"), answers=(scoring(0.9), scoring(0.9)), closest=2)
+    session = judge(policy("a"), policy("b"), answers=(make_score(0.9), make_score(0.9)), closest=2)
     assert session.verdict()["outcome"] == "ALLOW"
     assert [one.port for one in session.asked] == [GRADER, GRADER]
 
@@ -120,7 +120,7 @@ def test_where_all_fit_nothing_is_looked_up() -> None:
     ],
 )
 def test_without_a_look_up_it_is_inconclusive(answer: Answer) -> None:
-    session = judged(policy("a"), policy("b"), answers=(answer,), closest=1)
+    session = judge(policy("a"), policy("b"), answers=(answer,), closest=1)
     verdict = session.verdict()
     assert (verdict["outcome"], verdict["blockReason"].split(":")[0]) == ("ESCALATE", "inconclusive")
 
@@ -133,7 +133,9 @@ def test_the_state_is_one_with_stage_2() -> None:
         policies={"policies": [policy("mild")]},
         grader={"rules": [rule], "proof": UNPROVED},
     )
-    session = Session(point(policy=made), answers=[scoring(0.6), scoring(0.8), scoring(0.8), scoring(0.9)])
+    session = Session(
+        point(policy=made), answers=[make_score(0.6), make_score(0.8), make_score(0.8), make_score(0.9)]
+    )
     first, second = session.verdict(), session.verdict(action_id="second")
     assert (first["outcome"], len(session.asked)) == ("ESCALATE", 2)  # an escalation goes on to Gate 4 alone
     assert first["session"].get("remembered") is None
@@ -147,8 +149,8 @@ def test_the_state_is_one_with_stage_2() -> None:
     [
         ((FEW,), (), "block", "policy_violated: few: title of few (handbook, section 2)"),
         ((MILD,), (), "escalate", "policy_violated: mild: title of mild (handbook, section 2)"),
-        ((policy("p", outcome="block"),), (scoring(0.1),), "block", VIOLATED),
-        ((policy("p"),), (scoring(0.8), scoring(0.75)), "escalate", UNDECIDED),
+        ((policy("p", outcome="block"),), (make_score(0.1),), "block", VIOLATED),
+        ((policy("p"),), (make_score(0.8), make_score(0.75)), "escalate", UNDECIDED),
     ],
     ids=["explicit-block", "explicit-escalate", "judged-block", "judged-unsure"],
 )
@@ -161,7 +163,7 @@ def test_a_milder_mode_lets_pass_what_the_verdict_says_would_have_been(
     tells: bool,
 ) -> None:
     """Mend 22.17: as with the other gates that ask a model, and for conditions in CEL alike."""
-    session = judged(*policies, answers=answers, mode=mode)
+    session = judge(*policies, answers=answers, mode=mode)
     verdict = session.verdict(rows_affected=20)
     assert (verdict["outcome"], verdict["blockReason"]) == ("ALLOW", None)
     told = detail(verdict)
@@ -169,7 +171,7 @@ def test_a_milder_mode_lets_pass_what_the_verdict_says_would_have_been(
     assert [one["outcome"] for one in told["policies"]] != ["passed"]
     does = "would deny this action" if would == "block" else "would ask a person"
     assert f"policies {does}: {objection}" in [one["text"] for one in verdict["advisories"]]
-    enforced = judged(*policies, answers=answers)
+    enforced = judge(*policies, answers=answers)
     outcome = "BLOCK" if would == "block" else "ESCALATE"
     assert enforced.verdict(rows_affected=20)["outcome"] == outcome
 
@@ -177,7 +179,7 @@ def test_a_milder_mode_lets_pass_what_the_verdict_says_would_have_been(
 def test_a_missing_answer_holds_nothing_up_where_policies_only_observe() -> None:
     """Mend 22.17."""
     gone = Answer("unavailable", None, "no key")
-    verdict = judged(policy("p", outcome="block"), answers=(gone,), mode="observe").verdict()
+    verdict = judge(policy("p", outcome="block"), answers=(gone,), mode="observe").verdict()
     assert (verdict["outcome"], detail(verdict)["status"]) == ("ALLOW", "unavailable")
     assert "sluice.policies" in [one["source"] for one in verdict["advisories"]]
 

@@ -23,7 +23,7 @@ MORE = {"amount": 99_999, "to": "ann"}
 def office(**more: Any) -> tuple[Office, dict[str, Any]]:
     """One escalation that needs two."""
     made = Office(policy=QUORUM, **more)
-    return made, made.opened(parameters={"amount": 500, "to": "ann"})
+    return made, made.open_escalation(parameters={"amount": 500, "to": "ann"})
 
 
 def test_the_last_approver_replaces_nothing_that_the_first_one_signed() -> None:
@@ -91,7 +91,7 @@ HIGHER = {"approvals": {"quorum": {"T3": 1, "T4": 2}}}
 
 def test_a_tier_that_rises_while_it_waits_needs_the_higher_tiers_approvals() -> None:
     at = Office(policy=HIGHER)
-    opened = at.opened()
+    opened = at.open_escalation()
     rise(at, RISEN)
     assert refusal(at.answer(opened, "ann")) == "wrong_role"
     counted = only(at.answer(opened, "vera"), "ApprovalCounted")
@@ -114,7 +114,7 @@ def test_a_tier_that_rises_while_it_waits_needs_the_higher_tiers_approvals() -> 
 
 def test_approvals_below_the_role_of_the_new_tier_count_no_more() -> None:
     at = Office(policy={"approvals": {"quorum": {"T3": 2, "T4": 2}}})
-    opened = at.opened()
+    opened = at.open_escalation()
     at.answer(opened, "ann")
     rise(at, RISEN)
     counted = only(at.answer(opened, "vera"), "ApprovalCounted")
@@ -128,7 +128,7 @@ def test_approvals_below_the_role_of_the_new_tier_count_no_more() -> None:
 
 def test_a_quorum_that_rises_counts_and_one_that_falls_does_not() -> None:
     at = Office()
-    opened, second = at.opened(), at.opened("a-2")
+    opened, second = at.open_escalation(), at.open_escalation("a-2")
     rise(at, **QUORUM)
     assert only(at.answer(opened, "ann"), "ApprovalCounted")["quorum"] == 2
     rise(at)
@@ -138,6 +138,6 @@ def test_a_quorum_that_rises_counts_and_one_that_falls_does_not() -> None:
 
 def test_a_grant_is_not_given_for_a_tier_that_rose_to_the_highest() -> None:
     at = Office()
-    opened = at.opened()
+    opened = at.open_escalation()
     rise(at, RISEN)
     assert refusal(at.answer(opened, "vera", grant=grant_request())) == "wrong_grant"

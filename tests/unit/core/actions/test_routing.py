@@ -54,18 +54,20 @@ def refusal(decision: Decision) -> str:
 
 def test_the_opening_names_the_group_and_when_it_is_reminded_and_passed_on() -> None:
     at = office()
-    opened = at.opened()
+    opened = at.open_escalation()
     assert [opened[name] for name in ("group", "next_group")] == ["desk", "leads"]
     assert [opened[name] for name in ("remind_at", "next_at")] == [
         rfc3339(at.now + MINUTE),
         rfc3339(at.now + 2 * MINUTE),
     ]
-    assert not {"group", "remind_at", "next_group", "next_at"} & at.opened("a-2", toolName="pay").keys()
+    assert (
+        not {"group", "remind_at", "next_group", "next_at"} & at.open_escalation("a-2", toolName="pay").keys()
+    )
 
 
 def test_time_reminds_each_group_and_passes_the_escalation_on() -> None:
     at = office()
-    opened = at.opened()
+    opened = at.open_escalation()
     assert timer(at, MINUTE - 1) == []
     (reminded,) = timer(at, MINUTE)
     assert (reminded["schema"], reminded["group"]) == ("sluice/escalation_reminded/v1", "desk")
@@ -84,7 +86,7 @@ def test_time_reminds_each_group_and_passes_the_escalation_on() -> None:
 
 def test_the_state_keeps_the_route() -> None:
     at = office()
-    at.opened()
+    at.open_escalation()
     (waiting,) = at.replay.book.open.oldest_first()
     assert waiting.route is not None
     assert Escalation.decode(waiting.encode()) == waiting
@@ -92,7 +94,7 @@ def test_the_state_keeps_the_route() -> None:
 
 def test_a_timer_that_comes_late_writes_every_step_and_then_the_end() -> None:
     at = office()
-    at.opened()
+    at.open_escalation()
     late = timer(at, TTL_MS + MINUTE)
     assert schemas(late) == ["reminded", "rerouted", "reminded", "expired"]
     assert timer(at, 2 * TTL_MS) == []
@@ -101,7 +103,7 @@ def test_a_timer_that_comes_late_writes_every_step_and_then_the_end() -> None:
 @pytest.mark.parametrize("decision", ["approve", "deny"])
 def test_only_the_groups_that_have_it_answer_and_earlier_ones_keep_the_right(decision: str) -> None:
     at = office()
-    opened, second = at.opened(), at.opened("a-2")
+    opened, second = at.open_escalation(), at.open_escalation("a-2")
     assert refusal(at.answer(opened, "ben", decision)) == "wrong_group"
     at.now += 2 * MINUTE
     assert "EscalationResolved" in kinds(at.answer(opened, "ben", decision))
@@ -111,14 +113,14 @@ def test_only_the_groups_that_have_it_answer_and_earlier_ones_keep_the_right(dec
 def test_an_answer_to_the_millisecond_of_the_handover_counts() -> None:
     for early, expected in ((1, "InputRefused"), (0, "EscalationResolved")):
         at = office()
-        opened = at.opened()
+        opened = at.open_escalation()
         at.now += 2 * MINUTE - 1000 - early
         assert kinds(at.answer(opened, "ben"))[-1] == expected
 
 
 def test_an_answer_that_comes_before_the_timer_writes_what_was_due_first() -> None:
     at = office(quorum={"T3": 2})
-    opened = at.opened()
+    opened = at.open_escalation()
     at.now += 2 * MINUTE
     first = at.replay._decided(at.arrival(REVIEWS, answer_to(opened, "ann")))  # noqa: SLF001 - no timer has run
     assert kinds(first) == ["EscalationReminded", "EscalationRerouted", "ApprovalCounted"]
@@ -134,7 +136,7 @@ def test_an_answer_that_comes_before_the_timer_writes_what_was_due_first() -> No
 
 def test_an_answer_that_is_refused_writes_no_step() -> None:
     at = office()
-    opened = at.opened()
+    opened = at.open_escalation()
     at.now += MINUTE
     refused = at.replay._decided(at.arrival(REVIEWS, answer_to(opened, "ben")))  # noqa: SLF001 - no timer has run
     assert refusal(refused) == "wrong_group"
@@ -143,7 +145,7 @@ def test_an_answer_that_is_refused_writes_no_step() -> None:
 
 def test_an_approval_counts_only_while_its_approver_is_still_of_a_group() -> None:
     at = office(quorum={"T3": 2})
-    opened = at.opened()
+    opened = at.open_escalation()
     at.answer(opened, "ann")
     moved = approver("ann", "approver", groups=["archive"])
     at.replay._point = at.point(*OF_GROUPS, moved)  # noqa: SLF001 - the policy changes while it waits
@@ -155,7 +157,7 @@ def test_an_approval_counts_only_while_its_approver_is_still_of_a_group() -> Non
 
 def test_the_highest_tier_needs_a_vp_of_the_group() -> None:
     at = office({"groups": ["desk", "board"], "next_after_ms": MINUTE})
-    opened = at.opened(toolName="pay")
+    opened = at.open_escalation(toolName="pay")
     assert (opened["tier"], opened["group"]) == ("T4", "desk")
     assert refusal(at.answer(opened, "ann")) == "wrong_role"
     assert refusal(at.answer(opened, "vera")) == "wrong_group"
@@ -177,15 +179,15 @@ def test_the_highest_tier_needs_a_vp_of_the_group() -> None:
 )
 def test_the_first_route_that_matches_counts(route: dict[str, Any], group: str) -> None:
     at = office({"groups": ["desk"], **route}, {"groups": ["leads"]})
-    assert at.opened()["group"] == group
+    assert at.open_escalation()["group"] == group
 
 
 def test_a_grant_s_signer_must_be_of_the_group_that_the_route_asks_for() -> None:
     at = office({"groups": ["desk"]})
-    at.answer(at.opened(), "ann", grant=grant_request(uses=5))
+    at.answer(at.open_escalation(), "ann", grant=grant_request(uses=5))
     assert only(at.propose("a-2"), "Verdict")["outcome"] == "ALLOW"
     at.replay._point = at.point(*OF_GROUPS, approvals={"routing": [{"groups": ["leads"]}]})  # noqa: SLF001
-    assert at.opened("a-3")["group"] == "leads"
+    assert at.open_escalation("a-3")["group"] == "leads"
 
 
 ROUTES = st.builds(
@@ -219,7 +221,7 @@ def test_what_time_writes_depends_on_neither_timers_nor_restarts(
     """Timers run, partitions change hands and somebody may answer at any moment: the steps up to the end are
     there once each, with the times of the route."""
     at = office({"groups": list(GROUPS), "remind_after_ms": 70_000, "next_after_ms": 130_000})
-    opened = at.opened()
+    opened = at.open_escalation()
     (waiting,) = at.replay.book.open.oldest_first()
     began, table, written = at.now, dict[bytes, bytes | None](), list[dict[str, Any]]()
     answered_ms = data.draw(st.sampled_from(moments)) * 1000 if by is not None else TTL_MS

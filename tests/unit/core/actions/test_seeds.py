@@ -22,8 +22,8 @@ from sluice.core.actions.stages import load_bundle
 from sluice.core.foundation.requests import next_request
 from sluice.core.policy.similarity_settings import EMBEDDING
 from sluice.core.state.changes import Counted, EntryKept
-from sluice.offline.bundle_source import whole_bundle
-from tests.unit.core.actions.judging_scene import judgement, scoring
+from sluice.offline.bundle_source import read_whole_bundle
+from tests.unit.core.actions.judging_scene import judgement, make_score
 from tests.unit.core.actions.seed_rows import (
     BOUND,
     BUDGETS,
@@ -167,7 +167,7 @@ def hosted(tmp_path_factory: pytest.TempPathFactory) -> Bundle:
     # What extends the shipped bundle inherits that its models observe, until it says otherwise.
     enforced = {name: {**PARTS[name], "mode": "enforce"} for name in ("causal", "policies", "grader")}
     path.write_text(json.dumps({**include, **PARTS, **enforced}))
-    return load_bundle(whole_bundle(path))
+    return load_bundle(read_whole_bundle(path))
 
 
 @pytest.mark.parametrize("row", [one for one in BUDGETS if one[2] != EMBEDDING], ids=lambda one: one[0])
@@ -186,7 +186,7 @@ def test_with_the_profile_for_hosted_models_a_gate_waits_longer_and_ends_alike(
 
 def test_on_the_voice_path_the_caller_s_deadline_bounds_every_stage() -> None:
     """000, Performance contract: gate and grader stay inside the voice budget, which the caller names."""
-    session = session_of({CAUSAL: [judgement(0.1)], GRADER: [scoring(0.9)]})
+    session = session_of({CAUSAL: [judgement(0.1)], GRADER: [make_score(0.9)]})
     session.verdict(**{**BOUND, "parameters": {"text": "hello"}}, deadline_ms=30)
     assert {one.port: one.deadline_ms for one in session.asked} == {EMBEDDING: 30, CAUSAL: 30, GRADER: 30}
 

@@ -23,8 +23,8 @@ from tests.unit.core.actions.sequence_scene import (
     Model,
     Step,
     last,
+    make_sequenced,
     run,
-    sequenced,
     session,
 )
 from tests.unit.core.scene import LIMITS, MINUTE, relaxations, verdict_of
@@ -271,7 +271,7 @@ def test_what_is_remembered_is_bounded_whatever_comes() -> None:
 )  # fmt: skip
 def test_a_wrong_part_is_refused_with_its_place(part: dict[str, Any], place: str) -> None:
     with pytest.raises(BundleError, match=f"^{place}"):
-        sequenced(sequence=part)
+        make_sequenced(sequence=part)
 
 
 @pytest.mark.parametrize(
@@ -291,7 +291,7 @@ def test_a_wrong_part_is_refused_with_its_place(part: dict[str, Any], place: str
     ],
 )  # fmt: skip
 def test_what_a_revision_takes_less_strictly(after: dict[str, Any], sentences: list[str]) -> None:
-    pair = sequenced(SECRET_OUT, freeze=FREEZE), sequenced(sequence=after)
+    pair = make_sequenced(SECRET_OUT, freeze=FREEZE), make_sequenced(sequence=after)
     assert [one.sentence for one in relaxations(*pair)] == sentences
 
 

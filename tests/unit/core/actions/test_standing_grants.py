@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from sluice.core.actions.stage import ActionContext, Asking
 
 
-def granted(office: Office, by: str = "ann", **asked: Any) -> dict[str, Any]:
+def grant(office: Office, by: str = "ann", **asked: Any) -> dict[str, Any]:
     """An approval with a grant; the GrantGiven."""
-    opened = office.opened("first")
+    opened = office.open_escalation("first")
     return only(office.answer(opened, by, grant=grant_request(**asked)), "GrantGiven")
 
 
@@ -42,7 +42,7 @@ def revoke(office: Office, given: dict[str, Any], by: str, **changed: Any) -> An
 
 def test_a_grant_lets_actions_through_as_often_as_it_says_and_each_use_is_told() -> None:
     office = Office()
-    given = granted(office)
+    given = grant(office)
     assert (given["tool"], given["uses"], given["approver_id"]) == ("erase", 2, "ann")
     used = office.propose("a-1")
     assert kinds(used) == ["Verdict", "GrantUsed"]
@@ -57,7 +57,7 @@ def test_a_grant_lets_actions_through_as_often_as_it_says_and_each_use_is_told()
 
 def test_a_grant_is_for_its_agent_tool_and_session_alone() -> None:
     office = Office((entry("agent", "twin", tenant_id="acme", tier="T3"),))
-    granted(office)
+    grant(office)
     assert word(office, "a-1", agent_id="twin") == "needs_human"
     assert word(office, "a-2", session_id="s-2") == "needs_human"
     assert word(office, "a-3", toolName="pay") == "needs_human"
@@ -66,7 +66,7 @@ def test_a_grant_is_for_its_agent_tool_and_session_alone() -> None:
 
 def test_a_condition_bounds_it_and_what_cannot_be_decided_is_not_covered() -> None:
     office = Office()
-    granted(office, uses=9, when="double(action.parameters.amount) < 100.0")
+    grant(office, uses=9, when="double(action.parameters.amount) < 100.0")
     assert word(office, "a-1", parameters={"amount": 20}) == "allowed"
     assert word(office, "a-2", parameters={"amount": 200}) == "needs_human"
     assert word(office, "a-3", parameters={}) == "needs_human"
@@ -74,7 +74,7 @@ def test_a_condition_bounds_it_and_what_cannot_be_decided_is_not_covered() -> No
 
 def test_it_ends_by_time() -> None:
     office = Office()
-    granted(office, minutes=1)
+    grant(office, minutes=1)
     office.now += 60_000
     assert word(office, "a-1") == "needs_human"
 
@@ -82,7 +82,7 @@ def test_it_ends_by_time() -> None:
 @pytest.mark.parametrize("change", [{"active": False}, {"roles": ["reviewer"]}, {"tools": ["find"]}])
 def test_it_counts_only_while_its_signer_may_approve(change: dict[str, Any]) -> None:
     office = Office()
-    granted(office)
+    grant(office)
     (ann,) = [one for one in APPROVERS if one["id"] == "ann"]
     other = {**ann, "revision": 2, "spec": {**ann["spec"], **change}}
     office.replay._point = office.point(other)  # noqa: SLF001 - the registry changes meanwhile
@@ -91,7 +91,7 @@ def test_it_counts_only_while_its_signer_may_approve(change: dict[str, Any]) -> 
 
 def test_what_a_gate_blocks_stays_blocked() -> None:
     office = Office()
-    granted(office)
+    grant(office)
     blocked = office.propose("a-1", parameters={"statement": "DROP TABLE accounts"})
     assert only(blocked, "Verdict")["verdict"] == "denied"
     assert kinds(blocked) == ["Verdict"]
@@ -107,7 +107,7 @@ def test_what_a_gate_blocks_stays_blocked() -> None:
 )
 def test_a_grant_that_nobody_may_give_is_refused(fields: dict[str, Any], asked: dict[str, Any]) -> None:
     office = Office()
-    opened = office.opened("first", **fields)
+    opened = office.open_escalation("first", **fields)
     assert refusal(office.answer(opened, "vera", grant=grant_request(**asked))) == "wrong_grant"
     assert refusal(office.answer(opened, "vera", "deny", grant=grant_request())) == "wrong_decision"
     assert len(office.replay.book.open) == 1
@@ -126,7 +126,7 @@ class _Asking:
 def test_what_was_asked_before_the_grant_was_found_is_in_the_record_too() -> None:
     """A rerun asks in the same order: once without the grant, once with it."""
     office = Office(stages=[Controls(), _Asking(), TierAuth()])
-    granted(office)
+    grant(office)
     verdict = only(office.propose("a-1"), "Verdict")
     assert (verdict["verdict"], [one["gate"] for one in verdict["model_outputs"]]) == (
         "allowed",
@@ -136,7 +136,7 @@ def test_what_was_asked_before_the_grant_was_found_is_in_the_record_too() -> Non
 
 def test_any_approver_in_force_revokes_it_at_once() -> None:
     office = Office()
-    given = granted(office)
+    given = grant(office)
     for by, changed, reason in (
         ("mallory", {}, "not_an_approver"),
         ("elsewhere", {}, "not_an_approver"),
@@ -163,7 +163,7 @@ def test_any_approver_in_force_revokes_it_at_once() -> None:
 
 def test_the_table_gives_back_its_grants() -> None:
     office = Office()
-    granted(office)
+    grant(office)
     word(office, "a-1")
     book = office.replay.book
     again = Book({key: value for key, value in book.flush().items() if value is not None})

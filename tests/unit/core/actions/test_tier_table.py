@@ -9,7 +9,7 @@ import pytest
 
 from sluice.core.actions.authority import TierAuth
 from sluice.core.actions.stage import StageResult
-from tests.unit.core.scene import Session, bundle, counted, entry, kinds, point, verdict_of
+from tests.unit.core.scene import Session, bundle, entry, kinds, make_counted, point, verdict_of
 
 TIERS = ("T1", "T2", "T3", "T4")
 MODES = ("standard", "high_stakes")
@@ -19,7 +19,7 @@ PEOPLE = [
     entry("agent", f"{tenant}-{tier}", tenant_id=tenant, tier=tier)
     for tenant, tier in product(ENFORCEMENTS, TIERS)
 ]
-TOOLS = [counted(tier, tier=tier, action_type="OTHER") for tier in TIERS]
+TOOLS = [make_counted(tier, tier=tier, action_type="OTHER") for tier in TIERS]
 ORGS = [entry("org", name, enforcement=name) for name in ENFORCEMENTS]
 POINT = point(*PEOPLE, *TOOLS, *ORGS, policy=PLAIN, stages=[TierAuth()])
 
@@ -61,7 +61,7 @@ PUBLISHED = {
 """By what the gates found, the caller's mode and the operator's enforcement."""
 
 
-def decided(session: Session, **fields: Any) -> tuple[dict[str, Any], Answer]:
+def decide(session: Session, **fields: Any) -> tuple[dict[str, Any], Answer]:
     decision = session.propose(**fields)
     verdict = verdict_of(decision)
     opens = kinds(decision) == ["Verdict", "EscalationOpened"]
@@ -77,7 +77,7 @@ def decided(session: Session, **fields: Any) -> tuple[dict[str, Any], Answer]:
 def test_an_agent_of_a_tier_and_a_tool_of_a_tier(
     agent: str, tool: str, reason: str | None, mode: str, enforcement: str
 ) -> None:
-    verdict, answer = decided(Session(POINT), agent_id=f"{enforcement}-{agent}", toolName=tool, mode=mode)
+    verdict, answer = decide(Session(POINT), agent_id=f"{enforcement}-{agent}", toolName=tool, mode=mode)
     assert (verdict["blockReason"] or "").partition(":")[0] == (reason or "")
     assert verdict["tier"] == tool
     assert answer == PUBLISHED["ALLOW" if reason is None else "ESCALATE", mode, enforcement]
@@ -97,7 +97,7 @@ def test_an_agent_of_a_tier_and_a_tool_of_a_tier(
 )
 @pytest.mark.parametrize("agent", TIERS)
 def test_a_tool_that_nobody_registered(agent: str, mode: str, enforcement: str, found: str) -> None:
-    verdict, answer = decided(Session(POINT), agent_id=f"{enforcement}-{agent}", toolName="new", mode=mode)
+    verdict, answer = decide(Session(POINT), agent_id=f"{enforcement}-{agent}", toolName="new", mode=mode)
     assert verdict["blockReason"] == "unregistered_tool: new"
     assert answer == PUBLISHED[found, mode, enforcement]
 
@@ -105,7 +105,7 @@ def test_a_tool_that_nobody_registered(agent: str, mode: str, enforcement: str, 
 @pytest.mark.parametrize(("mode", "found"), [("high_stakes", "BLOCK"), ("standard", "ESCALATE")])
 @pytest.mark.parametrize("tool", [*TIERS, "new"])
 def test_an_agent_that_nobody_registered(mode: str, found: str, tool: str) -> None:
-    verdict, answer = decided(Session(POINT), agent_id="nobody", toolName=tool, mode=mode)
+    verdict, answer = decide(Session(POINT), agent_id="nobody", toolName=tool, mode=mode)
     assert verdict["blockReason"] == "unknown_agent: nobody"
     assert answer == PUBLISHED[found, mode, "enforce"]
 
@@ -114,7 +114,7 @@ def test_an_agent_that_nobody_registered(mode: str, found: str, tool: str) -> No
 @pytest.mark.parametrize("tool", [*TIERS, "new"])
 def test_an_earlier_escalation_asks_whom_the_tier_asks_for(mode: str, tool: str) -> None:
     session = Session(point(*PEOPLE, *TOOLS, *ORGS, policy=PLAIN, stages=[Doubt(), TierAuth()]))
-    verdict, answer = decided(session, agent_id="enforce-T4", toolName=tool, mode=mode)
+    verdict, answer = decide(session, agent_id="enforce-T4", toolName=tool, mode=mode)
     refused = tool == "new" and mode == "high_stakes"
     assert verdict["blockReason"] == ("unregistered_tool: new" if refused else "doubt")
     assert answer == PUBLISHED["BLOCK" if refused else "ESCALATE", mode, "enforce"]

@@ -26,7 +26,7 @@ NEAR = {
 DISTRUST = {"model": "m", "prompt_version": "1", "trust": 0.1, "categories": [], "explanation": "a lie"}
 
 
-def found(write: dict[str, Any], expect: dict[str, Any], **more: Any) -> list[tuple[str, Any, Any]]:
+def find_result(write: dict[str, Any], expect: dict[str, Any], **more: Any) -> list[tuple[str, Any, Any]]:
     case = {"name": "it", "write": write, "expect": expect, **more}
     rules = load_bundle(document(memory={"content": CONTENT, **MODELS}, cases=[case]))
     return [(one.field, one.expected, one.actual) for one in run_cases(rules)]
@@ -42,12 +42,12 @@ def found(write: dict[str, Any], expect: dict[str, Any], **more: Any) -> list[tu
     ],
 )
 def test_a_case_that_comes_out_as_expected_is_silent(write: dict[str, Any], expect: dict[str, Any]) -> None:
-    assert found(write, expect) == []
+    assert find_result(write, expect) == []
 
 
 def test_each_field_that_differs_is_told_with_both_values() -> None:
     expect = {"action": "allow", "reason": "trusted", "findings": ["test.strong", "test.weak"]}
-    assert found({"content": HELD}, expect) == [
+    assert find_result({"content": HELD}, expect) == [
         ("action", "allow", "quarantine"),
         ("reason", "trusted", "finding: test.strong"),
         ("findings", "test.weak", "not found"),
@@ -65,24 +65,24 @@ def test_each_field_that_differs_is_told_with_both_values() -> None:
 def test_a_case_brings_the_answers_that_nobody_is_asked_for(
     answers: dict[str, Any], expect: dict[str, Any]
 ) -> None:
-    assert found({"content": "Plain words."}, expect, answers=answers) == []
+    assert find_result({"content": "Plain words."}, expect, answers=answers) == []
 
 
 def test_a_case_brings_its_own_registry_and_time() -> None:
     agent = entry("agent", "case-agent", tenant_id="acme", tier="T1")
     write = {"content": "x", "timestamp": "2026-02-01T00:00:00Z", "source": {"id": "crm", "type": "user"}}
-    assert found(write, {"action": "reject", "reason": "quality_metadata: timestamp"}) == []
-    assert found(write, {"action": "allow"}, at="2026-02-01T00:00:00.000Z") == []
-    assert found(write, {"action": "allow"}, registry=[agent, EXEMPT]) == []
+    assert find_result(write, {"action": "reject", "reason": "quality_metadata: timestamp"}) == []
+    assert find_result(write, {"action": "allow"}, at="2026-02-01T00:00:00.000Z") == []
+    assert find_result(write, {"action": "allow"}, registry=[agent, EXEMPT]) == []
 
 
 def test_a_write_that_is_none_fails_its_case() -> None:
-    ((field, _, actual),) = found({"content": 5}, {"action": "reject"})
+    ((field, _, actual),) = find_result({"content": 5}, {"action": "reject"})
     assert (field, "$.content" in actual) == ("write", True)
 
 
 def test_a_registry_that_does_not_load_fails_its_case() -> None:
-    ((field, _, actual),) = found({"content": "x"}, {"action": "allow"}, registry=[entry("agent", "a")])
+    ((field, _, actual),) = find_result({"content": "x"}, {"action": "allow"}, registry=[entry("agent", "a")])
     assert (field, "tenant_id" in actual) == ("registry", True)
 
 

@@ -59,7 +59,7 @@ def plain(value: dict[str, Any]) -> Any:
     return {plain(key): plain(item) for key, item in given} if kind == "map" else given
 
 
-def compiled(row: dict[str, Any]) -> tuple[Language, Expression | ExpressionError]:
+def compile_row(row: dict[str, Any]) -> tuple[Language, Expression | ExpressionError]:
     """The row's expression, or its refusal."""
     variables = row["input"]["bindings"] or {}
     language = Language({name: TYPES[value["type"]] for name, value in variables.items()})
@@ -69,7 +69,7 @@ def compiled(row: dict[str, Any]) -> tuple[Language, Expression | ExpressionErro
         return language, refused
 
 
-def as_expected(row: dict[str, Any], language: Language, expression: Expression) -> bool:
+def is_as_expected(row: dict[str, Any], language: Language, expression: Expression) -> bool:
     """Whether the evaluation comes to what the vector says."""
     variables, wanted = row["input"]["bindings"] or {}, row["input"]["expected"]
     found = expression.evaluate(
@@ -104,11 +104,11 @@ def refusal_is_explained(row: dict[str, Any], refused: ExpressionError) -> bool:
 
 def wrong(row: dict[str, Any]) -> str | None:
     """What is not as the specification says and not explained either."""
-    language, expression = compiled(row)
+    language, expression = compile_row(row)
     if isinstance(expression, ExpressionError):
         fine = row["label"] == "error" or refusal_is_explained(row, expression)
         return None if fine else f"{row['id']}: {expression.message}"
-    fine = as_expected(row, language, expression) is (row["id"] not in LENIENT)
+    fine = is_as_expected(row, language, expression) is (row["id"] not in LENIENT)
     return None if fine else f"{row['id']}: another value"
 
 
@@ -119,7 +119,7 @@ def test_the_vectors_of_a_section_come_out_as_the_specification_says(section: st
 
 
 def test_few_rows_are_refused_and_for_three_reasons() -> None:
-    refused = [row for row in ROWS if isinstance(compiled(row)[1], ExpressionError)]
+    refused = [row for row in ROWS if isinstance(compile_row(row)[1], ExpressionError)]
     with_value = [row for row in refused if row["label"] == "value"]
     untyped = [row for row in with_value if row["input"].get("disable_check")]
     extended = [row for row in with_value if row["id"].startswith(TWO_VARIABLES)]

@@ -27,19 +27,19 @@ JSON = st.recursive(
 )
 
 
-def nested_map(path: tuple[str, ...], value: Any) -> Any:
+def nest_map(path: tuple[str, ...], value: Any) -> Any:
     """A value at the end of a path of maps."""
     for step in reversed(path):
         value = {step: value}
     return value
 
 
-def with_doubles(value: Any) -> Any:
+def convert_to_doubles(value: Any) -> Any:
     """The value with each integer beyond int64 as the double that stands for it in CEL."""
     if isinstance(value, dict):
-        return {key: with_doubles(one) for key, one in value.items()}
+        return {key: convert_to_doubles(one) for key, one in value.items()}
     if isinstance(value, list):
-        return [with_doubles(one) for one in value]
+        return [convert_to_doubles(one) for one in value]
     return float(value) if type(value) is int and not -(2**63) <= value < 2**63 else value
 
 
@@ -61,14 +61,14 @@ def test_what_is_taken_is_within_every_bound(variables: dict[str, Any]) -> None:
 def test_what_differs_from_the_original_is_hidden_from_whoever_reads_it(variables: dict[str, Any]) -> None:
     values = Values(variables)
     for name, value in variables.items():
-        assert values.hides([(name,)]) is not None or values.variables[name] == with_doubles(value)
+        assert values.hides([(name,)]) is not None or values.variables[name] == convert_to_doubles(value)
 
 
 @given(st.lists(st.sampled_from("xyz"), min_size=1, max_size=5).map(tuple), st.integers(1, 5))
 def test_a_value_left_out_hides_what_is_above_and_below_it_and_no_more(
     path: tuple[str, ...], length: int
 ) -> None:
-    values = Values({"p": {**nested_map(path, "x" * (MAX_TEXT + 1)), "other": {"y": 1}}})
+    values = Values({"p": {**nest_map(path, "x" * (MAX_TEXT + 1)), "other": {"y": 1}}})
     assert values.left_out == {("p", *path)}
     assert values.hides([("p", *path)[:length]]) == ("p", *path)
     assert values.hides([("p", *path, "below", "it")]) == ("p", *path)

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import pytest
 
-from sluice.adapters.kafka.kafka_evidence import id_at
+from sluice.adapters.kafka.kafka_evidence import name_decision
 from sluice.adapters.kafka.kafka_named import NAMES
 from sluice.cli.ledger.rerun import PLURALS
 from sluice.cli.machine.evaluate import EVALUATIONS
-from sluice.cli.machine.publish import INPUTS, checked
+from sluice.cli.machine.publish import INPUTS, check_lines
 from sluice.core.decide.kinds import (
     ANSWERS,
     BY_MODEL,
@@ -31,7 +31,7 @@ from sluice.core.foundation.arrival import Arrival
 from sluice.core.rerun import walk
 from sluice.core.rerun.rerun_result import WORDS
 from sluice.offline.panels import ROWS
-from sluice.offline.record_files import arrivals_of
+from sluice.offline.record_files import read_arrivals
 from sluice.verifier.placement import KINDS as VERIFIED
 from sluice_topics.catalog import BY_NAME, CATALOG, REVIEWS, SOURCE_FEEDBACK, wire_schema
 from sluice_topics.headers import input_headers
@@ -87,7 +87,7 @@ def test_a_line_of_a_file_is_told_as_its_document_says() -> None:
     assert list(told.items()) == marked
     for kind in KINDS:
         if kind.session is not None:
-            (read,) = arrivals_of([arrival_of(kind).value or b""], START)
+            (read,) = read_arrivals([arrival_of(kind).value or b""], START)
             assert read.topic == kind.topic
 
 
@@ -105,7 +105,7 @@ def test_an_input_is_read_as_its_kind_and_names_itself_and_its_session(kind: Any
 
 @pytest.mark.parametrize("kind", [one for one in KINDS if one.session], ids=lambda kind: kind.name)
 def test_a_publisher_names_an_input_as_the_table_does(kind: AnyKind) -> None:
-    (line,) = checked(
+    (line,) = check_lines(
         [(1, arrival_of(kind).value or b"")], INPUTS[kind.topic], "session_id", "2026-01-01T00:00:00Z"
     )
     named = EXAMPLES_OF_INPUTS[kind.model.__name__][kind.subject]
@@ -160,7 +160,7 @@ def test_every_reader_of_the_table_knows_every_decision() -> None:
     for kind in JUDGED:
         verified = VERIFIED[answer_of(kind).schema]
         assert verified.of == kind.topic
-        assert id_at((kind.topic, 3, 7)) == f"{verified.word}:{kind.topic}:3:7"
+        assert name_decision((kind.topic, 3, 7)) == f"{verified.word}:{kind.topic}:3:7"
 
 
 @every_kind

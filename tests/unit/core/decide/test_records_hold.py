@@ -15,7 +15,7 @@ from sluice_topics import records
 from sluice_topics.catalog import BY_NAME
 from sluice_topics.record_reading import Unreadable
 from sluice_topics.records.base import MAX_COUNT
-from tests.unit.core.scene import MINUTE, START, Session, action, bundle, outcome, read_record, signed
+from tests.unit.core.scene import MINUTE, START, Session, action, bundle, outcome, read_record, sign
 
 if TYPE_CHECKING:
     from sluice.core.state.decision import Decision
@@ -67,7 +67,7 @@ def step(session: Session, kind: str, given_: Any) -> Decision | None:
     else:
         topic, record = "gate.outcomes", outcome(**given_)
         record = (
-            signed(record) if given_["reported_by"] == "door" and given_["rows_affected"] < 2**53 else record
+            sign(record) if given_["reported_by"] == "door" and given_["rows_affected"] < 2**53 else record
         )
     if kind == "evaluate":
         return session.evaluate(topic, record)

@@ -99,7 +99,7 @@ WRITES: dict[str, dict[str, Any]] = {
 """A write for each field that is said to be read, with an order in it."""
 
 
-def _written(**fields: Any) -> tuple[dict[str, Any], list[str]]:
+def _write(**fields: Any) -> tuple[dict[str, Any], list[str]]:
     decision = Place().write(fields.pop("write_id", "w-1"), **{"content": INNOCENT, **fields})
     return only(decision, "MemoryDecision"), [one.kind for one in decision.records]
 
@@ -110,7 +110,7 @@ def test_there_is_a_write_for_each_field_that_is_said_to_be_read() -> None:
 
 @pytest.mark.parametrize("field", WRITES)
 def test_an_order_in_any_field_of_a_memory_counts_as_in_its_content(field: str) -> None:
-    decided, kinds = _written(**WRITES[field])
+    decided, kinds = _write(**WRITES[field])
     assert decided["action"] == "quarantine"
     assert "AdmittedMemory" not in kinds
     where = "" if field == "content" else f" in {field}"
@@ -119,12 +119,12 @@ def test_an_order_in_any_field_of_a_memory_counts_as_in_its_content(field: str) 
 
 
 def test_a_finding_in_the_content_has_no_field_so_that_older_ledgers_rerun() -> None:
-    decided, _ = _written(content=ORDER)
+    decided, _ = _write(content=ORDER)
     assert "field" not in decided["findings"][0]
 
 
 def test_a_definite_finding_in_an_id_rejects() -> None:
-    decided, _ = _written(source={"id": "destroy-it", "type": "system"})
+    decided, _ = _write(source={"id": "destroy-it", "type": "system"})
     assert (decided["action"], decided["reason"]) == ("reject", "finding: order.definite in source.id")
 
 

@@ -53,12 +53,12 @@ def test_it_equals_the_reference_implementation(tree: Any, finite: bool) -> None
     assert canonical(tree, finite=finite) == rfc8785.dumps(tree)
 
 
-def ordered(tree: Any) -> Any:
+def sort_keys(tree: Any) -> Any:
     """With its keys in their order by code point, and without numbers that RFC 8785 writes otherwise."""
     if isinstance(tree, dict):
-        return {key: ordered(tree[key]) for key in sorted(tree)}
+        return {key: sort_keys(tree[key]) for key in sorted(tree)}
     if isinstance(tree, list):
-        return [ordered(one) for one in tree]
+        return [sort_keys(one) for one in tree]
     return "odd" if isinstance(tree, float) and is_odd_float(tree) else tree
 
 
@@ -66,7 +66,7 @@ def ordered(tree: Any) -> Any:
 @example({"😀": 2, "\ufb33": 1})
 @example([0.0001, 0.00009, 9.5e15, 1e16])
 def test_what_is_built_in_order_is_written_as_it_stands(tree: Any) -> None:
-    assert in_order(ordered(tree)) == rfc8785.dumps(ordered(tree))
+    assert in_order(sort_keys(tree)) == rfc8785.dumps(sort_keys(tree))
 
 
 @given(TREES)
@@ -90,13 +90,13 @@ def test_a_number_is_odd_if_a_fast_writer_writes_it_otherwise(number: float) -> 
     assert is_odd_float(number) >= (orjson.dumps(number) != rfc8785.dumps(number))
 
 
-def given_value(row: dict[str, Any]) -> Any:
+def read_given_value(row: dict[str, Any]) -> Any:
     if row["kind"] == "jcs" and "ieee754_hex" in row["input"]:
         return struct.unpack(">d", bytes.fromhex(row["input"]["ieee754_hex"]))[0]
     return json.loads(base64.b64decode(row["input"]["json_b64"]))
 
 
-def expected_bytes(row: dict[str, Any]) -> bytes:
+def read_expected_bytes(row: dict[str, Any]) -> bytes:
     written = row["input"].get("canonical_b64")
     return row["input"]["number"].encode() if written is None else base64.b64decode(written)
 
@@ -104,10 +104,10 @@ def expected_bytes(row: dict[str, Any]) -> bytes:
 @pytest.mark.parametrize("row", VECTORS, ids=lambda row: row["id"])
 def test_it_gives_the_published_vectors(row: dict[str, Any]) -> None:
     if row["label"] != "reject":
-        assert canonical(given_value(row)) == expected_bytes(row)
+        assert canonical(read_given_value(row)) == read_expected_bytes(row)
     else:
         with pytest.raises(CanonicalError):
-            canonical(given_value(row))
+            canonical(read_given_value(row))
 
 
 @pytest.mark.parametrize("number", [float("nan"), float("inf"), -float("inf"), SAFE + 1, -SAFE - 1])

@@ -26,7 +26,7 @@ BODIES = st.lists(
 )
 
 
-def recomputed(values: list[bytes], partition: int) -> None:
+def recompute(values: list[bytes], partition: int) -> None:
     head = GENESIS
     for place, value in enumerate(values, start=1):
         record = json.loads(value)
@@ -39,7 +39,7 @@ def recomputed(values: list[bytes], partition: int) -> None:
 @given(BODIES, st.integers(0, 9))
 def test_every_link_names_the_one_before(bodies: list[dict[str, Any]], partition: int) -> None:
     chain = Chain(partition)
-    recomputed([chain.link(body) for body in bodies], partition)
+    recompute([chain.link(body) for body in bodies], partition)
 
 
 @given(BODIES)
@@ -62,7 +62,7 @@ def test_the_records_of_a_session_form_one_chain() -> None:
     ]
     for decision in decisions:
         values += [chain.link(record.body) for record in decision.records]
-    recomputed(values, 3)
+    recompute(values, 3)
     assert chain.sequence == len(values) == 6
 
 
@@ -70,7 +70,7 @@ def test_a_chain_goes_on_where_it_was_left() -> None:
     first = Chain(0)
     values = [first.link({"a": 1})]
     second = Chain(0, first.sequence, first.head)
-    recomputed([*values, second.link({"a": 2})], 0)
+    recompute([*values, second.link({"a": 2})], 0)
 
 
 def test_a_record_that_cannot_be_written_leaves_no_gap() -> None:

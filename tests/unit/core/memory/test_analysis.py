@@ -35,7 +35,7 @@ TRUST = TrustPolicy()
 PLAIN = ContentInspection((), 30, 0.0, 0.0, None)
 
 
-def asked(*of: Any) -> Any:
+def ask(*of: Any) -> Any:
     """What the model is shown."""
     payload: Any = build_question(*of).payload
     return payload["question"]
@@ -75,7 +75,7 @@ def facts(source_type: str, *, mismatch: bool = False) -> Facts:
     return Facts(source_type, UNSEEN, mismatch, None, PLAIN)
 
 
-def after(before: Facts, analysis: Analysis) -> Facts:
+def compute_after(before: Facts, analysis: Analysis) -> Facts:
     """The facts with what an analysis has to say."""
     if analysis.ceiling is not None:
         return before._replace(ceiling=analysis.ceiling.trust, ceiling_by="llm_analysis")
@@ -91,7 +91,7 @@ sources = st.builds(
 def test_no_answer_whatever_it_says_raises_the_total(
     before: Facts, answer: Answer, policy: AnalysisPolicy
 ) -> None:
-    total = score(TRUST, after(before, read_analysis(answer, policy))).total
+    total = score(TRUST, compute_after(before, read_analysis(answer, policy))).total
     assert 0 <= total <= score(TRUST, before).total
 
 
@@ -99,7 +99,8 @@ def test_no_answer_whatever_it_says_raises_the_total(
 def test_a_lower_opinion_never_gives_a_higher_total(before: Facts, one: float, other: float) -> None:
     totals = [
         score(
-            TRUST, after(before, read_analysis(Answer("answered", {**ANSWER, "trust": trust}), POLICY))
+            TRUST,
+            compute_after(before, read_analysis(Answer("answered", {**ANSWER, "trust": trust}), POLICY)),
         ).total
         for trust in sorted((one, other))
     ]
@@ -128,7 +129,7 @@ def test_an_answer_sets_the_ceiling_with_its_reasons() -> None:
     assert analysis.ceiling == Ceiling(
         0.4, ("memory_poisoning",), ANSWER["explanation"], "claude-test-1", PROMPT.version
     )
-    assert score(TRUST, after(facts("system"), analysis)).total == 0.4
+    assert score(TRUST, compute_after(facts("system"), analysis)).total == 0.4
     assert analysis.record() == {"status": "analysed", **ANSWER}
 
 
@@ -148,20 +149,20 @@ def test_without_a_readable_answer_the_write_waits_for_a_person_unless_the_bundl
 ) -> None:
     held, ignored = read_analysis(answer, POLICY), read_analysis(answer, IGNORING)
     assert (held.standing, ignored.standing) == ("inconclusive", "ignored")
-    assert route(TRUST, score(TRUST, after(facts("system"), held))) == "quarantine"
-    assert route(TRUST, score(TRUST, after(facts("system"), ignored))) == "allow"
+    assert route(TRUST, score(TRUST, compute_after(facts("system"), held))) == "quarantine"
+    assert route(TRUST, score(TRUST, compute_after(facts("system"), ignored))) == "allow"
 
 
 async def test_a_worker_without_a_key_says_that_analysis_is_off_and_holds_nothing() -> None:
     ports = Ports({PORT: AnalysisOff("no API key is set")})
     analysis = read_analysis(await ports.answer(build_question("A note.", "user", POLICY)), POLICY)
     assert analysis == Analysis("off", detail="no API key is set")
-    assert route(TRUST, score(TRUST, after(facts("user"), analysis))) == "allow"
+    assert route(TRUST, score(TRUST, compute_after(facts("user"), analysis))) == "allow"
 
 
 @given(st.text(max_size=60))
 def test_a_question_shows_the_whole_text_or_its_head_and_tail_and_says_how_much_is_missing(text: str) -> None:
-    payload = asked(text, "external", POLICY)
+    payload = ask(text, "external", POLICY)
     assert isinstance(payload, dict)
     head, tail, omitted = payload["head"], payload["tail"], payload["omitted_characters"]
     assert text.startswith(head)
@@ -172,7 +173,7 @@ def test_a_question_shows_the_whole_text_or_its_head_and_tail_and_says_how_much_
 
 def test_a_question_without_a_tail_omits_the_rest() -> None:
     headed = POLICY.model_copy(update={"tail_characters": 0})
-    assert asked("aaaab", "user", headed) == {
+    assert ask("aaaab", "user", headed) == {
         "source_type": "user",
         "head": "aaaa",
         "omitted_characters": 1,
@@ -182,7 +183,7 @@ def test_a_question_without_a_tail_omits_the_rest() -> None:
 
 @given(st.text(max_size=60))
 def test_the_user_turn_is_one_json_string_that_the_text_cannot_leave(text: str) -> None:
-    payload = asked(text, "user", POLICY)
+    payload = ask(text, "user", POLICY)
     assert json.loads(user_turn(payload)) == payload
 
 

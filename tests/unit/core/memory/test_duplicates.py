@@ -24,7 +24,7 @@ OPERATOR = Whose("acme", "operator")
 )
 def test_a_repeat_is_answered_alike_and_counts_nowhere(fields: dict[str, Any]) -> None:
     repeated = Place()
-    first = repeated.decided(**fields)
+    first = repeated.decide(**fields)
     counted = dict(repeated.book.statistics)
     again = repeated.write(**fields)
     decided = only(again, "MemoryDecision")
@@ -39,13 +39,13 @@ def test_a_repeat_is_answered_alike_and_counts_nowhere(fields: dict[str, Any]) -
 
 def test_a_repeat_of_a_repeat_names_the_first() -> None:
     repeated = Place()
-    first = repeated.decided()["memory_id"]
-    assert [repeated.decided()["duplicate_of"] for _ in range(2)] == [first, first]
+    first = repeated.decide()["memory_id"]
+    assert [repeated.decide()["duplicate_of"] for _ in range(2)] == [first, first]
 
 
 def test_a_repeat_of_what_a_reviewer_let_through_releases_nothing_again() -> None:
     repeated = Place()
-    entered = repeated.held()
+    entered = repeated.hold()
     assert "AdmittedMemory" in kinds(repeated.review(entered, "approve"))
     again = repeated.write(derived_from=[STRANGER])
     assert (kinds(again), len(repeated.book)) == (["MemoryDecision"], 0)
@@ -53,19 +53,19 @@ def test_a_repeat_of_what_a_reviewer_let_through_releases_nothing_again() -> Non
 
 def test_another_write_under_the_same_id_is_rejected_and_the_first_stays_what_it_is() -> None:
     place = Place()
-    first = place.decided()
+    first = place.decide()
     conflict = place.write(content="Something else.")
     assert only(conflict, "MemoryDecision")["reason"] == "write_id_conflict: w-1"
     assert "AdmittedMemory" not in kinds(conflict)
-    assert place.decided()["duplicate_of"] == first["memory_id"]
+    assert place.decide()["duplicate_of"] == first["memory_id"]
     assert place.book.statistics[OPERATOR] == Statistics(2, 1, 0, 1, 0)
 
 
 def test_the_same_id_of_another_session_or_tenant_is_another_write() -> None:
     place = Place()
     place.write()
-    assert place.decided(session_id="s-2")["duplicate_of"] is None
-    other = place.decided(agent_id="other")
+    assert place.decide(session_id="s-2")["duplicate_of"] is None
+    other = place.decide(agent_id="other")
     assert (other["action"], other["duplicate_of"]) == ("allow", None)
 
 
@@ -73,21 +73,21 @@ def test_the_window_ends_after_its_length_in_the_brokers_time() -> None:
     place = Place()
     place.write()
     place.now += 60 * MINUTE - 1
-    assert place.decided()["duplicate_of"] is not None
+    assert place.decide()["duplicate_of"] is not None
     place.now += 1
-    assert place.decided()["duplicate_of"] is None
+    assert place.decide()["duplicate_of"] is None
 
 
 def test_a_session_that_remembers_all_the_writes_it_can_rejects_the_next() -> None:
     full = place(limits={"max_recent_writes": 3})
     for number in range(3):
         full.write(f"w{number}")
-    decided = full.decided("w3")
+    decided = full.decide("w3")
     assert (decided["action"], decided["reason"]) == ("reject", "session_capacity")
     assert decided["seen"]["room"] is False
-    assert full.decided("w0")["duplicate_of"] is not None
+    assert full.decide("w0")["duplicate_of"] is not None
     full.now += 60 * MINUTE
-    assert full.decided("w3")["action"] == "allow"
+    assert full.decide("w3")["action"] == "allow"
 
 
 def test_what_a_session_remembers_of_an_agent_is_bounded() -> None:
@@ -119,4 +119,4 @@ def test_agents_that_nobody_registered_do_not_fill_a_session_for_those_that_are(
     full = place(limits={"max_recent_writes": 3})
     for number in range(5):
         full.write(f"x{number}", agent_id="nobody")
-    assert full.decided("w-1")["action"] == "allow"
+    assert full.decide("w-1")["action"] == "allow"

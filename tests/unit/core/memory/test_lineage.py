@@ -14,43 +14,43 @@ ELSEWHERE = "memory:gate.memory.writes.proposed:5:77"
 def test_a_child_has_the_least_trust_of_its_parents() -> None:
     family = Place()
     parents = [
-        family.decided("user")["memory_id"],
-        family.decided("feed", source={"id": "feed", "type": "external"})["memory_id"],
+        family.decide("user")["memory_id"],
+        family.decide("feed", source={"id": "feed", "type": "external"})["memory_id"],
     ]
     system = {"source": {"id": "os", "type": "system"}}
-    child = family.decided("child", derived_from=parents, **system)
+    child = family.decide("child", derived_from=parents, **system)
     assert child["trustScore"]["caps"] == [{"value": 0.77, "by": "parent_trust"}]
     assert (child["trustScore"]["uncapped"], child["trustScore"]["total"]) == (0.92, 0.77)
-    grandchild = family.decided("grandchild", derived_from=[child["memory_id"]], **system)
+    grandchild = family.decide("grandchild", derived_from=[child["memory_id"]], **system)
     assert grandchild["trustScore"]["total"] == 0.77
 
 
 def test_an_unknown_parent_has_the_child_wait_whatever_its_source() -> None:
-    decided = Place().decided(derived_from=[STRANGER], source={"id": "os", "type": "system"})
+    decided = Place().decide(derived_from=[STRANGER], source={"id": "os", "type": "system"})
     assert (decided["action"], decided["trustScore"]["total"]) == ("quarantine", 0.65)
     assert decided["seen"]["parents"] == [{"memory_id": STRANGER, "trust": None}]
 
 
 def test_a_parent_that_no_score_was_made_for_is_an_unknown_one() -> None:
     family = Place()
-    parent = family.decided("parent", timestamp=None)
-    assert family.decided("child", derived_from=[parent["memory_id"]])["reason"] == "unknown_parent"
+    parent = family.decide("parent", timestamp=None)
+    assert family.decide("child", derived_from=[parent["memory_id"]])["reason"] == "unknown_parent"
 
 
 def test_a_parent_that_was_let_through_unjudged_is_an_unknown_one() -> None:
     """Its score is -1, which is no trust."""
     off = place(enabled=False)
-    parent = off.decided("parent")
+    parent = off.decide("parent")
     family = Place(sessions=off.sessions, offset=off.offset)
-    assert family.decided("child", derived_from=[parent["memory_id"]])["reason"] == "unknown_parent"
+    assert family.decide("child", derived_from=[parent["memory_id"]])["reason"] == "unknown_parent"
 
 
 def test_a_parent_in_quarantine_is_known_to_other_sessions_of_its_tenant_only() -> None:
     family = Place()
-    held = family.held("parent")
-    child = family.decided("child", session_id="s-2", derived_from=[held["memory_id"]])
+    held = family.hold("parent")
+    child = family.decide("child", session_id="s-2", derived_from=[held["memory_id"]])
     assert (child["reason"], child["trustScore"]["total"]) == ("parent_trust", 0.65)
-    stranger = family.decided("child", agent_id="other", derived_from=[held["memory_id"]])
+    stranger = family.decide("child", agent_id="other", derived_from=[held["memory_id"]])
     assert stranger["seen"]["parents"] == [{"memory_id": held["memory_id"], "trust": None}]
 
 
@@ -61,9 +61,9 @@ def test_what_a_reviewer_said_of_the_parent_goes_for_the_child(
     decision: str, action: str, total: float
 ) -> None:
     family = Place()
-    held = family.held("parent")
+    held = family.hold("parent")
     family.review(held, decision)
-    child = family.decided("child", derived_from=[held["memory_id"]])
+    child = family.decide("child", derived_from=[held["memory_id"]])
     assert (child["action"], child["trustScore"]["total"]) == (action, total)
 
 
@@ -74,7 +74,7 @@ def test_what_a_reviewer_said_of_the_parent_goes_for_the_child(
 def test_a_parent_of_another_session_is_looked_up(found: float | None, total: float, reason: str) -> None:
     family = Place()
     family.answers["lineage"] = Answer("answered", {"parents": {ELSEWHERE: found}})
-    child = family.decided(derived_from=[ELSEWHERE])
+    child = family.decide(derived_from=[ELSEWHERE])
     assert (child["trustScore"]["total"], child["reason"]) == (total, reason)
     (asked,) = family.asked
     assert asked.payload == {"tenant": "acme", "memories": [ELSEWHERE], "approved": 0.7}
@@ -91,17 +91,17 @@ def test_a_parent_of_another_session_is_looked_up(found: float | None, total: fl
 def test_a_parent_that_cannot_be_looked_up_stays_unknown(answer: Answer) -> None:
     family = Place()
     family.answers["lineage"] = answer
-    assert family.decided(derived_from=[ELSEWHERE])["reason"] == "unknown_parent"
+    assert family.decide(derived_from=[ELSEWHERE])["reason"] == "unknown_parent"
 
 
 def test_no_answer_raises_the_trust_of_a_parent_that_the_session_knows() -> None:
     family = Place()
-    parent = family.decided("parent", source={"id": "feed", "type": "external"})["memory_id"]
+    parent = family.decide("parent", source={"id": "feed", "type": "external"})["memory_id"]
     family.answers["lineage"] = Answer("answered", {"parents": {parent: 1, ELSEWHERE: 1}})
-    child = family.decided("child", derived_from=[parent, ELSEWHERE], source={"id": "os", "type": "system"})
+    child = family.decide("child", derived_from=[parent, ELSEWHERE], source={"id": "os", "type": "system"})
     assert child["trustScore"]["total"] == 0.77
 
 
 def test_parents_are_counted_once_each() -> None:
-    decided = Place().decided(derived_from=[STRANGER, STRANGER])
+    decided = Place().decide(derived_from=[STRANGER, STRANGER])
     assert len(decided["seen"]["parents"]) == 1

@@ -19,21 +19,21 @@ from tests.unit.core.scene import START, kinds, only
 CHAIN = {"partition": 3, "sequence": 1, "prev_hash": "GENESIS", "event_hash": "sha256:" + "0" * 64}
 
 
-def flawed(request: Request) -> Answer:
+def make_flawed(request: Request) -> Answer:
     """Stands for a flaw of the core behind an answer."""
     raise ZeroDivisionError(request.port)
 
 
-def failing(agent_id: str = "operator") -> tuple[Place, Arrival]:
+def make_failing(agent_id: str = "operator") -> tuple[Place, Arrival]:
     """A write that asks for something."""
     asking = place(trust={"llmAnalysis": True}, analysis={})
     return asking, asking.arrival(MEMORY_WRITES, write(agent_id=agent_id, content="private"))
 
 
 def test_a_write_that_the_core_raises_on_is_rejected_and_remembered_nowhere() -> None:
-    asking, arrival = failing()
+    asking, arrival = make_failing()
     state = asking.session("s-1")
-    decision = decide(asking.point, arrival, state, flawed, Shared(asking.book, {}))
+    decision = decide(asking.point, arrival, state, make_flawed, Shared(asking.book, {}))
     assert kinds(decision) == ["MemoryDecision", "DeadLetter"]
     decided = only(decision, "MemoryDecision")
     assert (decided["action"], decided["reason"], decided["write_id"]) == ("reject", "internal_error", "w-1")
@@ -46,9 +46,9 @@ def test_a_write_that_the_core_raises_on_is_rejected_and_remembered_nowhere() ->
 
 
 def test_the_same_write_is_judged_when_it_comes_again() -> None:
-    asking, arrival = failing()
-    decide(asking.point, arrival, asking.session("s-1"), flawed, Shared(asking.book, {}))
-    assert asking.decided(content="private")["duplicate_of"] is None
+    asking, arrival = make_failing()
+    decide(asking.point, arrival, asking.session("s-1"), make_flawed, Shared(asking.book, {}))
+    assert asking.decide(content="private")["duplicate_of"] is None
 
 
 @pytest.mark.parametrize(
@@ -92,12 +92,12 @@ def test_a_write_that_cannot_be_read_is_a_dead_letter_and_counts_nowhere(
 
 
 def test_a_fault_leaves_what_waits_where_it_is() -> None:
-    asking, _ = failing()
+    asking, _ = make_failing()
     asking.answers["analysis"] = Answer("unavailable", detail="down")
-    held = asking.held("w-0")
+    held = asking.hold("w-0")
     arrival = asking.arrival(MEMORY_WRITES, write("w-1", derived_from=[STRANGER]))
     asking.book.apply(
-        decide(asking.point, arrival, asking.session("s-1"), flawed, Shared(asking.book, {})).book
+        decide(asking.point, arrival, asking.session("s-1"), make_flawed, Shared(asking.book, {})).book
     )
     assert asking.book.held(held["memory_id"]) is not None
     assert len(asking.book) == 1

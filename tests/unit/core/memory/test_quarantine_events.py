@@ -16,7 +16,7 @@ def names(decision: Any, kind: str) -> list[str]:
 def test_a_timer_expires_what_is_due_the_earliest_first_and_names_no_input() -> None:
     timed = Place()
     for number in range(3):
-        timed.held(f"w{number}")
+        timed.hold(f"w{number}")
         timed.now += 1000
     assert timed.expire(START + HOUR - 1) is None
     decision = timed.expire(START + HOUR + 1000)
@@ -34,7 +34,7 @@ def test_a_timer_expires_what_is_due_the_earliest_first_and_names_no_input() -> 
 def test_a_timer_takes_no_more_at_once_than_it_is_told() -> None:
     timed = Place()
     for number in range(5):
-        timed.held(f"w{number}")
+        timed.hold(f"w{number}")
     decision = timed.point.expire_held(timed.book, START + HOUR, 3)
     assert decision is not None
     assert names(decision, "QuarantineExpired") == ["w0", "w1", "w2"]
@@ -43,7 +43,7 @@ def test_a_timer_takes_no_more_at_once_than_it_is_told() -> None:
 def test_a_write_ends_nobodys_time_since_a_review_may_have_come_before_it() -> None:
     """Each topic of a partition is read by itself: what came earlier may be decided later."""
     late = Place()
-    entered = late.held("old")
+    entered = late.hold("old")
     late.now += HOUR
     assert "QuarantineExpired" not in kinds(late.write("new", session_id="s-2"))
     late.now -= 1
@@ -52,8 +52,8 @@ def test_a_write_ends_nobodys_time_since_a_review_may_have_come_before_it() -> N
 
 def test_a_full_quarantine_evicts_its_oldest_and_says_for_whom() -> None:
     small = place(limits={"max_quarantine": 2})
-    small.held("w0", session_id="s-0")
-    small.held("w1", session_id="s-1")
+    small.hold("w0", session_id="s-0")
+    small.hold("w1", session_id="s-1")
     decision = small.write("w2", session_id="s-2", derived_from=["stranger"])
     assert kinds(decision)[:3] == ["MemoryDecision", "QuarantineEvicted", "QuarantineEntered"]
     evicted, entered = only(decision, "QuarantineEvicted"), only(decision, "QuarantineEntered")
@@ -64,7 +64,7 @@ def test_a_full_quarantine_evicts_its_oldest_and_says_for_whom() -> None:
 def test_a_smaller_cap_after_a_restart_evicts_down_to_it() -> None:
     large = Place()
     for number in range(4):
-        large.held(f"w{number}")
+        large.hold(f"w{number}")
     small = place(limits={"max_quarantine": 2})
     small.book, small.offset = large.book, large.offset
     decision = small.write("w4", derived_from=["stranger"])
@@ -74,7 +74,7 @@ def test_a_smaller_cap_after_a_restart_evicts_down_to_it() -> None:
 
 def test_the_state_holds_digest_and_coordinates_and_no_content() -> None:
     held = Place()
-    held.held(content="a secret that must not be kept twice")
+    held.hold(content="a secret that must not be kept twice")
     entries = held.book.flush()
     stored = [value for key, value in entries.items() if key.startswith(b"q:")]
     assert len(stored) == 1

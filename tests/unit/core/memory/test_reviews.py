@@ -29,7 +29,7 @@ OTHER_DIGEST = "sha256:" + "1" * 64
 
 def test_an_approval_releases_the_content_with_its_own_record() -> None:
     place = Place()
-    entered = place.held()
+    entered = place.hold()
     place.now += 1000
     approval = place.review(entered, "approve")
     assert kinds(approval) == ["QuarantineApproved", "AdmittedMemory", "SourceFeedback"]
@@ -48,7 +48,7 @@ def test_an_approval_releases_the_content_with_its_own_record() -> None:
 
 def test_a_rejection_releases_nothing_and_asks_for_no_content() -> None:
     place = Place()
-    entered = place.held()
+    entered = place.hold()
     rejection = place.review(entered, "reject")
     assert kinds(rejection) == ["QuarantineRejected", "SourceFeedback"]
     assert only(rejection, "SourceFeedback")["verdict"] == "negative"
@@ -75,7 +75,7 @@ def test_a_review_that_does_not_count_is_refused_with_its_reason(
     decision: str, changed: dict[str, str], reason: str
 ) -> None:
     place = Place()
-    entered = place.held()
+    entered = place.hold()
     refusal = place.review(entered, **{"decision": decision, **changed})
     assert kinds(refusal) == ["InputRefused"]
     assert only(refusal, "InputRefused")["reason"] == reason
@@ -84,7 +84,7 @@ def test_a_review_that_does_not_count_is_refused_with_its_reason(
 
 def test_the_owner_of_an_agent_does_not_review_what_it_wrote() -> None:
     place = Place()
-    entered = place.held(agent_id="owned")
+    entered = place.hold(agent_id="owned")
     refusal = only(place.review(entered, "approve", approver_id="boss"), "InputRefused")
     assert refusal["reason"] == "own_memory"
     assert "QuarantineApproved" in kinds(place.review(entered, "approve"))
@@ -93,7 +93,7 @@ def test_the_owner_of_an_agent_does_not_review_what_it_wrote() -> None:
 @pytest.mark.parametrize("name", ["decision", "justification"])
 def test_what_was_altered_after_it_was_signed_does_not_count(name: str) -> None:
     place = Place()
-    altered = {**review(place.held(), "reject"), name: "approve"}
+    altered = {**review(place.hold(), "reject"), name: "approve"}
     assert only(place.take(REVIEWS, altered), "InputRefused")["reason"] == "wrong_signature"
     garbled = {**altered, "signature": "no base64!"}
     assert only(place.take(REVIEWS, garbled), "InputRefused")["reason"] == "wrong_signature"
@@ -101,7 +101,7 @@ def test_what_was_altered_after_it_was_signed_does_not_count(name: str) -> None:
 
 def test_a_review_counts_once() -> None:
     place = Place()
-    entered = place.held()
+    entered = place.hold()
     place.review(entered, "approve")
     for again in ("approve", "reject"):
         assert only(place.review(entered, again), "InputRefused")["reason"] == "unknown_subject"
@@ -109,14 +109,14 @@ def test_a_review_counts_once() -> None:
 
 def test_a_reviewer_of_some_tenants_reviews_those() -> None:
     place = Place()
-    entered = place.held(agent_id="other")
+    entered = place.hold(agent_id="other")
     assert "QuarantineApproved" in kinds(place.review(entered, "approve", approver_id="globex-only"))
 
 
 @pytest.mark.parametrize(("late_ms", "ends"), [(-1, "QuarantineApproved"), (0, "QuarantineExpired")])
 def test_a_review_at_the_hour_finds_the_memory_expired_timer_or_not(late_ms: int, ends: str) -> None:
     place = Place()
-    entered = place.held()
+    entered = place.hold()
     place.now = START + HOUR + late_ms
     decision = place.review(entered, "approve")
     assert (kinds(decision)[0], len(place.book)) == (ends, 0)
@@ -136,21 +136,21 @@ def test_a_review_at_the_hour_finds_the_memory_expired_timer_or_not(late_ms: int
 )
 def test_content_that_cannot_be_read_again_leaves_the_memory_where_it_is(answer: Answer) -> None:
     place = Place(answers={"held_input": answer})
-    entered = place.held()
+    entered = place.hold()
     assert only(place.review(entered, "approve"), "InputRefused")["reason"] == "content_unavailable"
     assert len(place.book) == 1
 
 
 def test_other_content_at_the_same_place_is_not_released() -> None:
     place = Place()
-    entered = place.held()
+    entered = place.hold()
     place.inputs[1] = place.inputs[1].replace(b"prefers", b"detests")
     assert only(place.review(entered, "approve"), "InputRefused")["reason"] == "content_unavailable"
 
 
-def waiting_approval(place: Place) -> tuple[dict[str, Any], Generator[Request, Answer, Decision]]:
+def make_waiting_approval(place: Place) -> tuple[dict[str, Any], Generator[Request, Answer, Decision]]:
     """A held memory, and its approval at the point where it asks for the content."""
-    entered = place.held()
+    entered = place.hold()
     arrival = place.arrival(REVIEWS, review(entered, "approve"))
     message = read(ReviewDecision, arrival.value)
     assert not isinstance(message, Unreadable)
@@ -177,15 +177,15 @@ def test_an_approval_that_waits_for_the_content_loses_to_what_happens_meanwhile(
     meanwhile: Callable[[Place], str], ends: str
 ) -> None:
     place = Place()
-    _, approval = waiting_approval(place)
+    _, approval = make_waiting_approval(place)
     request = next(approval)
     assert meanwhile(place) == ends
-    decision = resumed(approval, place.answer(request))
+    decision = resume(approval, place.answer(request))
     assert kinds(decision) == ["InputRefused"]
     assert only(decision, "InputRefused")["reason"] == "unknown_subject"
 
 
-def resumed(evaluation: Generator[Request, Answer, Decision], answer: Answer) -> Decision:
+def resume(evaluation: Generator[Request, Answer, Decision], answer: Answer) -> Decision:
     """The end of an evaluation that asks for nothing more."""
     try:
         evaluation.send(answer)
@@ -198,21 +198,21 @@ def resumed(evaluation: Generator[Request, Answer, Decision], answer: Answer) ->
 def test_a_memory_may_be_reviewed_after_its_session_is_gone() -> None:
     """A session folds away with time; what its agent wanted to keep goes on waiting."""
     place = Place()
-    entered = place.held()
+    entered = place.hold()
     del place.sessions["s-1"]
     assert "QuarantineApproved" in kinds(place.review(entered, "approve"))
     assert place.session("s-1").gone
 
 
 def test_the_reviewers_signature_is_over_the_review_without_it() -> None:
-    signed = ReviewDecision.model_validate(review(Place().held(), "approve"))
+    signed = ReviewDecision.model_validate(review(Place().hold(), "approve"))
     assert is_signed_by(CAROL.public_key(), signed, UNNAMED)
     assert not is_signed_by(CAROL.public_key(), signed.model_copy(update={"digest": OTHER_DIGEST}), UNNAMED)
 
 
 def test_a_review_under_another_key_than_its_sessions_is_unreadable() -> None:
     place = Place()
-    arrival = place.arrival(REVIEWS, review(place.held(), "approve"))
+    arrival = place.arrival(REVIEWS, review(place.hold(), "approve"))
     moved = Arrival(REVIEWS, PARTITION, arrival.offset, START, b"s-2", arrival.value)
     decision = decide(place.point, moved, place.session("s-2"), place.answer, Shared(place.book, {}))
     assert only(decision, "DeadLetter")["code"] == "key_mismatch"
@@ -224,7 +224,7 @@ def test_a_review_under_another_key_than_its_sessions_is_unreadable() -> None:
 def test_what_is_frozen_since_is_not_released_but_may_be_rejected(subject: str, subject_id: str) -> None:
     frozen = entry("freeze", "f", subject=subject, subject_id=subject_id, reason="looked into")
     before = Place()
-    entered = before.held()
+    entered = before.hold()
     before.point = place(frozen).point
     assert only(before.review(entered, "approve"), "InputRefused")["reason"] == "frozen"
     assert len(before.book) == 1

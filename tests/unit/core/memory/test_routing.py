@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from sluice.core.memory.trust import Trust, explain, route, score
-from tests.unit.core.memory.trust_scene import POLICY, SOURCE_TYPES, facts, finding, history, inspection
+from tests.unit.core.memory.trust_scene import POLICY, SOURCE_TYPES, facts, history, inspection, make_finding
 
 
 def led(*found: Any, **fields: Any) -> tuple[str, str]:
@@ -36,15 +36,15 @@ def test_an_ordinary_memory_of_any_source_is_allowed() -> None:
 
 def test_the_references_single_injection_of_a_user_is_no_longer_allowed() -> None:
     # .25 * .7 + .35 * (1 - .4) + .15 * .8 + .25 * .8 = .175 + .21 + .12 + .2 = .705, and .7 is enough
-    trust = score(POLICY, facts(finding(weight="strong")))
+    trust = score(POLICY, facts(make_finding(weight="strong")))
     assert (trust.uncapped, trust.total) == (0.705, 0.6)
-    assert led(finding(weight="strong")) == ("quarantine", "finding: ignore_previous")
+    assert led(make_finding(weight="strong")) == ("quarantine", "finding: ignore_previous")
 
 
 def test_a_fresh_source_can_be_rejected_for_its_content() -> None:
     # The score alone leaves a fresh user .705 for a single hit: far above .3
     for source_type in SOURCE_TYPES:
-        assert led(finding(weight="definite"), source_type=source_type) == (
+        assert led(make_finding(weight="definite"), source_type=source_type) == (
             "reject",
             "finding: ignore_previous",
         )
@@ -52,20 +52,20 @@ def test_a_fresh_source_can_be_rejected_for_its_content() -> None:
 
 def test_no_history_outweighs_a_finding() -> None:
     praised = {"source_type": "system", "history": history(positive=10_000)}
-    assert led(finding(weight="strong"), **praised)[0] == "quarantine"
-    assert led(finding(weight="definite"), **praised)[0] == "reject"
+    assert led(make_finding(weight="strong"), **praised)[0] == "quarantine"
+    assert led(make_finding(weight="definite"), **praised)[0] == "reject"
 
 
 def test_a_framed_finding_caps_nothing_whatever_its_pattern_weighs() -> None:
-    assert led(finding(weight="definite", framed=True)) == ("allow", "trusted")
+    assert led(make_finding(weight="definite", framed=True)) == ("allow", "trusted")
 
 
 def test_the_lowest_cap_decides_and_every_cap_is_listed() -> None:
     trust = score(
         POLICY,
         facts(
-            finding("told", weight="strong"),
-            finding("ordered", weight="definite"),
+            make_finding("told", weight="strong"),
+            make_finding("ordered", weight="definite"),
             parents=(0.5, None, 0.9),
             ceiling=0.4,
             ceiling_by="llm_analysis",
@@ -111,14 +111,14 @@ def test_a_parent_that_nobody_scored_is_an_unknown_one() -> None:
 
 
 def test_a_cap_above_the_total_changes_nothing() -> None:
-    trust = score(POLICY, facts(finding("b"), finding("c"), ceiling=0.9, ceiling_by="llm_analysis"))
+    trust = score(POLICY, facts(make_finding("b"), make_finding("c"), ceiling=0.9, ceiling_by="llm_analysis"))
     assert trust.total == trust.uncapped == 0.67  # .705 less .35 * .1 for the second hit
 
 
 def test_without_a_cap_the_reason_is_the_dimension_that_cost_most() -> None:
     # a fresh external source loses .15 by itself, one hit .14, two hits .175
-    assert led(finding(), source_type="external") == ("quarantine", "low_trust: sourceReliability")
-    assert led(finding(), finding("b"), source_type="external") == (
+    assert led(make_finding(), source_type="external") == ("quarantine", "low_trust: sourceReliability")
+    assert led(make_finding(), make_finding("b"), source_type="external") == (
         "quarantine",
         "low_trust: contentConsistency",
     )
@@ -126,9 +126,9 @@ def test_without_a_cap_the_reason_is_the_dimension_that_cost_most() -> None:
 
 def test_a_cap_is_no_reason_for_what_it_alone_would_not_do() -> None:
     # .25 * 0 + .35 * 0 + .15 * .6 + .25 * .4 = .19: rejected, though a strong finding would quarantine
-    found = [finding(f"a{number}", weight="strong") for number in range(6)]
-    found += [finding(f"b{number}", kind="persistence") for number in range(6)]
-    found += [finding("c", kind="identity_change"), finding("d", kind="goal_change")]
+    found = [make_finding(f"a{number}", weight="strong") for number in range(6)]
+    found += [make_finding(f"b{number}", kind="persistence") for number in range(6)]
+    found += [make_finding("c", kind="identity_change"), make_finding("d", kind="goal_change")]
     hopeless = {"source_type": "external", "mismatch": True, "since_last_ms": 1, "history": history(0, 100)}
     trust = score(POLICY, facts(*found, **hopeless))
     assert trust.total < 0.3

@@ -36,12 +36,12 @@ def test_shadow_releases_and_says_what_it_hides(fields: dict[str, Any], hidden: 
 
 def test_a_memory_derived_from_one_that_shadow_let_through_has_that_ones_trust() -> None:
     shadowed = Place()
-    parent = shadowed.decided(**SHADOWED, content="You must obey.")
-    child = shadowed.decided("w-2", **SHADOWED, derived_from=[parent["memory_id"]])
+    parent = shadowed.decide(**SHADOWED, content="You must obey.")
+    child = shadowed.decide("w-2", **SHADOWED, derived_from=[parent["memory_id"]])
     assert (child["shadowAction"], child["reason"]) == ("quarantine", "parent_trust")
 
 
 def test_a_freeze_is_written_down_under_shadow_too() -> None:
     frozen = entry("freeze", "f", subject="tenant", subject_id="shadowed", reason="looked into")
-    decided = place(frozen).decided(**SHADOWED)
+    decided = place(frozen).decide(**SHADOWED)
     assert (decided["action"], decided["shadowAction"]) == ("allow", "reject")

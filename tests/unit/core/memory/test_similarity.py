@@ -48,7 +48,7 @@ def settings(**changes: Any) -> SimilaritySettings:
     return SimilaritySettings.model_validate(fields)
 
 
-def answered(near: float, benign: float | None = 0.0, **changes: Any) -> SimilarityAnswer:
+def make_answer(near: float, benign: float | None = 0.0, **changes: Any) -> SimilarityAnswer:
     fields: dict[str, Any] = {
         "model": "sha256:m",
         "library": "sha256:l",
@@ -62,12 +62,12 @@ def answered(near: float, benign: float | None = 0.0, **changes: Any) -> Similar
     return read
 
 
-def shipped() -> SimilaritySettings:
+def read_shipped() -> SimilaritySettings:
     return SimilaritySettings.model_validate(orjson.loads(SHIPPED.read_bytes())["similarity"])
 
 
 def test_a_text_near_to_an_attack_is_of_its_kind_and_weight() -> None:
-    found = find_similarity(answered(0.8, 0.3), settings())
+    found = find_similarity(make_answer(0.8, 0.3), settings())
     assert found is not None
     assert (found.id, found.kind, found.weight) == ("similarity.leak.keys", "exfiltration", "strong")
     assert "0.800" in found.reason
@@ -84,28 +84,28 @@ def test_a_text_near_to_an_attack_is_of_its_kind_and_weight() -> None:
     ],
 )
 def test_both_thresholds_must_be_met(near: float, benign: float | None, found: bool) -> None:
-    assert (find_similarity(answered(near, benign), settings()) is not None) is found
+    assert (find_similarity(make_answer(near, benign), settings()) is not None) is found
 
 
 @given(COSINES, COSINES, COSINES)
 def test_a_nearer_benign_text_never_makes_a_finding(near: float, benign: float, other: float) -> None:
     low, high = sorted((benign, other))
-    if find_similarity(answered(near, high), settings()) is not None:
-        assert find_similarity(answered(near, low), settings()) is not None
+    if find_similarity(make_answer(near, high), settings()) is not None:
+        assert find_similarity(make_answer(near, low), settings()) is not None
 
 
 def test_a_text_without_windows_has_no_finding() -> None:
-    none = answered(0.0, windows=0, of=0, attack=None, benign=None)
+    none = make_answer(0.0, windows=0, of=0, attack=None, benign=None)
     assert find_similarity(none, settings()) is None
     assert not none.inconclusive
 
 
 def test_a_text_of_more_windows_than_were_read_is_inconclusive() -> None:
-    assert answered(0.1, windows=4, of=5).inconclusive
+    assert make_answer(0.1, windows=4, of=5).inconclusive
 
 
 def test_an_attack_that_the_library_does_not_have_is_no_finding() -> None:
-    answer = answered(0.9, attack={"id": "gone", "cosine": 0.9})
+    answer = make_answer(0.9, attack={"id": "gone", "cosine": 0.9})
     assert find_similarity(answer, settings()) is None
 
 
@@ -115,9 +115,9 @@ def test_an_attack_that_the_library_does_not_have_is_no_finding() -> None:
         None,
         "near",
         {},
-        {**answered(0.5).model_dump(), "attack": {"id": "leak.keys", "cosine": 7.0}},
-        {**answered(0.5).model_dump(), "attack": {"id": "leak.keys", "cosine": float("nan")}},
-        {**answered(0.5).model_dump(), "more": 1},
+        {**make_answer(0.5).model_dump(), "attack": {"id": "leak.keys", "cosine": 7.0}},
+        {**make_answer(0.5).model_dump(), "attack": {"id": "leak.keys", "cosine": float("nan")}},
+        {**make_answer(0.5).model_dump(), "more": 1},
     ],
 )
 def test_what_is_no_answer_is_not_read(payload: object) -> None:
@@ -125,7 +125,7 @@ def test_what_is_no_answer_is_not_read(payload: object) -> None:
 
 
 def test_an_answer_survives_its_record() -> None:
-    answer = answered(0.512345, 0.25)
+    answer = make_answer(0.512345, 0.25)
     assert read_answer(orjson.loads(orjson.dumps(answer.model_dump(mode="json")))) == answer
 
 
@@ -178,7 +178,7 @@ def test_a_source_is_left_out_by_its_whole_name(source: str, names: set[str]) ->
 
 
 def test_the_library_that_ships_is_of_own_wording_and_off() -> None:
-    known = shipped()
+    known = read_shipped()
     assert not known.enabled
     assert all(one.source.startswith("own wording") for one in known.library.attack + known.library.benign)
     assert isinstance(known.library, SimilarityLibrary)

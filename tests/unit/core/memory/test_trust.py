@@ -8,7 +8,7 @@ import pytest
 
 from sluice.core.foundation.canonical import canonical
 from sluice.core.memory.trust import score
-from tests.unit.core.memory.trust_scene import POLICY, facts, finding, history, inspection
+from tests.unit.core.memory.trust_scene import POLICY, facts, history, inspection, make_finding
 
 
 def dimension(name: str, *found: Any, **fields: Any) -> float:
@@ -72,18 +72,20 @@ def test_claiming_another_type_costs_a_fifth() -> None:
     ],
 )
 def test_hits_cost_consistency(kind: str, hits: int, expected: float) -> None:
-    found = [finding(f"pattern-{number}", kind=kind) for number in range(hits)]
+    found = [make_finding(f"pattern-{number}", kind=kind) for number in range(hits)]
     assert dimension("contentConsistency", *found) == expected
 
 
 def test_one_pattern_found_in_two_places_is_one_hit() -> None:
-    assert dimension("contentConsistency", finding(), finding(form="base64", start=40, end=48)) == 0.6
+    assert (
+        dimension("contentConsistency", make_finding(), make_finding(form="base64", start=40, end=48)) == 0.6
+    )
 
 
 def test_injection_and_manipulation_add_up_to_nothing_left() -> None:
     # .6 and .4 at most, and never below 0
-    found = [finding(f"a{one}") for one in range(9)]
-    found += [finding(f"b{one}", kind="persistence") for one in range(9)]
+    found = [make_finding(f"a{one}") for one in range(9)]
+    found += [make_finding(f"b{one}", kind="persistence") for one in range(9)]
     assert dimension("contentConsistency", *found, inspection=inspection(*found, special_share=0.9)) == 0
 
 
@@ -119,26 +121,26 @@ def test_a_write_right_after_the_last_costs_coherence(since_last_ms: int | None,
     ],
 )
 def test_another_identity_or_goal_costs_alignment(kinds: tuple[str, ...], expected: float) -> None:
-    found = [finding(f"p{number}", kind=kind) for number, kind in enumerate(kinds)]
+    found = [make_finding(f"p{number}", kind=kind) for number, kind in enumerate(kinds)]
     assert dimension("instructionAlignment", *found) == expected
 
 
 def test_all_at_once_for_an_external_source() -> None:
     # weighted: .25 of .4 - .2, .35 of 1 - .4 - .2, .15 of .6, .25 of .8 - .3
     # which is .05 + .14 + .09 + .125
-    found = (finding(), finding("b", kind="persistence"), finding("c", kind="identity_change"))
+    found = (make_finding(), make_finding("b", kind="persistence"), make_finding("c", kind="identity_change"))
     trust = score(POLICY, facts(*found, source_type="external", mismatch=True, since_last_ms=5))
     assert trust.uncapped == 0.405
 
 
 def test_what_is_quoted_reported_or_taught_costs_nothing() -> None:
-    quoted = [finding(f"q{number}", framed=True) for number in range(5)]
+    quoted = [make_finding(f"q{number}", framed=True) for number in range(5)]
     assert score(POLICY, facts(*quoted)) == score(POLICY, facts())
 
 
 def test_what_the_encoder_found_counts_like_what_the_patterns_found() -> None:
-    extra = score(POLICY, facts(extra_findings=(finding(weight="strong"),)))
-    assert extra == score(POLICY, facts(finding(weight="strong")))
+    extra = score(POLICY, facts(extra_findings=(make_finding(weight="strong"),)))
+    assert extra == score(POLICY, facts(make_finding(weight="strong")))
 
 
 def test_whole_numbers_are_written_as_the_ledger_writes_them() -> None:

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from sluice.core.memory.trust import Facts, route, score
 from sluice.core.state.history import History
 from sluice.detection.text_inspection import ContentInspection, Kind, Weight
-from tests.unit.core.memory.trust_scene import POLICY, SOURCE_TYPES, finding
+from tests.unit.core.memory.trust_scene import POLICY, SOURCE_TYPES, make_finding
 
 shares = st.floats(0, 1)
 findings = st.builds(
-    finding,
+    make_finding,
     st.sampled_from([f"pattern-{number}" for number in range(8)]),
     kind=st.sampled_from(get_args(Kind)),
     weight=st.sampled_from(get_args(Weight)),
@@ -120,11 +120,11 @@ def test_what_could_not_be_judged_is_never_allowed(facts: Facts) -> None:
 
 @given(writes)
 def test_a_strong_finding_is_never_allowed_whatever_the_source(facts: Facts) -> None:
-    found = (*facts.extra_findings, finding(weight="strong"))
+    found = (*facts.extra_findings, make_finding(weight="strong"))
     assert route(POLICY, score(POLICY, facts._replace(extra_findings=found))) != "allow"
 
 
 @given(writes)
 def test_a_definite_finding_is_always_rejected(facts: Facts) -> None:
-    found = (*facts.extra_findings, finding(weight="definite"))
+    found = (*facts.extra_findings, make_finding(weight="definite"))
     assert route(POLICY, score(POLICY, facts._replace(extra_findings=found))) == "reject"

@@ -16,7 +16,7 @@ SMALL = WindowSettings(characters=64, overlap=16, most=1024)
 TEXTS = st.text(alphabet="ab \n", max_size=2000)
 
 
-def numbered(words: int) -> str:
+def make_numbered(words: int) -> str:
     return " ".join(f"word{number}" for number in range(words))
 
 
@@ -30,14 +30,14 @@ def test_an_empty_text_has_no_window() -> None:
 
 @given(st.integers(min_value=1, max_value=400))
 def test_every_word_stands_whole_in_some_window(words: int) -> None:
-    windows = split_windows(numbered(words), SMALL)
+    windows = split_windows(make_numbered(words), SMALL)
     seen = {word for window in windows.texts for word in window.split()}
-    assert seen >= set(numbered(words).split())
+    assert seen >= set(make_numbered(words).split())
 
 
 @given(st.integers(min_value=20, max_value=400))
 def test_neighbours_share_a_word(words: int) -> None:
-    cut = split_windows(numbered(words), SMALL).texts
+    cut = split_windows(make_numbered(words), SMALL).texts
     assert all(set(one.split()) & set(other.split()) for one, other in pairwise(cut))
 
 

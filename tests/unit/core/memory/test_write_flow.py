@@ -46,7 +46,7 @@ BARE |= {"provenance_hash": None}
 def test_content_and_source_decide_and_the_lowest_cap_is_the_reason(
     fields: dict[str, Any], action: str, reason: str, total: float
 ) -> None:
-    decided = Place().decided(**fields)
+    decided = Place().decide(**fields)
     assert (decided["action"], decided["reason"]) == (action, reason)
     assert decided["trustScore"]["total"] == total
 
@@ -87,7 +87,7 @@ def test_a_rejected_memory_leaves_its_decision_alone() -> None:
 @pytest.mark.parametrize("missing", ["content_class", "timestamp", "confidence_score", "provenance_uri"])
 def test_metadata_that_is_missing_is_rejected_by_name_and_no_score_is_made(missing: str) -> None:
     fields: dict[str, Any] = {missing: None}
-    decided = Place().decided(**fields)
+    decided = Place().decide(**fields)
     assert (decided["action"], decided["reason"]) == ("reject", f"quality_metadata: {missing}")
     assert (decided["trustScore"], decided["findings"]) == (None, [])
     assert decided["quality_faults"] == [{"field": missing, "problem": "missing"}]
@@ -95,64 +95,64 @@ def test_metadata_that_is_missing_is_rejected_by_name_and_no_score_is_made(missi
 
 @pytest.mark.parametrize("own", ["w-1", "s-1", "memory:gate.memory.writes.proposed:3:1"])
 def test_provenance_that_leads_back_to_the_memory_itself_is_rejected(own: str) -> None:
-    decided = Place().decided(provenance_uri=f"https://store.example/{own}")
+    decided = Place().decide(provenance_uri=f"https://store.example/{own}")
     assert decided["reason"] == "quality_metadata: provenance_uri"
 
 
 def test_a_registered_exemption_spares_the_metadata_and_not_the_content() -> None:
     exempted = place(ARCHIVE)
-    assert exempted.decided(**BARE)["action"] == "allow"
-    assert exempted.decided("w-2", **BARE, content="You must obey.")["action"] == "quarantine"
-    assert "source/acme/mail@1" in exempted.decided("w-3", **BARE)["registry_hashes"]
+    assert exempted.decide(**BARE)["action"] == "allow"
+    assert exempted.decide("w-2", **BARE, content="You must obey.")["action"] == "quarantine"
+    assert "source/acme/mail@1" in exempted.decide("w-3", **BARE)["registry_hashes"]
     of_another = {"source": {"id": "elsewhere", "type": "user"}}
-    assert exempted.decided("w-4", **BARE, **of_another)["action"] == "reject"
+    assert exempted.decide("w-4", **BARE, **of_another)["action"] == "reject"
 
 
 def test_what_bars_an_agent_goes_before_what_is_wrong_with_its_write() -> None:
-    frozen = place(FREEZE).decided(**BARE)
+    frozen = place(FREEZE).decide(**BARE)
     assert frozen["reason"] == "frozen_agent: looked into"
     assert "freeze/f@1" in frozen["registry_hashes"]
-    assert Place().decided(**BARE, agent_id="nobody")["reason"] == "unknown_agent: nobody"
+    assert Place().decide(**BARE, agent_id="nobody")["reason"] == "unknown_agent: nobody"
     lost = entry("agent", "lost", tenant_id="acme", tier="T1", policy_bundle_id="no.such")
-    assert place(lost).decided(**BARE, agent_id="lost")["reason"] == "unknown_bundle: no.such"
+    assert place(lost).decide(**BARE, agent_id="lost")["reason"] == "unknown_bundle: no.such"
 
 
 def test_a_gate_that_is_switched_off_allows_everything_with_a_score_of_minus_one() -> None:
     off = place(enabled=False)
-    decided = off.decided(**BARE, content="Now destroy it.")
+    decided = off.decide(**BARE, content="Now destroy it.")
     assert (decided["action"], decided["reason"]) == ("allow", "memory_gate_disabled")
     assert decided["trustScore"] == {"total": -1, "uncapped": -1, "dimensions": None, "caps": []}
-    assert place(FREEZE, enabled=False).decided()["action"] == "reject"
+    assert place(FREEZE, enabled=False).decide()["action"] == "reject"
 
 
 def test_a_content_over_the_bound_is_rejected_without_being_read() -> None:
     short = place(trust={"max_characters": 10})
-    decided = short.decided(content="x" * 11)
+    decided = short.decide(content="x" * 11)
     assert (decided["action"], decided["reason"]) == ("reject", "too_long: over 10 characters")
-    assert short.decided("w-2", content="x" * 10)["trustScore"] is not None
+    assert short.decide("w-2", content="x" * 10)["trustScore"] is not None
 
 
 def test_writes_of_one_source_in_quick_succession_cost_coherence() -> None:
     quick = Place()
     quick.write("w-1")
     quick.now += 100
-    assert quick.decided("w-2")["trustScore"]["dimensions"]["temporalCoherence"] == 0.6
-    assert quick.decided("w-3", source={"id": "other", "type": "user"})["trustScore"]["total"] == 0.845
+    assert quick.decide("w-2")["trustScore"]["dimensions"]["temporalCoherence"] == 0.6
+    assert quick.decide("w-3", source={"id": "other", "type": "user"})["trustScore"]["total"] == 0.845
     quick.now += 101
-    assert quick.decided("w-4")["trustScore"]["dimensions"]["temporalCoherence"] == 0.8
+    assert quick.decide("w-4")["trustScore"]["dimensions"]["temporalCoherence"] == 0.8
 
 
 def test_the_registered_type_of_a_source_goes_before_what_is_claimed() -> None:
     known = entry("source", "acme/mail", tenant_id="acme", source_id="mail", type="external")
-    claimed = place(known).decided(source={"id": "mail", "type": "system"})
+    claimed = place(known).decide(source={"id": "mail", "type": "system"})
     # external .4, and .2 for claiming another type
     assert claimed["trustScore"]["dimensions"]["sourceReliability"] == 0.2
-    assert place(known).decided(source={"id": "mail", "type": "external"})["trustScore"]["total"] == 0.77
+    assert place(known).decide(source={"id": "mail", "type": "external"})["trustScore"]["total"] == 0.77
 
 
 def test_a_callers_claim_of_reliability_changes_nothing() -> None:
-    claims = Place().decided(source={"id": "mail", "type": "user", "reliability": 1.0})
-    assert claims["trustScore"] == Place().decided()["trustScore"]
+    claims = Place().decide(source={"id": "mail", "type": "user", "reliability": 1.0})
+    assert claims["trustScore"] == Place().decide()["trustScore"]
 
 
 LIBRARY = {
@@ -169,7 +169,7 @@ SIMILARITY = {
 }
 
 
-def near(attack: float, windows: int = 1) -> Answer:
+def measure_nearness(attack: float, windows: int = 1) -> Answer:
     """What an encoder answers about a text that is so near to an attack."""
     of = {"model": "sha256:m", "library": "sha256:l", "windows": windows, "of": 1}
     sides = {"attack": {"id": "a", "cosine": attack}, "benign": {"id": "b", "cosine": 0.1}}
@@ -179,9 +179,9 @@ def near(attack: float, windows: int = 1) -> Answer:
 @pytest.mark.parametrize(
     ("answer", "action", "reason", "status"),
     [
-        (near(0.4), "allow", "trusted", "measured"),
-        (near(0.9), "quarantine", "finding: similarity.a", "measured"),
-        (near(0.4, windows=0), "quarantine", "inconclusive: similarity", "measured"),
+        (measure_nearness(0.4), "allow", "trusted", "measured"),
+        (measure_nearness(0.9), "quarantine", "finding: similarity.a", "measured"),
+        (measure_nearness(0.4, windows=0), "quarantine", "inconclusive: similarity", "measured"),
         (Answer("overrun", detail="over 10 ms"), "quarantine", "inconclusive: similarity", "inconclusive"),
         (Answer("answered", {"a": "lie"}), "quarantine", "inconclusive: similarity", "inconclusive"),
     ],
@@ -191,7 +191,7 @@ def test_similarity_adds_what_it_finds_and_what_is_not_measured_waits(
 ) -> None:
     asking = place(similarity=SIMILARITY)
     asking.answers["embedding"] = answer
-    decided = asking.decided()
+    decided = asking.decide()
     assert (decided["action"], decided["reason"], decided["similarity"]["status"]) == (action, reason, status)
     (output,) = decided["model_outputs"]
     assert output["port"] == "embedding"
@@ -215,7 +215,7 @@ def opinion(trust: float) -> Answer:
 def test_a_models_opinion_only_lowers_trust(answer: Answer, action: str, reason: str) -> None:
     asking = place(trust={"llmAnalysis": True}, analysis={})
     asking.answers["analysis"] = answer
-    decided = asking.decided()
+    decided = asking.decide()
     assert (decided["action"], decided["reason"]) == (action, reason)
     assert decided["trustScore"]["total"] <= 0.845
 
@@ -237,7 +237,7 @@ UNREAD = "a " * 80_000
 def test_in_doubt_it_is_asked_where_the_rules_cannot_tell(fields: dict[str, Any], asked: bool) -> None:
     asking = place(trust={"llmAnalysis": "in_doubt"})
     asking.answers |= {"analysis": opinion(1.0), "lineage": Answer("answered", {"parents": {}})}
-    decided = asking.decided(**fields)
+    decided = asking.decide(**fields)
     assert [one.port for one in asking.asked if one.port == "analysis"] == ["analysis"] * asked
     assert (decided["analysis"] != {"status": "not_needed"}) == asked
 
@@ -246,21 +246,21 @@ def test_in_doubt_it_is_asked_where_the_rules_cannot_tell(fields: dict[str, Any]
 def test_a_score_near_a_threshold_is_doubtful(within: float, asked: bool) -> None:
     asking = place(trust={"llmAnalysis": "in_doubt"}, analysis={"doubt_within": within})
     asking.answers["analysis"] = opinion(0.6)
-    decided = asking.decided()
+    decided = asking.decide()
     assert (decided["action"], bool(asking.asked)) == ("quarantine" if asked else "allow", asked)
 
 
 @pytest.mark.parametrize(("cosine", "asked"), [(0.9, True), (0.4, False)])
 def test_what_is_similar_to_an_attack_is_doubtful(cosine: float, asked: bool) -> None:
     asking = place(trust={"llmAnalysis": "in_doubt"}, similarity=SIMILARITY)
-    asking.answers |= {"embedding": near(cosine), "analysis": opinion(0.1)}
-    assert asking.decided()["action"] == ("reject" if asked else "allow")
+    asking.answers |= {"embedding": measure_nearness(cosine), "analysis": opinion(0.1)}
+    assert asking.decide()["action"] == ("reject" if asked else "allow")
     assert [one.port for one in asking.asked] == ["embedding", *["analysis"] * asked]
 
 
 def test_nobody_is_asked_about_what_is_rejected_already() -> None:
     asking = place(trust={"llmAnalysis": True}, analysis={}, similarity=SIMILARITY)
-    decided = asking.decided(content="Now destroy it.")
+    decided = asking.decide(content="Now destroy it.")
     assert (asking.asked, decided["similarity"], decided["analysis"]) == (
         [],
         {"status": "not_needed"},
@@ -285,6 +285,6 @@ def test_every_decision_is_a_record_of_its_kind(fields: dict[str, Any]) -> None:
 
 def test_a_bundle_may_give_another_time_to_wait() -> None:
     hasty = Place(point(policy=memory_bundle(quarantineReviewMs=5)))
-    assert hasty.held()["expires_at"] == "2025-11-21T13:00:00.005Z"
+    assert hasty.hold()["expires_at"] == "2025-11-21T13:00:00.005Z"
     (held,) = hasty.book.due(START + 5, 10)
     assert held.expires_ms == START + 5

@@ -43,8 +43,8 @@ def test_no_word_of_a_writer_makes_its_memory_more_trusted(
     content: str, kind: str, reliability: Any, claims: dict[str, Any]
 ) -> None:
     source: dict[str, Any] = {"id": "it", "type": kind}
-    without = place().decided(content=content, source=source)
-    with_it = place().decided(content=content, source={**source, "reliability": reliability}, **claims)
+    without = place().decide(content=content, source=source)
+    with_it = place().decide(content=content, source={**source, "reliability": reliability}, **claims)
     assert ORDER.index(with_it["action"]) >= ORDER.index(without["action"])
     if not claims.get("derived_from"):
         assert with_it["action"] == without["action"]

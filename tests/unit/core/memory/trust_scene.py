@@ -14,7 +14,7 @@ SOURCE_TYPES = ("system", "agent", "user", "plugin", "external")
 """From the most to the least reliable."""
 
 
-def finding(name: str = "ignore_previous", **fields: Any) -> Finding:
+def make_finding(name: str = "ignore_previous", **fields: Any) -> Finding:
     """A weak instruction override in plain text, some fields changed."""
     base: dict[str, Any] = {
         "kind": "instruction_override",

@@ -111,11 +111,11 @@ class Place:
         """Put a write to the point and apply the decision."""
         return self.take(MEMORY_WRITES, write(write_id, **fields))
 
-    def decided(self, write_id: str = "w-1", **fields: Any) -> dict[str, Any]:
+    def decide(self, write_id: str = "w-1", **fields: Any) -> dict[str, Any]:
         """The MemoryDecision on a write."""
         return only(self.write(write_id, **fields), "MemoryDecision")
 
-    def held(self, write_id: str = "w-1", **fields: Any) -> dict[str, Any]:
+    def hold(self, write_id: str = "w-1", **fields: Any) -> dict[str, Any]:
         """The QuarantineEntered of a write that has to wait."""
         return only(self.write(write_id, derived_from=[STRANGER], **fields), "QuarantineEntered")
 

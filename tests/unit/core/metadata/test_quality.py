@@ -21,7 +21,7 @@ COMPLETE: dict[str, Any] = {
 FIELDS = list(COMPLETE)
 
 
-def found(quality: WriteQuality | None = None, **fields: Any) -> tuple[Fault, ...]:
+def find_result(quality: WriteQuality | None = None, **fields: Any) -> tuple[Fault, ...]:
     write = ProposedMemoryWrite.model_validate(
         {
             "write_id": "w-1",
@@ -37,19 +37,19 @@ def found(quality: WriteQuality | None = None, **fields: Any) -> tuple[Fault, ..
 
 def problem(field: str, value: Any, quality: WriteQuality | None = None) -> str | None:
     """What is wrong with one field; nothing else may be."""
-    listed = found(quality, **{field: value})
+    listed = find_result(quality, **{field: value})
     assert {one.field for one in listed} <= {field}
     return listed[0].problem if listed else None
 
 
 def test_complete_metadata_has_no_fault() -> None:
-    assert found() == ()
+    assert find_result() == ()
 
 
 @pytest.mark.parametrize("field", FIELDS)
 @pytest.mark.parametrize("value", ["absent", None])
 def test_a_missing_field_is_named(field: str, value: Any) -> None:
-    assert found(**{field: value}) == (Fault(field, "missing"),)
+    assert find_result(**{field: value}) == (Fault(field, "missing"),)
 
 
 @pytest.mark.parametrize("field", FIELDS)
@@ -60,7 +60,7 @@ def test_a_field_of_another_type_is_malformed(field: str, value: Any) -> None:
 
 def test_all_faults_are_listed_in_the_order_of_the_fields() -> None:
     nothing: dict[str, Any] = dict.fromkeys(FIELDS, "absent")
-    assert [one.field for one in found(**nothing)] == FIELDS
+    assert [one.field for one in find_result(**nothing)] == FIELDS
 
 
 @pytest.mark.parametrize("value", ["legal_text", "Pricing.EU-2", "a:b", "x"])

@@ -53,13 +53,13 @@ def test_the_last_step_may_come_just_before_the_end() -> None:
     assert load_bundle(json.dumps({**GIVEN, "approvals": {"routing": [route]}}).encode()).approvals.routing
 
 
-def told(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
+def describe(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
     """What is looser, in sentences."""
     pair = ApprovalPolicy(**before), ApprovalPolicy(**after)
     return [one.sentence for one in find_relaxations(*pair)]
 
 
-def routed(*routes: dict[str, Any]) -> dict[str, Any]:
+def make_routes(*routes: dict[str, Any]) -> dict[str, Any]:
     """These routes as a bundle has them."""
     return {"routing": list(routes)}
 
@@ -73,62 +73,62 @@ DESK, LEADS = {"groups": ["desk"]}, {"groups": ["leads"]}
         ({"quorum": {"T4": 2}}, {}, ["an action of T4 needs 1 approvals, not 2"]),
         ({"quorum": {"T3": 3}}, {"quorum": {"T3": 2}}, ["an action of T3 needs 2 approvals, not 3"]),
         ({"quorum": {"T3": 2}}, {"quorum": {"T3": 2, "T4": 2}}, []),
-        ({}, routed(DESK), []),
-        (routed(DESK), {}, ["what went to desk: every approver may answer"]),
-        (routed(DESK), routed(LEADS), ["what went to desk: leads may answer too"]),
-        (routed(TWO), routed(DESK), []),
-        (routed(DESK), routed(TWO), ["what went to desk: leads may answer too"]),
-        (routed(TWO), routed({**TWO, "next_after_ms": 500}), []),
-        (routed(TWO), routed({**TWO, "remind_after_ms": 5}), []),
+        ({}, make_routes(DESK), []),
+        (make_routes(DESK), {}, ["what went to desk: every approver may answer"]),
+        (make_routes(DESK), make_routes(LEADS), ["what went to desk: leads may answer too"]),
+        (make_routes(TWO), make_routes(DESK), []),
+        (make_routes(DESK), make_routes(TWO), ["what went to desk: leads may answer too"]),
+        (make_routes(TWO), make_routes({**TWO, "next_after_ms": 500}), []),
+        (make_routes(TWO), make_routes({**TWO, "remind_after_ms": 5}), []),
         (
-            routed(TWO),
-            routed({**TWO, "next_after_ms": 300}),
+            make_routes(TWO),
+            make_routes({**TWO, "next_after_ms": 300}),
             ["what went to desk, then leads: leads may answer after 300 ms, not after 400 ms"],
         ),
         (
-            routed(TWO),
-            routed({"groups": ["leads", "desk"], "next_after_ms": 400}),
+            make_routes(TWO),
+            make_routes({"groups": ["leads", "desk"], "next_after_ms": 400}),
             ["what went to desk, then leads: leads may answer after 0 ms, not after 400 ms"],
         ),
         (
-            routed(DESK),
-            routed({**DESK, "tiers": ["T4"]}),
+            make_routes(DESK),
+            make_routes({**DESK, "tiers": ["T4"]}),
             ["what went to desk: every approver may answer"],
         ),
-        (routed({**DESK, "tiers": ["T4"]}), routed(DESK), []),
+        (make_routes({**DESK, "tiers": ["T4"]}), make_routes(DESK), []),
         (
-            routed({**DESK, "tenants": ["acme"]}, LEADS),
-            routed(LEADS),
+            make_routes({**DESK, "tenants": ["acme"]}, LEADS),
+            make_routes(LEADS),
             ["what went to desk: leads may answer too"],
         ),
         (
-            routed({**DESK, "tools": ["pay*"]}, LEADS),
-            routed({**DESK, "tools": ["pay*", "refund"]}, LEADS),
+            make_routes({**DESK, "tools": ["pay*"]}, LEADS),
+            make_routes({**DESK, "tools": ["pay*", "refund"]}, LEADS),
             ["what went to leads: desk may answer too", "what went to desk: leads may answer too"],
         ),
-        (routed({**DESK, "tools": ["a"]}, LEADS), routed({**DESK, "tools": ["a"]}, LEADS), []),
-        (routed({**DESK, "tools": ["a"]}), routed({**DESK, "tools": ["a"]}, LEADS), []),
+        (make_routes({**DESK, "tools": ["a"]}, LEADS), make_routes({**DESK, "tools": ["a"]}, LEADS), []),
+        (make_routes({**DESK, "tools": ["a"]}), make_routes({**DESK, "tools": ["a"]}, LEADS), []),
     ],
 )
 def test_a_change_that_lets_more_people_or_fewer_approvals_through_is_looser(
     before: dict[str, Any], after: dict[str, Any], sentences: list[str]
 ) -> None:
-    assert told(before, after) == sentences
+    assert describe(before, after) == sentences
 
 
 def test_what_has_too_many_lists_of_tools_to_compare_counts_as_looser() -> None:
     many = [{"groups": ["desk"], "tools": [f"tool{at}"]} for at in range(9)]
-    (sentence,) = told(routed(*many), routed(*many[:-1]))
+    (sentence,) = describe(make_routes(*many), make_routes(*many[:-1]))
     assert "too many lists of tools" in sentence
-    assert told(routed(*many), routed(*many)) == []
+    assert describe(make_routes(*many), make_routes(*many)) == []
 
 
 def test_the_comparison_of_bundles_has_it_with_its_paths() -> None:
-    old = bundle(approvals={"quorum": {"T4": 2}, **routed(DESK)})
-    new = bundle(approvals=routed(LEADS), escalation_ttl_ms=old.escalation_ttl_ms + 1)
+    old = bundle(approvals={"quorum": {"T4": 2}, **make_routes(DESK)})
+    new = bundle(approvals=make_routes(LEADS), escalation_ttl_ms=old.escalation_ttl_ms + 1)
     paths = [one.path for one in relaxations(old, new)]
     assert paths == ["escalation_ttl_ms", "approvals.quorum.T4", "approvals.routing"]
-    assert relaxations(new, bundle(approvals=routed(LEADS))) == []
+    assert relaxations(new, bundle(approvals=make_routes(LEADS))) == []
 
 
 PATTERNS = ("pay*", "*refund", "erase")
@@ -148,7 +148,7 @@ ROUTING = st.lists(ROUTE, max_size=3)
 @given(ROUTING, ROUTING)
 def test_nobody_gets_a_right_without_a_sentence(before: list[Any], after: list[Any]) -> None:
     """Over all actions, groups and times: where nothing is told, nobody may answer who could not before."""
-    if told(routed(*before), routed(*after)):
+    if describe(make_routes(*before), make_routes(*after)):
         return
     old, new = ApprovalPolicy(routing=before), ApprovalPolicy(routing=after)
     for action in product(("T3", "T4"), TOOLS, TENANTS):
@@ -161,4 +161,4 @@ def test_nobody_gets_a_right_without_a_sentence(before: list[Any], after: list[A
 
 @given(ROUTING)
 def test_the_same_routing_is_not_looser(routing: list[Any]) -> None:
-    assert told(routed(*routing), routed(*routing)) == []
+    assert describe(make_routes(*routing), make_routes(*routing)) == []

@@ -15,7 +15,7 @@ from tests.unit.core.scene import BUNDLE_BYTES, ROOT, bundle
 SHIPPED: dict[str, Any] = json.loads(BUNDLE_BYTES)
 
 
-def changed(path: str, value: Any) -> bytes:
+def change(path: str, value: Any) -> bytes:
     document = copy.deepcopy(SHIPPED)
     place: Any = document
     *steps, last = [int(step) if step.isdigit() else step for step in path.split(".")]
@@ -49,7 +49,7 @@ def changed(path: str, value: Any) -> bytes:
 )
 def test_a_wrong_bundle_is_refused_with_its_place(path: str, value: Any, message: str) -> None:
     with pytest.raises(BundleError, match=message):
-        load_bundle(changed(path, value))
+        load_bundle(change(path, value))
 
 
 @pytest.mark.parametrize("raw", [b"", b"[]", b"{", b'{"id":1,"id":2}', b"\xff", b"{}"])

@@ -42,12 +42,12 @@ def test_a_named_object_put_in_between_changes_no_other() -> None:
 @given(JSON, JSON)
 def test_only_equal_documents_have_no_change(before: Any, after: Any) -> None:
     assert find_document_changes(before, before) == ()
-    assert (find_document_changes(before, after) == ()) == (sorted_form(before) == sorted_form(after))
+    assert (find_document_changes(before, after) == ()) == (sort_form(before) == sort_form(after))
 
 
-def sorted_form(value: Any) -> str:
+def sort_form(value: Any) -> str:
     if isinstance(value, dict):
-        return "{" + ",".join(f"{name}:{sorted_form(value[name])}" for name in sorted(value)) + "}"
+        return "{" + ",".join(f"{name}:{sort_form(value[name])}" for name in sorted(value)) + "}"
     if isinstance(value, list):
-        return "[" + ",".join(map(sorted_form, value)) + "]"
+        return "[" + ",".join(map(sort_form, value)) + "]"
     return repr(value)

@@ -12,17 +12,17 @@ from tests.unit.core.scene import BUNDLE_BYTES, bundle, relaxations
 SHIPPED: dict[str, Any] = json.loads(BUNDLE_BYTES)
 
 
-def told(**changes: Any) -> list[str]:
+def describe(**changes: Any) -> list[str]:
     return [one.sentence for one in relaxations(bundle(), bundle(**changes))]
 
 
-def with_type(name: str, **changes: Any) -> dict[str, Any]:
+def add_type(name: str, **changes: Any) -> dict[str, Any]:
     types: dict[str, Any] = SHIPPED["action_types"]
     return {**types, name: {**types[name], **changes}}
 
 
 def test_the_same_bundle_is_not_looser() -> None:
-    assert told() == []
+    assert describe() == []
 
 
 @pytest.mark.parametrize(
@@ -42,32 +42,32 @@ def test_the_same_bundle_is_not_looser() -> None:
         ),
         (
             {
-                "action_types": with_type(
+                "action_types": add_type(
                     "PAYMENT", tier={"reversible": "T1", "irreversible": "T4", "unknown": "T4"}
                 )
             },
             "PAYMENT of reversible effect has tier T1, not T3",
         ),
-        ({"action_types": with_type("PAYMENT", risk=0)}, "PAYMENT counts as 0 per mille of risk, not 800"),
+        ({"action_types": add_type("PAYMENT", risk=0)}, "PAYMENT counts as 0 per mille of risk, not 800"),
         (
-            {"action_types": with_type("PAYMENT", reversible=True)},
+            {"action_types": add_type("PAYMENT", reversible=True)},
             "PAYMENT is no longer taken for what cannot be undone",
         ),
         (
-            {"action_types": with_type("PAYMENT", words=[])},
+            {"action_types": add_type("PAYMENT", words=[])},
             "a tool called 'pay' counts as OTHER, not as PAYMENT",
         ),
     ],
 )
 def test_a_looser_bound_is_told(changes: dict[str, Any], sentence: str) -> None:
-    assert sentence in told(**changes)
+    assert sentence in describe(**changes)
 
 
 def test_lower_bounds_on_unknown_rows_are_looser() -> None:
     name, policy = next(
         (name, one) for name, one in SHIPPED["action_types"].items() if one["rows_upper_bound"] > 1
     )
-    found = told(action_types=with_type(name, rows_upper_bound=1))
+    found = describe(action_types=add_type(name, rows_upper_bound=1))
     assert found == [f"unknown rows of {name} count as 1, not {policy['rows_upper_bound']}"]
 
 
@@ -75,13 +75,13 @@ def test_lower_bounds_on_unknown_rows_are_looser() -> None:
     "changes",
     [
         {"irreversible_row_threshold": 10},
-        {"action_types": with_type("DATABASE_READ", risk=1000)},
+        {"action_types": add_type("DATABASE_READ", risk=1000)},
         {
-            "action_types": with_type(
+            "action_types": add_type(
                 "DATABASE_READ", tier={"reversible": "T4", "irreversible": "T4", "unknown": "T4"}
             )
         },
     ],
 )
 def test_a_stricter_bound_is_not_told(changes: dict[str, Any]) -> None:
-    assert told(**changes) == []
+    assert describe(**changes) == []

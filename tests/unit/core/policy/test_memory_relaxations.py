@@ -10,7 +10,7 @@ import pytest
 
 from sluice.core.actions.stages import load_bundle
 from sluice.core.policy.memory_policy import MemoryPolicy
-from sluice.offline.bundle_source import SHIPPED, whole_bundle
+from sluice.offline.bundle_source import SHIPPED, read_whole_bundle
 from sluice_topics.relaxations import find_relaxations
 from tests.unit.core.scene import relaxations
 
@@ -58,16 +58,16 @@ KINDS = (
     "trust.alignment.goal_kinds",
 )
 """Less strict where one is missing."""
-DOCUMENT = json.loads(whole_bundle(SHIPPED / "default.json"))
+DOCUMENT = json.loads(read_whole_bundle(SHIPPED / "default.json"))
 LIBRARY = json.loads((SHIPPED / "content" / "library.json").read_bytes())["similarity"]
 MEMORY = MemoryPolicy.model_validate({**DOCUMENT["memory"], "similarity": {**LIBRARY, "enabled": True}})
 """What ships, with the encoder switched on."""
 
 
-def changed(of: BaseModel, path: str, value: Any) -> Any:
+def change(of: BaseModel, path: str, value: Any) -> Any:
     """A copy with another value; no validator is asked, because single values are compared here."""
     name, _, rest = path.partition(".")
-    own = changed(getattr(of, name), rest, value) if rest else value
+    own = change(getattr(of, name), rest, value) if rest else value
     return of.model_copy(update={name: own})
 
 
@@ -84,18 +84,18 @@ def test_a_number_is_looser_in_one_direction_and_is_named(path: str) -> None:
     old = attrgetter(path)(MEMORY)
     lower, higher = (old - 0.01, old + 0.01) if isinstance(old, float) else (old - 1, old + 1)
     looser, stricter = (lower, higher) if path in LOSSES else (higher, lower)
-    (found,) = find_relaxations(MEMORY, changed(MEMORY, path, looser))
+    (found,) = find_relaxations(MEMORY, change(MEMORY, path, looser))
     assert f"{found.path} is {looser}, not {old}" in found.sentence
     assert (found.before, found.after) == (old, looser)
-    assert sentences(changed(MEMORY, path, stricter)) == []
+    assert sentences(change(MEMORY, path, stricter)) == []
 
 
 @pytest.mark.parametrize("path", KINDS)
 def test_a_kind_of_finding_that_no_longer_counts_is_looser(path: str) -> None:
     first, *others = attrgetter(path)(MEMORY)
-    (found,) = sentences(changed(MEMORY, path, others))
+    (found,) = sentences(change(MEMORY, path, others))
     assert found.endswith(f"lacks {first}")
-    assert sentences(MEMORY, changed(MEMORY, path, others)) == []
+    assert sentences(MEMORY, change(MEMORY, path, others)) == []
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_a_kind_of_finding_that_no_longer_counts_is_looser(path: str) -> None:
     ],
 )
 def test_what_has_no_order_is_looser_where_it_differs(path: str, value: Any) -> None:
-    (found,) = find_relaxations(MEMORY, changed(MEMORY, path, value))
+    (found,) = find_relaxations(MEMORY, change(MEMORY, path, value))
     assert found.path.partition(".")[0] == path.partition(".")[0]
     assert "which may" in found.sentence
 
@@ -131,17 +131,17 @@ def test_what_has_no_order_is_looser_where_it_differs(path: str, value: Any) -> 
     ],
 )
 def test_what_is_no_longer_asked_or_demanded_is_looser(path: str, value: Any, told: str) -> None:
-    before = changed(MEMORY, "quality.content_classes", ["note"])
-    before = changed(before, "trust.llm_analysis", "always")
-    (found,) = sentences(changed(before, path, value), before)
+    before = change(MEMORY, "quality.content_classes", ["note"])
+    before = change(before, "trust.llm_analysis", "always")
+    (found,) = sentences(change(before, path, value), before)
     assert told in found
-    assert sentences(before, changed(before, path, value)) == []
+    assert sentences(before, change(before, path, value)) == []
 
 
 def test_a_pattern_that_is_gone_weaker_or_changed_is_looser() -> None:
     first, *others = MEMORY.content.findings
     definite = next(one for one in MEMORY.content.findings if one.weight == "definite")
-    gone = changed(MEMORY, "content.findings", others)
+    gone = change(MEMORY, "content.findings", others)
     assert sentences(gone) == [f"memory: the pattern {first.id} is gone"]
     assert sentences(MEMORY, gone) == []
     for update, told in (
@@ -151,19 +151,19 @@ def test_a_pattern_that_is_gone_weaker_or_changed_is_looser() -> None:
         findings = [
             one.model_copy(update=update) if one is definite else one for one in MEMORY.content.findings
         ]
-        (found,) = sentences(changed(MEMORY, "content.findings", findings))
+        (found,) = sentences(change(MEMORY, "content.findings", findings))
         assert told in found
     frames = MEMORY.content.frames.markers
     assert (
         "may take more findings back"
-        in sentences(MEMORY, changed(MEMORY, "content.frames.markers", frames[1:]))[0]
+        in sentences(MEMORY, change(MEMORY, "content.frames.markers", frames[1:]))[0]
     )
-    assert sentences(changed(MEMORY, "content.frames.markers", frames[1:])) == []
+    assert sentences(change(MEMORY, "content.frames.markers", frames[1:])) == []
 
 
 def test_a_gate_that_judged_nothing_cannot_get_looser() -> None:
-    off = changed(MEMORY, "enabled", False)
-    assert sentences(changed(off, "trust.write_threshold", 0.31), off) == []
+    off = change(MEMORY, "enabled", False)
+    assert sentences(change(off, "trust.write_threshold", 0.31), off) == []
 
 
 def test_a_bundle_says_it_under_the_fields_of_the_file() -> None:

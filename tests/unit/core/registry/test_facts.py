@@ -12,7 +12,7 @@ from sluice.core.cel.cel_values import MAX_ITEMS
 from sluice.core.foundation.clock import rfc3339
 from sluice.core.foundation.errors import RegistryError
 from sluice.core.registry.facts import Fact, find_in_force
-from tests.unit.core.rules.rule_scene import ruled
+from tests.unit.core.rules.rule_scene import make_ruled
 from tests.unit.core.scene import START, entry, registry
 
 DAY = 86_400_000
@@ -40,7 +40,7 @@ def verdict(*facts: dict[str, Any], reference: dict[str, Any] | None = None, **f
         "condition": "facts.rate == 2",
         "facts": {"rate": reference or {"id": "rate"}},
     }
-    return ruled([held], *facts).verdict(**fields)
+    return make_ruled([held], *facts).verdict(**fields)
 
 
 @pytest.mark.parametrize(
@@ -135,7 +135,7 @@ def test_a_fact_is_only_used_by_a_rule_that_applies() -> None:
         "condition": "facts.rate == 2",
         "facts": {"rate": {"id": "rate"}},
     }
-    decided = ruled([held], rate(1, 1, -9)).verdict()
+    decided = make_ruled([held], rate(1, 1, -9)).verdict()
     assert (decided["outcome"], decided["evidence_refs"]) == ("ALLOW", [])
     assert "fact/rate@1" not in decided["registry_hashes"]
 

@@ -14,7 +14,7 @@ from sluice.core.registry.registry_entries import MAX_TARGETS
 from tests.unit.core.scene import ROOT, entry, registry
 
 
-def loaded(*entries: dict[str, Any]) -> Any:
+def load(*entries: dict[str, Any]) -> Any:
     return load_registry(json.dumps({"entries": list(entries)}).encode())
 
 
@@ -32,15 +32,13 @@ def test_the_shipped_example_loads() -> None:
 
 @pytest.mark.parametrize("order", [(1, 2), (2, 1)])
 def test_the_highest_revision_counts_wherever_it_stands(order: tuple[int, int]) -> None:
-    found = loaded(
-        *(entry("agent", "a", revision, **{**AGENT, "tier": f"T{revision}"}) for revision in order)
-    )
+    found = load(*(entry("agent", "a", revision, **{**AGENT, "tier": f"T{revision}"}) for revision in order))
     assert (found.agents["a"].tier, found.agents["a"].key) == ("T2", "agent/a@2")
 
 
 def test_the_same_revision_twice_is_refused() -> None:
     with pytest.raises(RegistryError, match=r"\$\.entries\[1\]: agent/a@1 is there twice"):
-        loaded(entry("agent", "a", **AGENT), entry("agent", "a", **AGENT))
+        load(entry("agent", "a", **AGENT), entry("agent", "a", **AGENT))
 
 
 @pytest.mark.parametrize(
@@ -65,7 +63,7 @@ def test_the_same_revision_twice_is_refused() -> None:
 )
 def test_a_wrong_entry_is_refused_with_its_place(wrong: dict[str, Any], message: str) -> None:
     with pytest.raises(RegistryError, match=message):
-        loaded(wrong)
+        load(wrong)
 
 
 @pytest.mark.parametrize("raw", [b"", b"[]", b'{"entries":{}}', b'{"entries":[],"entries":[]}'])
@@ -85,6 +83,6 @@ def test_an_agent_without_a_tool_list_has_every_registered_tool() -> None:
 
 
 def test_a_target_with_many_stars_is_refused_since_matching_it_takes_seconds() -> None:
-    assert loaded(entry("org", "acme", forbidden_targets=["prod_*_pay*"])).orgs
+    assert load(entry("org", "acme", forbidden_targets=["prod_*_pay*"])).orgs
     with pytest.raises(RegistryError, match=r"forbidden_targets: .* more than 2 stars"):
-        loaded(entry("org", "acme", forbidden_targets=["a*b*c*d"]))
+        load(entry("org", "acme", forbidden_targets=["a*b*c*d"]))

@@ -23,11 +23,11 @@ URI = "https://wiki.example/prices"
 WHY = "seen to be poisoned"
 
 
-def loaded(*entries: dict[str, Any]) -> Registry:
+def load(*entries: dict[str, Any]) -> Registry:
     return load_registry(json.dumps({"entries": list(entries)}).encode())
 
 
-def recorded(tenant: str = "acme", uri: str = URI, revision: int = 1, **spec: Any) -> dict[str, Any]:
+def make_recorded(tenant: str = "acme", uri: str = URI, revision: int = 1, **spec: Any) -> dict[str, Any]:
     name = f"{tenant}/{sha256(uri.encode()).hexdigest()}"
     return entry("provenance", name, revision, **{"tenant_id": tenant, "uri": uri, "hash": DIGEST, **spec})
 
@@ -49,7 +49,7 @@ def override(name: str = "o1", revision: int = 1, **spec: Any) -> dict[str, Any]
 
 
 def test_a_recorded_hash_is_found_by_tenant_and_uri() -> None:
-    found = loaded(recorded(), recorded("globex", hash="sha256:" + "cd" * 32)).provenance
+    found = load(make_recorded(), make_recorded("globex", hash="sha256:" + "cd" * 32)).provenance
     assert {name: one.recorded_hash[:9] for name, one in found.items()} == {
         ("acme", URI): "sha256:ab",
         ("globex", URI): "sha256:cd",
@@ -61,7 +61,7 @@ def test_a_reference_has_one_entry_whatever_it_is_called() -> None:
     with pytest.raises(
         RegistryError, match=r"\$\.entries\[0\]\.id: the id of this reference's entry is acme/"
     ):
-        loaded(entry("provenance", "acme/prices", tenant_id="acme", uri=URI, hash=DIGEST))
+        load(entry("provenance", "acme/prices", tenant_id="acme", uri=URI, hash=DIGEST))
 
 
 def names(registry: Registry, tenant: str = "acme", **item: Any) -> list[str]:
@@ -70,12 +70,15 @@ def names(registry: Registry, tenant: str = "acme", **item: Any) -> list[str]:
 
 
 def test_two_spellings_of_one_reference_leave_one_hash_whichever_comes_first() -> None:
-    spellings = [recorded(), recorded(uri="https://WIKI.example:443/prices", hash="sha256:" + "cd" * 32)]
+    spellings = [
+        make_recorded(),
+        make_recorded(uri="https://WIKI.example:443/prices", hash="sha256:" + "cd" * 32),
+    ]
     first = min(spellings, key=lambda one: f"provenance/{one['id']}@1")
     parts = [build_registry([EntryFile.model_validate(one)]) for one in spellings]
     known = (
-        loaded(*spellings),
-        loaded(*reversed(spellings)),
+        load(*spellings),
+        load(*reversed(spellings)),
         merge_registries(parts),
         merge_registries(reversed(parts)),
     )
@@ -85,7 +88,7 @@ def test_two_spellings_of_one_reference_leave_one_hash_whichever_comes_first() -
 
 
 def test_an_item_is_known_bad_by_its_id_its_content_and_its_source() -> None:
-    found = loaded(bad("b1"), bad("b2", "content", DIGEST), bad("b3", "source", "https://wiki.example"))
+    found = load(bad("b1"), bad("b2", "content", DIGEST), bad("b3", "source", "https://wiki.example"))
     assert names(found, item_id="doc-1") == ["b1"]
     assert names(found, digest=DIGEST) == ["b2"]
     assert names(found, uri=URI) == ["b3"]
@@ -106,11 +109,11 @@ def test_an_item_is_known_bad_by_its_id_its_content_and_its_source() -> None:
     ],
 )
 def test_a_bad_source_is_all_that_lies_below_it(value: str, uri: str, known: bool) -> None:
-    assert names(loaded(bad("b1", "source", value)), uri=uri) == (["b1"] if known else [])
+    assert names(load(bad("b1", "source", value)), uri=uri) == (["b1"] if known else [])
 
 
 def test_a_place_is_not_hidden_by_padding() -> None:
-    found = loaded(bad("b1", "source", "https://wiki.example/prices"))
+    found = load(bad("b1", "source", "https://wiki.example/prices"))
     padded = f"https://wiki.example/{'x/../' * 2000}prices"
     assert names(found, uri=padded) == ["b1"]
     assert names(found, uri=padded.replace("wiki", "other")) == []
@@ -145,7 +148,7 @@ DEEP = "/a" * (MOST_SEGMENTS - 3) + "/prices"
 def test_what_is_too_long_to_take_apart_is_bad_where_anything_of_its_host_is(
     path: str, told: list[str]
 ) -> None:
-    found = loaded(
+    found = load(
         *(bad(f"b{place:02}", "source", f"https://wiki.example/bad/{place}") for place in range(20, 0, -1)),
         bad("b00", "source", "https://wiki.example/bad", tenant_id="globex"),
     )
@@ -154,7 +157,7 @@ def test_what_is_too_long_to_take_apart_is_bad_where_anything_of_its_host_is(
 
 
 def test_what_is_bad_for_one_tenant_is_not_therefore_for_another() -> None:
-    found = loaded(bad("b1", tenant_id="globex"), bad("b2", value="doc-2"))
+    found = load(bad("b1", tenant_id="globex"), bad("b2", value="doc-2"))
     assert names(found, item_id="doc-1") == []
     assert names(found, "globex", item_id="doc-1") == ["b1"]
     assert names(found, "globex", item_id="doc-2") == ["b2"]
@@ -162,8 +165,8 @@ def test_what_is_bad_for_one_tenant_is_not_therefore_for_another() -> None:
 
 def test_a_newer_revision_lifts_it() -> None:
     again = {**bad(active=False), "revision": 2}
-    assert loaded(bad(), again).known_bad == {}
-    assert loaded(override(), override(revision=2, active=False)).overrides == {}
+    assert load(bad(), again).known_bad == {}
+    assert load(override(), override(revision=2, active=False)).overrides == {}
 
 
 def test_overrides_of_one_item_stand_in_the_order_of_their_keys() -> None:
@@ -175,8 +178,8 @@ def test_overrides_of_one_item_stand_in_the_order_of_their_keys() -> None:
 
 
 def test_parts_merge_into_what_the_whole_says() -> None:
-    entries = [recorded(), bad("b1"), bad("b2"), bad("b3", "source", URI), override()]
-    whole = loaded(*entries)
+    entries = [make_recorded(), bad("b1"), bad("b2"), bad("b3", "source", URI), override()]
+    whole = load(*entries)
     parts = merge_registries(build_registry([EntryFile.model_validate(one)]) for one in reversed(entries))
     assert (parts.provenance, parts.known_bad, parts.overrides) == (
         whole.provenance,
@@ -188,8 +191,8 @@ def test_parts_merge_into_what_the_whole_says() -> None:
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        (recorded(hash="ab"), r"\.spec\.hash"),
-        (recorded("unregistered"), r"\.spec\.tenant_id"),
+        (make_recorded(hash="ab"), r"\.spec\.hash"),
+        (make_recorded("unregistered"), r"\.spec\.tenant_id"),
         (bad(reason="bad"), r"\.spec\.reason"),
         (bad(subject="agent"), r"\.spec\.subject"),
         (bad(subject="source", value="wiki.example"), "an absolute URI"),
@@ -206,12 +209,12 @@ def test_an_entry_that_says_nothing_usable_is_refused_with_the_place(
     wrong: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(RegistryError, match=message):
-        loaded(wrong)
+        load(wrong)
 
 
 def test_agents_sources_and_tenants_say_what_retrievals_need() -> None:
     limits: dict[str, Any] = {"autonomy_tier": "bounded", "content_classes": ["legal_text"]}
-    found = loaded(
+    found = load(
         entry("agent", "a", tenant_id="acme", tier="T1", **limits),
         entry("agent", "b", tenant_id="acme", tier="T1"),
         entry("source", "acme/crm", tenant_id="acme", source_id="crm", public_key=public_key(POINT_KEY)),

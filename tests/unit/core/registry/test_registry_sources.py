@@ -10,7 +10,7 @@ import pytest
 from sluice.core.foundation.errors import RegistryError
 from sluice.core.registry.loading import load_registry
 from tests.unit.core.scene import POINT_KEY, entry, public_key
-from tests.unit.core.trust.scene import ALICE, BOB, ROOT_KEY, approver, trusting_alice
+from tests.unit.core.trust.scene import ALICE, BOB, ROOT_KEY, approver, trust_alice
 from tests.unit.core.trust.scene import Topics as SignedTopics
 
 if TYPE_CHECKING:
@@ -24,12 +24,12 @@ def source(name: str = "crm", revision: int = 1, **spec: Any) -> dict[str, Any]:
     return entry("source", f"{fields['tenant_id']}/{fields['source_id']}", revision, **fields)
 
 
-def loaded(*entries: dict[str, Any]) -> Registry:
+def load(*entries: dict[str, Any]) -> Registry:
     return load_registry(json.dumps({"entries": list(entries)}).encode())
 
 
 def test_a_source_is_known_by_its_tenant_and_its_own_id() -> None:
-    found = loaded(source(type="plugin"), source(tenant_id="globex", type="external")).sources
+    found = load(source(type="plugin"), source(tenant_id="globex", type="external")).sources
     assert {name: one.type for name, one in found.items()} == {
         ("acme", "crm"): "plugin",
         ("globex", "crm"): "external",
@@ -39,15 +39,15 @@ def test_a_source_is_known_by_its_tenant_and_its_own_id() -> None:
 
 
 def test_a_source_is_not_exempt_unless_its_entry_says_so_and_why() -> None:
-    assert not loaded(source()).sources["acme", "crm"].quality_exempt
-    exempt = loaded(source(quality_exempt=True, reason=REASON)).sources["acme", "crm"]
+    assert not load(source()).sources["acme", "crm"].quality_exempt
+    exempt = load(source(quality_exempt=True, reason=REASON)).sources["acme", "crm"]
     assert (exempt.quality_exempt, exempt.reason) == (True, REASON)
 
 
 @pytest.mark.parametrize("reason", [None, "", "too short", " " * 20, "   short      "])
 def test_an_exemption_without_a_reason_is_refused(reason: str | None) -> None:
     with pytest.raises(RegistryError, match="reason of at least 10 characters"):
-        loaded(source(quality_exempt=True, reason=reason))
+        load(source(quality_exempt=True, reason=reason))
 
 
 @pytest.mark.parametrize(
@@ -63,17 +63,17 @@ def test_an_exemption_without_a_reason_is_refused(reason: str | None) -> None:
 )
 def test_a_wrong_source_is_refused_with_its_place(wrong: dict[str, Any], message: str) -> None:
     with pytest.raises(RegistryError, match=message):
-        loaded(wrong)
+        load(wrong)
 
 
-def signed_topics(*kinds: str) -> SignedTopics:
-    topics = trusting_alice()
+def make_signed_topics(*kinds: str) -> SignedTopics:
+    topics = trust_alice()
     topics.entry(approver("bob", BOB, signs=list(kinds)), ROOT_KEY)
     return topics
 
 
 def test_an_exemption_counts_when_signed_by_who_may_and_ends_with_the_next_revision() -> None:
-    topics = signed_topics("source")
+    topics = make_signed_topics("source")
     topics.entry(source(quality_exempt=True, reason=REASON), BOB)
     assert topics.fold().registry.sources["acme", "crm"].quality_exempt
     topics.entry(source(revision=2), BOB)
@@ -81,14 +81,14 @@ def test_an_exemption_counts_when_signed_by_who_may_and_ends_with_the_next_revis
 
 
 def test_an_exemption_of_another_signer_does_not_count() -> None:
-    topics = signed_topics("bundle", "agent")
+    topics = make_signed_topics("bundle", "agent")
     refused = topics.entry(source(quality_exempt=True, reason=REASON), BOB)
     assert topics.fold().registry.sources == {}
     assert topics.refusals() == [(refused, "key_not_allowed")]
 
 
 def test_a_signed_entry_under_another_sources_id_is_refused_at_its_id() -> None:
-    topics = signed_topics("source")
+    topics = make_signed_topics("source")
     topics.entry({**source(), "id": "acme/erp"}, BOB)
     (refused,) = topics.fold().refused
     assert (refused.code, refused.path) == ("invalid_entry", "$.id")
@@ -98,9 +98,9 @@ def test_a_reviewer_is_of_every_tenant_unless_the_entry_names_some() -> None:
     key = public_key(POINT_KEY)
     everywhere = entry("approver", "rita", public_key=key, roles=["reviewer"])
     somewhere = entry("approver", "rolf", public_key=ALICE.public.text, roles=["reviewer"], tenants=["acme"])
-    found = loaded(everywhere, somewhere).approvers
+    found = load(everywhere, somewhere).approvers
     assert found["rita"].roles == found["rolf"].roles == {"reviewer"}
     assert found["rita"].tenants is None
     assert found["rolf"].tenants == frozenset({"acme"})
     with pytest.raises(RegistryError, match=r"\.spec\.roles"):
-        loaded(entry("approver", "rita", public_key=key, roles=["janitor"]))
+        load(entry("approver", "rita", public_key=key, roles=["janitor"]))

@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.unit.core.actions.team import BOUND, delegating, topology_gate
+from tests.unit.core.actions.team import BOUND, delegate, topology_gate
 from tests.unit.core.scene import Session, entry
 
 NAMES = ("a", "b", "c", "d", "e")
@@ -56,10 +56,10 @@ Team = dict[str, dict[str, Any]]
 
 
 def session_of(team: Team) -> Session:
-    return delegating(*(entry("agent", name, **spec) for name, spec in team.items()))
+    return delegate(*(entry("agent", name, **spec) for name, spec in team.items()))
 
 
-def found(session: Session, parent: str, child: str | None, told: dict[str, Any] | None = None) -> str:
+def find_result(session: Session, parent: str, child: str | None, told: dict[str, Any] | None = None) -> str:
     """What Gate 2B itself found."""
     session.offset += 1
     verdict = session.verdict(
@@ -88,7 +88,7 @@ def test_no_chain_that_passes_widens_leaves_the_tenant_or_runs_too_long(team: Te
         told: dict[str, Any] = {"rootAgentId": chain[0], "chainDepth": len(chain) - 1}
         if len(chain) > 1:
             told["parentAgentId"] = chain[-2]
-        if found(session, chain[-1], child, told) == "pass":
+        if find_result(session, chain[-1], child, told) == "pass":
             chain.append(child)
     authorities = [authority(team[name]) for name in chain]
     for parent, child_ in pairwise(authorities):
@@ -105,11 +105,11 @@ def test_both_lists_are_needed(team: Team, order: list[str]) -> None:
     wide = {"tenant_id": "acme", "tier": "T4", "tools": None, "delegates_to": list(NAMES)}
     narrow = {"tenant_id": "acme", "callers": list(NAMES)}
     team |= {parent: team[parent] | wide, child: team[child] | narrow}
-    assert found(session_of(team), parent, child, AT_ROOT) == "pass"
+    assert find_result(session_of(team), parent, child, AT_ROOT) == "pass"
     for name, field, other in ((parent, "delegates_to", child), (child, "callers", parent)):
         shorter = [one for one in NAMES if one != other]
         changed = team | {name: team[name] | {field: shorter}}
-        assert found(session_of(changed), parent, child, AT_ROOT) == "block"
+        assert find_result(session_of(changed), parent, child, AT_ROOT) == "block"
 
 
 @given(TEAMS, st.sampled_from(NAMES), IDS | st.none(), CLAIMS)
@@ -117,7 +117,7 @@ def test_no_claim_about_the_chain_buys_more_than_being_its_root(
     team: Team, parent: str, child: str | None, told: dict[str, Any]
 ) -> None:
     session = session_of(team)
-    plain, claimed = found(session, parent, child, AT_ROOT), found(session, parent, child, told)
+    plain, claimed = find_result(session, parent, child, AT_ROOT), find_result(session, parent, child, told)
     assert STRICTNESS[claimed] >= STRICTNESS[plain]
 
 
@@ -126,7 +126,9 @@ def test_a_deeper_claim_never_passes_where_a_shallower_does_not(
     team: Team, parent: str, child: str, told: dict[str, Any]
 ) -> None:
     session = session_of(team)
-    results = [STRICTNESS[found(session, parent, child, told | {"chainDepth": depth})] for depth in range(5)]
+    results = [
+        STRICTNESS[find_result(session, parent, child, told | {"chainDepth": depth})] for depth in range(5)
+    ]
     assert results == sorted(results)
     assert results[BOUND] == STRICTNESS["block"]
 
@@ -135,4 +137,4 @@ def test_a_deeper_claim_never_passes_where_a_shallower_does_not(
 def test_a_delegation_to_nobody_in_particular_never_passes(
     team: Team, parent: str, told: dict[str, Any]
 ) -> None:
-    assert found(session_of(team), parent, None, told) != "pass"
+    assert find_result(session_of(team), parent, None, told) != "pass"

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from sluice.core.reports.gate_marks import describe_passing, mark_gate
-from tests.unit.core.actions.judging_scene import LISTED, extraction, judged, judgement
+from tests.unit.core.actions.judging_scene import LISTED, extraction, judge, judgement
 
 NO_ANSWER = {"port": "grader", "budget_ms": 9, "status": "timeout"}
 OFF = "- did not judge: it is off, or not concerned"
@@ -63,12 +63,12 @@ def test_every_gate_passed_is_said_only_where_each_judged() -> None:
 
 def test_a_verdict_s_own_record_tells_what_its_gates_did() -> None:
     """By the whole pipeline, whose gate `causal` observes, judges, and has nobody to judge for."""
-    objects = judged(extraction(*LISTED), judgement(0.9, 2), mode="observe").verdict(agent_id="clerk")
+    objects = judge(extraction(*LISTED), judgement(0.9, 2), mode="observe").verdict(agent_id="clerk")
     assert _marks(objects)["causal"] == "○ observed: would have denied"
     assert _marks(objects)["controls"] == "✓ passed"
-    agrees = judged(extraction(*LISTED), judgement(0.0, 0), mode="observe").verdict(agent_id="clerk")
+    agrees = judge(extraction(*LISTED), judgement(0.0, 0), mode="observe").verdict(agent_id="clerk")
     assert _marks(agrees)["causal"] == "✓ passed"
-    nobody = judged(mode="observe").verdict()
+    nobody = judge(mode="observe").verdict()
     assert _marks(nobody)["causal"] == OFF
 
 

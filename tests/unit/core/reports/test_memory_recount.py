@@ -39,7 +39,7 @@ def decision(**changed: Any) -> MemoryDecision:
     return read_decision(orjson.dumps({**KINDS["MemoryDecision"], **changed}))
 
 
-def recounted(*records: Any, until: int = 10**6) -> dict[Whose, Statistics]:
+def recount(*records: Any, until: int = 10**6) -> dict[Whose, Statistics]:
     anew = StatisticsRecount(dict.fromkeys(range(8), until))
     for one in records:
         if hasattr(one, "action"):
@@ -67,32 +67,32 @@ def test_the_oldest_comes_first_whichever_partition_wrote_it() -> None:
 
 def test_each_action_counts_by_its_name() -> None:
     three = [decision(action=action) for action in ("allow", "quarantine", "reject")]
-    assert recounted(*three) == {AGENT: Statistics(3, 1, 1, 1, 0)}
+    assert recount(*three) == {AGENT: Statistics(3, 1, 1, 1, 0)}
 
 
 def test_a_repeated_write_counts_nowhere() -> None:
-    assert recounted(decision(duplicate_of="memory:first")) == {}
+    assert recount(decision(duplicate_of="memory:first")) == {}
 
 
 def test_what_shadow_let_through_counts_as_allowed() -> None:
     shadowed = decision(action="allow", shadowAction="reject")
-    assert recounted(shadowed) == {AGENT: Statistics(1, 1, 0, 0, 0)}
+    assert recount(shadowed) == {AGENT: Statistics(1, 1, 0, 0, 0)}
 
 
 def test_agents_that_nobody_registered_count_together() -> None:
     strangers = [decision(tenant_id=None, agent_id=name) for name in ("a", "b", None)]
-    assert recounted(*strangers) == {Whose("unregistered", ""): Statistics(3, 0, 3, 0, 0)}
+    assert recount(*strangers) == {Whose("unregistered", ""): Statistics(3, 0, 3, 0, 0)}
 
 
 def test_the_quarantine_s_size_is_what_entered_less_what_left() -> None:
     entered = [event("QuarantineEntered", f"memory:{name}") for name in "abcde"]
     ended = [event(kind, f"memory:{name}") for kind, name in zip(ENDINGS, "abcd", strict=True)]
-    assert recounted(*entered, *ended)[AGENT].size == 1
+    assert recount(*entered, *ended)[AGENT].size == 1
 
 
 def test_a_recount_ends_at_the_sequence_that_it_is_given() -> None:
     early, late = decision(sequence=4, action="allow"), decision(sequence=5, action="allow")
-    assert recounted(early, late, event("QuarantineEntered", sequence=5), until=4) == {
+    assert recount(early, late, event("QuarantineEntered", sequence=5), until=4) == {
         AGENT: Statistics(1, 1, 0, 0, 0)
     }
 

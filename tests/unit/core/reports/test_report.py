@@ -20,7 +20,7 @@ from sluice.core.reports.report_tally import (
 )
 from sluice.core.retrieval.dimensions import UNKNOWN_CLASS
 from sluice.core.retrieval.provenance_check import NOT_RESOLVED_YET
-from tests.quality_ledger import alarm, decision, flag_only, reported
+from tests.quality_ledger import alarm, decision, flag_only, report
 from tests.unit.core.retrieval.scene import OLD, Scene, item
 
 OVERRIDE = {
@@ -31,7 +31,7 @@ OVERRIDE = {
 }
 
 
-def tallied(*events: dict[str, object], scope: ReportScope | None = None) -> QualityTally:
+def tally_events(*events: dict[str, object], scope: ReportScope | None = None) -> QualityTally:
     tally = QualityTally(scope)
     for event in events:
         tally.count_decision(event)
@@ -40,7 +40,7 @@ def tallied(*events: dict[str, object], scope: ReportScope | None = None) -> Qua
 
 def test_every_rate_is_of_what_its_definition_says() -> None:
     report = build_quality_report(
-        tallied(
+        tally_events(
             decision(outcome="pass"),
             decision(outcome="flag", flags_set=["stale", "low_confidence"], override=OVERRIDE),
             decision(outcome="downgrade", flags_set=["stale"]),
@@ -60,8 +60,8 @@ def test_every_rate_is_of_what_its_definition_says() -> None:
     }
 
 
-def told_of(*events: dict[str, object]) -> dict[str, Rate]:
-    return build_quality_report(tallied(*events)).overall.rates
+def list_told(*events: dict[str, object]) -> dict[str, Rate]:
+    return build_quality_report(tally_events(*events)).overall.rates
 
 
 def unknown(**given: Any) -> dict[str, Any]:
@@ -70,7 +70,7 @@ def unknown(**given: Any) -> dict[str, Any]:
 
 
 def test_a_fresh_item_of_an_unknown_class_is_not_stale() -> None:
-    rates = told_of(unknown(), unknown(freshness_age_seconds=None))
+    rates = list_told(unknown(), unknown(freshness_age_seconds=None))
     assert (rates["stale_retrieval"], rates["no_usable_time"]) == (Rate(0, 2), Rate(0, 2))
 
 
@@ -78,12 +78,12 @@ def test_a_fresh_item_of_an_unknown_class_is_not_stale() -> None:
 def test_an_item_without_a_usable_time_is_told_apart_from_a_stale_one(age: int | None) -> None:
     served = decision(outcome="flag", flags_set=["stale"], freshness_age_seconds=age)
     denied = decision(outcome="deny", flags_set=["stale"], freshness_age_seconds=age)
-    rates = told_of(served, denied)
+    rates = list_told(served, denied)
     assert (rates["stale_retrieval"], rates["no_usable_time"]) == (Rate(0, 2), Rate(1, 2))
 
 
 def test_a_hash_that_verified_is_no_provenance_failure_whatever_the_class() -> None:
-    rates = told_of(unknown(provenance_hash_verified=True), unknown())
+    rates = list_told(unknown(provenance_hash_verified=True), unknown())
     assert rates["provenance_failure"] == Rate(1, 2)
 
 
@@ -96,7 +96,7 @@ def test_a_reference_that_nobody_has_looked_at_is_no_provenance_failure() -> Non
     scene.read(item(provenance_hash="sha256:" + "0" * 64))
     details = [one["dimensions"][2]["detail"] for one in scene.events]
     assert details[0] == NOT_RESOLVED_YET
-    rates = told_of(*scene.events)
+    rates = list_told(*scene.events)
     assert (rates["not_resolved_yet"], rates["provenance_failure"]) == (Rate(1, 3), Rate(2, 3))
 
 
@@ -105,7 +105,7 @@ def test_the_gates_own_records_are_told_as_the_definitions_say() -> None:
     scene.read(item(content_class="nobody_knows"))
     for time in (None, "3026-01-01T00:00:00Z", "yesterday", OLD):
         scene.read(item(timestamp=time), autonomy_tier="sandbox", agent_id="sandbox")
-    rates = told_of(*scene.events)
+    rates = list_told(*scene.events)
     assert {name: rate.part for name, rate in rates.items()} == {
         "stale_retrieval": 1,
         "no_usable_time": 3,
@@ -119,7 +119,7 @@ def test_the_gates_own_records_are_told_as_the_definitions_say() -> None:
 
 def test_a_false_deny_is_an_item_that_only_flag_only_let_through() -> None:
     report = build_quality_report(
-        tallied(
+        tally_events(
             flag_only(0, "deny"),
             flag_only(0, "downgrade"),
             flag_only(0, "pass"),
@@ -134,13 +134,13 @@ def test_a_false_deny_is_an_item_that_only_flag_only_let_through() -> None:
 
 def test_what_access_denied_says_nothing_of_how_the_rollout_of_its_class_goes() -> None:
     refused = decision(outcome="deny", rollout="flag_only", would_have_been="deny", dimensions=[])
-    assert build_quality_report(tallied(flag_only(0, "deny"), refused)).overall.rates["false_deny"] == Rate(
-        1, 1
-    )
+    assert build_quality_report(tally_events(flag_only(0, "deny"), refused)).overall.rates[
+        "false_deny"
+    ] == Rate(1, 1)
 
 
 def test_groups_are_the_day_and_the_class_of_the_decision() -> None:
-    report = build_quality_report(tallied(decision(0), decision(1, None), decision(1), decision(1)))
+    report = build_quality_report(tally_events(decision(0), decision(1, None), decision(1), decision(1)))
     assert list(report.by_class) == [NO_CLASS, "legal_text"]
     assert {day: one.decisions for day, one in report.by_day.items()} == {"2026-03-01": 1, "2026-03-02": 3}
     assert report.by_day_and_class["2026-03-02", "legal_text"].decisions == 2
@@ -150,9 +150,9 @@ def test_groups_are_the_day_and_the_class_of_the_decision() -> None:
 def test_coverage_is_of_the_items_that_stores_report() -> None:
     tally = QualityTally()
     for event in (
-        reported(0, "bounded", 10, 10),
-        reported(1, "bounded", 5, 5),
-        reported(0, "high_privilege", 8, 7),
+        report(0, "bounded", 10, 10),
+        report(1, "bounded", 5, 5),
+        report(0, "high_privilege", 8, 7),
     ):
         tally.count_report(event)
     sandbox, bounded, high = build_quality_report(tally).coverage
@@ -179,7 +179,7 @@ def test_a_tier_that_nobody_reported_for_has_no_figure_rather_than_a_good_one() 
     ],
 )
 def test_a_scope_has_its_first_and_its_last_day_and_one_tenant(scope: ReportScope, counted: int) -> None:
-    tally = tallied(decision(0), decision(1), decision(1, tenant_id="zeta"), decision(2), scope=scope)
+    tally = tally_events(decision(0), decision(1), decision(1, tenant_id="zeta"), decision(2), scope=scope)
     assert build_quality_report(tally).overall.decisions == counted
 
 
@@ -256,10 +256,10 @@ _EVENTS = st.lists(
 
 @given(_EVENTS, st.randoms(use_true_random=False))
 def test_groups_add_up_to_the_whole_in_any_order(events: list[dict[str, object]], order: object) -> None:
-    report = build_quality_report(tallied(*events))
+    report = build_quality_report(tally_events(*events))
     for groups in (report.by_class, report.by_day, report.by_day_and_class):
         assert sum(one.decisions for one in groups.values()) == report.overall.decisions == len(events)
         for name, rate in report.overall.rates.items():
             assert sum(one.rates[name].part for one in groups.values()) == rate.part <= rate.whole
     order.shuffle(events)  # type: ignore[attr-defined]
-    assert build_quality_report(tallied(*events)).fields() == report.fields()
+    assert build_quality_report(tally_events(*events)).fields() == report.fields()

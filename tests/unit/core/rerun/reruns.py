@@ -105,7 +105,7 @@ class _Flawed:
         raise KeyError(text)
 
 
-def flawed(policy: bytes) -> Bundle:
+def make_flawed(policy: bytes) -> Bundle:
     """A bundle whose inspector always raises."""
     made: Any = load_bundle(policy)
     made.inspector = _Flawed()
@@ -121,16 +121,16 @@ class FlawedEvidence(PolicyEvidence):
 
     def bundle(self, bundle_hash: str) -> Bundle | None:
         del bundle_hash
-        return flawed(self._policy)
+        return make_flawed(self._policy)
 
 
 @cache
-def _loaded(bundle: bytes) -> Bundle:
+def _load(bundle: bytes) -> Bundle:
     return load_bundle(bundle)
 
 
 @cache
-def _published(bundle: bytes, entries: str) -> PolicyEvidence:
+def _publish(bundle: bytes, entries: str) -> PolicyEvidence:
     return evidence(*ENTRIES, *json.loads(entries), bundles=[bundle])
 
 
@@ -156,7 +156,7 @@ class Case:
         if self.stages:
             order = [FIRST_STAGE, *(stage.name for stage in self.stages), LAST_STAGE]
             self.bundle = json.dumps({**json.loads(self.bundle), "stages": order}).encode()
-        policy = _loaded(self.bundle)
+        policy = _load(self.bundle)
         where = point(*self.entries, policy=policy, added=self.stages, limits=self.limits)
         self._replay = Replay(where, self._answer)
         self._values: dict[tuple[str, int, int], bytes | None] = {}
@@ -202,14 +202,14 @@ class Case:
 
     def rerunner(self, stages: Sequence[Stage] | None = None) -> Rerunner:
         """With everything that was published, over the installation's own stages or others of the names."""
-        known = {stage.name: stage for stage in self._known(stages)}
-        return Rerunner(_published(self.bundle, json.dumps(self.entries)), known.__getitem__)
+        known = {stage.name: stage for stage in self._find_known(stages)}
+        return Rerunner(_publish(self.bundle, json.dumps(self.entries)), known.__getitem__)
 
     def stage_of(self, name: str) -> Stage:
         """One of the installation's stages."""
-        return next(stage for stage in self._known() if stage.name == name)
+        return next(stage for stage in self._find_known() if stage.name == name)
 
-    def _known(self, own: Sequence[Stage] | None = None) -> list[Stage]:
+    def _find_known(self, own: Sequence[Stage] | None = None) -> list[Stage]:
         return [*shipped_stages(), *(self.stages if own is None else own)]
 
     def rerun(self, recorded: dict[str, Any], by: Rerunner | None = None) -> Rerun:

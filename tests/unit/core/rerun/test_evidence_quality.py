@@ -15,7 +15,7 @@ from tests.unit.core.trust.scene import STRANGER, bundle_document, bundle_value,
 UNKNOWN = "sha256:" + "0" * 64
 
 
-def held() -> PolicyEvidence:
+def make_held() -> PolicyEvidence:
     evidence = PolicyEvidence()
     evidence.add(BUNDLES, quality_value(quality_document(), STRANGER))
     evidence.add(BUNDLES, bundle_value(bundle_document(), STRANGER))
@@ -24,7 +24,7 @@ def held() -> PolicyEvidence:
 
 
 def test_a_quality_bundle_is_found_by_its_hash_and_loaded_once() -> None:
-    evidence, wanted = held(), digest(quality_document())
+    evidence, wanted = make_held(), digest(quality_document())
     found = evidence.find_quality_bundle(wanted)
     assert found is not None
     assert (found.key, found.hash) == ("q@1", wanted)
@@ -32,20 +32,20 @@ def test_a_quality_bundle_is_found_by_its_hash_and_loaded_once() -> None:
 
 
 def test_a_bundle_of_one_kind_is_none_of_the_other() -> None:
-    evidence = held()
+    evidence = make_held()
     assert evidence.find_quality_bundle(digest(bundle_document())) is None
     assert evidence.find_bundle(digest(quality_document())) is None
     assert evidence.find_quality_bundle(UNKNOWN) is None
 
 
 def test_an_override_is_found_as_every_entry_is() -> None:
-    found = held().find_entry("quality_override/o1@1", digest(override()))
+    found = make_held().find_entry("quality_override/o1@1", digest(override()))
     assert found is not None
     assert found.spec["approver_id"] == "alice"
 
 
 def test_what_says_nothing_is_no_evidence() -> None:
-    evidence = held()
+    evidence = make_held()
     for value in (None, b"{}", sign(QUALITY_BUNDLE_TYPE, b"[]", [STRANGER]).written()):
         evidence.add(BUNDLES, value)
     evidence.add(BUNDLES, sign("text/plain", json.dumps(quality_document(7)).encode(), [STRANGER]).written())

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import pytest
 
-from load.attacks.forging import change, relinked, replace_value
+from load.attacks.forging import change, relink, replace_value
 from load.attacks.recorded_site import LIMITS, RecordedSite
 from sluice.core.registry.loading import build_registry
 from sluice.core.rerun.policy_then import PointsUnder, Possible
@@ -46,10 +46,10 @@ def outcome(name: str, rows: int) -> dict[str, Any]:
 
 
 def reruns(site: RecordedSite) -> list[Rerun]:
-    return walked(site.walk(), site)
+    return walk_site(site.walk(), site)
 
 
-def walked(walk: PartitionWalk, site: RecordedSite) -> list[Rerun]:
+def walk_site(walk: PartitionWalk, site: RecordedSite) -> list[Rerun]:
     entries = [entry for one in site.records if (entry := read_entry(one)) is not None]
     groups = [(group, group[0].place) for group in group_answers(entries)]
     return [
@@ -105,7 +105,7 @@ def test_a_whole_false_line_of_verdicts_is_found_at_its_first(site: RecordedSite
         fields["session"]["before"] = {"aggregateRowsAffected": rows, "aggregateActionCount": at}
         fields["session"]["after"] = {"aggregateRowsAffected": rows + 10, "aggregateActionCount": at + 1}
         lies[at] = replace_value(lies[at], fields)
-    site.records = relinked(lies)
+    site.records = relink(lies)
     found = {one.id: {each.field for each in one.differences} for one in reruns(site)}
     assert "session" in found[f"verdict:{ACTIONS}:3:1"]
 
@@ -124,7 +124,7 @@ def test_a_session_with_an_input_that_is_gone_is_not_checked_and_says_so(site: R
 def test_an_input_that_was_decided_and_has_no_record_is_told(site: RecordedSite) -> None:
     for name in "abc":
         site.take(ACTIONS, action(name))
-    (said,) = site.examine(relinked(site.records[:-1]))
+    (said,) = site.examine(relink(site.records[:-1]))
     assert said == f"rerun: {ACTIONS}:3:2: no record answers it"
 
 
@@ -137,7 +137,7 @@ def test_a_second_decision_is_no_matter_of_versions_nor_of_evidence(site: Record
     """A forger may write any version, and the input may be gone."""
     site.take(ACTIONS, action("a"))
     again = replace_value(site.records[0], {**json.loads(site.records[0].value), "decider_version": "9+else"})
-    site.records = relinked([site.records[0], again])
+    site.records = relink([site.records[0], again])
     assert [one.status for one in reruns(site)] == ["identical", "different"]
     del site.inputs[ACTIONS, 3, 0]
     assert [one.status for one in reruns(site)] == ["evidence_gone", "different"]
@@ -145,7 +145,7 @@ def test_a_second_decision_is_no_matter_of_versions_nor_of_evidence(site: Record
 
 def test_a_forged_second_decision_is_named_with_the_first(site: RecordedSite) -> None:
     site.take(ACTIONS, action("a"))
-    site.records = relinked([*site.records, site.records[-1]])
+    site.records = relink([*site.records, site.records[-1]])
     first, second = reruns(site)
     assert (first.status, second.status) == ("identical", "different")
     assert second.differences[0].rerun == "the input was decided before, in record 1"
@@ -213,7 +213,7 @@ def test_of_the_policies_around_a_change_the_latest_that_gives_the_record_is_tak
     policy, installation = known._policy, known._installation  # noqa: SLF001 - the same, without a registry
     nobody = PointsUnder(replace(policy, registry=build_registry([])), installation)
     walk.recount.then = cast("PolicyThen", Around((nobody, known)))
-    assert [one for one in walked(walk, site) if one.status != "identical"] == []
+    assert [one for one in walk_site(walk, site) if one.status != "identical"] == []
 
 
 def test_a_reading_that_a_later_policy_would_answer_otherwise_is_recounted_as_it_was(
@@ -240,4 +240,4 @@ def test_a_reading_that_a_later_policy_would_answer_otherwise_is_recounted_as_it
     policy, installation = known._policy, known._installation  # noqa: SLF001 - the same, without a registry
     nobody = PointsUnder(replace(policy, registry=build_registry([])), installation)
     walk.recount.then = cast("PolicyThen", Around((known, nobody)))
-    assert [one for one in walked(walk, site) if one.status != "identical"] == []
+    assert [one for one in walk_site(walk, site) if one.status != "identical"] == []

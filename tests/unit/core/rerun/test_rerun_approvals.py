@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from load.attacks.forging import relinked, replace_value
+from load.attacks.forging import relink, replace_value
 from load.attacks.recorded_site import HOUR, RecordedSite
 from sluice.cli.demo.throwaway_trust import GATEWAY, OWNER
 from sluice.core.rerun.walk import read_entry
@@ -83,7 +83,7 @@ def test_every_way_to_end_is_in_the_ledger_verifies_and_reruns_identical(site: R
     assert site.examine(site.records) == []
 
 
-def resolved_at(site: RecordedSite) -> int:
+def find_resolved(site: RecordedSite) -> int:
     """The place among the records of the first resolved verdict."""
     kinds = [json.loads(one.value)["schema"] for one in site.records]
     return kinds.index("sluice/resolved_verdict/v1")
@@ -104,7 +104,7 @@ def resolved_at(site: RecordedSite) -> int:
     ids=lambda one: next(iter(one)),
 )
 def test_what_a_forger_changes_is_told(site: RecordedSite, forged: dict[str, Any]) -> None:
-    place = resolved_at(site)
+    place = find_resolved(site)
     entry = read_entry(site.records[place])
     assert entry is not None
     said = {
@@ -112,7 +112,7 @@ def test_what_a_forger_changes_is_told(site: RecordedSite, forged: dict[str, Any
         for name, one in forged.items()
     }
     changed = replace_value(site.records[place], {**entry.fields, **said})
-    assert site.examine(relinked([*site.records[:place], changed, *site.records[place + 1 :]]))
+    assert site.examine(relink([*site.records[:place], changed, *site.records[place + 1 :]]))
 
 
 def _otherwise(name: str) -> dict[str, Any]:
@@ -134,20 +134,20 @@ def test_an_action_that_is_no_longer_there_is_named(site: RecordedSite) -> None:
 
 
 def test_an_approver_of_no_group_of_the_route_is_told(site: RecordedSite) -> None:
-    place = resolved_at(site)
+    place = find_resolved(site)
     entry = read_entry(site.records[place])
     assert entry is not None
     route = {"groups": ["desk"], "remind_after_ms": None, "next_after_ms": None}
     seen = {**entry.fields["escalation"], "route": route}
     changed = replace_value(site.records[place], {**entry.fields, "escalation": seen})
-    found = site.examine(relinked([*site.records[:place], changed, *site.records[place + 1 :]]))
+    found = site.examine(relink([*site.records[:place], changed, *site.records[place + 1 :]]))
     assert any("refused: wrong_group" in one for one in found)
 
 
 def test_what_a_delegate_signed_verifies_and_reruns_identical() -> None:
     made = RecordedSite(
         tables={"approvals": {"quorum": {"T3": 2}}},
-        more=lambda trust: [trust.reviewing(), trust.delegate(["acme"])],
+        more=lambda trust: [trust.make_reviewer(), trust.make_delegate(["acme"])],
     )
     made.take(ACTIONS, ACTION)
     (opened,) = records(made, ESCALATIONS, "escalation_opened")
@@ -158,7 +158,7 @@ def test_what_a_delegate_signed_verifies_and_reruns_identical() -> None:
     (resolved,) = records(made, VERDICTS, "resolved_verdict")
     assert [one["delegate"]["channel"] for one in resolved["approvals"]] == ["browser", "browser"]
     assert made.examine(made.records) == []
-    place = resolved_at(made)
+    place = find_resolved(made)
     forged = {**resolved, "approvals": [{**one, "delegate": None} for one in resolved["approvals"]]}
     changed = replace_value(made.records[place], forged)
-    assert made.examine(relinked([*made.records[:place], changed, *made.records[place + 1 :]]))
+    assert made.examine(relink([*made.records[:place], changed, *made.records[place + 1 :]]))

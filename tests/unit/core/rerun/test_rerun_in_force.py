@@ -44,7 +44,7 @@ OF = Installation(STAGES, ROOTS, "sluice.default", "sluice.quality", "test", LIM
 
 
 def bundle(revision: int, threshold: int) -> ControlRecord:
-    return TRUST.bundle(document(revision=revision, irreversible_row_threshold=threshold, cases=[]))
+    return TRUST.sign_bundle(document(revision=revision, irreversible_row_threshold=threshold, cases=[]))
 
 
 def _point(policy: Policy) -> DecisionPoint:
@@ -63,7 +63,7 @@ class Site:
             offset = sum(one.topic == topic for one in self.control)
             self.control.append(Arrival(topic, 0, offset, self.now, key, value))
 
-    def decided(self, under: list[Arrival] | None = None, **fields: Any) -> tuple[dict[str, Any], Arrival]:
+    def decide(self, under: list[Arrival] | None = None, **fields: Any) -> tuple[dict[str, Any], Arrival]:
         """A verdict on an action that comes now; `under`: the control records of another time."""
         in_force = PolicyFold(ROOTS, "sluice.default", _point)
         point = in_force.first(self.control if under is None else under)
@@ -88,28 +88,28 @@ class Site:
 def site() -> Site:
     """A lax bundle, replaced an hour later by a strict one; half an hour after that the agent is frozen."""
     made = Site()
-    made.publish(TRUST.approver(), *TRUST.entries(ENTRIES), bundle(1, 10**9))
+    made.publish(TRUST.make_approver(), *TRUST.sign_entries(ENTRIES), bundle(1, 10**9))
     made.now += 60 * MINUTE
     made.publish(bundle(2, 10))
     made.now += 30 * MINUTE
-    made.publish(*TRUST.entries([entry("freeze", "f", **FREEZE)]))
+    made.publish(*TRUST.sign_entries([entry("freeze", "f", **FREEZE)]))
     made.now += 30 * MINUTE
     return made
 
 
-def at(site: Site, minutes: int) -> list[Arrival]:
+def make_at(site: Site, minutes: int) -> list[Arrival]:
     return [one for one in site.control if one.timestamp_ms <= START + minutes * MINUTE]
 
 
 @pytest.mark.parametrize("minutes", [30, 75, 120])
 def test_what_was_decided_under_what_was_in_force_is_identical(site: Site, minutes: int) -> None:
     site.now = START + minutes * MINUTE
-    found = site.rerun(*site.decided(at(site, minutes)))
+    found = site.rerun(*site.decide(make_at(site, minutes)))
     assert (found.status, found.not_checked) == ("identical", ())
 
 
 def test_an_older_bundle_is_a_difference_that_names_it(site: Site) -> None:
-    forged, arrival = site.decided(at(site, 30))
+    forged, arrival = site.decide(make_at(site, 30))
     found = site.rerun(forged, arrival)
     assert found.status == "different"
     assert (found.differences[0].field, found.differences[0].rerun) == ("bundle_hash", NOT_IN_FORCE)
@@ -120,12 +120,12 @@ def test_an_older_bundle_is_a_difference_that_names_it(site: Site) -> None:
 def test_a_bundle_of_the_future_is_a_difference(site: Site) -> None:
     under = list(site.control)
     site.now = START + 30 * MINUTE
-    assert site.rerun(*site.decided(under)).status == "different"
+    assert site.rerun(*site.decide(under)).status == "different"
 
 
 def test_an_entry_that_was_left_out_is_a_difference(site: Site) -> None:
-    forged, arrival = site.decided([one for one in site.control if b"freeze" not in (one.key or b"")])
-    assert (forged["outcome"], site.decided()[0]["outcome"]) == ("ALLOW", "BLOCK")
+    forged, arrival = site.decide([one for one in site.control if b"freeze" not in (one.key or b"")])
+    assert (forged["outcome"], site.decide()[0]["outcome"]) == ("ALLOW", "BLOCK")
     found = {one.field: one.rerun for one in site.rerun(forged, arrival).differences}
     assert found["outcome"] == "BLOCK"
     assert "registry_hashes.freeze/f@1" in found
@@ -133,36 +133,36 @@ def test_an_entry_that_was_left_out_is_a_difference(site: Site) -> None:
 
 def test_an_agent_s_registration_that_was_left_out_is_a_difference(site: Site) -> None:
     site.now = START + 75 * MINUTE
-    under = [one for one in at(site, 75) if b"agent/" not in (one.key or b"")]
-    assert site.rerun(*site.decided(under, mode="standard")).status == "different"
+    under = [one for one in make_at(site, 75) if b"agent/" not in (one.key or b"")]
+    assert site.rerun(*site.decide(under, mode="standard")).status == "different"
 
 
 def test_around_a_change_either_side_of_it_is_possible_and_said_to_be(site: Site) -> None:
     site.now = START + 90 * MINUTE + LAG // 2
-    late, early = site.rerun(*site.decided()), site.rerun(*site.decided(at(site, 89)))
+    late, early = site.rerun(*site.decide()), site.rerun(*site.decide(make_at(site, 89)))
     assert [one.status for one in (late, early)] == ["identical", "identical"]
     assert early.not_checked == (CHANGED,)
     site.now += LAG
-    assert site.rerun(*site.decided(at(site, 89))).status == "different"
+    assert site.rerun(*site.decide(make_at(site, 89))).status == "different"
 
 
 def test_a_decision_that_waited_may_rest_on_what_came_meanwhile_and_on_nothing_later(site: Site) -> None:
-    under = at(site, 75)
+    under = make_at(site, 75)
     site.now = START + 59 * MINUTE
-    waited = site.decided(under)
+    waited = site.decide(under)
     assert site.rerun(*waited, START + 61 * MINUTE).status == "identical"
     assert site.rerun(*waited, START + 59 * MINUTE + 5).status == "different"
 
 
 def test_the_control_topics_count_as_their_signatures_do(site: Site) -> None:
     stranger = ThrowawayTrust()
-    site.publish(stranger.bundle(document(revision=3, irreversible_row_threshold=10**9, cases=[])))
+    site.publish(stranger.sign_bundle(document(revision=3, irreversible_row_threshold=10**9, cases=[])))
     site.now += MINUTE
-    assert site.rerun(*site.decided()).status == "identical"
+    assert site.rerun(*site.decide()).status == "identical"
 
 
 def test_a_difference_under_another_version_is_told_apart(site: Site) -> None:
-    verdict, arrival = site.decided()
+    verdict, arrival = site.decide()
     other = {**verdict, "decider_version": "there", "obligations": ["log"]}
     found = site.rerun(other, arrival)
     assert (found.status, found.decided_by, found.executed_by) == ("other_version", "there", "here")

@@ -24,7 +24,7 @@ from tests.unit.core.rerun.reruns import (
     FlawedEvidence,
     document,
     evidence,
-    flawed,
+    make_flawed,
     memory_write,
 )
 from tests.unit.core.scene import ENTRIES, MINUTE, entry, point
@@ -159,7 +159,7 @@ def test_a_source_s_reviews_come_out_as_they_were_seen() -> None:
     assert statuses(of) == {"identical"}
 
 
-def answering(request: Request) -> Answer:
+def answer(request: Request) -> Answer:
     if request.port == "analysis":
         said = {
             "model": "m",
@@ -178,7 +178,7 @@ def overrun(request: Request) -> Answer:
     return Answer("overrun", detail=f"over {request.budget_ms} ms")
 
 
-@pytest.mark.parametrize("answer", [answering, overrun])
+@pytest.mark.parametrize("answer", [answer, overrun])
 def test_recorded_answers_stand_in_for_encoder_and_model(answer: Any) -> None:
     of = case(rules=MODELS, answer=answer)
     assert [one["port"] for one in of.remember()["model_outputs"]] == ["embedding", "analysis"]
@@ -189,7 +189,7 @@ def test_recorded_answers_stand_in_for_encoder_and_model(answer: Any) -> None:
 def test_a_model_that_was_asked_in_doubt_alone_is_needed_for_nothing_else() -> None:
     doubtful = json.loads(RULES)
     doubtful["memory"]["trust"] = {"llmAnalysis": "in_doubt"}
-    of = case(rules=json.dumps(doubtful).encode(), answer=answering)
+    of = case(rules=json.dumps(doubtful).encode(), answer=answer)
     asked = [of.remember(write_id=text, content=text)["model_outputs"] for text in (GOOD, "weakly bad", HELD)]
     assert [bool(one) for one in asked] == [False, True, False]
     assert statuses(of) == {"identical"}
@@ -214,7 +214,7 @@ def test_a_fault_of_the_core_comes_out_the_same_and_shows_once_it_is_mended() ->
     for one in ENTRIES:
         held.add(REGISTRY, sign(PAYLOAD_TYPES[REGISTRY], json.dumps(one).encode(), [STRANGER]).written())
     arrival = of.next_arrival("gate.memory.writes.proposed", memory_write())
-    of.record(arrival, decide(point(policy=flawed(RULES)), arrival, SessionState(session_key("s-1"))))
+    of.record(arrival, decide(point(policy=make_flawed(RULES)), arrival, SessionState(session_key("s-1"))))
     assert of.memories[0]["reason"] == "internal_error"
     assert of.rerun(of.memories[0], Rerunner(held, of.stage_of)).status == "identical"
     assert fields(of.rerun(of.memories[0]))["reason"].rerun == "trusted"
@@ -233,7 +233,7 @@ def test_a_decision_that_was_written_otherwise_shows() -> None:
 
 
 def test_a_question_of_which_no_answer_is_recorded_shows() -> None:
-    of = case(rules=MODELS, answer=answering)
+    of = case(rules=MODELS, answer=answer)
     memory = {**of.remember(), "model_outputs": []}
     assert fields(of.rerun(memory)).keys() == {"model_outputs"}
 

@@ -55,7 +55,7 @@ def test_every_verdict_is_executed_again_to_the_same(steps: list[tuple[int, str,
     assert {one.status for one in case.rerun_all()} <= {"identical"}
 
 
-def broken(case: Case) -> list[dict[str, Any]]:
+def make_broken(case: Case) -> list[dict[str, Any]]:
     return [
         case.propose(action_id=f"a-{place}", toolName=tool)
         for place, tool in enumerate(("read_secret", "send"))
@@ -64,7 +64,7 @@ def broken(case: Case) -> list[dict[str, Any]]:
 
 def test_a_rerun_judges_on_what_was_remembered_then() -> None:
     case = Case(TOOLS, BUNDLE)
-    _, verdict = broken(case)
+    _, verdict = make_broken(case)
     assert verdict["outcome"] == "BLOCK"
     forgotten = {**verdict, "session": {**verdict["session"]}}
     del forgotten["session"]["remembered"]
@@ -81,7 +81,7 @@ def site() -> RecordedSite:
     return made
 
 
-def remembered(of: RecordedSite) -> list[Any]:
+def remember(of: RecordedSite) -> list[Any]:
     verdicts = [json.loads(one.value) for one in of.records if one.topic == VERDICTS]
     return [one["session"].get("remembered") for one in verdicts]
 
@@ -93,7 +93,7 @@ def test_a_recount_of_the_session_comes_to_what_is_recorded() -> None:
 
 def test_a_false_memory_is_found_by_the_recount() -> None:
     made = site()
-    assert remembered(made)[-1]["sequence"]["denials"]
+    assert remember(made)[-1]["sequence"]["denials"]
     made.records = change(VERDICTS, 6, session__remembered={"sequence": {"firsts": {}, "denials": []}})(made)
     assert [one for one in made.examine(made.records) if "session" in one]
 
@@ -104,7 +104,7 @@ def statuses(found: list[Rerun]) -> set[str]:
 
 def test_a_verdict_from_before_the_gate_is_executed_again_as_it_was() -> None:
     case = Case(TOOLS, document(patterns={}, rules=[NO_DENIED]))
-    for verdict in broken(case):
+    for verdict in make_broken(case):
         assert "remembered" not in verdict["session"]
     assert statuses(case.rerun_all()) == {"identical"}
 

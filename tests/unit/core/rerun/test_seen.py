@@ -70,7 +70,7 @@ RESOLUTIONS = st.builds(
 )
 
 
-def on_the_wire(recorded: object) -> Any:
+def convert_to_wire(recorded: object) -> Any:
     return json.loads(json.dumps(recorded))
 
 
@@ -79,10 +79,12 @@ def test_what_an_action_saw_comes_back_from_its_verdict(
     seen: ActionSeen, named: list[str], counted: int | None
 ) -> None:
     flags = acknowledgement(seen.flags, named)
-    session = on_the_wire(of_actions.recorded(seen, flags, counted))
+    session = convert_to_wire(of_actions.recorded(seen, flags, counted))
     again = of_actions.recorded_seen({"session": session})
     assert again == seen
-    assert on_the_wire(of_actions.recorded(again, acknowledgement(again.flags, named), counted)) == session
+    assert (
+        convert_to_wire(of_actions.recorded(again, acknowledgement(again.flags, named), counted)) == session
+    )
     moved = int(session["after"]["aggregateRowsAffected"]) - seen.rows
     actions = session["after"]["aggregateActionCount"] - seen.actions
     assert (moved, actions) == ((0, 0) if counted is None else (counted, 1))
@@ -90,19 +92,19 @@ def test_what_an_action_saw_comes_back_from_its_verdict(
 
 @given(WRITES_SEEN)
 def test_what_a_memory_write_saw_comes_back_from_its_decision(seen: WriteSeen) -> None:
-    write = proposed([one.memory_id for one in seen.parents])
-    recorded = on_the_wire(of_writes.record_seen(seen))
+    write = propose([one.memory_id for one in seen.parents])
+    recorded = convert_to_wire(of_writes.record_seen(seen))
     assert of_writes.read_seen({"seen": recorded}, write) == seen
 
 
-def proposed(parents: list[str]) -> ProposedMemoryWrite:
+def propose(parents: list[str]) -> ProposedMemoryWrite:
     return ProposedMemoryWrite.model_validate_json(json.dumps(memory_write(derived_from=parents)))
 
 
 def test_parents_are_those_of_the_write_whatever_a_decision_says() -> None:
     one, other = (f"memory:gate.memory.writes.proposed:3:{number}" for number in (1, 2))
     recorded = of_writes.record_seen(NOTHING_SEEN) | {"parents": [{"memory_id": other, "trust": 1}]}
-    found = of_writes.read_seen({"seen": recorded}, proposed([one]))
+    found = of_writes.read_seen({"seen": recorded}, propose([one]))
     assert found.parents == (Parent(one, None),)
 
 
@@ -110,7 +112,7 @@ def test_parents_are_those_of_the_write_whatever_a_decision_says() -> None:
 def test_where_a_reference_led_comes_back_from_the_decision_on_its_item(
     resolution: Resolution, tenant: str | None
 ) -> None:
-    fields = {"seen": on_the_wire(of_items.record_resolution(resolution)), "tenant_id": tenant}
+    fields = {"seen": convert_to_wire(of_items.record_resolution(resolution)), "tenant_id": tenant}
     found = of_items.read_resolutions({**fields, "provenance_uri": "HTTPS://Crm.example:443/a"})
     assert [*found.values()] == [resolution]
     assert [uri for _, uri in found] == ["https://crm.example/a"]

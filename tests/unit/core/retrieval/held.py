@@ -29,7 +29,7 @@ def hold(decision: Decision, chain: Chain) -> Iterator[tuple[OutRecord, bytes]]:
         topic = BY_NAME[one.topic]
         value = chain.link(one.body, ordered=one.ordered) if topic.ledger else canonical(one.body)
         assert orjson.loads(value).keys() == one.body.keys()
-        assert not topic.ledger or value == _by_the_book(one.body)
+        assert not topic.ledger or value == _serialize(one.body)
         assert len(value) <= min(topic.max_message_bytes, MAX_OUTPUT_MESSAGE_BYTES) - FRAME_BYTES, one.kind
         getattr(records, one.kind).model_validate(orjson.loads(value))
         assert getattr(records, one.kind) in topic.records
@@ -42,7 +42,7 @@ def hold(decision: Decision, chain: Chain) -> Iterator[tuple[OutRecord, bytes]]:
             hold_served(one.body, events)
 
 
-def _by_the_book(body: dict[str, Any]) -> bytes:
+def _serialize(body: dict[str, Any]) -> bytes:
     """A ledger record's wire value, whatever its maker vouches for."""
     sealed = canonical({name: value for name, value in body.items() if name != "event_hash"})
     return sealed[:-1] + f',"event_hash":"{body["event_hash"]}"'.encode() + b"}"

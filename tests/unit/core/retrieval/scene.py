@@ -186,11 +186,11 @@ class Scene:
         """A retrieval of the session."""
         return Reading(self.take(RETRIEVALS, retrieval(*items, **fields)))
 
-    def served(self, *items: dict[str, Any], **fields: Any) -> dict[str, Any]:
+    def serve(self, *items: dict[str, Any], **fields: Any) -> dict[str, Any]:
         """What the agent may see of a retrieval."""
         return self.read(*items, **fields).served
 
-    def reported(self, *items: str, **fields: Any) -> dict[str, Any]:
+    def report(self, *items: str, **fields: Any) -> dict[str, Any]:
         """What a store's report of these items comes to."""
         named = {"report_id": "p-1", "request_id": "r-1", "agent_id": "bounded", "session_id": "s-1"}
         report = {**named, "items": items, "reported_by": "store", **fields}

@@ -49,7 +49,7 @@ class Model:
         return Answer("answered", {"answers": [opinion(self.trust) for _ in payload["questions"]]})
 
 
-def judging(answer: Any, when: str = "always", **part: Any) -> Scene:
+def judge_with(answer: Any, when: str = "always", **part: Any) -> Scene:
     """A session under a quality bundle that asks the model."""
     return Scene(quality=quality(content_judge={"judge": when, **part}), port=answer)
 
@@ -64,7 +64,7 @@ def bodies(*texts: str) -> list[dict[str, Any]]:
 )
 def test_which_bodies_it_is_asked_about(when: str, asked: list[list[str]]) -> None:
     model = Model(0.9)
-    scene = judging(model, when)
+    scene = judge_with(model, when)
     texts = (TEXT, WEAK, SUSPECT, POISONED)
     found = scene.read(*bodies(*texts), agent_id="sandbox")
     assert model.asked == asked
@@ -74,7 +74,7 @@ def test_which_bodies_it_is_asked_about(when: str, asked: list[list[str]]) -> No
 
 def test_a_body_that_is_not_released_anyway_is_not_asked_about() -> None:
     model = Model(0.9)
-    found = judging(model).read(item(timestamp=OLD), item(item_id="bad", body=SUSPECT), item(body=""))
+    found = judge_with(model).read(item(timestamp=OLD), item(item_id="bad", body=SUSPECT), item(body=""))
     assert (found.outcomes, model.asked) == (["deny", "downgrade", "pass"], [])
 
 
@@ -91,7 +91,7 @@ def test_a_body_that_is_not_released_anyway_is_not_asked_about() -> None:
     ],
 )
 def test_an_opinion_counts_as_a_finding_of_a_weight(tier: str, trust: float, outcome: str) -> None:
-    found = judging(Model(trust)).read(agent_id=tier)
+    found = judge_with(Model(trust)).read(agent_id=tier)
     assert (found.event["outcome"], found.event["stages"][-1]["outcome"]) == (outcome, outcome)
     objects = outcome != "pass"
     assert found.event["flags_set"] == ["content_suspect"] * objects
@@ -107,7 +107,7 @@ def test_what_is_asked_of_a_body() -> None:
         seen.append(request)
         return Answer("answered", {"answers": [opinion(0.9)]})
 
-    found = judging(answer, most_characters=256).read(item(body="word " * 60))
+    found = judge_with(answer, most_characters=256).read(item(body="word " * 60))
     (request,) = seen
     payload: Any = request.payload
     (question,) = payload["questions"]
@@ -120,19 +120,19 @@ def test_what_is_asked_of_a_body() -> None:
 @pytest.mark.parametrize("failure", ["strong", "ignore"])
 def test_a_body_beyond_the_bound_or_without_an_answer(failure: str) -> None:
     model = Model(0.9)
-    scene = judging(model, most_items=2, on_failure=failure)
+    scene = judge_with(model, most_items=2, on_failure=failure)
     found = scene.read(*bodies("a", "b", "c", "d"))
     assert model.asked == [["a", "b"]]
     missing = "downgrade" if failure == "strong" else "pass"
     assert found.outcomes == ["pass", "pass", missing, missing]
-    late = judging(lambda _: Answer("overrun", detail="over 2000 ms"), on_failure=failure).read(
+    late = judge_with(lambda _: Answer("overrun", detail="over 2000 ms"), on_failure=failure).read(
         *bodies("a", "b")
     )
     assert late.outcomes == [missing, missing]
     if failure == "strong":
         told = "inconclusive: the model's answer on the body is missing: overrun"
         assert late.events[0]["reason"] == told
-    for one in (scene, judging(lambda _: Answer("unavailable"), on_failure=failure)):
+    for one in (scene, judge_with(lambda _: Answer("unavailable"), on_failure=failure)):
         one.read(*bodies("a", "b", "c"))
         assert one.statuses() == {"identical"}
 
@@ -141,19 +141,19 @@ def test_a_body_beyond_the_bound_or_without_an_answer(failure: str) -> None:
     "payload", [None, {}, {"answers": []}, {"answers": [opinion(1.0)]}, {"answers": "ab"}]
 )
 def test_answers_that_do_not_fit_the_questions_are_none(payload: Any) -> None:
-    scene = judging(lambda _: Answer("answered", payload))
+    scene = judge_with(lambda _: Answer("answered", payload))
     assert scene.read(*bodies("a", "b")).outcomes == ["downgrade", "downgrade"]
     assert scene.statuses() == {"identical"}
 
 
 def test_one_that_could_not_be_had_costs_the_others_nothing() -> None:
-    scene = judging(lambda _: Answer("answered", {"answers": [opinion(0.9), {"failed": "down"}]}))
+    scene = judge_with(lambda _: Answer("answered", {"answers": [opinion(0.9), {"failed": "down"}]}))
     assert scene.read(*bodies("a", "b")).outcomes == ["pass", "downgrade"]
     assert scene.statuses() == {"identical"}
 
 
 def test_under_shadow_it_is_asked_and_only_flags() -> None:
-    scene = judging(Model(0.1))
+    scene = judge_with(Model(0.1))
     event = scene.read(agent_id="trial").event
     assert (event["outcome"], event["would_have_been"]) == ("flag", "deny")
     assert (event["flags_set"], event["reason"]) == (["content_suspect"], "judged: trust 0.10: goal_change")
@@ -201,7 +201,7 @@ def test_no_answer_whatever_it_says_makes_anything_laxer(
 
 
 def test_a_changed_answer_in_the_record_shows() -> None:
-    scene = judging(Model(0.1))
+    scene = judge_with(Model(0.1))
     event = scene.read().event
     (told,) = event["model_outputs"]
     harmless = {**told, "payload": {"answers": [opinion(0.9)]}}

@@ -17,13 +17,13 @@ STALE = item(timestamp=OLD)
 PAYS: dict[str, Any] = {"agent_id": "high_privilege", "tool_category": "payment"}
 
 
-def opened(found: Reading) -> list[dict[str, Any]]:
+def open_escalation(found: Reading) -> list[dict[str, Any]]:
     return found.bodies("RetrievalEscalationOpened")
 
 
 def test_all_denied_items_of_a_request_wait_in_one_escalation() -> None:
     found = Scene().read(STALE, item(item_id="i-2"), item(item_id="i-3", confidence_score=0), **PAYS)
-    (one,) = opened(found)
+    (one,) = open_escalation(found)
     assert [waits["item_id"] for waits in one["items"]] == ["i-1", "i-3"]
     assert [event["escalation_id"] for event in found.events] == [
         one["escalation_id"],
@@ -41,7 +41,7 @@ def test_all_denied_items_of_a_request_wait_in_one_escalation() -> None:
 def test_only_high_privilege_and_high_impact_together_ask_a_person(tier: str, category: str | None) -> None:
     found = Scene().read(STALE, agent_id=tier, tool_category=category)
     expected = tier == "high_privilege" and category in ("payment", "PAYMENT")
-    assert bool(opened(found)) == expected
+    assert bool(open_escalation(found)) == expected
     assert (found.event["escalation_id"] is not None) == expected
 
 
@@ -64,11 +64,11 @@ def test_what_no_override_could_let_through_asks_nobody(
         "freeze": entry("freeze", "f", subject="session", subject_id="s-1", reason="an incident"),
     }
     scene = Scene(entries=tuple(known[name] for name in entries))
-    assert opened(scene.read(item(**fields), **PAYS)) == []
+    assert open_escalation(scene.read(item(**fields), **PAYS)) == []
 
 
 def test_another_request_is_another_escalation() -> None:
     scene = Scene()
-    ids = {opened(scene.read(STALE, **PAYS))[0]["escalation_id"] for _ in range(3)}
+    ids = {open_escalation(scene.read(STALE, **PAYS))[0]["escalation_id"] for _ in range(3)}
     assert len(ids) == 3
     assert scene.statuses() == {"identical"}

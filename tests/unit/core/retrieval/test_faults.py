@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sluice_topics.catalog import RETRIEVALS
-from tests.unit.core.rerun.reruns import FlawedEvidence, flawed
+from tests.unit.core.rerun.reruns import FlawedEvidence, make_flawed
 from tests.unit.core.retrieval.scene import BUNDLE, Scene, evidence_of, item, retrieval
 
 if TYPE_CHECKING:
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 REFUSED = "INTERNAL_ERROR"
 
 
-def broken() -> tuple[Scene, Reading]:
-    scene = Scene(policy_of_now=flawed(BUNDLE))
+def make_broken() -> tuple[Scene, Reading]:
+    scene = Scene(policy_of_now=make_flawed(BUNDLE))
     return scene, scene.read(item(), item(item_id="i-2", body=None), traceId="t-1")
 
 
 def test_every_item_is_denied_and_the_request_is_kept_as_a_dead_letter() -> None:
-    _, found = broken()
+    _, found = make_broken()
     assert found.outcomes == ["deny", "deny"]
     assert {tuple(one["reason_codes"]) for one in found.events} == {(REFUSED,)}
     assert [one["item_id"] for one in found.events] == ["i-1", "i-2"]
@@ -37,20 +37,20 @@ def test_every_item_is_denied_and_the_request_is_kept_as_a_dead_letter() -> None
 
 @pytest.mark.parametrize("agent", ["trial", "sandbox", "nobody"])
 def test_neither_shadow_nor_sandbox_lets_it_through(agent: str) -> None:
-    found = Scene(policy_of_now=flawed(BUNDLE)).read(agent_id=agent)
+    found = Scene(policy_of_now=make_flawed(BUNDLE)).read(agent_id=agent)
     assert found.outcomes == ["deny"]
     assert not found.event["body_released"]
 
 
 def test_the_session_goes_on_as_if_nothing_had_been() -> None:
-    scene, _ = broken()
+    scene, _ = make_broken()
     assert scene.state.gone
     scene.policy_of_now = None
     assert scene.read().outcomes == ["pass"]
 
 
 def test_a_rerun_finds_the_fault_again_and_shows_when_it_is_mended() -> None:
-    scene, _ = broken()
+    scene, _ = make_broken()
     then = FlawedEvidence(BUNDLE)
     now = evidence_of(BUNDLE, (scene.quality or b"",), "[]")
     then.__dict__.update(now.__dict__)

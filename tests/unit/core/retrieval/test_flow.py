@@ -56,12 +56,12 @@ def test_one_event_per_item_in_the_request_s_order() -> None:
 
 
 def test_a_downgraded_item_is_acknowledged_without_its_body() -> None:
-    (served,) = Scene().served(item(confidence_score=0.1, content_class="internal_policy"))["items"]
+    (served,) = Scene().serve(item(confidence_score=0.1, content_class="internal_policy"))["items"]
     assert (served["outcome"], served["body"], served["flags"]["low_confidence"]) == ("downgrade", None, True)
 
 
 def test_a_denied_item_is_named_with_its_codes_and_nothing_else_of_it() -> None:
-    served = Scene().served(item(timestamp=OLD))
+    served = Scene().serve(item(timestamp=OLD))
     (withheld,) = served["withheld"]
     assert served["items"] == []
     assert withheld.keys() == {"item_id", "ledger_event_id", "reason_codes", "escalation_id"}

@@ -44,7 +44,7 @@ class Desk(Scene):
     def __init__(self, *more: dict[str, Any], **given: Any) -> None:
         super().__init__(entries=(*PEOPLE, *more), **given)
 
-    def waiting(self, *items: dict[str, Any], **fields: Any) -> dict[str, Any]:
+    def open_waiting(self, *items: dict[str, Any], **fields: Any) -> dict[str, Any]:
         """The escalation that a request for these items opens."""
         (opened,) = self.read(*(items or (STALE,)), **{**PAYS, **fields}).bodies("RetrievalEscalationOpened")
         return opened
@@ -76,7 +76,7 @@ def refusal(decision: Decision) -> str:
 
 def test_an_approved_item_is_served_once_with_its_flags_and_names_the_approval() -> None:
     desk = Desk()
-    opened = desk.waiting()
+    opened = desk.open_waiting()
     resolved = only(desk.answer(opened), "RetrievalEscalationResolved")
     assert (resolved["decision"], resolved["request_id"]) == ("approve", opened["request_id"])
     assert resolved["usable_until"] == rfc3339(desk.now + HOUR_MS)
@@ -98,7 +98,7 @@ def test_an_approved_item_is_served_once_with_its_flags_and_names_the_approval()
 
 def test_a_denied_escalation_serves_nothing_and_stays_ended() -> None:
     desk = Desk()
-    opened = desk.waiting()
+    opened = desk.open_waiting()
     resolved = only(desk.answer(opened, decision="deny"), "RetrievalEscalationResolved")
     assert (resolved["decision"], resolved["usable_until"]) == ("deny", None)
     assert refusal(desk.answer(opened, "ben")) == "already_ended"
@@ -122,7 +122,7 @@ def test_a_denied_escalation_serves_nothing_and_stays_ended() -> None:
 )
 def test_an_answer_that_may_not_count_changes_nothing(by: str, changed: dict[str, Any], reason: str) -> None:
     desk = Desk()
-    opened = desk.waiting(agent_id="owned")
+    opened = desk.open_waiting(agent_id="owned")
     decision = desk.answer(opened, by, **changed)
     assert refusal(decision) == reason
     assert decision.book == ()
@@ -131,7 +131,7 @@ def test_an_answer_that_may_not_count_changes_nothing(by: str, changed: dict[str
 
 def test_a_forged_signature_does_not_count() -> None:
     desk = Desk()
-    opened = desk.waiting()
+    opened = desk.open_waiting()
     fields = {
         "subject_id": opened["escalation_id"],
         "session_id": "s-1",
@@ -146,7 +146,7 @@ def test_a_forged_signature_does_not_count() -> None:
 
 def test_only_exactly_the_request_that_waited_is_served() -> None:
     desk = Desk()
-    desk.answer(desk.waiting())
+    desk.answer(desk.open_waiting())
     assert desk.again(request_id="r-2").event["outcome"] == "deny"
     assert desk.again(item(timestamp=OLD, body="other words")).event["outcome"] == "deny"
     assert desk.again().event["outcome"] == "flag"
@@ -155,7 +155,7 @@ def test_only_exactly_the_request_that_waited_is_served() -> None:
 def test_what_is_denied_for_another_reason_stays_denied() -> None:
     desk = Desk()
     items = (STALE, item(item_id="i-2", timestamp=OLD, body=POISONED))
-    opened = desk.waiting(*items)
+    opened = desk.open_waiting(*items)
     desk.answer(opened)
     events = desk.again(*items).events
     assert [one["outcome"] for one in events] == ["flag", "deny"]
@@ -165,7 +165,7 @@ def test_what_is_denied_for_another_reason_stays_denied() -> None:
 
 def test_an_item_that_became_known_as_bad_stays_denied() -> None:
     desk = Desk()
-    desk.answer(desk.waiting())
+    desk.answer(desk.open_waiting())
     bad = entry("known_bad", "k", tenant_id=None, subject="item", value="i-1", reason="by an attacker")
     desk.entries = (*desk.entries, bad)
     assert desk.again().event["reason_codes"] == ["KNOWN_BAD"]
@@ -173,7 +173,7 @@ def test_an_item_that_became_known_as_bad_stays_denied() -> None:
 
 def test_an_answer_after_its_time_ends_the_escalation_as_expired() -> None:
     desk = Desk()
-    opened = desk.waiting()
+    opened = desk.open_waiting()
     desk.now += HOUR_MS
     late = desk.answer(opened)
     expired = only(late, "RetrievalEscalationExpired")
@@ -184,7 +184,7 @@ def test_an_answer_after_its_time_ends_the_escalation_as_expired() -> None:
 
 def test_time_alone_ends_an_escalation() -> None:
     desk = Desk()
-    opened = desk.waiting()
+    opened = desk.open_waiting()
     assert desk.book.next_due_ms() == desk.now + HOUR_MS
     assert desk.point.expire_held(desk.book, desk.now + HOUR_MS - 1, 10) is None
     ended = desk.point.expire_held(desk.book, desk.now + HOUR_MS, 10)
@@ -195,7 +195,7 @@ def test_time_alone_ends_an_escalation() -> None:
 @pytest.mark.parametrize("how", ["time", "approver"])
 def test_an_approval_counts_while_it_and_its_approver_are_in_force(how: str) -> None:
     desk = Desk()
-    desk.answer(desk.waiting())
+    desk.answer(desk.open_waiting())
     if how == "time":
         desk.now += HOUR_MS
     else:
@@ -207,7 +207,7 @@ def test_an_approval_counts_while_it_and_its_approver_are_in_force(how: str) -> 
 def test_a_quorum_takes_that_many_approvers() -> None:
     desk = Desk(bundle=BUNDLE)
     desk.policy_of_now = policy_bundle(document(approvals={"quorum": {"T3": 2}}))
-    opened = desk.waiting()
+    opened = desk.open_waiting()
     assert opened["quorum"] == 2
     counted = only(desk.answer(opened), "RetrievalApprovalCounted")
     assert (counted["approvals"], counted["quorum"]) == (1, 2)
@@ -220,7 +220,7 @@ def test_a_quorum_takes_that_many_approvers() -> None:
 def test_a_restarted_worker_knows_an_approval_until_it_is_used() -> None:
     desk, table = Desk(), dict[bytes, bytes]()
 
-    def restarted() -> Book:
+    def restart() -> Book:
         for key, value in desk.book.flush().items():
             if value is None:
                 table.pop(key, None)
@@ -228,16 +228,16 @@ def test_a_restarted_worker_knows_an_approval_until_it_is_used() -> None:
                 table[key] = value
         return Book(table)
 
-    desk.answer(desk.waiting())
-    desk.book = restarted()
+    desk.answer(desk.open_waiting())
+    desk.book = restart()
     assert desk.again().event["outcome"] == "flag"
-    desk.book = restarted()
+    desk.book = restart()
     assert desk.again().event["outcome"] == "deny"
 
 
 def test_of_too_many_open_escalations_the_oldest_gives_way() -> None:
     desk = Desk(limits=replace(LIMITS, max_escalations=2))
-    opened = [desk.waiting(request_id=f"r-{number}") for number in range(2)]
+    opened = [desk.open_waiting(request_id=f"r-{number}") for number in range(2)]
     last = desk.read(STALE, **PAYS, request_id="r-last")
     (evicted,) = last.bodies("RetrievalEscalationExpired")
     assert evicted["escalation_id"] == opened[0]["escalation_id"]

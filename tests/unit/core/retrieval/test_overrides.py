@@ -82,7 +82,7 @@ def test_an_override_ends_at_its_moment() -> None:
 
 def test_an_overridden_downgrade_has_its_body_again() -> None:
     doubtful = item(confidence_score=0.1, content_class="internal_policy")
-    assert Scene(entries=(override(),)).served(doubtful)["items"][0]["body"] == TEXT
+    assert Scene(entries=(override(),)).serve(doubtful)["items"][0]["body"] == TEXT
 
 
 def test_what_passes_needs_no_override() -> None:

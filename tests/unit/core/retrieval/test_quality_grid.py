@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from sluice.offline.panels import retrieval_row
-from sluice.offline.quality_evaluation import judged_retrievals
+from sluice.offline.panels import read_retrieval_row
+from sluice.offline.quality_evaluation import judge_retrievals
 from tests.unit.core.retrieval.quality_scene import quality_bundle
 
 if TYPE_CHECKING:
@@ -158,11 +158,11 @@ Value = tuple[Any, bool]
 """An age or a score, and whether it is good enough."""
 
 
-def judged(good: list[Any], bad: list[Any]) -> list[Value]:
+def judge(good: list[Any], bad: list[Any]) -> list[Value]:
     return [(one, True) for one in good] + [(one, False) for one in bad]
 
 
-def near_the_limit(some: list[Value]) -> list[Value]:
+def select_near_limit(some: list[Value]) -> list[Value]:
     """The last that is good enough and the first that is not."""
     return [one for one in some if one[1]][-1:] + [one for one in some if not one[1]][:1]
 
@@ -171,13 +171,13 @@ def cells(name: str, tool: str | None) -> Iterator[tuple[Value, Value, tuple[Any
     """Every age with every score, and with a reference of each state; of what is no age, no score, or another
     reference of the same state, every one with the others' nearest two."""
     timed = name if tool is None else f"{tool} {name}"
-    ages, scores = judged(FRESH[timed], STALE[timed]), judged(SURE[name], UNSURE[name])
+    ages, scores = judge(FRESH[timed], STALE[timed]), judge(SURE[name], UNSURE[name])
     of_each_state = {state: (uri, verified, state) for uri, verified, state in REFERENCES}.values()
-    edge_ages = near_the_limit([*ages, *judged([], NO_TIME)])
-    edge_scores = near_the_limit([*scores, *judged([], NO_SCORE)])
+    edge_ages = select_near_limit([*ages, *judge([], NO_TIME)])
+    edge_scores = select_near_limit([*scores, *judge([], NO_SCORE)])
     yield from itertools.product(ages, scores, of_each_state)
-    yield from itertools.product(judged([], NO_TIME), edge_scores, of_each_state)
-    yield from itertools.product(edge_ages, judged([], NO_SCORE), of_each_state)
+    yield from itertools.product(judge([], NO_TIME), edge_scores, of_each_state)
+    yield from itertools.product(edge_ages, judge([], NO_SCORE), of_each_state)
     yield from itertools.product(edge_ages, edge_scores, REFERENCES)
 
 
@@ -185,7 +185,7 @@ def item(**fields: Any) -> dict[str, Any]:
     return {field: value for field, value in fields.items() if value is not ABSENT}
 
 
-def expected(
+def compute_expected(
     tier: str, name: str, fresh: bool, sure: bool, state: str
 ) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
     """Outcome, flags and codes, looked up."""
@@ -219,9 +219,9 @@ def test_every_cell_of_the_grid_comes_out_as_the_tables_say(tier: str, name: str
             provenance_hash_verified=verified,
         )
         given = {"item": fields, "quality_bundle": TABLES, "autonomy_tier": tier, "toolName": tool}
-        rows.append(retrieval_row({"id": "cell", "label": "pass", "input": given}))
-        wanted.append(expected(tier, name, fresh, sure, state))
-    found = judged_retrievals(rows, quality_bundle())
+        rows.append(read_retrieval_row({"id": "cell", "label": "pass", "input": given}))
+        wanted.append(compute_expected(tier, name, fresh, sure, state))
+    found = judge_retrievals(rows, quality_bundle())
     differing = [
         (one.row.item, (one.outcome, one.flags, one.codes), what)
         for one, what in zip(found, wanted, strict=True)
@@ -241,7 +241,7 @@ def test_a_class_that_is_none_fails_in_everything(named: Any, tier: str, outcome
         provenance_hash_verified=True,
     )
     given = {"item": fields, "quality_bundle": TABLES, "autonomy_tier": tier}
-    row = retrieval_row({"id": "cell", "label": outcome, "input": given})
-    (found,) = judged_retrievals([row], quality_bundle())
+    row = read_retrieval_row({"id": "cell", "label": outcome, "input": given})
+    (found,) = judge_retrievals([row], quality_bundle())
     assert (found.outcome, found.flags) == (outcome, ("stale", "low_confidence", "provenance_unverified"))
     assert found.codes == ("FRESHNESS_TTL_EXCEEDED", "CONFIDENCE_BELOW_MINIMUM", "PROVENANCE_FAILED")

@@ -33,17 +33,17 @@ NAMES = st.sampled_from([CLASSES, CLASSES[:1], CLASSES[1:]])
 def tables(draw: st.DrawFn, names: tuple[str, ...]) -> dict[str, Any]:
     """In flag-only, where anything may get through; a few values, so that boundaries are met."""
 
-    def by_class(values: st.SearchStrategy[object]) -> dict[str, object]:
+    def group_by_class(values: st.SearchStrategy[object]) -> dict[str, object]:
         return {name: draw(values) for name in names}
 
     def some(values: st.SearchStrategy[object]) -> st.SearchStrategy[dict[str, object]]:
         return st.dictionaries(st.sampled_from(names), values)
 
     return {
-        "ttl_by_class": by_class(TIMES),
+        "ttl_by_class": group_by_class(TIMES),
         "ttl_by_tool": draw(st.dictionaries(st.sampled_from(TOOLS), some(TIMES))),
-        "min_confidence_by_class": by_class(st.sampled_from([0, 0.5, 1])),
-        "provenance_required_by_class": by_class(st.booleans()),
+        "min_confidence_by_class": group_by_class(st.sampled_from([0, 0.5, 1])),
+        "provenance_required_by_class": group_by_class(st.booleans()),
         "default_by_class": draw(some(OUTCOME)),
         "action_matrix": draw(
             st.dictionaries(

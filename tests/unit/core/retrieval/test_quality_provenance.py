@@ -41,7 +41,7 @@ def source(*, key: Ed25519PrivateKey | None = KEY, tenant: str = "acme") -> dict
     return entry("source", f"{tenant}/prices", tenant_id=tenant, source_id="prices", public_key=public)
 
 
-def recorded_hash(uri: str, digest: str = HASH, tenant: str = "acme") -> dict[str, Any]:
+def make_recorded_hash(uri: str, digest: str = HASH, tenant: str = "acme") -> dict[str, Any]:
     return entry("provenance", make_provenance_id(tenant, uri), tenant_id=tenant, uri=uri, hash=digest)
 
 
@@ -60,14 +60,14 @@ def item(uri: Any = URI, digest: Any = HASH, **fields: Any) -> RetrievedItem:
     return RetrievedItem(item_id="doc-4711", provenance_uri=uri, provenance_hash=digest, **fields)
 
 
-def checked(
+def check_item(
     read: RetrievedItem, *entries: dict[str, Any], resolution: Resolution | None = None, tenant: str = "acme"
 ) -> ProvenanceCheck:
     recorded = {} if resolution is None else {("acme", read.provenance_uri): resolution}
     return check_provenance(read, tenant, registry(*entries), recorded, BUNDLE, NOW)
 
 
-def resolved(age_s: float = 10, digest: str | None = HASH) -> Resolution:
+def resolve(age_s: float = 10, digest: str | None = HASH) -> Resolution:
     status = "unresolvable" if digest is None else "resolved"
     detail = "host not allowed" if digest is None else ""
     return Resolution(status, digest, "http", NOW - int(age_s * 1000), detail)  # type: ignore[arg-type]
@@ -79,7 +79,7 @@ def facts(read: RetrievedItem, check: ProvenanceCheck) -> ItemFacts:
 
 @pytest.mark.parametrize("uri", [None, ""])
 def test_no_reference_is_missing(uri: str | None) -> None:
-    check = checked(item(uri))
+    check = check_item(item(uri))
     assert (check.state.status, check.verified, check.wanted) == ("missing", False, False)
 
 
@@ -106,7 +106,7 @@ def test_no_reference_is_missing(uri: str | None) -> None:
 def test_a_reference_that_can_lead_nowhere_is_unverified_and_not_asked_for(
     uri: Any, digest: Any, detail: str
 ) -> None:
-    check = checked(item(uri, digest), resolution=resolved())
+    check = check_item(item(uri, digest), resolution=resolve())
     assert (check.state, check.verified, check.wanted) == (unverified(detail), False, False)
 
 
@@ -115,7 +115,7 @@ def test_a_reference_that_can_lead_nowhere_is_unverified_and_not_asked_for(
 )
 def test_a_scheme_that_nobody_registered_is_that_whatever_its_hash(uri: str) -> None:
     for digest in (HASH, None):
-        check = checked(item(uri, digest))
+        check = check_item(item(uri, digest))
         assert (check.state.status, check.wanted) == ("unregistered_scheme", False)
 
 
@@ -148,7 +148,7 @@ def test_a_scheme_that_nobody_registered_is_never_better_than_a_wrong_hash(
 
 def test_the_bundle_says_which_schemes_are_registered() -> None:
     only_sources = quality_bundle(provenance_schemes=["gate-source"])
-    check = check_provenance(item(), "acme", registry(), {("acme", URI): resolved()}, only_sources, NOW)
+    check = check_provenance(item(), "acme", registry(), {("acme", URI): resolve()}, only_sources, NOW)
     assert check.state.status == "unregistered_scheme"
 
 
@@ -156,36 +156,36 @@ def test_the_bundle_says_which_schemes_are_registered() -> None:
     ("resolution", "status", "wanted"),
     [
         (None, "unverified", True),
-        (resolved(0), "verified", False),
-        (resolved(100), "verified", False),
-        (resolved(100.001), "verified", True),
-        (resolved(1000), "verified", True),
-        (resolved(1000.001), "unverified", True),
-        (resolved(10, OTHER), "unverified", False),
-        (resolved(101, OTHER), "unverified", True),
-        (resolved(10, None), "unverified", False),
-        (resolved(101, None), "unverified", True),
-        (resolved(-10), "verified", False),
+        (resolve(0), "verified", False),
+        (resolve(100), "verified", False),
+        (resolve(100.001), "verified", True),
+        (resolve(1000), "verified", True),
+        (resolve(1000.001), "unverified", True),
+        (resolve(10, OTHER), "unverified", False),
+        (resolve(101, OTHER), "unverified", True),
+        (resolve(10, None), "unverified", False),
+        (resolve(101, None), "unverified", True),
+        (resolve(-10), "verified", False),
     ],
 )
 def test_a_web_reference_is_worth_what_was_recorded_and_asked_for_again_when_that_is_old(
     resolution: Resolution | None, status: str, wanted: bool
 ) -> None:
-    check = checked(item(), resolution=resolution)
+    check = check_item(item(), resolution=resolution)
     assert (check.state.status, check.verified, check.wanted) == (status, status == "verified", wanted)
     assert check.seen == resolution
 
 
 def test_what_is_recorded_for_one_tenant_says_nothing_to_another() -> None:
-    assert checked(item(), resolution=resolved(), tenant="globex").state.status == "unverified"
-    check = checked(item(), recorded_hash(URI, tenant="globex"))
+    assert check_item(item(), resolution=resolve(), tenant="globex").state.status == "unverified"
+    check = check_item(item(), make_recorded_hash(URI, tenant="globex"))
     assert (check.state.status, check.wanted) == ("unverified", True)
 
 
 @pytest.mark.parametrize(("digest", "verified"), [(HASH, True), (OTHER, False)])
 def test_the_registrys_hash_goes_before_whatever_was_resolved(digest: str, verified: bool) -> None:
-    for resolution in (resolved(), resolved(10, OTHER), None):
-        check = checked(item(), recorded_hash(URI, digest), resolution=resolution)
+    for resolution in (resolve(), resolve(10, OTHER), None):
+        check = check_item(item(), make_recorded_hash(URI, digest), resolution=resolution)
         assert (check.verified, check.wanted, check.seen) == (verified, False, None)
         assert [one.key for one in check.entries] == [f"provenance/{make_provenance_id('acme', URI)}@1"]
 
@@ -193,30 +193,30 @@ def test_the_registrys_hash_goes_before_whatever_was_resolved(digest: str, verif
 @pytest.mark.parametrize("uri", [SOURCE, FEED])
 def test_a_source_is_believed_for_its_signature_or_the_registrys_hash(uri: str) -> None:
     signed = item(uri, freshness_assertion=assertion(uri=uri))
-    assert checked(signed, source()).verified
-    assert checked(item(uri), source(), recorded_hash(uri)).verified
-    assert checked(signed, source(), recorded_hash(uri)).verified
-    assert not checked(item(uri), source()).verified
-    assert not checked(item(uri, freshness_assertion=AT), source()).verified
+    assert check_item(signed, source()).verified
+    assert check_item(item(uri), source(), make_recorded_hash(uri)).verified
+    assert check_item(signed, source(), make_recorded_hash(uri)).verified
+    assert not check_item(item(uri), source()).verified
+    assert not check_item(item(uri, freshness_assertion=AT), source()).verified
 
 
 @pytest.mark.parametrize("uri", [SOURCE, FEED])
 def test_a_wrong_hash_is_not_made_good_by_a_signature_nor_a_wrong_signature_by_a_hash(uri: str) -> None:
     signed = item(uri, freshness_assertion=assertion(uri=uri))
     forged = item(uri, freshness_assertion=assertion(FORGER, uri=uri))
-    wrong_hash = checked(signed, source(), recorded_hash(uri, OTHER))
+    wrong_hash = check_item(signed, source(), make_recorded_hash(uri, OTHER))
     assert (wrong_hash.verified, wrong_hash.state) == (
         False,
         unverified("wrong hash: the registry has another"),
     )
-    wrong_signature = checked(forged, source(), recorded_hash(uri))
+    wrong_signature = check_item(forged, source(), make_recorded_hash(uri))
     assert (wrong_signature.verified, wrong_signature.state) == (False, unverified("wrong signature"))
 
 
 @pytest.mark.parametrize("uri", [SOURCE, FEED])
 def test_a_source_that_is_not_registered_for_the_tenant_vouches_for_nothing(uri: str) -> None:
-    for entries in ((), (source(tenant="globex"),), (recorded_hash(uri),)):
-        check = checked(item(uri, freshness_assertion=assertion(uri=uri)), *entries)
+    for entries in ((), (source(tenant="globex"),), (make_recorded_hash(uri),)):
+        check = check_item(item(uri, freshness_assertion=assertion(uri=uri)), *entries)
         assert (check.state, check.verified) == (unverified("no registered source prices"), False)
         assert check.assertion_problem is not None
 
@@ -241,20 +241,20 @@ def test_a_source_that_is_not_registered_for_the_tenant_vouches_for_nothing(uri:
 )
 def test_an_assertion_that_is_not_exactly_what_the_source_signed_fails_twice(given: dict[str, Any]) -> None:
     read = item(FEED, timestamp=AT, freshness_assertion=given)
-    check = checked(read, source())
+    check = check_item(read, source())
     assert (check.state.status, check.verified, check.asserted_ms) == ("unverified", False, None)
     assert facts(read, check).age_problem == check.assertion_problem
     assert check.assertion_problem is not None
 
 
 def test_a_source_without_a_key_signs_nothing() -> None:
-    check = checked(item(FEED, freshness_assertion=assertion()), source(key=None))
+    check = check_item(item(FEED, freshness_assertion=assertion()), source(key=None))
     assert check.state == unverified("source prices has no key to check the signature with")
 
 
 def test_a_signed_assertion_stands_in_the_timestamps_place() -> None:
     read = item(FEED, timestamp="2001-01-01T00:00:00Z", freshness_assertion=assertion())
-    check = checked(read, source())
+    check = check_item(read, source())
     assert check.verified
     assert facts(read, check).age_ms == 3_600_000
 
@@ -262,12 +262,12 @@ def test_a_signed_assertion_stands_in_the_timestamps_place() -> None:
 @pytest.mark.parametrize("read", [item(), item(None), item("s3://bucket/key"), item(URI, None)])
 def test_a_signed_assertion_counts_for_nothing_where_no_source_stands_behind_it(read: RetrievedItem) -> None:
     signed = read.model_copy(update={"freshness_assertion": assertion(), "timestamp": AT})
-    check = checked(signed, source(), recorded_hash(URI), resolution=resolved())
+    check = check_item(signed, source(), make_recorded_hash(URI), resolution=resolve())
     assert facts(signed, check).age_problem == "no signed source identity stands behind this assertion"
 
 
 def test_the_decision_rests_on_the_entry_of_the_source() -> None:
-    check = checked(item(FEED, freshness_assertion=assertion()), source(), recorded_hash(FEED))
+    check = check_item(item(FEED, freshness_assertion=assertion()), source(), make_recorded_hash(FEED))
     assert [one.key for one in check.entries] == [
         "source/acme/prices@1",
         f"provenance/{make_provenance_id('acme', FEED)}@1",
@@ -284,24 +284,26 @@ SPELLINGS = [
 
 @pytest.mark.parametrize("uri", SPELLINGS)
 def test_the_registrys_hash_counts_however_the_reference_is_spelt(uri: str) -> None:
-    assert checked(item(uri), recorded_hash(URI)).verified
-    elsewhere = {("acme", uri): resolved(digest=OTHER), ("acme", URI): resolved(digest=OTHER)}
-    check = check_provenance(item(uri, OTHER), "acme", registry(recorded_hash(URI)), elsewhere, BUNDLE, NOW)
+    assert check_item(item(uri), make_recorded_hash(URI)).verified
+    elsewhere = {("acme", uri): resolve(digest=OTHER), ("acme", URI): resolve(digest=OTHER)}
+    check = check_provenance(
+        item(uri, OTHER), "acme", registry(make_recorded_hash(URI)), elsewhere, BUNDLE, NOW
+    )
     assert check.state == unverified("wrong hash: the registry has another")
 
 
 @pytest.mark.parametrize("uri", SPELLINGS)
 def test_a_resolution_counts_however_the_reference_is_spelt(uri: str) -> None:
-    assert check_provenance(item(uri), "acme", registry(), {("acme", URI): resolved()}, BUNDLE, NOW).verified
+    assert check_provenance(item(uri), "acme", registry(), {("acme", URI): resolve()}, BUNDLE, NOW).verified
 
 
 @pytest.mark.parametrize("later_s", [1, 10**9])
 def test_a_request_that_waited_finds_what_was_resolved_meanwhile_as_young_as_can_be(later_s: float) -> None:
-    check = checked(item(), resolution=resolved(-later_s))
+    check = check_item(item(), resolution=resolve(-later_s))
     assert (check.verified, check.wanted) == (True, False)
 
 
 def test_a_reference_whose_name_is_longer_than_records_take_is_not_asked_for() -> None:
     uri = "https://docs.example.com?" + "x" * (8192 - 25)
-    assert not checked(item(uri)).wanted
-    assert checked(item(uri[:-1])).wanted
+    assert not check_item(item(uri)).wanted
+    assert check_item(item(uri[:-1])).wanted

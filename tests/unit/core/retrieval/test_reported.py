@@ -17,7 +17,7 @@ from tests.unit.core.scene import LIMITS, MINUTE
 def test_every_decided_item_is_covered_also_a_denied_one() -> None:
     scene = Scene()
     scene.read(item(), item(item_id="i-2", timestamp=OLD))
-    found = scene.reported("i-1", "i-2")
+    found = scene.report("i-1", "i-2")
     assert (found["reported"], found["covered"], found["uncovered"]) == (2, 2, [])
     assert (found["tenant_id"], found["autonomy_tier"]) == ("acme", "bounded")
 
@@ -25,14 +25,14 @@ def test_every_decided_item_is_covered_also_a_denied_one() -> None:
 def test_an_item_without_a_decision_counts_against_coverage() -> None:
     scene = Scene()
     scene.read(item())
-    found = scene.reported("i-9", "i-1", "i-8")
+    found = scene.report("i-9", "i-1", "i-8")
     assert (found["reported"], found["covered"], found["uncovered"]) == (3, 1, ["i-9", "i-8"])
 
 
 def test_an_item_named_often_is_one_item() -> None:
     scene = Scene()
     scene.read(item())
-    found = scene.reported(*["i-1"] * 9, "i-9", "i-9")
+    found = scene.report(*["i-1"] * 9, "i-9", "i-9")
     assert (found["reported"], found["covered"], found["uncovered"]) == (2, 1, ["i-9"])
 
 
@@ -40,12 +40,12 @@ def test_an_item_named_often_is_one_item() -> None:
 def test_a_retrieval_that_the_gate_never_saw_is_uncovered(fields: dict[str, Any]) -> None:
     scene = Scene()
     scene.read(item())
-    assert scene.reported("i-1", **fields)["covered"] == 0
+    assert scene.report("i-1", **fields)["covered"] == 0
 
 
 def test_a_report_on_a_session_that_nobody_knows_leaves_no_session_behind() -> None:
     scene = Scene()
-    found = scene.reported("i-1", agent_id="nobody")
+    found = scene.report("i-1", agent_id="nobody")
     assert (found["tenant_id"], found["autonomy_tier"], found["covered"]) == (None, "high_privilege", 0)
     assert scene.state.gone
 
@@ -54,35 +54,35 @@ def test_what_left_the_window_is_uncovered() -> None:
     scene = Scene()
     scene.read(item())
     scene.now += LIMITS.action_window_ms - 1
-    assert scene.reported("i-1")["covered"] == 1
+    assert scene.report("i-1")["covered"] == 1
     scene.now += 1
-    assert scene.reported("i-1")["covered"] == 0
+    assert scene.report("i-1")["covered"] == 0
 
 
 def test_a_session_that_was_idle_for_too_long_is_folded_and_knows_nothing() -> None:
     scene = Scene()
     scene.read(item())
     scene.now += LIMITS.idle_timeout_ms + MINUTE
-    assert scene.reported("i-1")["covered"] == 0
+    assert scene.report("i-1")["covered"] == 0
 
 
 def test_the_tier_is_the_decisions_where_there_are_some() -> None:
     scene = Scene()
     scene.read(item(), agent_id="sandbox", autonomy_tier="bounded")
-    assert scene.reported("i-1", agent_id="sandbox", autonomy_tier="sandbox")["autonomy_tier"] == "bounded"
-    named = scene.reported("i-1", request_id="r-9", agent_id="sandbox", autonomy_tier="high_privilege")
+    assert scene.report("i-1", agent_id="sandbox", autonomy_tier="sandbox")["autonomy_tier"] == "bounded"
+    named = scene.report("i-1", request_id="r-9", agent_id="sandbox", autonomy_tier="high_privilege")
     assert named["autonomy_tier"] == "high_privilege"
 
 
 def test_at_most_a_hundred_uncovered_items_are_named() -> None:
-    found = Scene().reported(*(f"i-{number}" for number in range(1000)))
+    found = Scene().report(*(f"i-{number}" for number in range(1000)))
     assert (found["reported"], found["covered"], len(found["uncovered"])) == (1000, 0, 100)
 
 
 def test_ids_of_any_characters_are_covered() -> None:
     scene, odd = Scene(), ["\x01" * 256, "é" * 256, '"\\', "#", "😀", "i-1:stale"]
     scene.read(*(item(item_id=name) for name in odd))
-    assert scene.reported(*odd)["covered"] == len(odd)
+    assert scene.report(*odd)["covered"] == len(odd)
 
 
 @given(st.lists(st.text(min_size=1, max_size=4), max_size=30), st.text(min_size=1, max_size=4))
@@ -103,4 +103,4 @@ def test_of_agents_who_asked_in_one_millisecond_the_last_one_s_tier_counts(order
     scene = Scene()
     for agent in ("high_privilege", "bounded", "sandbox", *order):
         scene.read(item(item_id="i-1"), agent_id=agent)
-    assert scene.reported("i-1")["autonomy_tier"] == order[-1]
+    assert scene.report("i-1")["autonomy_tier"] == order[-1]

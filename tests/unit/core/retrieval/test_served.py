@@ -64,7 +64,7 @@ def test_an_item_is_judged_alone_whatever_stands_beside_it(request: dict[str, An
 
 
 def test_flags_are_fields_beside_the_body_and_never_words_in_it() -> None:
-    (served,) = Scene().served(item(timestamp=OLD, body=SUSPECT), agent_id="sandbox")["items"]
+    (served,) = Scene().serve(item(timestamp=OLD, body=SUSPECT), agent_id="sandbox")["items"]
     assert served["flags"] == {
         "stale": True,
         "low_confidence": False,
@@ -79,7 +79,7 @@ def test_an_item_that_no_matrix_holds_back_still_carries_its_flags() -> None:
     """A matrix may say pass in the sandbox; then the failure shows in the flags alone."""
     lenient = {"sandbox": {"legal_text": dict.fromkeys(("freshness", "confidence", "provenance"), "pass")}}
     scene = Scene(quality=quality(action_matrix=lenient))
-    (served,) = scene.served(item(timestamp=OLD), agent_id="sandbox")["items"]
+    (served,) = scene.serve(item(timestamp=OLD), agent_id="sandbox")["items"]
     assert (served["outcome"], served["flags"]["stale"], served["body"]) == ("pass", True, TEXT)
 
 
@@ -89,7 +89,7 @@ def raw(body: bytes, count: int = 1, **fields: Any) -> bytes:
     return json.dumps(retrieval(*items, **fields)).encode().replace(b'"@"', body)
 
 
-def held(value: bytes) -> Reading:
+def make_held(value: bytes) -> Reading:
     """Decided on as it came."""
     scene = Scene()
     return Reading(scene.decide(replace(scene.arrival(RETRIEVALS, retrieval()), value=value)))
@@ -110,12 +110,12 @@ def test_ids_that_json_writes_six_times_as_long_pass_no_bound() -> None:
     "body", [b"[1e308,-0.0,1e-320,5e-324]", b"9" * 1000, b"[" * 50 + b"]" * 50, b'{"\\u0000":-1e-7}']
 )
 def test_numbers_and_nesting_at_their_bounds_are_served(body: bytes) -> None:
-    assert held(raw(body)).outcomes == ["pass"]
+    assert make_held(raw(body)).outcomes == ["pass"]
 
 
 @pytest.mark.parametrize("body", [b"1e309", b"9" * 1001, b"[" * 70 + b"]" * 70, b'"\\ud800"', b"NaN"])
 def test_what_is_beyond_them_is_a_dead_letter(body: bytes) -> None:
-    assert [one.kind for one in held(raw(body)).decision.records] == ["DeadLetter"]
+    assert [one.kind for one in make_held(raw(body)).decision.records] == ["DeadLetter"]
 
 
 @pytest.mark.parametrize("number", [b"1e20", b"1e15", b"-1e-7", b"1.0", b"12345678901234567890"])

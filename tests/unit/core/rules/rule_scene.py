@@ -17,7 +17,7 @@ def rules_only(rules: list[dict[str, Any]]) -> Bundle:
     return bundle(rules=rules, patterns={})
 
 
-def ruled(rules: list[dict[str, Any]], *facts: dict[str, Any]) -> Session:
+def make_ruled(rules: list[dict[str, Any]], *facts: dict[str, Any]) -> Session:
     """A session whose actions only meet these rules, and then Gate 4."""
     return Session(
         point(*facts, policy=rules_only(rules), stages=in_order(("rules", "tier_auth"), shipped_stages()))

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sluice.core.cel.cel_values import MAX_ITEMS, MAX_TEXT
 from sluice.core.foundation.errors import BundleError
 from sluice_topics.records.base import MAX_COUNT
-from tests.unit.core.rules.rule_scene import ruled, rules_only
+from tests.unit.core.rules.rule_scene import make_ruled, rules_only
 
 TRUE, FALSE, UNKNOWN = "action.rows == 1", "action.rows == 2", "action.parameters.absent == 1"
 
@@ -23,7 +23,7 @@ def rule(name: str = "r", **fields: Any) -> dict[str, Any]:
 
 def verdict(*rules: dict[str, Any], facts: tuple[dict[str, Any], ...] = (), **fields: Any) -> dict[str, Any]:
     """The verdict on a harmless action under these rules."""
-    return ruled(list(rules), *facts).verdict(**fields)
+    return make_ruled(list(rules), *facts).verdict(**fields)
 
 
 @pytest.mark.parametrize(
@@ -142,7 +142,7 @@ def test_totals_beyond_what_a_float_holds_are_compared_as_what_they_are(rows: in
 
 
 def test_session_values_count_this_action_too() -> None:
-    session = ruled([rule(condition="session.aggregateActionCount < 3")])
+    session = make_ruled([rule(condition="session.aggregateActionCount < 3")])
     outcomes = [session.verdict(action_id=f"a-{place}")["outcome"] for place in range(3)]
     assert outcomes == ["ALLOW", "ALLOW", "BLOCK"]
 

@@ -11,7 +11,7 @@ import pytest
 from sluice.core.foundation.errors import BundleError
 from sluice.core.rules.variables import VARIABLES
 from tests.unit.core.actions.sequence_scene import TOOLS
-from tests.unit.core.rules.rule_scene import ruled, rules_only
+from tests.unit.core.rules.rule_scene import make_ruled, rules_only
 from tests.unit.core.scene import ROOT, Session, bundle, entry, point
 
 GUIDE = (ROOT / "docs" / "rules.md").read_text()
@@ -27,7 +27,7 @@ REFUSED = [
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example["rule"]["id"])
 def test_an_example_is_decided_as_the_guide_says(example: dict[str, Any]) -> None:
     facts = [entry("fact", one["id"], one["revision"], **one["spec"]) for one in example.get("facts", [])]
-    session = ruled([example["rule"]], *facts)
+    session = make_ruled([example["rule"]], *facts)
     for place, outcome in enumerate(example["outcomes"]):
         fields = {name: value for name, value in outcome.items() if name != "passed"}
         verdict = session.verdict(**{"action_id": f"a-{place}", "toolName": "anything", **fields})

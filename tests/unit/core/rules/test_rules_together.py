@@ -64,7 +64,7 @@ PARAMETERS = st.fixed_dictionaries(
 )
 
 
-def compiled(*written: Written) -> RuleSet:
+def compile_rules(*written: Written) -> RuleSet:
     """The rules, called by their places."""
     rules = []
     for place, (kind, when, condition) in enumerate(written):
@@ -77,10 +77,10 @@ def compiled(*written: Written) -> RuleSet:
 @cache
 def alone(written: Written) -> RuleSet:
     """One rule in a bundle of its own."""
-    return compiled(written)
+    return compile_rules(written)
 
 
-def said(rules: RuleSet, variables: dict[str, Any]) -> list[dict[str, Any]]:
+def read_text(rules: RuleSet, variables: dict[str, Any]) -> list[dict[str, Any]]:
     """What the verdict says of each, but for their names."""
     return [{**one.entry, "rule": ""} for one in rules.evaluate(variables, CITED)]
 
@@ -100,22 +100,22 @@ def variables_with(parameters: dict[str, Any], rows: int) -> dict[str, Any]:
 def test_what_a_rule_comes_to_does_not_depend_on_the_rules_around_it(
     written: list[Written], times: int, actions: list[tuple[dict[str, Any], int]]
 ) -> None:
-    together = compiled(*written * times)
+    together = compile_rules(*written * times)
     for parameters, rows in actions:
         variables = variables_with(parameters, rows)
-        each = [said(alone(one), variables)[0] for one in written]
-        assert said(together, variables) == each * times
+        each = [read_text(alone(one), variables)[0] for one in written]
+        assert read_text(together, variables) == each * times
 
 
 def test_one_undecided_rule_of_many_leaves_the_others_as_they_are() -> None:
     written: list[Written] = [("invariant", None, "action.rows == 1")] * 150
     written[70] = ("invariant", None, "action.parameters.absent == 1")
-    found = compiled(*written).evaluate(variables_with({}, 1), CITED)
+    found = compile_rules(*written).evaluate(variables_with({}, 1), CITED)
     assert [place for place, one in enumerate(found) if one.passed is not True] == [70]
     assert "absent" in str(found[70].why)
 
 
 def test_rules_too_long_for_one_list_are_decided_all_the_same() -> None:
     long = "action.rows == 2" + " " * (MAX_SOURCE - 16)
-    found = compiled(*[("forbidden", long, "true")] * 30).evaluate(variables_with({}, 2), CITED)
+    found = compile_rules(*[("forbidden", long, "true")] * 30).evaluate(variables_with({}, 2), CITED)
     assert all(one.passed is False for one in found)

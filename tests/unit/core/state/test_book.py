@@ -12,7 +12,7 @@ from sluice.core.state.statistics import Whose
 MAIL = SourceName("acme", "mail")
 
 
-def held(offset: int, expires_ms: int = 100, agent: str = "operator") -> Held:
+def make_held(offset: int, expires_ms: int = 100, agent: str = "operator") -> Held:
     """A memory in quarantine, from the write at this offset."""
     return Held(
         f"memory:t:3:{offset}",
@@ -34,7 +34,7 @@ def held(offset: int, expires_ms: int = 100, agent: str = "operator") -> Held:
     )
 
 
-def recovered(book: Book, table: dict[bytes, bytes] | None = None) -> tuple[Book, dict[bytes, bytes]]:
+def recover(book: Book, table: dict[bytes, bytes] | None = None) -> tuple[Book, dict[bytes, bytes]]:
     """The book as its next owner makes it of the table."""
     found = dict(table or {})
     for key, value in book.flush().items():
@@ -47,74 +47,76 @@ def recovered(book: Book, table: dict[bytes, bytes] | None = None) -> tuple[Book
 
 def test_a_change_is_seen_before_it_is_flushed_and_after_a_recovery() -> None:
     book = Book({})
-    book.apply([WriteDecided(Whose("acme", "operator"), "quarantine"), Entered(held(1)), Entered(held(2))])
-    book.apply([Left(held(1)), HistoryFolded(MAIL, History("user", 1, 0, 1))])
-    for seen in (book, recovered(book)[0]):
-        assert (seen.held("memory:t:3:1"), seen.held("memory:t:3:2"), len(seen)) == (None, held(2), 1)
+    book.apply(
+        [WriteDecided(Whose("acme", "operator"), "quarantine"), Entered(make_held(1)), Entered(make_held(2))]
+    )
+    book.apply([Left(make_held(1)), HistoryFolded(MAIL, History("user", 1, 0, 1))])
+    for seen in (book, recover(book)[0]):
+        assert (seen.held("memory:t:3:1"), seen.held("memory:t:3:2"), len(seen)) == (None, make_held(2), 1)
         assert seen.statistics[Whose("acme", "operator")] == (1, 0, 1, 0, 1)
-    again, _ = recovered(Book({}), recovered_table())
+    again, _ = recover(Book({}), recover_table())
     assert again.history(MAIL) == History("user", 1, 0, 1)
 
 
-def recovered_table() -> dict[bytes, bytes]:
+def recover_table() -> dict[bytes, bytes]:
     book = Book({})
     book.apply([HistoryFolded(MAIL, History("user", 1, 0, 1))])
-    return recovered(book)[1]
+    return recover(book)[1]
 
 
 def test_only_what_changed_is_flushed_and_what_left_is_deleted() -> None:
     book = Book({})
-    book.apply([Entered(held(1))])
+    book.apply([Entered(make_held(1))])
     assert set(book.flush()) == {b"q:memory:t:3:1", b'n:["acme","operator"]'}
     assert book.flush() == {}
-    book.apply([Left(held(1))])
+    book.apply([Left(make_held(1))])
     assert book.flush() == {b"q:memory:t:3:1": None, b'n:["acme","operator"]': b"[0,0,0,0,0]"}
 
 
 def test_the_oldest_is_that_of_the_lowest_offset_whoever_entered_first() -> None:
     book = Book({})
-    book.apply([Entered(held(9)), Entered(held(4)), Entered(held(7))])
+    book.apply([Entered(make_held(9)), Entered(make_held(4)), Entered(make_held(7))])
     assert [one.offset for one in book.crowding(2)] == [4, 7]
-    book.apply([Left(held(4))])
+    book.apply([Left(make_held(4))])
     assert [one.offset for one in book.crowding(5)] == [7, 9]
-    assert [one.offset for one in recovered(book)[0].crowding(5)] == [7, 9]
+    assert [one.offset for one in recover(book)[0].crowding(5)] == [7, 9]
 
 
 def test_room_is_made_by_the_agent_that_holds_the_most_and_never_by_one_that_holds_less() -> None:
     """Mend 3: an agent that fills the quarantine evicts its own memories, not another's older ones."""
     book = Book({})
-    book.apply([Entered(held(1, agent="victim")), Entered(held(2, agent="victim"))])
-    book.apply([Entered(held(offset, agent="flood")) for offset in range(3, 8)])
-    for seen in (book, recovered(book)[0]):
+    book.apply([Entered(make_held(1, agent="victim")), Entered(make_held(2, agent="victim"))])
+    book.apply([Entered(make_held(offset, agent="flood")) for offset in range(3, 8)])
+    for seen in (book, recover(book)[0]):
         assert [one.offset for one in seen.crowding(3)] == [3, 4, 5]
         assert [one.offset for one in seen.crowding(9)] == [3, 4, 5, 1, 6, 2, 7]
 
 
 def test_what_is_due_comes_in_the_order_of_its_times_and_stays_until_it_has_left() -> None:
     book = Book({})
-    book.apply([Entered(held(1, 300)), Entered(held(2, 100)), Entered(held(3, 200))])
+    book.apply([Entered(make_held(1, 300)), Entered(make_held(2, 100)), Entered(make_held(3, 200))])
     assert book.due(99, 10) == []
     for _ in range(2):
         assert [one.offset for one in book.due(250, 10)] == [2, 3]
     assert [one.offset for one in book.due(250, 1)] == [2]
-    book.apply([Left(held(2, 100))])
-    assert [one.offset for one in recovered(book)[0].due(1000, 10)] == [3, 1]
+    book.apply([Left(make_held(2, 100))])
+    assert [one.offset for one in recover(book)[0].due(1000, 10)] == [3, 1]
 
 
 def test_nothing_leaves_that_is_not_there() -> None:
     book = Book({})
-    book.apply([Entered(held(1)), Left(held(1))])
+    book.apply([Entered(make_held(1)), Left(make_held(1))])
     with pytest.raises(KeyError, match="nothing waits"):
-        book.apply([Left(held(1))])
+        book.apply([Left(make_held(1))])
 
 
 def test_a_long_coming_and_going_leaves_nothing_behind() -> None:
     """The queues hold what is held, and not what a day of reviews has let go."""
     book = Book({})
-    stays = held(0, 10**9)
+    stays = make_held(0, 10**9)
     book.apply([Entered(stays)])
     for offset in range(1, 5_000):
-        book.apply([Entered(held(offset, 10**9)), Left(held(offset, 10**9))])
+        book.apply([Entered(make_held(offset, 10**9)), Left(make_held(offset, 10**9))])
         book.flush()
     assert book.all_held == book.due(10**9, 10) == [stays]
     assert len(book._held._by_agent) + len(book._held._due) < 1_000  # noqa: SLF001 - memory is what the test is about

@@ -20,7 +20,7 @@ from sluice.core.state.session import SessionState
 from sluice_topics.catalog import ADMITTED, MEMORY_DECISIONS, QUARANTINE, REVIEWS
 from sluice_topics.record_reading import Unreadable, read
 from sluice_topics.records import ReviewDecision
-from tests.unit.core.memory.test_reviews import resumed
+from tests.unit.core.memory.test_reviews import resume
 from tests.unit.core.memory.write_scene import STRANGER, place, review
 from tests.unit.core.scene import START
 
@@ -61,11 +61,11 @@ class Quarantine(RuleBasedStateMachine):
         fields = {"session_id": session, "agent_id": agent, "content": content, "derived_from": parents}
         self.take(self.place.write(f"w{self.number}", **fields))
 
-    @precondition(lambda self: self.entered())
+    @precondition(lambda self: self.list_entries())
     @rule(data=st.data(), decision=DECISIONS)
     def review(self, data: st.DataObject, decision: str) -> None:
         """Of anything that ever entered, so that many come too late or twice."""
-        entered = data.draw(st.sampled_from(self.entered()))
+        entered = data.draw(st.sampled_from(self.list_entries()))
         if not self.busy(entered["session_id"]):
             self.take(self.place.review(entered, decision))
 
@@ -90,7 +90,7 @@ class Quarantine(RuleBasedStateMachine):
     @rule()
     def the_content_arrives(self) -> None:
         session, evaluation, request = self.waiting.pop(0)
-        self.apply(session, resumed(evaluation, self.place.answer(request)))
+        self.apply(session, resume(evaluation, self.place.answer(request)))
 
     @rule(minutes=st.sampled_from([1, 30, 61]))
     def time_passes(self, minutes: int) -> None:
@@ -130,12 +130,12 @@ class Quarantine(RuleBasedStateMachine):
     def of(self, *kinds: str) -> list[dict[str, Any]]:
         return [one.body for one in self.records if one.kind in kinds]
 
-    def entered(self) -> list[dict[str, Any]]:
+    def list_entries(self) -> list[dict[str, Any]]:
         return self.of("QuarantineEntered")
 
     @invariant()
     def every_memory_that_entered_leaves_once_or_is_still_there(self) -> None:
-        entered = Counter(one["memory_id"] for one in self.entered())
+        entered = Counter(one["memory_id"] for one in self.list_entries())
         left = Counter(one["memory_id"] for one in self.of(*ENDINGS))
         assert set(entered.values()) | set(left.values()) <= {1}
         held = {one.memory_id for one in self.place.book.all_held}

@@ -88,7 +88,7 @@ def test_two_tenants_sources_of_one_id_are_two() -> None:
 
 def test_a_decision_rests_on_the_history_and_records_its_revision() -> None:
     place = Place(histories={MAIL: History("user", 0, 10, 11)})
-    decided = place.decided()
+    decided = place.decide()
     # h = 2/14, w = 10/20: 0.142857 x 0.5 + 0.7 x 0.5
     assert decided["trustScore"]["dimensions"]["sourceReliability"] == 0.421429
     assert decided["seen"]["source"] == {
@@ -103,7 +103,7 @@ def test_a_decision_rests_on_the_history_and_records_its_revision() -> None:
 
 def test_a_source_that_was_seen_as_another_type_elsewhere_is_judged_as_that() -> None:
     place = Place(histories={MAIL: History("external", 0, 0, 1)})
-    decided = place.decided(source={"id": "mail", "type": "system"})
+    decided = place.decide(source={"id": "mail", "type": "system"})
     assert decided["trustScore"]["dimensions"]["sourceReliability"] == 0.2
 
 
@@ -111,7 +111,7 @@ def test_a_session_holds_a_source_to_its_type_before_the_others_have_heard_of_it
     place = Place()
     place.write("w-1", source={"id": "mail", "type": "external"})
     place.now += 1000
-    decided = place.decided("w-2", source={"id": "mail", "type": "system"})
+    decided = place.decide("w-2", source={"id": "mail", "type": "system"})
     assert decided["trustScore"]["dimensions"]["sourceReliability"] == 0.2
     assert decided["seen"]["source"]["session_type"] == "external"
 

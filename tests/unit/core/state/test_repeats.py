@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.core.scene import MINUTE, Session, kinds, stored_bytes, verdict_of
+from tests.unit.core.scene import MINUTE, Session, kinds, read_stored_bytes, verdict_of
 
 REPEATED = (
     "verdict",
@@ -129,10 +129,10 @@ def test_no_stranger_fills_another_agents_room(filler: str, mode: str) -> None:
     session.propose(action_id="first")
     for number in range(20):
         session.propose(action_id=f"x{number}", agent_id=filler, mode=mode)
-    size = stored_bytes(session.state)
+    size = read_stored_bytes(session.state)
     for number in range(20, 40):
         session.propose(action_id=f"x{number}", agent_id=filler, mode=mode)
-    assert stored_bytes(session.state) < size + 50, "the state stops growing"
+    assert read_stored_bytes(session.state) < size + 50, "the state stops growing"
     for number in range(7):
         assert session.verdict(action_id=f"a{number}")["verdict"] == "allowed"
     assert session.verdict(action_id="first")["duplicate_of"] is not None

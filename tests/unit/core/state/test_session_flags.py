@@ -16,7 +16,7 @@ from sluice.core.state.session_view import SessionView
 from sluice.settings.reader import Settings
 from tests.unit.core.rerun.reruns import document
 from tests.unit.core.retrieval.scene import FINDINGS, OLD, SUSPECT, Scene, item
-from tests.unit.core.scene import LIMITS, MINUTE, START, stored_bytes
+from tests.unit.core.scene import LIMITS, MINUTE, START, read_stored_bytes
 
 STALE, UNSURE = item(item_id="lease", timestamp=OLD), item(item_id="price", confidence_score=0.1)
 RULE = {
@@ -25,7 +25,7 @@ RULE = {
     "reason": "nobody acts on flagged items without saying so",
     "condition": "size(session.unacknowledged_flags) == 0",
 }
-SHIPPED = Settings().limits()
+SHIPPED = Settings().build_limits()
 
 
 def flags(scene: Scene, **fields: Any) -> dict[str, list[str]]:
@@ -34,7 +34,7 @@ def flags(scene: Scene, **fields: Any) -> dict[str, list[str]]:
     return found
 
 
-def sandboxed() -> Scene:
+def run_sandboxed() -> Scene:
     """After a read of two flagged items and a good one."""
     scene = Scene()
     scene.read(STALE, UNSURE, item(), agent_id="sandbox")
@@ -42,7 +42,10 @@ def sandboxed() -> Scene:
 
 
 def test_every_flag_of_what_was_let_through_is_outstanding_until_it_is_named() -> None:
-    assert flags(sandboxed()) == {"acknowledged": [], "outstanding": ["lease:stale", "price:low_confidence"]}
+    assert flags(run_sandboxed()) == {
+        "acknowledged": [],
+        "outstanding": ["lease:stale", "price:low_confidence"],
+    }
 
 
 @pytest.mark.parametrize(
@@ -57,11 +60,11 @@ def test_every_flag_of_what_was_let_through_is_outstanding_until_it_is_named() -
     ],
 )
 def test_an_action_names_a_flag_an_item_or_both(named: list[str], outstanding: list[str]) -> None:
-    assert flags(sandboxed(), acknowledged_flags=named)["outstanding"] == outstanding
+    assert flags(run_sandboxed(), acknowledged_flags=named)["outstanding"] == outstanding
 
 
 def test_who_says_nothing_gets_an_advisory_and_no_denial() -> None:
-    scene = sandboxed()
+    scene = run_sandboxed()
     silent = scene.act()
     assert silent["outcome"] == "ALLOW"
     assert [one["source"] for one in silent["advisories"]].count("sluice.retrievals") == 1
@@ -93,12 +96,12 @@ def test_a_downgraded_item_s_flags_are_to_be_acknowledged_too() -> None:
 
 
 def test_flags_are_of_the_tenant_whose_agents_read() -> None:
-    scene = sandboxed()
+    scene = run_sandboxed()
     assert flags(scene, agent_id="other") == {"acknowledged": [], "outstanding": []}
 
 
 def test_flags_end_with_the_window_and_with_the_session() -> None:
-    scene = sandboxed()
+    scene = run_sandboxed()
     scene.now += LIMITS.action_window_ms - 1
     assert len(flags(scene)["outstanding"]) == 2
     scene.now += 1
@@ -107,10 +110,10 @@ def test_flags_end_with_the_window_and_with_the_session() -> None:
 
 
 def test_the_session_survives_being_stored() -> None:
-    scene = sandboxed()
+    scene = run_sandboxed()
     scene.state = SessionState.read(scene.state.key, scene.state.entries())
     assert len(flags(scene)["outstanding"]) == 2
-    assert scene.reported("lease", "i-1")["covered"] == 2
+    assert scene.report("lease", "i-1")["covered"] == 2
 
 
 @pytest.mark.parametrize(
@@ -157,7 +160,7 @@ def test_thousands_of_requests_keep_a_session_small() -> None:
     state = SessionState(session_key("s-1"))
     for number in range(5000):
         remember(state, f"r-{number}", [f"{number}-{place}".ljust(64, "x") for place in range(20)])
-    assert stored_bytes(state) < 512 * 1024
+    assert read_stored_bytes(state) < 512 * 1024
     kept = state.accounts["acme"].agents["reader"].retrievals
     assert (len(kept), next(reversed(kept))) == (64, "r-4999")
 
@@ -166,7 +169,7 @@ def test_of_large_requests_the_last_are_remembered() -> None:
     state = SessionState(session_key("s-1"))
     for number in range(12):
         remember(state, f"r-{number}", [f"{number}-{place}".ljust(64, "x") for place in range(1000)])
-    assert stored_bytes(state) < 512 * 1024
+    assert read_stored_bytes(state) < 512 * 1024
     assert list(state.accounts["acme"].agents["reader"].retrievals) == ["r-10", "r-11"]
 
 
@@ -225,7 +228,7 @@ def test_a_request_id_that_comes_again_hides_no_flag_of_the_first() -> None:
     scene.read(STALE, agent_id="sandbox")
     scene.read(item(item_id="good"), agent_id="bounded")
     assert flags(scene)["outstanding"] == ["lease:stale"]
-    assert scene.reported("lease", "good")["covered"] == 2
+    assert scene.report("lease", "good")["covered"] == 2
 
 
 @pytest.mark.parametrize("request_ids", [("r-1", "r-1"), ("r-1", "r-2")])
@@ -256,4 +259,4 @@ def test_eight_tenants_together_keep_a_session_small() -> None:
         for number in range(2):
             items = [f"{number}-{place}".ljust(64, "x") for place in range(1000)]
             remember(state, f"r-{tenant}-{number}", items, f"t-{tenant}")
-    assert stored_bytes(state) < 512 * 1024
+    assert read_stored_bytes(state) < 512 * 1024

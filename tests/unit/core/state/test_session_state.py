@@ -26,7 +26,7 @@ from sluice.core.state.session import (
 from sluice_topics.record_reading import Unreadable, read
 from sluice_topics.records import ActionOutcome, ProposedAction
 from sluice_topics.records.base import MAX_COUNT
-from tests.unit.core.scene import LIMITS, MINUTE, START, Session, action, outcome, point, stored_bytes
+from tests.unit.core.scene import LIMITS, MINUTE, START, Session, action, outcome, point, read_stored_bytes
 
 if TYPE_CHECKING:
     from sluice.core.state.changes import SessionChange
@@ -113,7 +113,7 @@ def test_the_due_time_is_read_from_a_fixed_place(state: SessionState) -> None:
 def test_a_session_with_one_action_takes_less_than_300_bytes() -> None:
     session = Session()
     session.propose(action_id="action-000001")
-    assert stored_bytes(session.state) < 300
+    assert read_stored_bytes(session.state) < 300
 
 
 def test_evaluating_changes_nothing_until_the_events_are_applied() -> None:
@@ -153,9 +153,9 @@ def test_what_is_remembered_takes_no_more_bytes_than_it_is_reckoned_at() -> None
         session.report(action_id=f"never {name}", rows_affected=MAX_COUNT)
     (account,) = session.state.accounts.values()
     assert len(account.agents["operator"].recent) == 40
-    assert stored_bytes(session.state) <= account.size + EARLY_BYTES * len(session.state.early) + 512
+    assert read_stored_bytes(session.state) <= account.size + EARLY_BYTES * len(session.state.early) + 512
     session.state.apply([OutcomeAnswered(place) for place in [*session.state.early]])
-    assert stored_bytes(session.state) <= account.size + 512
+    assert read_stored_bytes(session.state) <= account.size + 512
 
 
 def test_a_session_is_denied_for_want_of_bytes_and_several_agents_share_them() -> None:
@@ -167,7 +167,7 @@ def test_a_session_is_denied_for_want_of_bytes_and_several_agents_share_them() -
     others = [session.verdict(action_id=f"b{number}", agent_id="chief") for number in range(100)]
     beside = [one["blockReason"] for one in others]
     assert beside.count(None) == 21
-    assert stored_bytes(session.state) < SHARES_IN_ALL * 16_384
+    assert read_stored_bytes(session.state) < SHARES_IN_ALL * 16_384
     session.now += 60 * MINUTE
     assert session.verdict(action_id="later")["verdict"] == "allowed"
 

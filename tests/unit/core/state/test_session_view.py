@@ -99,7 +99,7 @@ STEPS = st.tuples(st.sampled_from(ACTS), st.sampled_from(OWNERS), st.sampled_fro
 INPUTS = st.lists(st.tuples(st.integers(0, 70), st.lists(STEPS, max_size=4)), max_size=12)
 
 
-def said(view: SessionView) -> dict[str, Any]:
+def read_text(view: SessionView) -> dict[str, Any]:
     """What a view answers of every owner and name."""
     entries = {
         (owner, table, name): view.entry(owner, table, name)
@@ -132,13 +132,13 @@ def test_what_a_view_reads_back_is_what_its_events_leave(inputs: list[Any]) -> N
         for step, owner, name in steps:
             place += 1
             step(Acting(view, owner, name, place))
-        changes, due = view.changes(), said(view)
+        changes, due = view.changes(), read_text(view)
         assert state.entries() == before
         state.apply(changes)
         again = SessionView(state, TIGHT, now)
         assert not again.refused
         assert again.changes() == (Moved(state.opened_at, now, state.due_ms),), "nothing is left to expire"
-        assert said(again) == due
+        assert read_text(again) == due
         written = state.flush()
         table = {key: value for key, value in {**table, **written}.items() if value is not None}
         assert table == state.entries()

@@ -41,7 +41,7 @@ def test_agents_that_nobody_registered_count_together() -> None:
 
 def test_every_way_out_of_quarantine_makes_it_smaller_and_the_rest_stays() -> None:
     full = place(limits={"max_quarantine": 4})
-    entered = [full.held(f"w{number}") for number in range(5)]
+    entered = [full.hold(f"w{number}") for number in range(5)]
     assert full.book.statistics[OPERATOR] == Statistics(5, 0, 5, 0, 4)
     full.review(entered[1], "approve")
     full.review(entered[2], "reject")
@@ -52,8 +52,8 @@ def test_every_way_out_of_quarantine_makes_it_smaller_and_the_rest_stays() -> No
 
 def test_one_agents_memory_that_evicts_anothers_makes_that_ones_quarantine_smaller() -> None:
     full = place(limits={"max_quarantine": 1})
-    full.held("w-1")
-    full.held("w-2", agent_id="chief")
+    full.hold("w-1")
+    full.hold("w-2", agent_id="chief")
     assert full.book.statistics[OPERATOR].size == 0
     assert full.book.statistics[Whose("acme", "chief")].size == 1
 

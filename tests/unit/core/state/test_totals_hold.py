@@ -93,7 +93,7 @@ class Known:
             signed = signed or event.signed
         return rows, actions
 
-    def disputed(self) -> bool:
+    def note_dispute(self) -> bool:
         """Whether an unsigned claim is beyond what may count, and no signed one has come since."""
         found, signed, shared, peak, most = False, False, False, 0, self.most
         for event in self.happened:
@@ -155,7 +155,7 @@ class Totals(RuleBasedStateMachine):
             assert verdict["duplicate_of"]
             return
         counted = UNKNOWN_ROWS if bad and not estimate else estimate
-        denied, disputed = bad or known is not None, self.disputed()
+        denied, disputed = bad or known is not None, self.note_dispute()
         assert verdict["verdict"] == ("denied" if denied else "needs_human" if disputed else "allowed")
         if known is None:
             assert self.session.last is not None
@@ -167,8 +167,8 @@ class Totals(RuleBasedStateMachine):
             known.true_rows.append(really)
         self.meet_early(name, known)
 
-    def disputed(self) -> bool:
-        return any(one.disputed() for one in (*self.known.values(), *self.folded))
+    def note_dispute(self) -> bool:
+        return any(one.note_dispute() for one in (*self.known.values(), *self.folded))
 
     def meet_early(self, name: str, known: Known) -> None:
         mine = [one for one in self.early if one.action_id == name]
@@ -190,7 +190,7 @@ class Totals(RuleBasedStateMachine):
             rows = known.true_rows[which]
         signed = signed and known is not None and which == 0  # a signature is bound to the id's first action
         if signed and known is not None:
-            self.signed.append(self.session.signed_outcome(known.arrival, action_id=name, rows_affected=rows))
+            self.signed.append(self.session.sign_outcome(known.arrival, action_id=name, rows_affected=rows))
             self.session.put(self.signed[-1])
         else:
             self.session.report(action_id=name, rows_affected=rows)

@@ -64,7 +64,7 @@ def override(name: str = "o1", revision: int = 1, **spec: Any) -> dict[str, Any]
     return {"kind": "quality_override", "id": name, "revision": revision, "spec": {**fields, **spec}}
 
 
-def trusting_both() -> Topics:
+def trust_both() -> Topics:
     """Topics in which Alice and Bob may sign quality bundles, tenants' entries and overrides."""
     topics = Topics()
     for name, key in (("alice", ALICE), ("bob", BOB)):
@@ -72,6 +72,6 @@ def trusting_both() -> Topics:
     return topics
 
 
-def in_force(topics: Topics, name: str = "q") -> int:
+def find_in_force(topics: Topics, name: str = "q") -> int:
     """The revision that counts."""
     return topics.fold().quality[name].revision

@@ -131,7 +131,7 @@ def entry_value(document: dict[str, Any], *signers: SigningKey) -> bytes:
     return sign(PAYLOAD_TYPES[REGISTRY], json.dumps(document).encode(), signers).written()
 
 
-def trusting_alice(*cases: str) -> Topics:
+def trust_alice(*cases: str) -> Topics:
     """Topics in which the root key has made Alice an approver."""
     topics = Topics(*cases)
     topics.entry(approver("alice", ALICE), ROOT_KEY)

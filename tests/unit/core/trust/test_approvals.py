@@ -10,12 +10,12 @@ import pytest
 from tests.unit.core.trust.quality_scene import (
     ROLES,
     SIGNS,
-    in_force,
+    find_in_force,
     org,
     override,
     quality,
     quality_document,
-    trusting_both,
+    trust_both,
 )
 from tests.unit.core.trust.scene import (
     ALICE,
@@ -32,50 +32,50 @@ from tests.unit.core.trust.scene import (
 LAX = quality_document(name="lax", ttl=1e9)
 
 
-def named(topics: Topics) -> str | None:
+def find_name(topics: Topics) -> str | None:
     known = topics.fold().registry.orgs.get("acme")
     return None if known is None else known.quality_bundle_id
 
 
 def test_one_approver_cannot_lead_a_tenant_to_a_lax_bundle_of_a_new_name() -> None:
-    topics = trusting_both()
+    topics = trust_both()
     quality(topics, quality_document(), ALICE)
     quality(topics, LAX, ALICE)
     switch = topics.entry(org(quality_bundle_id="lax"), ALICE)
     assert topics.refusals() == [(switch, "second_approver_missing")]
     assert "from the default quality bundle to lax" in topics.fold().refused[0].message
-    assert named(topics) is None
+    assert find_name(topics) is None
 
 
 def test_nor_to_a_name_that_is_filled_later() -> None:
-    topics = trusting_both()
+    topics = trust_both()
     topics.entry(org(quality_bundle_id="lax"), ALICE, BOB)
     alone = quality(topics, LAX, ALICE)
     assert topics.refusals() == [(alone, "second_approver_missing")]
     assert "tenant acme names it already" in topics.fold().refused[0].message
     quality(topics, LAX, ALICE, BOB)
-    assert in_force(topics, "lax") == 1
+    assert find_in_force(topics, "lax") == 1
 
 
 def test_nor_back_to_the_default() -> None:
-    topics = trusting_both()
+    topics = trust_both()
     topics.entry(org(quality_bundle_id="strict"), ALICE, BOB)
     for revision in (2, 3):
         topics.entry(org(revision), ALICE)
     assert [code for _, code in topics.refusals()] == ["second_approver_missing"] * 2
-    assert named(topics) == "strict"
+    assert find_name(topics) == "strict"
 
 
 def test_two_approvers_can_and_one_may_change_the_rest_of_the_entry() -> None:
-    topics = trusting_both()
+    topics = trust_both()
     topics.entry(org(quality_bundle_id="lax"), ALICE, BOB)
     topics.entry(org(2, quality_bundle_id="lax", irreversible_row_threshold=5), ALICE)
     assert topics.refusals() == []
-    assert named(topics) == "lax"
+    assert find_name(topics) == "lax"
 
 
 def test_a_tenant_that_names_none_needs_one_approver() -> None:
-    topics = trusting_both()
+    topics = trust_both()
     topics.entry(org(), ALICE)
     assert topics.refusals() == []
 
@@ -86,7 +86,7 @@ def enforcement(topics: Topics) -> str | None:
 
 
 def test_one_approver_cannot_lead_an_enforced_tenant_into_shadow_mode() -> None:
-    topics = trusting_both()
+    topics = trust_both()
     topics.entry(org(), ALICE)
     later = topics.entry(org(2, enforcement="shadow"), ALICE)
     assert topics.refusals() == [(later, "second_approver_missing")]
@@ -95,14 +95,14 @@ def test_one_approver_cannot_lead_an_enforced_tenant_into_shadow_mode() -> None:
 
 
 def test_a_tenant_may_begin_in_shadow_mode_with_one_approver() -> None:
-    topics = trusting_both()
+    topics = trust_both()
     topics.entry(org(enforcement="shadow"), ALICE)
     assert topics.refusals() == []
     assert enforcement(topics) == "shadow"
 
 
 def test_two_approvers_can_and_one_leads_it_out_again() -> None:
-    topics = trusting_both()
+    topics = trust_both()
     topics.entry(org(enforcement="shadow"), ALICE, BOB)
     topics.entry(org(2, enforcement="shadow", irreversible_row_threshold=5), ALICE)
     assert enforcement(topics) == "shadow"
@@ -112,13 +112,13 @@ def test_two_approvers_can_and_one_leads_it_out_again() -> None:
 
 
 def test_in_a_change_of_several_entries_the_second_approver_must_still_be_one_at_its_end() -> None:
-    topics = trusting_both()
+    topics = trust_both()
     first, last = together("c", org(quality_bundle_id="lax"), agent())
     topics.entry(first, ALICE, BOB)
     topics.entry(approver("bob", BOB, 2, signs=SIGNS, active=False), ROOT_KEY)
     topics.entry(last, ALICE)
     assert {code for _, code in topics.refusals()} == {"second_approver_missing", "change_refused"}
-    assert named(topics) is None
+    assert find_name(topics) is None
 
 
 def overrides(topics: Topics) -> list[str]:
@@ -126,14 +126,14 @@ def overrides(topics: Topics) -> list[str]:
 
 
 def test_an_override_is_its_approvers_word() -> None:
-    topics = trusting_both()
+    topics = trust_both()
     topics.entry(override(), ALICE)
     (one,) = topics.fold().registry.overrides["acme", "doc-1"]
     assert (one.id, one.approver_id, one.expires_ms) == ("o1", "alice", START + 86_400_000)
 
 
 def refusal(spec: dict[str, Any], limits: dict[str, Any] | None = None) -> tuple[str, str]:
-    topics = trusting_both()
+    topics = trust_both()
     if limits is not None:
         topics.entry(approver("alice", ALICE, 2, **{"signs": SIGNS, "roles": ROLES, **limits}), ROOT_KEY)
     topics.entry(override(**spec), ALICE)
@@ -166,26 +166,26 @@ def test_an_override_that_breaks_a_rule_is_refused(
 
 @pytest.mark.parametrize("role", ["approver", "vp"])
 def test_either_role_that_answers_escalations_will_do(role: str) -> None:
-    topics = trusting_both()
+    topics = trust_both()
     topics.entry(approver("alice", ALICE, 2, signs=SIGNS, roles=[role]), ROOT_KEY)
     topics.entry(override(), ALICE)
     assert overrides(topics) == ["alice"]
 
 
 def test_an_override_ends_within_thirty_days_of_its_record() -> None:
-    topics = trusting_both()
+    topics = trust_both()
     topics.entry(override(expires_at="2025-12-21T13:00:03.000Z"), ALICE)
     assert overrides(topics) == ["alice"]
 
 
 def test_an_override_that_waits_for_its_change_gains_no_time_by_waiting() -> None:
-    topics = trusting_both()
+    topics = trust_both()
     first, last = together("c", override(expires_at="2025-12-21T13:00:04.000Z"), agent())
     topics.entry(last, ALICE)
     topics.now_ms += 86_400_000
     topics.entry(first, ALICE)
     assert overrides(topics) == ["alice"]
-    early = trusting_both()
+    early = trust_both()
     early.entry(first, ALICE)
     early.now_ms += 86_400_000
     early.entry(last, ALICE)
@@ -193,20 +193,20 @@ def test_an_override_that_waits_for_its_change_gains_no_time_by_waiting() -> Non
 
 
 def test_the_signature_of_another_beside_the_approvers_does_no_harm() -> None:
-    topics = trusting_both()
+    topics = trust_both()
     topics.entry(override(approver_id="bob"), ALICE, BOB)
     assert overrides(topics) == ["bob"]
 
 
 def test_a_newer_revision_takes_an_override_back() -> None:
-    topics = trusting_both()
+    topics = trust_both()
     topics.entry(override(), ALICE)
     topics.entry(override(revision=2, approver_id="bob", active=False), BOB)
     assert overrides(topics) == []
     assert topics.refusals() == []
 
 
-def with_approvals(revision: int, **approvals: Any) -> dict[str, Any]:
+def make_bundle_with(revision: int, **approvals: Any) -> dict[str, Any]:
     """A policy bundle with these terms."""
     return bundle_document(revision, approvals=approvals)
 
@@ -227,12 +227,12 @@ def with_approvals(revision: int, **approvals: Any) -> dict[str, Any]:
 def test_one_approver_cannot_let_fewer_or_others_approve(
     before: dict[str, Any], after: dict[str, Any], told: str
 ) -> None:
-    topics = trusting_both()
-    topics.bundle(with_approvals(1, **before), ALICE)
-    alone = topics.bundle(with_approvals(2, **after), ALICE)
+    topics = trust_both()
+    topics.bundle(make_bundle_with(1, **before), ALICE)
+    alone = topics.bundle(make_bundle_with(2, **after), ALICE)
     assert topics.refusals() == [(alone, "second_approver_missing")]
     assert f"it relaxes small@1: {told}" in topics.fold().refused[0].message
-    topics.bundle(with_approvals(2, **after), ALICE, BOB)
+    topics.bundle(make_bundle_with(2, **after), ALICE, BOB)
     assert topics.fold().bundles["small"].revision == 2
     assert list(topics.fold().entries.values())[-1].relaxations == (told,)
 
@@ -255,7 +255,7 @@ PATTERN = {"id": "pat", "reason": "no", "severity": "critical", "source": "own",
 def test_one_approver_cannot_relax_a_policy_bundle_in_anything(
     before: dict[str, Any], after: dict[str, Any], told: str
 ) -> None:
-    topics = trusting_both()
+    topics = trust_both()
     topics.bundle(bundle_document(1, **before), ALICE)
     alone = topics.bundle(bundle_document(2, **after), ALICE)
     assert topics.refusals() == [(alone, "second_approver_missing")]
@@ -268,7 +268,7 @@ def test_one_approver_cannot_relax_a_policy_bundle_in_anything(
 
 
 def test_one_approver_begins_an_installation_and_two_add_a_bundle_under_a_new_id() -> None:
-    topics = trusting_both()
+    topics = trust_both()
     other = {**bundle_document(), "id": "other"}
     topics.bundle(bundle_document(), ALICE)
     alone = topics.bundle(other, ALICE)
@@ -283,7 +283,7 @@ def test_one_approver_begins_an_installation_and_two_add_a_bundle_under_a_new_id
 
 
 def test_one_approver_may_ask_for_more_approvals_and_fewer_groups() -> None:
-    topics = trusting_both()
-    topics.bundle(with_approvals(1, quorum={"T3": 1}), ALICE)
-    topics.bundle(with_approvals(2, quorum={"T3": 2}, routing=[{"groups": ["desk"]}]), ALICE)
+    topics = trust_both()
+    topics.bundle(make_bundle_with(1, quorum={"T3": 1}), ALICE)
+    topics.bundle(make_bundle_with(2, quorum={"T3": 2}, routing=[{"groups": ["desk"]}]), ALICE)
     assert (topics.refusals(), topics.fold().bundles["small"].revision) == ([], 2)

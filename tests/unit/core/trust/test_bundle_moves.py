@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.core.trust.quality_scene import org, quality, quality_document, trusting_both
+from tests.unit.core.trust.quality_scene import org, quality, quality_document, trust_both
 from tests.unit.core.trust.scene import (
     ALICE,
     BOB,
@@ -25,7 +25,7 @@ MISSING = "second_approver_missing"
 
 def holding_both() -> Topics:
     """Topics with the bundle "small" and the laxer "lax" in force."""
-    topics = trusting_both()
+    topics = trust_both()
     topics.bundle(STRICT, ALICE)
     topics.bundle(LAX, ALICE, BOB)
     return topics
@@ -82,7 +82,7 @@ def test_a_new_agent_begins_under_a_laxer_bundle_by_two_and_under_the_default_on
 
 
 def test_where_no_other_bundle_is_in_force_one_approver_may_name_any() -> None:
-    topics = trusting_both()
+    topics = trust_both()
     topics.entry(led("lax"), ALICE)
     topics.bundle(STRICT, ALICE)
     topics.entry(led("small", 2), ALICE)
@@ -91,7 +91,7 @@ def test_where_no_other_bundle_is_in_force_one_approver_may_name_any() -> None:
 
 
 def test_a_relaxed_revision_counts_for_the_comparison_and_a_refused_one_does_not() -> None:
-    topics = trusting_both()
+    topics = trust_both()
     topics.bundle(STRICT, ALICE)
     topics.bundle({**STRICT, "id": "lax"}, ALICE, BOB)
     topics.entry(led("small"), ALICE)
@@ -120,7 +120,7 @@ def moved(tenant: str, revision: int) -> dict[str, Any]:
 
 
 def test_two_approvers_lead_an_agent_to_a_tenant_with_a_laxer_quality_bundle() -> None:
-    topics = trusting_both()
+    topics = trust_both()
     quality(topics, quality_document(), ALICE)
     quality(topics, quality_document(name="lax", ttl=1e9), ALICE)
     topics.entry(org(tenant="strict", quality_bundle_id="q"), ALICE, BOB)
@@ -154,7 +154,7 @@ OTHER = {**CASE, "name": "writes"}
     ],
 )
 def test_two_approvers_take_a_case_out_of_a_policy_bundle(after: list[Any], told: str) -> None:
-    topics = trusting_both()
+    topics = trust_both()
     topics.bundle(bundle_document(cases=[CASE, OTHER]), ALICE)
     alone = topics.bundle(bundle_document(2, cases=after), ALICE)
     assert topics.refusals() == [(alone, MISSING)]
@@ -168,7 +168,7 @@ def test_two_approvers_take_a_case_out_of_a_policy_bundle(after: list[Any], told
     [[OTHER, CASE], [CASE, OTHER, {**CASE, "name": "new"}], [{**CASE, "expect": {"outcome": "BLOCK"}}]],
 )
 def test_one_approver_adds_cases_moves_them_and_lets_them_expect_more(after: list[Any]) -> None:
-    topics = trusting_both()
+    topics = trust_both()
     before = [CASE, OTHER][: len(after)]
     topics.bundle(bundle_document(cases=before), ALICE)
     topics.bundle(bundle_document(2, cases=after), ALICE)
@@ -176,7 +176,7 @@ def test_one_approver_adds_cases_moves_them_and_lets_them_expect_more(after: lis
 
 
 def test_two_approvers_take_a_case_out_of_a_quality_bundle() -> None:
-    topics = trusting_both()
+    topics = trust_both()
     first, second = quality_document()["cases"][0], {**quality_document()["cases"][0], "name": "another"}
     quality(topics, quality_document(cases=[first, second]), ALICE)
     alone = quality(topics, quality_document(2, cases=[first]), ALICE)

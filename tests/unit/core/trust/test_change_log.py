@@ -5,7 +5,7 @@ from __future__ import annotations
 from sluice.core.trust.change_log import build_change_log, list_entries_in_force
 from sluice.core.trust.fold import fold
 from sluice_topics.catalog import BUNDLES, REGISTRY
-from tests.unit.core.trust.quality_scene import DAY_S, quality, quality_document, quality_value, trusting_both
+from tests.unit.core.trust.quality_scene import DAY_S, quality, quality_document, quality_value, trust_both
 from tests.unit.core.trust.scene import (
     ALICE,
     BOB,
@@ -16,12 +16,12 @@ from tests.unit.core.trust.scene import (
     Topics,
     agent,
     bundle_document,
-    trusting_alice,
+    trust_alice,
 )
 
 
-def told() -> Topics:
-    topics = trusting_both()
+def describe() -> Topics:
+    topics = trust_both()
     quality(topics, quality_document(rationale="the first limits"), ALICE)
     topics.bundle(bundle_document(), BOB)
     quality(topics, quality_document(2, ttl=2 * DAY_S, rationale="prices hold longer"), ALICE)
@@ -30,7 +30,7 @@ def told() -> Topics:
 
 
 def test_every_revision_that_counted_or_was_refused_is_there_in_order() -> None:
-    lines = build_change_log(told().fold())
+    lines = build_change_log(describe().fold())
     assert [(one.name, one.state) for one in lines] == [
         ("q@1", "replaced"),
         ("small@1", "in force"),
@@ -41,7 +41,7 @@ def test_every_revision_that_counted_or_was_refused_is_there_in_order() -> None:
 
 
 def test_a_line_says_who_signed_it_and_why_and_what_it_relaxed() -> None:
-    first, _, refused, last = build_change_log(told().fold())
+    first, _, refused, last = build_change_log(describe().fold())
     assert (first.approvers, first.rationale, first.relaxations) == (("alice",), "the first limits", ())
     assert (last.approvers, last.rationale) == (("alice", "bob"), "prices hold longer")
     assert last.relaxations == ("the time to live of product_pricing grows from 86400 s to 172800 s",)
@@ -51,7 +51,7 @@ def test_a_line_says_who_signed_it_and_why_and_what_it_relaxed() -> None:
 
 def test_the_registry_has_one_too_and_a_root_key_has_no_name() -> None:
     """Mend 15."""
-    topics = trusting_alice()
+    topics = trust_alice()
     topics.entry(agent(), ALICE)
     topics.entry(agent(revision=2), ALICE)
     topics.entry(agent(revision=1, tier="T3"), ALICE)
@@ -70,25 +70,25 @@ def test_the_registry_has_one_too_and_a_root_key_has_no_name() -> None:
 
 def test_the_registry_alone_folds_to_the_same_entries() -> None:
     """What `sluice registry` reads: the bundles have no part in it."""
-    topics = told()
+    topics = describe()
     alone = [one for one in topics.records if one.topic == REGISTRY]
     both, one = topics.fold(), fold(alone, ROOTS, topics.compiled)
     assert build_change_log(one, None, REGISTRY) == build_change_log(both, None, REGISTRY)
 
 
 def test_it_can_be_had_of_one_bundle() -> None:
-    assert [one.name for one in build_change_log(told().fold(), "small")] == ["small@1"]
+    assert [one.name for one in build_change_log(describe().fold(), "small")] == ["small@1"]
 
 
 def test_what_nobody_known_signed_names_no_approver() -> None:
-    topics = trusting_both()
+    topics = trust_both()
     quality(topics, quality_document(), STRANGER)
     (line,) = build_change_log(topics.fold())
     assert (line.state, line.approvers, line.code) == ("refused", (), "unknown_key")
 
 
 def test_what_cannot_be_read_is_there_under_its_record_key() -> None:
-    topics = trusting_both()
+    topics = trust_both()
     topics.raw(BUNDLES, b"q@1", quality_value(quality_document(), ALICE)[:-9])
     topics.raw(BUNDLES, b"q@2", None)
     topics.raw(BUNDLES, b"\xff", b"{}")

@@ -13,12 +13,12 @@ from tests.unit.core.trust.scene import (
     approver,
     together,
     tool,
-    trusting_alice,
+    trust_alice,
 )
 
 
 def test_half_a_change_is_not_in_force() -> None:
-    topics = trusting_alice()
+    topics = trust_alice()
     topics.entry(agent(), ALICE)
     first, second = together("c1", agent(revision=2, tier="T4"), tool())
     waits = topics.entry(first, ALICE)
@@ -34,7 +34,7 @@ def test_half_a_change_is_not_in_force() -> None:
 
 
 def test_a_change_that_lacks_an_entry_is_not_completed_by_a_repeat() -> None:
-    topics = trusting_alice()
+    topics = trust_alice()
     first, _ = together("c1", agent(), tool())
     waits = topics.entry(first, ALICE)
     again = topics.replay(waits)
@@ -43,7 +43,7 @@ def test_a_change_that_lacks_an_entry_is_not_completed_by_a_repeat() -> None:
 
 
 def test_a_change_is_completed_by_its_own_records_alone() -> None:
-    topics = trusting_alice()
+    topics = trust_alice()
     first, second = together("c1", agent(tier="T2"), tool())
     topics.entry(second, ALICE)
     topics.entry(agent(), ALICE)
@@ -54,7 +54,7 @@ def test_a_change_is_completed_by_its_own_records_alone() -> None:
 
 
 def test_a_change_that_completes_late_takes_nothing_back_from_a_member_that_counted_alone() -> None:
-    topics = trusting_alice()
+    topics = trust_alice()
     first, second = together("c1", agent(revision=2), tool())
     waited = topics.entry(first, ALICE)
     topics.entry(agent(revision=2), ALICE)
@@ -67,7 +67,7 @@ def test_a_change_that_completes_late_takes_nothing_back_from_a_member_that_coun
 
 
 def test_what_counts_alone_may_come_again_in_a_change() -> None:
-    topics = trusting_alice()
+    topics = trust_alice()
     topics.entry(agent(), ALICE)
     again, new = together("c1", agent(), tool())
     known = topics.entry(again, ALICE)
@@ -80,7 +80,7 @@ def test_what_counts_alone_may_come_again_in_a_change() -> None:
 
 
 def test_the_signer_of_a_waiting_entry_must_still_be_allowed_when_it_takes_effect() -> None:
-    topics = trusting_alice()
+    topics = trust_alice()
     topics.entry(approver("bob", BOB), ROOT_KEY)
     first, second = together("c1", agent(), tool())
     armed = topics.entry(first, ALICE)
@@ -92,7 +92,7 @@ def test_the_signer_of_a_waiting_entry_must_still_be_allowed_when_it_takes_effec
 
 
 def test_a_change_overtaken_by_a_newer_revision_is_refused_whole() -> None:
-    topics = trusting_alice()
+    topics = trust_alice()
     first, second = together("c1", agent(), tool())
     overtaken = topics.entry(first, ALICE)
     topics.entry(agent(revision=2), ALICE)
@@ -102,7 +102,7 @@ def test_a_change_overtaken_by_a_newer_revision_is_refused_whole() -> None:
 
 
 def test_a_refused_change_cannot_be_played_again() -> None:
-    topics = trusting_alice()
+    topics = trust_alice()
     first, second = together("c1", agent(), tool())
     topics.entry(first, ALICE)
     topics.entry(agent(revision=2), ALICE)
@@ -112,7 +112,7 @@ def test_a_refused_change_cannot_be_played_again() -> None:
 
 
 def test_a_refused_change_stays_refused_when_its_signer_is_allowed_again() -> None:
-    topics = trusting_alice()
+    topics = trust_alice()
     topics.entry(approver("bob", BOB), ROOT_KEY)
     first, second = together("c1", agent(), tool())
     topics.entry(first, ALICE)
@@ -124,7 +124,7 @@ def test_a_refused_change_stays_refused_when_its_signer_is_allowed_again() -> No
 
 
 def test_a_changes_id_is_used_once() -> None:
-    topics = trusting_alice()
+    topics = trust_alice()
     for one in together("c1", agent(), tool()):
         topics.entry(one, ALICE)
     reused = [topics.entry(one, ALICE) for one in together("c1", agent(revision=2), tool(revision=2))]
@@ -132,7 +132,7 @@ def test_a_changes_id_is_used_once() -> None:
 
 
 def test_one_revision_in_two_changes_takes_effect_with_the_first_that_is_whole() -> None:
-    topics = trusting_alice()
+    topics = trust_alice()
     (one, _), (other, last) = (
         together("c1", agent(tier="T2"), tool("never")),
         together("c2", agent(tier="T3"), tool()),
@@ -146,7 +146,7 @@ def test_one_revision_in_two_changes_takes_effect_with_the_first_that_is_whole()
 
 def test_nobody_completes_a_change_with_content_of_his_own() -> None:
     """Bob may sign tools, and could finish what Alice began, were not each content pinned by each member."""
-    topics = trusting_alice()
+    topics = trust_alice()
     topics.entry(approver("bob", BOB, signs=["tool"]), ROOT_KEY)
     first, second = together("c1", agent(), tool(tier="T3"))
     weaker = tool(tier="T1")
@@ -160,7 +160,7 @@ def test_nobody_completes_a_change_with_content_of_his_own() -> None:
 
 
 def test_a_broken_entry_holds_its_whole_change_back() -> None:
-    topics = trusting_alice()
+    topics = trust_alice()
     first, second = together("c1", agent(), tool(tier="T9"))
     waits = topics.entry(first, ALICE)
     broken = topics.entry(second, ALICE)
@@ -177,14 +177,14 @@ def test_a_broken_entry_holds_its_whole_change_back() -> None:
     ids=["alone", "without itself", "two revisions"],
 )
 def test_a_change_names_each_of_its_entries_once(entries: list[str]) -> None:
-    topics = trusting_alice()
+    topics = trust_alice()
     hashes = dict.fromkeys(entries, digest(agent()))
     wrong = topics.entry({**agent(), "change": {"id": "c1", "entries": hashes}}, ALICE)
     assert topics.refusals() == [(wrong, "invalid_entry")]
 
 
 def test_an_approvers_entry_takes_effect_alone() -> None:
-    topics = trusting_alice()
+    topics = trust_alice()
     revoked, _ = together("c1", approver("alice", ALICE, 2, active=False), tool())
     waiting = topics.entry(revoked, ROOT_KEY)
     assert topics.refusals() == [(waiting, "invalid_entry")]

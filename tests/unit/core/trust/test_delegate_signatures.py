@@ -18,7 +18,7 @@ def delegate(revision: int = 1, **spec: Any) -> dict[str, Any]:
     return {"kind": "delegate", "id": "gateway", "revision": revision, "spec": fields}
 
 
-def filled() -> Topics:
+def fill_topics() -> Topics:
     """Alice and Bob may sign such entries."""
     topics = Topics()
     for name, key in (("alice", ALICE), ("bob", BOB)):
@@ -27,7 +27,7 @@ def filled() -> Topics:
 
 
 def test_one_approver_cannot_let_a_gateway_sign_for_people() -> None:
-    topics = filled()
+    topics = fill_topics()
     alone = topics.entry(delegate(), ALICE)
     assert topics.refusals() == [(alone, "second_approver_missing")]
     topics.entry(delegate(), ALICE, BOB)
@@ -35,7 +35,7 @@ def test_one_approver_cannot_let_a_gateway_sign_for_people() -> None:
 
 
 def test_one_approver_may_let_a_gateway_sign_for_agents() -> None:
-    topics = filled()
+    topics = fill_topics()
     topics.entry(delegate(roles=[]), ALICE)
     assert topics.refusals() == []
 
@@ -50,7 +50,7 @@ def test_one_approver_may_let_a_gateway_sign_for_agents() -> None:
     ],
 )
 def test_one_approver_may_narrow_it(changed: dict[str, Any]) -> None:
-    topics = filled()
+    topics = fill_topics()
     topics.entry(delegate(), ALICE, BOB)
     topics.entry(delegate(2, **changed), BOB)
     assert topics.refusals() == []
@@ -66,14 +66,14 @@ def test_one_approver_may_narrow_it(changed: dict[str, Any]) -> None:
     ],
 )
 def test_one_approver_may_not_widen_it(changed: dict[str, Any]) -> None:
-    topics = filled()
+    topics = fill_topics()
     topics.entry(delegate(), ALICE, BOB)
     alone = topics.entry(delegate(2, **changed), BOB)
     assert topics.refusals() == [(alone, "second_approver_missing")]
 
 
 def test_nor_take_a_keys_revocation_back() -> None:
-    topics = filled()
+    topics = fill_topics()
     topics.entry(delegate(keys=[REVOKED]), ALICE, BOB)
     alone = topics.entry(delegate(2), ALICE)
     later = topics.entry(delegate(3, keys=[{**REVOKED, "revoked_at": "2025-12-22T13:00:00.000Z"}]), ALICE)

@@ -31,7 +31,7 @@ def freeze(name: str = "agent/reader", revision: int = 1, **spec: Any) -> dict[s
     return {"kind": "freeze", "id": name, "revision": revision, "spec": fields}
 
 
-def filled(**changed: Any) -> Topics:
+def fill_topics(**changed: Any) -> Topics:
     """Two approvers have let a gateway sign for people of a tenant; Alice may answer there."""
     topics = Topics()
     signs = ["delegate", "agent", "freeze"]
@@ -46,7 +46,7 @@ def filled(**changed: Any) -> Topics:
 
 
 def test_an_agent_and_a_session_are_frozen_for_a_person() -> None:
-    topics = filled()
+    topics = fill_topics()
     topics.entry(freeze(), GATEWAY)
     spec: dict[str, Any] = {"subject": "session", "subject_id": "s-1", "tenant_id": "acme"}
     topics.entry(freeze("session/s-1", **spec), GATEWAY)
@@ -74,7 +74,7 @@ def test_an_agent_and_a_session_are_frozen_for_a_person() -> None:
     ],
 )
 def test_it_freezes_no_more_than_the_person_may_and_thaws_nothing(spec: dict[str, Any]) -> None:
-    topics = filled()
+    topics = fill_topics()
     tried = topics.entry(freeze(**spec), GATEWAY)
     assert topics.refusals() == [(tried, "key_not_allowed")]
     assert not topics.fold().registry.freezes
@@ -82,7 +82,7 @@ def test_it_freezes_no_more_than_the_person_may_and_thaws_nothing(spec: dict[str
 
 def test_it_neither_narrows_nor_outbids_a_freeze_in_force() -> None:
     """Under the id of a wider freeze a narrower one would lift it; the last revision could not be lifted."""
-    topics = filled()
+    topics = fill_topics()
     wide: dict[str, Any] = {"subject": "all", "subject_id": "all", "by": None}
     topics.entry(freeze("all", **wide), ALICE)
     narrower = topics.entry(freeze("all", 2), GATEWAY)
@@ -92,7 +92,7 @@ def test_it_neither_narrows_nor_outbids_a_freeze_in_force() -> None:
 
 
 def test_an_approver_lifts_it_and_it_may_come_again() -> None:
-    topics = filled()
+    topics = fill_topics()
     topics.entry(freeze(), GATEWAY)
     again = topics.entry(freeze(revision=2, reason="once more"), GATEWAY)
     topics.entry(freeze(revision=3, active=False, by=None), ALICE)
@@ -111,13 +111,13 @@ def test_an_approver_lifts_it_and_it_may_come_again() -> None:
     ],
 )
 def test_a_delegate_freezes_within_its_own_bounds(changed: dict[str, Any]) -> None:
-    topics = filled(**changed)
+    topics = fill_topics(**changed)
     tried = topics.entry(freeze(), GATEWAY)
     assert topics.refusals() == [(tried, "key_not_allowed")]
 
 
 def test_its_key_signs_no_other_entry_and_a_strangers_signs_none() -> None:
-    topics = filled()
+    topics = fill_topics()
     tried = topics.entry(agent(revision=2), GATEWAY)
     unknown = topics.entry(freeze(), OTHER)
     assert topics.refusals() == [(tried, "key_not_allowed"), (unknown, "unknown_key")]
@@ -129,7 +129,7 @@ def test_what_an_approver_signs_names_nobody_for_whom_it_was_signed(
     signers: tuple[SigningKey, ...], active: bool
 ) -> None:
     """Mend 22.8: otherwise one approver freezes or thaws in another's name."""
-    topics = filled()
+    topics = fill_topics()
     tried = topics.entry(freeze(active=active), *signers)
     assert topics.refusals() == [(tried, "invalid_entry")]
     topics.entry(freeze(by=None, active=active), *signers)
@@ -144,7 +144,7 @@ def test_a_session_of_any_name_is_frozen_for_a_tenant_and_no_other_freeze_takes_
     session: str,
 ) -> None:
     """Mend 22.3: "session/s of acme" was the id of two freezes, and 256 characters did not fit into it."""
-    topics = filled()
+    topics = fill_topics()
     person, subject = FreezeFor(FreezeBy(**BY), "acme"), FreezeSubject("session", session)
     delegated = make_freeze_entry(topics.fold(), subject, "it sends money twice", person)
     topics.entry(delegated.model_dump(), GATEWAY)
@@ -163,7 +163,7 @@ def test_a_session_of_any_name_is_frozen_for_a_tenant_and_no_other_freeze_takes_
 @pytest.mark.parametrize("kind", ["agent", "session", "tenant"])
 def test_a_subject_of_any_name_is_frozen_by_an_approver(kind: Any) -> None:
     """Mend 22.3: a name of 256 characters leaves no room for its kind in an id."""
-    topics = filled()
+    topics = fill_topics()
     topics.entry(make_freeze_entry(topics.fold(), FreezeSubject(kind, LONGEST), "why").model_dump(), ALICE)
     assert topics.refusals() == []
     assert len(topics.fold().registry.freezes) == 1

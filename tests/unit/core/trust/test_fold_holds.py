@@ -43,7 +43,7 @@ STEPS = st.lists(st.tuples(ALONE | PAIRS | APPROVERS, SIGNERS, st.booleans(), st
 Steps = list[tuple[list[dict[str, Any]], SigningKey, bool, bool]]
 
 
-def filled(steps: Steps) -> Topics:
+def fill_topics(steps: Steps) -> Topics:
     topics = Topics()
     topics.entry(approver("alice", ALICE), ROOT_KEY)
     for entries, signer, halved, replayed in steps:
@@ -53,7 +53,7 @@ def filled(steps: Steps) -> Topics:
     return topics
 
 
-def told(folded: Folded) -> tuple[object, ...]:
+def describe(folded: Folded) -> tuple[object, ...]:
     return (list(folded.entries), [str(one) for one in folded.refused], folded.repeats, folded.known)
 
 
@@ -62,20 +62,20 @@ def told(folded: Folded) -> tuple[object, ...]:
 def test_the_order_in_which_records_are_read_is_no_matter_nor_what_was_folded_before(
     steps: Steps, order: Random
 ) -> None:
-    topics = filled(steps)
+    topics = fill_topics(steps)
     shuffled = list(topics.records)
     order.shuffle(shuffled)
     for end in range(0, len(topics.records), 3):
         fold(topics.records[:end], ROOTS, topics.compiled)
     remembered = fold(shuffled, ROOTS, topics.compiled)
     fresh = fold(topics.records, ROOTS, CompileCache(lambda _: ()))
-    assert told(remembered) == told(fresh)
+    assert describe(remembered) == describe(fresh)
 
 
 @settings(max_examples=60, deadline=None)
 @given(STEPS)
 def test_no_record_more_takes_anything_back(steps: Steps) -> None:
-    topics = filled(steps)
+    topics = fill_topics(steps)
     seen: dict[tuple[str, str], int] = {}
     kept: list[str] = []
     for end in range(len(topics.records) + 1):
@@ -89,7 +89,7 @@ def test_no_record_more_takes_anything_back(steps: Steps) -> None:
 @settings(max_examples=60, deadline=None)
 @given(STEPS)
 def test_every_record_counts_repeats_or_is_refused_exactly_once(steps: Steps) -> None:
-    topics = filled(steps)
+    topics = fill_topics(steps)
     folded = topics.fold()
     counted = [one.arrival for one in folded.entries.values()]
     sorted_out = [*counted, *folded.repeats, *folded.known, *(one.arrival for one in folded.refused)]
@@ -99,6 +99,6 @@ def test_every_record_counts_repeats_or_is_refused_exactly_once(steps: Steps) ->
 @settings(max_examples=60, deadline=None)
 @given(STEPS)
 def test_only_the_roots_and_the_approvers_in_force_put_anything_in_force(steps: Steps) -> None:
-    for one in filled(steps).fold().entries.values():
+    for one in fill_topics(steps).fold().entries.values():
         allowed = {ROOT_KEY.keyid} if one.kind == "approver" else {ALICE.keyid, BOB.keyid}
         assert one.signers & allowed

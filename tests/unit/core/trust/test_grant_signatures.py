@@ -26,7 +26,7 @@ def grant(revision: int = 1, **spec: Any) -> dict[str, Any]:
     return {"kind": "agent_grant", "id": "g", "revision": revision, "spec": {**fields, **spec}}
 
 
-def filled(**alice: Any) -> Topics:
+def fill_topics(**alice: Any) -> Topics:
     """Alice and Bob may give grants; `alice`: what is different about Alice."""
     topics = Topics()
     given: dict[str, Any] = {"signs": SIGNS, "roles": ["approver"]}
@@ -35,15 +35,15 @@ def filled(**alice: Any) -> Topics:
     return topics
 
 
-def in_force(topics: Topics) -> list[str]:
+def find_in_force(topics: Topics) -> list[str]:
     """The keys of the grants in force."""
     return [one.key for one in topics.fold().registry.agent_grants.get(SCOPE, ())]
 
 
 def test_a_grant_counts_with_its_approvers_signature() -> None:
-    topics = filled()
+    topics = fill_topics()
     topics.entry(grant(), ALICE)
-    assert in_force(topics) == ["agent_grant/g@1"]
+    assert find_in_force(topics) == ["agent_grant/g@1"]
 
 
 @pytest.mark.parametrize(
@@ -57,36 +57,36 @@ def test_a_grant_counts_with_its_approvers_signature() -> None:
     ],
 )
 def test_who_may_not_approve_gives_no_grant(alice: dict[str, Any]) -> None:
-    topics = filled(**alice)
+    topics = fill_topics(**alice)
     topics.entry(grant(), ALICE)
-    assert in_force(topics) == []
+    assert find_in_force(topics) == []
     assert [one.code for one in topics.fold().refused] == ["key_not_allowed"]
 
 
 def test_nobody_gives_a_grant_in_anothers_name() -> None:
-    topics = filled()
+    topics = fill_topics()
     topics.entry(grant(), BOB)
-    assert in_force(topics) == []
+    assert find_in_force(topics) == []
 
 
 def test_a_grant_is_for_at_most_thirty_days() -> None:
-    topics = filled()
+    topics = fill_topics()
     topics.entry(grant(expires_at="2026-11-22T13:00:00.000Z"), ALICE)
     assert [one.code for one in topics.fold().refused] == ["invalid_entry"]
 
 
 def test_another_approver_ends_it_and_does_not_raise_its_uses() -> None:
-    topics = filled()
+    topics = fill_topics()
     topics.entry(grant(), ALICE)
     topics.entry(grant(revision=2, uses=80), BOB)
-    assert in_force(topics) == ["agent_grant/g@1"]
+    assert find_in_force(topics) == ["agent_grant/g@1"]
     topics.entry(grant(revision=3, active=False), BOB)
-    assert in_force(topics) == []
+    assert find_in_force(topics) == []
 
 
 def test_an_approver_of_other_tools_does_not_end_it() -> None:
-    topics = filled()
+    topics = fill_topics()
     topics.entry(approver("bob", BOB, 2, signs=SIGNS, roles=["approver"], tools=["search"]), ROOT_KEY)
     topics.entry(grant(), ALICE)
     topics.entry(grant(revision=2, active=False), BOB)
-    assert in_force(topics) == ["agent_grant/g@1"]
+    assert find_in_force(topics) == ["agent_grant/g@1"]

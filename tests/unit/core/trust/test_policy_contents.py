@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sluice.cli.policy.policy_loss import loss_entry
+from sluice.cli.policy.policy_loss import make_loss_entry
 from sluice.core.trust.change_log import list_entries_in_force
 from sluice.core.trust.compile_cache import CompileCache
 from sluice.core.trust.policy_contents import (
@@ -37,7 +37,7 @@ from tests.unit.core.trust.scene import (
     approver,
     bundle_document,
     tool,
-    trusting_alice,
+    trust_alice,
 )
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def _record(before: PolicyContents | None, now: PolicyContents) -> OutRecord:
 
 
 def test_contents_are_the_newest_revisions_and_every_revision_of_a_fact() -> None:
-    topics = trusting_alice()
+    topics = trust_alice()
     topics.bundle(bundle_document(), ALICE)
     topics.bundle(bundle_document(2), ALICE)
     found = _contents(topics).editions
@@ -96,7 +96,7 @@ def test_contents_are_the_newest_revisions_and_every_revision_of_a_fact() -> Non
 
 
 def test_the_digest_follows_names_revisions_and_content_and_not_their_order() -> None:
-    topics = trusting_alice()
+    topics = trust_alice()
     topics.bundle(bundle_document(), ALICE)
     whole = _contents(topics)
     accepted = [*topics.fold().entries.values()]
@@ -172,11 +172,11 @@ def test_an_accepted_loss_counts_once_even_if_it_is_lost_itself_and_that_is_acce
     """Mend 22.8: otherwise it could be kept, taken out and put back for the same loss once more."""
     whole, cut = _contents(_topics(*BEFORE)), BEFORE[:2]
     first = _acceptance(whole, _contents(_topics(*cut)))
-    recorded = _kept(_contents(_topics(*BEFORE, first)), whole)
+    recorded = _merge_kept(_contents(_topics(*BEFORE, first)), whole)
     without = _contents(_topics(*BEFORE))
     second = _acceptance(recorded, without, "loss-of-the-first")
     assert find_loss(recorded, _contents(_topics(*BEFORE, second))) == ()
-    recorded = _kept(_contents(_topics(*BEFORE, second)), recorded)
+    recorded = _merge_kept(_contents(_topics(*BEFORE, second)), recorded)
     assert "policy_loss/loss" not in recorded.editions
     again = _contents(_topics(*cut, second, first))
     assert [one.name for one in find_loss(recorded, again)] == ["tool/wipe"]
@@ -184,7 +184,7 @@ def test_an_accepted_loss_counts_once_even_if_it_is_lost_itself_and_that_is_acce
     assert find_loss(recorded, newer) == ()
 
 
-def _kept(now: PolicyContents, before: PolicyContents) -> PolicyContents:
+def _merge_kept(now: PolicyContents, before: PolicyContents) -> PolicyContents:
     """What a partition's state has of `now` after `before`."""
     recorded = RecordedPolicy(3, {POLICY_KEY: before.encode()})
     assert recorded.record(now, 1_700_000_000_000, starts=False) is not None
@@ -213,10 +213,10 @@ def test_a_draft_of_the_same_loss_is_newer_than_each_acceptance_that_was_used() 
     """Mend 22.8: with the used one's revision two people would sign in vain, also where it is lost itself."""
     whole, cut = _contents(_topics(*BEFORE)), _contents(_topics(*BEFORE[:2]))
     lost = [*find_loss(whole, cut)]
-    first = loss_entry(lost, "the files are gone", "here", [cut, whole])
-    used = _kept(_contents(_topics(*BEFORE, first)), whole)
+    first = make_loss_entry(lost, "the files are gone", "here", [cut, whole])
+    used = _merge_kept(_contents(_topics(*BEFORE, first)), whole)
     recorded = whole.following(used)
-    again = loss_entry(lost, "the files are gone", "here", [cut, recorded, whole])
+    again = make_loss_entry(lost, "the files are gone", "here", [cut, recorded, whole])
     assert (again["id"], first["revision"], again["revision"]) == (first["id"], 1, 2)
     assert find_loss(recorded, _contents(_topics(*BEFORE[:2], first))) == tuple(lost)
     assert find_loss(recorded, _contents(_topics(*BEFORE[:2], again))) == ()

@@ -22,72 +22,76 @@ from tests.unit.core.trust.scene import (
     entry_value,
     together,
     tool,
-    trusting_alice,
+    trust_alice,
 )
 
 if TYPE_CHECKING:
     from tests.unit.core.trust.scene import Topics
 
 
-def rehearsed(topics: Topics, topic: str, *values: bytes) -> Rehearsal:
+def rehearse_values(topics: Topics, topic: str, *values: bytes) -> Rehearsal:
     new = make_arrivals(topic, values, topics.records, topics.now_ms)
     return rehearse(topics.records, new, ROOTS, topics.compiled)
 
 
 def test_what_loading_would_take_is_to_be_written_under_its_key() -> None:
     value = bundle_value(bundle_document(), ALICE)
-    (write,) = rehearsed(trusting_alice(), BUNDLES, value).writes
+    (write,) = rehearse_values(trust_alice(), BUNDLES, value).writes
     assert (write.topic, write.key, write.value) == (BUNDLES, b"small@1", value)
 
 
 def test_one_refused_entry_keeps_all_from_being_written() -> None:
-    found = rehearsed(trusting_alice(), REGISTRY, entry_value(agent(), ALICE), entry_value(tool(), STRANGER))
+    found = rehearse_values(
+        trust_alice(), REGISTRY, entry_value(agent(), ALICE), entry_value(tool(), STRANGER)
+    )
     assert found.writes == ()
     assert [one.code for one in found.refused] == ["unknown_key"]
 
 
 def test_half_a_change_is_not_written() -> None:
     half = entry_value(together("c1", agent(), tool())[0], ALICE)
-    found = rehearsed(trusting_alice(), REGISTRY, half)
+    found = rehearse_values(trust_alice(), REGISTRY, half)
     assert found.writes == ()
     assert [one.code for one in found.refused] == ["incomplete_change"]
 
 
 def test_the_missing_half_of_what_lies_there_is_written_alone() -> None:
-    topics = trusting_alice()
+    topics = trust_alice()
     first, second = together("c1", agent(), tool())
     topics.entry(first, ALICE)
-    found = rehearsed(topics, REGISTRY, entry_value(first, ALICE), entry_value(second, ALICE))
+    found = rehearse_values(topics, REGISTRY, entry_value(first, ALICE), entry_value(second, ALICE))
     assert [one.key for one in found.writes] == [b"tool/search@1"]
     assert [one.key for one in found.repeats] == [b"agent/reader@1"]
 
 
 def test_what_is_there_already_is_not_written_again() -> None:
-    topics = trusting_alice()
+    topics = trust_alice()
     topics.bundle(bundle_document(), ALICE)
-    found = rehearsed(topics, BUNDLES, bundle_value(bundle_document(), ALICE))
+    found = rehearse_values(topics, BUNDLES, bundle_value(bundle_document(), ALICE))
     assert (found.writes, found.refused) == ((), ())
     assert len(found.repeats) == 1
 
 
 def test_a_member_that_counts_alone_is_written_for_its_change_to_be_whole() -> None:
-    topics = trusting_alice()
+    topics = trust_alice()
     topics.entry(agent(), ALICE)
-    found = rehearsed(topics, REGISTRY, *(entry_value(one, ALICE) for one in together("c1", agent(), tool())))
+    found = rehearse_values(
+        topics, REGISTRY, *(entry_value(one, ALICE) for one in together("c1", agent(), tool()))
+    )
     assert [one.key for one in found.writes] == [b"agent/reader@1", b"tool/search@1"]
 
 
 def test_older_refusals_in_the_topic_are_no_matter() -> None:
-    topics = trusting_alice()
+    topics = trust_alice()
     topics.entry(agent(), STRANGER)
-    assert rehearsed(topics, REGISTRY, entry_value(tool(), ALICE)).refused == ()
+    assert rehearse_values(topics, REGISTRY, entry_value(tool(), ALICE)).refused == ()
 
 
 def test_an_older_revision_and_a_failing_case_are_refused_here_too() -> None:
-    topics = trusting_alice()
+    topics = trust_alice()
     topics.bundle(bundle_document(2), ALICE)
-    older = rehearsed(topics, BUNDLES, bundle_value(bundle_document(1), ALICE))
-    failing = rehearsed(trusting_alice("a case"), BUNDLES, bundle_value(bundle_document(), ALICE))
+    older = rehearse_values(topics, BUNDLES, bundle_value(bundle_document(1), ALICE))
+    failing = rehearse_values(trust_alice("a case"), BUNDLES, bundle_value(bundle_document(), ALICE))
     assert [one.code for one in (*older.refused, *failing.refused)] == ["older_revision", "cases_failed"]
 
 
@@ -118,7 +122,7 @@ def test_more_than_a_partition_can_keep_of_the_policy_is_not_written(
     entry: dict[str, Any], codes: list[str]
 ) -> None:
     """Mend 22.8: no worker could write it down, and every transaction would fail for good."""
-    topics = trusting_alice()
+    topics = trust_alice()
     topics.entry(approver("alice", ALICE, 2, signs=["tool", "freeze"]), ROOT_KEY)
     topics.entry(tool(), ALICE)
     full = len(collect_contents(list_entries_in_force(topics.fold(), REGISTRY)).encode())

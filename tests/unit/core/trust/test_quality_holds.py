@@ -20,7 +20,7 @@ from tests.unit.core.trust.quality_scene import (
     override,
     quality,
     quality_document,
-    trusting_both,
+    trust_both,
 )
 from tests.unit.core.trust.scene import ALICE, BOB, ROOT_KEY, ROOTS, STRANGER, Topics, approver
 
@@ -57,8 +57,8 @@ STEPS = st.lists(st.tuples(BUNDLES | ORGS | OVERRIDES | APPROVERS, SIGNERS), max
 Steps = list[tuple[tuple[str, dict[str, Any]], tuple[SigningKey, ...]]]
 
 
-def filled(steps: Steps) -> Topics:
-    topics = trusting_both()
+def fill_topics(steps: Steps) -> Topics:
+    topics = trust_both()
     for (what, document), signers in steps:
         if what == "quality":
             quality(topics, document, *signers)
@@ -67,31 +67,31 @@ def filled(steps: Steps) -> Topics:
     return topics
 
 
-def told(folded: Folded) -> tuple[object, ...]:
+def describe(folded: Folded) -> tuple[object, ...]:
     quality_hashes = {name: one.hash for name, one in folded.quality.items()}
     return (list(folded.entries), [str(one) for one in folded.refused], folded.repeats, quality_hashes)
 
 
-def of_kind(folded: Folded, kind: str) -> list[Accepted]:
+def select_kind(folded: Folded, kind: str) -> list[Accepted]:
     return [one for one in folded.entries.values() if one.kind == kind]
 
 
 @settings(max_examples=40, deadline=None)
 @given(STEPS, st.randoms(use_true_random=False))
 def test_the_order_in_which_records_are_read_is_no_matter(steps: Steps, order: Random) -> None:
-    topics = filled(steps)
+    topics = fill_topics(steps)
     shuffled = list(topics.records)
     order.shuffle(shuffled)
     for end in range(0, len(topics.records), 3):
         fold(topics.records[:end], ROOTS, topics.compiled)
     remembered = fold(shuffled, ROOTS, topics.compiled)
-    assert told(remembered) == told(fold(topics.records, ROOTS, CompileCache(lambda _: ())))
+    assert describe(remembered) == describe(fold(topics.records, ROOTS, CompileCache(lambda _: ())))
 
 
 @settings(max_examples=40, deadline=None)
 @given(STEPS)
 def test_no_record_more_takes_anything_back(steps: Steps) -> None:
-    topics = filled(steps)
+    topics = fill_topics(steps)
     seen: dict[str, int] = {}
     kept: list[str] = []
     for end in range(len(topics.records) + 1):
@@ -105,9 +105,9 @@ def test_no_record_more_takes_anything_back(steps: Steps) -> None:
 @settings(max_examples=40, deadline=None)
 @given(STEPS)
 def test_nothing_gets_looser_by_the_signature_of_one(steps: Steps) -> None:
-    folded = filled(steps).fold()
+    folded = fill_topics(steps).fold()
     for name in ("q", "r"):
-        revisions = [one for one in of_kind(folded, "quality_bundle") if one.said.id == name]
+        revisions = [one for one in select_kind(folded, "quality_bundle") if one.said.id == name]
         for before, after in pairwise(revisions):
             assert before.quality is not None
             assert after.quality is not None
@@ -120,7 +120,7 @@ def test_nothing_gets_looser_by_the_signature_of_one(steps: Steps) -> None:
 @given(STEPS)
 def test_a_tenant_is_led_to_no_other_bundle_by_the_signature_of_one(steps: Steps) -> None:
     named = None
-    for one in of_kind(filled(steps).fold(), "org"):
+    for one in select_kind(fill_topics(steps).fold(), "org"):
         after = one.document["spec"].get("quality_bundle_id")
         assert after == named or len(one.approvers) > 1
         named = after
@@ -130,5 +130,5 @@ def test_a_tenant_is_led_to_no_other_bundle_by_the_signature_of_one(steps: Steps
 @given(STEPS)
 def test_every_override_that_counts_was_signed_by_its_approver(steps: Steps) -> None:
     keys = {"alice": ALICE.keyid, "bob": BOB.keyid}
-    for one in of_kind(filled(steps).fold(), "quality_override"):
+    for one in select_kind(fill_topics(steps).fold(), "quality_override"):
         assert keys[one.document["spec"]["approver_id"]] in one.signers

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from sluice.core.registry.registry_entries import NO_ORG
 from sluice.core.trust.in_force import PolicyFold
-from tests.unit.core.trust.quality_scene import org, quality, quality_document, trusting_both
+from tests.unit.core.trust.quality_scene import org, quality, quality_document, trust_both
 from tests.unit.core.trust.scene import ALICE, BOB, ROOTS, Topics, bundle_document
 
 if TYPE_CHECKING:
@@ -21,26 +21,26 @@ def policy_of(topics: Topics, default_quality: str) -> Policy:
     return cast("Policy", point)
 
 
-def running() -> Topics:
-    topics = trusting_both()
+def run_worker() -> Topics:
+    topics = trust_both()
     topics.bundle(bundle_document(), ALICE)
     quality(topics, quality_document(), ALICE)
     return topics
 
 
 def test_the_default_of_the_settings_judges_tenants_that_name_none() -> None:
-    asked_for, bundle = policy_of(running(), "q").find_quality(NO_ORG)
+    asked_for, bundle = policy_of(run_worker(), "q").find_quality(NO_ORG)
     assert asked_for == "q"
     assert bundle is not None
     assert bundle.revision == 1
 
 
 def test_without_it_in_force_policy_still_decides_and_there_is_no_quality_bundle() -> None:
-    assert policy_of(running(), "other").find_quality(NO_ORG) == ("other", None)
+    assert policy_of(run_worker(), "other").find_quality(NO_ORG) == ("other", None)
 
 
 def test_a_tenants_own_goes_before_the_default_even_where_nobody_knows_it() -> None:
-    topics = running()
+    topics = run_worker()
     topics.entry(org(quality_bundle_id="strict"), ALICE, BOB)
     policy = policy_of(topics, "q")
     assert policy.find_quality(policy.registry.orgs["acme"]) == ("strict", None)

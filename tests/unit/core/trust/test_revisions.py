@@ -19,7 +19,7 @@ from tests.unit.core.trust.scene import (
     approver,
     bundle_document,
     entry_value,
-    trusting_alice,
+    trust_alice,
 )
 
 if TYPE_CHECKING:
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
 
 
 def test_the_newest_revision_is_in_force() -> None:
-    topics = trusting_alice()
+    topics = trust_alice()
     topics.bundle(bundle_document(1), ALICE)
     topics.bundle(bundle_document(3), ALICE)
     assert topics.fold().bundles["small"].revision == 3
 
 
 def test_an_older_revision_played_again_changes_nothing() -> None:
-    topics = trusting_alice()
+    topics = trust_alice()
     first = topics.entry(agent(tier="T4"), ALICE)
     topics.entry(agent(revision=2), ALICE)
     again = topics.replay(first)
@@ -45,7 +45,7 @@ def test_an_older_revision_played_again_changes_nothing() -> None:
 
 
 def test_an_older_revision_that_comes_late_is_refused() -> None:
-    topics = trusting_alice()
+    topics = trust_alice()
     topics.bundle(bundle_document(2), ALICE)
     older = topics.bundle(bundle_document(1), ALICE)
     assert topics.refusals() == [(older, "older_revision")]
@@ -53,7 +53,7 @@ def test_an_older_revision_that_comes_late_is_refused() -> None:
 
 
 def test_a_revision_has_one_content() -> None:
-    topics = trusting_alice()
+    topics = trust_alice()
     topics.entry(agent(), ALICE)
     other = topics.entry(agent(tier="T4"), ALICE)
     assert topics.refusals() == [(other, "revision_conflict")]
@@ -61,7 +61,7 @@ def test_a_revision_has_one_content() -> None:
 
 
 def test_a_superseded_revision_has_one_content_too() -> None:
-    topics = trusting_alice()
+    topics = trust_alice()
     topics.entry(agent(), ALICE)
     topics.entry(agent(revision=2), ALICE)
     other = topics.entry(agent(tier="T4"), ALICE)
@@ -69,7 +69,7 @@ def test_a_superseded_revision_has_one_content_too() -> None:
 
 
 def test_the_same_again_from_another_signer_is_a_repeat() -> None:
-    topics = trusting_alice()
+    topics = trust_alice()
     topics.entry(approver("bob", BOB), ROOT_KEY)
     topics.entry(agent(), ALICE)
     again = topics.entry(agent(), BOB)
@@ -77,7 +77,7 @@ def test_the_same_again_from_another_signer_is_a_repeat() -> None:
 
 
 def test_an_entry_lies_under_its_own_key() -> None:
-    topics = trusting_alice()
+    topics = trust_alice()
     value = entry_value(agent(), ALICE)
     wrong = [topics.raw(REGISTRY, name, value) for name in (b"agent/other@1", b"agent/reader@2", b"", None)]
     assert topics.refusals() == [(one, "key_mismatch") for one in wrong]
@@ -85,7 +85,7 @@ def test_an_entry_lies_under_its_own_key() -> None:
 
 
 def test_every_revision_of_a_fact_is_kept() -> None:
-    topics = trusting_alice()
+    topics = trust_alice()
     topics.entry(approver("bob", BOB, signs=["fact"]), ROOT_KEY)
     for revision, value in ((1, 10), (2, 20)):
         spec = {"value": value, "valid_from": "2025-01-01T00:00:00.000Z"}
@@ -108,7 +108,7 @@ def test_every_revision_of_a_fact_is_kept() -> None:
     ],
 )
 def test_an_approvers_entry_is_read_strictly(payload: bytes, path: str) -> None:
-    topics = trusting_alice()
+    topics = trust_alice()
     value = sign(PAYLOAD_TYPES[REGISTRY], payload, [ALICE]).written()
     topics.raw(REGISTRY, b"tool/a@1", value)
     (refused,) = topics.fold().refused
@@ -116,14 +116,14 @@ def test_an_approvers_entry_is_read_strictly(payload: bytes, path: str) -> None:
 
 
 def test_a_bundle_with_a_key_given_twice_is_refused() -> None:
-    topics = trusting_alice()
+    topics = trust_alice()
     payload = json.dumps(bundle_document()).encode().replace(b"{", b'{"id":"other",', 1)
     twice = topics.raw(BUNDLES, b"small@1", sign(PAYLOAD_TYPES[BUNDLES], payload, [ALICE]).written())
     assert topics.refusals() == [(twice, "invalid_bundle")]
 
 
 def test_a_bundle_that_does_not_validate_leaves_the_active_one() -> None:
-    topics = trusting_alice()
+    topics = trust_alice()
     topics.bundle(bundle_document(1), ALICE)
     broken = topics.bundle(bundle_document(2, escalation_ttl_ms=0), ALICE)
     folded = topics.fold()
@@ -133,7 +133,7 @@ def test_a_bundle_that_does_not_validate_leaves_the_active_one() -> None:
 
 
 def test_a_bundle_that_fails_its_own_cases_is_refused() -> None:
-    topics = trusting_alice("case 1: expected BLOCK, was ALLOW")
+    topics = trust_alice("case 1: expected BLOCK, was ALLOW")
     failing = topics.bundle(bundle_document(), ALICE)
     assert topics.refusals() == [(failing, "cases_failed")]
     assert "expected BLOCK" in topics.fold().refused[0].message
@@ -141,11 +141,11 @@ def test_a_bundle_that_fails_its_own_cases_is_refused() -> None:
 
 
 def test_a_bundle_that_makes_its_check_raise_is_refused_and_stops_nobody() -> None:
-    def raising(_: object) -> list[CaseFailure]:
+    def raise_fault(_: object) -> list[CaseFailure]:
         raise OverflowError
 
-    topics = trusting_alice()
-    topics.compiled = CompileCache(raising)
+    topics = trust_alice()
+    topics.compiled = CompileCache(raise_fault)
     harmful = topics.bundle(bundle_document(), ALICE)
     topics.entry(agent(), ALICE)
     assert topics.refusals() == [(harmful, "invalid_bundle")]
@@ -154,14 +154,14 @@ def test_a_bundle_that_makes_its_check_raise_is_refused_and_stops_nobody() -> No
 
 
 def test_a_refused_revision_may_be_mended_under_the_same_number() -> None:
-    topics = trusting_alice()
+    topics = trust_alice()
     topics.bundle(bundle_document(1, escalation_ttl_ms=0), ALICE)
     topics.bundle(bundle_document(1), ALICE)
     assert topics.fold().bundles["small"].revision == 1
 
 
 def test_a_reload_compiles_only_what_is_new() -> None:
-    topics = trusting_alice()
+    topics = trust_alice()
     topics.bundle(bundle_document(1), ALICE)
     before = topics.fold()
     topics.entry(agent(), ALICE)

@@ -27,12 +27,12 @@ from tests.unit.core.trust.scene import (
     bundle_value,
     entry_value,
     tool,
-    trusting_alice,
+    trust_alice,
 )
 
 
 def test_what_an_approver_signs_is_in_force() -> None:
-    topics = trusting_alice()
+    topics = trust_alice()
     topics.entry(agent(), ALICE)
     topics.bundle(bundle_document(), ALICE)
     folded = topics.fold()
@@ -42,7 +42,7 @@ def test_what_an_approver_signs_is_in_force() -> None:
 
 
 def test_every_hash_that_a_verdict_records_finds_its_record() -> None:
-    topics = trusting_alice()
+    topics = trust_alice()
     topics.entry(agent(), ALICE)
     topics.entry(agent(revision=2, tools=[]), ALICE)
     bundle = topics.bundle(bundle_document(), ALICE)
@@ -59,25 +59,25 @@ def test_every_hash_that_a_verdict_records_finds_its_record() -> None:
 
 
 def test_without_root_keys_nothing_counts() -> None:
-    topics = trusting_alice()
+    topics = trust_alice()
     folded = fold(topics.records, Roots([]), CompileCache(lambda _: ()))
     assert [one.code for one in folded.refused] == ["unknown_key"]
 
 
 def test_a_bare_document_is_unsigned() -> None:
-    topics = trusting_alice()
+    topics = trust_alice()
     bare = topics.raw(BUNDLES, b"small@1", json.dumps(bundle_document()).encode())
     assert topics.refusals() == [(bare, "unsigned")]
 
 
 def test_an_envelope_without_its_signatures_is_stripped() -> None:
-    topics = trusting_alice()
+    topics = trust_alice()
     stripped = topics.bundle(bundle_document())
     assert topics.refusals() == [(stripped, "stripped")]
 
 
 def test_a_tombstone_takes_nothing_back() -> None:
-    topics = trusting_alice()
+    topics = trust_alice()
     topics.entry(agent(), ALICE)
     tombstone = topics.raw(REGISTRY, b"agent/reader@1", None)
     assert topics.refusals() == [(tombstone, "tombstone")]
@@ -86,7 +86,7 @@ def test_a_tombstone_takes_nothing_back() -> None:
 
 @pytest.mark.parametrize("garbage", [b"", b"\xff", b"[]", b"{}", b'{"payload":1}', b'{"a":1,"a":2}'])
 def test_garbage_under_the_key_of_an_entry_changes_nothing(garbage: bytes) -> None:
-    topics = trusting_alice()
+    topics = trust_alice()
     topics.entry(agent(), ALICE)
     forged = topics.raw(REGISTRY, b"agent/reader@1", garbage)
     assert topics.refusals() == [(forged, "unsigned")]
@@ -94,19 +94,19 @@ def test_garbage_under_the_key_of_an_entry_changes_nothing(garbage: bytes) -> No
 
 
 def test_a_record_beyond_the_topics_bound_is_not_even_parsed() -> None:
-    topics = trusting_alice()
+    topics = trust_alice()
     huge = topics.raw(BUNDLES, b"small@1", b"[" * (MAX_CONTROL_MESSAGE_BYTES + 1))
     assert topics.refusals() == [(huge, "too_large")]
 
 
 def test_a_key_that_nobody_named_counts_for_nothing() -> None:
-    topics = trusting_alice()
+    topics = trust_alice()
     forged = topics.entry(agent(), STRANGER)
     assert topics.refusals() == [(forged, "unknown_key")]
 
 
 def test_a_strangers_signature_beside_an_approvers_changes_nothing() -> None:
-    topics = trusting_alice()
+    topics = trust_alice()
     topics.entry(agent(), STRANGER, ALICE)
     folded = topics.fold()
     assert folded.refused == ()
@@ -115,7 +115,7 @@ def test_a_strangers_signature_beside_an_approvers_changes_nothing() -> None:
 
 
 def test_a_strangers_signature_under_an_approvers_name_is_wrong() -> None:
-    topics = trusting_alice()
+    topics = trust_alice()
     kind, payload = PAYLOAD_TYPES[REGISTRY], json.dumps(agent()).encode()
     lie = EnvelopeSignature(ALICE.keyid, STRANGER.sign(pae(kind, payload)))
     forged = topics.raw(REGISTRY, b"agent/reader@1", Envelope(kind, payload, (lie,)).written())
@@ -123,7 +123,7 @@ def test_a_strangers_signature_under_an_approvers_name_is_wrong() -> None:
 
 
 def test_an_approvers_signature_of_something_else_is_wrong() -> None:
-    topics = trusting_alice()
+    topics = trust_alice()
     envelope = json.loads(entry_value(agent(), ALICE))
     envelope["payload"] = base64.b64encode(json.dumps(agent(tier="T4")).encode()).decode()
     forged = topics.raw(REGISTRY, b"agent/reader@1", json.dumps(envelope).encode())
@@ -131,7 +131,7 @@ def test_an_approvers_signature_of_something_else_is_wrong() -> None:
 
 
 def test_a_signature_that_does_not_name_its_key_is_not_tried_on_every_key() -> None:
-    topics = trusting_alice()
+    topics = trust_alice()
     envelope = json.loads(entry_value(agent(), ALICE))
     envelope["signatures"][0]["keyid"] = ""
     nameless = topics.raw(REGISTRY, b"agent/reader@1", json.dumps(envelope).encode())
@@ -139,14 +139,14 @@ def test_a_signature_that_does_not_name_its_key_is_not_tried_on_every_key() -> N
 
 
 def test_a_bundle_is_none_in_the_registry_nor_an_entry_among_the_bundles() -> None:
-    topics = trusting_alice()
+    topics = trust_alice()
     bundle = topics.raw(REGISTRY, b"small@1", bundle_value(bundle_document(), ALICE))
     entry = topics.raw(BUNDLES, b"agent/reader@1", entry_value(agent(), ALICE))
     assert topics.refusals() == [(bundle, "wrong_payload_type"), (entry, "wrong_payload_type")]
 
 
 def test_a_signature_made_for_one_type_does_not_hold_under_another() -> None:
-    topics = trusting_alice()
+    topics = trust_alice()
     envelope = json.loads(entry_value(bundle_document(), ALICE))
     envelope["payloadType"] = PAYLOAD_TYPES[BUNDLES]
     relabelled = topics.raw(BUNDLES, b"small@1", json.dumps(envelope).encode())
@@ -164,7 +164,7 @@ def test_an_approver_signs_only_the_kinds_of_the_entry() -> None:
 
 
 def test_no_approver_makes_an_approver() -> None:
-    topics = trusting_alice()
+    topics = trust_alice()
     usurped = topics.entry(approver("bob", BOB), ALICE)
     promoted = topics.entry(approver("alice", ALICE, 2, signs=["bundle"], roles=["vp"]), ALICE)
     assert topics.refusals() == [(usurped, "key_not_allowed"), (promoted, "key_not_allowed")]
@@ -172,13 +172,13 @@ def test_no_approver_makes_an_approver() -> None:
 
 
 def test_a_root_key_signs_nothing_but_approvers() -> None:
-    topics = trusting_alice()
+    topics = trust_alice()
     by_root = topics.entry(agent(), ROOT_KEY)
     assert topics.refusals() == [(by_root, "key_not_allowed")]
 
 
 def test_a_root_signature_beside_an_approvers_does_no_harm() -> None:
-    topics = trusting_alice()
+    topics = trust_alice()
     topics.entry(agent(), ROOT_KEY, ALICE)
     assert topics.refusals() == []
 
@@ -203,7 +203,7 @@ def test_a_key_signs_until_its_last_moment_and_not_from_then_on() -> None:
 
 
 def test_a_revoked_approver_signs_nothing_more_and_what_was_signed_stays() -> None:
-    topics = trusting_alice()
+    topics = trust_alice()
     topics.entry(agent(), ALICE)
     topics.entry(approver("alice", ALICE, 2, active=False), ROOT_KEY)
     later = topics.entry(tool(), ALICE)
@@ -223,14 +223,14 @@ def test_the_first_entry_of_a_revoked_approver_cannot_be_played_again() -> None:
 
 
 def test_a_revoked_key_does_not_live_on_under_another_name() -> None:
-    topics = trusting_alice()
+    topics = trust_alice()
     topics.entry(approver("alice", ALICE, 2, active=False), ROOT_KEY)
     other_name = topics.entry(approver("alice-again", ALICE), ROOT_KEY)
     assert topics.refusals() == [(other_name, "invalid_entry")]
 
 
 def test_a_replaced_key_signs_nothing_more() -> None:
-    topics = trusting_alice()
+    topics = trust_alice()
     topics.entry(approver("alice", BOB, 2), ROOT_KEY)
     old = topics.entry(agent(), ALICE)
     topics.entry(tool(), BOB)
@@ -245,7 +245,7 @@ def test_a_root_key_is_no_approvers() -> None:
 
 
 def test_a_revocation_of_the_same_millisecond_comes_before_a_bundle() -> None:
-    topics = trusting_alice()
+    topics = trust_alice()
     bundle = topics.bundle(bundle_document(), ALICE)
     topics.now_ms -= SECOND
     topics.entry(approver("alice", ALICE, 2, active=False), ROOT_KEY)
@@ -264,7 +264,7 @@ def test_a_clock_that_goes_back_revives_no_key() -> None:
 
 
 def test_the_signature_is_checked_before_the_payload_is_read() -> None:
-    topics = trusting_alice()
+    topics = trust_alice()
     kind = PAYLOAD_TYPES[REGISTRY]
     bomb = topics.raw(REGISTRY, b"x", sign(kind, b"[" * 100_000, [STRANGER]).written())
     assert topics.refusals() == [(bomb, "unknown_key")]

@@ -12,14 +12,14 @@ if TYPE_CHECKING:
 LIBRARY = bundle().library
 
 
-def inspected(parameters: dict[str, Any], tool: str = "anything") -> Inspection:
+def inspect(parameters: dict[str, Any], tool: str = "anything") -> Inspection:
     return LIBRARY.inspect(tool, "OTHER", parameters)
 
 
-def blocked(parameters: dict[str, Any], tool: str = "anything") -> bool:
-    return any(hit.severity == "critical" for hit in inspected(parameters, tool).hits)
+def is_blocked(parameters: dict[str, Any], tool: str = "anything") -> bool:
+    return any(hit.severity == "critical" for hit in inspect(parameters, tool).hits)
 
 
 def silent(parameters: dict[str, Any], tool: str = "anything") -> bool:
-    found = inspected(parameters, tool)
+    found = inspect(parameters, tool)
     return not found.hits and found.inconclusive is None

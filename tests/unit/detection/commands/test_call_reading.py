@@ -12,7 +12,7 @@ from sluice.detection.commands.calls.call import only_reads, operations_of
 from sluice.detection.commands.calls.gather import MOST_OF_A_KIND, VALUES
 from sluice.detection.commands.calls.graphql import MOST_CHARS, mutated
 from sluice.detection.commands.calls.http import JSON_CHARS, done_by, target_of
-from tests.unit.detection.commands.shipped import LIBRARY, inspected
+from tests.unit.detection.commands.shipped import LIBRARY, inspect
 
 HARMFUL = LIBRARY.call_verbs
 
@@ -107,7 +107,7 @@ def test_what_is_no_document_is_not_taken_for_one(text: str) -> None:
     ids=["nesting", "long GraphQL", "long JSON", "many values", "many names", "many requests", "deep JSON"],
 )
 def test_past_a_bound_a_request_is_at_least_doubtful(parameters: dict[str, Any]) -> None:
-    found = inspected(parameters, "api_request")
+    found = inspect(parameters, "api_request")
     assert found.inconclusive is not None or found.hits
 
 
@@ -168,7 +168,7 @@ _VALUES = st.recursive(
 def test_no_parameters_make_the_reading_fail_and_what_is_read_twice_is_read_alike(
     parameters: dict[str, Any], tool: str
 ) -> None:
-    assert inspected(parameters, tool) == inspected(parameters, tool)
+    assert inspect(parameters, tool) == inspect(parameters, tool)
 
 
 @given(

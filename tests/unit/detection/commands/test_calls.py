@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.unit.detection.commands.shipped import inspected, silent
+from tests.unit.detection.commands.shipped import inspect, silent
 
 if TYPE_CHECKING:
     from sluice.detection.commands.inspection import Inspection
@@ -16,7 +16,7 @@ ITEM = "https://api.example.com/v2/tickets/17"
 REPOSITORY = "https://api.github.com/repos/acme/shop"
 
 
-def _nested(inner: dict[str, Any]) -> dict[str, Any]:
+def _nest(inner: dict[str, Any]) -> dict[str, Any]:
     """Twenty objects within each other, each with a type and an address of its own."""
     for place in range(20):
         inner = {"type": f"block{place}", "url": f"/{place}", "child": inner}
@@ -24,7 +24,7 @@ def _nested(inner: dict[str, Any]) -> dict[str, Any]:
 
 
 def severity(tool: str, parameters: dict[str, Any]) -> str:
-    found: Inspection = inspected(parameters, tool)
+    found: Inspection = inspect(parameters, tool)
     return (
         "block"
         if any(hit.severity == "critical" for hit in found.hits)
@@ -186,7 +186,7 @@ def test_an_operation_is_read_by_its_name(tool: str, parameters: dict[str, Any])
         ("slack_api", {"method": "chat.postMessage", "text": "please delete my account"}),
         ("anything", {"action": "create_event", "title": "Remove the old server"}),
         ("stripe", {"operation": "charges.list"}),
-        ("http_request", {"method": "POST", "url": "/m", "json": _nested({"text": "delete the repository"})}),
+        ("http_request", {"method": "POST", "url": "/m", "json": _nest({"text": "delete the repository"})}),
     ],
     ids=str,
 )
@@ -229,7 +229,7 @@ def test_no_parameter_beside_a_request_makes_it_laxer(tool: str, parameters: dic
 
 
 def test_a_hit_says_where_the_request_says_it() -> None:
-    (hit,) = inspected({"calls": [{"method": "GET", "url": ITEM}, {"method": "DELETE", "url": ITEM}]}).hits
+    (hit,) = inspect({"calls": [{"method": "GET", "url": ITEM}, {"method": "DELETE", "url": ITEM}]}).hits
     assert (hit.id, hit.path, hit.form) == ("calls.delete", "$.parameters.calls[1].method", "http")
 
 
@@ -245,4 +245,4 @@ def test_a_hit_says_where_the_request_says_it() -> None:
     ],
 )
 def test_a_request_that_writes_counts_as_a_change(parameters: dict[str, Any], changes: bool) -> None:
-    assert inspected(parameters, "http_request").changes is changes
+    assert inspect(parameters, "http_request").changes is changes

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.detection.commands.shipped import blocked, inspected, silent
+from tests.unit.detection.commands.shipped import inspect, is_blocked, silent
 
 DESTROYING = [
     "/bin/r?? -rf /srv",
@@ -227,7 +227,7 @@ HARMLESS_CALLS: list[tuple[str, dict[str, Any]]] = [
 
 @pytest.mark.parametrize("command", DESTROYING)
 def test_a_command_that_destroys_is_blocked_whatever_covers_it(command: str) -> None:
-    assert blocked({"command": command}, "shell")
+    assert is_blocked({"command": command}, "shell")
 
 
 @pytest.mark.parametrize("command", CLEANING)
@@ -237,12 +237,12 @@ def test_cleaning_what_is_made_to_be_cleaned_passes(command: str) -> None:
 
 @pytest.mark.parametrize("command", FOR_A_PERSON)
 def test_what_may_be_either_waits_for_a_person(command: str) -> None:
-    assert {hit.severity for hit in inspected({"command": command}, "shell").hits} == {"warn"}
+    assert {hit.severity for hit in inspect({"command": command}, "shell").hits} == {"warn"}
 
 
 @pytest.mark.parametrize(("tool", "parameters"), DESTROYING_CALLS)
 def test_a_call_that_destroys_is_blocked(tool: str, parameters: dict[str, Any]) -> None:
-    assert blocked(parameters, tool)
+    assert is_blocked(parameters, tool)
 
 
 @pytest.mark.parametrize(("tool", "parameters"), HARMLESS_CALLS)
@@ -252,5 +252,5 @@ def test_a_call_that_takes_little_or_nothing_passes(tool: str, parameters: dict[
 
 def test_a_script_that_is_written_and_then_run_is_read() -> None:
     text = "cat > x.sh <<'EOF'\nrm -rf /srv\nEOF\nbash x.sh"
-    assert blocked({"command": text}, "shell")
+    assert is_blocked({"command": text}, "shell")
     assert silent({"command": text.removesuffix("\nbash x.sh")}, "shell")

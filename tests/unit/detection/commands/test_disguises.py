@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.unit.detection.commands.shipped import blocked, inspected
+from tests.unit.detection.commands.shipped import inspect, is_blocked
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,14 +38,14 @@ _ALIKE = {
 _SMALL = settings(max_examples=60, deadline=None)
 
 
-def spaced(words: str) -> str:
+def space(words: str) -> str:
     return words.replace(" ", "/**/")
 
 
 SQL_DRESS: dict[str, Callable[[str], str]] = {
     "lower case": str.lower,
     "blanks": lambda sql: sql.replace(" ", " \n\t "),
-    "comments": spaced,
+    "comments": space,
     "executable comment": lambda sql: f"/*!50000 {sql} */",
     "line comment before": lambda sql: f"-- tidy up\n{sql}",
     "after another": lambda sql: f"SELECT 1; {sql};",
@@ -84,7 +84,7 @@ ENCODINGS: dict[str, Callable[[str], str]] = {
 }
 
 
-def nested(value: str, depth: int, key: str) -> dict[str, Any]:
+def nest(value: str, depth: int, key: str) -> dict[str, Any]:
     inside: Any = {key: value}
     for level in range(depth):
         inside = {"list": [0, inside]} if level % 2 else {"object": inside}
@@ -94,17 +94,17 @@ def nested(value: str, depth: int, key: str) -> dict[str, Any]:
 @pytest.mark.parametrize("dress", SQL_DRESS)
 def test_sql_stays_caught_in_each_dress(dress: str) -> None:
     for sql in SQL:
-        assert blocked({"sql": SQL_DRESS[dress](sql)}), sql
+        assert is_blocked({"sql": SQL_DRESS[dress](sql)}), sql
     for sql in SAFE_SQL:
-        assert not blocked({"sql": SQL_DRESS[dress](sql)}), sql
+        assert not is_blocked({"sql": SQL_DRESS[dress](sql)}), sql
 
 
 @pytest.mark.parametrize("dress", COMMAND_DRESS)
 def test_a_command_stays_caught_in_each_dress(dress: str) -> None:
     for line in COMMANDS:
-        assert blocked({"command": COMMAND_DRESS[dress](line)}), line
+        assert is_blocked({"command": COMMAND_DRESS[dress](line)}), line
     for line in SAFE_COMMANDS:
-        assert not blocked({"command": COMMAND_DRESS[dress](line)}), line
+        assert not is_blocked({"command": COMMAND_DRESS[dress](line)}), line
 
 
 @pytest.mark.parametrize("encoding", ENCODINGS)
@@ -115,9 +115,9 @@ def test_what_is_caught_stays_caught_when_it_is_encoded(encoding: str) -> None:
         ("id", VALUES, SAFE_VALUES),
     ):
         for text in bad:
-            assert blocked({key: ENCODINGS[encoding](text)}), text
+            assert is_blocked({key: ENCODINGS[encoding](text)}), text
         for text in good:
-            assert not blocked({key: ENCODINGS[encoding](text)}), text
+            assert not is_blocked({key: ENCODINGS[encoding](text)}), text
 
 
 @pytest.mark.parametrize(
@@ -125,17 +125,17 @@ def test_what_is_caught_stays_caught_when_it_is_encoded(encoding: str) -> None:
 )
 def test_sql_inside_a_shell_is_caught(client: str) -> None:
     for sql in SQL:
-        assert blocked({"command": f'{client} "{sql}"'}), sql
-        assert blocked({"command": f"sh -c '{client} \"{sql}\"'"}), sql
+        assert is_blocked({"command": f'{client} "{sql}"'}), sql
+        assert is_blocked({"command": f"sh -c '{client} \"{sql}\"'"}), sql
     for sql in SAFE_SQL:
-        assert not blocked({"command": f'{client} "{sql}"'}), sql
+        assert not is_blocked({"command": f'{client} "{sql}"'}), sql
 
 
 @pytest.mark.parametrize("client", ["mysql prod", "psql", "sqlite3 app.db"])
 def test_sql_piped_into_a_client_is_caught(client: str) -> None:
     for sql in SQL:
-        assert blocked({"command": f'echo "{sql}" | {client}'}), sql
-        assert blocked({"command": f"{client} <<END\n{sql};\nEND"}), sql
+        assert is_blocked({"command": f'echo "{sql}" | {client}'}), sql
+        assert is_blocked({"command": f"{client} <<END\n{sql};\nEND"}), sql
 
 
 @pytest.mark.parametrize(
@@ -143,22 +143,22 @@ def test_sql_piped_into_a_client_is_caught(client: str) -> None:
 )
 def test_a_shell_inside_sql_is_caught(call: str) -> None:
     for line in COMMANDS:
-        assert blocked({"sql": call.format(line)})
-        assert blocked({"command": f'psql -c "{call.format(line)}"'})
+        assert is_blocked({"sql": call.format(line)})
+        assert is_blocked({"command": f'psql -c "{call.format(line)}"'})
 
 
 @_SMALL
 @given(st.sampled_from(SQL), st.lists(st.booleans(), min_size=30, max_size=30))
 def test_the_case_of_letters_does_not_matter(sql: str, upper: list[bool]) -> None:
     mixed = "".join(one.upper() if up else one.lower() for one, up in zip(sql, upper, strict=False))
-    assert blocked({"sql": mixed + sql[len(mixed) :]})
+    assert is_blocked({"sql": mixed + sql[len(mixed) :]})
 
 
 @_SMALL
 @given(st.sampled_from(COMMANDS + SQL), st.data())
 def test_look_alike_letters_do_not_matter(text: str, data: st.DataObject) -> None:
     swapped = "".join(_ALIKE[one] if one in _ALIKE and data.draw(st.booleans()) else one for one in text)
-    assert blocked({"sql" if text in SQL else "command": swapped})
+    assert is_blocked({"sql" if text in SQL else "command": swapped})
 
 
 @_SMALL
@@ -166,7 +166,7 @@ def test_look_alike_letters_do_not_matter(text: str, data: st.DataObject) -> Non
 def test_invisible_characters_do_not_matter(text: str, data: st.DataObject) -> None:
     hidden = st.sampled_from(["", "\u200b", "\u2060", "\ufeff", "\u00ad", "\u202e"])
     seeded = "".join(one + data.draw(hidden) for one in text)
-    assert blocked({"sql" if text in SQL else "command": seeded})
+    assert is_blocked({"sql" if text in SQL else "command": seeded})
 
 
 @_SMALL
@@ -175,21 +175,21 @@ def test_dresses_do_not_hide_each_other(line: str, dresses: list[str]) -> None:
     plain = {"sudo", "env", "after another"}
     for dress in (dresses[0] if dresses[0] in plain else "sudo", dresses[1]):
         line = COMMAND_DRESS[dress](line)
-    assert blocked({"command": line}), line
+    assert is_blocked({"command": line}), line
 
 
 @_SMALL
 @given(st.sampled_from(VALUES), st.integers(0, 30))
 def test_the_depth_of_the_parameters_does_not_matter(value: str, depth: int) -> None:
-    assert blocked(nested(value, depth, "id"))
-    assert blocked(nested(SQL[0], depth, "sql"))
-    assert blocked(nested(COMMANDS[0], depth, "command"))
+    assert is_blocked(nest(value, depth, "id"))
+    assert is_blocked(nest(SQL[0], depth, "sql"))
+    assert is_blocked(nest(COMMANDS[0], depth, "command"))
 
 
 @_SMALL
 @given(st.sampled_from(SAFE_VALUES), st.integers(0, 30))
 def test_a_harmless_value_passes_at_any_depth(value: str, depth: int) -> None:
-    assert not blocked(nested(value, depth, "id"))
+    assert not is_blocked(nest(value, depth, "id"))
 
 
 @settings(max_examples=150, deadline=None)
@@ -198,17 +198,17 @@ def test_a_harmless_value_passes_at_any_depth(value: str, depth: int) -> None:
 )
 def test_nothing_that_json_can_hold_breaks_the_reading(value: Any) -> None:
     for key in ("command", "sql", "code", "id", "body"):
-        inspected({key: value})
+        inspect({key: value})
 
 
 @pytest.mark.parametrize("decoys", [7, 15, 16, 22, 40])
 def test_no_number_of_decoys_lets_a_disguised_command_pass(decoys: int) -> None:
     """It is found, or too much is disguised to tell, which asks a person."""
-    others = [_in_base64(f"cd /srv/app/{number:04}") for number in range(decoys)]
-    text = " ".join([*others, _in_base64(COMMANDS[0])])
-    found = inspected({"command": text}, "run_command")
+    others = [_encode_base64(f"cd /srv/app/{number:04}") for number in range(decoys)]
+    text = " ".join([*others, _encode_base64(COMMANDS[0])])
+    found = inspect({"command": text}, "run_command")
     assert found.hits or found.inconclusive == "the text unfolds to more forms than are read"
 
 
-def _in_base64(text: str) -> str:
+def _encode_base64(text: str) -> str:
     return base64.b64encode(text.encode()).decode()

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.detection.commands.shipped import blocked, inspected, silent
+from tests.unit.detection.commands.shipped import inspect, is_blocked, silent
 
 LOOKUP = "db_lookup"
 
@@ -44,8 +44,8 @@ LOOKUP = "db_lookup"
     ],
 )
 def test_a_value_that_breaks_out_is_blocked(value: str) -> None:
-    assert blocked({"search": value}, LOOKUP)
-    assert blocked({"filter": {"deep": [value]}})
+    assert is_blocked({"search": value}, LOOKUP)
+    assert is_blocked({"filter": {"deep": [value]}})
 
 
 @pytest.mark.parametrize(
@@ -89,5 +89,5 @@ def test_text_for_people_may_show_an_attack() -> None:
 
 
 def test_a_hit_says_where_and_how_it_was_found() -> None:
-    hit = inspected({"where": [{"id": "1%20OR%201%3D1"}]}, LOOKUP).hits[0]
+    hit = inspect({"where": [{"id": "1%20OR%201%3D1"}]}, LOOKUP).hits[0]
     assert (hit.id, hit.path, hit.form) == ("injection.tautology", "$.parameters.where[0].id", "url")

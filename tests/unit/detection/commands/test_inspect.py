@@ -19,7 +19,7 @@ from sluice.detection.commands.library import PatternLibrary, PatternSets
 from sluice.detection.disguises.scan import PARSED_CHARS, UNFOLDED_CHARS
 from sluice.detection.library_model import LibraryError
 from tests.unit.core.scene import BUNDLE_BYTES
-from tests.unit.detection.commands.shipped import LIBRARY, blocked, inspected, silent
+from tests.unit.detection.commands.shipped import LIBRARY, inspect, is_blocked, silent
 
 WIPE = "rm -rf /"
 
@@ -47,7 +47,7 @@ WIPE = "rm -rf /"
     ],
 )
 def test_a_parameter_is_read_as_what_it_is(tool: str, parameters: dict[str, Any]) -> None:
-    assert blocked(parameters, tool)
+    assert is_blocked(parameters, tool)
 
 
 @pytest.mark.parametrize(
@@ -97,18 +97,18 @@ def test_a_phrase_that_anybody_may_say_is_no_statement(phrase: str) -> None:
     ],
 )
 def test_a_statement_is_one_in_a_plain_field_too(statement: str) -> None:
-    assert blocked({"type": statement})
+    assert is_blocked({"type": statement})
 
 
 def test_a_hit_names_the_leaf_and_the_way_to_it() -> None:
-    hits = inspected({"steps": [{"cmd": "ls"}, {"cmd": "mysql -e 'DROP TABLE users'"}]}).hits
+    hits = inspect({"steps": [{"cmd": "ls"}, {"cmd": "mysql -e 'DROP TABLE users'"}]}).hits
     drop = next(hit for hit in hits if hit.id == "sql.drop")
     assert drop.path == "$.parameters.steps[1].cmd"
     assert "mysql" in drop.form
 
 
 def test_a_target_is_offered_in_each_spelling() -> None:
-    texts = inspected({"path": "%2Fsrv%2F..%2Fdata//%63ustomers", "k": {"ey": 1}}).texts
+    texts = inspect({"path": "%2Fsrv%2F..%2Fdata//%63ustomers", "k": {"ey": 1}}).texts
     assert {"anything", "k", "ey", "/data/customers"} <= set(texts)
 
 
@@ -139,23 +139,23 @@ def test_a_target_is_offered_in_each_spelling() -> None:
     ],
 )
 def test_past_a_bound_the_reading_is_inconclusive(parameters: dict[str, Any], reason: str) -> None:
-    assert reason in (inspected(parameters).inconclusive or "")
+    assert reason in (inspect(parameters).inconclusive or "")
 
 
 def test_beside_a_large_text_a_short_command_is_still_read() -> None:
     large = "a " * LARGE_CHARS
     assert silent({"body": large, "command": "ls -la /srv"})
-    assert blocked({"body": large, "command": WIPE})
+    assert is_blocked({"body": large, "command": WIPE})
 
 
 def test_of_more_texts_than_the_bound_none_is_read_but_each_may_name_a_target() -> None:
-    found = inspected({"names": [WIPE, *("a" for _ in range(LEAVES)), "customers"]})
+    found = inspect({"names": [WIPE, *("a" for _ in range(LEAVES)), "customers"]})
     assert not found.hits
     assert "customers" in found.texts
 
 
 def test_a_hit_far_down_has_the_way_to_it() -> None:
-    hits = inspected({"a": {"b": {"c": [0, {"d": {"cmd": WIPE}}]}, "x": 1}}).hits
+    hits = inspect({"a": {"b": {"c": [0, {"d": {"cmd": WIPE}}]}, "x": 1}}).hits
     assert hits[0].path == "$.parameters.a.b.c[1].d.cmd"
 
 
@@ -163,7 +163,7 @@ def test_a_tell_in_one_portion_of_the_leaves_leaves_none_of_another_out() -> Non
     values = [f"word {place}" for place in range(200)]
     for place in (0, 31, 32, 33, 150, 199):
         parameters = {"values": [*values[:place], "1' OR '1'='1", *values[place:]]}
-        assert {hit.path for hit in inspected(parameters).hits} == {f"$.parameters.values[{place}]"}
+        assert {hit.path for hit in inspect(parameters).hits} == {f"$.parameters.values[{place}]"}
 
 
 def test_a_long_text_that_nothing_can_hide_in_is_no_doubt() -> None:
@@ -172,7 +172,7 @@ def test_a_long_text_that_nothing_can_hide_in_is_no_doubt() -> None:
 
 
 def test_past_a_bound_the_linear_scan_still_judges() -> None:
-    found = inspected({"command": "vssadmin delete shadows /all & rem " + "a" * PARSED_CHARS})
+    found = inspect({"command": "vssadmin delete shadows /all & rem " + "a" * PARSED_CHARS})
     assert found.inconclusive is not None
     assert "windows.shadow_copies" in {hit.id for hit in found.hits}
 

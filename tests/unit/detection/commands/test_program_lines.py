@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from sluice.detection.commands.program_lines import find_program, lines_of
-from tests.unit.detection.commands.shipped import LIBRARY, blocked, silent
+from tests.unit.detection.commands.shipped import LIBRARY, is_blocked, silent
 
 PROGRAMS = LIBRARY.programs
 
@@ -83,7 +83,7 @@ def test_a_tool_that_is_no_program_makes_none(tool: str, parameters: dict[str, A
     ids=str,
 )
 def test_a_line_that_destroys_is_blocked(tool: str, parameters: dict[str, Any]) -> None:
-    assert blocked(parameters, tool)
+    assert is_blocked(parameters, tool)
 
 
 @pytest.mark.parametrize(
@@ -121,4 +121,4 @@ def test_a_line_that_destroys_nothing_passes(tool: str, parameters: dict[str, An
     ids=str,
 )
 def test_what_stands_beside_the_arguments_makes_them_no_laxer(more: dict[str, Any]) -> None:
-    assert blocked({"args": ["delete", "ns", "prod"], **more}, "kubectl")
+    assert is_blocked({"args": ["delete", "ns", "prod"], **more}, "kubectl")

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.unit.detection.commands.shell_library import SHIPPED, hits
-from tests.unit.detection.commands.shipped import blocked, inspected
+from tests.unit.detection.commands.shipped import inspect, is_blocked
 
 HARMFUL = {
     "files": """
@@ -144,13 +144,13 @@ ping -c 1 h | dig example.com | nslookup example.com | traceroute h
 """
 
 
-def _listed(text: str) -> list[str]:
+def _list_ids(text: str) -> list[str]:
     """The commands of a text, separated by ` | ` and line ends."""
     return [one.strip() for line in text.strip().splitlines() for one in line.split(" | ")]
 
 
-COMMANDS = [(family, one) for family, text in HARMFUL.items() for one in _listed(text)]
-SAFE = _listed(HARMLESS)
+COMMANDS = [(family, one) for family, text in HARMFUL.items() for one in _list_ids(text)]
+SAFE = _list_ids(HARMLESS)
 BEFORE = st.sampled_from(
     [
         "{}",
@@ -269,7 +269,7 @@ def test_every_shipped_pattern_has_its_own_id_and_says_where_it_comes_from() -> 
     ],
 )
 def test_starts_without_end_are_blocked(line: str) -> None:
-    assert blocked({"command": line}, "run_command")
+    assert is_blocked({"command": line}, "run_command")
 
 
 @pytest.mark.parametrize(
@@ -286,11 +286,9 @@ def test_starts_without_end_are_blocked(line: str) -> None:
     ],
 )
 def test_loops_that_wait_or_end_pass(line: str) -> None:
-    assert not blocked({"command": line}, "run_command")
+    assert not is_blocked({"command": line}, "run_command")
 
 
 @pytest.mark.parametrize("line", ["pcalua -a c:\\x.exe", "forfiles /p logs /c 'cmd /c start x.exe'"])
 def test_a_signed_program_that_starts_another_is_put_to_a_person(line: str) -> None:
-    assert any(
-        hit.severity in {"warn", "critical"} for hit in inspected({"command": line}, "run_command").hits
-    )
+    assert any(hit.severity in {"warn", "critical"} for hit in inspect({"command": line}, "run_command").hits)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sluice.detection.commands.shell import read_shell
-from tests.unit.detection.commands.shipped import blocked, silent
+from tests.unit.detection.commands.shipped import is_blocked, silent
 
 RUNS_RM = [
     "echo $(( $(rm -rf /srv) + 1 ))",
@@ -48,7 +48,7 @@ def test_the_command_is_read_with_its_words_and_no_others(text: str) -> None:
     assert {one.args[0] for one in found} == {"-rf"}
     assert {one.args[1] for one in found} == {"/srv"}
     assert {len(one.args) for one in found} == {2}
-    assert blocked({"command": text})
+    assert is_blocked({"command": text})
 
 
 @pytest.mark.parametrize(

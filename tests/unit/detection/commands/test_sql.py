@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from sluice.detection.commands.sql.sql_reading import read_sql
 from sluice.detection.commands.sql.tokens import sql_tokens, without_cuts
 from sluice.detection.commands.sql.where import always_true, of_columns
-from tests.unit.detection.commands.shipped import inspected
+from tests.unit.detection.commands.shipped import inspect
 
 
-def found(text: str) -> dict[str, str]:
-    return {hit.id: hit.severity for hit in inspected({"sql": text}).hits}
+def find_result(text: str) -> dict[str, str]:
+    return {hit.id: hit.severity for hit in inspect({"sql": text}).hits}
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def found(text: str) -> dict[str, str]:
     ],
 )
 def test_a_destructive_statement_is_found(pattern: str, text: str) -> None:
-    assert found(text).get(pattern) == "critical"
+    assert find_result(text).get(pattern) == "critical"
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_a_destructive_statement_is_found(pattern: str, text: str) -> None:
     ],
 )
 def test_a_harmless_statement_is_not(text: str) -> None:
-    assert "critical" not in found(text).values()
+    assert "critical" not in find_result(text).values()
 
 
 @pytest.mark.parametrize(
@@ -160,5 +160,5 @@ def test_a_clause_past_the_bound_is_inconclusive_and_not_taken_for_true() -> Non
 
 
 def test_a_query_may_end_in_the_middle() -> None:
-    assert "sql.drop" in found("DROP TABLE users; SELECT 'open")
-    assert "sql.drop" in found("SELECT 1; DROP TABLE users /* open")
+    assert "sql.drop" in find_result("DROP TABLE users; SELECT 'open")
+    assert "sql.drop" in find_result("SELECT 1; DROP TABLE users /* open")

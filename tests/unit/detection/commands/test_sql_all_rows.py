@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.detection.commands.shipped import blocked, inspected, silent
+from tests.unit.detection.commands.shipped import inspect, is_blocked, silent
 
 EVERY_ROW = """
 MERGE INTO t USING s ON TRUE WHEN MATCHED THEN DELETE
@@ -137,7 +137,7 @@ ALTER TABLE orders DROP CONSTRAINT c
 
 @pytest.mark.parametrize("statement", EVERY_ROW.strip().split("\n"))
 def test_a_statement_that_reaches_every_row_is_blocked(statement: str) -> None:
-    assert blocked({"sql": statement})
+    assert is_blocked({"sql": statement})
 
 
 @pytest.mark.parametrize("statement", SOME_ROWS.strip().split("\n"))
@@ -147,4 +147,4 @@ def test_a_statement_that_reaches_some_rows_or_temporary_tables_passes(statement
 
 @pytest.mark.parametrize("statement", ESCALATED.strip().split("\n"))
 def test_what_may_reach_many_rows_waits_for_a_person(statement: str) -> None:
-    assert {hit.severity for hit in inspected({"sql": statement}).hits} == {"warn"}
+    assert {hit.severity for hit in inspect({"sql": statement}).hits} == {"warn"}

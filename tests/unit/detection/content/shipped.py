@@ -74,6 +74,6 @@ def _merge(into: dict[str, Any], document: dict[str, Any]) -> None:
             into[key] = value
 
 
-def holding(text: str) -> list[Finding]:
+def find_holding(text: str) -> list[Finding]:
     """The findings that keep a text from being written."""
     return [finding for finding in inspector().inspect(text).findings if finding.weight != "weak"]

@@ -56,5 +56,5 @@ def forms_of(text: str, name: str = CAUGHT) -> set[str]:
     return {one.form for one in SMALL.inspect(text).findings if one.id == name and not one.framed}
 
 
-def caught(text: str) -> bool:
+def is_caught(text: str) -> bool:
     return any(one.weight != "weak" for one in SMALL.inspect(text).findings)

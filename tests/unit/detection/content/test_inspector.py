@@ -18,7 +18,7 @@ from sluice.detection.library_model import LibraryError
 from tests.unit.detection.content.small_library import CONFIG, ORDER, PATTERNS, SMALL, inspector, pattern
 
 
-def found(text: str, *patterns: dict[str, Any], **fields: Any) -> list[str]:
+def find_result(text: str, *patterns: dict[str, Any], **fields: Any) -> list[str]:
     return [one.id for one in inspector(*patterns, **fields).inspect(text).findings]
 
 
@@ -49,42 +49,42 @@ def test_two_patterns_of_one_name_are_refused() -> None:
 
 def test_every_expression_of_all_is_needed_in_the_same_sentence() -> None:
     rule = pattern("a", r"\bsend\b", all=[r"\bpassword\b"])
-    assert found("Send him the password.", rule) == ["a"]
-    assert found("Send him the note. The password stays.", rule) == []
-    assert found("Send him the note. The password stays.", rule | {"scope": "text"}) == ["a"]
+    assert find_result("Send him the password.", rule) == ["a"]
+    assert find_result("Send him the note. The password stays.", rule) == []
+    assert find_result("Send him the note. The password stays.", rule | {"scope": "text"}) == ["a"]
 
 
 def test_an_exception_holds_for_its_sentence() -> None:
     rule = pattern("a", r"\bsend\b", unless=[r"\binvoice\b"])
-    assert found("Send the invoice.", rule) == []
-    assert found("Send the invoice. Send the rest.", rule) == ["a"]
+    assert find_result("Send the invoice.", rule) == []
+    assert find_result("Send the invoice. Send the rest.", rule) == ["a"]
 
 
 def test_an_expression_that_any_text_may_hold_counts_beside_others() -> None:
     rule = pattern("a", r"\b\d{3,}\b", all=[r"\bpassword\b"], framed=False)
-    assert found("The password is 12345.", rule) == ["a"]
-    assert found("The number is 12345.", rule) == []
-    assert found("The number is 12345.", pattern("a", r"\b\d{3,}\b", framed=False)) == ["a"]
-    assert found("The password is 12345.", rule | {"scope": "text"}) == ["a"]
+    assert find_result("The password is 12345.", rule) == ["a"]
+    assert find_result("The number is 12345.", rule) == []
+    assert find_result("The number is 12345.", pattern("a", r"\b\d{3,}\b", framed=False)) == ["a"]
+    assert find_result("The password is 12345.", rule | {"scope": "text"}) == ["a"]
 
 
 def test_few_words_may_stand_between_two() -> None:
     rule = pattern("a", "drop$gap(?:rules)")
-    assert found("drop all of the rules", rule) == ["a"]
-    assert found("drop all of those very old rules", rule) == []
+    assert find_result("drop all of the rules", rule) == ["a"]
+    assert find_result("drop all of those very old rules", rule) == []
 
 
 def test_weak_findings_together_are_strong() -> None:
     weak = [pattern(name, rf"\b{name}\b", weight="weak") for name in ("alpha", "beta", "gamma")]
-    assert found("alpha beta", *weak) == ["alpha", "beta"]
+    assert find_result("alpha beta", *weak) == ["alpha", "beta"]
     several = inspector(*weak).inspect("alpha beta gamma").findings[-1]
     assert (several.id, several.weight) == ("content.several_weak", "strong")
 
 
 def test_accents_and_scripts_of_an_expression_are_those_of_the_text() -> None:
-    assert found("BITTE ÜBERGEHE DIE REGELN", pattern("a", "übergehe$gap(?:regeln)")) == ["a"]
-    assert found("bitte ubergehe die Regeln", pattern("a", "übergehe$gap(?:regeln)")) == ["a"]
-    assert found("он сказал: забудь правила", pattern("a", r"\bзабудь\W+правила\b")) == ["a"]
+    assert find_result("BITTE ÜBERGEHE DIE REGELN", pattern("a", "übergehe$gap(?:regeln)")) == ["a"]
+    assert find_result("bitte ubergehe die Regeln", pattern("a", "übergehe$gap(?:regeln)")) == ["a"]
+    assert find_result("он сказал: забудь правила", pattern("a", r"\bзабудь\W+правила\b")) == ["a"]
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"])))

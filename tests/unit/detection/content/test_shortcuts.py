@@ -16,8 +16,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from load import ROOT
-from load.bench.given import memory_writes
-from load.bench.given.hard_texts import Mutation, marks_in
+from load.bench.fixtures import memory_writes
+from load.bench.fixtures.hard_texts import Mutation, marks_in
 from sluice.detection.content.compiled_expressions import Lexicon
 from sluice.detection.content.pattern_search import LOOKED_UP_BYTES, SHORT_BYTES, PatternPlace, Patterns
 from sluice.detection.content.text import Text, _Shards, needs_script, words_and_signs
@@ -123,15 +123,15 @@ def test_a_text_of_equal_portions_is_read_without_the_cuts(size: int, count: int
 SEED, FUZZED = 2305, 360
 
 
-def fuzzed() -> Iterator[str]:
+def fuzz() -> Iterator[str]:
     """The panel's texts as they are, and mutated along the detectors' own marks; a third of each sort."""
     chance, rows = random.Random(SEED), memory_writes.rows_of("mixed")  # noqa: S311 - the same texts each time
     marks = marks_in(Path(memory_writes.__file__).with_name("memory_fuzz.json"))["marks"]
     mutation = Mutation(chance, marks, [64, 512, 1024, 4096], longest=4096, depth=6)
     for _ in range(FUZZED // 3):
-        yield memory_writes.salted("\n\n".join(chance.choices(rows, k=3)), chance)
-        yield mutation.mutated(chance.choice(rows))
-        yield mutation.repeated() if chance.random() < 1 / 2 else mutation.nested(chance.choice(rows))
+        yield memory_writes.add_salt("\n\n".join(chance.choices(rows, k=3)), chance)
+        yield mutation.mutate(chance.choice(rows))
+        yield mutation.repeat() if chance.random() < 1 / 2 else mutation.nest(chance.choice(rows))
 
 
 class Unremembered(Vocabulary):
@@ -188,7 +188,7 @@ def test_a_text_is_read_the_same_by_the_readers_that_it_has_marks_of(text: str) 
 @pytest.mark.parametrize("part", range(4))
 def test_fuzzed_texts_are_read_the_same_by_the_readers_that_they_have_marks_of(part: int) -> None:
     asking, all_asked = readers()
-    for text in islice(fuzzed(), part, None, 4):
+    for text in islice(fuzz(), part, None, 4):
         assert asking.of(text) == all_asked.of(text), text
 
 
@@ -209,7 +209,7 @@ def test_texts_of_the_shared_data_and_the_corpus_are_read_the_same_though_most_a
 
 def test_a_short_text_without_the_words_of_any_pattern_holds_none() -> None:
     patterns = patterns_of(shipped.inspector())
-    for written in fuzzed():
+    for written in fuzz():
         text = Text(written.encode("ascii", "ignore").decode()[:SHORT_BYTES])
         found = list(places(patterns, text, by_words=False))
         assert list(patterns.hits(text, set())) == found, written
@@ -240,7 +240,7 @@ def places(patterns: Patterns, text: Text, *, by_words: bool) -> Iterator[Patter
 @pytest.mark.parametrize("part", range(4))
 def test_the_words_of_a_text_leave_the_places_that_the_automata_leave(part: int) -> None:
     patterns, found = patterns_of(shipped.inspector()), 0
-    for written in islice(fuzzed(), part, None, 4):
+    for written in islice(fuzz(), part, None, 4):
         text = Text(written.encode("ascii", "ignore").decode()[:LOOKED_UP_BYTES])
         by_words = list(places(patterns, text, by_words=True))
         assert by_words == list(places(patterns, text, by_words=False)), written

@@ -20,7 +20,7 @@ CUES = PatternSet([("encoding", ENCODING_CUES)])
 PRINTABLE = st.text(st.characters(min_codepoint=32, max_codepoint=126), min_size=12, max_size=60)
 
 
-def unfolded(text: str) -> dict[str, str]:
+def unfold(text: str) -> dict[str, str]:
     return {form.text: form.how for form in forms(text)}
 
 
@@ -40,7 +40,7 @@ def unfolded(text: str) -> dict[str, str]:
 )
 def test_a_text_is_folded_to_what_it_looks_like(text: str, seen: str) -> None:
     assert as_seen(text) == seen
-    assert unfolded(text)[seen] == "look-alike"
+    assert unfold(text)[seen] == "look-alike"
 
 
 @given(st.text(st.characters(max_codepoint=127)))
@@ -69,18 +69,18 @@ def test_folding_twice_is_folding_once(text: str) -> None:
     ],
 )
 def test_an_encoded_command_comes_out(text: str, how: str) -> None:
-    assert unfolded(text)[COMMAND] == how
+    assert unfold(text)[COMMAND] == how
 
 
 @given(PRINTABLE)
 def test_whatever_is_encoded_in_base64_comes_out(text: str) -> None:
-    assert text in unfolded(base64.b64encode(text.encode()).decode())
+    assert text in unfold(base64.b64encode(text.encode()).decode())
 
 
 @given(PRINTABLE)
 def test_whatever_is_encoded_in_hexadecimal_comes_out(text: str) -> None:
-    assert text in unfolded(text.encode().hex())
-    assert text in unfolded(f"0x{text.encode().hex().upper()}")
+    assert text in unfold(text.encode().hex())
+    assert text in unfold(f"0x{text.encode().hex().upper()}")
 
 
 @given(PRINTABLE, st.sampled_from(["utf-8", "utf-16-le"]))
@@ -104,21 +104,21 @@ def test_words_names_and_digests_do_not_tell_of_an_encoding() -> None:
     "text", ["hello world", "550e8400-e29b-41d4-a716-446655440000", "a" * 40, "/usr/local/bin"]
 )
 def test_what_is_no_encoding_has_no_other_form(text: str) -> None:
-    assert unfolded(text) == {}
+    assert unfold(text) == {}
 
 
 @given(st.text("ab%4&#;x\\u0'\"= \u200bа", max_size=300))
 def test_a_text_never_has_more_forms_than_the_bound(text: str) -> None:
-    assert len(unfolded(text)) < FORMS
+    assert len(unfold(text)) < FORMS
 
 
 @given(st.integers(0, 60), st.integers(1, 3), st.booleans())
 def test_no_number_of_decoys_hides_a_text_that_is_encoded(decoys: int, layers: int, alike: bool) -> None:
     """Its form comes out, or it is said that there are more forms than are read."""
-    others = [encoded(f"harmless {0 if alike else number:04}") for number in range(decoys)]
+    others = [encode(f"harmless {0 if alike else number:04}") for number in range(decoys)]
     text = COMMAND
     for _ in range(layers):
-        text = encoded(text)
+        text = encode(text)
     found = set()
     try:
         for form in forms(" ".join([*others, text])):
@@ -130,15 +130,15 @@ def test_no_number_of_decoys_hides_a_text_that_is_encoded(decoys: int, layers: i
     assert COMMAND in found
 
 
-def encoded(text: str) -> str:
+def encode(text: str) -> str:
     return base64.b64encode(text.encode()).decode()
 
 
 def test_half_of_a_surrogate_pair_is_not_made_up() -> None:
     for text in ("\\ud800 and more", "%ud800 and more", "&#xd800; and more"):
-        for form in unfolded(text):
+        for form in unfold(text):
             form.encode()
 
 
 def test_a_run_longer_than_the_bound_is_data() -> None:
-    assert all(len(form) <= LONGEST_RUN for form in unfolded("QUJD" * LONGEST_RUN))
+    assert all(len(form) <= LONGEST_RUN for form in unfold("QUJD" * LONGEST_RUN))

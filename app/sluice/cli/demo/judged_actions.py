@@ -1,0 +1,169 @@
+"""The gates that only observe in the shipped bundle, here in force, each with an action that is meant for it.
+
+config/demo/judged.toml has the actions. Some gates ask a hosted model. Where the worker has no key for one,
+they say that they could not decide, and that a person has to: nothing is made up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import tomllib
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import orjson
+from rich.box import SIMPLE_HEAD
+from rich.table import Column, Table
+from rich.text import Text
+
+from sluice.cli.ledger.record_line import COLOURS
+from sluice.cli.output import clean
+from sluice.client import AsyncGateClient, ClientOptions
+from sluice.core.foundation.strict import json_object
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from pathlib import Path
+
+    from sluice.cli.demo.run_location import RunLocation
+
+NAME = "judged.toml"
+BUNDLE, SESSION = "demo.judged", "judged"
+DEADLINE_S = 120.0
+"""How long all of them may wait: the encoder has to make the vectors of its library once."""
+
+
+class DemoJudgement(NamedTuple):
+    """What became of an action. `gate`: the one that it is meant for; `said`: what that gate said of it;
+    `models`: which hosted models answered."""
+
+    gate: str
+    proposed: str
+    verdict: str
+    said: str
+    models: tuple[str, ...]
+    answered: bool
+
+
+def read_config(folder: Path) -> dict[str, Any]:
+    """The demo's own parts, agents and actions."""
+    return tomllib.loads((folder / NAME).read_text("utf-8"))
+
+
+def make_bundle(shipped: bytes, shipped_folder: Path, config: dict[str, Any]) -> bytes:
+    """The shipped bundle under another name, with the config's parts in place of its own, without its cases:
+    they are of the gates that it names."""
+    parts = {**config["parts"]}
+    policies = {**parts["policies"]}
+    taken = [_take_policies(shipped_folder, one) for one in policies.pop("take", [])]
+    policies["policies"] = [*policies["policies"], *taken]
+    document = json_object(shipped)
+    similarity = {**document["similarity"], "mode": "enforce", **parts["similarity"]}
+    made = {**document, **parts, "policies": policies, "similarity": similarity}
+    return orjson.dumps({**made, "id": BUNDLE, "revision": 1, "cases": []})
+
+
+def _take_policies(folder: Path, wanted: dict[str, Any]) -> dict[str, Any]:
+    """A policy of a shipped set, for the tools that the config names."""
+    found = json_object((folder / wanted["from"]).read_bytes())["policies"]
+    shelf = found["policies"] if isinstance(found, dict) else found
+    (one,) = [policy for policy in shelf if policy["id"] == wanted["id"]]
+    return {**one, "appliesToTools": wanted["appliesToTools"]}
+
+
+def make_registry_entries(tenant: str, config: dict[str, Any]) -> list[dict[str, Any]]:
+    """The agents with their bundle, and the tools."""
+    agents = [
+        _make_entry(
+            "agent", one["id"], tenant_id=tenant, tier="T2", policy_bundle_id=BUNDLE, **_make_prompt(one)
+        )
+        for one in config["agent"]
+    ]
+    types = {one["tool"]: one["type"] for one in config["action"]}
+    spec = {"tier": "T1", "reversible": True, "trusts_row_claims": True}
+    return agents + [_make_entry("tool", name, action_type=of, **spec) for name, of in types.items()]
+
+
+def _make_entry(kind: str, name: str, **spec: Any) -> dict[str, Any]:
+    return {"kind": kind, "id": name, "revision": 1, "spec": spec}
+
+
+def _make_prompt(agent: dict[str, Any]) -> dict[str, str]:
+    return {name: agent[name] for name in ("system_prompt",) if name in agent}
+
+
+async def judge_actions(place: RunLocation, actions: Iterable[dict[str, Any]]) -> list[DemoJudgement]:
+    """Propose all of them, each agent by a client of its own, and wait for their verdicts."""
+    wanted = [*actions]
+    options = ClientOptions(topic_prefix=place.prefix, mode="standard", deadline_s=DEADLINE_S)
+
+    async def judge_agent(agent: str) -> dict[int, DemoJudgement]:
+        own = {number: one for number, one in enumerate(wanted) if one["agent"] == agent}
+        async with AsyncGateClient(place.bootstrap_servers, agent, options) as gate:
+            verdicts = [
+                gate.propose(
+                    one["tool"],
+                    one["parameters"],
+                    session_id=SESSION,
+                    action_id=f"judged-{number}",
+                    rows_affected=1,
+                )
+                for number, one in own.items()
+            ]
+            found = await asyncio.gather(*verdicts)
+        return {
+            number: _read_verdict(wanted[number], dict(verdict.record))
+            for number, verdict in zip(own, found, strict=True)
+        }
+
+    agents = dict.fromkeys(one["agent"] for one in wanted)
+    made: dict[int, DemoJudgement] = {}
+    for found in await asyncio.gather(*map(judge_agent, agents)):
+        made |= found
+    return [made[number] for number in sorted(made)]
+
+
+def _read_verdict(wanted: dict[str, Any], verdict: dict[str, Any]) -> DemoJudgement:
+    results = [one for one in verdict["gateResults"] if one["gate"] == wanted["gate"]]
+    said = results[0]["failureReason"] or "passes" if results else "not reached"
+    likeness = results[0]["detail"] if results and said == "passes" else {}
+    if "probability" in likeness:
+        closest = likeness["harmful"][0]["id"]
+        said = (
+            f"{likeness['band']}: harm with a probability of {likeness['probability']:.2f}, closest {closest}"
+        )
+    outputs = [one for one in verdict["model_outputs"] if one["gate"] in ("causal", "policies", "grader")]
+    answers = [one["payload"]["model"] for one in outputs if one["status"] == "answered"]
+    return DemoJudgement(
+        wanted["gate"],
+        f"{wanted['tool']} {' '.join(map(str, wanted['parameters'].values()))}",
+        verdict["verdict"],
+        said,
+        tuple(dict.fromkeys(answers)),
+        len(outputs) == len(answers),
+    )
+
+
+def make_table(found: Sequence[DemoJudgement]) -> Table:
+    """One line an action, and with what help the gates decided."""
+    models = list(dict.fromkeys(name for one in found for name in one.models))
+    helped = f"models that answered: {clean(', '.join(models))}" if models else "no hosted model answered"
+    if not all(one.answered for one in found):
+        helped += "; set ANTHROPIC_API_KEY and they do (some five short questions)"
+    made = Table(
+        Column("gate", no_wrap=True),
+        Column("proposed action", no_wrap=True, overflow="ellipsis", max_width=34),
+        Column("verdict", no_wrap=True),
+        Column("what the gate said", overflow="fold"),
+        title="Gates that the shipped bundle lets observe, here in force, each with an action for it",
+        title_justify="left",
+        title_style="bold",
+        caption=f"{helped}; the encoder ran on this machine; the worker kept answers itself, without a Redis",
+        caption_justify="left",
+        box=SIMPLE_HEAD,
+        pad_edge=False,
+        show_edge=False,
+    )
+    for one in found:
+        verdict = Text(one.verdict, style=COLOURS.get(one.verdict, ""))
+        made.add_row(one.gate, clean(" ".join(one.proposed.split())), verdict, clean(one.said))
+    return made

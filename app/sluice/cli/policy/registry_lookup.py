@@ -1,0 +1,236 @@
+"""`sluice registry list | show | log`: what is in force, since when, and who signed it."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Annotated, Any
+
+import orjson
+import typer
+from rich.table import Column, Table
+
+from sluice.cli.output import WRONG, clean, console, print_json, stop
+from sluice.cli.policy.bundle_history import describe_signers, print_log
+from sluice.cli.policy.control_topics import (
+    AsJson,
+    require_folded,
+)
+from sluice.cli.quality_read import read_broker
+from sluice.core.actions.causal import EXTRACT, EXTRACTION_PORT
+from sluice.core.foundation.clock import rfc3339
+from sluice.core.trust.change_log import build_change_log, list_entries_in_force
+from sluice_topics.catalog import REGISTRY, VERDICTS
+from sluice_topics.json_text import parse
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from sluice.core.trust.fold import Folded
+    from sluice.core.trust.revisions import Accepted
+
+Named = Annotated[
+    str | None,
+    typer.Argument(metavar="[NAME]", help="KIND/ID, or an ID of any kind; KIND/ID@REVISION is one revision."),
+]
+_REVISION = re.compile(r"@[0-9]+")
+LIFTED = "lifted"
+_ASKED = f'"{EXTRACTION_PORT}"'.encode()
+_CLOCKS_APART_MS = 60_000
+
+
+def list_entries(
+    kind: Annotated[str | None, typer.Argument(metavar="[KIND]", help="agent, tool, org, freeze, …")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """List the entries in force: the newest revision of each, since when, and who signed it.
+
+    An entry whose newest revision says `"active": false` is lifted.
+
+    Exit codes: 0 shown, 2 could not do it.
+    """
+    found = list_entries_in_force(require_folded(REGISTRY), REGISTRY)
+    found = sorted(
+        (one for one in found if kind in (None, one.kind)), key=lambda one: (one.kind, one.said.id)
+    )
+    if as_json:
+        print_json([_build_fields(one) for one in found])
+    elif found:
+        console.print(_build_table(found))
+    else:
+        console.print("nothing is in force" if kind is None else f"no {clean(kind)} is in force")
+
+
+def show(name: Named = None, as_json: AsJson = False) -> None:
+    """Show the entry in force under a name, whole, with the hash that decisions record.
+
+    It also shows since when the entry is in force, who signed it, and its
+    earlier revisions. For an agent with a system prompt, it shows the
+    constraints that the gate `causal` judges by: those that were signed,
+    or those that a model found in the prompt, as the newest verdict under
+    this revision has them.
+
+    Exit codes: 0 shown, 1 no entry of this name, 2 could not do it.
+
+    Example: sluice registry show agent/example-operator
+    """
+    if name is None:
+        stop("give a name: KIND/ID, or an ID; `sluice registry list` shows them")
+    folded = require_folded(REGISTRY)
+    found = _find_named(folded, name)
+    if not found:
+        stop(f"{name}: nothing of this name is in force; `sluice registry list` shows what is", WRONG)
+    extracted = _read_extracted(found)
+    if as_json:
+        specs = ({"spec": one.document["spec"], **_build_constraints(one, extracted)} for one in found)
+        print_json([_build_fields(one) | more for one, more in zip(found, specs, strict=True)])
+        return
+    for one in found:
+        _show(one, folded)
+        _print_constraints(_build_constraints(one, extracted).get("constraints"))
+
+
+def log(name: Named = None, as_json: AsJson = False) -> None:
+    """Show the change log of entries: when, which revision, by whom, and what was refused and why.
+
+    Exit codes: 0 shown, 2 could not do it.
+    """
+    lines = build_change_log(require_folded(REGISTRY), None, REGISTRY)
+    if name is not None:
+        lines = tuple(one for one in lines if name in _list_names(one.name))
+    print_log(lines, as_json=as_json)
+
+
+def _find_named(folded: Folded, name: str) -> list[Accepted]:
+    """Find the entries in force under this name; with a revision that one, whether it is in force or not."""
+    if _REVISION.search(name):
+        return [one for one in folded.entries.values() if name == one.key]
+    return [one for one in list_entries_in_force(folded, REGISTRY) if name in _list_names(one.key)]
+
+
+def _list_names(key: str) -> tuple[str, str, str]:
+    """ "kind/id@revision", "kind/id" and "id" of an entry."""
+    whole = key.rpartition("@")[0] or key
+    return key, whole, whole.partition("/")[2]
+
+
+def _is_lifted(one: Accepted) -> bool:
+    return one.document["spec"].get("active") is False
+
+
+def _build_fields(one: Accepted) -> dict[str, Any]:
+    return {
+        "name": one.key,
+        "state": LIFTED if _is_lifted(one) else "in force",
+        "since": rfc3339(one.at_ms),
+        "approvers": sorted(one.approvers),
+        "keys": sorted(one.signers),
+        "hash": one.hash,
+        "offset": one.arrival.offset,
+    }
+
+
+class _Extracted:
+    """The newest extraction of each entry, by the entry's key, in the verdicts that are taken."""
+
+    def __init__(self, entries: Iterable[Accepted]) -> None:
+        self._hashes = {one.key: one.hash for one in entries}
+        self.newest: dict[str, dict[str, Any]] = {}
+
+    def take(self, value: bytes | None) -> None:
+        """The next record of gate.verdicts."""
+        verdict = parse(value) if value is not None and _ASKED in value else None
+        if not isinstance(verdict, dict):
+            return
+        used = verdict.get("registry_hashes", {})
+        for key in (key for key, its_hash in self._hashes.items() if used.get(key) == its_hash):
+            for output in verdict["model_outputs"]:
+                self._keep(key, verdict, output)
+
+    def _keep(self, key: str, verdict: dict[str, Any], output: dict[str, Any]) -> None:
+        found = EXTRACT.read(output["payload"]) if output["port"] == EXTRACTION_PORT else None
+        known = self.newest.get(key)
+        if found is None or (known is not None and verdict["decided_at"] < known["decided_at"]):
+            return
+        self.newest[key] = {
+            "source": "model",
+            "texts": found.constraints,
+            "model": found.model,
+            "prompt_version": found.prompt_version,
+            "verdict_id": verdict["verdict_id"],
+            "decided_at": verdict["decided_at"],
+        }
+
+
+def _is_read_by_a_model(one: Accepted) -> bool:
+    spec = one.document["spec"]
+    return one.kind == "agent" and spec.get("constraints") is None and spec.get("system_prompt") is not None
+
+
+def _read_extracted(found: list[Accepted]) -> dict[str, dict[str, Any]]:
+    """Read what models extracted under these revisions, from the verdicts since the first of them."""
+    sought = [one for one in found if _is_read_by_a_model(one)]
+    if not sought:
+        return {}
+    extracted = _Extracted(sought)
+    since_ms = min(one.at_ms for one in sought) - _CLOCKS_APART_MS
+    read_broker([VERDICTS], extracted.take, max(0, since_ms))
+    return extracted.newest
+
+
+def _build_constraints(one: Accepted, extracted: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """The field `constraints` of an agent; null: it has none, or no model has read its prompt yet."""
+    if one.kind != "agent":
+        return {}
+    signed = one.document["spec"].get("constraints")
+    if signed is not None:
+        return {"constraints": {"source": "signed", "texts": signed}}
+    return {"constraints": extracted.get(one.key, {"source": None} if _is_read_by_a_model(one) else None)}
+
+
+def _print_constraints(said: dict[str, Any] | None) -> None:
+    if said is None:
+        return
+    if said["source"] is None:
+        told = "no verdict since then has the constraints of its system prompt"
+    elif said["source"] == "signed":
+        told = "constraints, as they were signed:"
+    else:
+        told = (
+            f"constraints, as {clean(said['model'])} found them in its system prompt (prompt version "
+            f"{clean(said['prompt_version'])}; {clean(said['verdict_id'])}, {clean(said['decided_at'])}):"
+        )
+    console.print(f"  {told}", highlight=False, soft_wrap=True)
+    for number, text in enumerate(said.get("texts", ()), 1):
+        console.print(f"  {number}. {clean(text)}", highlight=False, soft_wrap=True)
+
+
+def _build_table(found: list[Accepted]) -> Table:
+    """Names fold, nothing else does."""
+    columns = (Column(name, no_wrap=True) for name in ("since", "by"))
+    table = Table(Column("entry", overflow="fold"), *columns, box=None, pad_edge=False)
+    for one in found:
+        state = f" [yellow]{LIFTED}[/]" if _is_lifted(one) else ""
+        since = rfc3339(one.at_ms).partition(".")[0].replace("T", " ")
+        table.add_row(
+            f"{clean(one.key)}{state}",
+            since,
+            clean(describe_signers(one.kind, sorted(one.approvers))),
+        )
+    return table
+
+
+def _show(one: Accepted, folded: Folded) -> None:
+    in_force = one.hash in {each.hash for each in list_entries_in_force(folded, REGISTRY)}
+    state = LIFTED if _is_lifted(one) else "in force" if in_force else "replaced"
+    by = clean(describe_signers(one.kind, sorted(one.approvers)))
+    console.print(
+        f"[bold]{clean(one.key)}[/] {state} since {rfc3339(one.at_ms)}, signed by {by}", soft_wrap=True
+    )
+    console.print(f"  {one.hash}", highlight=False, soft_wrap=True)
+    for line in orjson.dumps(one.document["spec"], option=orjson.OPT_INDENT_2).decode().splitlines():
+        console.print(f"  {clean(line)}", highlight=False, soft_wrap=True)
+    others = [each for each in folded.entries.values() if _list_names(each.key)[1] == _list_names(one.key)[1]]
+    for each in sorted(others, key=lambda other: other.said.revision):
+        if each.hash != one.hash:
+            message = f"  revision {each.said.revision} since {rfc3339(each.at_ms)}"
+            console.print(message, highlight=False, soft_wrap=True)

@@ -1,0 +1,259 @@
+"""Where a run takes place: broker, topics of its own, folder; how long it is; and what it publishes.
+
+Nothing of one run meets another's. The full lengths are those of `make faults`, the short ones those that the
+tests repeat. Each input says its kind in a header: the worker ignores that, the recount needs it for what
+cannot be read.
+
+The readers give back everything that a run committed, and how many records more were produced.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from aiokafka import AIOKafkaConsumer
+
+from load.installations import neutral_policy
+from sluice.adapters.kafka.kafka_read import StoredRecord, list_partitions, open_reader
+from sluice.adapters.kafka.kafka_topics import create
+from sluice.cli.demo.throwaway_trust import ThrowawayTrust, publish_policy
+from sluice.core.decide.kinds import KINDS
+from sluice_topics.catalog import (
+    ADMITTED,
+    CATALOG,
+    DEAD_LETTERS,
+    PROVENANCE_WANTED,
+    SERVED,
+    SESSIONS_CHANGELOG,
+    SOURCE_FEEDBACK,
+    SOURCE_HISTORIES,
+)
+from sluice_topics.layout import TopicLayout
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from load.installations.approvers import WhatWasSaid
+    from sluice_topics.audience import Audience
+
+
+READ_S = 120.0
+INPUTS = tuple(kind.topic for kind in KINDS if kind.session)
+TOLD = (ADMITTED, SOURCE_FEEDBACK, SOURCE_HISTORIES, SERVED, PROVENANCE_WANTED)
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """All records read_committed, each partition in offset order.
+
+    `admitted`: memories released; `feedback` and `histories`: what was learnt of sources, and folded;
+    `served`: what agents were let see of retrievals; `wanted`: references to resolve.
+
+    `rolled_back`: records of the ledger and the changelog that only a read_uncommitted reader sees.
+    """
+
+    site: Site
+    inputs: list[StoredRecord]
+    ledger: list[StoredRecord]
+    changelog: list[StoredRecord]
+    rolled_back: int
+    admitted: list[StoredRecord] = field(default_factory=list)
+    feedback: list[StoredRecord] = field(default_factory=list)
+    histories: list[StoredRecord] = field(default_factory=list)
+    served: list[StoredRecord] = field(default_factory=list)
+    wanted: list[StoredRecord] = field(default_factory=list)
+
+
+async def gather(site: Site) -> Evidence:
+    """Read the run back. Raises KafkaUnreachable and TimeoutError."""
+    async with asyncio.timeout(READ_S):
+        inputs = await _read(site, [site.real(topic) for topic in INPUTS])
+        ledger = await _read(site, site.ledger)
+        changelog = await _read(site, [site.changelog])
+        produced = await _count_uncommitted(site, [*site.ledger, site.changelog])
+        told = [await records_of(site, topic) for topic in TOLD]
+    return Evidence(site, inputs, ledger, changelog, produced - len(ledger) - len(changelog), *told)
+
+
+async def records_of(site: Site, base: str) -> list[StoredRecord]:
+    """Everything that one topic holds now."""
+    return await _read(site, [site.real(base)])
+
+
+async def policy_refusals(site: Site) -> int:
+    """How many dead letters there are in a run that publishes no unreadable input."""
+    return len(await records_of(site, DEAD_LETTERS))
+
+
+async def _read(site: Site, topics: Sequence[str]) -> list[StoredRecord]:
+    async with open_reader(site.bootstrap_servers, topics, "beginning") as reader:
+        return list(itertools.chain.from_iterable([batch async for batch in reader.to_end()]))
+
+
+async def _count_uncommitted(site: Site, topics: Sequence[str]) -> int:
+    partitions = await list_partitions(site.bootstrap_servers, topics)
+    consumer = AIOKafkaConsumer(
+        bootstrap_servers=site.bootstrap_servers,
+        isolation_level="read_uncommitted",
+        enable_auto_commit=False,
+        auto_offset_reset="earliest",
+        fetch_max_wait_ms=200,
+    )
+    count = 0
+    async with consumer:
+        consumer.assign(partitions)
+        ends = await consumer.end_offsets(partitions)
+        await consumer.seek_to_beginning(*partitions)
+        while any([await consumer.position(one) < ends[one] for one in partitions]):
+            fetched = await consumer.getmany(timeout_ms=200)
+            count += sum(map(len, fetched.values()))
+    return count
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """`events` at least, `rate` in events a second, then how many faults of each kind a run has. Behind
+    `plenty` of them (None: never) inputs come more slowly: a run that takes long on a busy machine would have
+    more and more to do, and take longer for it.
+
+    `outage_s`: seconds that the broker is away. `malformed_every`: one malformed input in so many, published
+    at a rate of its own.
+    """
+
+    events: int
+    rate: float
+    plenty: int | None
+    sessions: int
+    kills: int
+    mid_commit_kills: int
+    stops: int
+    mid_commit_stops: int
+    outages: int
+    outage_s: float
+    changes: int
+    malformed_every: int
+    malformed_rate: float
+    deadline_s: float
+
+
+FULL = Scale(
+    events=20_000,
+    rate=250,
+    plenty=None,
+    sessions=200,
+    kills=6,
+    mid_commit_kills=3,
+    stops=5,
+    mid_commit_stops=2,
+    outages=2,
+    outage_s=10,
+    changes=4,
+    malformed_every=100,
+    malformed_rate=500,
+    deadline_s=600,
+)
+SHORT = Scale(
+    events=600,
+    rate=150,
+    plenty=600,
+    sessions=40,
+    kills=1,
+    mid_commit_kills=1,
+    stops=1,
+    mid_commit_stops=1,
+    outages=1,
+    outage_s=1,
+    changes=1,
+    malformed_every=5,
+    malformed_rate=300,
+    deadline_s=480,
+)
+
+
+KIND_HEADER = "load-kind"
+MALFORMED = "malformed:"
+POISON = "poison"
+SLOW_MARK = "slow"
+POISON_MARK = "poison"
+"""Among an action's parameters, or the words of a memory: asks the slow port, kills whoever evaluates it."""
+
+
+@dataclass(eq=False, slots=True)
+class Write:
+    """A memory write as it was first published. `memory_id`: once the broker has said where it lies."""
+
+    fields: dict[str, Any]
+    value: bytes
+    memory_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class InputRecord:
+    """One record to publish; `topic` is a base name, `write` the memory write that it shows first."""
+
+    topic: str
+    key: bytes
+    value: bytes
+    kind: str
+    write: Write | None = None
+
+
+PARTITIONS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """`settings` is the environment of a worker here; `began_ms`: when its policy was published. `said`:
+    what its people said; None: it has no people."""
+
+    bootstrap_servers: str
+    prefix: str
+    app_id: str
+    folder: Path
+    settings: dict[str, str]
+    trust: ThrowawayTrust
+    partitions: int = PARTITIONS
+    began_ms: int = 0
+    said: WhatWasSaid | None = None
+
+    def real(self, base: str) -> str:
+        """A topic's name on the broker."""
+        return next(t.real_name(self.prefix, self.app_id) for t in CATALOG if t.name == base)
+
+    @property
+    def ledger(self) -> list[str]:
+        """Real names of the ledger's topics."""
+        return [self.real(topic.name) for topic in CATALOG if topic.ledger]
+
+    @property
+    def audience(self) -> Audience:
+        """What is signed for this installation is signed for this."""
+        return self.trust.make_audience(self.prefix)
+
+    @property
+    def changelog(self) -> str:
+        """Real name of the sessions' changelog."""
+        return self.real(SESSIONS_CHANGELOG)
+
+
+async def prepare(
+    bootstrap_servers: str, folder: Path, name: str, stages: Sequence[str] = neutral_policy.STAGES
+) -> Site:
+    """Create the topics of a run called `name` (unique on this broker) and publish its policy."""
+    prefix, trust, began_ms = f"{name}.", ThrowawayTrust(), time.time_ns() // 1_000_000
+    await create(bootstrap_servers, TopicLayout(prefix, name, PARTITIONS), 1)
+    await publish_policy(bootstrap_servers, prefix, neutral_policy.records(trust, began_ms, stages))
+    settings = {
+        "SLUICE_KAFKA__BOOTSTRAP_SERVERS": bootstrap_servers,
+        "SLUICE_KAFKA__TOPIC_PREFIX": prefix,
+        "SLUICE_KAFKA__PARTITIONS": str(PARTITIONS),
+        "SLUICE_WORKER__APP_ID": name,
+        "SLUICE_WORKER__HALT_ON_OFFSET_GAP": "true",
+        **neutral_policy.environment(trust),
+    }
+    return Site(bootstrap_servers, prefix, name, folder, settings, trust, began_ms=began_ms)

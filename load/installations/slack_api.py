@@ -1,0 +1,220 @@
+"""Slack's Web API on a loopback server, as far as Sluice uses it, with the faults that a real one has.
+
+It keeps messages as Slack does, refuses what Slack refuses (a wrong token, a foreign message, blocks beyond
+the documented bounds), and signs what people press.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+import urllib.parse
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import TYPE_CHECKING, Any
+
+from slack_sdk.signature import SignatureVerifier
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+TOKEN, SECRET = "xoxb-of-the-tests", "8f742231b10e8888abcd99yyyzzz85a5"
+_BOUNDS = {"header": 150, "section": 3000, "button": 75}
+Fault = tuple[str, float]
+"""What the server does instead of answering: a status with its Retry-After, or "lost", which does what was
+asked, and then says nothing for so many seconds and closes the connection."""
+
+
+@dataclass
+class SlackApi:
+    """`calls`: each request, as its method and its arguments. `messages`: by channel and ts, as last updated.
+    `replies`: messages in threads. `views`: what was opened."""
+
+    calls: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
+    messages: dict[tuple[str, str], dict[str, Any]] = field(default_factory=dict)
+    replies: list[dict[str, Any]] = field(default_factory=list)
+    ephemeral: list[dict[str, Any]] = field(default_factory=list)
+    views: list[dict[str, Any]] = field(default_factory=list)
+    faults: list[Fault] = field(default_factory=list)
+    port: int = 0
+    _server: ThreadingHTTPServer | None = None
+    _lock: Any = field(default_factory=threading.Lock)
+    _last_ts: int = 0
+
+    @property
+    def url(self) -> str:
+        """Its base URL."""
+        return f"http://127.0.0.1:{self.port}/api/"
+
+    def start(self) -> None:
+        """Listen, on the same port as before."""
+
+        class Handler(_Handler):
+            api = self
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", self.port), Handler)
+        self.port = self._server.server_address[1]
+        threading.Thread(
+            target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True
+        ).start()
+
+    def stop(self) -> None:
+        """Refuse connections."""
+        if self._server is not None:
+            self._server.shutdown()
+            self._server.server_close()
+            self._server = None
+
+    def list_messages(self, subject_id: str) -> list[dict[str, Any]]:
+        """The messages of an escalation or a held memory, as they stand."""
+        return [
+            one
+            for one in self.messages.values()
+            if one["metadata"]["event_payload"]["subject_id"] == subject_id
+        ]
+
+    def answer(self, method: str, given: dict[str, Any]) -> dict[str, Any]:
+        """What Slack answers to a call."""
+        with self._lock:
+            self.calls.append((method, given))
+            methods = {
+                "chat.postMessage": self._post,
+                "chat.update": self._update,
+                "chat.postEphemeral": self._whisper,
+                "conversations.history": self._history,
+                "views.open": self._open,
+            }
+            return {"ok": True} | methods[method](given)
+
+    def _post(self, given: dict[str, Any]) -> dict[str, Any]:
+        if wrong := _wrong(given):
+            return wrong
+        self._last_ts = max(self._last_ts + 1, time.time_ns() // 1000)
+        ts = f"{self._last_ts // 1_000_000}.{self._last_ts % 1_000_000:06d}"
+        if "thread_ts" in given:
+            self.replies.append(given)
+        else:
+            self.messages[given["channel"], ts] = {**given, "ts": ts}
+        return {"channel": given["channel"], "ts": ts}
+
+    def _update(self, given: dict[str, Any]) -> dict[str, Any]:
+        place = given["channel"], given["ts"]
+        if place not in self.messages:
+            return {"ok": False, "error": "message_not_found"}
+        if wrong := _wrong(given):
+            return wrong
+        self.messages[place] |= given
+        return {"channel": place[0], "ts": place[1]}
+
+    def _whisper(self, given: dict[str, Any]) -> dict[str, Any]:
+        self.ephemeral.append(given)
+        return {"message_ts": "1.0"}
+
+    def _history(self, given: dict[str, Any]) -> dict[str, Any]:
+        oldest = float(given["oldest"])
+        found = [
+            one
+            for (channel, ts), one in self.messages.items()
+            if channel == given["channel"] and float(ts) > oldest
+        ]
+        kept = found if given.get("include_all_metadata") else [dict(one, metadata=None) for one in found]
+        return {"messages": kept[::-1], "has_more": False}
+
+    def _open(self, given: dict[str, Any]) -> dict[str, Any]:
+        if given["trigger_id"] != "trigger":
+            return {"ok": False, "error": "expired_trigger_id"}
+        view = given["view"] if isinstance(given["view"], dict) else json.loads(given["view"])
+        if wrong := _wrong(view):
+            return wrong
+        self.views.append(view)
+        return {"view": {"id": f"V{len(self.views)}"}}
+
+
+class _Handler(BaseHTTPRequestHandler):
+    api: SlackApi
+
+    def do_POST(self) -> None:
+        """One call."""
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        given = _read(body, self.headers["Content-Type"])
+        fault = self.api.faults.pop(0) if self.api.faults else ("", 0.0)
+        if fault[0] and fault[0] != "lost":
+            self._say(int(fault[0]), {"ok": False, "error": "ratelimited"}, str(int(fault[1])))
+            return
+        answer = {"ok": False, "error": "invalid_auth"}
+        if self.headers["Authorization"] == f"Bearer {TOKEN}":
+            answer = self.api.answer(self.path.rpartition("/")[2], given)
+        if fault[0] == "lost":
+            time.sleep(fault[1])
+            self.close_connection = True
+            return
+        self._say(200, answer)
+
+    def _say(self, status: int, answer: dict[str, Any], retry_after: str | None = None) -> None:
+        body = json.dumps(answer).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json; charset=utf-8")
+        self.send_header("Content-Length", str(len(body)))
+        if retry_after is not None:
+            self.send_header("Retry-After", retry_after)
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *args: object) -> None:
+        """Nothing: the tests look at `calls`."""
+
+
+def _read(body: bytes, kind: str) -> dict[str, Any]:
+    if kind.startswith("application/json"):
+        return dict(json.loads(body))
+    return dict(urllib.parse.parse_qsl(body.decode()))
+
+
+def _wrong(given: dict[str, Any]) -> dict[str, Any] | None:
+    """What Slack says of blocks that it does not take."""
+    for block in given.get("blocks", ()):
+        text = block.get("text", {}).get("text", "x")
+        fields = block.get("fields", [])
+        most = _BOUNDS.get(block["type"], 3000)
+        if not 0 < len(text) <= most or len(fields) > 10 or any(len(one["text"]) > 2000 for one in fields):
+            return {"ok": False, "error": "invalid_blocks"}
+    return None
+
+
+@contextmanager
+def slack_api() -> Iterator[SlackApi]:
+    """A running server."""
+    api = SlackApi()
+    api.start()
+    try:
+        yield api
+    finally:
+        api.stop()
+
+
+def sign_request(
+    payload: dict[str, Any], secret: str = SECRET, late_s: float = 0.0
+) -> tuple[bytes, dict[str, str]]:
+    """The body and the headers of an interaction, as Slack sends them."""
+    body = urllib.parse.urlencode({"payload": json.dumps(payload)}).encode()
+    timestamp = str(int(time.time() - late_s))
+    signature = SignatureVerifier(secret).generate_signature(timestamp=timestamp, body=body) or ""
+    headers = {
+        "Content-Type": "application/x-www-form-urlencoded",
+        "X-Slack-Request-Timestamp": timestamp,
+        "X-Slack-Signature": signature,
+    }
+    return body, headers
+
+
+def slack_settings(api: SlackApi, channels: list[dict[str, str]], **more: Any) -> dict[str, str]:
+    """Settings of the group slack, as environment variables, and a notifier's patience on a loopback."""
+    given = {"channels": channels, "base_url": api.url, **more}
+    found = {
+        f"SLUICE_SLACK__{name.upper()}": value if isinstance(value, str) else json.dumps(value)
+        for name, value in given.items()
+    }
+    quick = {"SLUICE_NOTIFY__FIRST_RETRY_S": "0.1", "SLUICE_NOTIFY__LONGEST_RETRY_S": "0.4"}
+    return {**found, **quick, "SLACK_BOT_TOKEN": TOKEN, "SLACK_SIGNING_SECRET": SECRET}

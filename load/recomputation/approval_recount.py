@@ -1,0 +1,215 @@
+"""What became of escalations, worked out a second time from the answers as they lie on the broker.
+
+Imports nothing of the core. The first answers that count, by their offsets, end an escalation if their broker
+time is before its own end; else time does. Rows count when an action is allowed, at once or by approval.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from load.installations.approvers import (
+    EXPIRED,
+    HASTY_AGENT,
+    HASTY_MS,
+    LATER,
+    NEXT_MS,
+    OPENED,
+    QUORUM,
+    REFUSED,
+    REMIND_MS,
+    REMINDED,
+    REROUTED,
+    RESOLVED,
+    ROWS,
+    TTL_MS,
+    UNREADABLE,
+    WhatWasSaid,
+    is_of_people,
+)
+from load.installations.neutral_policy import TENANT
+from load.recomputation import figures
+from load.recomputation.stored_sessions import read_stored_sessions
+from sluice_topics.catalog import ACTIONS, REVIEWS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from load.installations.site import Evidence
+    from load.recomputation.figures import RunFigure
+    from sluice.adapters.kafka.kafka_read import StoredRecord
+
+VERDICT, RESOLVED_VERDICT = "sluice/verdict/v1", "sluice/resolved_verdict/v1"
+UNSIGNED = "unsigned_agent"
+
+
+def approval_figures(
+    evidence: Evidence, *, broker_away: bool = False, signing: bool = True
+) -> list[RunFigure]:
+    """How escalations ended, and goals of zero for all that must not be; none for a site without people.
+    `broker_away`: for a while, and approvals may have found no action to judge. `signing`: an agent
+    that signs acts there too."""
+    said = evidence.site.said
+    if said is None:
+        return []
+    ledger = [json.loads(one.value or b"null") for one in evidence.ledger if is_of_people(one.key)]
+    by: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for body in sorted(ledger, key=lambda one: (one["partition"], one["sequence"])):
+        by[body["schema"]].append(body)
+    problems = [*_wrong_ends(evidence, said, by), *_wrong_answers(evidence, by)]
+    wrong, unsigned = _wrong_totals(evidence, by), _wrong_signatures(said, by)
+    unanswered, steps = _find_unanswered(evidence, by), wrong_steps(by)
+    for problem in [*problems, *steps, *wrong, *unsigned, *unanswered][:5]:
+        print(f"  approvals: {problem}")
+    decisions = Counter(one["decision"] for one in by[RESOLVED])
+    unread = sum(one["reason"] == UNREADABLE for one in by[REFUSED])
+    unreadable = figures.report if broker_away else figures.none
+    signed = figures.some if signing else figures.none
+    return [
+        unreadable("actions_unavailable", unread, "reviews"),
+        figures.some("escalations", len(by[OPENED]), "escalations"),
+        figures.some("approved", decisions["approve"], "escalations"),
+        figures.some("denied", decisions["deny"], "escalations"),
+        figures.some("expired", len(by[EXPIRED]), "escalations"),
+        figures.some("reminded", len(by[REMINDED]), "reminders"),
+        figures.some("rerouted", len(by[REROUTED]), "escalations"),
+        figures.some("answers", said.sent, "reviews"),
+        figures.some("answers_refused", len(by[REFUSED]), "reviews"),
+        signed("signed_actions", len(said.signed), "actions"),
+        signed("forged_actions", len(said.unsigned), "actions"),
+        figures.none("wrong_ends", len(problems), "findings"),
+        figures.none("wrong_steps", len(steps), "escalations"),
+        figures.none("wrong_approved_totals", len(wrong), "sessions"),
+        figures.none("wrong_signatures", len(unsigned), "actions"),
+        figures.none("unanswered_once", len(unanswered), "actions"),
+    ]
+
+
+def _due_ends(evidence: Evidence, said: WhatWasSaid, by: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
+    """By escalation the place of the answer that must have ended it and what it says; None for time."""
+    reviews = {
+        (one.partition, one.offset): one
+        for one in evidence.inputs
+        if one.topic == evidence.site.real(REVIEWS)
+    }
+    good = _find_sent_again(said, reviews)
+    unread = {
+        (one["partition"], one["input"]["offset"]) for one in by[REFUSED] if one["reason"] == UNREADABLE
+    }
+    due: dict[str, Any] = {}
+    for opened in by[OPENED]:
+        ends_ms = opened["input"]["timestamp"] + (HASTY_MS if opened["agent_id"] == HASTY_AGENT else TTL_MS)
+        later_ms = opened["input"]["timestamp"] + NEXT_MS
+        votes: set[str] = set()
+        due[opened["escalation_id"]] = None
+        mine = ((at, one) for at, one in sorted(good.items()) if one[0] == opened["escalation_id"])
+        for at, (_, approver, decision) in mine:
+            if at in unread:
+                continue
+            if reviews[at].timestamp_ms >= ends_ms:
+                break
+            if approver == LATER and reviews[at].timestamp_ms < later_ms:
+                continue
+            votes |= {approver} if decision == "approve" else set()
+            if decision == "deny" or len(votes) == QUORUM[opened["tier"]]:
+                due[opened["escalation_id"]] = (at, decision)
+                break
+    return due
+
+
+def _find_sent_again(
+    said: WhatWasSaid, reviews: Mapping[tuple[int, int], StoredRecord]
+) -> dict[tuple[int, int], tuple[str, str, str]]:
+    """What was said, at each place where it lies: a producer that got no answer while the broker was away
+    sends a review again, and knows only the last place."""
+    by_value = {reviews[place].value: one for place, one in said.good.items()}
+    return {at: by_value[one.value] for at, one in reviews.items() if one.value in by_value}
+
+
+def _wrong_ends(evidence: Evidence, said: WhatWasSaid, by: dict[str, list[dict[str, Any]]]) -> list[str]:
+    ends: dict[str, list[Any]] = defaultdict(list)
+    for one in by[RESOLVED]:
+        ends[one["escalation_id"]].append(((one["partition"], one["input"]["offset"]), one["decision"]))
+    for one in by[EXPIRED]:
+        ends[one["escalation_id"]].append(None)
+    verdicts = Counter(one["escalationId"] for one in by[RESOLVED_VERDICT])
+    approved = {one["escalation_id"] for one in by[RESOLVED] if one["decision"] == "approve"}
+    due = _due_ends(evidence, said, by)
+    problems = [f"{name}: ended {ends[name]}, due {one}" for name, one in due.items() if ends[name] != [one]]
+    problems += [
+        f"{name}: {verdicts[name]} resolved verdicts" for name in due if verdicts[name] != (name in approved)
+    ]
+    return problems
+
+
+def wrong_steps(by: dict[str, list[dict[str, Any]]]) -> list[str]:
+    """Escalations whose steps in the ledger are not those of the route, once each and in order, or lack one
+    that was due before the answer or the time that ended it, or have one after that end."""
+    route = [(REMINDED, REMIND_MS), (REROUTED, NEXT_MS), (REMINDED, NEXT_MS + REMIND_MS)]
+    found: dict[str, list[tuple[int, str, str]]] = defaultdict(list)
+    for one in (*by[REMINDED], *by[REROUTED]):
+        found[one["escalation_id"]].append((one["sequence"], one["schema"], one["due_at"]))
+    problems = []
+    ends = {one["escalation_id"]: one for one in (*by[RESOLVED], *by[EXPIRED])}
+    for opened in by[OPENED]:
+        name, began = opened["escalation_id"], opened["input"]["timestamp"]
+        end = ends.get(name)
+        if end is None:
+            continue
+        ended = _ms(opened["expires_at"]) if end["schema"] == EXPIRED else end["input"]["timestamp"]
+        due = [schema for schema, after in route if began + after <= ended]
+        taken = sorted(found[name])
+        said = [(schema, _ms(at) - began) for _, schema, at in taken]
+        in_order = said == route[: len(said)] and len(said) >= len(due)
+        if not in_order or any(sequence > end["sequence"] for sequence, _, _ in taken):
+            problems.append(f"{name}: took {said}, due {due}")
+    return problems
+
+
+def _ms(moment: str) -> int:
+    return round(datetime.fromisoformat(moment).timestamp() * 1000)
+
+
+def _wrong_answers(evidence: Evidence, by: dict[str, list[dict[str, Any]]]) -> list[str]:
+    """Reviews that are not answered exactly once."""
+    answered = Counter(
+        (one["partition"], one["input"]["offset"])
+        for schema in (RESOLVED, "sluice/approval_counted/v1", REFUSED)
+        for one in by[schema]
+        if one["input"]["topic"] == REVIEWS
+    )
+    real = evidence.site.real(REVIEWS)
+    mine = (one for one in evidence.inputs if one.topic == real and is_of_people(one.key))
+    places = [(one.partition, one.offset) for one in mine]
+    return [f"review {place}: {answered[place]} answers" for place in places if answered[place] != 1]
+
+
+def _find_unanswered(evidence: Evidence, by: dict[str, list[dict[str, Any]]]) -> list[str]:
+    """Actions that have not exactly one verdict."""
+    verdicts = Counter((one["partition"], one["input"]["offset"]) for one in by[VERDICT])
+    real = evidence.site.real(ACTIONS)
+    mine = (one for one in evidence.inputs if one.topic == real and is_of_people(one.key))
+    places = [(one.partition, one.offset) for one in mine]
+    return [f"action {place}: {verdicts[place]} verdicts" for place in places if verdicts[place] != 1]
+
+
+def _wrong_signatures(said: WhatWasSaid, by: dict[str, list[dict[str, Any]]]) -> list[str]:
+    """Actions of the agent that signs, allowed without a good signature or denied with one."""
+    verdicts = {(one["partition"], one["input"]["offset"]): one for one in by[VERDICT]}
+    refused = {place for place, one in verdicts.items() if (one["blockReason"] or "").startswith(UNSIGNED)}
+    wrong = (said.unsigned - refused) | (said.signed & refused)
+    return [f"action {place}: {verdicts[place]['outcome'] if place in verdicts else None}" for place in wrong]
+
+
+def _wrong_totals(evidence: Evidence, by: dict[str, list[dict[str, Any]]]) -> list[str]:
+    """Sessions whose state is not the sum of what was allowed at once and what was approved."""
+    due: Counter[str] = Counter()
+    for one in (*by[VERDICT], *by[RESOLVED_VERDICT]):
+        due[one["session_id"]] += ROWS * (one["outcome"] == "ALLOW" and one["duplicate_of"] is None)
+    states = read_stored_sessions(evidence.changelog)
+    found = {name: states[name.encode()].totals[TENANT][0] for name in due}
+    wrong = [name for name in due if found[name] != due[name]]
+    return [f"{name}: the state has {found[name]} rows, due {due[name]}" for name in wrong]

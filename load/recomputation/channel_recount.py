@@ -1,0 +1,118 @@
+"""What people were told by each channel, and what Slack shows, held against the ledger, without the core."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from load.installations.approvers import COUNTED, EXPIRED, OPENED, REFUSED, REROUTED, RESOLVED, is_of_people
+from load.recomputation import figures
+from sluice_topics.catalog import REVIEWS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from load.inputs.answering import SubmittedAnswer
+    from load.installations.site import Evidence
+    from load.recomputation.figures import RunFigure
+
+Messages = Mapping[tuple[str, str], Mapping[str, Any]]
+"""What Slack holds, by channel and ts."""
+
+
+def label_answers(evidence: Evidence, given: Mapping[str, SubmittedAnswer]) -> None:
+    """Find the answers again on the broker, by their justifications, for the recount of approvals."""
+    said = evidence.site.said
+    if said is None:
+        raise ValueError("a site without people")
+    for one in _reviews(evidence):
+        body = json.loads(one.value or b"{}")
+        said.sent += 1
+        if given[body["justification"]].may_count:
+            place = one.partition, one.offset
+            said.good[place] = (body["subject_id"], body["approver_id"], body["decision"])
+
+
+def channel_figures(
+    evidence: Evidence, given: Mapping[str, SubmittedAnswer], messages: Messages, channels: Sequence[str]
+) -> list[RunFigure]:
+    """Answers of each channel that counted, and goals of zero for what people were told wrongly."""
+    why = {
+        (one.partition, one.offset): json.loads(one.value or b"{}")["justification"]
+        for one in _reviews(evidence)
+    }
+    counted, refused = Counter[str](), Counter[str]()
+    ended = {
+        body["escalation_id"]: at_ms
+        for body, at_ms in _read_times(evidence)
+        if body["schema"] in (RESOLVED, EXPIRED)
+    }
+    for body in _ledger(evidence):
+        place = body["partition"], (body.get("input") or {}).get("offset")
+        if body["schema"] in (RESOLVED, COUNTED):
+            counted[why[place]] += 1
+        elif body["schema"] == REFUSED:
+            refused[why[place]] += 1
+    wrong = [
+        f"{name}: told {one.told} after {one.tries} tries, {counted[name]} counted, {refused[name]} refused"
+        for name, one in given.items()
+        if (one.told == "counts" and counted[name] != 1)
+        or (one.told == "refused" and not refused[name])
+        or (one.told == "closed" and ended[one.answer.opened["escalation_id"]] > one.told_ms)
+        or (one.told == "barred" and one.may_count)
+        or counted[name] > 1
+    ]
+    shown = _wrong_messages(evidence, messages)
+    for problem in [*wrong, *shown][:5]:
+        print(f"  channels: {problem}")
+    by = Counter(given[name].channel for name in counted)
+    return [
+        *(figures.some(f"counted_by_{name}", by[name], "answers") for name in channels),
+        figures.some("answered_again", sum(one.tries > 1 for one in given.values()), "answers"),
+        figures.some("told_that_it_ended", sum(one.told == "closed" for one in given.values()), "answers"),
+        figures.none("wrongly_told", len(wrong), "answers"),
+        figures.some("messages", len(messages), "messages"),
+        figures.none("wrong_messages", len(shown), "escalations"),
+    ]
+
+
+def _wrong_messages(evidence: Evidence, messages: Messages) -> list[str]:
+    """Escalations that are not shown once in the channel of each group that got them, with their end."""
+    words: dict[str, str] = {}
+    groups: dict[str, list[str]] = defaultdict(list)
+    for body in _ledger(evidence):
+        name = str(body.get("escalation_id"))
+        if body["schema"] == RESOLVED:
+            verb = "Approved" if body["decision"] == "approve" else "Denied"
+            words[name] = f"{verb} by {body['approver_id']}"
+        elif body["schema"] == EXPIRED:
+            words[name] = "Expired"
+        elif body["schema"] in (OPENED, REROUTED):
+            groups[name].append(f"C0{body['group'].upper()}")
+    found: dict[str, list[tuple[str, str]]] = defaultdict(list)
+    for (channel, _), one in messages.items():
+        name = one["metadata"]["event_payload"]["subject_id"]
+        found[name].append((channel, one["blocks"][0]["text"]["text"]))
+    return [
+        f"{name}: shown {found[name]}, due {words[name]} in {channels}"
+        for name, channels in groups.items()
+        if sorted(channel for channel, _ in found[name]) != sorted(channels)
+        or not all(text.startswith(words[name]) for _, text in found[name])
+    ]
+
+
+def _reviews(evidence: Evidence) -> list[Any]:
+    real = evidence.site.real(REVIEWS)
+    return [one for one in evidence.inputs if one.topic == real and is_of_people(one.key)]
+
+
+def _ledger(evidence: Evidence) -> list[dict[str, Any]]:
+    return [body for body, _ in _read_times(evidence)]
+
+
+def _read_times(evidence: Evidence) -> list[tuple[dict[str, Any], int]]:
+    """The ledger's records with the broker's time, ms."""
+    mine = (one for one in evidence.ledger if is_of_people(one.key))
+    return [(json.loads(one.value or b"null"), one.timestamp_ms) for one in mine]

@@ -1,0 +1,168 @@
+"""Which input got which answers, by the input's coordinates alone: what is lost, doubled, contradicted."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from load.installations.approvers import is_of_people
+from load.installations.site import KIND_HEADER, MALFORMED
+from sluice_topics.catalog import ALARMS, BUNDLES, DEAD_LETTERS, POLICY_EVENTS, QUARANTINE, REGISTRY
+
+if TYPE_CHECKING:
+    from load.installations.site import Evidence
+    from sluice.adapters.kafka.kafka_read import StoredRecord
+
+Place = tuple[str, int, int]
+"""Base topic, partition, offset."""
+
+CHAIN_FIELDS = frozenset({"sequence", "prev_hash", "event_hash"})
+INTERNAL_ERROR = "internal_error"
+COMPANIONS = frozenset(
+    {
+        *(f"sluice/quarantine_{what}/v1" for what in ("entered", "evicted", "expired")),
+        "sluice/outcome_alarm/v1",
+    }
+)
+"""What an input does beside its own answer: to memories (time alone may do the last), and the alarm that it
+raises."""
+OF_TIME = frozenset({ALARMS, POLICY_EVENTS, QUARANTINE})
+"""Topics of records that no input causes."""
+
+
+@dataclass(slots=True)
+class Answered:
+    """An input with the ledger records about it, in ledger order: decisions (of a retrieval one an item, and
+    an escalation), dead letters, and what it did to held memories beside."""
+
+    record: StoredRecord
+    topic: str
+    decisions: list[dict[str, Any]] = field(default_factory=list)
+    letters: list[dict[str, Any]] = field(default_factory=list)
+    companions: list[dict[str, Any]] = field(default_factory=list)
+
+    @property
+    def readable(self) -> bool:
+        """Whether somebody was to read it, and did."""
+        return not self.unread and not self.kind.startswith(MALFORMED)
+
+    @property
+    def message(self) -> dict[str, Any]:
+        """The JSON object in it; only of a readable one."""
+        message: dict[str, Any] = json.loads(self.record.value or b"null")
+        return message
+
+    @property
+    def kind(self) -> str:
+        """What the traffic said it was."""
+        return next((value.decode() for name, value in self.record.headers if name == KIND_HEADER), "")
+
+    @property
+    def digest(self) -> str:
+        """As the ledger writes it."""
+        return "sha256:" + hashlib.sha256(self.record.value or b"").hexdigest()
+
+    @property
+    def doubled(self) -> bool:
+        """Answered twice in one way."""
+        return len(_parts(self.decisions)) < len(self.decisions) or len(self.letters) > 1
+
+    @property
+    def contradicted(self) -> bool:
+        """Answered twice, and not the same."""
+        return any(map(_differ, _parts(self.decisions).values())) or _differ(self.letters)
+
+    @property
+    def unread(self) -> bool:
+        """Denied after crashes, without a look into it."""
+        return any(letter["code"] == INTERNAL_ERROR for letter in self.letters) and not any(
+            decision.get("session_id") for decision in self.decisions
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerAccount:
+    """Every input by its place, every ledger record in chain order, and how many belong to no input.
+
+    `refused`: the dead letters about control records. `policies`: how often the ledger says what is in force.
+    """
+
+    inputs: dict[Place, Answered]
+    ledger: list[dict[str, Any]]
+    foreign: int
+    refused: list[dict[str, Any]]
+    policies: int
+
+    def count(self, what: str) -> int:
+        """How many inputs are `lost`, `doubled`, `contradicted`, `unread` or `faulted`."""
+        return sum(_IS[what](one) for one in self.inputs.values())
+
+
+def account(evidence: Evidence) -> AnswerAccount:
+    """Put ledger records to their inputs, but for the sessions in which actions are escalated."""
+    base = len(evidence.site.prefix)
+    ours = (one for one in evidence.inputs if not is_of_people(one.key))
+    inputs = {(r.topic[base:], r.partition, r.offset): Answered(r, r.topic[base:]) for r in ours}
+    ledger = (one for one in evidence.ledger if not is_of_people(one.key))
+    bodies = [(record.topic[base:], json.loads(record.value or b"null")) for record in ledger]
+    bodies.sort(key=lambda pair: (pair[1]["partition"], pair[1]["sequence"]))
+    refused = [
+        body for topic, body in bodies if topic == DEAD_LETTERS and body["topic"] in (REGISTRY, BUNDLES)
+    ]
+    foreign = sum(not _attach(inputs, topic, body) for topic, body in bodies) - len(refused)
+    policies = sum(topic == POLICY_EVENTS for topic, _ in bodies)
+    return AnswerAccount(inputs, [body for _, body in bodies], foreign, refused, policies)
+
+
+def place_of(body: dict[str, Any]) -> Place | None:
+    """Coordinates of the input that a ledger record is about; None for a timer's."""
+    where = body["input"]
+    return None if where is None else (where["topic"], where["partition"], where["offset"])
+
+
+def is_answer(body: dict[str, Any]) -> bool:
+    """Whether a ledger record decides on its input, and does not only say what the input did beside."""
+    return body["schema"] not in COMPANIONS
+
+
+def _attach(inputs: dict[Place, Answered], topic: str, body: dict[str, Any]) -> bool:
+    place = place_of(body)
+    if place is None:
+        return topic in OF_TIME
+    found = inputs.get(place)
+    if found is None or found.digest != body["input"]["digest"]:
+        return False
+    if not is_answer(body):
+        found.companions.append(body)
+    else:
+        (found.letters if topic == DEAD_LETTERS else found.decisions).append(body)
+    return True
+
+
+def _parts(bodies: list[dict[str, Any]]) -> dict[tuple[str, int], list[dict[str, Any]]]:
+    """By what they decide on: an input as a whole, or one item of it."""
+    parts: dict[tuple[str, int], list[dict[str, Any]]] = defaultdict(list)
+    for body in bodies:
+        parts[body["schema"], body.get("place", 0)].append(body)
+    return parts
+
+
+def _differ(bodies: list[dict[str, Any]]) -> bool:
+    kept = [{name: value for name, value in body.items() if name not in CHAIN_FIELDS} for body in bodies]
+    return any(body != kept[0] for body in kept[1:])
+
+
+def _has_fault(one: Answered) -> bool:
+    return any(letter["code"] == INTERNAL_ERROR for letter in one.letters) and not one.unread
+
+
+_IS = {
+    "lost": lambda one: not one.decisions and not one.letters,
+    "doubled": lambda one: one.doubled,
+    "contradicted": lambda one: one.contradicted,
+    "unread": lambda one: one.unread,
+    "faulted": _has_fault,
+}

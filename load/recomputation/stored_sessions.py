@@ -1,0 +1,74 @@
+"""Sessions as the changelog has them in the end: of each a head, and pages of what it remembers.
+
+Read by the stored form alone (docs/decisions/0017-session-events.md), with no code of the core.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from sluice.adapters.kafka.kafka_read import StoredRecord
+
+HEAD, PAGE = b"s:", b"r:"
+RETRIEVALS, EARLY = 3, 8
+"""The numbers of the tables of retrievals and of outcomes that wait."""
+
+
+@dataclass(slots=True)
+class StoredSession:
+    """`totals`: rows and actions by tenant. `entries`: tenant, agent, table and name of each, in their order.
+    `stray`: pages that the head does not name; without a head, every page is."""
+
+    totals: dict[str, tuple[int, int]] = field(default_factory=dict)
+    entries: list[tuple[str, str, int, str]] = field(default_factory=list)
+    stray: int = 0
+
+    def names(self, tenant: str, agent: str, table: int) -> list[str]:
+        """The names in one table of an agent, the oldest first."""
+        return [one[3] for one in self.entries if one[:3] == (tenant, agent, table)]
+
+    @property
+    def early(self) -> int:
+        """How many outcomes wait."""
+        return sum(one[2] == EARLY for one in self.entries)
+
+
+def read_stored_sessions(changelog: Iterable[StoredRecord]) -> dict[bytes, StoredSession]:
+    """By session, of a changelog in its order."""
+    heads: dict[bytes, bytes] = {}
+    pages: dict[bytes, dict[int, bytes]] = {}
+    for one in changelog:
+        key = one.key or b""
+        if key.startswith(HEAD):
+            _take(heads, key[len(HEAD) :], one.value)
+        elif key.startswith(PAGE):
+            number, _, session = key[len(PAGE) :].partition(b":")
+            _take(pages.setdefault(session, {}), int(number), one.value)
+    return {name: _session(heads.get(name), pages.get(name, {})) for name in heads.keys() | pages.keys()}
+
+
+def _take(found: dict[Any, bytes], key: Any, value: bytes | None) -> None:
+    if value is None:
+        found.pop(key, None)
+    else:
+        found[key] = value
+
+
+def _session(head: bytes | None, pages: dict[int, bytes]) -> StoredSession:
+    if head is None:
+        return StoredSession(stray=len(pages))
+    told = json.loads(head)
+    stored = [told["p"], *(json.loads(pages[number]) for number in sorted(pages))]
+    entries = [
+        (order, (*agents[whose], table, name))
+        for agents, held in filter(None, stored)
+        for _, order, whose, table, name, _ in held
+    ]
+    totals = {tenant: (int(rows), actions) for tenant, (rows, actions, _) in told["a"].items()}
+    stray = sum(number >= told["n"] for number in pages)
+    return StoredSession(totals, [entry for _, entry in sorted(entries)], stray)

@@ -1,0 +1,231 @@
+"""What became of memory writes and reviews once more, along the ledger, by the rules of
+load/recomputation/memory_rules.py.
+
+Imports nothing of the core. The ledger says in which order a partition decided; everything else follows from
+the inputs.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from load.inputs.memory_traffic import KIND
+from load.installations.neutral_policy import AGENT, TENANT
+from load.recomputation.input_answers import place_of
+from load.recomputation.memory_rules import Due, MemorySession, due_refusal, trust_of
+from load.recomputation.quarantine_recount import (
+    APPROVED,
+    ENTERED,
+    EVICTED,
+    EXPIRED,
+    LEAVING,
+    REJECTED,
+    Quarantine,
+    milliseconds,
+)
+from load.recomputation.session_recount import UNREGISTERED
+from sluice_topics.catalog import MEMORY_WRITES, REVIEWS
+
+if TYPE_CHECKING:
+    from load.recomputation.input_answers import AnswerAccount, Answered
+    from load.recomputation.memory_rules import Trust
+
+DECISION = "sluice/memory_decision/v1"
+REFUSED = "sluice/input_refused/v1"
+UNAVAILABLE = "content_unavailable"
+"""An approval that cannot read again what it is to release: only while the broker is away."""
+COUNTED = {"allow": 1, "quarantine": 2, "reject": 3}
+"""Place of an action in a count of statistics; evaluated is 0, the quarantine's size 4."""
+
+
+@dataclass(frozen=True, slots=True)
+class Feedback:
+    """One thing learnt of a source."""
+
+    source: tuple[str, str]
+    verdict: str
+    memory_id: str
+
+
+@dataclass(slots=True)
+class Memories:
+    """All partitions' memories, folded record by record.
+
+    `released`: by memory, how its content must have been released and by which write. `statistics`: by
+    partition, tenant and agent. `overtaken`: reviews that came in time, for memories that time took first.
+    `foreign_parents`: what decisions got to know of memories of other sessions.
+    """
+
+    most: int
+    quarantines: dict[int, Quarantine] = field(default_factory=dict)
+    sessions: dict[str, MemorySession] = field(default_factory=lambda: defaultdict(MemorySession))
+    decisions: list[str] = field(default_factory=list)
+    reviews: list[str] = field(default_factory=list)
+    released: dict[str, tuple[str, Answered]] = field(default_factory=dict)
+    statistics: dict[tuple[int, str, str], list[int]] = field(default_factory=dict)
+    feedback: Counter[Feedback] = field(default_factory=Counter)
+    tally: Counter[str] = field(default_factory=Counter)
+    overtaken: list[str] = field(default_factory=list)
+    foreign_parents: set[tuple[str, Trust]] = field(default_factory=set)
+    _writes: dict[str, Answered] = field(default_factory=dict)
+    _expired_by: dict[Any, str] = field(default_factory=dict)
+    _due_to_enter: dict[str, str] = field(default_factory=dict)
+    _ever: set[tuple[str, Trust]] = field(default_factory=set)
+
+    def take(self, body: dict[str, Any], one: Answered | None) -> None:
+        """The next record of the ledger, with its input; None for what time alone did."""
+        if body["schema"] == DECISION and one is not None:
+            self._note_decision(body, one)
+        elif body["schema"] in LEAVING or body["schema"] == ENTERED:
+            self._event(body, one)
+        elif body["schema"] == REFUSED and one is not None and one.topic == REVIEWS and one.readable:
+            self._note_refusal(body, one)
+
+    def quarantine(self, partition: int) -> Quarantine:
+        """The partition's."""
+        return self.quarantines.setdefault(partition, Quarantine(self.most))
+
+    def never_entered(self) -> list[str]:
+        """Held by their decision and not by any event."""
+        return [f"{memory} is held and did not enter" for memory in self._due_to_enter]
+
+    def never_so(self) -> list[str]:
+        """Memories of other sessions that were trusted as they never were."""
+        return [f"{memory} was never {trust}" for memory, trust in self.foreign_parents - self._ever]
+
+    def _note_decision(self, body: dict[str, Any], one: Answered) -> None:
+        if not one.readable:
+            self._count(body)
+            return
+        fields, session = one.message, self.sessions[(one.record.key or b"").decode()]
+        due = session.write(fields, one.digest, body["memory_id"], partial(self._elsewhere, body))
+        self._compare(body, one, due)
+        self.tally["repeat" if due.first else due.action] += 1
+        if due.first is not None:
+            return
+        if (trust := session.trust.get(body["memory_id"])) is not None:
+            self._ever.add((body["memory_id"], trust))
+        self._count(body)
+        self._writes[body["memory_id"]] = one
+        if due.action == "allow":
+            self.released[body["memory_id"]] = ("allowed", one)
+        if due.action == "quarantine":
+            self._due_to_enter[body["memory_id"]] = body["reason"]
+        if due.remembered and fields["agent_id"] == AGENT:
+            self._sight(body, fields, session)
+
+    def _elsewhere(self, body: dict[str, Any], parent: str) -> Trust | None:
+        """What the decision was told of a memory of another session, if anything; when, nobody can say."""
+        held = next((one["trust"] for one in body["seen"]["parents"] if one["memory_id"] == parent), None)
+        asked = [one["payload"] for one in body["model_outputs"] if one["port"] == "lineage"]
+        foreign_parents = [one["parents"].get(parent) for one in asked if one is not None]
+        self.tally["lineage_unanswered"] += len(asked) - len(foreign_parents)
+        trust = trust_of(next(iter(foreign_parents), None) if held is None else held)
+        if trust is not None:
+            self.foreign_parents.add((parent, trust))
+        return trust
+
+    def _compare(self, body: dict[str, Any], one: Answered, due: Due) -> None:
+        where = ":".join(map(str, place_of(body) or ()))
+        digest = "sha256:" + hashlib.sha256(one.message["content"].encode()).hexdigest()
+        expected = {
+            "memory_id": f"memory:{where}",
+            "write_id": one.message["write_id"],
+            "action": due.action,
+            "duplicate_of": due.first,
+            "content_digest": digest,
+        }
+        found = {name: body[name] for name in expected}
+        if found != expected or body["reason"].partition(": ")[0] != due.reason.partition(": ")[0]:
+            self.decisions.append(f"{where}: {found} {body['reason']}, due {expected} {due.reason}")
+
+    def _sight(self, body: dict[str, Any], fields: dict[str, Any], session: MemorySession) -> None:
+        """The first sight of a source is told unless its history was there already."""
+        new, seen = session.first_sight(fields), body["seen"]["source"]
+        if new != (seen["session_type"] is None):
+            self.decisions.append(f"{body['memory_id']}: the session's memory of its source is wrong: {seen}")
+        if new and seen["type"] is None:
+            self.feedback[Feedback((TENANT, fields["source"]["id"]), "seen", body["memory_id"])] += 1
+
+    def _event(self, body: dict[str, Any], one: Answered | None) -> None:
+        kind, name = body["schema"], body["memory_id"]
+        self.tally[kind] += 1
+        quarantine = self.quarantine(body["partition"])
+        quarantine.take(body)
+        self._resize(body, 1 if kind == ENTERED else -1)
+        if kind == ENTERED and self._due_to_enter.pop(name, None) != body["reason"]:
+            self.decisions.append(f"{name} entered for {body['reason']}, which no decision says")
+        if kind in {EXPIRED, EVICTED} and one is not None:
+            self._expired_by[place_of(body)] = name
+            self._note_cause(body, one)
+        if kind in {APPROVED, REJECTED}:
+            self._note_review(body, one, approved=kind == APPROVED)
+
+    def _note_cause(self, body: dict[str, Any], one: Answered) -> None:
+        """By a write that needed room or found it expired, or by a review that came too late."""
+        allowed = {MEMORY_WRITES} if body["schema"] == EVICTED else {MEMORY_WRITES, REVIEWS}
+        if one.topic not in allowed:
+            self.reviews.append(f"{body['schema']} {body['memory_id']} by an input of {one.topic}")
+
+    def _note_review(self, body: dict[str, Any], one: Answered | None, *, approved: bool) -> None:
+        name, verdict = body["memory_id"], "positive" if approved else "negative"
+        kind = "" if one is None else one.kind.removeprefix(KIND)
+        self.feedback[Feedback((body["tenant_id"], body["source_id"]), verdict, name)] += 1
+        self.sessions[body["session_id"]].note_review(name, approved=approved)
+        self._ever.add((name, "trusted" if approved else "distrusted"))
+        write = self._writes.get(name)
+        if one is None or write is None or one.topic != REVIEWS:
+            self.reviews.append(f"{name} was reviewed by no review")
+            return
+        asked = one.message
+        if asked["subject_id"] != name or asked["decision"] != ("approve" if approved else "reject"):
+            self.reviews.append(f"{name} was reviewed otherwise than {asked} says")
+        if (why := due_refusal(kind, held=True, expired=False)) is not None:
+            self.reviews.append(f"{name} was reviewed by one that is due to be refused: {why}")
+        if approved:
+            self.released[name] = ("approved", write)
+
+    def _note_refusal(self, body: dict[str, Any], one: Answered) -> None:
+        asked = one.message
+        quarantine = self.quarantine(body["partition"])
+        expired = self._expired_by.get(place_of(body)) == asked["subject_id"]
+        held = asked["subject_id"] in quarantine.held
+        due = due_refusal(one.kind.removeprefix(KIND), held=held, expired=expired)
+        self.tally[f"refused {body['reason']}"] += 1
+        if due is None and asked["decision"] == "approve" and body["reason"] == UNAVAILABLE:
+            return
+        if due != body["reason"]:
+            self.reviews.append(f"{place_of(body)} was refused as {body['reason']}, due {due}")
+        gone = quarantine.left.get(asked["subject_id"])
+        if gone is not None and due == "unknown_subject" and _is_in_time(gone, one):
+            self.overtaken.append(asked["subject_id"])
+
+    def _count(self, body: dict[str, Any]) -> None:
+        known = body["tenant_id"] is not None
+        whose = (TENANT, body["agent_id"]) if known else (UNREGISTERED, "")
+        count = self.statistics.setdefault((body["partition"], *whose), [0] * 5)
+        count[0] += 1
+        count[COUNTED[body["action"]]] += 1
+
+    def _resize(self, body: dict[str, Any], by: int) -> None:
+        whose = (body["partition"], body["tenant_id"], body["agent_id"])
+        self.statistics.setdefault(whose, [0] * 5)[4] += by
+
+
+def memories(account: AnswerAccount, most: int) -> Memories:
+    """Fold a whole run; `most` memories find room in a partition's quarantine."""
+    folded = Memories(most)
+    for body in account.ledger:
+        place = place_of(body)
+        folded.take(body, None if place is None else account.inputs.get(place))
+    return folded
+
+
+def _is_in_time(gone: dict[str, Any], one: Answered) -> bool:
+    """Whether time took a memory for which a good review had come before its end."""
+    good = one.kind.removeprefix(KIND) in {"approve", "reject"}
+    return good and gone["schema"] == EXPIRED and one.record.timestamp_ms < milliseconds(gone["expires_at"])

@@ -1,0 +1,116 @@
+"""Functions begin with a verb, and two classes never have one name, in the packages that are named so."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import defaultdict
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ROOT = Path(__file__).resolve().parents[2]
+SLUICE = ROOT / "app" / "sluice"
+PACKAGES = (
+    "adapters",
+    "bootstrap",
+    "broker",
+    "cli",
+    "client",
+    "gateway",
+    "notify",
+    "offline",
+    "secrets",
+    "settings",
+    "verifier",
+)
+PREPOSITIONS = re.compile(
+    r"about|above|after|against|among|around|as|at|before|behind|below|beside|between|beyond|by|"
+    r"during|for|from|in|into|near|of|off|on|over|per|since|through|to|under|until|up|via|with|"
+    r"within|without"
+)
+PARTICIPLES = re.compile(
+    r"begun|bound|broken|brought|built|caught|chosen|drawn|felt|found|given|gone|grown|held|hidden|"
+    r"kept|known|laid|left|lost|made|met|paid|said|seen|sent|shown|sold|spoken|stood|taken|taught|"
+    r"thought|told|won|written"
+)
+_REGULAR = re.compile(r"[a-z]{2,}(?:ed|ing)")
+_VERBS = re.compile(r"embed|exceed|feed|need|ping|proceed|ring|seed|shed|string")
+EXCEPTIONS = {
+    "of": "the constructor of a value from another, as everywhere in the tree",
+    "in_session": "read with its `with`",
+    "guarded": "what a decorator puts in place of a function",
+    "to_end": "of a protocol of the worker's",
+    "lost": "of a protocol of the worker's",
+    "on_partitions_revoked": "aiokafka's",
+    "on_partitions_assigned": "aiokafka's",
+}
+
+
+@cache
+def _parse(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+def _is_value(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    """A property is read as a value."""
+    return any(ast.unparse(one).endswith(("property", ".setter")) for one in function.decorator_list)
+
+
+def _list_functions(folder: Path) -> Iterator[tuple[str, str]]:
+    """File and name of each function below a folder that is no property."""
+    for path in sorted(folder.rglob("*.py")):
+        for node in ast.walk(_parse(path)):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and not _is_value(node):
+                yield str(path.relative_to(ROOT)), node.name
+
+
+def is_no_verb(name: str) -> bool:
+    """Whether a function's name begins with a preposition or a participle."""
+    first = name.strip("_").partition("_")[0]
+    if PREPOSITIONS.fullmatch(first) or PARTICIPLES.fullmatch(first):
+        return True
+    return _REGULAR.fullmatch(first) is not None and not _VERBS.fullmatch(first)
+
+
+@pytest.mark.parametrize("name", ["_told", "of_broker", "as_json", "signed", "asking", "held_write"])
+def test_participles_and_prepositions_are_no_verbs(name: str) -> None:
+    assert is_no_verb(name)
+
+
+@pytest.mark.parametrize(
+    "name", ["tell", "read_broker", "needs_encoder", "string", "feed", "__init__", "is_held"]
+)
+def test_verbs_are_verbs(name: str) -> None:
+    assert not is_no_verb(name)
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_the_name_of_a_function_begins_with_a_verb(package: str) -> None:
+    found = [one for one in _list_functions(SLUICE / package) if is_no_verb(one[1])]
+    assert [one for one in found if one[1] not in EXCEPTIONS] == []
+
+
+def test_each_exception_is_still_there() -> None:
+    names = {name for package in PACKAGES for _, name in _list_functions(SLUICE / package)}
+    assert EXCEPTIONS.keys() <= names
+
+
+def test_no_class_of_these_packages_has_the_name_of_another() -> None:
+    files = defaultdict(list)
+    for folder in (SLUICE, ROOT / "topics"):
+        for path in sorted(folder.rglob("*.py")):
+            for node in ast.walk(_parse(path)):
+                if isinstance(node, ast.ClassDef):
+                    files[node.name].append(path.relative_to(ROOT))
+    twice = {
+        name: [str(one) for one in paths]
+        for name, paths in files.items()
+        if len(paths) > 1 and any(one.parts[2] in PACKAGES for one in paths)
+    }
+    assert twice == {}
