@@ -138,6 +138,14 @@ class Spelling(NamedTuple):
     name: str
     folded: str | None
 
+    def is_usual(self, schemes: Collection[str], own_ids: Iterable[str]) -> bool:
+        """Whether it is of the usual form, of one of the schemes, and no id of `own_ids` is in it: then the
+        reference has no fault. False says nothing."""
+        folded = self.folded
+        if folded is None or self.scheme not in schemes:
+            return False
+        return not [own for own in own_ids if own.casefold() in folded]
+
 
 def spell(uri: str) -> Spelling:
     """The parts of a reference; they are cached for recent references that are not too long."""
@@ -150,7 +158,7 @@ def find_form_fault(uri: Any, schemes: frozenset[str], item_id: str) -> Provenan
         return unverified("provenance_uri is not a string")
     if len(uri) > MAX_URI_CHARACTERS:
         return unverified(f"provenance_uri has over {MAX_URI_CHARACTERS} characters")
-    if is_usual(uri, schemes, (item_id,)):
+    if spell(uri).is_usual(schemes, (item_id,)):
         return None
     scheme = read_scheme(uri)
     if scheme and scheme not in schemes:
@@ -176,15 +184,6 @@ def _spelling(uri: str) -> Spelling:
 
 
 _cached_spelling = lru_cache(maxsize=_CACHED)(_spelling)
-
-
-def is_usual(uri: str, schemes: Collection[str], own_ids: Iterable[str]) -> bool:
-    """Whether a reference is of the usual form and nothing in it is an id of `own_ids`: then it has no fault.
-    False says nothing."""
-    scheme, _, folded = spell(uri)
-    if folded is None or scheme not in schemes:
-        return False
-    return not [own for own in own_ids if own.casefold() in folded]
 
 
 def _unregistered(uri: str, scheme: str, item_id: str) -> ProvenanceState:

@@ -13,7 +13,7 @@ from pydantic import Field
 
 from sluice.core.foundation.strict import StrictModel
 from sluice.core.metadata.moments import MAX_TIME_CHARACTERS, parse_instant, parse_time
-from sluice.core.metadata.provenance import find_fault, is_usual
+from sluice.core.metadata.provenance import find_fault, spell
 from sluice_topics.relaxations import Members, StricterWhen
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ def _uri_problem(quality: WriteQuality, value: Any, own_ids: frozenset[str]) -> 
     if len(value) > quality.max_uri_characters:
         return f"malformed: over {quality.max_uri_characters} characters"
     schemes = quality.provenance_schemes
-    return None if is_usual(value, schemes, own_ids) else find_fault(value, schemes, own_ids)
+    return None if spell(value).is_usual(schemes, own_ids) else find_fault(value, schemes, own_ids)
 
 
 def _hash_problem(value: Any) -> str | None:

@@ -28,7 +28,7 @@ from sluice.core.quality_bundle.quality_bundle import load_quality_bundle
 from sluice.core.registry.loading import build_registry
 from sluice.core.registry.registry_entries import UNREGISTERED, EntryFile
 from sluice.core.retrieval.quality_record import SCHEMA as QUALITY
-from sluice.core.retrieval.seen import read_resolutions
+from sluice.core.retrieval.quality_record import read_resolutions
 from sluice.core.state.book import Book, EscalationKept, GrantKept
 from sluice.core.state.decision import Shared
 from sluice.core.state.history import SourceName

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, get_args
 
 from sluice.core.quality_bundle.severity import SEVERITY, is_milder
 from sluice.core.retrieval.dimensions import apply_rollout, judge_by, read_facts
-from sluice.core.retrieval.names import read_meeting
+from sluice.core.retrieval.item_texts import read_meeting
 from sluice.core.retrieval.provenance_check import check_provenance
 from sluice.detection.text_inspection import inspect_text
 from sluice_topics.records.retrievals import StageName
@@ -25,9 +25,8 @@ if TYPE_CHECKING:
     from sluice.core.quality_bundle.quality_bundle import QualityBundle
     from sluice.core.registry.quality_entries import QualityOverrideEntry
     from sluice.core.registry.registry_entries import Entry
-    from sluice.core.retrieval.bodies import Body
     from sluice.core.retrieval.dimensions import ItemFacts, JudgedDimension, Quality
-    from sluice.core.retrieval.names import ItemNames
+    from sluice.core.retrieval.item_texts import Body, ItemNames
     from sluice.core.retrieval.plan import ClassTerms, ItemApproval, RetrievalContext
     from sluice.core.retrieval.provenance_check import ProvenanceCheck
     from sluice.detection.text_inspection import ContentInspection, Finding

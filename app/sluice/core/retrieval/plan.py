@@ -12,9 +12,8 @@ from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sluice.core.registry.registry_entries import Entry, collect_hashes
-from sluice.core.retrieval.bodies import read_bodies
 from sluice.core.retrieval.dimensions import read_class
-from sluice.core.retrieval.names import read_names
+from sluice.core.retrieval.item_texts import read_bodies, read_names
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -28,9 +27,8 @@ if TYPE_CHECKING:
     from sluice.core.registry.freezes import Freeze
     from sluice.core.registry.registry import Registry
     from sluice.core.registry.registry_entries import Agent, Tool
-    from sluice.core.retrieval.bodies import Body
-    from sluice.core.retrieval.names import RequestNames
-    from sluice.core.retrieval.seen import Resolutions
+    from sluice.core.retrieval.item_texts import Body, RequestNames
+    from sluice.core.retrieval.provenance_check import Resolutions
     from sluice.core.state.session import Who
     from sluice_topics.records import ProposedRetrieval
     from sluice_topics.records.retrievals import AutonomyTier, ReasonCode

@@ -40,7 +40,8 @@ if TYPE_CHECKING:
     from sluice.core.registry.registry_entries import Entry
     from sluice_topics.records.retrieval_inputs import RetrievedItem
 
-    Recorded = Mapping[tuple[str, str], Resolution]
+    Resolutions = Mapping[tuple[str, str], Resolution]
+    """By tenant and the reference's normal form."""
 
 _REMEMBERED = 1024
 """Verifications: each takes some 100 us, and the same item is read again and again."""
@@ -134,7 +135,7 @@ def check_provenance(
     item: RetrievedItem,
     tenant: str,
     registry: Registry,
-    recorded: Recorded,
+    recorded: Resolutions,
     bundle: QualityBundle,
     now_ms: int,
 ) -> ProvenanceCheck:
@@ -142,9 +143,12 @@ def check_provenance(
     uri = item.provenance_uri
     if uri is None or uri == "":
         return _fail_without_lookup(item, _MISSING)
-    fault = find_form_fault(uri, bundle.schemes, item.item_id)
-    if fault is not None:
-        return _fail_without_lookup(item, fault)
+    spelling = spell(uri) if isinstance(uri, str) and len(uri) <= MAX_URI_CHARACTERS else None
+    if spelling is None or not spelling.is_usual(bundle.schemes, (item.item_id,)):
+        fault = find_form_fault(uri, bundle.schemes, item.item_id)
+        if fault is not None:
+            return _fail_without_lookup(item, fault)
+        spelling = spell(uri)
     given = item.provenance_hash
     if given is None or given == "":
         return _fail_without_lookup(item, unverified("provenance_hash is missing"))
@@ -152,8 +156,7 @@ def check_provenance(
         return _fail_without_lookup(
             item, unverified("provenance_hash is not sha256: and 64 lower-case hex digits")
         )
-    scheme, name, _ = spell(uri)
-    reference = _Reference(tenant, uri, name, scheme, given, item.freshness_assertion)
+    reference = _Reference(tenant, uri, spelling.name, spelling.scheme, given, item.freshness_assertion)
     if reference.scheme in (GATE_SOURCE, GATE_FEED):
         return _check_by_source(reference, registry)
     check = _check_by_registry(reference, registry) or _check_by_record(reference, recorded, bundle, now_ms)
@@ -204,7 +207,7 @@ def _check_by_registry(reference: _Reference, registry: Registry) -> ProvenanceC
 
 
 def _check_by_record(
-    reference: _Reference, recorded: Recorded, bundle: QualityBundle, now_ms: int
+    reference: _Reference, recorded: Resolutions, bundle: QualityBundle, now_ms: int
 ) -> ProvenanceCheck:
     """By the newest recorded resolution, as long as it is young enough to rely on."""
     if reference.scheme not in RESOLVABLE:

@@ -15,19 +15,22 @@ from sluice.core.foundation.arrival import quality_id
 from sluice.core.foundation.canonical import canonical, digest, in_order, is_odd_float
 from sluice.core.foundation.chain import OutRecord
 from sluice.core.foundation.clock import rfc3339
+from sluice.core.metadata.provenance import Resolution
+from sluice.core.registry.registry_entries import UNREGISTERED
 from sluice.core.retrieval.dimensions import NUMBERS
-from sluice.core.retrieval.names import record_class, record_uri
-from sluice.core.retrieval.seen import record_resolution
+from sluice.core.retrieval.item_texts import record_class, record_uri
 from sluice.detection.text_inspection import finding_fields
+from sluice.text.places import normal_uri
 from sluice_topics.catalog import QUALITY_DECISIONS
 from sluice_topics.records import QualityDecision
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from sluice.core.registry.quality_entries import QualityOverrideEntry
     from sluice.core.retrieval.judgement import Judged
     from sluice.core.retrieval.plan import ItemApproval, RetrievalContext
+    from sluice.core.retrieval.provenance_check import Resolutions
     from sluice.detection.text_inspection import Finding
     from sluice_topics.records.retrieval_inputs import RetrievedItem
 
@@ -162,8 +165,8 @@ def record_decision(
         else [],
         "override": None if judged.override is None else _record_override(judged.override),
         "escalation_id": escalation if escalation is not None and judged.denied_for_quality else None,
-        "body_digest": judged.body.digest,
-        "body_released": judged.released,
+        "body_digest": judged.body.digest if judged.body.given else None,
+        "body_released": judged.body.given and judged.released,
         "seen": None if check is None or check.seen is None else record_resolution(check.seen),
     }
     if judged.entries:
@@ -223,3 +226,24 @@ def _record_override(override: QualityOverrideEntry | ItemApproval) -> dict[str,
         "justification": override.justification,
         "override_id": override.id,
     }
+
+
+def record_resolution(seen: Resolution) -> dict[str, Any]:
+    """The decision's `seen`: the resolution that it rests on, its keys in canonical order."""
+    return {
+        "detail": seen.detail,
+        "hash": seen.hash,
+        "resolver": seen.resolver,
+        "seen_at": seen.seen_ms,
+        "status": seen.status,
+    }
+
+
+def read_resolutions(decision: Mapping[str, Any]) -> Resolutions:
+    """From a decision: the way back of `record_resolution`, under the item's own reference."""
+    seen = decision["seen"]
+    if seen is None or decision["provenance_uri"] is None:
+        return {}
+    tenant = UNREGISTERED if decision["tenant_id"] is None else decision["tenant_id"]
+    known = Resolution(seen["status"], seen["hash"], seen["resolver"], seen["seen_at"], seen["detail"])
+    return {(tenant, normal_uri(decision["provenance_uri"])): known}

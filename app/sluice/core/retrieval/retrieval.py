@@ -18,8 +18,7 @@ from sluice.core.registry.review_signing import may_still_sign
 from sluice.core.retrieval.body_opinions import ask_about
 from sluice.core.retrieval.judgement import Judged, judge
 from sluice.core.retrieval.plan import ItemApproval, assess
-from sluice.core.retrieval.quality_record import record_decision, share_fields
-from sluice.core.retrieval.seen import read_resolutions
+from sluice.core.retrieval.quality_record import read_resolutions, record_decision, share_fields
 from sluice.core.retrieval.served import record_served, withhold
 from sluice.core.state.book import EscalationKept
 from sluice.core.state.decision import Decision

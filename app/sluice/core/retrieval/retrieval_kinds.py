@@ -21,7 +21,7 @@ from sluice.core.quality_bundle.quality_case import QualityCase
 from sluice.core.quality_bundle.severity import TIERS
 from sluice.core.registry.registry_entries import collect_hashes
 from sluice.core.retrieval import retrieval
-from sluice.core.retrieval.names import read_names
+from sluice.core.retrieval.item_texts import read_names
 from sluice.core.retrieval.quality_record import (
     RERUN_FIELDS,
     SCHEMA,
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
     from sluice.core.foundation.arrival import Arrival
     from sluice.core.policy.policy import PointParts, Principal
-    from sluice.core.retrieval.names import RequestNames
+    from sluice.core.retrieval.item_texts import RequestNames
     from sluice.core.state.decision import Shared
     from sluice.core.state.session import SessionState
 

@@ -12,8 +12,8 @@ from sluice.core.foundation.arrival import served_id
 from sluice.core.foundation.chain import OutRecord
 from sluice.core.foundation.clock import rfc3339
 from sluice.core.quality_bundle.severity import SEVERITY
+from sluice.core.retrieval.item_texts import ITEM_FIELDS, NO_FIELDS, REQUEST_FIELDS, withhold_id
 from sluice.core.retrieval.judgement import choose_content_outcome
-from sluice.core.retrieval.names import ITEM_FIELDS, NO_FIELDS, REQUEST_FIELDS, withhold_id
 from sluice.detection.text_inspection import ContentInspection
 from sluice_topics.catalog import SERVED
 from sluice_topics.records.retrievals import QualityFlag
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from sluice.core.foundation.arrival import Arrival
+    from sluice.core.retrieval.item_texts import RequestNames
     from sluice.core.retrieval.judgement import Judged
-    from sluice.core.retrieval.names import RequestNames
     from sluice.core.retrieval.plan import RetrievalContext
     from sluice.core.retrieval.quality_record import Common
     from sluice_topics.records import ProposedRetrieval

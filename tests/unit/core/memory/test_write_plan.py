@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sluice.core.memory.admitted import release_quality, select_quality
 from sluice.core.memory.plan import plan_writes
 from sluice.core.memory.trust import Facts, Scorer, score_facts
-from sluice.core.metadata.provenance import find_fault, is_usual
+from sluice.core.metadata.provenance import find_fault, spell
 from sluice.core.metadata.write_quality import WriteQuality, find_faults
 from sluice.core.state.history import History
 from sluice_topics.records import ProposedMemoryWrite
@@ -93,5 +93,5 @@ ids = st.text("Aa+%._-/1", min_size=1, max_size=6)
     st.frozensets(ids, max_size=3),
 )
 def test_a_usual_reference_has_no_fault(uri: str, own: frozenset[str]) -> None:
-    if is_usual(uri, SCHEMES, own):
+    if spell(uri).is_usual(SCHEMES, own):
         assert find_fault(uri, SCHEMES, own) is None

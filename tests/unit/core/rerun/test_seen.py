@@ -14,7 +14,7 @@ from sluice.core.actions.stage import ActionSeen, RememberedAction
 from sluice.core.memory import memory_record as of_writes
 from sluice.core.memory.plan import NOTHING_SEEN, Parent, RememberedWrite, WriteSeen
 from sluice.core.metadata.provenance import Resolution
-from sluice.core.retrieval import seen as of_items
+from sluice.core.retrieval import quality_record as of_items
 from sluice.core.state.acknowledgement import acknowledgement
 from sluice.core.state.history import History
 from sluice.core.state.recent_retrieval import ReadSoFar

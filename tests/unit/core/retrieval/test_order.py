@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from sluice.core.retrieval.bodies import Body
+from sluice.core.retrieval.item_texts import Body
 from sluice.core.retrieval.judgement import Judged
 from tests.unit.core.retrieval.scene import OLD, POISONED, SUSPECT, Scene, item, quality
 from tests.unit.core.scene import entry
