@@ -88,7 +88,9 @@ def test_a_chunk_leaves_what_its_inputs_leave_one_by_one(name: str, monkeypatch:
 
 
 class Noting:
-    """A gate that notes whom it saw."""
+    """A gate that notes whom it saw, all of a chunk before the next gate sees any."""
+
+    pauses = True
 
     def __init__(self, name: str, seen: list[tuple[str, str]]) -> None:
         self.name = name

@@ -54,6 +54,7 @@ class FastReject(Gate):
 
     name = "fast_reject"
     detail = FastRejectDetail
+    pauses = True
 
     def evaluate(self, context: ActionContext) -> StageResult:
         """Blocks with `forbidden_target`, `irreversible_rows` or `forbidden_pattern` and what was hit.

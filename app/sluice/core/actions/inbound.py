@@ -141,6 +141,7 @@ class Inbound(Gate):
 
     name = "inbound"
     detail = InboundDetail
+    pauses = True
     part = BundlePart(
         name, InboundPolicy, InboundPolicy(), asks=lambda part: part.mode != "off" and part.judge != "off"
     )

@@ -85,6 +85,7 @@ class Outbound(Gate):
 
     name = "outbound"
     detail = OutboundDetail
+    pauses = True
     part = BundlePart(name, OutboundPolicy, OutboundPolicy())
 
     def evaluate(self, context: ActionContext) -> StageResult:

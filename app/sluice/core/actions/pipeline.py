@@ -90,17 +90,17 @@ class Evaluation:
 
 def run(context: ActionContext, stopwatch: Callable[[], int]) -> Generator[Request, Answer, Evaluation]:
     """Evaluate the gates of the plan on a context. `stopwatch` returns ns."""
-    done, waits, blockable = Evaluation(), False, context.tightened
+    done, blockable = Evaluation(), context.tightened
     for gate in context.plan.gates:
-        name, stage, mode, settled, leaves_denials = gate
-        if context.escalated is not None:
-            waits = name != LAST_STAGE
-            if waits and not blockable:
-                continue
+        name, stage, mode, settled, leaves_denials, pauses = gate
+        waits = context.escalated is not None and name != LAST_STAGE
+        if waits and not blockable:
+            continue
         if settled is not None:
             done.list_gate(name, settled, 0)
             continue
-        yield PAUSE
+        if pauses:
+            yield PAUSE
         began = stopwatch()
         step = stage.evaluate(context)
         if not isinstance(step, StageResult):

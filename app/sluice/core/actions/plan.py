@@ -129,6 +129,7 @@ def _planned(stage: Stage, bundle: Bundle, agent: Agent | None) -> PlannedGate:
         bundle.modes.get(stage.name, "enforce"),
         None if settle is None else settle(bundle, agent),
         getattr(stage, "leaves_denials", False),
+        getattr(stage, "pauses", False),
     )
 
 

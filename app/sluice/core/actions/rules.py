@@ -72,6 +72,7 @@ class Rules(Gate):
 
     name = "rules"
     detail = RulesDetail
+    pauses = True
     part = BundlePart(
         name, list[Rule], [], CompiledRules, direction=Members("more", "the rule {member} is gone")
     )

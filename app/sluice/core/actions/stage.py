@@ -64,6 +64,7 @@ class PlannedGate(NamedTuple):
     mode: str
     settled: StageResult | None
     leaves_denials: bool
+    pauses: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,7 +226,8 @@ class Gate(ABC):
     False: who acts and who permits it. `part`: its part of the bundle; None: it has none. `analyses`: a model
     judges the agent's reasoning for it, which is seed 002's checkpoint `integrity`. `decides_unanswered`: it
     says itself what a missing answer means; else the pipeline does. `leaves_denials`: where it escalates, the
-    gates behind it that need no answer from outside may still block.
+    gates behind it that need no answer from outside may still block. `pauses`: it reads so much that inputs
+    which are decided together all come to it before any goes past it.
     """
 
     name: ClassVar[str]
@@ -235,6 +237,7 @@ class Gate(ABC):
     analyses: ClassVar[bool] = False
     decides_unanswered: ClassVar[bool] = False
     leaves_denials: ClassVar[bool] = False
+    pauses: ClassVar[bool] = False
 
     @abstractmethod
     def evaluate(self, context: ActionContext) -> StageResult | Asking:

@@ -66,7 +66,7 @@ class Answer:
 
 
 PAUSE = Request("", "pause", 0)
-"""Between two gates. What is read before it belongs to the input's own session, or to the policy."""
+"""Before a gate that reads much. All that is read before it is the input's own session and the policy."""
 LAST_PAUSE = Request("", "last pause", 0)
 """The last at which others may go first: behind it an evaluation looks at what several sessions share, so
 every input that came before must be decided, and until its own decision is applied no other may go."""
