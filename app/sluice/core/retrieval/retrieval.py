@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from sluice.core.foundation.arrival import escalation_id, quality_id
 from sluice.core.foundation.chain import OutRecord
 from sluice.core.foundation.clock import milliseconds_of, rfc3339
+from sluice.core.foundation.requests import LAST_PAUSE
 from sluice.core.quality_bundle.provenance_request import request_resolution
 from sluice.core.registry.agent_keys import UNSIGNED_AGENT
 from sluice.core.registry.review_signing import may_still_sign
@@ -96,9 +97,10 @@ def record_opened(
 
 def evaluate(
     parts: PointParts, arrival: Arrival, retrieval: ProposedRetrieval, state: SessionState, shared: Shared
-) -> Decision | Generator[Request, Answer, Decision]:
+) -> Generator[Request, Answer, Decision]:
     """Decide on every item. A request that comes again is judged again: an item may have grown old; what its
-    agent did not sign is no answer, and neither is a repeat of what it signed."""
+    agent did not sign is no answer, and neither is a repeat of what it signed. Where another approval stands
+    behind the last pause, the items are judged again."""
     view, plan = SessionView(state, parts.limits, arrival.timestamp_ms), parts.plan_retrieval(retrieval)
     approved = shared.book.approval_of(retrieval.session_id, arrival.digest)
     approval = None if approved is None else _find_approval(plan, approved, arrival.timestamp_ms)
@@ -108,10 +110,15 @@ def evaluate(
         denied = [_deny_unsigned(context, place, refusal) for place in range(len(retrieval.items))]
         return Decision((), _record_all(context, denied, find_escalation(context, denied)))
     judged = [judge(context, place) for place in range(len(retrieval.items))]
-    under = _Kept(parts.limits.max_escalations, view, shared)
+    yield LAST_PAUSE
+    left = shared.book.approval_of(retrieval.session_id, arrival.digest)
+    if left != approved:
+        approval = None if left is None else _find_approval(plan, left, arrival.timestamp_ms)
+        context = assess(plan, arrival, retrieval, shared.provenance, approval)
+        judged = [judge(context, place) for place in range(len(retrieval.items))]
     if plan.is_judged and any(one.asks for one in judged):
-        return _ask(context, judged, under)
-    return _keep(context, judged, under)
+        yield from ask_about(context, judged)
+    return _keep(context, judged, _Kept(parts.limits.max_escalations, view, shared))
 
 
 class _Kept(NamedTuple):
@@ -120,13 +127,6 @@ class _Kept(NamedTuple):
     max_escalations: int
     view: SessionView
     shared: Shared
-
-
-def _ask(
-    context: RetrievalContext, judged: Sequence[Judged], under: _Kept
-) -> Generator[Request, Answer, Decision]:
-    yield from ask_about(context, judged)
-    return _keep(context, judged, under)
 
 
 def _keep(context: RetrievalContext, judged: Sequence[Judged], under: _Kept) -> Decision:

@@ -194,6 +194,7 @@ RETRIEVAL = Kind(
     ),
     case=CaseKind(QualityCase, "item", "retrieval"),
     signer="agent_id",
+    by_stages=True,
 )
 
 REPORTED_SCHEMA = "sluice/retrieval_reported/v1"

@@ -7,20 +7,24 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from sluice.core.decide.kinds import message_of
 from sluice.core.foundation.clock import rfc3339
+from sluice.core.foundation.requests import LAST_PAUSE, READY
 from sluice.core.registry.keys import SigningKey
-from sluice.core.state.book import Book
+from sluice.core.state.book import Book, EscalationKept
+from sluice.core.state.decision import Shared
 from sluice.core.trust.signing import sign_review
 from sluice_topics.audience import Audience
-from sluice_topics.catalog import REVIEWS
+from sluice_topics.catalog import RETRIEVALS, REVIEWS
+from sluice_topics.records import ProposedRetrieval
 from tests.unit.core.actions.escalation_scene import KEYS, approver
 from tests.unit.core.rerun.reruns import document
-from tests.unit.core.retrieval.scene import BUNDLE, OLD, POISONED, Scene, item, policy_bundle
+from tests.unit.core.retrieval.reading import Reading
+from tests.unit.core.retrieval.scene import BUNDLE, OLD, POISONED, Scene, item, policy_bundle, retrieval
 from tests.unit.core.scene import LIMITS, entry, only
 
 if TYPE_CHECKING:
     from sluice.core.state.decision import Decision
-    from tests.unit.core.retrieval.reading import Reading
 
 PAYS: dict[str, Any] = {"agent_id": "high_privilege", "tool_category": "payment", "toolName": "find"}
 STALE = item(timestamp=OLD)
@@ -94,6 +98,24 @@ def test_an_approved_item_is_served_once_with_its_flags_and_names_the_approval()
     assert third.event["outcome"] == "deny"
     assert third.bodies("RetrievalEscalationOpened")[0]["escalation_id"] != opened["escalation_id"]
     assert desk.statuses() == {"identical"}
+
+
+def test_an_approval_that_is_gone_by_the_last_pause_lets_nothing_through() -> None:
+    """Whoever is decided before in the same chunk may end so many escalations that this one is forgotten."""
+    desk = Desk()
+    opened = desk.open_waiting()
+    desk.answer(opened)
+    arrival = desk.arrival(RETRIEVALS, retrieval(STALE, **PAYS))
+    message = message_of(arrival)
+    assert isinstance(message, ProposedRetrieval)
+    evaluation = desk.point.evaluate(arrival, message, desk.state, Shared(desk.book))
+    assert next(evaluation) is LAST_PAUSE
+    approved = desk.book.escalation(opened["escalation_id"])
+    assert approved is not None
+    desk.book.apply([EscalationKept(approved._replace(outcome="ALLOW"))])
+    with pytest.raises(StopIteration) as decided:
+        evaluation.send(READY)
+    assert Reading(decided.value.value).event["outcome"] == "deny"
 
 
 def test_a_denied_escalation_serves_nothing_and_stays_ended() -> None:
