@@ -88,7 +88,7 @@ def parts() -> dict[str, Callable[[ExitStack], None]]:
         "python": _replace(read_python=lambda _: PythonReading()),
         "calls": _replace(read_calls=lambda *_: CallReading()),
         "program_lines": _replace(lines_of=lambda *_: ()),
-        "written": _replace(written_files=lambda *_: ()),
+        "written": _replace(find_written_files=lambda *_: ()),
         "written_by_commands": _replace(files_of=lambda _: ()),
         "shell": _replace(read_shell=lambda *_: ShellReading(())),
         "sql": _replace(read_sql=lambda _: SqlReading((), (), None)),

@@ -167,7 +167,7 @@ class SensitiveScan:
         found: list[Sensitive] = []
         for place in self._any.matches(text):
             detector, expression = self._detectors[place]
-            for one in _found(detector, expression, text):
+            for one in _find_all(detector, expression, text):
                 if all(one.end <= other.start or other.end <= one.start for other in found):
                     found.append(one)
         return sorted(found, key=lambda one: one.start)
@@ -187,7 +187,7 @@ def scan_for(kinds: frozenset[str]) -> SensitiveScan:
     return SensitiveScan(kinds)
 
 
-def _found(detector: Detector, expression: Any, text: str) -> Iterator[Sensitive]:
+def _find_all(detector: Detector, expression: Any, text: str) -> Iterator[Sensitive]:
     for match in expression.finditer(text):
         length = detector.check(match[detector.group])
         if length:

@@ -41,7 +41,7 @@ class PatternSet(Generic[Named]):
         """(name, RE2 expression) pairs. Raises PatternError."""
         self._names = [name for name, _ in patterns]
         self.search: Callable[[bytes], Sequence[int]] = (
-            _compiled([pattern for _, pattern in patterns]).Match if patterns else _find_nothing
+            _compile([pattern for _, pattern in patterns]).Match if patterns else _find_nothing
         )
 
     def matches(self, text: str) -> list[Named]:
@@ -83,7 +83,7 @@ def _why(pattern: str, options: Any) -> str | None:
     return None
 
 
-def _compiled(patterns: list[str]) -> Any:
+def _compile(patterns: list[str]) -> Any:
     options = re2.Options()
     options.case_sensitive = False
     options.log_errors = False

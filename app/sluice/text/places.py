@@ -64,7 +64,7 @@ def place_of(uri: str) -> str | None:
     if read is None:
         return None
     scheme, authority, path, query = read.groups()
-    below = _segments(_decoded(path)) + _decoded(query or "")
+    below = _segments(_decode(path)) + _decode(query or "")
     return _above(scheme, authority) + below if authority or below else None
 
 
@@ -80,12 +80,12 @@ def normal_uri(uri: str) -> str:
     read = _PARTS.fullmatch(uri)
     if read is None or _BROKEN.search(uri) is not None:
         return uri
-    scheme, authority, path, query = read[1].lower(), read[2], _decoded(read[3]), _decoded(read[4] or "")
+    scheme, authority, path, query = read[1].lower(), read[2], _decode(read[3]), _decode(read[4] or "")
     if authority is not None and _AUTHORITY.fullmatch(authority) is None:
         return uri
     if authority is None:
         return f"{scheme}:{path}{'' if query == '?' else query}"
-    return f"{scheme}://{_authority(scheme, authority)}{_without_dots(path)}{'' if query == '?' else query}"
+    return f"{scheme}://{_authority(scheme, authority)}{_remove_dots(path)}{'' if query == '?' else query}"
 
 
 def host_of(uri: str) -> str | None:
@@ -117,12 +117,12 @@ def _above(scheme: str, authority: str | None) -> str:
 
 def _authority(scheme: str, authority: str) -> str:
     if scheme in _BY_SOURCE:
-        return _decoded(authority)
+        return _decode(authority)
     user, at, _ = authority.rpartition("@")
-    return _decoded(user) + at + _host(authority, scheme)
+    return _decode(user) + at + _host(authority, scheme)
 
 
-def _without_dots(path: str) -> str:
+def _remove_dots(path: str) -> str:
     """RFC 3986, section 5.2.4, of a path behind an authority: empty segments stay."""
     kept: list[str] = []
     *above, last = path.split("/")[1:] or [""]
@@ -137,7 +137,7 @@ def _without_dots(path: str) -> str:
 
 
 def _host(authority: str, scheme: str) -> str:
-    whole = _decoded(authority.rpartition("@")[2]).casefold()
+    whole = _decode(authority.rpartition("@")[2]).casefold()
     host, colon, port = whole.rpartition(":")
     if not colon or _PORT.fullmatch(port) is None:
         return whole.rstrip(".")
@@ -156,7 +156,7 @@ def _segments(path: str) -> str:
     return ("/" if path.startswith("/") and kept else "") + "/".join(kept)
 
 
-def _decoded(text: str) -> str:
+def _decode(text: str) -> str:
     return _ENCODED.sub(_plain, text) if "%" in text else text
 
 

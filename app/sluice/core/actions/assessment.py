@@ -146,7 +146,7 @@ def _object(evaluation: Evaluation, mode: str, gate: str, against: StageResult) 
 
 _MODE_ABSENT = {
     "source": "sluice.mode",
-    "text": "no mode was declared: decided as high_stakes",
+    "text": "no mode was read_declaration: decided as high_stakes",
     "severity": "info",
 }
 

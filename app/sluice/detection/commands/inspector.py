@@ -31,8 +31,8 @@ from sluice.detection.commands.shell import ShellReading, read_shell
 from sluice.detection.commands.sql.sql_reading import read_sql, sql_in_code
 from sluice.detection.commands.targets import spellings
 from sluice.detection.commands.written.contents import run_by_itself
-from sluice.detection.commands.written.writes import files_of, meant, written_files
-from sluice.detection.disguises.scan import PARSED_NESTING, UNFOLDED_CHARS, past_bounds
+from sluice.detection.commands.written.writes import files_of, find_written_files, meant
+from sluice.detection.disguises.scan import PARSED_NESTING, UNFOLDED_CHARS, exceed_bounds
 from sluice.detection.disguises.unfold import TooManyForms, forms
 
 if TYPE_CHECKING:
@@ -139,7 +139,7 @@ class Inspector:
         if walk.more:
             self._doubt(f"more than {LEAVES} texts to read")
         else:
-            named = self._matchers.cues.of_names([self._tool_name, *walk.keys])
+            named = self._matchers.cues.search_names([self._tool_name, *walk.keys])
             told, place = named & REQUESTS, "place" in named
             for start in range(0, len(texts), PORTION):
                 self._cues = find_cues(texts[start : start + PORTION], self._matchers)
@@ -155,17 +155,17 @@ class Inspector:
 
     def _files(self, walk: Walk) -> None:
         """The files that the call writes, where it names one whose content runs by itself."""
-        for one in written_files(self._tool_name, walk, self._matchers.files):
+        for one in find_written_files(self._tool_name, walk, self._matchers.files):
             try:
                 for how, content in meant(one.content):
-                    self._written(one.path, content, Place(one.trail, how))
+                    self._judge_file(one.path, content, Place(one.trail, how))
             except TooManyForms as error:
                 self._doubt(str(error))
 
-    def _written(self, path: str, content: str | None, place: Place) -> None:
+    def _judge_file(self, path: str, content: str | None, place: Place) -> None:
         """A file at that place: what its pattern says, and what it runs."""
         placed = self._matchers.files.placed(path, content)
-        self._found(placed.found, place)
+        self._add_all(placed.found, place)
         if placed.reads and place.depth >= NESTED:
             self._doubt("languages are nested too deep to follow")
             return
@@ -175,7 +175,7 @@ class Inspector:
                 if reads == "python":
                     self._python(text, inner)
                 else:
-                    self._found(self._matchers.text.matches(text, "shell"), inner)
+                    self._add_all(self._matchers.text.matches(text, "shell"), inner)
                     self._shell(text, inner)
 
     def _structure(self, parameters: dict[str, Any], told: frozenset[str]) -> None:
@@ -229,7 +229,7 @@ class Inspector:
         if language is None:
             return
         if self._cues.text:
-            self._found(self._matchers.text.matches(text, language), place)
+            self._add_all(self._matchers.text.matches(text, language), place)
         if language in ("code", "value"):
             self._targets(text, spelled, place)
         if language != "prose":
@@ -237,9 +237,9 @@ class Inspector:
 
     def _targets(self, text: str, spelled: list[str], place: Place) -> None:
         if self._cues.target:
-            self._found(self._matchers.targets.matches(text), place)
+            self._add_all(self._matchers.targets.matches(text), place)
         if spelled:
-            self._found(self._matchers.targets.matches(JOINT.join(spelled)), place)
+            self._add_all(self._matchers.targets.matches(JOINT.join(spelled)), place)
 
     def _shell(self, text: str, place: Place) -> None:
         if not self._may_parse(text):
@@ -256,43 +256,43 @@ class Inspector:
         return reading
 
     def _commands(self, reading: ShellReading, place: Place) -> None:
-        self._found(self._matchers.commands.matches(reading), place)
+        self._add_all(self._matchers.commands.matches(reading), place)
         for command in reading.commands:
             self._texts += command.args
             self._changes = self._changes or may_write(command)
             for path, content in files_of(command):
-                self._written(path, content, place)
-        for nested, inner in self._within(reading.nested, place):
+                self._judge_file(path, content, place)
+        for nested, inner in self._go_within(reading.nested, place):
             if nested.language == "sql":
                 self._sql(nested.text, inner)
             elif nested.language == "python":
-                self._found(self._matchers.text.matches(nested.text, "code"), inner)
+                self._add_all(self._matchers.text.matches(nested.text, "code"), inner)
                 self._python(nested.text, inner)
             else:
                 language: Language = "shell" if nested.language in _COMMAND_LANGUAGES else "code"
-                self._found(self._matchers.text.matches(nested.text, language), inner)
+                self._add_all(self._matchers.text.matches(nested.text, language), inner)
 
     def _sql(self, text: str, place: Place) -> None:
         if not self._may_parse(text):
             return
         if self._matchers.sql.excuse(text):
             if text.partition(" ")[0].upper() not in STATEMENT_WORDS:
-                self._found(self._matchers.injection.matches(text), place)
+                self._add_all(self._matchers.injection.matches(text), place)
             return
         reading = read_sql(text)
         self._doubt(reading.inconclusive)
         for statement in reading.statements:
-            self._found(self._matchers.sql.matches(statement), place)
+            self._add_all(self._matchers.sql.matches(statement), place)
             self._changes = self._changes or changes_data(statement)
         if first_word(text).upper() not in STATEMENT_WORDS:
-            self._found(self._matchers.injection.matches(text), place)
-        for nested, inner in self._within(reading.nested, place):
+            self._add_all(self._matchers.injection.matches(text), place)
+        for nested, inner in self._go_within(reading.nested, place):
             if nested.language == "sql":
                 self._sql(nested.text, inner)
             else:
                 self._shell(nested.text, inner)
 
-    def _within(self, every: Iterable[Inner], place: Place) -> Iterator[tuple[Inner, Place]]:
+    def _go_within(self, every: Iterable[Inner], place: Place) -> Iterator[tuple[Inner, Place]]:
         """Texts in another language with their places, as deep as languages are followed."""
         for nested in every:
             inner = place.within(nested.how)
@@ -325,7 +325,7 @@ class Inspector:
         if self._allowance.spent:
             return
         if self._cues.breakout and may_break_out(text) and self._may_parse(text):
-            self._found(self._matchers.injection.matches(text), place)
+            self._add_all(self._matchers.injection.matches(text), place)
         word = first_word(text)
         if begins_command(word, text, self._matchers.programs) and self._may_parse(text):
             self._commands(self._shell_reading(text), place)
@@ -335,7 +335,7 @@ class Inspector:
     def _may_parse(self, text: str) -> bool:
         if self._allowance.spent:
             return False
-        past = past_bounds(text) if len(text) > PARSED_NESTING else None
+        past = exceed_bounds(text) if len(text) > PARSED_NESTING else None
         past = past or self._allowance.spend(text)
         if past is not None:
             self._doubt(past)
@@ -344,7 +344,7 @@ class Inspector:
     def _doubt(self, reason: str | None) -> None:
         self._inconclusive = self._inconclusive or reason
 
-    def _found(self, patterns: Iterable[Described], place: Place) -> None:
+    def _add_all(self, patterns: Iterable[Described], place: Place) -> None:
         for one in patterns:
             self._hit(one, one.severity, place)
 

@@ -45,7 +45,7 @@ class TextPatterns:
                 f"$.patterns.text[{error.index}].pattern: {name} does not compile: {error.message}"
             ) from None
         self._by_language = {
-            language: _of_language(patterns, language)
+            language: _compile_language(patterns, language)
             for language in Language.__args__  # type: ignore[attr-defined]
         }
 
@@ -55,7 +55,7 @@ class TextPatterns:
         return found
 
 
-def _of_language(patterns: list[TextPattern], language: Language) -> PatternSet[TextPattern]:
+def _compile_language(patterns: list[TextPattern], language: Language) -> PatternSet[TextPattern]:
     return PatternSet([(one, one.pattern) for one in patterns if language in one.languages])
 
 
@@ -97,11 +97,11 @@ def language_of(tool_name: str, action_type: str, key: str) -> Language:
     """The language of a parameter of that key, given to that tool."""
     own = frozenset(words_of(key))
     tool = frozenset(words_of(tool_name))
-    by_key = _by_key(own, tool)
+    by_key = _judge_key(own, tool)
     if by_key is not None:
         return by_key
     if key.lower() in _OPEN_KEYS or own <= _OPEN_KEYS:
-        return _by_tool(tool, action_type)
+        return _judge_tool(tool, action_type)
     return "value"
 
 
@@ -111,7 +111,7 @@ def is_prose_key(key: str) -> bool:
     return not _PROSE.isdisjoint(words_of(key))
 
 
-def _by_key(own: frozenset[str], tool: frozenset[str]) -> Language | None:
+def _judge_key(own: frozenset[str], tool: frozenset[str]) -> Language | None:
     if own & _PROSE:
         return "prose"
     if own & _SHELL:
@@ -125,7 +125,7 @@ def _by_key(own: frozenset[str], tool: frozenset[str]) -> Language | None:
     return "prose" if tool & _SEARCH_TOOL and own & (_QUERY | {"search", "keywords", "keyword"}) else None
 
 
-def _by_tool(tool: frozenset[str], action_type: str) -> Language:
+def _judge_tool(tool: frozenset[str], action_type: str) -> Language:
     if tool & _DATABASE:
         return "sql"
     if tool & _INTERPRETER:

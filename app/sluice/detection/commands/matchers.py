@@ -73,9 +73,9 @@ class CuePatterns:
         places = [] if place is None else [("place", place)]
         self._signs, self._words = PatternSet(signs), PatternSet([*requests, *places])
         self._long = PatternSet([*requests, ("place", _PATCH)])
-        self._of_names = lru_cache(maxsize=REMEMBERED_KEYS)(self._named)
+        self._of_names = lru_cache(maxsize=REMEMBERED_KEYS)(self._search_names)
 
-    def of_texts(self, texts: Sequence[str], joined: str, written: bytes) -> frozenset[str]:
+    def search_texts(self, texts: Sequence[str], joined: str, written: bytes) -> frozenset[str]:
         """What the texts may hold; `joined`: all of them by JOINT, `written` the same in UTF-8. One that is
         too long for a path names a place only as a patch."""
         if len(joined) <= LONGEST_PATH and not (self._signs.search(written) or self._words.search(written)):
@@ -87,12 +87,12 @@ class CuePatterns:
         long = JOINT.join([one for one in texts if len(one) > LONGEST_PATH])
         return frozenset([*signs, *self._words.matches(short), *self._long.matches(long)])
 
-    def of_names(self, names: Iterable[str]) -> frozenset[str]:
+    def search_names(self, names: Iterable[str]) -> frozenset[str]:
         """What a tool's name and its parameters' keys may hold: the same few come again and again."""
         joined = JOINT.join(names)
-        return self._of_names(joined) if len(joined) <= LONGEST_NAMES else self._named(joined)
+        return self._of_names(joined) if len(joined) <= LONGEST_NAMES else self._search_names(joined)
 
-    def _named(self, joined: str) -> frozenset[str]:
+    def _search_names(self, joined: str) -> frozenset[str]:
         return frozenset(self._words.matches(joined))
 
 
@@ -124,7 +124,7 @@ def find_cues(texts: Sequence[str], matchers: Matchers) -> Cues:
     """What the texts may hold."""
     joined = JOINT.join(texts)
     written = joined.encode()
-    found = matchers.cues.of_texts(texts, joined, written)
+    found = matchers.cues.search_texts(texts, joined, written)
     return Cues(
         bool(matchers.text.anywhere.search(written)),
         bool(matchers.targets.expressions.search(written)),

@@ -103,7 +103,7 @@ def lines_of(program: Program, parameters: dict[str, Any]) -> tuple[str, ...]:
     Where a parameter holds the arguments, a second line is of them alone: a tool may look at nothing else,
     so that `{"args": ["delete", "ns", "prod"], "dry_run": true}` only tries for those that read both.
     """
-    given = _unwrapped(parameters)
+    given = _unwrap(parameters)
     if program.name in SHELLS:
         given = {key: one for key, one in given.items() if isinstance(one, list)}
     if not (program.certain or any(_speaks_of_line(key) for key in given)):
@@ -114,7 +114,7 @@ def lines_of(program: Program, parameters: dict[str, Any]) -> tuple[str, ...]:
 
 
 def _line(program: Program, given: dict[str, Any]) -> str:
-    said = _said(given, program.name)
+    said = _write_words(given, program.name)
     if said[:1] == [program.name]:
         del said[0]
     words = [program.name, *program.commands, *said]
@@ -145,7 +145,7 @@ def _speaks_of_line(key: str) -> bool:
     return _role(key) in ("line", "words") and key.lower() not in _ALSO_REQUESTS
 
 
-def _unwrapped(parameters: dict[str, Any]) -> dict[str, Any]:
+def _unwrap(parameters: dict[str, Any]) -> dict[str, Any]:
     """The parameters themselves, where they are wrapped in one field: `{"input": {...}}`."""
     for _ in range(_DEPTH):
         inner = next(iter(parameters.values())) if len(parameters) == 1 else None
@@ -155,7 +155,7 @@ def _unwrapped(parameters: dict[str, Any]) -> dict[str, Any]:
     return parameters
 
 
-def _said(given: dict[str, Any], program: str) -> list[str]:
+def _write_words(given: dict[str, Any], program: str) -> list[str]:
     """Shell text word by word: commands first, then what they are given, in the order of the document."""
     groups: list[str] = []
     commands: list[str] = []
@@ -163,17 +163,17 @@ def _said(given: dict[str, Any], program: str) -> list[str]:
     for key, value in given.items():
         role = _role(key)
         if program in _GROUPED and "".join(words_of(key)) in _GROUPS and isinstance(value, str):
-            groups += [_quoted(value)]
+            groups += [_quote(value)]
         elif role == "line":
             commands += _line_words(value, program)
         elif role == "words":
             words += _line_words(value, program)
         elif role == "inner" and isinstance(value, dict):
-            words += _said(value, program) if len(given) <= MOST_WORDS else []
+            words += _write_words(value, program) if len(given) <= MOST_WORDS else []
         elif role == "program" and value == program:
             continue
         else:
-            words += map(_quoted, _flag(key, value, program))
+            words += map(_quote, _flag(key, value, program))
     return groups + commands + words
 
 
@@ -182,9 +182,9 @@ def _line_words(value: Any, program: str) -> list[str]:
     if isinstance(value, str):
         return [word for word in [value.strip().removeprefix(f"{program} ")] if word]
     if isinstance(value, list):
-        return [_quoted(str(one)) for one in value[:MOST_WORDS] if isinstance(one, (str, int, float))]
+        return [_quote(str(one)) for one in value[:MOST_WORDS] if isinstance(one, (str, int, float))]
     if isinstance(value, dict):
-        return [_quoted(word) for word in flags_of(value, program)]
+        return [_quote(word) for word in flags_of(value, program)]
     return []
 
 
@@ -228,7 +228,7 @@ def _flag_name(key: str, program: str) -> str:
     return ("-" if program in _SINGLE_DASH else "--") + name
 
 
-def _quoted(word: str) -> str:
+def _quote(word: str) -> str:
     return shlex.quote(word)
 
 

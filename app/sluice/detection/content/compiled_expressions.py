@@ -104,7 +104,7 @@ class Lexicon:
 class Expressions:
     """Expressions by their place."""
 
-    __slots__ = ("_compiled", "_lexicon", "_places", "_requirements", "_searched", "written")
+    __slots__ = ("_compile", "_lexicon", "_places", "_requirements", "_searched", "written")
 
     def __init__(
         self, classes: Mapping[str, list[str]], kept: Mapping[str, tuple[str, str]] | None = None
@@ -116,7 +116,7 @@ class Expressions:
         self._lexicon = Lexicon(classes)
         self._places: dict[str, int] = {}
         self._searched: list[str] = []
-        self._compiled: dict[int, Any] = {}
+        self._compile: dict[int, Any] = {}
         self._requirements: list[str] = []
         self.written: dict[str, tuple[str, str]] = {} if kept is None else dict(kept)
         """What RE2 takes and what a text must hold, by the expression as it is written."""
@@ -133,9 +133,9 @@ class Expressions:
 
     def search(self, place: int, raw: bytes, start: int, end: int) -> tuple[int, int] | None:
         """Where in these bytes of a text, which have a line's begin and end, an expression is found first."""
-        compiled = self._compiled.get(place)
+        compiled = self._compile.get(place)
         if compiled is None:
-            compiled = self._compiled[place] = _compiled(self._searched[place], "")
+            compiled = self._compile[place] = _compile(self._searched[place], "")
         found = compiled.search(raw[start:end])
         if not found:
             return None
@@ -150,7 +150,7 @@ class Expressions:
             self._searched.append(searched)
             self._requirements.append(requirement)
             if kept is None:
-                self._compiled[place] = _compiled(searched, path)
+                self._compile[place] = _compile(searched, path)
         return self._places[searched]
 
     def _new(self, expression: str, path: str) -> tuple[str, str]:
@@ -165,7 +165,7 @@ class Expressions:
             raise LibraryError(f"$.memory.content.{path}: {error}") from None
 
 
-def _compiled(expression: str, path: str) -> Any:
+def _compile(expression: str, path: str) -> Any:
     options = re2.Options()
     options.case_sensitive = False
     options.log_errors = False

@@ -65,7 +65,7 @@ def sought(ranked: Iterable[str], requirements: Iterable[str]) -> list[str]:
     for requirement in set(requirements):
         text = _FIRST_SET.sub(" (?:", _NEXT_SET.sub("|", requirement)).replace("))", ")")
         for found in _PIECES.finditer(text):
-            named = {word for spelling in _spellings(found[0]) for word in spelling.split()}
+            named = {word for spelling in _list_spellings(found[0]) for word in spelling.split()}
             begins |= named
             start, end = found.span()
             if text[start - 1 : start] not in _JOINED_BEFORE and text[end : end + 1] not in _JOINED_AFTER:
@@ -78,7 +78,7 @@ def _begins(word: str, begins: set[str]) -> bool:
     return word in begins or any(word[:end] in begins for end in range(_SHORTEST_STEM, len(word)))
 
 
-def _spellings(piece: str) -> Iterator[str]:
+def _list_spellings(piece: str) -> Iterator[str]:
     """Every word of a few letters and choices."""
     parts = [one[1].split("|") if one[1] else [one[2]] for one in _PIECE.finditer(piece)]
     return ("".join(spelling) for spelling in islice(product(*parts), _MOST_SPELLINGS))

@@ -99,7 +99,7 @@ class _Reading:
             return part
         if token[0] == "$" and len(token) > 1:
             return self._classes(token[1:])
-        return _of_token(token)
+        return _require_token(token)
 
 
 def _times(repeat: re.Match[str]) -> tuple[int, int]:
@@ -110,23 +110,23 @@ def _times(repeat: re.Match[str]) -> tuple[int, int]:
 
 
 @cache
-def _of_token(token: str) -> Requirement | str:
+def _require_token(token: str) -> Requirement | str:
     if token in _ZERO_WIDTH:
         return _ZERO_WIDTH[token]
     if token[0] == "\\" and not token[1].isalnum():
-        return _of_sign(token[1])
+        return _require_sign(token[1])
     if token[0] in "\\[.":
-        return _of_class(token)
-    return _of_sign(token) if len(token) == 1 else Requirement(token.casefold(), AT_WORD, AT_WORD)
+        return _require_class(token)
+    return _require_sign(token) if len(token) == 1 else Requirement(token.casefold(), AT_WORD, AT_WORD)
 
 
-def _of_sign(sign: str) -> Requirement | str:
+def _require_sign(sign: str) -> Requirement | str:
     if not sign.isascii():
         return Requirement(sign.casefold(), AT_SCRIPT, AT_SCRIPT)
     return Requirement(sign.casefold(), AT_WORD, AT_WORD) if sign.isalnum() or sign == "_" else sign
 
 
-def _of_class(token: str) -> Requirement | str:
+def _require_class(token: str) -> Requirement | str:
     if token in _SEPARATORS:
         return SOME_SIGN
     if token in {r"\w", r"\d"}:

@@ -89,7 +89,7 @@ class FrameReader:
         met = (*self._prefilter.candidates(text.written()), *self._prefilter.always)
         candidates = {self._places[number] for number in met}
         markers = [
-            one._replace(any=self._in(one.any, candidates))
+            one._replace(any=self._select_places(one.any, candidates))
             for one in self._markers
             if not candidates.isdisjoint(one.any) and candidates.issuperset(one.all)
         ]
@@ -97,12 +97,12 @@ class FrameReader:
             text,
             self._expressions,
             markers,
-            self._in(self._withdrawn, candidates),
-            self._in(self._unless, candidates),
+            self._select_places(self._withdrawn, candidates),
+            self._select_places(self._unless, candidates),
         )
 
     @staticmethod
-    def _in(places: tuple[int, ...], candidates: set[int]) -> tuple[int, ...]:
+    def _select_places(places: tuple[int, ...], candidates: set[int]) -> tuple[int, ...]:
         return tuple(place for place in places if place in candidates)
 
 
@@ -132,8 +132,8 @@ class FramedText:
             return False
         text = self._text
         first, last = self._words_of(text.character(start), text.character(end))
-        quoted = _holding(self._quoted, first)
-        value = _holding(self._attributes, first)
+        quoted = _find_holding(self._quoted, first)
+        value = _find_holding(self._attributes, first)
         if value and not (quoted and quoted[0] < value[0]):
             return False
         hole = (min(first, quoted[0]), max(last, quoted[1])) if quoted else (first, last)
@@ -152,11 +152,11 @@ class FramedText:
             scope = (0, len(self._text.raw))
         before = [(scope[0], hole[0])] if holds != "before" else []
         after = [(hole[1], scope[1])] if holds not in {"after", "adjacent"} else []
-        return self._found(marker.any, before + after) and all(
-            self._found((one,), before + after) for one in marker.all
+        return self._is_in_any(marker.any, before + after) and all(
+            self._is_in_any((one,), before + after) for one in marker.all
         )
 
-    def _found(self, places: tuple[int, ...], parts: list[tuple[int, int]]) -> bool:
+    def _is_in_any(self, places: tuple[int, ...], parts: list[tuple[int, int]]) -> bool:
         search = self._expressions.search
         return any(search(place, self._text.raw, *part) for part in parts for place in places)
 
@@ -172,14 +172,14 @@ class FramedText:
             at = 0
             while found := self._expressions.search(place, text.raw, at, len(text.raw)):
                 scope = text.sentence_at(found[0])
-                quoted = _holding(self._quoted, text.character(found[0]))
+                quoted = _find_holding(self._quoted, text.character(found[0]))
                 if not quoted and not any(self._expressions.search(one, text.raw, *scope) for one in unless):
                     return True
                 at = found[1]
         return False
 
 
-def _holding(spans: list[tuple[int, int]], place: int) -> tuple[int, int] | None:
+def _find_holding(spans: list[tuple[int, int]], place: int) -> tuple[int, int] | None:
     """The span that holds a character; none of them within another."""
     before = bisect_right(spans, place, key=itemgetter(0)) - 1
     return spans[before] if before >= 0 and place < spans[before][1] else None

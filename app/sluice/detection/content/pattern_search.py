@@ -83,15 +83,17 @@ class Patterns:
         met = self._words.met(text.raw) if looked_up and whole[1] <= SHORT_BYTES else None
         if met == 0 and not self._in_any:
             return
-        by_words = self._by_words(text, seen, met) if looked_up else self._by_automata(text, seen)
+        by_words = (
+            self._search_by_words(text, seen, met) if looked_up else self._search_by_automata(text, seen)
+        )
         of_text = yield from by_words
         for one, place in self._of_sentences.always:
-            yield from self._in_sentences(one, place, text, whole)
+            yield from self._search_sentences(one, place, text, whole)
         if whole[1] <= WHOLE_BYTES:
             for one, place in (*of_text, *self._of_texts.always):
-                yield from self._in_scope(one, place, text, whole)
+                yield from self._search_scope(one, place, text, whole)
 
-    def _by_words(
+    def _search_by_words(
         self, text: Text, seen: set[bytes], met: int | None
     ) -> Generator[PatternPlace, None, _Begins]:
         """The places in sentences of a text of ASCII, by its words; which patterns of texts it may hold.
@@ -103,7 +105,7 @@ class Patterns:
             begun = self._of_sentences.of(met)
             for start, end, _ in _new(text, seen) if begun else ():
                 for one, place in begun:
-                    yield from self._in_sentences(one, place, text, (start, end))
+                    yield from self._search_sentences(one, place, text, (start, end))
             return self._of_texts.of(met >> self._of_sentences.count)
         clauses = 0
         for start, end, folded in text.pieces():
@@ -112,32 +114,32 @@ class Patterns:
             if folded not in seen:
                 seen.add(folded)
                 met = words.requirements(in_piece)
-                for one, place in self._of_sentences.begun_by(met, MOST_SEARCHED, folded):
-                    yield from self._in_sentences(one, place, text, (start, end))
+                for one, place in self._of_sentences.begin_by(met, MOST_SEARCHED, folded):
+                    yield from self._search_sentences(one, place, text, (start, end))
         met = words.requirements(clauses) >> self._of_sentences.count
-        return self._of_texts.begun_by(met, MOST_SEARCHED_FOR, text.folded())
+        return self._of_texts.begin_by(met, MOST_SEARCHED_FOR, text.folded())
 
-    def _by_automata(self, text: Text, seen: set[bytes]) -> Generator[PatternPlace, None, _Begins]:
+    def _search_by_automata(self, text: Text, seen: set[bytes]) -> Generator[PatternPlace, None, _Begins]:
         """The same of any text; of one that is not read as a whole, all places."""
         long = len(text.raw) > WHOLE_BYTES
         for start, end, folded in _new(text, seen):
             written = words_and_signs(folded)
             for one, place in self._of_sentences.begun(written):
-                yield from self._in_sentences(one, place, text, (start, end))
+                yield from self._search_sentences(one, place, text, (start, end))
             for one, place in self._of_texts.begun(written) if long else ():
-                yield from self._in_scope(one, place, text, (start, end))
+                yield from self._search_scope(one, place, text, (start, end))
         return [] if long else self._of_texts.begun(text.written())
 
-    def _in_sentences(
+    def _search_sentences(
         self, one: _Places, place: int, text: Text, part: tuple[int, int]
     ) -> Iterator[PatternPlace]:
         at, end = part
         while at < end and (found := self._expressions.search(place, text.raw, at, end)):
             sentence = text.sentence_at(found[0])
-            yield from self._in_scope(one, place, text, sentence)
+            yield from self._search_scope(one, place, text, sentence)
             at = max(sentence[1], found[0] + 1)
 
-    def _in_scope(
+    def _search_scope(
         self, places: _Places, place: int, text: Text, scope: tuple[int, int]
     ) -> Iterator[PatternPlace]:
         search = self._expressions.search
@@ -180,7 +182,7 @@ class _Begun:
         """The other patterns that a text may hold, which is written as the prefilter reads it."""
         return [self._begins[number] for number in self._prefilter.candidates(written)]
 
-    def begun_by(self, met: int, most: int, folded: bytes) -> _Begins:
+    def begin_by(self, met: int, most: int, folded: bytes) -> _Begins:
         """The same of a casefolded text of ASCII, by the requirements that its words meet if these are few:
         of more, the automata leave fewer."""
         bits = met & ((1 << self.count) - 1)

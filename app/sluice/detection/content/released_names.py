@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from sluice.detection.content.findings import ContentInspection, Finding
 from sluice.detection.content.wording import (
     below_the_host,
-    in_words,
-    numbered_word,
+    read_numbered_word,
     readings,
     says_something,
     wording,
+    write_as_words,
 )
 from sluice.detection.kept import ANSWERS, RememberedTexts
 
@@ -109,7 +109,7 @@ class Names:
                 overlong = True
                 said.append((field, wording(text, self._words)))
             else:
-                said.append((field, numbered_word(text) or self._known_wording(text)))
+                said.append((field, read_numbered_word(text) or self._known_wording(text)))
         return self._read_anew(tuple(said)) if overlong else self._known_read(tuple(said))
 
     def _read_anew(self, wordings: tuple[Name, ...]) -> Read:
@@ -118,7 +118,7 @@ class Names:
         said_by = []
         inconclusive = None
         for field, wording_ in wordings:
-            said = self._said(wording_)
+            said = self._read_words(wording_)
             found += [one._replace(field=field) for one in said.findings]
             if said.inconclusive is not None:
                 inconclusive = inconclusive or f"{field}: {said.inconclusive}"
@@ -130,7 +130,7 @@ class Names:
         )
         if len(words) > 1:
             whole = " ".join(said.whole for _, said in said_by)
-            for several, text in (*_together(words), (_fields(words), whole)):
+            for several, text in (*_join_fields(words), (_fields(words), whole)):
                 joint = self._joint(text)
                 found += [one._replace(field=several) for one in _new(joint.findings, found)]
                 if joint.inconclusive is not None:
@@ -153,20 +153,20 @@ class Names:
             left, right = first[-SEAM:], second[:SEAM]
             if not left.strip() or not right.strip():
                 continue
-            together = self._found(f"{left} {right}")
+            together = self._find(f"{left} {right}")
             if together:
-                apart = (*self._found(left), *self._found(right), *found)
+                apart = (*self._find(left), *self._find(right), *found)
                 found += [one._replace(field=field) for one in _new(together, apart)]
         return tuple(found)
 
-    def _found(self, text: str) -> tuple[Finding, ...]:
+    def _find(self, text: str) -> tuple[Finding, ...]:
         known = self._seams.get(text)
         if known is None:
-            known = self._found_anew(text)
+            known = self._find_anew(text)
             self._seams.put(text, known)
         return known
 
-    def _found_anew(self, text: str) -> tuple[Finding, ...]:
+    def _find_anew(self, text: str) -> tuple[Finding, ...]:
         """Letters beyond ASCII may be in disguise; others are read as they stand, in a fifth of the time."""
         return self._as_it_stands(text) if text.isascii() else self._inspect(text).findings
 
@@ -187,7 +187,7 @@ class Names:
             self._joined.put(text, known)
         return known
 
-    def _said(self, wording_: str) -> _Said:
+    def _read_words(self, wording_: str) -> _Said:
         known = self._remembered.get(wording_)
         if known is None:
             known = self._read(wording_)
@@ -203,12 +203,12 @@ class Names:
             inconclusive = inconclusive or inspection.inconclusive
         if not says_something(wording_, self._words):
             return _Said(tuple(found), inconclusive, "", "")
-        below, whole = below_the_host(wording_), in_words(wording_)
-        words = in_words(below) if says_something(below, self._words) else whole
+        below, whole = below_the_host(wording_), write_as_words(wording_)
+        words = write_as_words(below) if says_something(below, self._words) else whole
         return _Said(tuple(found), inconclusive, words, whole)
 
 
-def _together(words: Sequence[Spoken]) -> Iterator[tuple[str, str]]:
+def _join_fields(words: Sequence[Spoken]) -> Iterator[tuple[str, str]]:
     """Which fields, and their words as one text: all of them, and each two."""
     fields = _fields(words)
     for text in dict.fromkeys((" ".join(one.text for one in words), " ".join(one.words for one in words))):

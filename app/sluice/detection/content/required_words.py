@@ -136,7 +136,7 @@ def _clauses(row: _Row, *, left: bool, right: bool) -> list[Clause] | None:
         if isinstance(item, str):
             if not item.isascii():
                 return None
-            found.update(_of_string(item, left=before, right=after))
+            found.update(_read_string(item, left=before, right=after))
         elif item is not None:
             met = _met(item, left=before, right=after)
             if met is None:
@@ -150,7 +150,7 @@ def _met(item: _Choice, *, left: bool, right: bool) -> tuple[Clause, ...] | None
     """The clauses of a choice; many requirements have the same ones, the classes of a lexicon."""
     options = [_clauses(one, left=left, right=right) for one in item]
     met = [one for one in options if one is not None]
-    return tuple(_of_either(met)) if met else None
+    return tuple(_read_choice(met)) if met else None
 
 
 def _is_marked(item: str | _Choice | None, end: int) -> bool:
@@ -160,7 +160,7 @@ def _is_marked(item: str | _Choice | None, end: int) -> bool:
     return all(row and _is_marked(row[end], end) for row in item)
 
 
-def _of_string(text: str, *, left: bool, right: bool) -> Iterator[Clause]:
+def _read_string(text: str, *, left: bool, right: bool) -> Iterator[Clause]:
     words = text.split(MARK)
     for place, word in enumerate(words):
         begins, ends = left or place > 0, right or place < len(words) - 1
@@ -170,7 +170,7 @@ def _of_string(text: str, *, left: bool, right: bool) -> Iterator[Clause]:
             yield frozenset([Part(word, not begins, not ends)])
 
 
-def _of_either(options: list[list[Clause]]) -> Iterator[Clause]:
+def _read_choice(options: list[list[Clause]]) -> Iterator[Clause]:
     """Clauses of a choice: one of each option, the rarest together, then the next."""
     for place in range(max(map(len, options)) if all(options) else 0):
         yield frozenset[Part]().union(*(one[min(place, len(one) - 1)] for one in options))
@@ -214,14 +214,14 @@ class RequiredWords:
                     self._open |= bit
                 for part in chain.from_iterable((found or [])[place : place + 1]):
                     met[part] |= bit
-        self._whole = _of_ends(met, left=False, right=False)
-        self._prefixes = _of_ends(met, left=False, right=True)
-        self._suffixes = _of_ends(met, left=True, right=False)
+        self._whole = _select_by_ends(met, left=False, right=False)
+        self._prefixes = _select_by_ends(met, left=False, right=True)
+        self._suffixes = _select_by_ends(met, left=True, right=False)
         self._first_letters = {word[:SHORTEST] for word in self._prefixes}
         self._last_letters = {word[-SHORTEST:] for word in self._suffixes}
         self._longest = max(map(len, (*self._prefixes, *self._suffixes)), default=0)
         self._inner: defaultdict[bytes, list[tuple[bytes, int]]] = defaultdict(list)
-        for word, bits in _of_ends(met, left=True, right=True).items():
+        for word, bits in _select_by_ends(met, left=True, right=True).items():
             self._inner[word[:BEGIN]].append((word, bits))
         self._begins = {*map(len, self._inner)}
         self._known: dict[bytes, int] = {}
@@ -273,7 +273,7 @@ class RequiredWords:
         return bits
 
 
-def _of_ends(met: dict[Part, int], *, left: bool, right: bool) -> dict[bytes, int]:
+def _select_by_ends(met: dict[Part, int], *, left: bool, right: bool) -> dict[bytes, int]:
     """The parts that go on to these sides, with the clauses that they meet."""
     return {
         part.text.encode(): bits for part, bits in met.items() if part.left == left and part.right == right

@@ -95,7 +95,7 @@ class Sequence:
         elif part.first == AT_MARK and not least and most > 1:
             self._between.add_repeated()
         else:
-            self._add_piece(_repeated(part, least, most))
+            self._add_piece(_repeat(part, least, most))
 
     def _add_piece(self, part: Requirement) -> None:
         if self._between.any:
@@ -187,7 +187,7 @@ def _clash(last: Kinds, first: Kinds) -> bool:
     return (_EDGE in last and _SCRIPT in first) or (_SCRIPT in last and _EDGE in first)
 
 
-def _repeated(part: Requirement, least: int, most: int) -> Requirement:
+def _repeat(part: Requirement, least: int, most: int) -> Requirement:
     if most == 1:
         return part if least else part._replace(text=f"(?:{part.text}|)", empty=True, choices=())
     if least:

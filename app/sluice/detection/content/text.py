@@ -136,7 +136,7 @@ def sentences(text: str) -> list[tuple[int, int]]:
     bounds = [0]
     for found in islice(_END.finditer(text), MOST_ENDS):
         at, end = found.span()
-        if not (text[at] == "." and text[at - 1].isalpha() and _abbreviated(text, end)):
+        if not (text[at] == "." and text[at - 1].isalpha() and _is_abbreviated(text, end)):
             _extend(bounds, text, end)
     _extend(bounds, text, len(text))
     return list(pairwise(bounds))
@@ -150,7 +150,7 @@ def _extend(bounds: list[int], text: str, end: int) -> None:
         bounds.append(end)
 
 
-def _abbreviated(text: str, end: int) -> bool:
+def _is_abbreviated(text: str, end: int) -> bool:
     return bool(_ABBREVIATION.search(text, max(0, end - _LONGEST_ABBREVIATION), end))
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from sluice.detection.disguises.decodings import decodings, is_readable_hex
-from sluice.detection.disguises.spelling import identifiers_parted
+from sluice.detection.disguises.spelling import part_identifiers
 from sluice.detection.disguises.vocabulary import LONGEST
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ _SHORTEST_WORD = 3
 
 def wording(text: str, words: Vocabulary) -> str:
     """The id without what says nothing. Two ids of one wording hold the same words in the same order."""
-    word = numbered_word(text)
+    word = read_numbered_word(text)
     if word is not None:
         return word
     cues = [how for how, cue in _RUNS if cue.search(text)]
@@ -81,7 +81,7 @@ def wording(text: str, words: Vocabulary) -> str:
     return f"{text}{_APART}{left}" if is_prose else left
 
 
-def numbered_word(text: str) -> str | None:
+def read_numbered_word(text: str) -> str | None:
     """The wording of an id that is a word and a number, None of any other text."""
     numbered = _NUMBERED.fullmatch(text)
     return None if numbered is None else numbered[1]
@@ -92,7 +92,7 @@ def readings(a_wording: str) -> list[str]:
     segments = _SEGMENTS.split(_SCHEME.sub("", a_wording))
     if len(segments) == 1:
         return [a_wording]
-    within = dict.fromkeys(map(in_words, (below_the_host(a_wording), *segments)))
+    within = dict.fromkeys(map(write_as_words, (below_the_host(a_wording), *segments)))
     return [a_wording, *(one for one in within if len(_ANY_WORD.findall(one)) >= _SENTENCE)]
 
 
@@ -110,9 +110,9 @@ def says_something(a_wording: str, words: Vocabulary) -> bool:
     )
 
 
-def in_words(a_wording: str) -> str:
+def write_as_words(a_wording: str) -> str:
     """For reading on from one text into the next: words with blanks between them, nothing encoded."""
-    return identifiers_parted(unquote(_SCHEME.sub("", a_wording))).replace("_", " ")
+    return part_identifiers(unquote(_SCHEME.sub("", a_wording))).replace("_", " ")
 
 
 def below_the_host(a_wording: str) -> str:
@@ -135,7 +135,7 @@ def _unless_words(words: Vocabulary, token: re.Match[str]) -> str:
     pieces = _PIECE.findall(run)
     if any(_is_word(piece.casefold(), words) for piece in pieces) or words.places(folded):
         return run
-    return run if len(run) <= LONGEST and words.without_leet(folded) is not None else ""
+    return run if len(run) <= LONGEST and words.remove_leet(folded) is not None else ""
 
 
 def _is_word(piece: str, words: Vocabulary) -> bool:

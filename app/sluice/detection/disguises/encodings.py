@@ -54,7 +54,7 @@ def decodings(text: str) -> Iterator[tuple[str, str]]:
     Each run of base64 or hexadecimal is decoded once; what cannot be ASCII is left out.
     """
     if "%" in text and _URL.search(text):
-        yield "url", _url_decoded(text)
+        yield "url", _decode_url(text)
     if "&" in text and _HTML.search(text):
         yield "html", html.unescape(text)
     if "\\" in text and _ESCAPE.search(text):
@@ -62,7 +62,7 @@ def decodings(text: str) -> Iterator[tuple[str, str]]:
     yield from _runs(text)
 
 
-def _url_decoded(text: str) -> str:
+def _decode_url(text: str) -> str:
     return unquote_plus(_URL_UTF16.sub(_utf16_unit, text), errors="replace")
 
 
@@ -84,12 +84,12 @@ def _is_half(code: int) -> bool:
 def _runs(text: str) -> Iterator[tuple[str, str]]:
     for run in dict.fromkeys(found.group()[:LONGEST_RUN] for found in _RUN.finditer(text)):
         hexed = _HEX.fullmatch(run)
-        decoded = _readable(bytes.fromhex(hexed[1])) if hexed else _from_base64(run)
+        decoded = _readable(bytes.fromhex(hexed[1])) if hexed else _decode_base64(run)
         if decoded is not None:
             yield ("hex" if hexed else "base64"), decoded
 
 
-def _from_base64(run: str) -> str | None:
+def _decode_base64(run: str) -> str | None:
     plain = run.rstrip("=").replace("-", "+").replace("_", "/")
     if len(plain) % 4 == 1:
         plain = plain[:-1]

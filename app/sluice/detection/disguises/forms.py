@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, NamedTuple
 from sluice.detection.disguises import decodings, spelling
 from sluice.detection.disguises.letters import alike, plain
 from sluice.detection.disguises.spelling import (
-    identifiers_parted,
-    rejoined,
+    part_identifiers,
+    rejoin,
+    remove_glued,
+    remove_leet,
     reversals,
     shifted,
-    ungarbled,
-    without_glued,
-    without_leet,
+    ungarble,
 )
 from sluice.detection.disguises.unfold import PLAIN, Form, TooManyForms, unfold
 from sluice.text.expression_sets import PatternSet
@@ -52,20 +52,20 @@ def hidden_texts(text: str) -> Iterator[tuple[str, str]]:
     tags = "".join(chr(ord(sign) - _FIRST_TAG) for run in _TAGS.findall(text) for sign in run)
     if tags:
         yield "unicode-tags", tags
-    if chosen := "\n".join(filter(None, map(_of_selectors, _SELECTORS.findall(text)))):
+    if chosen := "\n".join(filter(None, map(_read_selectors, _SELECTORS.findall(text)))):
         yield "variation-selectors", chosen
-    if bits := "\n".join(found for run in _BITS.findall(text) for found in _of_bits(run)):
+    if bits := "\n".join(found for run in _BITS.findall(text) for found in _read_bits(run)):
         yield "zero-width-bits", bits
 
 
-def _of_selectors(run: str) -> str:
+def _read_selectors(run: str) -> str:
     raw = bytes(
         ord(sign) - _SELECTOR if ord(sign) < _FIRST_TAG else ord(sign) - _SELECTORS_AGAIN + 16 for sign in run
     )
     return raw.decode(errors="ignore")
 
 
-def _of_bits(run: str) -> Iterator[str]:
+def _read_bits(run: str) -> Iterator[str]:
     """Either of the two commonest signs may be the one bit."""
     signs = sorted(set(run), key=run.count, reverse=True)[:2]
     for zero in signs:
@@ -127,7 +127,7 @@ class Forms:
         if not text.isascii() and HIDDEN.search(text):
             forms += [Form(how, plain(hidden).text) for how, hidden in hidden_texts(text)]
         try:
-            for form in unfold([*forms], self._undisguised, len(text)):
+            for form in unfold([*forms], self._undisguise, len(text)):
                 forms.append(form)
         except TooManyForms as error:
             return Unfolding(forms, first.removed, str(error))
@@ -142,41 +142,41 @@ class Forms:
         return (
             not self._words.tells_of_leet(folded.translate(spelling.LEET_RUNS).decode().split())
             and not self._words.all_hints(folded.translate(_LETTERS).decode().split())
-            and spelling.of_portions(text) is text
+            and spelling.join_portions(text) is text
         )
 
-    def _undisguised(self, text: str) -> Iterator[tuple[str, str]]:
-        for disguise, other in self._without_one(text):
+    def _undisguise(self, text: str) -> Iterator[tuple[str, str]]:
+        for disguise, other in self._remove_each(text):
             inner = plain(_news(text, other)).text if other != text else ""
             if inner.strip():
                 yield disguise, inner
 
-    def _without_one(self, text: str) -> Iterator[tuple[str, str]]:
+    def _remove_each(self, text: str) -> Iterator[tuple[str, str]]:
         if not text.isascii():
             yield "look-alike", alike(text)
-            yield "mixed-script", without_glued(text)
+            yield "mixed-script", remove_glued(text)
         cues = _CUES.matches(text)
         yield from decodings.decodings(text, cues)
         if "spaceless" in cues and "letters apart" in cues:
-            yield "letter-spaced", spelling.closed_up(text, self._words)
+            yield "letter-spaced", spelling.close_up(text, self._words)
         if "run" in cues:
             yield "run-together", spelling.parted(text, self._words)
-        yield "portions", spelling.of_portions(text)
+        yield "portions", spelling.join_portions(text)
         if "leet" in cues:
-            yield "leet", without_leet(text, self._words)
+            yield "leet", remove_leet(text, self._words)
         if "identifier" in cues:
-            yield "identifier", identifiers_parted(text)
-        yield from self._by_words(text)
+            yield "identifier", part_identifiers(text)
+        yield from self._read_by_words(text)
 
-    def _by_words(self, text: str) -> Iterator[tuple[str, str]]:
+    def _read_by_words(self, text: str) -> Iterator[tuple[str, str]]:
         tokens = letters_of(text).split()
         hints = self._words.all_hints(tokens)
         if not hints:
             return
         if any(hint.garbled for hint in hints):
-            yield "misspelt", ungarbled(text, self._words)
+            yield "misspelt", ungarble(text, self._words)
         if fragments := frozenset(hint.word for hint in hints if hint.fragment):
-            yield "split", rejoined(text, tokens, self._words, fragments)
+            yield "split", rejoin(text, tokens, self._words, fragments)
         if sum(hint.reversed for hint in hints) >= _LEAST_HINTS:
             yield from (("reversed", one) for one in reversals(text))
         shifts = Counter(hint.shift for hint in hints if hint.shift)

@@ -98,11 +98,11 @@ def as_seen(text: str) -> str:
     if text.isascii():
         return text
     bare = _UNSEEN.sub("", text)
-    folded = unicodedata.normalize("NFKC", _without_alike(bare))
-    return _ACCENT_MARKS.sub("", _without_alike(folded))
+    folded = unicodedata.normalize("NFKC", _replace_alike(bare))
+    return _ACCENT_MARKS.sub("", _replace_alike(folded))
 
 
-def _without_alike(text: str) -> str:
+def _replace_alike(text: str) -> str:
     return _ANY_ALIKE.sub(lambda found: _PLAIN[found.group()], text)
 
 
@@ -161,26 +161,26 @@ def plain(text: str) -> Plain:
         return Plain(text, 0, "")
     bare = _INVISIBLE.sub("", text)
     removed = len(text) - len(bare)
-    unmarked = _ACCENTS.sub("", _with_plain_signs(bare))
+    unmarked = _ACCENTS.sub("", _replace_signs(bare))
     if unmarked.isascii():
         return Plain(unmarked, removed, "invisible" if removed else "")
-    compatible = unicodedata.normalize("NFKC", _thinned(unmarked))
+    compatible = unicodedata.normalize("NFKC", _thin_marks(unmarked))
     how = ["invisible"] * bool(removed) + ["look-alike"] * _gained_letters(bare, compatible)
-    return Plain(_without_accents(compatible), removed, " > ".join(how))
+    return Plain(_remove_accents(compatible), removed, " > ".join(how))
 
 
-def _thinned(text: str) -> str:
+def _thin_marks(text: str) -> str:
     """The text with no more marks in a row than any language writes."""
     thinner = _CROWD.sub(lambda marks: marks[0][:_MOST_MARKS], text)
-    return _CROWD_ABOVE.sub(_without_marks, thinner)
+    return _CROWD_ABOVE.sub(_remove_marks, thinner)
 
 
-def _without_marks(run: re.Match[str]) -> str:
+def _remove_marks(run: re.Match[str]) -> str:
     """Letters of a row of characters above the basic plane, if it has so many marks."""
     return "".join(sign for sign in run[0] if not unicodedata.combining(sign))
 
 
-def _with_plain_signs(text: str) -> str:
+def _replace_signs(text: str) -> str:
     """Each kind of quotation mark, dash and blank as the one of ASCII; prose has few kinds of them."""
     for sign in set(_PLAIN_SIGNS.findall(text)):
         text = text.replace(sign, _SIGNS[ord(sign)])
@@ -196,7 +196,7 @@ def plain_letters(expression: str) -> str:
     """An expression as `plain` spells its letters; a sign that becomes one of RE2's own is escaped."""
     if expression.isascii():
         return expression
-    return _without_accents("".join(map(_spell_plainly, expression)))
+    return _remove_accents("".join(map(_spell_plainly, expression)))
 
 
 def _spell_plainly(sign: str) -> str:
@@ -206,7 +206,7 @@ def _spell_plainly(sign: str) -> str:
     return folded if not folded.isascii() or folded.isalnum() else re.escape(folded)
 
 
-def _without_accents(text: str) -> str:
+def _remove_accents(text: str) -> str:
     return unicodedata.normalize("NFC", _ACCENTS.sub("", unicodedata.normalize("NFD", text)))
 
 

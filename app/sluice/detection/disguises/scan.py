@@ -19,7 +19,7 @@ _BRACKETS = re.compile(r"[()\[\]{}]+")
 _STEP = {"(": 1, "[": 1, "{": 1, ")": -1, "]": -1, "}": -1}
 
 
-def past_bounds(text: str) -> str | None:
+def exceed_bounds(text: str) -> str | None:
     """Which bound the text passes, None where a parser may read it."""
     if len(text) > PARSED_CHARS:
         return f"a text of {len(text)} characters is too long to parse"

@@ -42,7 +42,7 @@ _LEAST_GLUED = 2
 _LONG_WORD = 4
 
 
-def without_glued(text: str) -> str:
+def remove_glued(text: str) -> str:
     """A blank for letters, marks and digits of other scripts, and for symbols, where they stand at Latin
     letters: they part its words from the patterns'.
 
@@ -52,7 +52,7 @@ def without_glued(text: str) -> str:
     return cut if times >= _LEAST_GLUED else text
 
 
-def without_leet(text: str, words: Vocabulary) -> str:
+def remove_leet(text: str, words: Vocabulary) -> str:
     """Digits and signs as the letters they stand for, in words that this makes known; then numbers too."""
     folded = text.casefold()
     if not words.tells_of_leet(folded.encode().translate(LEET_RUNS).decode().split()):
@@ -60,38 +60,38 @@ def without_leet(text: str, words: Vocabulary) -> str:
     found = set[str]()
 
     def read(token: re.Match[str]) -> str:
-        word = words.without_leet(token[0]) if not token[0].isdigit() else None
+        word = words.remove_leet(token[0]) if not token[0].isdigit() else None
         if word and len(word) > _SHORTEST_FEW:
             found.add(word)
-        return word or _to_the_sign(token[0], words)
+        return word or _read_to_the_sign(token[0], words)
 
     plain = _LEET_TOKEN.sub(read, folded)
     if not any(map(words.is_evidence, found)):
         return text
-    return _NUMBER.sub(lambda one: words.without_leet(one[0]) or one[0], plain)
+    return _NUMBER.sub(lambda one: words.remove_leet(one[0]) or one[0], plain)
 
 
-def _to_the_sign(token: str, words: Vocabulary) -> str:
+def _read_to_the_sign(token: str, words: Vocabulary) -> str:
     """A token whose last sign is punctuation after all: "n0w!"."""
-    word = words.without_leet(token.rstrip("!|+")) if token[-1] in "!|+" else None
+    word = words.remove_leet(token.rstrip("!|+")) if token[-1] in "!|+" else None
     return word + "!" if word else token
 
 
-def ungarbled(text: str, words: Vocabulary) -> str:
+def ungarble(text: str, words: Vocabulary) -> str:
     """Words with their inner letters in another order, or doubled."""
-    return _changed(text, _TOKEN.sub(lambda one: _ungarbled(one[0], words), text.casefold()))
+    return _keep_unless_changed(text, _TOKEN.sub(lambda one: _ungarble_word(one[0], words), text.casefold()))
 
 
-def _ungarbled(word: str, words: Vocabulary) -> str:
-    return word if word in words.known else words.ungarbled(word) or word
+def _ungarble_word(word: str, words: Vocabulary) -> str:
+    return word if word in words.known else words.ungarble(word) or word
 
 
-def _changed(text: str, spelling: str) -> str:
+def _keep_unless_changed(text: str, spelling: str) -> str:
     """The text itself where nothing but its case is another."""
     return text if spelling == text.casefold() else spelling
 
 
-def rejoined(text: str, tokens: list[str], words: Vocabulary, fragments: frozenset[str]) -> str:
+def rejoin(text: str, tokens: list[str], words: Vocabulary, fragments: frozenset[str]) -> str:
     """Words that were parted by a sign, a space or a line end.
 
     `tokens`: the text's runs of ASCII letters, casefolded; `fragments`: what may be parts of some words.
@@ -99,7 +99,7 @@ def rejoined(text: str, tokens: list[str], words: Vocabulary, fragments: frozens
     broken = (place for place, token in enumerate(tokens) if token in fragments)
     if not any(_is_part(tokens, place, words) for place in broken):
         return text
-    return _changed(text, _SPLIT.sub(lambda run: _rejoined(run[0], words), text.casefold()))
+    return _keep_unless_changed(text, _SPLIT.sub(lambda run: _rejoin_run(run[0], words), text.casefold()))
 
 
 def _is_part(tokens: list[str], place: int, words: Vocabulary) -> bool:
@@ -113,13 +113,13 @@ def _is_part(tokens: list[str], place: int, words: Vocabulary) -> bool:
     return False
 
 
-def _rejoined(run: str, words: Vocabulary) -> str:
+def _rejoin_run(run: str, words: Vocabulary) -> str:
     parts = [found.span() for found in _TOKEN.finditer(run)]
     broken = [words.is_fragment(run[start:end]) for start, end in parts]
     out, at, done = [], 0, 0
     while at < len(parts):
         count = (
-            _joined_from(run, parts[at : at + _MOST_PARTS], words)
+            _count_joined(run, parts[at : at + _MOST_PARTS], words)
             if any(broken[at : at + _MOST_PARTS])
             else 1
         )
@@ -129,7 +129,7 @@ def _rejoined(run: str, words: Vocabulary) -> str:
     return "".join(out) + run[done:]
 
 
-def _joined_from(run: str, parts: list[tuple[int, int]], words: Vocabulary) -> int:
+def _count_joined(run: str, parts: list[tuple[int, int]], words: Vocabulary) -> int:
     """How many of the parts are one word looked for; 1 if none are."""
     pieces = [run[start:end] for start, end in parts]
     counts = (n for n in range(len(pieces), 1, -1) if _is_one(pieces[:n], words))
@@ -161,7 +161,7 @@ def reversals(text: str) -> Iterator[str]:
     yield re.sub(r"\S+", lambda word: word[0][::-1], text)
 
 
-def identifiers_parted(text: str) -> str:
+def part_identifiers(text: str) -> str:
     """`ignore_all_rules` and `ignoreAllRules` as words."""
     return _IDENTIFIER.sub(lambda name: _CAMEL.sub(" ", name[0]), text)
 
@@ -191,7 +191,7 @@ CUES = [
 run; without the second there is nothing to close up, without the third nothing to part."""
 
 
-def closed_up(text: str, words: Vocabulary) -> str:
+def close_up(text: str, words: Vocabulary) -> str:
     """Letters that stand alone as words; where some gaps are wider than others, those part the words.
 
     Where no word looked for is among them, the text is left as it is: "e.g.", "24/7/365".
@@ -203,22 +203,22 @@ def closed_up(text: str, words: Vocabulary) -> str:
         return run
 
     text_closed = _SPACED.sub(
-        lambda run: close(_closed(run[0])), _DOTTED.sub(lambda run: close(_DOT.sub("", run[0])), text)
+        lambda run: close(_close_run(run[0])), _DOTTED.sub(lambda run: close(_DOT.sub("", run[0])), text)
     )
     return text_closed if any(_is_text(run.casefold(), words) for run in closed) else text
 
 
 def _is_text(run: str, words: Vocabulary) -> bool:
     return len(run) >= _LONG or any(
-        one in words.looked_for or words.without_leet(one) in words.looked_for for one in run.split()
+        one in words.looked_for or words.remove_leet(one) in words.looked_for for one in run.split()
     )
 
 
-def _closed(run: str) -> str:
+def _close_run(run: str) -> str:
     return " ".join(_NARROW.sub("", word) for word in _WIDE.split(run))
 
 
-def of_portions(text: str) -> str:
+def join_portions(text: str) -> str:
     """A text cut into portions of one length, without the cuts; any other text as it is."""
     first = text[: _LEAST_PORTIONS * (_LONGEST_PORTION + 1)].split(None, _TWO)
     size = len(first[0]) if first else 0
@@ -235,10 +235,10 @@ def of_portions(text: str) -> str:
 
 def parted(text: str, words: Vocabulary) -> str:
     """Long runs of letters as words, where there is a word looked for among them."""
-    return _RUN.sub(lambda run: _parted(run[0].casefold(), words) or run[0], text)
+    return _RUN.sub(lambda run: _part_run(run[0].casefold(), words) or run[0], text)
 
 
-def _parted(run: str, words: Vocabulary) -> str | None:
+def _part_run(run: str, words: Vocabulary) -> str | None:
     found = words.places(run)
     if not found:
         return None

@@ -64,9 +64,9 @@ def unfold(first: Iterable[Form], undisguise: Undisguise, size: int) -> Iterator
 
 def forms(text: str) -> Iterator[Form]:
     """What a text in an action unfolds to; not the text itself. Raises TooManyForms where it is too much."""
-    return unfold([Form(PLAIN, text)], _undisguised, len(text))
+    return unfold([Form(PLAIN, text)], _undisguise, len(text))
 
 
-def _undisguised(text: str) -> Iterator[tuple[str, str]]:
+def _undisguise(text: str) -> Iterator[tuple[str, str]]:
     yield "look-alike", as_seen(text)
     yield from decodings(text)

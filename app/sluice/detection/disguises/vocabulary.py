@@ -74,7 +74,7 @@ class Vocabulary:
         self.known = frozenset(order)
         self.looked_for = frozenset(looked_for)
         self._hints = lru_cache(REMEMBERED_WORDS)(self._hints_of)
-        self._leet = lru_cache(REMEMBERED_WORDS)(self._without_leet)
+        self._leet = lru_cache(REMEMBERED_WORDS)(self._find_without_leet)
         self._unhinted = set[str]()
         self._untold = set[str]()
         self._by_key: dict[str, str] = {}
@@ -92,14 +92,14 @@ class Vocabulary:
         self._begins = frozenset(key(word)[:_BEGIN] for word in long if len(word) >= _BEGIN)
         self._fragments = frozenset(part for word in long for part in _parts(word)) - self.known
 
-    def without_leet(self, word: str) -> str | None:
+    def remove_leet(self, word: str) -> str | None:
         """The word that a leetspelt one stands for."""
-        return self._leet(word) if len(word) <= LONGEST else self._without_leet(word)
+        return self._leet(word) if len(word) <= LONGEST else self._find_without_leet(word)
 
-    def _without_leet(self, word: str) -> str | None:
+    def _find_without_leet(self, word: str) -> str | None:
         return self._by_key.get(key(word))
 
-    def ungarbled(self, word: str) -> str | None:
+    def ungarble(self, word: str) -> str | None:
         """The word that an unknown one is with its inner letters in another order, or one doubled."""
         if len(word) < _SHORTEST_GARBLED:
             return None
@@ -122,7 +122,7 @@ class Vocabulary:
         """Whether one of the runs of letters and leet signs makes a text one of leetspeak: a run that stands
         for a word looked for, or that is too long for a word."""
         for run in {*runs} - self._untold:
-            if not run.isalpha() and (len(run) > LONGEST or self.is_evidence(self.without_leet(run))):
+            if not run.isalpha() and (len(run) > LONGEST or self.is_evidence(self.remove_leet(run))):
                 return True
             _remember(self._untold, run)
         return False
@@ -139,7 +139,7 @@ class Vocabulary:
 
     def _hints_of(self, word: str) -> Hints | None:
         shift = self.shift(word)
-        garbled = not shift and self.ungarbled(word) is not None
+        garbled = not shift and self.ungarble(word) is not None
         hints = Hints(word, garbled, self.is_reversed(word), self.is_fragment(word), shift)
         return hints if any(hints[1:]) else None
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sluice.detection.commands.calls.call import only_reads, operations_of
 from sluice.detection.commands.calls.gather import MOST_OF_A_KIND, VALUES
 from sluice.detection.commands.calls.graphql import MOST_CHARS, mutated
-from sluice.detection.commands.calls.http import JSON_CHARS, done_by, target_of
+from sluice.detection.commands.calls.http import JSON_CHARS, take_operation, target_of
 from tests.unit.detection.commands.shipped import LIBRARY, inspect
 
 HARMFUL = LIBRARY.call_verbs
@@ -54,7 +54,7 @@ def test_the_name_of_an_operation_gives_its_verb_and_thing(name: str, said: list
     ],
 )
 def test_an_address_says_what_is_done_to_what(method: str, address: str, said: tuple[str, str, str]) -> None:
-    done = done_by(method, target_of(address), HARMFUL)
+    done = take_operation(method, target_of(address), HARMFUL)
     assert (done.verb, done.thing, done.scope) == said
 
 

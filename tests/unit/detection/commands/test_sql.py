@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sluice.detection.commands.sql.sql_reading import read_sql
-from sluice.detection.commands.sql.tokens import sql_tokens, without_cuts
-from sluice.detection.commands.sql.where import always_true, of_columns
+from sluice.detection.commands.sql.tokens import join_cut_words, sql_tokens
+from sluice.detection.commands.sql.where import always_true, compares_columns
 from tests.unit.detection.commands.shipped import inspect
 
 
@@ -114,7 +114,7 @@ _COMPARISON = st.builds(
 @given(st.lists(_COMPARISON, min_size=1, max_size=5))
 def test_columns_compared_with_constants_are_never_always_true(comparisons: list[str]) -> None:
     clause = " AND ".join(comparisons)
-    assert of_columns(list(sql_tokens(clause)))
+    assert compares_columns(list(sql_tokens(clause)))
     assert always_true(clause) is not True
 
 
@@ -123,7 +123,7 @@ def test_columns_compared_with_constants_are_never_always_true(comparisons: list
     ["TRUE = 1", "1 = 1", "id = id", "id = 4 OR 1 = 1", "id = 4 AND", "name LIKE '%'", "", "NOT id = 4"],
 )
 def test_of_any_other_clause_the_parser_is_asked(clause: str) -> None:
-    assert not of_columns(list(sql_tokens(clause)))
+    assert not compares_columns(list(sql_tokens(clause)))
 
 
 @pytest.mark.parametrize(
@@ -140,7 +140,7 @@ def test_of_any_other_clause_the_parser_is_asked(clause: str) -> None:
     ],
 )
 def test_words_that_a_comment_cuts_are_joined(text: str, joined: str) -> None:
-    assert without_cuts(text) == joined
+    assert join_cut_words(text) == joined
 
 
 def test_a_clause_that_cannot_be_parsed_is_unknown() -> None:

@@ -108,7 +108,7 @@ def test_a_pattern_of_two_scripts_is_found_in_either() -> None:
 def test_nothing_is_closed_up_or_parted_that_the_tells_do_not_tell(text: str) -> None:
     words = Vocabulary(["ignore", "rules", "no"], ["ignore", "rules", "no"])
     cues = CUES.matches(text)
-    assert "letters apart" in cues or spelling.closed_up(text, words) == text
+    assert "letters apart" in cues or spelling.close_up(text, words) == text
     assert "run" in cues or spelling.parted(text, words) == text
 
 
@@ -117,7 +117,7 @@ def test_a_text_of_equal_portions_is_read_without_the_cuts(size: int, count: int
     letters = "abcdefghij"
     text = " ".join([letters[:size]] * count + [letters[:rest]] * bool(rest))
     equal = 1 < size <= 8 and count + bool(rest) >= 6 and rest <= size
-    assert spelling.of_portions(text) == (text.replace(" ", "") if equal else text)
+    assert spelling.join_portions(text) == (text.replace(" ", "") if equal else text)
 
 
 SEED, FUZZED = 2305, 360
@@ -142,7 +142,7 @@ class Unremembered(Vocabulary):
 
     def tells_of_leet(self, runs: Iterable[str]) -> bool:
         some = [run for run in runs if not run.isalpha()]
-        return any(len(run) > LONGEST or self.is_evidence(self.without_leet(run)) for run in some)
+        return any(len(run) > LONGEST or self.is_evidence(self.remove_leet(run)) for run in some)
 
 
 class AllAsked(Forms):
@@ -152,20 +152,20 @@ class AllAsked(Forms):
         del text
         return False
 
-    def _without_one(self, text: str) -> Iterator[tuple[str, str]]:
+    def _remove_each(self, text: str) -> Iterator[tuple[str, str]]:
         if not text.isascii():
             yield "look-alike", alike(text)
-            yield "mixed-script", spelling.without_glued(text)
+            yield "mixed-script", spelling.remove_glued(text)
         told = CUES.matches(text)  # of these two they say what is meant by it, not only where it may be
         every = [how for how, _ in decodings.CUES if how != "escapes" or how in told]
         yield from decodings.decodings(text, every)
         if "spaceless" in told:
-            yield "letter-spaced", spelling.closed_up(text, self._words)
+            yield "letter-spaced", spelling.close_up(text, self._words)
         yield "run-together", spelling.parted(text, self._words)
-        yield "portions", spelling.of_portions(text)
-        yield "leet", spelling.without_leet(text, self._words)
-        yield "identifier", spelling.identifiers_parted(text)
-        yield from self._by_words(text)
+        yield "portions", spelling.join_portions(text)
+        yield "leet", spelling.remove_leet(text, self._words)
+        yield "identifier", spelling.part_identifiers(text)
+        yield from self._read_by_words(text)
 
 
 @cache
@@ -230,11 +230,11 @@ def patterns_of(one: ContentInspector) -> Patterns:
 def places(patterns: Patterns, text: Text, *, by_words: bool) -> Iterator[PatternPlace]:
     if by_words:
         met = patterns._words.met(text.raw) if len(text.raw) <= SHORT_BYTES else None  # noqa: SLF001
-        of_text = yield from patterns._by_words(text, set(), met)  # noqa: SLF001
+        of_text = yield from patterns._search_by_words(text, set(), met)  # noqa: SLF001
     else:
-        of_text = yield from patterns._by_automata(text, set())  # noqa: SLF001
+        of_text = yield from patterns._search_by_automata(text, set())  # noqa: SLF001
     for one, place in of_text:
-        yield from patterns._in_scope(one, place, text, (0, len(text.raw)))  # noqa: SLF001
+        yield from patterns._search_scope(one, place, text, (0, len(text.raw)))  # noqa: SLF001
 
 
 @pytest.mark.parametrize("part", range(4))

@@ -5,14 +5,14 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sluice.detection.disguises.scan import PARSED_CHARS, PARSED_NESTING, nesting, past_bounds
+from sluice.detection.disguises.scan import PARSED_CHARS, PARSED_NESTING, exceed_bounds, nesting
 
 
 def test_a_text_at_the_bound_is_parsed_and_one_past_it_is_not() -> None:
-    assert past_bounds("a" * PARSED_CHARS) is None
-    assert "too long" in (past_bounds("a" * (PARSED_CHARS + 1)) or "")
-    assert past_bounds("(" * PARSED_NESTING) is None
-    assert "nested" in (past_bounds("(" * (PARSED_NESTING + 1)) or "")
+    assert exceed_bounds("a" * PARSED_CHARS) is None
+    assert "too long" in (exceed_bounds("a" * (PARSED_CHARS + 1)) or "")
+    assert exceed_bounds("(" * PARSED_NESTING) is None
+    assert "nested" in (exceed_bounds("(" * (PARSED_NESTING + 1)) or "")
 
 
 def test_brackets_side_by_side_are_not_nested() -> None:

@@ -150,16 +150,16 @@ def operations_of(name: str, harmful: frozenset[str]) -> tuple[Operation, ...]:
     """What a name says is done: several for `findOneAndDelete`. `harmful`: the verbs that patterns know."""
     parts = [part for part in _PARTS.split(name.partition("(")[0]) if part]
     for place in range(len(parts) - 1, -1, -1):
-        words = _split(words_of(parts[place]), harmful)
+        words = _split_words(words_of(parts[place]), harmful)
         around = tuple(word for part in parts[:place] for word in words_of(part))
-        found = [_operation(some, around, harmful) for some in _joined_by_and(words)]
+        found = [_operation(some, around, harmful) for some in _share_by_and(words)]
         found = [one for one in found if one.verb]
         if found:
             return tuple(found)
     return ()
 
 
-def _split(words: list[str], harmful: frozenset[str]) -> list[str]:
+def _split_words(words: list[str], harmful: frozenset[str]) -> list[str]:
     """`deletebucket` is two words and `batchdelete` too, `deleted` and `deletion` are one."""
     split: list[str] = []
     for word in words:
@@ -177,7 +177,7 @@ def _seams(harmful: frozenset[str]) -> re.Pattern[str]:
     return re.compile(rf"(?P<bulk>{'|'.join(_BULK)})?(?P<verb>{'|'.join(verbs) or '(?!)'})(?P<rest>[a-z]*)")
 
 
-def _joined_by_and(words: list[str]) -> list[list[str]]:
+def _share_by_and(words: list[str]) -> list[list[str]]:
     joined: list[list[str]] = [[]]
     for word in words:
         if word in _AND:

@@ -23,7 +23,7 @@ from sluice.detection.commands.calls.http import (
     begins_mutation,
     form_fields,
     http_messages,
-    loaded_json,
+    load_json_lines,
     overrides,
     request_line,
 )
@@ -80,7 +80,7 @@ class Gatherer:
 
     def _object(self, value: dict[str, Any], frame: RequestFrame, trail: Trail, *, within: Within) -> None:
         has_arguments = not _ARGUMENT_ROLES.isdisjoint(value)
-        self._named_header(value, frame, trail)
+        self._read_named_header(value, frame, trail)
         for key, inner in value.items():
             if self._is_past_bounds():
                 return
@@ -164,7 +164,7 @@ class Gatherer:
         else:
             self.left_out = f"more than {MOST_OF_A_KIND} addresses or names of operations in one request"
 
-    def _named_header(self, value: dict[str, Any], frame: RequestFrame, trail: Trail) -> None:
+    def _read_named_header(self, value: dict[str, Any], frame: RequestFrame, trail: Trail) -> None:
         """`{"name": "X-HTTP-Method-Override", "value": "DELETE"}`."""
         given = value.get("value")
         if not isinstance(given, str):
@@ -277,7 +277,7 @@ class Gatherer:
         if self._json_left < 0:
             self.left_out = f"more than {JSON_CHARS} characters of JSON within texts"
             return
-        value = loaded_json(text)
+        value = load_json_lines(text)
         self._depth += 1
         if value is None and text.count("\n") >= MOST_JSON_LINES:
             self.left_out = f"more than {MOST_JSON_LINES} lines of JSON in a text"

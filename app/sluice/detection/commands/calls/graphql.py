@@ -65,7 +65,7 @@ class _Reader:
     def __init__(self, tokens: list[str]) -> None:
         self._tokens = tokens
         self._place = 0
-        self._ends = _matching(tokens)
+        self._ends = _match_brackets(tokens)
         self._fragments: dict[str, list[Field | str]] = {}
         self._mutations: list[Field | str] = []
 
@@ -74,7 +74,7 @@ class _Reader:
             raise _NotGraphql
         while self._place < len(self._tokens):
             self._definition()
-        return self._resolved(self._mutations)
+        return self._resolve_fragments(self._mutations)
 
     def _definition(self) -> None:
         word = self._tokens[self._place]
@@ -84,14 +84,14 @@ class _Reader:
         if word not in _OPERATIONS and word != "fragment":
             raise _NotGraphql
         name = self._tokens[self._place + 1]
-        self._place = self._opening(self._place + 1, typed=word == "fragment")
-        selected = self._selected()
+        self._place = self._find_opening(self._place + 1, typed=word == "fragment")
+        selected = self._select_fields()
         if word == "mutation":
             self._mutations += selected
         elif word == "fragment":
             self._fragments[name] = selected
 
-    def _opening(self, place: int, *, typed: bool = False) -> int:
+    def _find_opening(self, place: int, *, typed: bool = False) -> int:
         """The brace of the selection; before it may stand a name, variables, directives; `typed`: a type."""
         if _is_name(self._tokens[place]):
             place += 1
@@ -107,7 +107,7 @@ class _Reader:
             raise _NotGraphql
         return place
 
-    def _selected(self) -> list[Field | str]:
+    def _select_fields(self) -> list[Field | str]:
         """The fields of the selection that opens here, and the names of the fragments in it."""
         end = self._ends[self._place]
         place = self._place + 1
@@ -133,9 +133,9 @@ class _Reader:
         if after not in ("on", "{", "@"):
             found.append(after)
             return place + 2
-        opening = self._opening(place + (3 if after == "on" else 1))
+        opening = self._find_opening(place + (3 if after == "on" else 1))
         before, self._place = self._place, opening
-        found += self._selected()
+        found += self._select_fields()
         self._place = before
         return self._ends[opening] + 1
 
@@ -159,7 +159,7 @@ class _Reader:
             for at in range(opening + 1, self._ends[opening])
         )
 
-    def _resolved(self, selected: list[Field | str]) -> list[Field]:
+    def _resolve_fragments(self, selected: list[Field | str]) -> list[Field]:
         fields: list[Field] = []
         seen: set[str] = set()
         left = list(selected)
@@ -177,7 +177,7 @@ def _is_name(mark: str) -> bool:
     return mark[0].isalpha() or mark[0] == "_"
 
 
-def _matching(tokens: list[str]) -> dict[int, int]:
+def _match_brackets(tokens: list[str]) -> dict[int, int]:
     """Where each bracket is closed. Raises _NotGraphql where they do not match or are nested too deep."""
     ends: dict[int, int] = {}
     opened: list[int] = []

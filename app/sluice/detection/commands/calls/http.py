@@ -94,19 +94,19 @@ def target_of(text: str) -> Target:
     return Target((host or "").rpartition("@")[2].lower(), path, parameters)
 
 
-def done_by(method: str, target: Target, harmful: frozenset[str]) -> Operation:
+def take_operation(method: str, target: Target, harmful: frozenset[str]) -> Operation:
     """What a method does to what an address names; the address's own verb counts before the method's."""
     segments = target.segments
     if method in SAFE:
         for operation in _query_protocol(target, harmful):
             return operation
     else:
-        for operation in _named(method, target, segments, harmful):
+        for operation in _find_named(method, target, segments, harmful):
             return operation
-    return _by_method(method, segments)
+    return _take_method(method, segments)
 
 
-def _named(method: str, target: Target, segments: list[str], harmful: frozenset[str]) -> list[Operation]:
+def _find_named(method: str, target: Target, segments: list[str], harmful: frozenset[str]) -> list[Operation]:
     """Operations that the address names: by a segment, by the last one's name, by a parameter `action=`."""
     found: list[Operation] = []
     for place, segment in enumerate(segments):
@@ -133,7 +133,7 @@ def _query_protocol(target: Target, harmful: frozenset[str]) -> list[Operation]:
     return [one for value in actions for one in operations_of(value, harmful) if one.verb in harmful]
 
 
-def _by_method(method: str, segments: list[str]) -> Operation:
+def _take_method(method: str, segments: list[str]) -> Operation:
     return _thing(segments, _VERBS.get(method, "get" if method in SAFE else ""))
 
 
@@ -204,7 +204,7 @@ def begins_mutation(text: str) -> bool:
     return _GRAPHQL_START.match(text) is not None
 
 
-def loaded_json(text: str) -> Any:
+def load_json_lines(text: str) -> Any:
     """A JSON text, or one of JSON lines as a list of them; None where it is neither."""
     try:
         return orjson.loads(text)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from sluice.detection.commands.calls.call import Call, CallReading, Operation, only_reads, operations_of
 from sluice.detection.commands.calls.frame import role_of
 from sluice.detection.commands.calls.gather import Gatherer
-from sluice.detection.commands.calls.http import METHODS, SAFE, Target, done_by, target_of
+from sluice.detection.commands.calls.http import METHODS, SAFE, Target, take_operation, target_of
 from sluice.detection.commands.languages import REMEMBERED_KEYS
 from sluice.detection.commands.program_lines import flags_of
 from sluice.text.name_words import vocabulary, words_of
@@ -121,7 +121,7 @@ def _calls(frame: RequestFrame, tool: ToolName, harmful: frozenset[str]) -> Iter
         for operation in operations_of(one.name, harmful):
             scope: Scope = "all" if one.everything else operation.scope
             trial: Trial = "asked" if frame.carried_trial else ""
-            for call in _of_each_kind("graphql", operation._replace(scope=scope), frame, trial):
+            for call in _call_each_kind("graphql", operation._replace(scope=scope), frame, trial):
                 yield call, trail
 
 
@@ -138,12 +138,12 @@ def _http(
             continue
         seen.add(method)
         for target in read:
-            operation = done_by(method, target, harmful)
-            for call in _of_each_kind("http", operation, frame, _trial(frame, target)):
+            operation = take_operation(method, target, harmful)
+            for call in _call_each_kind("http", operation, frame, _trial(frame, target)):
                 yield call._replace(method=method, host=target.host, path=target.path.lower()), trail
         if not read:
-            operation = done_by(method, target_of("/"), harmful)
-            for call in _of_each_kind("operation", operation, frame, _tried(frame)):
+            operation = take_operation(method, target_of("/"), harmful)
+            for call in _call_each_kind("operation", operation, frame, _judge_trial(frame)):
                 yield call._replace(method=method), trail
 
 
@@ -152,11 +152,11 @@ def _operations(
 ) -> Iterator[tuple[Call, Trail]]:
     for said in named:
         for operation in operations_of(said.name, harmful):
-            for call in _of_each_kind("operation", operation, frame, _tried(frame)):
+            for call in _call_each_kind("operation", operation, frame, _judge_trial(frame)):
                 yield call, said.trail
 
 
-def _of_each_kind(protocol: str, operation: Operation, frame: RequestFrame, trial: Trial) -> Iterator[Call]:
+def _call_each_kind(protocol: str, operation: Operation, frame: RequestFrame, trial: Trial) -> Iterator[Call]:
     """The thing is the operation's own, else each that the request names as its kind: one may be a decoy."""
     kinds = [words for words in map(words_of, frame.all_kinds()) if words]
     words = (*operation.words, *(word for one in kinds for word in one))
@@ -165,7 +165,7 @@ def _of_each_kind(protocol: str, operation: Operation, frame: RequestFrame, tria
         yield Call(protocol, verb=operation.verb, thing=thing, words=words, scope=scope, trial=trial)
 
 
-def _tried(frame: RequestFrame) -> Trial:
+def _judge_trial(frame: RequestFrame) -> Trial:
     """Of an operation: EC2 knows the parameter (Amazon EC2 API reference, "Dry run"), another may not."""
     if not frame.tries():
         return ""

@@ -79,7 +79,7 @@ class FlagForms:
         self._letters = frozenset(one[1] for one in plain if _is_letter(one))
         names = [one for one in plain if not _is_letter(one)]
         self._names = frozenset(
-            spelling for name in names for spelling in _spellings(name, shortened=shortened)
+            spelling for name in names for spelling in _list_spellings(name, shortened=shortened)
         )
         self._valued = tuple(_Valued(one, shortened=shortened) for one in forms if "=" in one)
 
@@ -103,7 +103,7 @@ class _Valued:
         name, _, value = text.partition("=")
         self._value = Globs([value])
         self._letter = name[1] if _is_letter(name) else ""
-        self._names = frozenset(_spellings(name, shortened=shortened))
+        self._names = frozenset(_list_spellings(name, shortened=shortened))
 
     def fits(self, flag: Flag) -> bool:
         own = flag.name
@@ -123,7 +123,7 @@ def _is_letter(name: str) -> bool:
     return len(name) == 2 and name[0] == "-"  # noqa: PLR2004 - a dash and a letter
 
 
-def _spellings(name: str, *, shortened: bool) -> list[str]:
+def _list_spellings(name: str, *, shortened: bool) -> list[str]:
     if not shortened or name[:2] != "--":
         return [name]
     return [name[:length] for length in range(min(LEAST_PREFIX, len(name)), len(name) + 1)]
@@ -138,14 +138,20 @@ def compiled(pattern: CommandPattern) -> tuple[Condition, ...]:
     plain = [text for text in pattern.unless if text[:1] != "-"]
     given: list[tuple[object, Callable[[], Condition]]] = [
         (pattern.writes, lambda: _writes(Globs(pattern.writes))),
-        (pattern.assigned, lambda: _assigned(Globs(pattern.assigned))),
+        (pattern.assigned, lambda: _require_assignment(Globs(pattern.assigned))),
         (pattern.stdin, lambda: _stdin(Globs(pattern.stdin))),
-        (pattern.fed_by, lambda: _fed_by(Globs(pattern.fed_by))),
-        (pattern.fed_args, lambda: _fed_args(Globs(pattern.fed_args), Globs(pattern.fed_by or ["*"]))),
+        (pattern.fed_by, lambda: _require_source(Globs(pattern.fed_by))),
+        (
+            pattern.fed_args,
+            lambda: _require_fed_args(Globs(pattern.fed_args), Globs(pattern.fed_by or ["*"])),
+        ),
         (pattern.via, lambda: _via(Globs(pattern.via))),
-        (pattern.at_most is not None, lambda: _at_most(pattern.at_most or 0)),
-        *((True, lambda text=text: _flagged(FlagForms([text], shortened=True))) for text in pattern.flags),
-        (pattern.words, lambda: _worded(pattern.words)),
+        (pattern.at_most is not None, lambda: _limit_args(pattern.at_most or 0)),
+        *(
+            (True, lambda text=text: _require_flag(FlagForms([text], shortened=True)))
+            for text in pattern.flags
+        ),
+        (pattern.words, lambda: _require_words(pattern.words)),
         *((True, lambda text=text: _target(Globs([text]))) for text in pattern.args),
         (pattern.last, lambda: _last(Globs(pattern.last))),
         (pattern.every, lambda: _every(Globs(pattern.every))),
@@ -153,29 +159,29 @@ def compiled(pattern: CommandPattern) -> tuple[Condition, ...]:
         (pattern.unless_every, lambda: _not_every(Globs(pattern.unless_every))),
         (
             dashed or pattern.harmless,
-            lambda: _unflagged(FlagForms([*pattern.harmless, *dashed], shortened=False)),
+            lambda: _forbid_flag(FlagForms([*pattern.harmless, *dashed], shortened=False)),
         ),
     ]
     return tuple(make() for wanted, make in given if wanted)
 
 
-def _flagged(forms: FlagForms) -> Condition:
+def _require_flag(forms: FlagForms) -> Condition:
     return lambda words: forms.among(words.flags)
 
 
-def _unflagged(forms: FlagForms) -> Condition:
+def _forbid_flag(forms: FlagForms) -> Condition:
     return lambda words: not forms.among(words.flags_on)
 
 
-def _at_most(count: int) -> Condition:
+def _limit_args(count: int) -> Condition:
     return lambda words: len(words.command.args) <= count
 
 
-def _fed_by(programs: Globs) -> Condition:
+def _require_source(programs: Globs) -> Condition:
     return lambda words: programs.match_any([one.program for one in words.command.fed_by])
 
 
-def _fed_args(texts: Globs, programs: Globs) -> Condition:
+def _require_fed_args(texts: Globs, programs: Globs) -> Condition:
     return lambda words: any(
         programs.match(one.program) and texts.match_any(CommandWords(one).targets)
         for one in words.command.fed_by
@@ -186,7 +192,7 @@ def _via(names: Globs) -> Condition:
     return lambda words: names.match_any(words.command.via)
 
 
-def _worded(texts: list[str]) -> Condition:
+def _require_words(texts: list[str]) -> Condition:
     steps = [None if text == _ANYTHING_BETWEEN else Globs([text]) for text in texts]
     return lambda words: _in_order(steps, words.words[:MOST_WORDS], 0, 0)
 
@@ -237,5 +243,5 @@ def _stdin(texts: Globs) -> Condition:
     return lambda words: words.command.stdin is not None and texts.match(words.command.stdin.lower())
 
 
-def _assigned(texts: Globs) -> Condition:
+def _require_assignment(texts: Globs) -> Condition:
     return lambda words: any(texts.match("=".join(one).lower()) for one in words.command.assigned)

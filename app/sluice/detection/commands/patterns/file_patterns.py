@@ -64,7 +64,7 @@ class FilePatterns:
         self._contents = _compiled(patterns, "content")
         self._unless = _compiled(patterns, "unless")
 
-    def named_in(self, texts: str) -> bool:
+    def may_name_place(self, texts: str) -> bool:
         """Whether the texts, joined, may name any place; without it none of them does."""
         return bool(self._hints.matches(texts))
 

@@ -249,14 +249,14 @@ def _expression(glob: str) -> str:
         if part[:1] == "*":
             segments.append("")
         else:
-            segments[-1] += _fixed(part)
+            segments[-1] += _escape_part(part)
     if len(segments) == 1:
         return segments[0]
     first, *between, last = segments
     return first + "".join(f"(?>.*?{one})" for one in between) + ".*" + last
 
 
-def _fixed(part: str) -> str:
+def _escape_part(part: str) -> str:
     if part == "?":
         return "."
     if part[:1] == "[" and part[-1:] == "]":

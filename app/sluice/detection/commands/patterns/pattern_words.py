@@ -146,13 +146,13 @@ def _letters(name: str, valued: str) -> str:
     return name[: end + 1]
 
 
-def _valued(command: Command) -> str:
+def _find_valued(command: Command) -> str:
     if command.program != "git":
         return _VALUED.get(command.program, "")
-    return _GIT_VALUED.get(next(_without_values(command.args), ""), "")
+    return _GIT_VALUED.get(next(_skip_values(command.args), ""), "")
 
 
-def _without_values(args: tuple[str, ...]) -> Iterator[str]:
+def _skip_values(args: tuple[str, ...]) -> Iterator[str]:
     """The words of git's line that are neither options before its command nor their values."""
     words = iter(args)
     for word in words:
@@ -163,7 +163,7 @@ def _without_values(args: tuple[str, ...]) -> Iterator[str]:
 
 
 def _flags(command: Command) -> Flags:
-    args, valued = command.args, _valued(command)
+    args, valued = command.args, _find_valued(command)
     end = args.index("--") if "--" in args else len(args)
     each = [
         Flag(arg, args[place + 1] if place + 1 < len(args) else None, valued)

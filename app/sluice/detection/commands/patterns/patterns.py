@@ -41,7 +41,7 @@ class CommandPatterns:
             _check_kinds(pattern)
             one = (place, pattern, compiled(pattern))
             if pattern.unless_then:
-                self._undone_by[place] = compiled(_having(pattern.unless_then))
+                self._undone_by[place] = compiled(_reduce_to_words(pattern.unless_then))
             plain = [name for name in pattern.program if _GLOB.isdisjoint(name)]
             rest = [name for name in pattern.program if name not in plain]
             for name in plain:
@@ -101,7 +101,7 @@ class CommandPatterns:
         return tuple(one for one in named if not any(getattr(one[1], field) for field in fields))
 
 
-def _having(words: list[Glob]) -> CommandPattern:
+def _reduce_to_words(words: list[Glob]) -> CommandPattern:
     """A pattern of words alone."""
     said = dict.fromkeys(("id", "reason", "source"), "words")
     return CommandPattern.model_validate({**said, "severity": "info", "program": ["*"], "words": words})

@@ -20,7 +20,7 @@ def _bytes(text: str) -> bytes:
     return text.encode("latin-1", "ignore")
 
 
-def _inflated(text: str) -> bytes:
+def _inflate(text: str) -> bytes:
     for bits in (zlib.MAX_WBITS, zlib.MAX_WBITS | 16, -zlib.MAX_WBITS):
         try:
             return zlib.decompressobj(bits).decompress(_bytes(text), MOST_TEXT)
@@ -44,8 +44,8 @@ _BINARY: dict[str, Callable[[str], bytes]] = {
     "binascii.a2b_hex": lambda text: binascii.unhexlify(_bytes(text)),
     "bytes.fromhex": bytes.fromhex,
     "bytearray.fromhex": bytes.fromhex,
-    "zlib.decompress": _inflated,
-    "gzip.decompress": _inflated,
+    "zlib.decompress": _inflate,
+    "gzip.decompress": _inflate,
 }
 DECODERS = frozenset(_BINARY) | {"codecs.decode", "marshal.loads", "bz2.decompress", "lzma.decompress"}
 """Functions whose result, where it is run as a program, hides that program."""

@@ -99,7 +99,7 @@ def _part(path: str, what: str) -> str:
     return posixpath.splitext(name)[0] if what[-1:] == "." else name
 
 
-def with_inputs(words: tuple[str, ...], replaced: str, stdin: str) -> tuple[str, ...]:
+def insert_inputs(words: tuple[str, ...], replaced: str, stdin: str) -> tuple[str, ...]:
     """The command of `xargs` with the inputs that are known: in the place of `replaced`, or at the end."""
     inputs = stdin.split()
     if inputs and replaced and any(replaced in word for word in words):
@@ -141,7 +141,7 @@ _NARROWING = frozenset(
 )
 
 
-def found_commands(args: tuple[str, ...]) -> list[tuple[str, ...]]:
+def list_found_commands(args: tuple[str, ...]) -> list[tuple[str, ...]]:
     """Each command as words, `{}` replaced by what is found: the place that is searched, or a file in it.
 
     Source: find(1), -exec and -delete.
@@ -152,12 +152,12 @@ def found_commands(args: tuple[str, ...]) -> list[tuple[str, ...]]:
         place += 1
         if args[place - 1] in _ACTIONS:
             end = next((at for at in range(place, len(args)) if args[at] in _ENDS), len(args))
-            commands.append(filled(args[place:end], found_by(args[: place - 1])))
+            commands.append(filled(args[place:end], list_found(args[: place - 1])))
             place = end
     return [words for words in commands if words]
 
 
-def found_by(tests: tuple[str, ...]) -> list[str]:
+def list_found(tests: tuple[str, ...]) -> list[str]:
     """What passes the tests: `./__pycache__` where one name is asked for and nothing else may pass."""
     roots = _roots(tests)
     if not _NARROWING.intersection(tests):

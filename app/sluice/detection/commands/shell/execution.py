@@ -5,7 +5,12 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from sluice.detection.commands.shell.each_input import found_by, found_commands, parallel_text, with_inputs
+from sluice.detection.commands.shell.each_input import (
+    insert_inputs,
+    list_found,
+    list_found_commands,
+    parallel_text,
+)
 from sluice.detection.commands.shell.interpreters import (
     SHELLS,
     Interpreter,
@@ -16,10 +21,10 @@ from sluice.detection.commands.shell.interpreters import (
     shell_code,
     windows_code,
 )
-from sluice.detection.commands.shell.outputs import known_output, note_written, script_of
+from sluice.detection.commands.shell.outputs import compute_output, note_written, script_of
 from sluice.detection.commands.shell.shell_reading import Command, Nested, Redirect
 from sluice.detection.commands.shell.shell_words import UNKNOWN_OUTPUT
-from sluice.detection.commands.shell.wrappers import Inner, unwrapped
+from sluice.detection.commands.shell.wrappers import Inner, unwrap_command
 
 if TYPE_CHECKING:
     from sluice.detection.commands.shell.shell_reading import ShellScope
@@ -46,15 +51,15 @@ _BACKTICK_LANGUAGES = frozenset({"ruby", "perl", "php"})
 
 def commands_in_code(text: str, language: str = "") -> list[str]:
     """The shell texts that the code hands to a shell or starts as a program, at most MOST_CODE_COMMANDS."""
-    found = [_joined(match[3], match[1] or match[2]) for match in _PROGRAM_AND_LIST.finditer(text)]
-    found += [_joined(match[1]) for match in _LIST.finditer(text)]
+    found = [_join_words(match[3], match[1] or match[2]) for match in _PROGRAM_AND_LIST.finditer(text)]
+    found += [_join_words(match[1]) for match in _LIST.finditer(text)]
     found += [(match[1] or match[2]).replace("\\", "") for match in _CALL.finditer(text)]
     if language in _BACKTICK_LANGUAGES:
         found += [match[1] for match in _BACKTICKS.finditer(text)]
     return found[:MOST_CODE_COMMANDS]
 
 
-def _joined(items: str, program: str = "") -> str:
+def _join_words(items: str, program: str = "") -> str:
     words = [match[1] or match[2] or "" for match in _STRING.finditer(items)]
     return " ".join([program, *words] if program else words)
 
@@ -82,9 +87,9 @@ def execute(words: tuple[str, ...], scope: ShellScope, around: Around = ALONE) -
         return None
     path, args = words[0], words[1:]
     if path in scope.functions:
-        return _called(path, args, scope)
+        return _run_function(path, args, scope)
     if path in scope.aliases:
-        return _aliased(path, args, scope, around)
+        return _run_alias(path, args, scope, around)
     program = base_name(path)
     scope.add(
         Command(
@@ -103,24 +108,24 @@ def execute(words: tuple[str, ...], scope: ShellScope, around: Around = ALONE) -
     if script is not None:
         _note(script.text, script.language, program, scope)
     special = _SPECIAL.get(program)
-    handler = _within if special is None else special
+    handler = _run_within if special is None else special
     output = handler(program, args, scope, around)
     note_written(program, args, around.redirects, output, scope)
     return output
 
 
-def _within(program: str, args: tuple[str, ...], scope: ShellScope, around: Around) -> str | None:
-    inner = unwrapped(program, args)
+def _run_within(program: str, args: tuple[str, ...], scope: ShellScope, around: Around) -> str | None:
+    inner = unwrap_command(program, args)
     if inner is not None:
-        return _inside(program, inner, scope, around)
+        return _run_inside(program, inner, scope, around)
     interpreter = interpreter_of(program)
     if interpreter is not None:
         _interpret(program, interpreter, args, scope, around)
         return None
-    return known_output(program, args, around.stdin)
+    return compute_output(program, args, around.stdin)
 
 
-def _called(name: str, args: tuple[str, ...], scope: ShellScope) -> str | None:
+def _run_function(name: str, args: tuple[str, ...], scope: ShellScope) -> str | None:
     scope.called.add(name)
     bound = {str(place): arg for place, arg in enumerate(args, 1)} | {"@": " ".join(args)}
     before = {key: scope.variables.get(key) for key in bound}
@@ -136,7 +141,7 @@ def _called(name: str, args: tuple[str, ...], scope: ShellScope) -> str | None:
                 scope.variables[key] = value
 
 
-def _aliased(name: str, args: tuple[str, ...], scope: ShellScope, around: Around) -> str | None:
+def _run_alias(name: str, args: tuple[str, ...], scope: ShellScope, around: Around) -> str | None:
     text = scope.aliases.pop(name)
     try:
         if not args and around == ALONE:
@@ -146,13 +151,13 @@ def _aliased(name: str, args: tuple[str, ...], scope: ShellScope, around: Around
         scope.aliases[name] = text
 
 
-def _inside(program: str, inner: Inner, scope: ShellScope, around: Around) -> str | None:
+def _run_inside(program: str, inner: Inner, scope: ShellScope, around: Around) -> str | None:
     via = (*scope.via, program)
     if inner.text is not None:
         return scope.read_nested(inner.text, via)
     words = inner.words
     if program == "xargs" and around.stdin is not None:
-        words = with_inputs(words, inner.replaced, around.stdin)
+        words = insert_inputs(words, inner.replaced, around.stdin)
     before, scope.via = scope.via, via
     try:
         with scope.deeper() as within:
@@ -205,7 +210,7 @@ def _trap(program: str, args: tuple[str, ...], scope: ShellScope, _around: Aroun
     return scope.read_nested(args[0], (*scope.via, program)) if len(args) > 1 and args[0][:1] != "-" else None
 
 
-def _at(program: str, _args: tuple[str, ...], scope: ShellScope, around: Around) -> str | None:
+def _run_at(program: str, _args: tuple[str, ...], scope: ShellScope, around: Around) -> str | None:
     if around.stdin is None:
         return None
     return scope.read_nested(_SCHEDULE.sub("", around.stdin), (*scope.via, program))
@@ -215,11 +220,11 @@ def _find(program: str, args: tuple[str, ...], scope: ShellScope, _around: Aroun
     before, scope.via = scope.via, (*scope.via, program)
     try:
         with scope.deeper() as within:
-            for words in found_commands(args) if within else ():
+            for words in list_found_commands(args) if within else ():
                 execute(words, scope)
     finally:
         scope.via = before
-    return "\n".join(found_by(args))
+    return "\n".join(list_found(args))
 
 
 def _parallel(program: str, args: tuple[str, ...], scope: ShellScope, around: Around) -> str | None:
@@ -237,7 +242,7 @@ def _alias(_program: str, args: tuple[str, ...], scope: ShellScope, _around: Aro
 def _windows(program: str, args: tuple[str, ...], scope: ShellScope, around: Around) -> str | None:
     code = windows_code(program, args)
     if code is None:
-        return _at(program, args, scope, around) if args[-1:] == ("-",) or not args else None
+        return _run_at(program, args, scope, around) if args[-1:] == ("-",) or not args else None
     if program != "cmd":
         scope.nested.append(Nested(code, "powershell", program))
     return scope.read_nested(code, (*scope.via, program))
@@ -249,9 +254,9 @@ _SPECIAL = {
     "source": _shell,
     ".": _shell,
     "trap": _trap,
-    "at": _at,
-    "batch": _at,
-    "crontab": _at,
+    "at": _run_at,
+    "batch": _run_at,
+    "crontab": _run_at,
     "find": _find,
     "gfind": _find,
     "fd": _find,

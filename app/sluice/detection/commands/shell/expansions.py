@@ -43,7 +43,7 @@ def ansi_c(text: str) -> str:
     return _ANSI_C.sub(lambda match: _character(match[1]), text)
 
 
-def unescaped(text: str) -> str:
+def drop_backslashes(text: str) -> str:
     """An unquoted word without its backslashes; a Windows path keeps them."""
     if "\\" not in text:
         return text
@@ -51,7 +51,7 @@ def unescaped(text: str) -> str:
     return joined if _WINDOWS.match(joined) else _BACKSLASH.sub(r"\1", joined)
 
 
-def unescaped_in_quotes(text: str) -> str:
+def drop_backslashes_in_quotes(text: str) -> str:
     """The inside of double quotes: a backslash only escapes dollar, backtick, quote, backslash, newline."""
     if "\\" not in text:
         return text
@@ -88,7 +88,7 @@ def _list_range(match: re.Match[str]) -> str:
     return listed[0] if len(listed) == 1 else "{" + ",".join(listed) + "}"
 
 
-def in_known_grammar(text: str) -> str:
+def write_in_grammar(text: str) -> str:
     """The text in the words of the grammar: `{rm,-rf,/}` where a command begins, which it takes for a group's
     brace, is written out, and `<>`, which it does not know, becomes `>>`: the file may be written."""
     text = _LEADING.sub(lambda match: match[1] + match[2].replace(",", " "), text)
@@ -127,11 +127,11 @@ _SET_ELSEWHERE = frozenset([*_USUAL, "USER", "LOGNAME", "TERM", "LANG", "HOSTNAM
 
 def expanded(text: str, scope: ShellScope) -> str:
     """The value of `$x` or `${x...}`; the text itself where it is not known, or too long by now."""
-    value = _expanded(text, scope)
+    value = _expand_word(text, scope)
     return value if scope.may_expand(len(value)) else text
 
 
-def _expanded(text: str, scope: ShellScope) -> str:
+def _expand_word(text: str, scope: ShellScope) -> str:
     plain = _PLAIN.match(text)
     if plain:
         return _value(plain[1], scope)
@@ -154,7 +154,7 @@ def _indirect(match: re.Match[str], scope: ShellScope) -> str:
     return _value(scope.variables.get(match[1], match[1]), scope)
 
 
-def _sliced(match: re.Match[str], scope: ShellScope) -> str:
+def _slice(match: re.Match[str], scope: ShellScope) -> str:
     value = scope.variables.get(match[1], _USUAL.get(match[1]))
     if value is None:
         return "$" + match[1]
@@ -162,7 +162,7 @@ def _sliced(match: re.Match[str], scope: ShellScope) -> str:
     return value[start:] if match[3] is None else value[start:][: int(match[3])]
 
 
-def _defaulted(match: re.Match[str], scope: ShellScope) -> str:
+def _take_default(match: re.Match[str], scope: ShellScope) -> str:
     """A variable that the text does not set may be set or not: `${x:+rm}` and `${x:-rm}` may both be `rm`."""
     name, operator, word = match[1], match[2], match[3]
     if name in scope.variables:
@@ -174,7 +174,7 @@ def _defaulted(match: re.Match[str], scope: ShellScope) -> str:
     return word
 
 
-def _replaced(match: re.Match[str], scope: ShellScope) -> str:
+def _replace(match: re.Match[str], scope: ShellScope) -> str:
     value = _value(match[1], scope)
     if value.startswith("$"):
         return value
@@ -182,23 +182,23 @@ def _replaced(match: re.Match[str], scope: ShellScope) -> str:
     return value.replace(match[2], match[3], times) if scope.may_expand(times * len(match[3])) else value
 
 
-def _trimmed(match: re.Match[str], scope: ShellScope) -> str:
+def _trim(match: re.Match[str], scope: ShellScope) -> str:
     value, pattern = _value(match[1], scope), match[3].replace("*", "")
     if value.startswith("$"):
         return value
     return value.removeprefix(pattern) if match[2][0] == "#" else value.removesuffix(pattern)
 
 
-def _cased(match: re.Match[str], scope: ShellScope) -> str:
+def _change_case(match: re.Match[str], scope: ShellScope) -> str:
     value = _value(match[1], scope)
     return value.lower() if match[2][0] == "," else value.upper()
 
 
 _FORMS = (
     (_INDIRECT, _indirect),
-    (_SLICE, _sliced),
-    (_DEFAULT, _defaulted),
-    (_TRIM, _trimmed),
-    (_CASE, _cased),
-    (_REPLACE, _replaced),
+    (_SLICE, _slice),
+    (_DEFAULT, _take_default),
+    (_TRIM, _trim),
+    (_CASE, _change_case),
+    (_REPLACE, _replace),
 )

@@ -169,7 +169,7 @@ def shell_work(text: str) -> float:
     outside = bare(text)
     if _REPEATED.search(outside):
         return REFUSED
-    return work + shares / SHARES + _statements(outside, opened=_opened(outside))
+    return work + shares / SHARES + _statements(outside, opened=_has_opening(outside))
 
 
 def _statements(outside: str, *, opened: bool) -> float:
@@ -181,7 +181,7 @@ def _statements(outside: str, *, opened: bool) -> float:
     for part in filter(None, parts):
         dense = opened or any(map(part.__contains__, _DENSE))
         count = len(part) if dense else len(part) - part.count(_CALM)
-        unclosed = count > 0 and _unclosed(part)
+        unclosed = count > 0 and _has_unclosed(part)
         marks += count
         loose += unclosed
         squares += count * count * (LOOSE if unclosed else 1)
@@ -190,7 +190,7 @@ def _statements(outside: str, *, opened: bool) -> float:
     return squares / SQUARES + loose * marks / LOOSE_MARKS
 
 
-def _opened(outside: str) -> bool:
+def _has_opening(outside: str) -> bool:
     return (
         any(outside.count(opening) > outside.count(closing) for opening, closing in _OPENED)
         or outside.count("`") % 2 == 1
@@ -198,7 +198,7 @@ def _opened(outside: str) -> bool:
     )
 
 
-def _unclosed(part: str) -> bool:
+def _has_unclosed(part: str) -> bool:
     return any(part.count(opening) != part.count(closing) for opening, closing in _PAIRS) or any(
         part.count(quote) % 2 for quote in _QUOTES
     )

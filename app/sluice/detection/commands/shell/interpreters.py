@@ -206,20 +206,24 @@ def windows_code(program: str, args: tuple[str, ...]) -> str | None:
     Source: the programs' own help texts, `cmd /?` and about_PowerShell_exe.
     """
     if program == "cmd":
-        return _after(args, ("/c", "/k", "/r"))
+        return _find_after(args, ("/c", "/k", "/r"))
     if program in POWERSHELLS:
-        return _encoded(args) or _after(args, ("-c", "-command", "-com", "/c", "/command")) or _bare(args)
+        return (
+            _decode_command(args)
+            or _find_after(args, ("-c", "-command", "-com", "/c", "/command"))
+            or _bare(args)
+        )
     return None
 
 
-def _after(args: tuple[str, ...], flags: tuple[str, ...]) -> str | None:
+def _find_after(args: tuple[str, ...], flags: tuple[str, ...]) -> str | None:
     for place, arg in enumerate(args):
         if arg.lower() in flags:
             return " ".join(args[place + 1 :])
     return None
 
 
-def _encoded(args: tuple[str, ...]) -> str | None:
+def _decode_command(args: tuple[str, ...]) -> str | None:
     for flag, value in pairwise(args):
         name = flag.lower()
         if (

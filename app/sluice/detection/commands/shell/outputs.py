@@ -30,7 +30,7 @@ _FORMAT = re.compile(r"%[-0-9.]*[sbdiqcx]")
 _SUBSTITUTE = re.compile(r"s(.)(.*?)\1(.*?)\1g?$")
 
 
-def known_output(program: str, args: tuple[str, ...], stdin: str | None) -> str | None:
+def compute_output(program: str, args: tuple[str, ...], stdin: str | None) -> str | None:
     """What the command writes to standard output; None where only running it would tell."""
     reader = _OUTPUTS.get(program)
     output = None if reader is None else reader(args, stdin)
@@ -70,10 +70,10 @@ def _base64(args: tuple[str, ...], stdin: str | None) -> str | None:
         return None
     if not {"-d", "-D", "--decode", "-di", "-id"}.intersection(args):
         return base64.b64encode(stdin.encode()).decode()
-    return _decoded_base64(_NOT_BASE64.sub("", stdin))
+    return _decode_base64(_NOT_BASE64.sub("", stdin))
 
 
-def _decoded_base64(text: str) -> str | None:
+def _decode_base64(text: str) -> str | None:
     text = text.replace("-", "+").replace("_", "/").rstrip("=")
     try:
         return base64.b64decode(text + "=" * (-len(text) % 4)).decode("utf-8", "replace")
@@ -93,7 +93,7 @@ def _base32(args: tuple[str, ...], stdin: str | None) -> str | None:
 def _openssl(args: tuple[str, ...], stdin: str | None) -> str | None:
     if stdin is None or not {"base64", "-base64", "-a"}.intersection(args) or "-d" not in args:
         return None
-    return _decoded_base64(_NOT_BASE64.sub("", stdin))
+    return _decode_base64(_NOT_BASE64.sub("", stdin))
 
 
 def _xxd(args: tuple[str, ...], stdin: str | None) -> str | None:

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from sluice.detection.commands.shell.execution import Around, execute
-from sluice.detection.commands.shell.expansions import in_known_grammar
+from sluice.detection.commands.shell.expansions import write_in_grammar
 from sluice.detection.commands.shell.grammar import MOST_WORK, parsed
 from sluice.detection.commands.shell.shell_reading import Redirect, ShellScope
 from sluice.detection.commands.shell.shell_statements import run
@@ -102,17 +102,17 @@ def read_shell(text: str, most_work: float = MOST_WORK) -> ShellReading:
         execute(words, scope)
     else:
         _read(text, scope)
-        _uncalled(scope)
+        _call_defined(scope)
     return scope.reading()
 
 
 def _read(text: str, scope: ShellScope) -> str | None:
-    root = _parsed(text, scope)
+    root = _parse_text(text, scope)
     if root is not None and root.has_error:
-        known = in_known_grammar(text)
+        known = write_in_grammar(text)
         if known != text:
             text = known
-            root = _parsed(text, scope)
+            root = _parse_text(text, scope)
     if root is None:
         _roughly(text, scope)
         return None
@@ -123,8 +123,8 @@ def _read(text: str, scope: ShellScope) -> str | None:
     return output
 
 
-def _parsed(text: str, scope: ShellScope) -> Node | None:
-    past = scope.past_bounds(text)
+def _parse_text(text: str, scope: ShellScope) -> Node | None:
+    past = scope.exceed_bounds(text)
     root = None if past else parsed(text)
     if root is None:
         scope.inconclusive = past or "a shell text is too ambiguous to parse"
@@ -138,7 +138,7 @@ def _roughly(text: str, scope: ShellScope) -> None:
         execute(words, scope, Around(redirects))
 
 
-def _uncalled(scope: ShellScope) -> None:
+def _call_defined(scope: ShellScope) -> None:
     """A program that sources the text may call functions that the text defines without calling them."""
     for name, body in list(scope.functions.items()):
         if name not in scope.called:

@@ -133,7 +133,7 @@ class ShellScope:
         self._expanded_left -= characters
         return True
 
-    def past_bounds(self, text: str) -> str | None:
+    def exceed_bounds(self, text: str) -> str | None:
         """Why a text may not be parsed; its work is taken from what is left where it may."""
         if len(text) > MOST_CHARACTERS:
             return f"a shell text of {len(text)} characters is too long to parse"

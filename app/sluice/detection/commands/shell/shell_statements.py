@@ -11,10 +11,10 @@ from sluice.detection.commands.shell.expansions import expanded
 from sluice.detection.commands.shell.shell_reading import MOST_LEVELS, Command, Redirect
 from sluice.detection.commands.shell.shell_words import (
     assign,
-    declared,
-    looped,
     raw,
+    read_declaration,
     run_inside,
+    run_loop,
     text_of,
     unset,
     words_of,
@@ -159,10 +159,10 @@ def _is_descriptor(word: Node) -> bool:
 
 
 def _pipeline(node: Node, scope: ShellScope, around: Around) -> str | None:
-    return _piped(node.named_children, scope, around)
+    return _run_pipeline(node.named_children, scope, around)
 
 
-def _piped(stages: list[Node], scope: ShellScope, around: Around, last: Around = ALONE) -> str | None:
+def _run_pipeline(stages: list[Node], scope: ShellScope, around: Around, last: Around = ALONE) -> str | None:
     """`last`: what is redirected behind the pipeline, which is the last stage's."""
     output = around.stdin
     before = around.fed_by
@@ -187,7 +187,7 @@ def _nearest(fed: tuple[Command, ...], scope: ShellScope) -> tuple[Command, ...]
     return fed[-MOST_FEEDERS:]
 
 
-def _redirected(node: Node, scope: ShellScope, around: Around) -> str | None:
+def _run_redirected(node: Node, scope: ShellScope, around: Around) -> str | None:
     body, stdin, rest = None, None, None
     redirects: list[Redirect] = []
     words: list[str] = []
@@ -205,7 +205,7 @@ def _redirected(node: Node, scope: ShellScope, around: Around) -> str | None:
                 words += _words_behind(one, scope)
     own = Around(tuple(redirects), stdin=stdin, words=tuple(words))
     output = _body(body, scope, around, own)
-    return output if rest is None else _after_here_document(rest, scope, output)
+    return output if rest is None else _run_after_here_document(rest, scope, output)
 
 
 def _words_behind(redirect: Node, scope: ShellScope) -> list[str]:
@@ -217,7 +217,7 @@ def _words_behind(redirect: Node, scope: ShellScope) -> list[str]:
 def _body(body: Node | None, scope: ShellScope, around: Around, own: Around) -> str | None:
     """`own`: what is redirected behind the body."""
     if body is not None and body.type == "pipeline":
-        return _piped(body.named_children, scope, around, own)
+        return _run_pipeline(body.named_children, scope, around, own)
     within = around._replace(
         redirects=around.redirects + own.redirects,
         stdin=around.stdin if own.stdin is None else own.stdin,
@@ -232,12 +232,14 @@ def _body(body: Node | None, scope: ShellScope, around: Around, own: Around) -> 
     return run(body, scope, within)
 
 
-def _after_here_document(node: Node, scope: ShellScope, output: str | None) -> str | None:
+def _run_after_here_document(node: Node, scope: ShellScope, output: str | None) -> str | None:
     """What follows `<<EOF` on its line: the rest of a pipeline, or further statements."""
     fed = tuple(scope.commands[-1:])
     for child in node.named_children:
         if child.type == "pipeline":
-            output = _piped(child.named_children, scope, Around(reads_pipe=True, stdin=output, fed_by=fed))
+            output = _run_pipeline(
+                child.named_children, scope, Around(reads_pipe=True, stdin=output, fed_by=fed)
+            )
         elif child.type in ("command", "list", "redirected_statement", "subshell"):
             output = run(child, scope)
     return output
@@ -275,7 +277,7 @@ def _assignment(node: Node, scope: ShellScope, _around: Around) -> str:
 
 
 def _declaration(node: Node, scope: ShellScope, _around: Around) -> str:
-    scope.add(declared(node, scope))
+    scope.add(read_declaration(node, scope))
     return ""
 
 
@@ -284,8 +286,8 @@ def _unset(node: Node, scope: ShellScope, _around: Around) -> str:
     return ""
 
 
-def _for(node: Node, scope: ShellScope, around: Around) -> str | None:
-    for body in looped(node, scope):
+def _run_for(node: Node, scope: ShellScope, around: Around) -> str | None:
+    for body in run_loop(node, scope):
         run(body, scope, around)
     return None
 
@@ -298,7 +300,7 @@ _HANDLERS = {
     "command": _command,
     "list": _list,
     "pipeline": _pipeline,
-    "redirected_statement": _redirected,
+    "redirected_statement": _run_redirected,
     "command_substitution": _substitution,
     "process_substitution": _substitution,
     "file_redirect": _file_alone,
@@ -307,6 +309,6 @@ _HANDLERS = {
     "variable_assignments": _assignment,
     "declaration_command": _declaration,
     "unset_command": _unset,
-    "for_statement": _for,
+    "for_statement": _run_for,
     "comment": _nothing,
 }

@@ -14,9 +14,9 @@ from sluice.detection.commands.shell.expansions import (
     MOST_BRACE_WORDS,
     ansi_c,
     braces,
+    drop_backslashes,
+    drop_backslashes_in_quotes,
     expanded,
-    unescaped,
-    unescaped_in_quotes,
 )
 from sluice.detection.commands.shell.grammar import read_back
 from sluice.detection.commands.shell.shell_reading import Command
@@ -45,13 +45,13 @@ def words_of(node: Node, scope: ShellScope, *, names_program: bool = False) -> l
     kind = node.type
     if kind == "word":
         text = raw(node)
-        return _expand_braces(unescaped(text), scope) if "{" in text else [unescaped(text)]
+        return _expand_braces(drop_backslashes(text), scope) if "{" in text else [drop_backslashes(text)]
     if kind == "brace_expression":
         return _expand_braces(raw(node), scope)
     if kind in _SPLIT:
         return text_of(node, scope).split()
     if kind == "concatenation":
-        return _concatenated(node, scope, names_program=names_program)
+        return _concatenate(node, scope, names_program=names_program)
     return [text_of(node, scope)]
 
 
@@ -115,7 +115,7 @@ def raw(node: Node) -> str:
     return "" if text is None else read_back(text)
 
 
-def _concatenated(node: Node, scope: ShellScope, *, names_program: bool) -> list[str]:
+def _concatenate(node: Node, scope: ShellScope, *, names_program: bool) -> list[str]:
     parts = []
     split = False
     for part in node.children:
@@ -141,7 +141,7 @@ def _expand_braces(word: str, scope: ShellScope) -> list[str]:
 
 
 def _word(node: Node, _scope: ShellScope) -> str:
-    return unescaped(raw(node))
+    return drop_backslashes(raw(node))
 
 
 def _raw_string(node: Node, _scope: ShellScope) -> str:
@@ -157,16 +157,20 @@ def _string(node: Node, scope: ShellScope) -> str:
     if len(children) <= 3:  # noqa: PLR2004 - quote, content, quote
         whole = raw(node)
         if not any(child.is_named and child.type != "string_content" for child in children):
-            return unescaped_in_quotes(whole[1:-1])
+            return drop_backslashes_in_quotes(whole[1:-1])
     parts = []
     for before, child in pairwise(children[:-1]):
         gap = child.start_byte - before.end_byte
-        text = unescaped_in_quotes(raw(child)) if child.type == "string_content" else text_of(child, scope)
+        text = (
+            drop_backslashes_in_quotes(raw(child))
+            if child.type == "string_content"
+            else text_of(child, scope)
+        )
         parts.append(" " * gap + text)
     return "".join(parts)
 
 
-def _translated(node: Node, scope: ShellScope) -> str:
+def _translate(node: Node, scope: ShellScope) -> str:
     return _string(node.children[-1], scope) if node.children else ""
 
 
@@ -198,7 +202,7 @@ _READERS = {
     "raw_string": _raw_string,
     "ansi_c_string": _ansi_c_string,
     "string": _string,
-    "translated_string": _translated,
+    "translated_string": _translate,
     "simple_expansion": _expansion,
     "expansion": _expansion,
     "command_substitution": _substitution,
@@ -224,7 +228,7 @@ def assign(node: Node, scope: ShellScope, *, keep: bool = True) -> tuple[str, st
     return key, text
 
 
-def declared(node: Node, scope: ShellScope) -> Command:
+def read_declaration(node: Node, scope: ShellScope) -> Command:
     """`export`, `declare`, `local`, `readonly` as a command with its assignments."""
     words: list[str] = []
     assigned = []
@@ -245,7 +249,7 @@ def unset(node: Node, scope: ShellScope) -> Command:
     return Command(words[0], words[1:], via=scope.via, path=words[0])
 
 
-def looped(node: Node, scope: ShellScope) -> Iterator[Node]:
+def run_loop(node: Node, scope: ShellScope) -> Iterator[Node]:
     """The body of a `for` loop, once for each of its first values, with the variable set."""
     variable, body = node.child_by_field_name("variable"), node.child_by_field_name("body")
     values = [word for one in node.children_by_field_name("value") for word in words_of(one, scope)]

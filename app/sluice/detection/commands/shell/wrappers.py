@@ -193,17 +193,17 @@ def option_at(spec: Wrapper, args: tuple[str, ...], place: int) -> Option:
         name = _whole_name(spec, name)
         if equals or name not in valued:
             return Option(name, value if equals else None, place + 1)
-        return _with_next(name, args, place)
+        return _take_next(name, args, place)
     for at, letter in enumerate(word[1:], 2):
         rest = word[at:]
         if letter in spec.attached:
             return Option("-" + letter, rest or None, place + 1)
         if "-" + letter in valued:
-            return Option("-" + letter, rest, place + 1) if rest else _with_next("-" + letter, args, place)
+            return Option("-" + letter, rest, place + 1) if rest else _take_next("-" + letter, args, place)
     return Option("", None, place + 1)
 
 
-def _with_next(name: str, args: tuple[str, ...], place: int) -> Option:
+def _take_next(name: str, args: tuple[str, ...], place: int) -> Option:
     return Option(name, args[place + 1] if place + 1 < len(args) else None, place + 2)
 
 
@@ -214,21 +214,21 @@ def _whole_name(spec: Wrapper, name: str) -> str:
     return begun[0] if len(begun) == 1 else name
 
 
-def unwrapped(program: str, args: tuple[str, ...]) -> Inner | None:
+def unwrap_command(program: str, args: tuple[str, ...]) -> Inner | None:
     """The inner command of a wrapper's words; None where there is none."""
     spec = WRAPPERS.get(program)
     if spec is None or (spec.stops and any(arg in spec.stops for arg in args[:2])):
         return None
-    start = _after_verbs(spec, args)
+    start = _skip_verbs(spec, args)
     inner = None if start is None else _inner(spec, args, start)
     for _ in range(MOST_SPLITS):
         if program != "env" or inner is None or inner.text is None:
             break
-        inner = _inner(spec, (*_split(inner.text), *inner.words), 0)
+        inner = _inner(spec, (*_split_string(inner.text), *inner.words), 0)
     return inner
 
 
-def _split(text: str) -> list[str]:
+def _split_string(text: str) -> list[str]:
     """The words of `env -S`, which it reads as its own: options, assignments, the command."""
     try:
         return shlex.split(text.replace("\\_", " "))
@@ -236,7 +236,7 @@ def _split(text: str) -> list[str]:
         return text.split()
 
 
-def _after_verbs(spec: Wrapper, args: tuple[str, ...]) -> int | None:
+def _skip_verbs(spec: Wrapper, args: tuple[str, ...]) -> int | None:
     place = 0
     for verb in spec.verbs:
         while place < len(args) and args[place].startswith("-"):

@@ -43,7 +43,7 @@ class Named(NamedTuple):
 
 def table_of(tokens: Sequence[SqlToken]) -> Table:
     """The table of whose rows the statement chooses, and every name that it has in it."""
-    named = list(_named(tokens))
+    named = list(_find_tables(tokens))
     if not named:
         return Table("", frozenset())
     target = next((one.name for one in named[1:] if one.alias == named[0].name), named[0].name)
@@ -51,7 +51,7 @@ def table_of(tokens: Sequence[SqlToken]) -> Table:
     return Table(target.lower(), frozenset(one.lower() for one in aliases | {target}))
 
 
-def _named(tokens: Sequence[SqlToken]) -> Iterator[Named]:
+def _find_tables(tokens: Sequence[SqlToken]) -> Iterator[Named]:
     """The tables after FROM, USING, JOIN and their like, up to WHERE, outside parentheses."""
     depth, expected, place = 0, False, 0
     while place < len(tokens):
@@ -113,19 +113,21 @@ class TemporaryTables:
         """`CREATE TEMP TABLE x`, `SELECT ... INTO TEMP x`."""
         words = [one.upper for one in tokens]
         if words[0] == "CREATE" and "TABLE" in words[1:4] and not _TEMPORARY.isdisjoint(words[1:4]):
-            self._made.update(one.name for one in islice(_named(tokens[words.index("TABLE") :]), 1))
+            self._made.update(one.name for one in islice(_find_tables(tokens[words.index("TABLE") :]), 1))
         elif words[0] == "SELECT":
             for place, word in enumerate(words[:-2]):
                 if word == "INTO" and words[place + 1] in _TEMPORARY:
                     start = place + 2 + (words[place + 2] == "TABLE")
-                    self._made.update(one.name for one in _named([tokens[place], *tokens[start : start + 1]]))
+                    self._made.update(
+                        one.name for one in _find_tables([tokens[place], *tokens[start : start + 1]])
+                    )
 
     def only(self, tokens: Sequence[SqlToken]) -> bool:
         """Whether it drops, empties or changes nothing but temporary tables; a drop takes them away."""
         verb = tokens[0].upper
         if verb not in _EMPTYING:
             return False
-        named = list(_named(tokens))
+        named = list(_find_tables(tokens))
         if not named or not all(map(self._is_temporary, named)):
             return False
         if verb == "DROP":
@@ -165,13 +167,13 @@ _LARGEST_CHARACTER = 0x10FFFF
 _HEX = re.compile(r"(?:0x)?((?:[0-9a-f]{2})+)", re.IGNORECASE)
 
 
-def handed_on(tokens: Sequence[SqlToken]) -> Iterator[HandedOn]:
+def find_handed_on(tokens: Sequence[SqlToken]) -> Iterator[HandedOn]:
     """Strings of a text that runs strings, pieces put together; hex and CHAR() codes read."""
     words = {token.upper.rpartition(".")[2] for token in tokens if token.kind == "word"}
     to_shell, to_sql = words & _TO_SHELL, words & _TO_SQL
     if not (to_shell or to_sql):
         return
-    texts = [text for text in dict.fromkeys(_built(tokens)) if len(text) >= _SHORTEST]
+    texts = [text for text in dict.fromkeys(_build_texts(tokens)) if len(text) >= _SHORTEST]
     for text in sorted(texts, key=len, reverse=True)[:MOST_HANDED_ON]:
         if to_sql:
             yield HandedOn(text, "sql", min(to_sql).lower())
@@ -179,7 +181,7 @@ def handed_on(tokens: Sequence[SqlToken]) -> Iterator[HandedOn]:
             yield HandedOn(text, "shell", min(to_shell).lower())
 
 
-def _built(tokens: Sequence[SqlToken]) -> Iterator[str]:
+def _build_texts(tokens: Sequence[SqlToken]) -> Iterator[str]:
     """Each string alone, and each run of strings that operators or CONCAT put together."""
     run: list[str] = []
     for token in tokens:

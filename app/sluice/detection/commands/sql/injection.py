@@ -18,7 +18,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from sluice.detection.commands.inspection import Described, Expression
-from sluice.detection.commands.sql.tokens import TOKENS, as_executed, without_cuts
+from sluice.detection.commands.sql.tokens import TOKENS, join_cut_words, open_comments
 from sluice.detection.library_model import LibraryError
 from sluice.text.expression_sets import PatternError, PatternSet
 from sluice.text.name_words import vocabulary
@@ -111,15 +111,15 @@ _FOLDABLE = re.compile(r" (?:\(|o|DIV|MOD|NOT|BINARY|COLLATE|ESCAPE|CASE|NULL|TR
 
 def skeletons(text: str) -> Iterator[str]:
     """The text's skeleton in each context that it can stand in, as read and folded, one blank at each end."""
-    text = as_executed(text)
-    yield from _in_contexts(text)
+    text = open_comments(text)
+    yield from _read_contexts(text)
     if "/*" in text:
-        joined = without_cuts(text)
+        joined = join_cut_words(text)
         if joined != text:
-            yield from _in_contexts(joined)
+            yield from _read_contexts(joined)
 
 
-def _in_contexts(text: str) -> Iterator[str]:
+def _read_contexts(text: str) -> Iterator[str]:
     yield from _both(_skeleton(text))
     for quote in ("'", '"'):
         before, found, after = text.partition(quote)
@@ -130,7 +130,7 @@ def _in_contexts(text: str) -> Iterator[str]:
 
 def _both(skeleton: str) -> Iterator[str]:
     yield skeleton
-    folded = _folded(skeleton)
+    folded = _fold(skeleton)
     if folded != skeleton:
         yield folded
 
@@ -147,10 +147,10 @@ def _skeleton(text: str) -> str:
         raw = found.group()
         if kind == "word":
             name = raw.upper()
-            words.append(_named(name))
+            words.append(_shorten(name))
             continue
         if raw == "(" and name:
-            words[-1] = _called(name)
+            words[-1] = _shorten_called(name)
         name = ""
         words.append(_SHORT.get(kind) or _SIGNS.get(raw) or _other(kind, raw))  # type: ignore[arg-type]
     return f" {' '.join(words)} "
@@ -163,7 +163,7 @@ def _other(kind: str | None, raw: str) -> str:
 
 
 @lru_cache(maxsize=REMEMBERED_NAMES)
-def _named(name: str) -> str:
+def _shorten(name: str) -> str:
     if _PROC.match(name):
         return "PROC"
     if _CATALOG.match(name):
@@ -174,8 +174,8 @@ def _named(name: str) -> str:
 
 
 @lru_cache(maxsize=REMEMBERED_NAMES)
-def _called(name: str) -> str:
-    bare = _named(name)
+def _shorten_called(name: str) -> str:
+    bare = _shorten(name)
     if bare in ("PROC", "CATALOG"):
         return bare
     family = _FAMILY.get(name)
@@ -184,7 +184,7 @@ def _called(name: str) -> str:
     return name if name in _KEYWORDS and name not in _ALSO_FUNCTIONS else "f"
 
 
-def _folded(skeleton: str) -> str:
+def _fold(skeleton: str) -> str:
     if _FOLDABLE.search(skeleton) is None:
         return skeleton
     for _ in range(FOLDS):
@@ -233,7 +233,7 @@ class InjectionPatterns:
     def __init__(self, patterns: list[InjectionPattern]) -> None:
         """Raises LibraryError with the path of the expression that does not compile."""
         try:
-            self._set = PatternSet([(one, "(?-i)" + _spelled_out(one.skeleton)) for one in patterns])
+            self._set = PatternSet([(one, "(?-i)" + _spell_out(one.skeleton)) for one in patterns])
         except PatternError as error:
             name = patterns[error.index].id
             raise LibraryError(
@@ -246,7 +246,7 @@ class InjectionPatterns:
         return list(found.values())
 
 
-def _spelled_out(expression: str) -> str:
+def _spell_out(expression: str) -> str:
     for name, part in PARTS.items():
         expression = expression.replace(name, part)
     return expression

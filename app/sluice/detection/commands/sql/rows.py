@@ -97,7 +97,7 @@ def holds_of_every_row(node: exp.Expr, table: Table) -> bool | None:
         null = isinstance(inner, exp.Is) and isinstance(inner.expression, exp.Null)
         return True if null and _is_key(inner.this, table) else None
     if isinstance(node, exp.Between):
-        return _within_all(node, table)
+        return _includes_all(node, table)
     left, right = node.args["this"], node.args["expression"]
     if _is_same(left, right, table) and isinstance(node, _REFLEXIVE):
         return True
@@ -155,7 +155,7 @@ _RULES: tuple[Callable[[type[exp.Expr], exp.Expr, exp.Expr, Table], bool], ...] 
 )
 
 
-def _within_all(node: exp.Between, table: Table) -> bool | None:
+def _includes_all(node: exp.Between, table: Table) -> bool | None:
     column, low, high = node.this, node.args["low"], node.args["high"]
     by_ends = _is_end(column, low, table, exp.Min) and _is_end(column, high, table, exp.Max)
     by_keys = _bounds_nothing(exp.GTE, column, low, table) and _bounds_nothing(exp.LTE, column, high, table)

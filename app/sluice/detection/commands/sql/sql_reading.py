@@ -10,10 +10,10 @@ import re
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
-from sluice.detection.commands.sql.effects import TemporaryTables, handed_on, table_of
-from sluice.detection.commands.sql.statement import pairing, plainly, statements, with_itself
+from sluice.detection.commands.sql.effects import TemporaryTables, find_handed_on, table_of
+from sluice.detection.commands.sql.statement import name_source, pairing, plainly, statements
 from sluice.detection.commands.sql.tokens import MOST_TOKENS, readings
-from sluice.detection.commands.sql.where import always_true, of_columns
+from sluice.detection.commands.sql.where import always_true, compares_columns
 from sluice.detection.disguises.scan import nesting
 from sluice.text.name_words import vocabulary
 
@@ -73,10 +73,8 @@ def read_sql(text: str) -> SqlReading:
         if len(tokens) == MOST_TOKENS:
             clauses.inconclusive = f"more than {MOST_TOKENS} SQL tokens to read"
         temporary = TemporaryTables()
-        found += (
-            _described(tokens[span.start : span.end], clauses, temporary) for span in statements(tokens)
-        )
-        nested += handed_on(tokens)
+        found += (_describe(tokens[span.start : span.end], clauses, temporary) for span in statements(tokens))
+        nested += find_handed_on(tokens)
     return SqlReading(tuple(found), tuple(dict.fromkeys(nested)), clauses.inconclusive)
 
 
@@ -89,7 +87,7 @@ class _Clauses:
 
     def judge(self, tokens: Sequence[SqlToken], table: Table) -> Where:
         """The clause of these tokens on that table: within bounds parsed, else unknown: counts as bounded."""
-        if of_columns(tokens):
+        if compares_columns(tokens):
             return "bounded"
         clause = " ".join(_source(one) for one in tokens)
         self._left -= 1
@@ -99,7 +97,7 @@ class _Clauses:
         return "always_true" if always_true(clause, table) else "bounded"
 
 
-def _described(own: Sequence[SqlToken], clauses: _Clauses, temporary: TemporaryTables) -> SqlStatement:
+def _describe(own: Sequence[SqlToken], clauses: _Clauses, temporary: TemporaryTables) -> SqlStatement:
     start = _write_after_with(own) or 0
     verb = "MERGE" if own[start].upper == "MERGE" else own[0].upper
     functions = frozenset(one.upper for one, after in pairwise(own) if after.text == "(")
@@ -107,7 +105,7 @@ def _described(own: Sequence[SqlToken], clauses: _Clauses, temporary: TemporaryT
         return SqlStatement(verb, "TEMPORARY TABLE", "unused", functions, phrase(own[1:]))
     temporary.note(own)
     if verb == "MERGE":
-        return _merged(own[start:], clauses, functions)
+        return _describe_merge(own[start:], clauses, functions)
     return SqlStatement(
         verb,
         _object(own) if verb in ("DROP", "CREATE", "ALTER", "REPLACE", "UNDROP") else "",
@@ -117,8 +115,8 @@ def _described(own: Sequence[SqlToken], clauses: _Clauses, temporary: TemporaryT
     )
 
 
-def _merged(own: Sequence[SqlToken], clauses: _Clauses, functions: frozenset[str]) -> SqlStatement:
-    table = with_itself(own, table_of(own))
+def _describe_merge(own: Sequence[SqlToken], clauses: _Clauses, functions: frozenset[str]) -> SqlStatement:
+    table = name_source(own, table_of(own))
     condition = pairing(own)
     where = clauses.judge(condition, table) if condition else "none"
     plain = plainly(own, lambda tokens: clauses.judge(tokens, table))
@@ -169,10 +167,10 @@ def _source(token: SqlToken) -> str:
 
 def phrase(tokens: Sequence[SqlToken]) -> str:
     """The tokens as one line that expressions can be matched on."""
-    return " ".join(_spelled(tokens))
+    return " ".join(_spell(tokens))
 
 
-def _spelled(tokens: Sequence[SqlToken]) -> Iterator[str]:
+def _spell(tokens: Sequence[SqlToken]) -> Iterator[str]:
     for token in tokens:
         if token.kind == "string":
             yield "''"

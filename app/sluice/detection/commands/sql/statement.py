@@ -72,7 +72,7 @@ def _inner(tokens: Sequence[SqlToken], start: int, end: int) -> Iterator[Span]:
     if tokens[start].upper not in _NAMES_PRIVILEGES:
         heads += [index for index in range(start + 1, end) if _is_head(tokens, index, end)]
     for head, following in zip(heads, [*heads[1:], end], strict=True):
-        yield Span(head, end if head == start else _closed(tokens, head, following))
+        yield Span(head, end if head == start else _find_close(tokens, head, following))
 
 
 def _is_head(tokens: Sequence[SqlToken], index: int, end: int) -> bool:
@@ -90,7 +90,7 @@ def _sets(tokens: Sequence[SqlToken], index: int, end: int) -> bool:
     return tokens[index + 1].upper != "SET" if index + 1 < end else False
 
 
-def _closed(tokens: Sequence[SqlToken], start: int, end: int) -> int:
+def _find_close(tokens: Sequence[SqlToken], start: int, end: int) -> int:
     """Where the parenthesis that holds the statement closes, at the latest `end`."""
     depth = 0
     for index in range(start, end):
@@ -106,17 +106,17 @@ _NARROWING = frozenset(["WHERE", "LIMIT", "GROUP BY", "HAVING", "JOIN", "TOP"])
 
 def pairing(tokens: Sequence[SqlToken]) -> Sequence[SqlToken]:
     """The condition after ON."""
-    start = next(_at_top(tokens, "ON"), None)
+    start = next(_find_at_top(tokens, "ON"), None)
     if start is None:
         return ()
-    end = next((place for place in _at_top(tokens, "WHEN") if place > start), len(tokens))
+    end = next((place for place in _find_at_top(tokens, "WHEN") if place > start), len(tokens))
     return tokens[start + 1 : end]
 
 
-def with_itself(tokens: Sequence[SqlToken], table: Table) -> Table:
+def name_source(tokens: Sequence[SqlToken], table: Table) -> Table:
     """The table with the name of a source that is all of it: `USING (SELECT * FROM t) s`."""
-    start = next(_at_top(tokens, "USING"), None)
-    end = next(_at_top(tokens, "ON"), len(tokens))
+    start = next(_find_at_top(tokens, "USING"), None)
+    end = next(_find_at_top(tokens, "ON"), len(tokens))
     if start is None or start + 1 >= end or tokens[start + 1].text != "(":
         return table
     source = tokens[start + 1 : end]
@@ -161,10 +161,10 @@ def _is_condition(tokens: Sequence[SqlToken], place: int) -> bool:
 
 
 def _end(tokens: Sequence[SqlToken], start: int, word: str) -> int:
-    return start + next(_at_top(tokens[start:], word), len(tokens) - start)
+    return start + next(_find_at_top(tokens[start:], word), len(tokens) - start)
 
 
-def _at_top(tokens: Sequence[SqlToken], word: str) -> Iterator[int]:
+def _find_at_top(tokens: Sequence[SqlToken], word: str) -> Iterator[int]:
     """Where the word stands outside parentheses and CASE."""
     depth = 0
     for place, token in enumerate(tokens):

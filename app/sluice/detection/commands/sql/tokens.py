@@ -61,12 +61,12 @@ def sql_tokens(text: str) -> Iterator[SqlToken]:
             continue
         raw = found.group()
         if kind in ("string", "name"):
-            yield SqlToken(kind, _unquoted(raw), "", found.start(), found.end())  # type: ignore[arg-type]
+            yield SqlToken(kind, _unquote(raw), "", found.start(), found.end())  # type: ignore[arg-type]
         else:
             yield SqlToken(kind, raw, raw.upper(), found.start(), found.end())  # type: ignore[arg-type]
 
 
-def _unquoted(raw: str) -> str:
+def _unquote(raw: str) -> str:
     return raw[1:-1] if len(raw) > 1 and raw[-1] == raw[0] else raw[1:]
 
 
@@ -123,22 +123,22 @@ _EXECUTABLE_COMMENT = re.compile(r"/\*M?!\d{0,6}(.*?)(?:\*/|\Z)", re.DOTALL)
 
 def readings(text: str) -> Iterator[list[SqlToken]]:
     """One to three token lists: as written, with standard backslashes, with cut words joined (`DR/**/OP`)."""
-    text = as_executed(text)
+    text = open_comments(text)
     yield _tokens(text, _TOKENIZERS.backslash)
     if "\\'" in text:
         yield _tokens(text, _TOKENIZERS.standard)
     if "/*" in text:
-        joined = without_cuts(text)
+        joined = join_cut_words(text)
         if joined != text:
             yield _tokens(joined, _TOKENIZERS.backslash)
 
 
-def as_executed(text: str) -> str:
+def open_comments(text: str) -> str:
     """The text with MySQL's executable comments opened: `/*!50000 DROP*/` is DROP."""
     return _EXECUTABLE_COMMENT.sub(r" \1 ", text) if "/*" in text else text
 
 
-def without_cuts(text: str) -> str:
+def join_cut_words(text: str) -> str:
     """The text with words joined that comments cut: `DR/**/OP` is what a filter makes of it. Linear."""
     kept: list[str] = []
     done = looked = 0

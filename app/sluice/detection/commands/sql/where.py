@@ -58,7 +58,7 @@ _REFLEXIVE = (exp.EQ, exp.NullSafeEQ, exp.GTE, exp.LTE)
 _MATCHES_ALL = frozenset(["%", "%%", "*", ".*", "^", "^.*$", ""])
 
 
-def of_columns(tokens: Sequence[SqlToken]) -> bool:
+def compares_columns(tokens: Sequence[SqlToken]) -> bool:
     """Whether the clause is nothing but columns compared with constants, all of which must hold.
 
     `id = 4 AND name <> 'x'` depends on the row; no parser need be asked.
@@ -68,11 +68,11 @@ def of_columns(tokens: Sequence[SqlToken]) -> bool:
     return (
         len(tokens) == (COMPARISON + 1) * len(starts) - 1
         and all(one.upper == "AND" for one in joints)
-        and all(_of_column(*tokens[start : start + COMPARISON]) for start in starts)
+        and all(_is_of_column(*tokens[start : start + COMPARISON]) for start in starts)
     )
 
 
-def _of_column(left: SqlToken, sign: SqlToken, right: SqlToken) -> bool:
+def _is_of_column(left: SqlToken, sign: SqlToken, right: SqlToken) -> bool:
     return (
         left.kind == "word"
         and left.upper not in _NO_COLUMNS
@@ -93,22 +93,22 @@ def always_true(clause: str, table: Table = UNKNOWN_TABLE) -> bool | None:
 
 def _truth(node: exp.Expr | None, table: Table) -> bool | None:
     """True or False for every row, None where it depends on the row. What names no column holds for all."""
-    known = _decided(node, table)
+    known = _decide(node, table)
     return True if known is None and node is not None and is_rowless(node) else known
 
 
-def _decided(node: exp.Expr | None, table: Table) -> bool | None:
+def _decide(node: exp.Expr | None, table: Table) -> bool | None:
     if isinstance(node, exp.Paren):
-        return _decided(node.this, table)
+        return _decide(node.this, table)
     if isinstance(node, exp.Not):
-        inner = _decided(node.this, table)
+        inner = _decide(node.this, table)
         return holds_of_every_row(node, table) if inner is None else not inner
     if isinstance(node, (exp.Or, exp.And, exp.Xor)):
-        return _connected(node, _truth(node.left, table), _truth(node.right, table))
+        return _connect(node, _truth(node.left, table), _truth(node.right, table))
     return _predicate(node, table)
 
 
-def _connected(node: exp.Connector, left: bool | None, right: bool | None) -> bool | None:
+def _connect(node: exp.Connector, left: bool | None, right: bool | None) -> bool | None:
     if isinstance(node, exp.Xor):
         return None if left is None or right is None else left != right
     decisive = isinstance(node, exp.Or)
@@ -133,38 +133,38 @@ def _complements(left: exp.Expr, right: exp.Expr) -> bool:
 def _predicate(node: exp.Expr | None, table: Table) -> bool | None:
     compare = _COMPARE.get(type(node))  # type: ignore[arg-type]
     if compare is not None and node is not None:
-        known = _compared(node, compare)
-        return (holds_of_every_row(node, table) or _of_any(node, table)) if known is None else known
+        known = _compare_values(node, compare)
+        return (holds_of_every_row(node, table) or _judge_any(node, table)) if known is None else known
     if isinstance(node, (exp.Like, exp.ILike, exp.RegexpLike, exp.RegexpILike)):
         return True if _value(node.expression) in _MATCHES_ALL else None
     if isinstance(node, exp.In):
-        return True if any(one == node.this for one in node.expressions) else _of_select(node, table)
+        return True if any(one == node.this for one in node.expressions) else _judge_select(node, table)
     if isinstance(node, exp.Between):
         return _between(node) or holds_of_every_row(node, table)
     if isinstance(node, exp.Exists):
-        return _selected(node.this, table)
+        return _judge_query(node.this, table)
     constant = _value(node)
     return None if constant is None or isinstance(constant, str) else bool(constant)
 
 
-def _of_any(node: exp.Expr, table: Table) -> bool | None:
+def _judge_any(node: exp.Expr, table: Table) -> bool | None:
     """`id = ANY (SELECT id FROM t)`."""
     right = node.args["expression"]
     if not (isinstance(node, exp.EQ) and isinstance(right, exp.Any)):
         return None
-    return _of_select(exp.In(this=node.this.copy(), query=right.this.copy()), table)
+    return _judge_select(exp.In(this=node.this.copy(), query=right.this.copy()), table)
 
 
-def _of_select(node: exp.In, table: Table) -> bool | None:
+def _judge_select(node: exp.In, table: Table) -> bool | None:
     query = node.args.get("query")
     select = query.this if isinstance(query, exp.Subquery) else query
     if not isinstance(select, exp.Select):
         return None
-    known = _selected(select, table)
+    known = _judge_query(select, table)
     return known if known is not True or selects(select, node.this) else None
 
 
-def _selected(select: Any, table: Table) -> bool | None:
+def _judge_query(select: Any, table: Table) -> bool | None:
     """Whether a query gives something for every row: all of the table's own, or anything at all."""
     if not isinstance(select, exp.Select):
         return None
@@ -182,7 +182,7 @@ def _selected(select: Any, table: Table) -> bool | None:
     return True if of_all and (where is None or known is True) else None
 
 
-def _compared(node: exp.Expr, compare: Callable[[Any, Any], bool]) -> bool | None:
+def _compare_values(node: exp.Expr, compare: Callable[[Any, Any], bool]) -> bool | None:
     left, right = _value(node.args["this"]), _value(node.args["expression"])
     if left is not None and right is not None and isinstance(left, str) is isinstance(right, str):
         return compare(left, right)

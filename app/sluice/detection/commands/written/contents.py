@@ -80,7 +80,7 @@ def _steps(content: str) -> Iterator[str]:
             if value in ("", "|", ">", "|-", ">-", "|+", ">+", "["):
                 yield "\n".join(_block(lines, place + 1, len(found[1]), listed=found[2] is not None))
             else:
-                yield _unquoted(value)
+                yield _unquote(value)
     for one in _GROOVY.finditer(content):
         yield one[1].strip("\"'").replace('\\"', '"').replace("\\'", "'")
 
@@ -91,15 +91,15 @@ def _block(lines: list[str], start: int, indent: int, *, listed: bool) -> Iterat
         stripped = line.lstrip(" \t")
         if stripped and len(line) - len(stripped) < indent + (listed or stripped[:1] != "-"):
             return
-        yield _unquoted(stripped.removeprefix("- "))
+        yield _unquote(stripped.removeprefix("- "))
 
 
-def _unquoted(value: str) -> str:
+def _unquote(value: str) -> str:
     if len(value) > 1 and value[0] == value[-1] and value[0] in "\"'":
         inner = value[1:-1]
         return inner.replace('\\"', '"') if value[0] == '"' else inner.replace("''", "'")
     if value[:1] == "[" and value[-1:] == "]":
-        return " ".join(_unquoted(one.strip()) for one in value[1:-1].split(","))
+        return " ".join(_unquote(one.strip()) for one in value[1:-1].split(","))
     return value
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from sluice.detection.commands.languages import REMEMBERED_KEYS
 from sluice.detection.commands.matchers import JOINT, may_be_disguised
 from sluice.detection.commands.patterns.pattern_words import CommandWords
-from sluice.detection.commands.shell.outputs import known_output
+from sluice.detection.commands.shell.outputs import compute_output
 from sluice.detection.disguises.scan import UNFOLDED_CHARS
 from sluice.detection.disguises.unfold import forms
 from sluice.text.name_words import vocabulary, words_of
@@ -83,7 +83,7 @@ def may_patch(text: str) -> bool:
     return "+++ " in text or "*** " in text
 
 
-def written_files(tool_name: str, walk: Walk, files: FilePatterns) -> Iterator[Written]:
+def find_written_files(tool_name: str, walk: Walk, files: FilePatterns) -> Iterator[Written]:
     """The files among those that matter which the call writes, at most MOST_FILES."""
     likely = [
         one.text
@@ -92,8 +92,8 @@ def written_files(tool_name: str, walk: Walk, files: FilePatterns) -> Iterator[W
         or may_patch(one.text)
     ]
     keys = [key for key in walk.keys if _may_be_path(key)]
-    if files.named_in(JOINT.join(likely + keys)):
-        yield from islice(_written(tool_name, walk.leaves, files.is_place), MOST_FILES)
+    if files.may_name_place(JOINT.join(likely + keys)):
+        yield from islice(_find_written(tool_name, walk.leaves, files.is_place), MOST_FILES)
 
 
 def _may_be_path(key: str) -> bool:
@@ -109,10 +109,12 @@ def meant(content: str | None) -> Iterator[tuple[str, str | None]]:
             yield f"file > {form.how}", form.text
 
 
-def _written(tool_name: str, leaves: Sequence[Leaf], is_place: Callable[[str], bool]) -> Iterator[Written]:
+def _find_written(
+    tool_name: str, leaves: Sequence[Leaf], is_place: Callable[[str], bool]
+) -> Iterator[Written]:
     for leaf in leaves:
         if may_patch(leaf.text):
-            yield from _patched(leaf, is_place)
+            yield from _read_patch(leaf, is_place)
     if not _may_write(tool_name, leaves):
         return
     for leaf in leaves:
@@ -121,7 +123,7 @@ def _written(tool_name: str, leaves: Sequence[Leaf], is_place: Callable[[str], b
             yield Written(path, _content_beside(leaf, leaves), leaf.trail)
         elif _may_be_path(leaf.key) and (path := _place(leaf.key, is_place)) is not None:
             yield Written(path, leaf.text, leaf.trail)
-    yield from _in_folders(leaves, is_place)
+    yield from _join_folders(leaves, is_place)
 
 
 def _place(text: str, is_place: Callable[[str], bool]) -> str | None:
@@ -131,7 +133,7 @@ def _place(text: str, is_place: Callable[[str], bool]) -> str | None:
     return path if path is not None and is_place(path) else None
 
 
-def _in_folders(leaves: Sequence[Leaf], is_place: Callable[[str], bool]) -> Iterator[Written]:
+def _join_folders(leaves: Sequence[Leaf], is_place: Callable[[str], bool]) -> Iterator[Written]:
     """`{"directory": "/etc/cron.d", "name": "sync"}`."""
     folders = [leaf for leaf in leaves if _has(leaf.key, _FOLDERS)][:MOST_FILES]
     if not folders:
@@ -144,7 +146,7 @@ def _in_folders(leaves: Sequence[Leaf], is_place: Callable[[str], bool]) -> Iter
                 yield Written(path, _content_beside(name, leaves), name.trail)
 
 
-def _patched(leaf: Leaf, is_place: Callable[[str], bool]) -> Iterator[Written]:
+def _read_patch(leaf: Leaf, is_place: Callable[[str], bool]) -> Iterator[Written]:
     """A unified diff, or a patch in the manner of `apply_patch`: what it adds to each file."""
     heads = list(_PATCHED.finditer(leaf.text))
     for head, following in zip(heads, [*heads[1:], None], strict=False):
@@ -276,6 +278,6 @@ def _content(command: Command) -> str | None:
     if command.stdin is not None:
         return command.stdin
     if command.program in ("echo", "printf"):
-        return known_output(command.program, command.args, None)
+        return compute_output(command.program, command.args, None)
     texts = [one for one in command.args if " " in one]
     return "\n".join(texts) or None
