@@ -58,7 +58,7 @@ def run(extent: Extent) -> Iterator[Attempt]:
 async def _attack() -> list[Attempt]:
     async with open_servers() as scene:
         urls = _webhook_urls(scene.port)
-        return [*map(_setting, urls), *await _webhooks(scene), *await _slack(scene), *count(scene)]
+        return [*map(_try_setting, urls), *await _webhooks(scene), *await _slack(scene), *count(scene)]
 
 
 def _webhook_urls(port: int) -> Sequence[str]:
@@ -75,7 +75,7 @@ def _webhook_urls(port: int) -> Sequence[str]:
     )
 
 
-def _setting(url: str) -> Attempt:
+def _try_setting(url: str) -> Attempt:
     """A webhook sends what waits for a person: in clear text to this machine alone."""
     honest = url.startswith("http://127.0.0.1:")
     try:

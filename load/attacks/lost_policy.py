@@ -49,7 +49,7 @@ def run(extent: Extent) -> Iterator[Attempt]:
     whole = _history()
     before = _contents(whole)
     for count in range(1, LEFT_OUT[extent] + 1):
-        yield _left_out(whole, before, count)
+        yield _leave_out(whole, before, count)
     yield Attempt("nothing is left out", not find_loss(before, _contents(whole)), "no loss", harmless=True)
     cut = [one for one in whole if one[1] != b"tool/wipe@2"]
     yield from _acceptances(before, cut)
@@ -59,7 +59,7 @@ def run(extent: Extent) -> Iterator[Attempt]:
     yield _accept_by_reordered(before, cut)
 
 
-def _left_out(whole: Sequence[ControlRecord], before: PolicyContents, count: int) -> Attempt:
+def _leave_out(whole: Sequence[ControlRecord], before: PolicyContents, count: int) -> Attempt:
     """A loss is seen exactly where the newest revision of something does not count any more."""
     wrong, tried = [], 0
     for gone in combinations(range(len(whole)), count):
