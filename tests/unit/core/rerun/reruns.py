@@ -119,7 +119,7 @@ class FlawedEvidence(PolicyEvidence):
         super().__init__()
         self._policy = policy
 
-    def bundle(self, bundle_hash: str) -> Bundle | None:
+    def find_bundle(self, bundle_hash: str) -> Bundle | None:
         del bundle_hash
         return make_flawed(self._policy)
 
