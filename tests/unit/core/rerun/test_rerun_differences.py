@@ -86,7 +86,7 @@ def test_a_changed_tool_shows() -> None:
 class Swapped(PolicyEvidence):
     """Gives the one bundle that it has for every hash, as a store would that keeps no hashes."""
 
-    def bundle(self, bundle_hash: str) -> Bundle | None:
+    def find_bundle(self, bundle_hash: str) -> Bundle | None:
         del bundle_hash
         return load_bundle(CHANGED)
 
