@@ -16,7 +16,7 @@ from load.attacks.attempt import Attempt
 from load.attacks.forger_scene import HELD, PATIENCE_S, RAN, READ, read_asked
 from load.installations.site import records_of
 from sluice_topics.catalog import ACTIONS, VERDICTS
-from sluice_topics.record_proof import HEADER, proof_in
+from sluice_topics.record_proof import HEADER, find_proof
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -54,7 +54,7 @@ async def attempts(scene: Scene) -> list[Attempt]:
 async def _proof_of_another(scene: Scene) -> Proof:
     """The true proof of the true verdict on another session's action."""
     (record,) = [one for one in await records_of(scene.site, VERDICTS) if one.key == b"another"]
-    return HEADER, proof_in(record.headers) or b""
+    return HEADER, find_proof(record.headers) or b""
 
 
 def _elsewhere(scene: Scene, session: str) -> str:

@@ -23,7 +23,7 @@ from sluice_topics.catalog import (
     SESSION_EVENTS,
     VERDICTS,
 )
-from sluice_topics.headers import output_headers
+from sluice_topics.headers import make_output_headers
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -185,7 +185,7 @@ def resolve(site: RecordedSite) -> list[WrittenRecord]:
 
 def replace_value(record: WrittenRecord, fields: dict[str, Any]) -> WrittenRecord:
     """The record with other fields, and the headers that follow from them."""
-    headers = tuple(output_headers(fields, get_kind(fields), "/sluice/attacked", None))
+    headers = tuple(make_output_headers(fields, get_kind(fields), "/sluice/attacked", None))
     return record._replace(value=canonical(fields), headers=headers)
 
 

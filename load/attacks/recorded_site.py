@@ -30,7 +30,7 @@ from sluice.shipped import SHIPPED_FILES
 from sluice.verifier.export import Located
 from sluice.verifier.verify import verify
 from sluice_topics.catalog import BY_NAME
-from sluice_topics.headers import output_headers
+from sluice_topics.headers import make_output_headers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -110,7 +110,7 @@ class RecordedSite:
         for one in self._replay.take(arrival).records:
             if BY_NAME[one.topic].ledger:
                 written = self._chain.link(one.body)
-                headers = tuple(output_headers(one.body, one.kind, "/sluice/attacked", None))
+                headers = tuple(make_output_headers(one.body, one.kind, "/sluice/attacked", None))
                 self.records.append(self.lie(one.topic, one.subject.encode(), written, headers))
 
     def _answer(self, request: Request) -> Answer:

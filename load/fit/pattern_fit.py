@@ -20,7 +20,7 @@ from sluice.adapters.encoded_libraries import EncodedPatterns
 from sluice.adapters.encoder_model import load_model
 from sluice.core.actions.action_similarity import ActionCalibration, SimilarityPolicy
 from sluice.core.memory.similarity import split_windows
-from sluice.core.policy.pattern_library import CLOSEST, PatternLibrary, render_call
+from sluice.core.policy.pattern_library import CLOSEST, ActionLibrary, render_call
 from sluice.offline.panels import ActionRow, load_panel
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class Measured:
 def main(arguments: list[str]) -> int:
     """Prints each source as the others judge it, and their means."""
     paths = [one for one in arguments if one != "--write"]
-    library = PatternLibrary.from_lines(Path(paths[0]).read_bytes())
+    library = ActionLibrary.from_lines(Path(paths[0]).read_bytes())
     rows = [row for path in paths[1:] for row in load_panel(Path(path)) if row.label != "ambiguous"]
     encoder, model = load_model()
     written = [render_call(row.tool, row.parameters) for row in rows]
@@ -155,7 +155,7 @@ def _shares(
     return found
 
 
-def _patterns(library: PatternLibrary, vectors: dict[str, NDArray[np.float32]]) -> EncodedPatterns:
+def _patterns(library: ActionLibrary, vectors: dict[str, NDArray[np.float32]]) -> EncodedPatterns:
     harmful, harmless = (
         np.stack([vectors[one.id] for one in side]) for side in (library.harmful, library.harmless)
     )

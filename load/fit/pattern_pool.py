@@ -14,7 +14,7 @@ from pathlib import Path
 
 import orjson
 
-from sluice.core.policy.pattern_library import KnownAction, PatternLibrary, render_call
+from sluice.core.policy.pattern_library import ActionLibrary, LibraryAction, render_call
 from sluice.offline.panels import load_panel
 
 SHARE = 80
@@ -25,9 +25,9 @@ CATEGORIES = {"action_redcode": "code", "action_shell_dcg": "shell"}
 
 def main(pool: str, panel: str, library: str) -> int:
     """Writes the library, each line in canonical order of fields."""
-    known = PatternLibrary.from_lines(Path(library).read_bytes()).known
+    known = ActionLibrary.from_lines(Path(library).read_bytes()).known
     held_out = {(row.file, row.id) for row in load_panel(Path(panel))}
-    chosen: dict[tuple[str, str], dict[str, KnownAction]] = {}
+    chosen: dict[tuple[str, str], dict[str, LibraryAction]] = {}
     rows = sorted(load_panel(Path(pool)), key=lambda row: sha256(row.id.encode()).digest())
     for row in rows:
         text = render_call(row.tool, row.parameters)
@@ -35,7 +35,7 @@ def main(pool: str, panel: str, library: str) -> int:
             continue
         group = chosen.setdefault((row.file, row.label), {})
         if len(group) < SHARE and not any(text in one for one in chosen.values()):
-            group[text] = KnownAction(
+            group[text] = LibraryAction(
                 id=f"pool.{re.sub('[^a-z0-9]+', '-', row.id.lower()).strip('-')}",
                 category=CATEGORIES[row.file],
                 label="harmful" if row.label == "harmful" else "harmless",
@@ -44,7 +44,7 @@ def main(pool: str, panel: str, library: str) -> int:
                 source=row.source,
             )
     taken = sorted((one for group in chosen.values() for one in group.values()), key=lambda one: one.id)
-    whole = PatternLibrary([*(one for one in known if one.source == OWN), *taken])
+    whole = ActionLibrary([*(one for one in known if one.source == OWN), *taken])
     lines = [orjson.dumps(one.model_dump(exclude_defaults=True)) for one in whole.known]
     Path(library).write_bytes(b"\n".join(lines) + b"\n")
     print(f"{len(whole.harmful)} harmful, {len(whole.harmless)} harmless, {whole.hash}")

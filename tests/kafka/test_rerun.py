@@ -19,7 +19,7 @@ from sluice.adapters.kafka.kafka_rerun import rerun_all
 from sluice.cli.main import cli
 from sluice.core.policy.bundle_frame import ORDER_OF_OLD
 from sluice_topics.catalog import ACTIONS, OUTCOMES, SESSION_EVENTS, VERDICTS
-from sluice_topics.headers import output_headers
+from sluice_topics.headers import make_output_headers
 from tests.kafka.installation import Sent, action, publish, publish_to, run_worker, site_on, wait_for, write
 
 if TYPE_CHECKING:
@@ -220,7 +220,7 @@ def append(site: Site, topic: str, partition: int, fields: dict[str, Any]) -> No
     async def send() -> None:
         async with AIOKafkaProducer(bootstrap_servers=site.bootstrap_servers, acks="all") as producer:
             value = json.dumps(fields).encode()
-            headers = output_headers(fields, "Verdict", "/sluice/forged", None)
+            headers = make_output_headers(fields, "Verdict", "/sluice/forged", None)
             key = fields["session_id"].encode()
             await producer.send_and_wait(
                 site.real(topic), value, key=key, partition=partition, headers=headers

@@ -18,7 +18,7 @@ from sluice.adapters.pattern_files import PATTERNS
 from sluice.adapters.sentence_encoder import SentenceEncoder
 from sluice.core.actions.action_similarity import PatternAnswer, SimilarityPolicy, similarity_question
 from sluice.core.foundation.requests import Answer
-from sluice.core.policy.pattern_library import CLOSEST, PatternLibrary, render_call
+from sluice.core.policy.pattern_library import CLOSEST, ActionLibrary, render_call
 from sluice.offline.bundle_source import read_whole_bundle
 from sluice.ports import PortUnavailable
 from tests.unit.core.actions.judging_scene import compare
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
-LIBRARY = PatternLibrary.from_lines((PATTERNS / "actions.jsonl").read_bytes())
+LIBRARY = ActionLibrary.from_lines((PATTERNS / "actions.jsonl").read_bytes())
 SHIPPED = {
     **json.loads(read_whole_bundle(ROOT / "config" / "bundles" / "default.json"))["similarity"],
     "mode": "enforce",

@@ -15,9 +15,9 @@ from sluice_topics.catalog import (
     SERVED,
     SESSIONS_CHANGELOG,
     Topic,
-    wire_schema,
+    get_wire_schema,
 )
-from sluice_topics.layout import FoundTopic, TopicDifference, TopicLayout, differences
+from sluice_topics.layout import FoundTopic, TopicDifference, TopicLayout, compare_topics
 from sluice_topics.records import DsseEnvelope, ProposedAction, Verdict
 
 LAYOUT = TopicLayout(prefix="dev.", app_id="sluice-1", partitions=8)
@@ -27,13 +27,13 @@ DAY_MS = 24 * 3600 * 1000
 
 def make_wanted() -> dict[str, FoundTopic]:
     return {
-        name: FoundTopic(LAYOUT.partitions_of(topic), topic.config())
+        name: FoundTopic(LAYOUT.count_partitions(topic), topic.config())
         for name, topic in LAYOUT.topics().items()
     }
 
 
 def only_difference(found: dict[str, FoundTopic]) -> TopicDifference:
-    (difference,) = differences(LAYOUT, found, BROKER)
+    (difference,) = compare_topics(LAYOUT, found, BROKER)
     return difference
 
 
@@ -74,12 +74,12 @@ def test_the_prefix_names_topics_and_the_app_names_its_changelog() -> None:
 
 
 def test_only_ledger_records_say_their_schema() -> None:
-    assert wire_schema(Verdict) == "sluice/verdict/v1"
-    assert wire_schema(ProposedAction) is None
+    assert get_wire_schema(Verdict) == "sluice/verdict/v1"
+    assert get_wire_schema(ProposedAction) is None
 
 
 def test_a_broker_as_the_catalog_says_has_no_difference() -> None:
-    assert differences(LAYOUT, make_wanted() | {"of.others": FoundTopic(1, {})}, BROKER) == []
+    assert compare_topics(LAYOUT, make_wanted() | {"of.others": FoundTopic(1, {})}, BROKER) == []
 
 
 def test_a_missing_topic_is_named_with_the_command_that_makes_it() -> None:
@@ -133,7 +133,7 @@ def test_inputs_may_be_kept_for_longer_than_is_asked_for_and_never_for_less(
     found = make_wanted()
     name = "dev.gate.actions.proposed"
     found[name] = FoundTopic(8, {**found[name].config, "retention.ms": actual})
-    assert (differences(LAYOUT, found, BROKER) == []) is is_fine
+    assert (compare_topics(LAYOUT, found, BROKER) == []) is is_fine
 
 
 def test_how_long_inputs_are_kept_is_a_setting_and_of_nothing_else() -> None:
@@ -142,5 +142,5 @@ def test_how_long_inputs_are_kept_is_a_setting_and_of_nothing_else() -> None:
     kept = {one.name: one.retention_ms for one in layout.topics().values()}
     assert {kept[one.name] for one in CATALOG if one.direction == "in"} == {90 * DAY_MS}
     assert all(kept[one.name] == one.retention_ms for one in CATALOG if one.direction != "in")
-    (shorter, *_) = differences(layout, make_wanted(), BROKER)
+    (shorter, *_) = compare_topics(layout, make_wanted(), BROKER)
     assert (shorter.what, shorter.expected) == ("retention.ms", str(90 * DAY_MS))

@@ -15,8 +15,8 @@ from sluice.offline.bundle_source import read_whole_bundle
 from sluice.offline.reference import FOLDER, SPECS, list_gate_shapes, write_documents
 from sluice.stream.engine.outbox import home_of
 from sluice_topics import records
-from sluice_topics.asyncapi import asyncapi, documents, public_topics, schema
-from sluice_topics.headers import input_headers, output_headers
+from sluice_topics.asyncapi import list_public_topics, make_asyncapi, make_documents, make_schema
+from sluice_topics.headers import make_input_headers, make_output_headers
 from tests.unit import escalation_records, memory_records, retrieval_records
 from tests.unit.records import HASH, action, ledger_records
 
@@ -68,7 +68,7 @@ EXAMPLES: dict[str, dict[str, Any]] = {
 
 
 def validator(kind: str) -> Draft202012Validator:
-    return Draft202012Validator(schema(getattr(records, kind)))
+    return Draft202012Validator(make_schema(getattr(records, kind)))
 
 
 def references(node: Any) -> list[str]:
@@ -85,7 +85,7 @@ def resolve(document: dict[str, Any], reference: str) -> Any:
     return node
 
 
-GENERATED = {**documents(list_gate_shapes()), **write_documents()}
+GENERATED = {**make_documents(list_gate_shapes()), **write_documents()}
 
 
 @pytest.mark.parametrize("path", GENERATED)
@@ -139,7 +139,7 @@ def test_every_field_of_every_kind_is_on_a_reference_page() -> None:
 
 
 def test_the_document_is_asyncapi_3() -> None:
-    document = asyncapi()
+    document = make_asyncapi()
     assert document["asyncapi"] == "3.0.0"
     assert document["info"].keys() >= {"title", "version"}
     for channel in document["channels"].values():
@@ -153,25 +153,25 @@ def test_the_document_is_asyncapi_3() -> None:
 
 
 def test_every_reference_of_the_document_leads_somewhere() -> None:
-    document = asyncapi()
+    document = make_asyncapi()
     found = references(document)
     assert found
     assert all(isinstance(resolve(document, reference), dict) for reference in found)
 
 
 def test_every_public_topic_is_a_channel_with_an_operation() -> None:
-    document = asyncapi()
-    assert document["channels"].keys() == {topic.name for topic in public_topics()}
+    document = make_asyncapi()
+    assert document["channels"].keys() == {topic.name for topic in list_public_topics()}
     used = {
         operation["channel"]["$ref"].removeprefix("#/channels/")
         for operation in document["operations"].values()
     }
-    assert used == {topic.name for topic in public_topics()}
+    assert used == {topic.name for topic in list_public_topics()}
 
 
 def test_every_input_names_the_partitioner_and_its_examples_are_where_a_worker_looks_for_them() -> None:
-    document = asyncapi()
-    inputs = [topic.name for topic in public_topics() if topic.direction == "in"]
+    document = make_asyncapi()
+    inputs = [topic.name for topic in list_public_topics() if topic.direction == "in"]
     assert inputs
     for name in inputs:
         told = document["channels"][name]["bindings"]["kafka"]["x-partitioner"]
@@ -182,7 +182,7 @@ def test_every_input_names_the_partitioner_and_its_examples_are_where_a_worker_l
 
 @pytest.mark.parametrize("kind", records.__all__)
 def test_the_schema_takes_a_good_record_and_refuses_a_bad_one(kind: str) -> None:
-    Draft202012Validator.check_schema(schema(getattr(records, kind)))
+    Draft202012Validator.check_schema(make_schema(getattr(records, kind)))
     good = EXAMPLES[kind]
     assert list(validator(kind).iter_errors(good)) == []
     assert not validator(kind).is_valid(good | {"unknown": 1})
@@ -193,11 +193,11 @@ def test_the_schema_takes_a_good_record_and_refuses_a_bad_one(kind: str) -> None
 
 
 def test_the_documented_headers_are_those_that_are_sent() -> None:
-    schemas = asyncapi()["components"]["schemas"]
+    schemas = make_asyncapi()["components"]["schemas"]
     for kind, body in ledger_records().items():
-        sent = {name for name, _ in output_headers(body, kind, "sluice", None)}
+        sent = {name for name, _ in make_output_headers(body, kind, "sluice", None)}
         said = schemas["VerdictHeaders" if kind in ("Verdict", "ResolvedVerdict") else "OutputHeaders"]
         assert sent <= said["properties"].keys()
         assert sent >= set(said["required"])
-    sent = {name for name, _ in input_headers("a", "ProposedAction", "agents", "2026-11-21T10:00:00Z")}
+    sent = {name for name, _ in make_input_headers("a", "ProposedAction", "agents", "2026-11-21T10:00:00Z")}
     assert sent == schemas["InputHeaders"]["properties"].keys()

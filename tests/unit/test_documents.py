@@ -21,7 +21,7 @@ from sluice.core.actions.stages import BUNDLE_FORM, load_bundle
 from sluice.core.cases.cases import run_cases
 from sluice.core.policy.approval_policy import ApprovalPolicy
 from sluice.core.policy.bundle_cases import Case
-from sluice.core.policy.pattern_library import KnownAction
+from sluice.core.policy.pattern_library import LibraryAction
 from sluice.core.quality_bundle.content_settings import ContentJudge
 from sluice.core.registry.registry_entries import RegistryFile
 from sluice.offline.bundle_source import read_whole_bundle
@@ -88,7 +88,7 @@ def test_a_record_is_read_by_its_model(block: Block, tmp_path: Path) -> None:
         own.write_text(json.dumps({"extends": "shipped:default.json", **record}), encoding="utf-8")
         assert run_cases(load_bundle(read_whole_bundle(own))) == ()
     elif "label" in record:
-        KnownAction.model_validate_json(block.text, strict=True)
+        LibraryAction.model_validate_json(block.text, strict=True)
     elif set(record) <= PARTS.keys():
         for name, written in record.items():
             TypeAdapter(PARTS[name].written).validate_json(json.dumps(written), strict=True)

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sluice.gateway.routes.answer_rendering import render_memory
-from sluice_topics.headers import input_headers, output_headers, traceparent_for
+from sluice_topics.headers import make_input_headers, make_output_headers, make_traceparent
 from tests.unit.core.scene import Session
 from tests.unit.records import ledger_records
 
@@ -22,7 +22,7 @@ W3C = re.compile(r"00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}")
 
 
 def headers_of(kind: str, **changed: Any) -> dict[str, str]:
-    pairs = output_headers(LEDGER[kind] | changed, kind, "sluice/dev", RECEIVED)
+    pairs = make_output_headers(LEDGER[kind] | changed, kind, "sluice/dev", RECEIVED)
     assert len(dict(pairs)) == len(pairs)
     return {name: value.decode("ascii") for name, value in pairs}
 
@@ -83,16 +83,16 @@ def test_different_ids_have_different_headers(one: str, other: str) -> None:
 
 
 def test_a_valid_trace_is_continued_with_a_span_of_its_own() -> None:
-    made = traceparent_for("v-1", RECEIVED)
+    made = make_traceparent("v-1", RECEIVED)
     assert made.split("-")[1] == TRACE
     assert made.split("-")[2] != RECEIVED.split("-")[2]
     assert made.endswith("-01")
-    assert made == traceparent_for("v-1", RECEIVED)
-    assert made != traceparent_for("v-2", RECEIVED)
+    assert made == make_traceparent("v-1", RECEIVED)
+    assert made != make_traceparent("v-2", RECEIVED)
 
 
 def test_a_trace_of_a_later_version_is_continued() -> None:
-    assert traceparent_for("v-1", f"01-{TRACE}-00f067aa0ba902b7-01-more").split("-")[1] == TRACE
+    assert make_traceparent("v-1", f"01-{TRACE}-00f067aa0ba902b7-01-more").split("-")[1] == TRACE
 
 
 @pytest.mark.parametrize(
@@ -111,13 +111,13 @@ def test_a_trace_of_a_later_version_is_continued() -> None:
     ],
 )
 def test_an_invalid_trace_is_replaced_by_one_of_the_records_id(received: str | None) -> None:
-    made = traceparent_for("v-1", received)
+    made = make_traceparent("v-1", received)
     assert W3C.fullmatch(made)
-    assert made == traceparent_for("v-1", None)
+    assert made == make_traceparent("v-1", None)
 
 
 def test_an_input_gets_the_headers_that_a_producer_owes() -> None:
-    headers = dict(input_headers("a-1", "ProposedAction", "agents", "2026-11-21T10:00:00Z"))
+    headers = dict(make_input_headers("a-1", "ProposedAction", "agents", "2026-11-21T10:00:00Z"))
     assert headers.keys() == {
         "ce_id",
         "ce_source",

@@ -19,7 +19,7 @@ from sluice.stream.engine.outbox import Output
 from sluice.stream.engine.record_signer import RecordSigner
 from sluice_topics.audience import Audience
 from sluice_topics.catalog import SOURCE_FEEDBACK, VERDICTS
-from sluice_topics.record_proof import HEADER, LONGEST_HEADER, RecordProof, Tree, proof_in, read_proof
+from sluice_topics.record_proof import HEADER, LONGEST_HEADER, RecordProof, Tree, find_proof, read_proof
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -56,9 +56,9 @@ def read_committed(one: Output, partition: int = PARTITION) -> StoredRecord:
 def test_every_record_of_a_transaction_has_a_proof_under_one_signature(count: int) -> None:
     made = sign(count)
     assert {objection(one) for one in made} == {None}
-    found = [read_proof(proof_in(one.headers) or b"") for one in made]
+    found = [read_proof(find_proof(one.headers) or b"") for one in made]
     assert len({one.signature for one in found if one is not None}) == 1
-    assert max(len(proof_in(one.headers) or b"") for one in made) < LONGEST_HEADER / 2
+    assert max(len(find_proof(one.headers) or b"") for one in made) < LONGEST_HEADER / 2
 
 
 @given(st.integers(1, 40), st.data())
@@ -107,7 +107,7 @@ def test_while_a_key_is_replaced_both_count_and_afterwards_the_new_one_alone() -
 
 def test_a_root_cannot_pass_for_a_leaf_nor_a_tree_for_a_smaller_one() -> None:
     made = sign(4)
-    proof = read_proof(proof_in(made[0].headers) or b"")
+    proof = read_proof(find_proof(made[0].headers) or b"")
     assert proof is not None
     for changed in (
         proof._replace(leaves=2, path=proof.path[1:]),
@@ -153,7 +153,7 @@ def test_a_proof_is_read_as_it_was_written_and_leads_to_the_root(place: tuple[in
 def test_records_of_internal_topics_are_not_signed() -> None:
     made = [*outputs(1), Output(SOURCE_FEEDBACK, b"k", b"{}", [], 5)]
     RecordSigner(NEW, HERE).sign(PARTITION, made)
-    assert [proof_in(one.headers) is None for one in made] == [False, True]
+    assert [find_proof(one.headers) is None for one in made] == [False, True]
     RecordSigner(NEW, HERE).sign(PARTITION, [])
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sluice_topics.json_text import json_path, parse
+from sluice_topics.json_text import parse, write_json_path
 from sluice_topics.record_reading import Unreadable, read
 from sluice_topics.records import ActionOutcome, ProposedAction, ReviewDecision, Verdict
 from tests.unit.records import action, value
@@ -89,7 +89,7 @@ def test_a_doubled_key_is_found_at_any_depth(
         text = f"[{'0, ' * step}{text}]" if isinstance(step, int) else f"{{{json.dumps(step)}: {text}}}"
     result = parse(text.encode())
     assert isinstance(result, Unreadable)
-    assert (result.code, result.path) == ("duplicate_key", json_path([*steps, key]))
+    assert (result.code, result.path) == ("duplicate_key", write_json_path([*steps, key]))
 
 
 @given(
@@ -102,4 +102,4 @@ def test_a_flaw_is_found_at_any_depth(steps: list[str | int], flaw: str) -> None
         text = f"[{'0, ' * step}{text}]" if isinstance(step, int) else f"{{{json.dumps(step)}: {text}}}"
     result = parse(text.encode())
     assert isinstance(result, Unreadable)
-    assert result.path == json_path(steps)
+    assert result.path == write_json_path(steps)

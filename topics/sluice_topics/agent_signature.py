@@ -52,6 +52,6 @@ def read_signature(raw: bytes) -> AgentSignature | None:
     return AgentSignature(key_id.decode(), int(at_ms), nonce.decode(), a2b_base64(signature))
 
 
-def header_in(headers: Iterable[tuple[str, bytes | None]]) -> bytes | None:
+def find_header(headers: Iterable[tuple[str, bytes | None]]) -> bytes | None:
     """The signature's header among those of a message, the first if there are several; None for none."""
     return next((value for name, value in headers if name == HEADER and value is not None), None)

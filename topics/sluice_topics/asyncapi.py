@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pydantic.json_schema import models_json_schema
 
-from sluice_topics.catalog import CATALOG, DEFAULT_PARTITIONS, SESSION_KEY, Topic, wire_schema
-from sluice_topics.fields import fields_page
+from sluice_topics.catalog import CATALOG, DEFAULT_PARTITIONS, SESSION_KEY, Topic, get_wire_schema
+from sluice_topics.fields import make_fields_page
 from sluice_topics.headers import API_VERSION
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ _AIP = {"X-AIP-Verdict": "what a model made of the agent's reasoning, or why non
 _AIP_STORED = {"X-AIP-Checkpoint-Id": "where the analysis can be fetched; absent where there is none"}
 
 
-def _schema(always: dict[str, str], sometimes: dict[str, str]) -> dict[str, Any]:
+def _make_header_schema(always: dict[str, str], sometimes: dict[str, str]) -> dict[str, Any]:
     return {
         "type": "object",
         "properties": {
@@ -63,10 +63,12 @@ def _schema(always: dict[str, str], sometimes: dict[str, str]) -> dict[str, Any]
     }
 
 
-INPUT_HEADERS = _schema({}, _CLOUD_EVENTS)
+INPUT_HEADERS = _make_header_schema({}, _CLOUD_EVENTS)
 """An input needs none of them; `traceparent` is continued where it is there."""
-OUTPUT_HEADERS = _schema(_CLOUD_EVENTS | _SHAPE | _DECISION, _SUBJECT | _ADVISORY)
-VERDICT_HEADERS = _schema(_CLOUD_EVENTS | _SHAPE | _DECISION | _AIP, _SUBJECT | _ADVISORY | _AIP_STORED)
+OUTPUT_HEADERS = _make_header_schema(_CLOUD_EVENTS | _SHAPE | _DECISION, _SUBJECT | _ADVISORY)
+VERDICT_HEADERS = _make_header_schema(
+    _CLOUD_EVENTS | _SHAPE | _DECISION | _AIP, _SUBJECT | _ADVISORY | _AIP_STORED
+)
 
 
 Json = dict[str, Any]
@@ -126,30 +128,30 @@ _SEED_FORM = (
 )
 
 
-def public_topics() -> tuple[Topic, ...]:
+def list_public_topics() -> tuple[Topic, ...]:
     """The topics that others publish to or read; a changelog is the worker's own business."""
     return tuple(topic for topic in CATALOG if topic.direction != "internal")
 
 
-def documents(gates: Shapes = NO_SHAPES) -> dict[str, str]:
+def make_documents(gates: Shapes = NO_SHAPES) -> dict[str, str]:
     """Every generated file: its path below docs/ and its text."""
-    files = {"asyncapi.json": asyncapi(gates)}
-    files |= {f"schemas/{record.__name__}.json": schema(record, gates) for record in _records()}
+    files = {"asyncapi.json": make_asyncapi(gates)}
+    files |= {f"schemas/{record.__name__}.json": make_schema(record, gates) for record in _list_records()}
     written = {
         path: json.dumps(content, indent=2, ensure_ascii=False) + "\n" for path, content in files.items()
     }
-    return written | {"fields.md": fields_page()}
+    return written | {"fields.md": make_fields_page()}
 
 
-def schema(record: type[Record], gates: Shapes = NO_SHAPES) -> Json:
+def make_schema(record: type[Record], gates: Shapes = NO_SHAPES) -> Json:
     """A record's own JSON Schema, by wire names."""
     content = record.model_json_schema(by_alias=True)
     if GATE_RESULT in content.get("$defs", {}):
-        content["$defs"] = _with_gates(content["$defs"], gates, "#/$defs/{model}")
-    return {"$schema": DIALECT, **_described(record, content)}
+        content["$defs"] = _add_gates(content["$defs"], gates, "#/$defs/{model}")
+    return {"$schema": DIALECT, **_describe(record, content)}
 
 
-def asyncapi(gates: Shapes = NO_SHAPES) -> Json:
+def make_asyncapi(gates: Shapes = NO_SHAPES) -> Json:
     """The AsyncAPI 3.0 document, seen from the worker: it receives inputs and sends outputs."""
     return {
         "asyncapi": "3.0.0",
@@ -160,27 +162,27 @@ def asyncapi(gates: Shapes = NO_SHAPES) -> Json:
             "license": {"name": "Apache-2.0"},
         },
         "defaultContentType": "application/json",
-        "channels": {topic.name: _channel(topic) for topic in public_topics()},
-        "operations": {_operation_id(topic): _operation(topic) for topic in public_topics()},
+        "channels": {topic.name: _make_channel(topic) for topic in list_public_topics()},
+        "operations": {_make_operation_id(topic): _make_operation(topic) for topic in list_public_topics()},
         "components": {
-            "messages": {record.__name__: _message(record) for record in _records()},
-            "schemas": _with_gates(_component_schemas(), gates, "#/components/schemas/{model}"),
+            "messages": {record.__name__: _make_message(record) for record in _list_records()},
+            "schemas": _add_gates(_make_component_schemas(), gates, "#/components/schemas/{model}"),
         },
     }
 
 
-def _records() -> list[type[Record]]:
-    return [record for topic in public_topics() for record in topic.records]
+def _list_records() -> list[type[Record]]:
+    return [record for topic in list_public_topics() for record in topic.records]
 
 
-def _with_gates(schemas: Json, gates: Shapes, ref_template: str) -> Json:
+def _add_gates(schemas: Json, gates: Shapes, ref_template: str) -> Json:
     """The schemas with what each gate's `detail` looks like, and what it remembers."""
     if not gates:
         return schemas
     by_gate = [
         {
             "if": {"properties": {"gate": {"const": gate}}},
-            "then": {"properties": {"detail": {"anyOf": [_ref(one.detail, ref_template), UNANSWERED]}}},
+            "then": {"properties": {"detail": {"anyOf": [_make_ref(one.detail, ref_template), UNANSWERED]}}},
         }
         for gate, one in gates.items()
     ]
@@ -190,24 +192,24 @@ def _with_gates(schemas: Json, gates: Shapes, ref_template: str) -> Json:
         shape = model.model_json_schema(by_alias=True, ref_template=ref_template)
         shapes |= {**shape.pop("$defs", {}), model.__name__: shape}
     session = copy.deepcopy(schemas[SESSION_VALUES])
-    known = {name: _ref(model, ref_template) for name, model in memories.items()}
+    known = {name: _make_ref(model, ref_template) for name, model in memories.items()}
     session["properties"]["remembered"]["anyOf"][0]["properties"] = known
     results = schemas[GATE_RESULT] | {"allOf": by_gate}
     return schemas | {GATE_RESULT: results, SESSION_VALUES: session} | shapes
 
 
-def _ref(model: type[BaseModel], ref_template: str) -> Json:
+def _make_ref(model: type[BaseModel], ref_template: str) -> Json:
     return {"$ref": ref_template.format(model=model.__name__)}
 
 
-def _described(record: type[Record], content: Json) -> Json:
-    if wire_schema(record):
+def _describe(record: type[Record], content: Json) -> Json:
+    if get_wire_schema(record):
         return content
     more = _BOTH_SPELLINGS + (_SEED_FORM if record.__name__ == "ProposedAction" else "")
     return content | {"description": f"{content['description']} {more}"}
 
 
-def _channel(topic: Topic) -> Json:
+def _make_channel(topic: Topic) -> Json:
     config = topic.config()
     return {
         "address": topic.name,
@@ -215,13 +217,13 @@ def _channel(topic: Topic) -> Json:
         "messages": {
             record.__name__: {"$ref": f"#/components/messages/{record.__name__}"} for record in topic.records
         },
-        "bindings": {"kafka": _channel_binding(topic)},
+        "bindings": {"kafka": _make_channel_binding(topic)},
         "x-ledger": topic.ledger,
         "x-message-timestamp-type": config["message.timestamp.type"],
     }
 
 
-def _channel_binding(topic: Topic) -> Json:
+def _make_channel_binding(topic: Topic) -> Json:
     extension = {"x-partitioner": PARTITIONER} if topic.key == SESSION_KEY else {}
     return {
         "topic": topic.name,
@@ -236,11 +238,11 @@ def _channel_binding(topic: Topic) -> Json:
     }
 
 
-def _operation_id(topic: Topic) -> str:
+def _make_operation_id(topic: Topic) -> str:
     return f"{'receive' if topic.direction == 'in' else 'send'}.{topic.name}"
 
 
-def _operation(topic: Topic) -> Json:
+def _make_operation(topic: Topic) -> Json:
     return {
         "action": "receive" if topic.direction == "in" else "send",
         "channel": {"$ref": f"#/channels/{topic.name}"},
@@ -251,9 +253,9 @@ def _operation(topic: Topic) -> Json:
     }
 
 
-def _message(record: type[Record]) -> Json:
+def _make_message(record: type[Record]) -> Json:
     name = record.__name__
-    direction = "Output" if wire_schema(record) else "Input"
+    direction = "Output" if get_wire_schema(record) else "Input"
     headers = "VerdictHeaders" if name in ("Verdict", "ResolvedVerdict") else f"{direction}Headers"
     return {
         "name": name,
@@ -265,11 +267,11 @@ def _message(record: type[Record]) -> Json:
     }
 
 
-def _component_schemas() -> Json:
-    models = [(record, "validation") for record in _records()]
+def _make_component_schemas() -> Json:
+    models = [(record, "validation") for record in _list_records()]
     _, found = models_json_schema(models, by_alias=True, ref_template="#/components/schemas/{model}")  # type: ignore[arg-type]
     schemas: Json = found["$defs"]
-    described = {record.__name__: _described(record, schemas[record.__name__]) for record in _records()}
+    described = {record.__name__: _describe(record, schemas[record.__name__]) for record in _list_records()}
     headers = {
         "InputHeaders": INPUT_HEADERS,
         "OutputHeaders": OUTPUT_HEADERS,

@@ -131,7 +131,7 @@ class Topic:
         return f"{app_id}-{self.name}" if self.direction == "internal" else f"{prefix}{self.name}"
 
 
-def _input(name: str, record: type[Record], description: str) -> Topic:
+def _make_input(name: str, record: type[Record], description: str) -> Topic:
     return Topic(
         name=name,
         direction="in",
@@ -145,7 +145,7 @@ def _input(name: str, record: type[Record], description: str) -> Topic:
     )
 
 
-def _control(name: str, key: str, description: str) -> Topic:
+def _make_control(name: str, key: str, description: str) -> Topic:
     """Kept whole and not compacted: a later record under the same key, or a tombstone, is refused by every
     reader, and a compacted topic would lose the revision that it covers (docs/decisions/0004)."""
     return Topic(
@@ -162,7 +162,7 @@ def _control(name: str, key: str, description: str) -> Topic:
     )
 
 
-def _ledger(name: str, records: tuple[type[Record], ...], description: str) -> Topic:
+def _make_ledger(name: str, records: tuple[type[Record], ...], description: str) -> Topic:
     return Topic(
         name=name,
         direction="out",
@@ -176,12 +176,12 @@ def _ledger(name: str, records: tuple[type[Record], ...], description: str) -> T
     )
 
 
-def _released(name: str, record: type[Record], description: str) -> Topic:
+def _make_released(name: str, record: type[Record], description: str) -> Topic:
     """An output that is no ledger: content, which is not kept for ever."""
-    return replace(_ledger(name, (record,), description), ledger=False, retention_ms=INPUT_RETENTION_MS)
+    return replace(_make_ledger(name, (record,), description), ledger=False, retention_ms=INPUT_RETENTION_MS)
 
 
-def _internal(name: str, record: type[Record], key: str, description: str, *, cleanup: Cleanup) -> Topic:
+def _make_internal(name: str, record: type[Record], key: str, description: str, *, cleanup: Cleanup) -> Topic:
     return Topic(
         name=name,
         direction="internal",
@@ -196,83 +196,87 @@ def _internal(name: str, record: type[Record], key: str, description: str, *, cl
 
 
 CATALOG: tuple[Topic, ...] = (
-    _input(ACTIONS, ProposedAction, "Actions that agents want to carry out."),
-    _input(OUTCOMES, ActionOutcome, "What executed actions really did."),
-    _input(MEMORY_WRITES, ProposedMemoryWrite, "Memories that agents want to keep."),
-    _input(RETRIEVALS, ProposedRetrieval, "Items that agents are about to read."),
-    _input(REPORTED, RetrievalReport, "What stores say they really returned, for the coverage figure."),
-    _input(REVIEWS, ReviewDecision, "Signed decisions of people on escalations and quarantined memories."),
-    _control(BUNDLES, "id@revision, UTF-8", "Signed policy and quality bundles, every revision."),
-    _control(
+    _make_input(ACTIONS, ProposedAction, "Actions that agents want to carry out."),
+    _make_input(OUTCOMES, ActionOutcome, "What executed actions really did."),
+    _make_input(MEMORY_WRITES, ProposedMemoryWrite, "Memories that agents want to keep."),
+    _make_input(RETRIEVALS, ProposedRetrieval, "Items that agents are about to read."),
+    _make_input(REPORTED, RetrievalReport, "What stores say they really returned, for the coverage figure."),
+    _make_input(
+        REVIEWS, ReviewDecision, "Signed decisions of people on escalations and quarantined memories."
+    ),
+    _make_control(BUNDLES, "id@revision, UTF-8", "Signed policy and quality bundles, every revision."),
+    _make_control(
         REGISTRY,
         "kind/id@revision, UTF-8",
         "Signed entries of the registry, every revision: who and what is known, and whose signature counts.",
     ),
-    _ledger(
+    _make_ledger(
         VERDICTS,
         (Verdict, ResolvedVerdict),
         "One verdict per proposed action, and one more for each that a person approved.",
     ),
-    _ledger(
+    _make_ledger(
         ESCALATIONS,
         (*OF_ACTIONS, RetrievalEscalationOpened, *OF_ITEMS, *OF_GRANTS),
         "Actions and denied items that wait for a person, and how the waiting ended.",
     ),
-    _ledger(
+    _make_ledger(
         SESSION_EVENTS,
         (SessionFolded, ReservationSettled, InputRefused, RetrievalReported),
         "What changed a session's totals outside a verdict, inputs refused for an unknown subject, and how "
         "far reported retrievals are covered by decisions.",
     ),
-    _ledger(
+    _make_ledger(
         POLICY_EVENTS,
         (PolicyInForce,),
         "Which policy was in force in each partition, from each start of its worker and each change on.",
     ),
-    _ledger(DEAD_LETTERS, (DeadLetter,), "Inputs that could not be read, with the place of the error."),
-    _ledger(MEMORY_DECISIONS, (MemoryDecision,), "One decision per proposed memory write."),
-    _ledger(
+    _make_ledger(DEAD_LETTERS, (DeadLetter,), "Inputs that could not be read, with the place of the error."),
+    _make_ledger(MEMORY_DECISIONS, (MemoryDecision,), "One decision per proposed memory write."),
+    _make_ledger(
         QUARANTINE,
         (QuarantineEntered, QuarantineApproved, QuarantineRejected, QuarantineExpired, QuarantineEvicted),
         "Memories that wait for a reviewer, and how the waiting ended.",
     ),
-    _ledger(QUALITY_DECISIONS, (QualityDecision,), "One decision per item of a retrieval."),
-    _ledger(ALARMS, (Alarm, OutcomeAlarm), "What an operator must see."),
-    _released(
+    _make_ledger(QUALITY_DECISIONS, (QualityDecision,), "One decision per item of a retrieval."),
+    _make_ledger(ALARMS, (Alarm, OutcomeAlarm), "What an operator must see."),
+    _make_released(
         ADMITTED,
         AdmittedMemory,
         "Content of allowed and approved memories, each once, for the store that keeps it.",
     ),
-    _released(SERVED, ServedRetrieval, "Retrieved items as the agent may see them, with structured flags."),
-    _internal(
+    _make_released(
+        SERVED, ServedRetrieval, "Retrieved items as the agent may see them, with structured flags."
+    ),
+    _make_internal(
         SOURCE_FEEDBACK,
         SourceFeedback,
         SOURCE_KEY,
         "What was learnt of memory sources, on its way to the owner of each source's history.",
         cleanup="delete",
     ),
-    _internal(
+    _make_internal(
         SOURCE_HISTORIES,
         SourceHistory,
         SOURCE_KEY,
         "Every memory source's history, which all workers read.",
         cleanup="compact",
     ),
-    _internal(
+    _make_internal(
         PROVENANCE_WANTED,
         ProvenanceWanted,
         PROVENANCE_KEY,
         "Provenance references that decisions came upon, on their way to whoever resolves them.",
         cleanup="delete",
     ),
-    _internal(
+    _make_internal(
         PROVENANCE_RECORDS,
         ProvenanceRecord,
         PROVENANCE_KEY,
         "Every reference's newest resolution, which all workers read; one in use is renewed daily.",
         cleanup="compact,delete",
     ),
-    _internal(
+    _make_internal(
         NOTIFICATIONS,
         NotifiedSubject,
         "escalation_id or memory_id, UTF-8; the partition is that of the escalation or the memory",
@@ -295,7 +299,7 @@ CATALOG: tuple[Topic, ...] = (
 BY_NAME: dict[str, Topic] = {topic.name: topic for topic in CATALOG}
 
 
-def wire_schema(record: type[Record]) -> str | None:
+def get_wire_schema(record: type[Record]) -> str | None:
     """A ledger record's `schema` value ("sluice/verdict/v1"), None for an input record."""
     field = record.model_fields.get("schema_name")
     return None if field is None else str(get_args(field.annotation)[0])

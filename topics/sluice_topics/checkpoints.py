@@ -27,33 +27,33 @@ _SEVERITY = ("pass", "nudged", "enforced")
 _OF_ITEM = {"pass": "pass", "flag": "nudged", "downgrade": "enforced", "deny": "enforced"}
 
 
-def checkpoints_of(record: Fields) -> Mapping[str, str]:
+def find_checkpoints(record: Fields) -> Mapping[str, str]:
     """The four verdict checkpoints of a record: those of a verdict; of what decides on content that comes in
     `front`; OBSERVED of all others."""
     if "checkpoints" in record:
         found: Mapping[str, str] = record["checkpoints"]
         return found
-    front = _front(record)
+    front = _find_front(record)
     return OBSERVED if front is None else {**OBSERVED, "front": front}
 
 
-def advisories_of(record: Fields) -> list[Entry]:
+def find_advisories(record: Fields) -> list[Entry]:
     """What a record says for people, each with an id: a verdict's own; of content that comes in, why it was
     not judged to its end, and the quarantine in which a memory waits."""
     if "checkpoints" in record:
         return list(record["advisories"])
     subject = record.get("memory_id") or record.get("served_id")
     missing = [
-        _entry("sluice.front", f"front was not judged to its end: {why}", f"{subject}:unjudged:{number}")
-        for number, why in enumerate(dict.fromkeys(_unjudged(record)))
+        _make_entry("sluice.front", f"front was not judged to its end: {why}", f"{subject}:unjudged:{number}")
+        for number, why in enumerate(dict.fromkeys(_list_unjudged(record)))
     ]
     if record.get("action") != "quarantine":
         return missing
     told = f"the memory waits for a reviewer until {record.get('expires_at')}: {record['reason']}"
-    return [_entry("sluice.quarantine", told, str(record["memory_id"])), *missing]
+    return [_make_entry("sluice.quarantine", told, str(record["memory_id"])), *missing]
 
 
-def aip_verdict(record: Fields) -> str:
+def find_aip_verdict(record: Fields) -> str:
     """Seed 002's X-AIP-Verdict of a verdict: what the gates whose model judges reasoning made of it."""
     if ANALYSING.isdisjoint(record["stages"]):
         return "disabled"
@@ -71,23 +71,23 @@ def aip_verdict(record: Fields) -> str:
     return "ambiguous" if broken else "clear"
 
 
-def _front(record: Fields) -> str | None:
+def _find_front(record: Fields) -> str | None:
     schema = record.get("schema")
     if schema == "sluice/memory_decision/v1":
         found = "pass" if record["action"] == "allow" else "enforced"
-        unsure = record.get("shadowAction") or _unjudged(record)
+        unsure = record.get("shadowAction") or _list_unjudged(record)
     elif schema == "sluice/quality_decision/v1":
         found, unsure = _OF_ITEM[record["outcome"]], record.get("would_have_been")
     elif schema == "sluice/served_retrieval/v1":
         outcomes = [_OF_ITEM[one["outcome"]] for one in record["items"]]
         outcomes += ["enforced"] if record["withheld"] else []
-        found, unsure = max(outcomes, key=_SEVERITY.index, default="pass"), _unjudged(record)
+        found, unsure = max(outcomes, key=_SEVERITY.index, default="pass"), _list_unjudged(record)
     else:
         return None
     return "observed" if found == "pass" and unsure else found
 
 
-def _unjudged(record: Fields) -> list[str]:
+def _list_unjudged(record: Fields) -> list[str]:
     """Why content was not judged to its end, where that counts as nothing."""
     if record.get("schema") == "sluice/memory_decision/v1":
         analysis = record.get("analysis") or {}
@@ -96,5 +96,5 @@ def _unjudged(record: Fields) -> list[str]:
     return [one["unjudged"] for one in items if one.get("unjudged")]
 
 
-def _entry(source: str, text: str, an_id: str) -> Entry:
+def _make_entry(source: str, text: str, an_id: str) -> Entry:
     return {"source": source, "text": text, "severity": "warn", "id": an_id}

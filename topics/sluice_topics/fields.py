@@ -33,49 +33,49 @@ memory/test_writers_words.py). [Decision 8](decisions/0008-callers-words.md) giv
 """
 
 
-def callers_word(field: FieldInfo) -> CallersWord | None:
+def find_callers_word(field: FieldInfo) -> CallersWord | None:
     """What a field declares; None for nothing."""
     return next((one for one in field.metadata if isinstance(one, CallersWord)), None)
 
 
-def input_records() -> tuple[type[Record], ...]:
+def list_input_records() -> tuple[type[Record], ...]:
     """Every record of an input topic, each followed by the records within it, and what stands for "
     "a part of one."""
     found: dict[type[Record], None] = {}
     for topic in CATALOG:
         if topic.direction == "in":
             for record in topic.records:
-                found |= dict.fromkeys(_with_parts(record))
+                found |= dict.fromkeys(_list_with_parts(record))
     return (*found, SeedAction)
 
 
-def fields_page() -> str:
+def make_fields_page() -> str:
     """The page, Markdown."""
-    return "\n".join([_HEAD, *(_section(record) for record in input_records())])
+    return "\n".join([_HEAD, *(_write_section(record) for record in list_input_records())])
 
 
-def _with_parts(record: type[Record]) -> Iterator[type[Record]]:
+def _list_with_parts(record: type[Record]) -> Iterator[type[Record]]:
     """Coordinates are copied from a verdict as a whole: no part of them says anything alone."""
     yield record
     for field in record.model_fields.values():
-        for part in _records_in(field.annotation):
+        for part in _list_records(field.annotation):
             if part is not InputCoordinates:
-                yield from _with_parts(part)
+                yield from _list_with_parts(part)
 
 
-def _records_in(annotation: Any) -> Iterator[type[Record]]:
+def _list_records(annotation: Any) -> Iterator[type[Record]]:
     if isinstance(annotation, type) and issubclass(annotation, Record):
         yield annotation
     for inner in get_args(annotation):
-        yield from _records_in(inner)
+        yield from _list_records(inner)
 
 
-def _section(record: type[Record]) -> str:
-    rows = "".join(_row(name, field) for name, field in record.model_fields.items())
+def _write_section(record: type[Record]) -> str:
+    rows = "".join(_write_row(name, field) for name, field in record.model_fields.items())
     return f"## {record.__name__}\n\n| field | kind | |\n|---|---|---|\n{rows}"
 
 
-def _row(name: str, field: FieldInfo) -> str:
-    word = callers_word(field)
+def _write_row(name: str, field: FieldInfo) -> str:
+    word = find_callers_word(field)
     kind, bound = ("", "") if word is None else (word.kind, word.bound)
     return f"| `{field.alias or name}` | {kind} | {bound} |\n"

@@ -14,8 +14,14 @@ from json.encoder import encode_basestring_ascii as _quoted
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote
 
-from sluice_topics.catalog import CATALOG, wire_schema
-from sluice_topics.checkpoints import CHECKPOINT_ID, STORED, advisories_of, aip_verdict, checkpoints_of
+from sluice_topics.catalog import CATALOG, get_wire_schema
+from sluice_topics.checkpoints import (
+    CHECKPOINT_ID,
+    STORED,
+    find_advisories,
+    find_aip_verdict,
+    find_checkpoints,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -26,7 +32,7 @@ _TRACEPARENT = re.compile(
 _CURRENT_VERSION = "00"
 
 
-def traceparent_for(record_id: str, received: str | None) -> str:
+def make_traceparent(record_id: str, received: str | None) -> str:
     """The `traceparent` of a record that answers an input.
 
     A valid `received` header keeps its trace id and flags; otherwise the trace id comes from the record's id
@@ -91,20 +97,20 @@ _ID_FIELD = {
 }
 
 
-def _type_of(kind: str) -> bytes:
+def _make_type(kind: str) -> bytes:
     snake = re.sub(r"(?<!^)(?=[A-Z])", "_", kind).lower()
     return f"sluice.gate.{snake}.v1".encode()
 
 
 _FIXED: dict[str, Headers] = {
-    record.__name__: [("ce_type", _type_of(record.__name__)), _SPECVERSION, _CONTENT_TYPE]
-    + ([("X-Mnemom-Schema", schema.encode()), _VERSION] if (schema := wire_schema(record)) else [])
+    record.__name__: [("ce_type", _make_type(record.__name__)), _SPECVERSION, _CONTENT_TYPE]
+    + ([("X-Mnemom-Schema", schema.encode()), _VERSION] if (schema := get_wire_schema(record)) else [])
     for topic in CATALOG
     for record in topic.records
 }
 
 
-def agent_in(headers: Iterable[tuple[str, bytes | None]]) -> str | None:
+def find_agent(headers: Iterable[tuple[str, bytes | None]]) -> str | None:
     """The agent's id in an input's first `X-Mnemom-Agent`, which seed 000's form has no field for."""
     for name, value in headers:
         if name == "X-Mnemom-Agent" and value:
@@ -112,62 +118,62 @@ def agent_in(headers: Iterable[tuple[str, bytes | None]]) -> str | None:
     return None
 
 
-def output_headers(body: dict[str, Any], kind: str, source: str, traceparent: str | None) -> Headers:
+def make_output_headers(body: dict[str, Any], kind: str, source: str, traceparent: str | None) -> Headers:
     """The headers of an output record. `body` by wire names; `traceparent` as the input carried it.
 
     `X-Mnemom-Request-Id` and `X-Mnemom-Verdict` are always there: the caller's id, else the record's own,
     since nothing random is made here; four times `observed` of a record that is no decision.
     """
-    record_id = _record_id(body, kind)
-    headers = _common(record_id, kind, source, body["decided_at"], traceparent)
+    record_id = _make_record_id(body, kind)
+    headers = _make_common(record_id, kind, source, body["decided_at"], traceparent)
     headers += [
-        ("X-Mnemom-Request-Id", plain(body.get("request_id") or record_id)),
-        ("X-Mnemom-Verdict", checkpoint_line(checkpoints_of(body))),
+        ("X-Mnemom-Request-Id", encode_plain(body.get("request_id") or record_id)),
+        ("X-Mnemom-Verdict", write_checkpoint_line(find_checkpoints(body))),
     ]
-    if advisories := advisories_of(body):
-        headers.append(("X-Mnemom-Advisory", advisory_line(advisories)))
+    if advisories := find_advisories(body):
+        headers.append(("X-Mnemom-Advisory", write_advisory_line(advisories)))
     if kind in ("Verdict", "ResolvedVerdict"):
-        headers += _aip_headers(body)
+        headers += _make_aip_headers(body)
     if agent := body.get("agent_id"):
-        headers.append(("X-Mnemom-Agent", _often(agent)))
+        headers.append(("X-Mnemom-Agent", _encode_cached(agent)))
     if session := body.get("session_id"):
-        headers.append(("X-Mnemom-Session", plain(session)))
+        headers.append(("X-Mnemom-Session", encode_plain(session)))
     return headers
 
 
-def input_headers(
+def make_input_headers(
     record_id: str, kind: str, source: str, time: str, traceparent: str | None = None
 ) -> Headers:
     """The headers that a producer of an input record sets. `time` is RFC 3339; no decision relies on it."""
-    return _common(record_id, kind, source, time, traceparent)
+    return _make_common(record_id, kind, source, time, traceparent)
 
 
-def _common(record_id: str, kind: str, source: str, time: str, traceparent: str | None) -> Headers:
+def _make_common(record_id: str, kind: str, source: str, time: str, traceparent: str | None) -> Headers:
     return [
-        ("ce_id", plain(record_id)),
-        ("ce_source", _often(source)),
-        ("ce_time", _often(time)),
-        ("traceparent", traceparent_for(record_id, traceparent).encode()),
+        ("ce_id", encode_plain(record_id)),
+        ("ce_source", _encode_cached(source)),
+        ("ce_time", _encode_cached(time)),
+        ("traceparent", make_traceparent(record_id, traceparent).encode()),
         *_FIXED[kind],
     ]
 
 
-def _record_id(body: dict[str, Any], kind: str) -> str:
+def _make_record_id(body: dict[str, Any], kind: str) -> str:
     """Unique per kind. A folded session has no id of its own: the session's and the moment make one."""
     field = _ID_FIELD.get(kind)
     return body[field] if field else f"{body['session_id']}:{body['decided_at']}"
 
 
-def _aip_headers(body: dict[str, Any]) -> Headers:
+def _make_aip_headers(body: dict[str, Any]) -> Headers:
     """Of a verdict: what a model made of the agent's reasoning, and where the analysis can be fetched."""
-    judged = aip_verdict(body)
+    judged = find_aip_verdict(body)
     headers = [("X-AIP-Verdict", judged.encode())]
     if judged in STORED:
-        headers.append(("X-AIP-Checkpoint-Id", plain(CHECKPOINT_ID + body["verdict_id"])))
+        headers.append(("X-AIP-Checkpoint-Id", encode_plain(CHECKPOINT_ID + body["verdict_id"])))
     return headers
 
 
-def checkpoint_line(states: Mapping[str, str]) -> bytes:
+def write_checkpoint_line(states: Mapping[str, str]) -> bytes:
     """The value of X-Mnemom-Verdict: the four checkpoints in their order."""
     return (
         f"front={states['front']}; autonomy={states['autonomy']}; "
@@ -175,12 +181,12 @@ def checkpoint_line(states: Mapping[str, str]) -> bytes:
     ).encode()
 
 
-def advisory_line(entries: Sequence[Mapping[str, Any]]) -> bytes:
+def write_advisory_line(entries: Sequence[Mapping[str, Any]]) -> bytes:
     """The value of X-Mnemom-Advisory: the first five as compact ASCII JSON."""
-    return f"[{','.join([_advisory(entry) for entry in entries[:MAX_ADVISORIES]])}]".encode()
+    return f"[{','.join([_write_advisory(entry) for entry in entries[:MAX_ADVISORIES]])}]".encode()
 
 
-def _advisory(entry: Mapping[str, Any]) -> str:
+def _write_advisory(entry: Mapping[str, Any]) -> str:
     """One advisory as compact ASCII JSON: source, text (cut), and severity and id where they are given."""
     parts = [f'"source":{_quoted(entry["source"])}', f'"text":{_quoted(entry["text"][:MAX_ADVISORY_TEXT])}']
     parts += [f'"{name}":{_quoted(entry[name])}' for name in ("severity", "id") if entry.get(name)]
@@ -188,12 +194,12 @@ def _advisory(entry: Mapping[str, Any]) -> str:
 
 
 @lru_cache(maxsize=1024)
-def _often(value: str) -> bytes:
-    """`plain` of what many records share: sources, agents, the millisecond of a batch."""
-    return plain(value)
+def _encode_cached(value: str) -> bytes:
+    """`encode_plain` of what many records share: sources, agents, the millisecond of a batch."""
+    return encode_plain(value)
 
 
-def plain(value: str) -> bytes:
+def encode_plain(value: str) -> bytes:
     """An id as a header's value: percent-encoded where it is not printable ASCII."""
     if _PLAIN.fullmatch(value):
         return value.encode()

@@ -59,12 +59,12 @@ class Unreadable:
         return f"{self.code} at {self.path}: {self.message}"
 
 
-def json_path(steps: Iterable[Step]) -> str:
+def write_json_path(steps: Iterable[Step]) -> str:
     """Steps as a JSON path (RFC 9535's notation). Keys that are no plain name are quoted, long ones cut."""
-    return "$" + "".join(f"[{step}]" if isinstance(step, int) else _key(step) for step in steps)
+    return "$" + "".join(f"[{step}]" if isinstance(step, int) else _write_key(step) for step in steps)
 
 
-def _key(key: str) -> str:
+def _write_key(key: str) -> str:
     shown = key if len(key) <= _MAX_KEY_SHOWN else key[:_MAX_KEY_SHOWN] + "..."
     return f".{shown}" if _PLAIN_KEY.fullmatch(shown) else f"[{json.dumps(shown)}]"
 
@@ -77,23 +77,23 @@ _NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 _DELTA = tuple(1 if code in b"[{" else -1 for code in range(256))
 
 
-def depth(raw: bytes) -> int:
+def measure_depth(raw: bytes) -> int:
     """How deep arrays and objects nest in the text; strings do not count. Linear."""
     brackets = _STRINGS.sub(b"", raw).translate(None, _NO_BRACKETS)
     return max(accumulate(map(_DELTA.__getitem__, brackets)), default=0)
 
 
-def steps_at(text: str, stop: int) -> list[Step]:
+def find_steps_at(text: str, stop: int) -> list[Step]:
     """The steps from the top to the value at character `stop`."""
-    return _steps(text, stop, deepest=None)
+    return _find_steps(text, stop, deepest=None)
 
 
-def steps_below(text: str, deepest: int) -> list[Step]:
+def find_steps_below(text: str, deepest: int) -> list[Step]:
     """The steps to the first array or object that lies deeper than `deepest`."""
-    return _steps(text, len(text), deepest)
+    return _find_steps(text, len(text), deepest)
 
 
-def _steps(text: str, stop: int, deepest: int | None) -> list[Step]:
+def _find_steps(text: str, stop: int, deepest: int | None) -> list[Step]:
     open_at: list[Step | None] = []  # per open container: its current index or key, None before a key
     last_string = ""
     for match in _TOKEN.finditer(text, 0, stop):
@@ -116,10 +116,10 @@ def _advance(open_at: list[Step | None], mark: str, last_string: str) -> None:
     elif mark == ",":
         open_at[-1] = here + 1 if isinstance(here, int) else None
     elif not isinstance(here, int):
-        open_at[-1] = _decoded(last_string)
+        open_at[-1] = _decode_string(last_string)
 
 
-def _decoded(mark: str) -> str:
+def _decode_string(mark: str) -> str:
     try:
         return str(json.loads(mark, strict=False))
     except json.JSONDecodeError:
@@ -147,40 +147,40 @@ def parse(raw: bytes) -> Any:
     try:
         text = raw.decode("utf-8")
     except UnicodeDecodeError as error:
-        return _not_utf8(raw, error)
+        return _describe_not_utf8(raw, error)
     if text.startswith("\ufeff"):
         return Unreadable("not_json", "$", "starts with a byte order mark")
-    if raw.count(b"[") + raw.count(b"{") > MAX_DEPTH and depth(raw) > MAX_DEPTH:
-        path = json_path(steps_below(text, MAX_DEPTH))
+    if raw.count(b"[") + raw.count(b"{") > MAX_DEPTH and measure_depth(raw) > MAX_DEPTH:
+        path = write_json_path(find_steps_below(text, MAX_DEPTH))
         return Unreadable("too_deep", path, f"nested over {MAX_DEPTH} deep")
     try:
         tree = _STRICT.decode(text)
     except json.JSONDecodeError as error:
-        return _not_json(text, error)
+        return _describe_not_json(text, error)
     except _Flaw:
-        return _first_planted(text)
-    return _surrogate_in(tree) or tree if _SURROGATE_ESCAPE.search(text) else tree
+        return _find_planted(text)
+    return _find_surrogate(tree) or tree if _SURROGATE_ESCAPE.search(text) else tree
 
 
-def _not_utf8(raw: bytes, error: UnicodeDecodeError) -> Unreadable:
+def _describe_not_utf8(raw: bytes, error: UnicodeDecodeError) -> Unreadable:
     before = raw[: error.start].decode("utf-8")
-    path = json_path(steps_at(before, len(before))[:MAX_DEPTH])
+    path = write_json_path(find_steps_at(before, len(before))[:MAX_DEPTH])
     return Unreadable("not_utf8", path, f"byte {error.start} is not UTF-8: {error.reason}")
 
 
-def _not_json(text: str, error: json.JSONDecodeError) -> Unreadable:
+def _describe_not_json(text: str, error: json.JSONDecodeError) -> Unreadable:
     place = f"line {error.lineno} column {error.colno} (character {error.pos})"
-    return Unreadable("not_json", json_path(steps_at(text, error.pos)), f"{error.msg}: {place}")
+    return Unreadable("not_json", write_json_path(find_steps_at(text, error.pos)), f"{error.msg}: {place}")
 
 
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _build_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     made = dict(pairs)
     if len(made) != len(pairs):
-        raise _Flaw("duplicate_key", "key given twice", _first_repeated(pairs))
+        raise _Flaw("duplicate_key", "key given twice", _find_repeated(pairs))
     return made
 
 
-def _first_repeated(pairs: list[tuple[str, Any]]) -> str:
+def _find_repeated(pairs: list[tuple[str, Any]]) -> str:
     seen: set[str] = set()
     for key, _ in pairs:
         if key in seen:
@@ -189,13 +189,13 @@ def _first_repeated(pairs: list[tuple[str, Any]]) -> str:
     return key
 
 
-def _integer(digits: str) -> int:
+def _parse_integer(digits: str) -> int:
     if len(digits) > MAX_NUMBER_LENGTH:
         raise _Flaw("too_long_number", f"a number of over {MAX_NUMBER_LENGTH} characters")
     return int(digits)
 
 
-def _float(digits: str) -> float:
+def _parse_float(digits: str) -> float:
     if len(digits) > MAX_NUMBER_LENGTH:
         raise _Flaw("too_long_number", f"a number of over {MAX_NUMBER_LENGTH} characters")
     number = float(digits)
@@ -204,11 +204,11 @@ def _float(digits: str) -> float:
     return number
 
 
-def _constant(name: str) -> NoReturn:
+def _refuse_constant(name: str) -> NoReturn:
     raise _Flaw("not_finite", f"{name} is no JSON number")
 
 
-def _planting(hook: Any) -> Any:
+def _plant_flaws(hook: Any) -> Any:
     """The hook, returning a flaw in place of raising it."""
 
     def planted(given: Any) -> Any:
@@ -221,44 +221,49 @@ def _planting(hook: Any) -> Any:
 
 
 _STRICT = json.JSONDecoder(
-    object_pairs_hook=_object, parse_int=_integer, parse_float=_float, parse_constant=_constant
+    object_pairs_hook=_build_object,
+    parse_int=_parse_integer,
+    parse_float=_parse_float,
+    parse_constant=_refuse_constant,
 )
 _PLANTING = json.JSONDecoder(
-    object_pairs_hook=_planting(_object),
-    parse_int=_planting(_integer),
-    parse_float=_planting(_float),
-    parse_constant=_planting(_constant),
+    object_pairs_hook=_plant_flaws(_build_object),
+    parse_int=_plant_flaws(_parse_integer),
+    parse_float=_plant_flaws(_parse_float),
+    parse_constant=_plant_flaws(_refuse_constant),
 )
 
 
-def _first_planted(text: str) -> Unreadable:
+def _find_planted(text: str) -> Unreadable:
     try:
         tree = _PLANTING.decode(text)
     except json.JSONDecodeError as error:
-        return _not_json(text, error)
-    steps = _steps_to([tree], lambda leaf: isinstance(leaf, _Flaw)) or []
-    flaw = _value_at(tree, steps)
-    return Unreadable(flaw.code, json_path(steps if flaw.key is None else (*steps, flaw.key)), flaw.message)
+        return _describe_not_json(text, error)
+    steps = _find_steps_to([tree], lambda leaf: isinstance(leaf, _Flaw)) or []
+    flaw = _get_value_at(tree, steps)
+    return Unreadable(
+        flaw.code, write_json_path(steps if flaw.key is None else (*steps, flaw.key)), flaw.message
+    )
 
 
-def _surrogate_in(tree: Any) -> Unreadable | None:
-    steps = _steps_to([tree], lambda leaf: isinstance(leaf, str) and _SURROGATE.search(leaf) is not None)
+def _find_surrogate(tree: Any) -> Unreadable | None:
+    steps = _find_steps_to([tree], lambda leaf: isinstance(leaf, str) and _SURROGATE.search(leaf) is not None)
     if steps is None:
         return None
-    return Unreadable("lone_surrogate", json_path(steps), "half of a surrogate pair is no character")
+    return Unreadable("lone_surrogate", write_json_path(steps), "half of a surrogate pair is no character")
 
 
-def _steps_to(boxed: list[Any], is_sought: Callable[[Any], bool]) -> list[Step] | None:
+def _find_steps_to(boxed: list[Any], is_sought: Callable[[Any], bool]) -> list[Step] | None:
     """The steps to the first key or leaf that is wanted, in the text's order; the tree comes in a list."""
-    found = _backwards(boxed, is_sought)
+    found = _find_backwards(boxed, is_sought)
     return None if found is None else found[-2::-1]
 
 
-def _backwards(tree: dict[str, Any] | list[Any], is_sought: Callable[[Any], bool]) -> list[Step] | None:
+def _find_backwards(tree: dict[str, Any] | list[Any], is_sought: Callable[[Any], bool]) -> list[Step] | None:
     steps: Iterable[tuple[Step, Any]] = tree.items() if isinstance(tree, dict) else enumerate(tree)
     for step, value in steps:
         if isinstance(value, dict | list):
-            below = [] if is_sought(step) else _backwards(value, is_sought)
+            below = [] if is_sought(step) else _find_backwards(value, is_sought)
             if below is not None:
                 return [*below, step]
         elif is_sought(value) or is_sought(step):
@@ -266,7 +271,7 @@ def _backwards(tree: dict[str, Any] | list[Any], is_sought: Callable[[Any], bool
     return None
 
 
-def _value_at(tree: Any, steps: list[Step]) -> Any:
+def _get_value_at(tree: Any, steps: list[Step]) -> Any:
     for step in steps:
         tree = tree[step]
     return tree

@@ -27,13 +27,13 @@ class TopicLayout:
 
     def topics(self) -> dict[str, Topic]:
         """Each topic by its real name."""
-        return {topic.real_name(self.prefix, self.app_id): self._kept(topic) for topic in CATALOG}
+        return {topic.real_name(self.prefix, self.app_id): self._set_retention(topic) for topic in CATALOG}
 
-    def _kept(self, topic: Topic) -> Topic:
+    def _set_retention(self, topic: Topic) -> Topic:
         is_input = topic.direction == "in"
         return replace(topic, retention_ms=self.input_retention_ms) if is_input else topic
 
-    def partitions_of(self, topic: Topic) -> int:
+    def count_partitions(self, topic: Topic) -> int:
         """How many partitions a topic has here."""
         return 1 if topic.single else self.partitions
 
@@ -57,20 +57,20 @@ class TopicDifference:
     mend: str
 
 
-def differences(
+def compare_topics(
     layout: TopicLayout, found: Mapping[str, FoundTopic], bootstrap_servers: str
 ) -> list[TopicDifference]:
     """Every difference between the catalog and a broker. `found` by real name; other topics are no matter."""
     return [
         difference
         for name, topic in layout.topics().items()
-        for difference in _of_topic(
-            name, topic, layout.partitions_of(topic), found.get(name), bootstrap_servers
+        for difference in _compare_topic(
+            name, topic, layout.count_partitions(topic), found.get(name), bootstrap_servers
         )
     ]
 
 
-def _of_topic(
+def _compare_topic(
     name: str, topic: Topic, partitions: int, found: FoundTopic | None, bootstrap_servers: str
 ) -> Iterator[TopicDifference]:
     if found is None:

@@ -65,24 +65,24 @@ class RecordProof(NamedTuple):
                 sibling = next(path, None)
                 if sibling is None:
                     return None
-                found = _node(sibling, found) if number & 1 else _node(found, sibling)
+                found = _hash_node(sibling, found) if number & 1 else _hash_node(found, sibling)
             number, width = number >> 1, (width + 1) >> 1
         return found if next(path, None) is None else None
 
 
-def key_id_of(public: bytes) -> str:
+def make_key_id(public: bytes) -> str:
     """As a proof names the key with these 32 bytes."""
     return sha256(public).hexdigest()[:16]
 
 
-def leaf_of(audience: Audience, topic: str, partition: int, key: bytes, value: bytes) -> bytes:
+def hash_leaf(audience: Audience, topic: str, partition: int, key: bytes, value: bytes) -> bytes:
     """The hash of a record. `topic`: the base name, without the installation's prefix."""
     name = (audience.topic_prefix + topic).encode()
     parts = (audience.installation.encode(), name, b"%d" % partition, key, value)
     return sha256(encode(LEAF_DOMAIN, *parts)).digest()
 
 
-def root_message(audience: Audience, leaves: int, root: bytes) -> bytes:
+def make_root_message(audience: Audience, leaves: int, root: bytes) -> bytes:
     """The bytes that are signed of a transaction."""
     return encode(ROOT_DOMAIN, audience.installation.encode(), b"%d" % leaves, root)
 
@@ -91,7 +91,7 @@ class Tree:
     """Over the leaves' hashes, of which there is at least one."""
 
     def __init__(self, leaves: Sequence[bytes]) -> None:
-        self._levels = list(_levels(leaves))
+        self._levels = list(_build_levels(leaves))
 
     @property
     def root(self) -> bytes:
@@ -108,16 +108,16 @@ class Tree:
         return tuple(found)
 
 
-def _levels(level: Sequence[bytes]) -> Iterator[Sequence[bytes]]:
+def _build_levels(level: Sequence[bytes]) -> Iterator[Sequence[bytes]]:
     """From the leaves to the root. A last one without a sibling goes up as it is."""
     yield level
     while len(level) > 1:
-        pairs = [_node(level[at], level[at + 1]) for at in range(0, len(level) - 1, 2)]
+        pairs = [_hash_node(level[at], level[at + 1]) for at in range(0, len(level) - 1, 2)]
         level = [*pairs, level[-1]] if len(level) & 1 else pairs
         yield level
 
 
-def _node(left: bytes, right: bytes) -> bytes:
+def _hash_node(left: bytes, right: bytes) -> bytes:
     return sha256(NODE + left + right).digest()
 
 
@@ -134,6 +134,6 @@ def read_proof(raw: bytes) -> RecordProof | None:
     return RecordProof(key_id.decode(), int(number), int(leaves), a2b_base64(signature), path)
 
 
-def proof_in(headers: Iterable[tuple[str, bytes | None]]) -> bytes | None:
+def find_proof(headers: Iterable[tuple[str, bytes | None]]) -> bytes | None:
     """The proof's header among those of a message, the first if there are several; None for none."""
     return next((value for name, value in headers if name == HEADER and value is not None), None)

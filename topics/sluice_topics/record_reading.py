@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import ValidationError
 
-from sluice_topics.catalog import BY_NAME, MAX_INPUT_VALUE_BYTES, wire_schema
-from sluice_topics.json_text import Code, Step, Unreadable, json_path, parse
+from sluice_topics.catalog import BY_NAME, MAX_INPUT_VALUE_BYTES, get_wire_schema
+from sluice_topics.json_text import Code, Step, Unreadable, parse, write_json_path
 from sluice_topics.records.base import Record
 from sluice_topics.records.inputs import ProposedAction, SeedAction
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["Unreadable", "call_in", "ledger_record", "read"]
+__all__ = ["Unreadable", "find_call", "read", "read_ledger_record"]
 
 R = TypeVar("R", bound=Record)
 
@@ -40,29 +40,29 @@ def read(model: type[R], raw: bytes | None, ids: Mapping[str, str] | None = None
         return Unreadable("too_large", "$", f"{len(raw)} bytes, at most {MAX_INPUT_VALUE_BYTES} are read")
     document = parse(raw)
     if model is ProposedAction and isinstance(document, dict) and _SEED_FORM in document:
-        document = _without_seed_form(document, ids or {})
+        document = _replace_seed_form(document, ids or {})
     if isinstance(document, Unreadable):
         return document
-    return _validated(model, document, ())
+    return _validate(model, document, ())
 
 
-def _without_seed_form(document: dict[str, Any], ids: Mapping[str, str]) -> dict[str, Any] | Unreadable:
+def _replace_seed_form(document: dict[str, Any], ids: Mapping[str, str]) -> dict[str, Any] | Unreadable:
     rest = {key: value for key, value in document.items() if key != _SEED_FORM}
     if document[_SEED_FORM] is None:
         return rest
     for rival in _SEED_RIVALS:
         if rival in rest:
             return Unreadable("ambiguous_field", f"$.{_SEED_FORM}", f"given beside {rival}")
-    seed = _validated(SeedAction, document[_SEED_FORM], (_SEED_FORM,))
+    seed = _validate(SeedAction, document[_SEED_FORM], (_SEED_FORM,))
     if isinstance(seed, Unreadable):
         return seed
     return {**ids, **rest, "toolName": seed.action, "parameters": seed.value}
 
 
-def ledger_record(topic: str, fields: Mapping[str, Any]) -> Record | None:
+def read_ledger_record(topic: str, fields: Mapping[str, Any]) -> Record | None:
     """The record of a topic of the ledger (base name) that these fields are; None for one that is not whole,
     which no worker wrote (`sluice ledger verify` names it)."""
-    model = _models(topic).get(str(fields.get("schema")))
+    model = _list_models(topic).get(str(fields.get("schema")))
     if model is None:
         return None
     try:
@@ -72,11 +72,11 @@ def ledger_record(topic: str, fields: Mapping[str, Any]) -> Record | None:
 
 
 @cache
-def _models(topic: str) -> dict[str, type[Record]]:
-    return {str(wire_schema(model)): model for model in BY_NAME[topic].records}
+def _list_models(topic: str) -> dict[str, type[Record]]:
+    return {str(get_wire_schema(model)): model for model in BY_NAME[topic].records}
 
 
-def call_in(action: Mapping[str, Any]) -> tuple[str, Any] | None:
+def find_call(action: Mapping[str, Any]) -> tuple[str, Any] | None:
     """Tool and parameters of an action's document, in any form that `read` takes; None where it names no
     tool."""
     seed = action.get(_SEED_FORM)
@@ -87,28 +87,28 @@ def call_in(action: Mapping[str, Any]) -> tuple[str, Any] | None:
     return (tool, given) if isinstance(tool, str) else None
 
 
-def _validated(model: type[R], document: Any, above: tuple[Step, ...]) -> R | Unreadable:
+def _validate(model: type[R], document: Any, above: tuple[Step, ...]) -> R | Unreadable:
     try:
         return model.model_validate(document)
     except ValidationError as error:
-        return _first_error(error, document, above)
+        return _describe_first_error(error, document, above)
 
 
-def _first_error(error: ValidationError, document: Any, above: tuple[Step, ...]) -> Unreadable:
+def _describe_first_error(error: ValidationError, document: Any, above: tuple[Step, ...]) -> Unreadable:
     every = error.errors(include_url=False, include_input=False)
     kind, location, context = every[0]["type"], every[0]["loc"], every[0].get("ctx", {})
     if kind == "missing":
-        return Unreadable("missing_field", json_path((*above, *location)), "the field is required")
+        return Unreadable("missing_field", write_json_path((*above, *location)), "the field is required")
     named = (*location, context["field"]) if "field" in context else location
-    steps, parent, value = _resolved(named, document)
-    path = json_path((*above, *steps))
+    steps, parent, value = _resolve(named, document)
+    path = write_json_path((*above, *steps))
     if kind == "extra_forbidden":
         strangers = {part["loc"][-1] for part in every if part["type"] == kind and part["loc"]}
-        return _stranger(path, str(steps[-1]), parent.keys() - strangers - {steps[-1]})
-    return Unreadable(_code(kind, value), path, _MESSAGES.get(kind, every[0]["msg"]))
+        return _describe_stranger(path, str(steps[-1]), parent.keys() - strangers - {steps[-1]})
+    return Unreadable(_choose_code(kind, value), path, _MESSAGES.get(kind, every[0]["msg"]))
 
 
-def _resolved(location: tuple[Step, ...], document: Any) -> tuple[tuple[Step, ...], Any, Any]:
+def _resolve(location: tuple[Step, ...], document: Any) -> tuple[tuple[Step, ...], Any, Any]:
     """The steps of pydantic's location that the document has, with the last one's parent and its value.
 
     Other steps name a branch of pydantic's own schema.
@@ -122,17 +122,17 @@ def _resolved(location: tuple[Step, ...], document: Any) -> tuple[tuple[Step, ..
     return tuple(steps), parent, value
 
 
-def _stranger(path: str, name: str, known: set[str]) -> Unreadable:
-    twins = [other for other in known if _folded(other) == _folded(name)]
+def _describe_stranger(path: str, name: str, known: set[str]) -> Unreadable:
+    twins = [other for other in known if _normalize(other) == _normalize(name)]
     if twins:
         return Unreadable("ambiguous_field", path, f"given beside its other spelling {twins[0]}")
     return Unreadable("unknown_field", path, "no such field")
 
 
-def _folded(name: str) -> str:
+def _normalize(name: str) -> str:
     return name.replace("_", "").lower()
 
 
-def _code(kind: str, value: object) -> Code:
+def _choose_code(kind: str, value: object) -> Code:
     mistyped = kind.endswith("_type") or (kind == "literal_error" and not isinstance(value, str))
     return "wrong_type" if mistyped else "invalid_value"

@@ -155,11 +155,11 @@ class Members(Direction):
             return []
         if more is None:
             return [self.every]
-        there = {self.fold(one) for one in members_of(less)}
-        return [str(one) for one in members_of(more) if self.fold(one) not in there]
+        there = {self.fold(one) for one in list_members(less)}
+        return [str(one) for one in list_members(more) if self.fold(one) not in there]
 
 
-class Place(NamedTuple):
+class Location(NamedTuple):
     """Where a comparison is: the path, and what sentences may name."""
 
     path: str = ""
@@ -167,7 +167,7 @@ class Place(NamedTuple):
     about: str = ""
     start: int = 0
 
-    def within(self, step: str, *, id_: str | None = None) -> Place:
+    def within(self, step: str, *, id_: str | None = None) -> Location:
         """Of a field or an element."""
         joint = "" if step.startswith("[") or not self.path else "."
         return self._replace(path=f"{self.path}{joint}{step}", id=self.id if id_ is None else id_)
@@ -175,34 +175,34 @@ class Place(NamedTuple):
 
 def find_relaxations(before: BaseModel, after: BaseModel) -> Iterator[Relaxation]:
     """Where `after` is less strict than `before`, in the order of the fields."""
-    return _compare_models(before, after, Place(id=str(_id_of(before) or "")))
+    return _compare_models(before, after, Location(id=str(_get_id(before) or "")))
 
 
-def sentences_of(relaxations: Iterable[Relaxation]) -> tuple[str, ...]:
+def list_sentences(relaxations: Iterable[Relaxation]) -> tuple[str, ...]:
     """Their sentences, each once."""
     return tuple(dict.fromkeys(one.sentence for one in relaxations))
 
 
 @cache
-def directions_of(model: type[BaseModel], name: str) -> tuple[Direction, ...]:
+def find_directions(model: type[BaseModel], name: str) -> tuple[Direction, ...]:
     """What a field declares, or its model for fields that declare nothing (`unmarked`)."""
     own = tuple(one for one in model.model_fields[name].metadata if isinstance(one, Direction))
     unmarked: Direction | None = getattr(model, "unmarked", None)
     return own if own or unmarked is None else (unmarked,)
 
 
-def members_of(value: Any) -> list[Any]:
+def list_members(value: Any) -> list[Any]:
     """The keys of an object, the ids of a list's objects, the values of another list."""
     if isinstance(value, dict):
         return list(value)
-    return [_id_of(one) if isinstance(one, BaseModel) else one for one in value or ()]
+    return [_get_id(one) if isinstance(one, BaseModel) else one for one in value or ()]
 
 
-def _id_of(model: Any) -> Any:
+def _get_id(model: Any) -> Any:
     return model.id if hasattr(model, "id") else getattr(model, "name", None)
 
 
-def _compare_models(before: BaseModel, after: BaseModel, place: Place) -> Iterator[Relaxation]:
+def _compare_models(before: BaseModel, after: BaseModel, place: Location) -> Iterator[Relaxation]:
     model: Any = type(before)
     about = getattr(model, "about", None)
     if about is not None:
@@ -210,7 +210,7 @@ def _compare_models(before: BaseModel, after: BaseModel, place: Place) -> Iterat
     idle = before.idle_fields() if hasattr(before, "idle_fields") else ()
     compared: set[ComparedBy] = set()
     for name, field in model.model_fields.items():
-        directions = () if name in idle else directions_of(model, name)
+        directions = () if name in idle else find_directions(model, name)
         for direction in directions:
             if isinstance(direction, ComparedBy) and direction not in compared:
                 compared.add(direction)
@@ -220,9 +220,9 @@ def _compare_models(before: BaseModel, after: BaseModel, place: Place) -> Iterat
             yield from _compare_fields(before, after, name, place.within(field.alias or name))
 
 
-def _compare_fields(before: BaseModel, after: BaseModel, name: str, place: Place) -> Iterator[Relaxation]:
+def _compare_fields(before: BaseModel, after: BaseModel, name: str, place: Location) -> Iterator[Relaxation]:
     old, new = getattr(before, name), getattr(after, name)
-    directions = directions_of(type(before), name)
+    directions = find_directions(type(before), name)
     words = {
         "name": name,
         "path": place.path[place.start :].lstrip("."),
@@ -243,31 +243,31 @@ def _compare_fields(before: BaseModel, after: BaseModel, name: str, place: Place
         yield from _compare_inside(old, new, place)
 
 
-def _compare_members(direction: Members, place: Place, words: dict[str, Any]) -> Iterator[Relaxation]:
+def _compare_members(direction: Members, place: Location, words: dict[str, Any]) -> Iterator[Relaxation]:
     found = direction.find(words["old"], words["new"])
-    of_objects = _models_in(words["old"]) or _models_in(words["new"])
+    of_objects = _list_models(words["old"]) or _list_models(words["new"])
     for one in found if "{member}" in direction.says or not found else [", ".join(found)]:
         sentence = place.about + direction.says.format(member=one, members=one, **words)
         path = place.within(f"[{one}]").path if of_objects else place.path
         yield Relaxation(sentence, path, words["old"], words["new"])
 
 
-def _compare_inside(old: Any, new: Any, place: Place) -> Iterator[Relaxation]:
+def _compare_inside(old: Any, new: Any, place: Location) -> Iterator[Relaxation]:
     if isinstance(old, BaseModel) and isinstance(new, BaseModel):
         yield from _compare_models(old, new, place)
         return
-    newer = _models_in(new)
-    for key, one in _models_in(old).items():
+    newer = _list_models(new)
+    for key, one in _list_models(old).items():
         if key in newer:
             step = key if isinstance(old, dict) else f"[{key}]"
             yield from _compare_models(one, newer[key], place.within(step, id_=str(key)))
 
 
-def _models_in(value: Any) -> dict[str, BaseModel]:
+def _list_models(value: Any) -> dict[str, BaseModel]:
     """The objects in a list or an object, by id or key; none for what holds other values."""
     if not isinstance(value, dict | list):
         return {}
     values = value.values() if isinstance(value, dict) else value
     return {
-        key: one for key, one in zip(members_of(value), values, strict=True) if isinstance(one, BaseModel)
+        key: one for key, one in zip(list_members(value), values, strict=True) if isinstance(one, BaseModel)
     }

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from sluice.core.actions.closest import NamedTexts
-from sluice.core.policy.pattern_library import CLOSEST, PatternLibrary
+from sluice.core.policy.pattern_library import CLOSEST, ActionLibrary
 from sluice.core.policy.similarity_settings import SimilarityLibrary
 from sluice.ports import PortUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-AnyLibrary = SimilarityLibrary | PatternLibrary | NamedTexts
+AnyLibrary = SimilarityLibrary | ActionLibrary | NamedTexts
 PROGRAM = ("-P", "-m", "sluice.adapters.encoder_process")
 
 
@@ -154,7 +154,7 @@ class EncoderChild:
 def _build_lesson(library: AnyLibrary) -> dict[str, Any]:
     if isinstance(library, NamedTexts):
         return {"texts": list(library.texts)}
-    if isinstance(library, PatternLibrary):
+    if isinstance(library, ActionLibrary):
         harmful, harmless = ([one.rendered for one in side] for side in (library.harmful, library.harmless))
         return {"harmful": harmful, "harmless": harmless, "closest": CLOSEST}
     attack, benign = [one.text for one in library.attack], [text for _, text in library.harmless]

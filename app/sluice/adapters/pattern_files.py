@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from sluice.core.actions.action_similarity import ActionCalibration
 from sluice.core.foundation.errors import CoreError
 from sluice.core.foundation.strict import json_object
-from sluice.core.policy.pattern_library import PatternLibrary
+from sluice.core.policy.pattern_library import ActionLibrary
 from sluice.core.trust.in_force import PolicyError
 from sluice.shipped import SHIPPED_FILES
 
@@ -18,12 +18,12 @@ PATTERNS = SHIPPED_FILES / "patterns"
 """Those that ship."""
 
 
-def read_libraries(folder: Path | None = None) -> list[PatternLibrary]:
+def read_libraries(folder: Path | None = None) -> list[ActionLibrary]:
     """Those in the folder (`*.jsonl`), None for the one that ships. Raises PolicyError."""
     libraries = []
     for file in sorted((folder or PATTERNS).glob("*.jsonl")):
         try:
-            libraries.append(PatternLibrary.from_lines(file.read_bytes()))
+            libraries.append(ActionLibrary.from_lines(file.read_bytes()))
         except (OSError, CoreError) as wrong:
             raise PolicyError(f"embedding.patterns: {file}: {wrong}") from wrong
     return libraries

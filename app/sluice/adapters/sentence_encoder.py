@@ -17,7 +17,7 @@ from sluice.adapters.encoder_child import ChildOptions, EncoderChild
 from sluice.adapters.encoder_model import CHECKSUMS, MODELS
 from sluice.core.actions.closest import NamedTexts
 from sluice.core.memory.similarity import split_windows
-from sluice.core.policy.pattern_library import PatternLibrary
+from sluice.core.policy.pattern_library import ActionLibrary
 from sluice.core.policy.similarity_settings import WindowSettings
 from sluice.ports import PortBusy, PortUnavailable
 
@@ -67,7 +67,7 @@ class SentenceEncoder:
         directory: Path = MODELS,
         checksums: Path = CHECKSUMS,
         libraries: Sequence[AnyLibrary] = (),
-        patterns: Sequence[PatternLibrary] = (),
+        patterns: Sequence[ActionLibrary] = (),
         kept: str = "",
     ) -> None:
         """`directory`: where the model's files lie; `libraries`: those to learn at the start; `patterns`:
@@ -174,7 +174,7 @@ class SentenceEncoder:
             answer = await child.ask(library, windows.texts, most=key[2][0])
             near = [{"id": library.ids[place], "cosine": cosine} for place, cosine in answer["nearest"]]
             return {"model": child.model, "library": library.hash, "nearest": near}
-        if isinstance(library, PatternLibrary):
+        if isinstance(library, ActionLibrary):
             answer = await child.ask(library, windows.texts, weights=key[2])
             sides = {"harmful": library.harmful, "harmless": library.harmless}
             for name, side in sides.items():

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from sluice.core.actions.closest import NamedTexts
     from sluice.core.actions.policies import Shelf
     from sluice.core.foundation.prompts import Prompt
-    from sluice.core.policy.pattern_library import PatternLibrary
+    from sluice.core.policy.pattern_library import ActionLibrary
     from sluice.core.policy.policy import Policy
     from sluice.core.policy.similarity_settings import SimilarityLibrary
     from sluice.ports import Port
@@ -169,7 +169,7 @@ def _build_encoder(settings: Settings, policy: Policy | None) -> SentenceEncoder
 
 
 def make_encoder(
-    settings: Settings, patterns: Sequence[PatternLibrary], first: Sequence[AnyLibrary] = ()
+    settings: Settings, patterns: Sequence[ActionLibrary], first: Sequence[AnyLibrary] = ()
 ) -> SentenceEncoder:
     """The encoder, which knows these libraries of known actions and learns `first` before a question."""
     kept = settings.cache.folder

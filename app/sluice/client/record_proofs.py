@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from sluice.client.answers import ClientError
 from sluice_topics.audience import Audience
-from sluice_topics.record_proof import key_id_of, leaf_of, proof_in, read_proof, root_message
+from sluice_topics.record_proof import find_proof, hash_leaf, make_key_id, make_root_message, read_proof
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -49,7 +49,7 @@ class RecordProofs:
         Raises ClientError for a text that is no key, and for keys without the id of the installation.
         """
         self._audience = audience
-        self._keys = {key_id_of(raw): raw for raw in map(_decode_base64, keys)}
+        self._keys = {make_key_id(raw): raw for raw in map(_decode_base64, keys)}
         if self._keys and not audience.installation:
             raise ClientError(
                 "a verdict key is for one installation, and none is named",
@@ -69,10 +69,10 @@ class RecordProofs:
     def read_record(self, topic: str, record: CommittedRecord) -> dict[str, Any] | None:
         """The same for a reader of the ledger, for whom a record without what a worker writes counts
         neither: where no key is known, whoever may write to a topic could end the reader with one."""
-        from sluice_topics.record_reading import ledger_record  # noqa: PLC0415 - most clients load no records
+        from sluice_topics.record_reading import read_ledger_record  # noqa: PLC0415 - most clients load no records
 
         said = self.read_fields(topic, record)
-        if said is None or ledger_record(topic, said) is not None:
+        if said is None or read_ledger_record(topic, said) is not None:
             return said
         log.warning("%s:%d:%d is no record of a worker", topic, record.partition, record.offset)
         return None
@@ -81,7 +81,7 @@ class RecordProofs:
         """Why no known key signed a record of a topic (base name); None: one did, or no key is known."""
         if not self._keys:
             return None
-        written = proof_in(record.headers)
+        written = find_proof(record.headers)
         proof = None if written is None else read_proof(written)
         if proof is None:
             return "it is not signed" if written is None else "its proof is not written as proofs are"
@@ -89,9 +89,9 @@ class RecordProofs:
         if raw is None:
             return f"the key {proof.key_id} signed it, which is none of those that count"
         where = topic, record.partition
-        root = proof.root(leaf_of(self._audience, *where, record.key or b"", record.value or b""))
+        root = proof.root(hash_leaf(self._audience, *where, record.key or b"", record.value or b""))
         if root is None or not _is_signed(
-            raw, proof.signature, root_message(self._audience, proof.leaves, root)
+            raw, proof.signature, make_root_message(self._audience, proof.leaves, root)
         ):
             return "its proof is of another record"
         return None

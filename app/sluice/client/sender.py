@@ -179,11 +179,11 @@ def build_headers(
     kind: InputKind, origin: Origin, session: str, name: str, value: bytes, signer: InputSigner | None
 ) -> list[tuple[str, bytes]]:
     """An input's headers. `name`: its `ce_id`; `signer` None: not signed."""
-    from sluice_topics.headers import input_headers  # noqa: PLC0415 - importing the client loads no records
+    from sluice_topics.headers import make_input_headers  # noqa: PLC0415 - importing the client loads no records
 
     at = datetime.now(UTC)
     now = at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    headers = input_headers(name, kind.record, origin.source, now, origin.traceparent)
+    headers = make_input_headers(name, kind.record, origin.source, now, origin.traceparent)
     if signer is not None:
         headers.append(signer.make_header(kind.topic, session, value, int(at.timestamp() * 1000)))
     return headers

@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from sluice_topics.record_reading import call_in
+from sluice_topics.record_reading import find_call
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -34,7 +34,7 @@ class WaitingContent:
 def summarize(content: Any, verdict: Mapping[str, Any] | None) -> WaitingContent | None:
     """Summarize an action from its input and the verdict that escalated it, None where that was not found.
     Returns None for what is no action."""
-    call = call_in(content) if isinstance(content, dict) else None
+    call = find_call(content) if isinstance(content, dict) else None
     if call is None:
         return None
     tool, given = call

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from sluice.core.actions.stage import Stage
     from sluice.core.foundation.requests import Answer, Request
     from sluice.core.policy.bundles import Bundle
-    from sluice.core.policy.pattern_library import PatternLibrary
+    from sluice.core.policy.pattern_library import ActionLibrary
     from sluice.core.registry.registry_entries import EntryFile
     from sluice.core.state.decision import Decision
     from sluice.offline.asking import Ask
@@ -105,12 +105,12 @@ class Likeness:
     """What the gate `similarity` compares a panel's rows with: for each file the library and the calibration
     that have nothing of it."""
 
-    libraries: Mapping[str, PatternLibrary]
+    libraries: Mapping[str, ActionLibrary]
     calibrations: Mapping[str, ActionCalibration]
 
     @classmethod
     def leave_out(
-        cls, rows: Sequence[ActionRow], library: PatternLibrary, fitted: Mapping[str, ActionCalibration]
+        cls, rows: Sequence[ActionRow], library: ActionLibrary, fitted: Mapping[str, ActionCalibration]
     ) -> Likeness:
         """`fitted`: the calibrations without a source, by its name. Raises BundleError where a library
         without a file's rows has one side alone."""

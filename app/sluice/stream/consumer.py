@@ -20,8 +20,8 @@ from mode import Service
 from sluice.core.foundation.arrival import Arrival
 from sluice.stream.engine.intake import FetchedBatch
 from sluice.stream.process import Explained, service_log
-from sluice_topics.agent_signature import header_in
-from sluice_topics.headers import agent_in
+from sluice_topics.agent_signature import find_header
+from sluice_topics.headers import find_agent
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
@@ -222,8 +222,8 @@ def arrivals(topic: str, records: Sequence[Any]) -> Iterator[Arrival]:
             record.key,
             record.value,
             _traceparent(record.headers),
-            signature_header=header_in(record.headers),
-            agent_header=agent_in(record.headers),
+            signature_header=find_header(record.headers),
+            agent_header=find_agent(record.headers),
         )
 
 

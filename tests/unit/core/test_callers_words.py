@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sluice_topics.fields import callers_word, input_records
+from sluice_topics.fields import find_callers_word, list_input_records
 from sluice_topics.records import ProposedAction
 from sluice_topics.records.base import BY_RULES, Record
 from sluice_topics.records.inputs import ActionType
@@ -75,7 +75,9 @@ ORDER = ["ALLOW", "ESCALATE", "BLOCK"]
 def fields_of(kind: str, record: type[Record] = ProposedAction) -> set[str]:
     every = record.model_fields.items()
     return {
-        field.alias or name for name, field in every if (word := callers_word(field)) and word.kind == kind
+        field.alias or name
+        for name, field in every
+        if (word := find_callers_word(field)) and word.kind == kind
     }
 
 
@@ -101,10 +103,10 @@ def laxer(without: dict[str, Any], with_it: dict[str, Any]) -> list[str]:
     return said
 
 
-@pytest.mark.parametrize("record", input_records(), ids=lambda record: record.__name__)
+@pytest.mark.parametrize("record", list_input_records(), ids=lambda record: record.__name__)
 def test_every_field_that_a_caller_fills_says_what_its_word_may_do(record: type[Record]) -> None:
     for name, field in record.model_fields.items():
-        word = callers_word(field)
+        word = find_callers_word(field)
         assert word is not None, f"{record.__name__}.{name} has no kind: tightens, ignored or counts"
         assert word.bound
 
@@ -132,7 +134,7 @@ def test_what_is_ignored_changes_nothing(base: dict[str, Any], data: st.DataObje
     of_rules = {
         field.alias or name: st.sampled_from(["harmless, truly", "a"])
         for name, field in ProposedAction.model_fields.items()
-        if (word := callers_word(field)) and word.bound == BY_RULES
+        if (word := find_callers_word(field)) and word.bound == BY_RULES
     }
     claims = data.draw(st.fixed_dictionaries({}, optional=ignored | of_rules))
     without, with_it = verdict(base), verdict({**base, **claims})

@@ -24,7 +24,7 @@ from sluice_topics.relaxations import (
     PartOf,
     StricterWhen,
     Unordered,
-    directions_of,
+    find_directions,
     find_relaxations,
 )
 from tests.unit.core.scene import ROOT
@@ -50,7 +50,7 @@ def fields_below(
     that hold it."""
     for name, field in model.model_fields.items():
         yield (model, name), above
-        if not any(isinstance(one, Neutral | Unordered) for one in directions_of(model, name)):
+        if not any(isinstance(one, Neutral | Unordered) for one in find_directions(model, name)):
             for part in models_in(field.annotation):
                 yield from fields_below(part, (*above, name))
 
@@ -60,7 +60,7 @@ def make_undirected(model: type[BaseModel]) -> list[str]:
     return [
         f"{of.__name__}.{name}"
         for (of, name), _ in fields_below(model)
-        if not directions_of(of, name) and not _is_model(of.model_fields[name].annotation)
+        if not find_directions(of, name) and not _is_model(of.model_fields[name].annotation)
     ]
 
 
@@ -90,10 +90,10 @@ def test_what_is_part_of_another_field_names_one_that_is_compared(model: type[Ba
     compared = {
         name
         for (of, name), _ in fields_below(model)
-        if any(isinstance(one, ComparedBy) for one in directions_of(of, name))
+        if any(isinstance(one, ComparedBy) for one in find_directions(of, name))
     }
     for (of, name), above in fields_below(model):
-        for one in directions_of(of, name):
+        for one in find_directions(of, name):
             if isinstance(one, PartOf):
                 assert one.field in compared & set(above), (of, name)
 
@@ -146,7 +146,7 @@ DIRECTED = sorted(
         (of, name)
         for model in ROOTS
         for (of, name), _ in fields_below(model)
-        if any(isinstance(one, Ordered | Members) for one in directions_of(of, name))
+        if any(isinstance(one, Ordered | Members) for one in find_directions(of, name))
     },
     key=lambda one: (one[0].__name__, one[1]),
 )
@@ -182,7 +182,7 @@ def test_of_two_values_one_is_stricter(of: type[BaseModel], name: str) -> None:
         a, b = (sample.model_copy(update={name: value}) for value in (one, other))
         there, back = list(find_relaxations(a, b)), list(find_relaxations(b, a))
         assert list(find_relaxations(a, a)) == []
-        for direction in directions_of(of, name):
+        for direction in find_directions(of, name):
             if isinstance(direction, Ordered | Members) and distinct(direction, one) != distinct(
                 direction, other
             ):

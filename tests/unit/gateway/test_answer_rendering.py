@@ -16,7 +16,7 @@ from sluice.gateway.routes.answer_rendering import (
     render_memory,
     render_retrieval,
 )
-from sluice_topics.checkpoints import ANALYSING, UNDECIDED, aip_verdict
+from sluice_topics.checkpoints import ANALYSING, UNDECIDED, find_aip_verdict
 from tests.unit.core.rerun.reruns import Case, document
 from tests.unit.core.retrieval.scene import Scene, item, quality
 from tests.unit.gateway.test_response_headers import AIP_VERDICTS, CHECKPOINTS, headers_of
@@ -66,7 +66,7 @@ def record_of(*results: tuple[str, str | None, str], stages: tuple[str, ...] = (
     ],
 )
 def test_a_decision_says_what_became_of_the_analysis(record: Any, said: str, stored: bool) -> None:
-    assert (aip_verdict(record), read_checkpoint(record) is not None) == (said, stored)
+    assert (find_aip_verdict(record), read_checkpoint(record) is not None) == (said, stored)
     assert said in AIP_VERDICTS
     facts = ResponseFacts("r", checkpoints=record["checkpoints"], aip_verdict=said)
     assert headers_of(facts)["x-aip-verdict"] == said

@@ -11,14 +11,14 @@ from sluice.gateway.pages.queue import SORTS, Query, build_rows, list_rows
 from sluice.gateway.pages.rendering import render_page
 from sluice.gateway.waiting_subjects import ID_FIELDS, is_narrowed, update_waiting
 from sluice.notify.reported_subject import ENDS, OPENS
-from sluice_topics.catalog import BY_NAME, wire_schema
+from sluice_topics.catalog import BY_NAME, get_wire_schema
 from tests.unit import records
 from tests.unit.escalation_records import ledger_records
 
 
 def test_every_record_of_the_topics_is_known() -> None:
     """Words of the records' names: a new kind of opening or end must be listed."""
-    schemas = {str(wire_schema(record)) for topic in ID_FIELDS for record in BY_NAME[topic].records}
+    schemas = {str(get_wire_schema(record)) for topic in ID_FIELDS for record in BY_NAME[topic].records}
     assert schemas >= OPENS.keys() | ENDS
     opening = ("_opened/", "_entered/")
     ending = ("_resolved/", "_expired/", "_approved/", "_rejected/", "_evicted/")

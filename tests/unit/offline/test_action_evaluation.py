@@ -9,7 +9,7 @@ import pytest
 from sluice.core.actions.action_similarity import ActionCalibration
 from sluice.core.actions.stages import shipped_stages
 from sluice.core.foundation.requests import Answer
-from sluice.core.policy.pattern_library import KnownAction, PatternLibrary
+from sluice.core.policy.pattern_library import ActionLibrary, LibraryAction
 from sluice.offline.action_evaluation import JudgedAction, Likeness, judge_actions
 from sluice.offline.asking import NotMeasured
 from sluice.offline.panels import load_panel
@@ -88,12 +88,12 @@ def test_every_source_counts_once_in_the_mean_if_it_has_such_rows(tmp_path: Path
     assert compute_macro([]) == {"recall": None, "false_positive_rate": None, "precision": None}
 
 
-def make_known(name: str, label: str, source: str) -> KnownAction:
+def make_known(name: str, label: str, source: str) -> LibraryAction:
     told = {"id": name, "category": "money", "label": label, "tool": name, "source": source}
-    return KnownAction.model_validate(told)
+    return LibraryAction.model_validate(told)
 
 
-LIBRARY = PatternLibrary(
+LIBRARY = ActionLibrary(
     [
         make_known("steal", "harmful", "own writing"),
         make_known("look", "harmless", "own writing"),

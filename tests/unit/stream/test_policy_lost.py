@@ -9,7 +9,7 @@ import pytest
 
 from sluice.core.foundation.arrival import Arrival
 from sluice.core.trust.in_force import InForce
-from sluice.core.trust.policy_contents import Difference, Edition, PolicyContents
+from sluice.core.trust.policy_contents import Edition, EditionDifference, PolicyContents
 from sluice.stream.engine.engine import Engine, Feeds
 from sluice.stream.engine.evaluation import Ports
 from sluice.stream.engine.intake import FetchedBatch
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 NUMBER = 5
 OLD = PolicyContents({"tool/wipe": Edition(1, "a" * 32)}, "sha256:" + "a" * 64)
 NEW = PolicyContents({"tool/wipe": Edition(2, "b" * 32)}, "sha256:" + "b" * 64)
-LOST = Difference("tool/wipe", NEW.editions["tool/wipe"], OLD.editions["tool/wipe"])
+LOST = EditionDifference("tool/wipe", NEW.editions["tool/wipe"], OLD.editions["tool/wipe"])
 
 
 class Readings:
@@ -202,7 +202,7 @@ def test_the_last_line_says_what_is_missing_what_to_do_and_that_a_new_start_does
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     names = [f"fact/{'x' * 250}@{n:02}" for n in range(30)]
-    lost = PolicyLost(Difference(name, Edition(2**53 - 1, "a" * 32), None) for name in names)
+    lost = PolicyLost(EditionDifference(name, Edition(2**53 - 1, "a" * 32), None) for name in names)
     found = ending(lost)
     assert (found.status, found.traced) == (EXIT_POLICY, False)
     assert "and 28 more; publish the signed files again" in found.line

@@ -18,7 +18,7 @@ from sluice.verifier.export import Located, read_lines, write_line
 from sluice.verifier.proof_check import SignedBy, UnusableKey
 from sluice.verifier.verify import verify
 from sluice_topics.audience import Audience
-from sluice_topics.record_proof import proof_in
+from sluice_topics.record_proof import find_proof
 from tests.unit.verifier.ledgers import genuine_ledger
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def sign(ledger: list[Located], key: SigningKey = KEY, prefix: str = "") -> list
                 Output(one.topic.removeprefix(prefix), one.key or b"", one.value or b"", []) for one in some
             ]
             signer.sign(partition, outputs)
-            proofs |= {id(one): proof_in(out.headers) for one, out in zip(some, outputs, strict=True)}
+            proofs |= {id(one): find_proof(out.headers) for one, out in zip(some, outputs, strict=True)}
     return [replace(one, proof=proofs[id(one)]) for one in ledger]
 
 

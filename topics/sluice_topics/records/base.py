@@ -75,7 +75,7 @@ class Record(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _no_flood(cls, given: object) -> object:
+    def _refuse_flood(cls, given: object) -> object:
         """Stop at the first unknown field where there are more than known ones: an error each is slow."""
         fields = cls.__pydantic_fields__
         if isinstance(given, dict) and len(given) > len(fields):

@@ -174,7 +174,7 @@ class Verdict(LedgerRecord):
     )
 
     @model_validator(mode="after")
-    def _one_to_one(self) -> Self:
+    def _check_one_to_one(self) -> Self:
         if OUTCOME_OF[self.verdict] != self.outcome:
             raise ValueError(f"verdict {self.verdict} goes with outcome {OUTCOME_OF[self.verdict]}")
         return self

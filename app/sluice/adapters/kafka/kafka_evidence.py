@@ -19,9 +19,9 @@ from sluice.adapters.kafka.kafka_read import KafkaUnreachable, fetch_ends, list_
 from sluice.core.decide.kinds import DECIDING, DECISIONS, KINDS
 from sluice.core.foundation.arrival import Arrival
 from sluice.core.rerun.walk import DECIDED, FIRST_OF_TOPIC, Place, WrittenRecord, read_entry
-from sluice_topics.agent_signature import header_in
+from sluice_topics.agent_signature import find_header
 from sluice_topics.catalog import ACTIONS, BUNDLES, CATALOG, REGISTRY
-from sluice_topics.headers import agent_in
+from sluice_topics.headers import find_agent
 from sluice_topics.json_text import parse
 
 if TYPE_CHECKING:
@@ -136,8 +136,8 @@ def read_input(topic: str, message: Any) -> Arrival:
         *place,
         message.key,
         message.value,
-        signature_header=header_in(message.headers),
-        agent_header=agent_in(message.headers),
+        signature_header=find_header(message.headers),
+        agent_header=find_agent(message.headers),
     )
 
 

@@ -11,7 +11,7 @@ from sluice.core.reports.report_tally import NotADecisionError
 from sluice.verifier.export import Located
 from sluice.verifier.verify import Verifier
 from sluice_topics.catalog import CATALOG
-from sluice_topics.record_proof import proof_in
+from sluice_topics.record_proof import find_proof
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping
@@ -56,7 +56,7 @@ async def verify_ledger(bootstrap_servers: str, prefix: str, signed_by: SignedBy
 def locate_record(record: StoredRecord) -> Located:
     """A stored record as the verifier takes it."""
     place = record.topic, record.partition, record.offset
-    return Located(*place, record.key, record.value, record.timestamp_ms, proof_in(record.headers))
+    return Located(*place, record.key, record.value, record.timestamp_ms, find_proof(record.headers))
 
 
 async def read_values(

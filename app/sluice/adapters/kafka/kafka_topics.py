@@ -11,7 +11,7 @@ from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.errors import KafkaError, TopicAlreadyExistsError, for_code
 
 from sluice.adapters.kafka.kafka_read import KafkaUnreachable
-from sluice_topics.layout import FoundTopic, TopicDifference, TopicLayout, differences
+from sluice_topics.layout import FoundTopic, TopicDifference, TopicLayout, compare_topics
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable
@@ -33,7 +33,7 @@ async def create(bootstrap_servers: str, layout: TopicLayout, replication: int) 
     and KafkaUnreachable.
     """
     new_topics = [
-        NewTopic(name, layout.partitions_of(topic), replication, topic_configs=topic.config())
+        NewTopic(name, layout.count_partitions(topic), replication, topic_configs=topic.config())
         for name, topic in layout.topics().items()
     ]
     async with _open_admin(bootstrap_servers) as admin:
@@ -54,7 +54,7 @@ async def look(bootstrap_servers: str, layout: TopicLayout) -> dict[str, FoundTo
 
 async def check(bootstrap_servers: str, layout: TopicLayout) -> list[TopicDifference]:
     """Every difference between the catalog and the broker. Raises KafkaTopicError and KafkaUnreachable."""
-    return differences(layout, await look(bootstrap_servers, layout), bootstrap_servers)
+    return compare_topics(layout, await look(bootstrap_servers, layout), bootstrap_servers)
 
 
 @asynccontextmanager

@@ -39,7 +39,7 @@ from sluice.core.retrieval.retrieval_kinds import RETRIEVAL
 from sluice.offline.bundle_source import read_whole_bundle
 from sluice.offline.panels import load_panel
 from sluice_topics.catalog import MAX_INPUT_VALUE_BYTES
-from sluice_topics.headers import input_headers
+from sluice_topics.headers import make_input_headers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -73,7 +73,7 @@ class Planned:
 
 def make_input(kind: AnyKind, fields: dict[str, Any], time: str, role: str = "") -> Planned:
     """A readable input record, keyed by its session; `time` is RFC 3339, for the headers."""
-    headers = input_headers(fields[kind.subject], kind.model.__name__, SOURCE, time)
+    headers = make_input_headers(fields[kind.subject], kind.model.__name__, SOURCE, time)
     session: str = fields["session_id"]
     outgoing = Outgoing(session.encode(), serialize(fields), tuple(headers))
     return Planned(role or kind.name, kind.topic, session, fields, outgoing)

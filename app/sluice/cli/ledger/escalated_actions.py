@@ -13,7 +13,7 @@ from sluice.core.foundation.requests import Answer, input_in
 from sluice.ports import PortUnavailable
 from sluice_topics.catalog import ESCALATIONS
 from sluice_topics.json_text import parse
-from sluice_topics.record_reading import ledger_record
+from sluice_topics.record_reading import read_ledger_record
 from sluice_topics.records import (
     ApprovalCounted,
     EscalationExpired,
@@ -128,7 +128,7 @@ def _parse_event(value: bytes | None) -> Any:
     """The event of an escalation; None for others, and for what a stranger wrote: that must not end the
     command with which people answer (`sluice ledger verify` names it)."""
     fields = parse(value or b"")
-    found = ledger_record(ESCALATIONS, fields) if isinstance(fields, dict) else None
+    found = read_ledger_record(ESCALATIONS, fields) if isinstance(fields, dict) else None
     return found if isinstance(found, Event | GrantGiven) else None
 
 

@@ -35,7 +35,7 @@ from sluice.core.foundation.clock import rfc3339
 from sluice.core.foundation.strict import first_error
 from sluice.core.trust.signing import sign_review
 from sluice_topics.catalog import REVIEWS
-from sluice_topics.headers import input_headers
+from sluice_topics.headers import make_input_headers
 
 if TYPE_CHECKING:
     from sluice.adapters.kafka.kafka_publish import PublishedAt
@@ -223,7 +223,7 @@ def send_review(signed: ReviewDecision, how: Sending, verb: str) -> NoReturn:
 
 def _build_outgoing(signed: ReviewDecision, source: str) -> Outgoing:
     """A review as it is published; `source` is its ce_source."""
-    headers = input_headers(signed.subject_id, "ReviewDecision", source, rfc3339(read_clock_ms()))
+    headers = make_input_headers(signed.subject_id, "ReviewDecision", source, rfc3339(read_clock_ms()))
     return Outgoing(
         signed.session_id.encode(), signed.model_dump_json(exclude_unset=True).encode(), tuple(headers)
     )

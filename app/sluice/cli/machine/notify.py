@@ -14,7 +14,7 @@ from sluice.cli.machine.worker import log_to_stderr, stop_unless_topics_fit
 from sluice.cli.output import require_record_proofs, require_settings, stop
 from sluice.settings.reader import list_real_names
 from sluice_topics.catalog import ALARMS, ESCALATIONS, NOTIFICATIONS, QUARANTINE
-from sluice_topics.record_reading import call_in
+from sluice_topics.record_reading import find_call
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -154,7 +154,7 @@ async def _fetch_action(inputs: KafkaHeldInput, reported: ReportedSubject) -> tu
     fields = json.loads(value)
     if reported.kind == "memory":
         return "a memory", str(fields.get("content"))
-    name, given = call_in(fields) or ("a retrieval", None)
+    name, given = find_call(fields) or ("a retrieval", None)
     return name, json.dumps(fields.get("items", given), indent=2, ensure_ascii=False)
 
 

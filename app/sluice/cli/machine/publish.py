@@ -30,7 +30,7 @@ from sluice.cli.policy.key_files import require_private_keys
 from sluice.client.sender import InputSigner
 from sluice.text.plurals import counted
 from sluice_topics.catalog import ACTIONS, CATALOG
-from sluice_topics.headers import input_headers
+from sluice_topics.headers import make_input_headers
 from sluice_topics.record_reading import Unreadable, read
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def check_lines(
         if isinstance(record, Unreadable):
             yield InputLine(number, Invalid(record))
         else:
-            headers = input_headers(_read_id(record), model.__name__, SOURCE, time)
+            headers = make_input_headers(_read_id(record), model.__name__, SOURCE, time)
             yield InputLine(number, Outgoing(read_key_field(value, key_field), value, tuple(headers)))
 
 

@@ -16,7 +16,7 @@ from sluice.adapters.kafka import kafka_topics
 from sluice.adapters.kafka.kafka_read import KafkaUnreachable
 from sluice.cli.output import WRONG, clean, console, print_json, require_settings, stop
 from sluice.text.plurals import counted
-from sluice_topics.asyncapi import documents
+from sluice_topics.asyncapi import make_documents
 from sluice_topics.layout import TopicLayout
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def export(out: Out = Path("docs")) -> None:
     """Write asyncapi.json, schemas/<Record>.json, fields.md, and reference/ on bundles. Needs no broker."""
     from sluice.offline.reference import list_gate_shapes, write_documents  # noqa: PLC0415 - the models of every bundle
 
-    for path, text in {**documents(list_gate_shapes()), **write_documents()}.items():
+    for path, text in {**make_documents(list_gate_shapes()), **write_documents()}.items():
         target = out / path
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(text, encoding="utf-8")

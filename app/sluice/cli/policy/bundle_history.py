@@ -32,7 +32,7 @@ from sluice.core.trust.dsse import Envelope, read_envelope
 from sluice.core.trust.signed_entries import APPROVER, BUNDLE, QUALITY_BUNDLE, Statement, read_statement
 from sluice.text.plurals import counted
 from sluice_topics.catalog import BUNDLES
-from sluice_topics.relaxations import find_relaxations, sentences_of
+from sluice_topics.relaxations import find_relaxations, list_sentences
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -215,7 +215,7 @@ def compare_files(before: BaseModel, after: BaseModel) -> tuple[list[MarkedChang
     changed = [(one, _is_part_of(one.path, paths)) for one in find_document_changes(*written)]
     gone = [f"{one.path} is gone" for one, relaxed in changed if one.is_removal and not relaxed]
     marked = [MarkedChange(*one, relaxed=relaxed or one.is_removal) for one, relaxed in changed]
-    return marked, [*sentences_of(relaxations), *gone]
+    return marked, [*list_sentences(relaxations), *gone]
 
 
 def find_relaxed(before: bytes | dict[str, Any], after: bytes) -> list[str]:

@@ -31,7 +31,7 @@ from sluice.core.trust.fold import fold
 from sluice.core.trust.in_force import Rehearsal, make_arrivals, rehearse, select_refused
 from sluice.settings.reader import describe_missing_trust
 from sluice_topics.catalog import BUNDLES, BY_NAME, REGISTRY
-from sluice_topics.headers import input_headers
+from sluice_topics.headers import make_input_headers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -163,7 +163,7 @@ def _build_outgoing(write: Arrival, now_ms: int) -> Outgoing:
     return Outgoing(
         write.key,
         write.value or b"",
-        tuple(input_headers(f"{write.topic}:{name}", "DsseEnvelope", SOURCE, rfc3339(now_ms))),
+        tuple(make_input_headers(f"{write.topic}:{name}", "DsseEnvelope", SOURCE, rfc3339(now_ms))),
     )
 
 

@@ -24,7 +24,7 @@ from sluice_topics.catalog import BUNDLES, REGISTRY, SESSIONS_CHANGELOG
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from sluice.core.trust.policy_contents import Difference, Edition, PolicyContents
+    from sluice.core.trust.policy_contents import Edition, EditionDifference, PolicyContents
     from sluice.settings.reader import Settings
 
 _ID_DIGITS = slice(7, 23)
@@ -84,7 +84,7 @@ async def read_recorded(settings: Settings) -> dict[int, PolicyContents]:
 
 
 def make_loss_entry(
-    lost: list[Difference], reason: str, installation: str, known: Iterable[PolicyContents]
+    lost: list[EditionDifference], reason: str, installation: str, known: Iterable[PolicyContents]
 ) -> dict[str, Any]:
     """The entry that accepts the loss. `known`: what the topics hold and the workers recorded; it is newer
     than each acceptance of the same loss that they had."""
@@ -100,7 +100,7 @@ def make_loss_entry(
     }
 
 
-def _describe_difference(one: Difference) -> dict[str, Any]:
+def _describe_difference(one: EditionDifference) -> dict[str, Any]:
     return {"entry": one.name, **_describe_side("before", one.before), **_describe_side("now", one.now)}
 
 

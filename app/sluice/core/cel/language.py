@@ -94,7 +94,7 @@ class Activation:
         self._counting = work > MAX_WORK
         self._left = MAX_WORK
 
-    def evaluate_all(self, listing: Listing) -> list[Any] | None:
+    def evaluate_all(self, listing: ExpressionList) -> list[Any] | None:
         """The plain values of a listing; None when one of them has none. Only asked for where it is roomy."""
         return listing.evaluate(self._activation)
 
@@ -163,7 +163,7 @@ class Expression:
 
 
 @dataclass(frozen=True, slots=True)
-class Listing:
+class ExpressionList:
     """Several expressions as one that yields the list of their values."""
 
     program: cel.Expression
@@ -209,13 +209,13 @@ class Language:
         )  # the evaluator plans at the first call: not in an action's time
         return expression
 
-    def make_listing(self, sources: Iterable[str]) -> Listing | None:
+    def make_listing(self, sources: Iterable[str]) -> ExpressionList | None:
         """Expressions that compile alone, as one: a call of the evaluator costs as much as a short one.
 
         None where the compiler has no room for them together (32 levels, 100 000 characters).
         """
         try:
-            listing = Listing(self._environment.compile("[" + ", ".join(sources) + "]"))
+            listing = ExpressionList(self._environment.compile("[" + ", ".join(sources) + "]"))
         except _RAISED:
             return None
         listing.evaluate(self.make_activation({}))  # planned now, as above

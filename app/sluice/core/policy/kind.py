@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
-from sluice_topics.catalog import wire_schema
+from sluice_topics.catalog import get_wire_schema
 from sluice_topics.records.base import Record
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ class AnswerKind(Generic[M]):
     @property
     def schema(self) -> str:
         """Its `schema`."""
-        return wire_schema(self.model) or ""
+        return get_wire_schema(self.model) or ""
 
 
 class CaseKind(NamedTuple):

@@ -66,7 +66,7 @@ def _plain(value: object) -> str:
     return _NAMED.get(value, str(value)) if value is None or isinstance(value, bool) else str(value)
 
 
-class KnownAction(StrictModel):
+class LibraryAction(StrictModel):
     """One line of a library: a call, or a text that is compared as it stands. `source`: where it is from."""
 
     id: Id
@@ -91,11 +91,11 @@ class KnownAction(StrictModel):
         return render_call(self.tool, self.parameters) if self.tool is not None else self.text or ""
 
 
-class PatternLibrary:
+class ActionLibrary:
     """Known actions of both sides, each id and each text once. `hash` is "sha256:" and the digest of the
     lines in their order."""
 
-    def __init__(self, known: Iterable[KnownAction]) -> None:
+    def __init__(self, known: Iterable[LibraryAction]) -> None:
         """Raises BundleError where two are the same, or one side is empty."""
         self.known = tuple(known)
         self.harmful = tuple(one for one in self.known if one.label == "harmful")
@@ -115,23 +115,23 @@ class PatternLibrary:
         self.hash = f"sha256:{sha256(written).hexdigest()}"
 
     @classmethod
-    def from_lines(cls, raw: bytes) -> PatternLibrary:
+    def from_lines(cls, raw: bytes) -> ActionLibrary:
         """The library in a file's bytes. Raises BundleError with the line that is refused."""
         return cls(_read_lines(raw))
 
-    def without(self, *sources: str) -> PatternLibrary:
+    def without(self, *sources: str) -> ActionLibrary:
         """The library less what comes from these sources: to judge actions of these sources.
 
         Raises BundleError when a side is empty then.
         """
-        return PatternLibrary(one for one in self.known if not is_from(one.source, sources))
+        return ActionLibrary(one for one in self.known if not is_from(one.source, sources))
 
 
-def _read_lines(raw: bytes) -> Iterator[KnownAction]:
+def _read_lines(raw: bytes) -> Iterator[LibraryAction]:
     for number, line in enumerate(raw.split(b"\n"), start=1):
         if line.strip():
             try:
-                yield KnownAction.model_validate(orjson.loads(line))
+                yield LibraryAction.model_validate(orjson.loads(line))
             except (orjson.JSONDecodeError, ValidationError) as error:
                 reason = error.errors()[0]["msg"] if isinstance(error, ValidationError) else str(error)
                 raise BundleError(f"line {number}: {reason}") from None

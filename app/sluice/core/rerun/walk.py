@@ -15,8 +15,8 @@ from sluice.core.foundation.errors import CoreError
 from sluice.core.foundation.strict import first_error
 from sluice.core.rerun.recount import EnteredRecord, Recount, Recounted
 from sluice.core.rerun.rerun_result import EVENT, Difference, Rerun
-from sluice_topics.catalog import CATALOG, wire_schema
-from sluice_topics.headers import output_headers
+from sluice_topics.catalog import CATALOG, get_wire_schema
+from sluice_topics.headers import make_output_headers
 from sluice_topics.json_text import Unreadable, parse
 from sluice_topics.record_proof import HEADER as PROOF
 
@@ -72,7 +72,7 @@ _KINDS = {
     schema: record.__name__
     for topic in CATALOG
     for record in topic.records
-    if (schema := wire_schema(record))
+    if (schema := get_wire_schema(record))
 }
 
 
@@ -255,7 +255,7 @@ def _omit_repeated(found: tuple[Difference, ...]) -> tuple[Difference, ...]:
 
 def _make_due_headers(fields: dict[str, Any]) -> dict[str, bytes]:
     try:
-        return dict(output_headers(fields, get_kind(fields), "", None))
+        return dict(make_output_headers(fields, get_kind(fields), "", None))
     except (KeyError, TypeError, AttributeError):
         return {}
 

@@ -21,7 +21,7 @@ from sluice.core.trust.dsse import find_valid_keys
 from sluice.core.trust.refused import Reason
 from sluice.core.trust.signed_entries import open_record, read_statement
 from sluice_topics.audience import UNNAMED, Audience
-from sluice_topics.relaxations import find_relaxations, sentences_of
+from sluice_topics.relaxations import find_relaxations, list_sentences
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -104,7 +104,7 @@ class CompileCache:
         pair = (before.hash, after.hash)
         if pair not in self._relaxations:
             self._relaxations[pair] = guarded(
-                lambda: sentences_of(find_relaxations(before.file, after.file)),
+                lambda: list_sentences(find_relaxations(before.file, after.file)),
                 lambda fault: (f"comparing them failed: {fault}",),
             )
         return self._relaxations[pair]

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from sluice.core.registry.registry import Registry
     from sluice.core.trust.compile_cache import CompileCache
     from sluice.core.trust.dsse import Envelope
-    from sluice.core.trust.signed_entries import Change, Statement
+    from sluice.core.trust.signed_entries import EntryChange, Statement
 
 GRACE_MS = 24 * 3600 * 1000
 """How far after its record's time a start may be: it is often written as a day, and in local time.
@@ -247,7 +247,7 @@ class _Folding:
         unusable = self._authority.object_to_key(approver)
         return replace(member, approver=approver) if unusable is None else unusable
 
-    def _apply_change(self, change: Change, members: tuple[Accepted, ...], at_ms: int) -> None:
+    def _apply_change(self, change: EntryChange, members: tuple[Accepted, ...], at_ms: int) -> None:
         """Put all members in force, or none if one is no longer allowed."""
         reasons = {member.key: self._object_now(member, at_ms) for member in members}
         broken = next((f"{key}: {reason.message}" for key, reason in reasons.items() if reason), None)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from sluice.core.trust.revisions import Accepted
-    from sluice.core.trust.signed_entries import Change, Statement
+    from sluice.core.trust.signed_entries import EntryChange, Statement
 
 
 @dataclass(slots=True)
@@ -36,13 +36,13 @@ class Changes:
     def __init__(self) -> None:
         self._begun: dict[str, _BegunChange] = {}
 
-    def repeats(self, change: Change, said: Statement) -> bool:
+    def repeats(self, change: EntryChange, said: Statement) -> bool:
         """Whether exactly this is a member already."""
         begun = self._begun.get(change.id)
         first = None if begun is None or begun.refused else begun.members.get(said.key)
         return first is not None and first.hash == said.hash
 
-    def object_to(self, change: Change) -> Reason | None:
+    def object_to(self, change: EntryChange) -> Reason | None:
         """Why an entry may not become a member of this change."""
         begun = self._begun.get(change.id)
         if begun is None:
@@ -53,14 +53,14 @@ class Changes:
             return Reason("change_refused", "$.change", f"{change.id} was refused")
         return None
 
-    def join(self, change: Change, member: Accepted) -> tuple[Accepted, ...]:
+    def join(self, change: EntryChange, member: Accepted) -> tuple[Accepted, ...]:
         """Add a member; return all members if this was the last missing one, else none. Call only if
         `object_to` is None."""
         begun = self._begun.setdefault(change.id, _BegunChange(change.entries))
         begun.members[member.key] = member
         return () if begun.missing else tuple(begun.members.values())
 
-    def refuse(self, change: Change) -> None:
+    def refuse(self, change: EntryChange) -> None:
         """Refuse the change: none of its members counts from now on."""
         self._begun[change.id].refused = True
 

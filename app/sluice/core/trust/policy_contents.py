@@ -50,7 +50,7 @@ class Edition(NamedTuple):
     hash: str
 
 
-class Difference(NamedTuple):
+class EditionDifference(NamedTuple):
     """One entry in two sets of contents; None where a set lacks it."""
 
     name: str
@@ -76,7 +76,7 @@ class AcceptedLoss:
     revision: int
     hash: str
     approvers: frozenset[str]
-    lost: frozenset[Difference]
+    lost: frozenset[EditionDifference]
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +130,7 @@ def _read_accepted_loss(one: Accepted, people: Mapping[str, Approver]) -> Accept
     """`people`: the approvers by their entries in force."""
     spec = PolicyLossSpec.model_validate(one.document["spec"])
     lost = frozenset(
-        Difference(
+        EditionDifference(
             entry.entry,
             Edition(entry.before, entry.before_hash),
             None if entry.now is None or entry.now_hash is None else Edition(entry.now, entry.now_hash),
@@ -157,13 +157,13 @@ class PolicyDifferences:
     """By name. `replaced`: by a higher revision; `lowered`: by a lower one, or by other content under the
     same revision. What is `lowered` or `gone` is a loss: no publisher can do that."""
 
-    added: tuple[Difference, ...]
-    replaced: tuple[Difference, ...]
-    lowered: tuple[Difference, ...]
-    gone: tuple[Difference, ...]
+    added: tuple[EditionDifference, ...]
+    replaced: tuple[EditionDifference, ...]
+    lowered: tuple[EditionDifference, ...]
+    gone: tuple[EditionDifference, ...]
 
     @property
-    def lost(self) -> tuple[Difference, ...]:
+    def lost(self) -> tuple[EditionDifference, ...]:
         """What the newer set has less, by name."""
         return tuple(sorted((*self.lowered, *self.gone)))
 
@@ -172,7 +172,7 @@ def compare_contents(before: PolicyContents | None, now: PolicyContents) -> Poli
     """The way from `before` (None: nothing was ever in force) to `now`."""
     was = {} if before is None else before.editions
     changed = [
-        Difference(name, was.get(name), edition)
+        EditionDifference(name, was.get(name), edition)
         for name, edition in now.editions.items()
         if was.get(name) != edition
     ]
@@ -180,11 +180,15 @@ def compare_contents(before: PolicyContents | None, now: PolicyContents) -> Poli
         tuple(one for one in changed if one.before is None),
         tuple(one for one in changed if _is_newer(one)),
         tuple(one for one in changed if one.before is not None and not _is_newer(one)),
-        tuple(Difference(name, edition, None) for name, edition in was.items() if name not in now.editions),
+        tuple(
+            EditionDifference(name, edition, None)
+            for name, edition in was.items()
+            if name not in now.editions
+        ),
     )
 
 
-def _is_newer(one: Difference) -> bool:
+def _is_newer(one: EditionDifference) -> bool:
     return one.before is not None and one.now is not None and one.now.revision > one.before.revision
 
 
@@ -201,7 +205,7 @@ def make_edition(one: Statement) -> tuple[str, Edition]:
 
 
 def _select_counting(
-    before: PolicyContents | None, now: PolicyContents, missing: Collection[Difference]
+    before: PolicyContents | None, now: PolicyContents, missing: Collection[EditionDifference]
 ) -> tuple[AcceptedLoss, ...]:
     """The accepted losses of `now` that count against `before`, of which `missing` is lost.
 
@@ -218,7 +222,7 @@ def _select_counting(
     )
 
 
-def find_loss(before: PolicyContents | None, now: PolicyContents) -> tuple[Difference, ...]:
+def find_loss(before: PolicyContents | None, now: PolicyContents) -> tuple[EditionDifference, ...]:
     """What `now` has less than `before` and nobody has accepted, by name; empty where nothing is missing."""
     lost = compare_contents(before, now).lost
     if not lost:
@@ -259,7 +263,7 @@ def make_policy_record(
     return OutRecord(POLICY_EVENTS, "PolicyInForce", body, SUBJECT)
 
 
-def _list_differences(changed: tuple[Difference, ...]) -> dict[str, Any]:
+def _list_differences(changed: tuple[EditionDifference, ...]) -> dict[str, Any]:
     named = [
         {"entry": one.name, "before": _get_revision(one.before), "now": _get_revision(one.now)}
         for one in changed[:MOST_NAMED]

@@ -49,7 +49,7 @@ Key = Annotated[str, Field(min_length=1, max_length=512)]
 _INVALID: dict[str, Code] = {BUNDLES: "invalid_bundle", REGISTRY: "invalid_entry"}
 
 
-class Change(StrictModel):
+class EntryChange(StrictModel):
     """Entries that take effect together or not at all: "kind/id@revision" of each, with its hash; one
     revision of each entry. Every member signs the hashes, so no other signer can complete a change with
     other content."""
@@ -67,7 +67,7 @@ class Change(StrictModel):
 class SignedEntry(EntryFile):
     """A registry entry as it is signed."""
 
-    change: Change | None = None
+    change: EntryChange | None = None
 
     @model_validator(mode="after")
     def _check_in_change(self) -> Self:
@@ -98,7 +98,7 @@ class Statement:
     revision: int
     hash: str
     document: dict[str, Any]
-    change: Change | None = None
+    change: EntryChange | None = None
     installations: tuple[str, ...] | None = None
 
     def object_to_installation(self, installation: str) -> Reason | None:

@@ -21,7 +21,7 @@ from sluice.core.registry.keys import Roots, encode_signed
 from sluice.core.registry.loading import load_registry
 from sluice.core.registry.registry_entries import EntryFile, RegistryFile
 from sluice.core.trust.dsse import MAX_SIGNATURES, read_envelope, sign
-from sluice.core.trust.signed_entries import APPROVER, PAYLOAD_TYPES, QUALITY_BUNDLE_TYPE, Change
+from sluice.core.trust.signed_entries import APPROVER, PAYLOAD_TYPES, QUALITY_BUNDLE_TYPE, EntryChange
 from sluice.core.trust.signing_authority import Authority
 from sluice_topics.catalog import BUNDLES, REGISTRY
 from sluice_topics.json_text import Unreadable
@@ -94,7 +94,7 @@ def _join_change(bodies: list[dict[str, Any]]) -> list[dict[str, Any]]:
         return bodies
     hashes = {f"{one['kind']}/{one['id']}@{one['revision']}": digest(one) for one in bodies}
     try:
-        change = Change(id=digest(bodies), entries=hashes).model_dump()
+        change = EntryChange(id=digest(bodies), entries=hashes).model_dump()
     except ValidationError as error:
         raise RegistryError(f"these entries are no single change: {first_error(error)}") from None
     return [{**body, "change": change} for body in bodies]

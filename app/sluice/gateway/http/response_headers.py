@@ -11,7 +11,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from sluice_topics.checkpoints import OBSERVED
-from sluice_topics.headers import API_VERSION, MAX_ADVISORIES, advisory_line, checkpoint_line, plain
+from sluice_topics.headers import (
+    API_VERSION,
+    MAX_ADVISORIES,
+    encode_plain,
+    write_advisory_line,
+    write_checkpoint_line,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -89,23 +95,23 @@ def build_response_headers(facts: ResponseFacts) -> RawHeaders:
     """The headers of every response: seed 002's set and `Cache-Control`."""
     headers = [
         (b"x-mnemom-request-id", facts.request_id.encode()),
-        (b"x-mnemom-verdict", checkpoint_line(facts.checkpoints or OBSERVED)),
+        (b"x-mnemom-verdict", write_checkpoint_line(facts.checkpoints or OBSERVED)),
         (b"x-mnemom-version", API_VERSION.encode()),
         (b"cache-control", b"no-store"),
     ]
     shown = _select_fitting([NOT_RUN] if facts.checkpoints is None else facts.advisories)
     if shown:
-        headers.append((b"x-mnemom-advisory", advisory_line(shown)))
+        headers.append((b"x-mnemom-advisory", write_advisory_line(shown)))
     if facts.schema is not None:
         headers.append((b"x-mnemom-schema", facts.schema.encode()))
     if facts.agent is not None:
-        headers.append((b"x-mnemom-agent", plain(facts.agent)))
+        headers.append((b"x-mnemom-agent", encode_plain(facts.agent)))
     if facts.session is not None:
-        headers.append((b"x-mnemom-session", plain(facts.session)))
+        headers.append((b"x-mnemom-session", encode_plain(facts.session)))
     if facts.aip_verdict is not None:
         headers.append((b"x-aip-verdict", facts.aip_verdict.encode()))
     if facts.checkpoint_id is not None:
-        headers.append((b"x-aip-checkpoint-id", plain(facts.checkpoint_id)))
+        headers.append((b"x-aip-checkpoint-id", encode_plain(facts.checkpoint_id)))
     if facts.is_replay:
         headers.append((b"idempotent-replay", b"true"))
     return headers
@@ -115,7 +121,7 @@ def _select_fitting(advisories: Sequence[Mapping[str, Any]]) -> list[Mapping[str
     """The first advisories that fit, five at most."""
     shown: list[Mapping[str, Any]] = []
     for one in advisories:
-        if len(shown) < MAX_ADVISORIES and len(advisory_line([*shown, one])) <= LONGEST_ADVISORIES:
+        if len(shown) < MAX_ADVISORIES and len(write_advisory_line([*shown, one])) <= LONGEST_ADVISORIES:
             shown.append(one)
     return shown
 

@@ -19,7 +19,7 @@ from sluice.core.foundation.clock import milliseconds_of, rfc3339, span
 from sluice.core.reports.gate_marks import describe_passing, mark_gate
 from sluice.text.plurals import counted
 from sluice.text.visible import is_seen
-from sluice_topics.record_reading import call_in
+from sluice_topics.record_reading import find_call
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -186,7 +186,7 @@ def _build_environment() -> Environment:
         "rfc3339": rfc3339,
         "command": write_command,
         "minute": lambda at: str(at)[:16].replace("T", " "),
-        "call": lambda content: call_in(content) or (None, None),
+        "call": lambda content: find_call(content) or (None, None),
         "path": lambda text: quote(str(text), safe=":/"),
     }
     return made

@@ -20,9 +20,9 @@ from sluice_topics.checkpoints import (
     ANALYSING,
     CHECKPOINT_ID,
     STORED,
-    advisories_of,
-    aip_verdict,
-    checkpoints_of,
+    find_advisories,
+    find_aip_verdict,
+    find_checkpoints,
 )
 from sluice_topics.records import MemoryDecision
 
@@ -32,13 +32,13 @@ if TYPE_CHECKING:
 
 def read_checkpoint(record: Mapping[str, Any]) -> dict[str, Any] | None:
     """The integrity checkpoint that a verdict holds: the analysis, and what attests it. None: none ran."""
-    if aip_verdict(record) not in STORED:
+    if find_aip_verdict(record) not in STORED:
         return None
     asked = [one for one in record["model_outputs"] if one["gate"] in ANALYSING]
     gates = {one["gate"] for one in asked}
     return {
         "checkpoint_id": CHECKPOINT_ID + record["verdict_id"],
-        "verdict": aip_verdict(record),
+        "verdict": find_aip_verdict(record),
         "integrity": record["checkpoints"]["integrity"],
         "analyses": [one for one in record["gateResults"] if one["gate"] in gates],
         "model_outputs": asked,
@@ -109,7 +109,7 @@ def render_evaluation(record: Mapping[str, Any], status: int | None = None) -> S
         "advisories": record["advisories"],
         "agent": record["agent_id"],
         "session": record["session_id"],
-        "aip_verdict": aip_verdict(record),
+        "aip_verdict": find_aip_verdict(record),
         "checkpoint_id": None if checkpoint is None else checkpoint["checkpoint_id"],
         "log": {"verdict_id": record["verdict_id"], "verdict": record["verdict"]},
     }
@@ -173,8 +173,8 @@ def _read_content_facts(record: Mapping[str, Any]) -> dict[str, Any]:
     """Read the facts about content that came in: the checkpoint `front` judged it."""
     return {
         "schema": record["schema"],
-        "checkpoints": checkpoints_of(record),
-        "advisories": [*advisories_of(record), FRONT_ONLY],
+        "checkpoints": find_checkpoints(record),
+        "advisories": [*find_advisories(record), FRONT_ONLY],
         "agent": record["agent_id"],
         "session": record["session_id"],
     }

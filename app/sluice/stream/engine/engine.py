@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from aiokafka import TopicPartition
 
     from sluice.core.decide.decision_point import DecisionPoint
-    from sluice.core.trust.policy_contents import Difference, PolicyContents
+    from sluice.core.trust.policy_contents import EditionDifference, PolicyContents
     from sluice.core.trust.refused import Refused
     from sluice.stream.engine.engine_settings import EngineSettings
     from sluice.stream.engine.evaluation import Ports
@@ -172,7 +172,7 @@ class Engine:
         refuse_if_behind(partition, recovered.committed.get(number, {}))
         return partition
 
-    async def _find_lost_policy(self, partitions: Sequence[Partition]) -> list[Difference]:
+    async def _find_lost_policy(self, partitions: Sequence[Partition]) -> list[EditionDifference]:
         """What the policy that was read has less than what a partition's former owner had in force. That
         owner may have read newer records than `assign` did here: so read once more first."""
         if any(one.policy.find_loss(self._contents) for one in partitions):

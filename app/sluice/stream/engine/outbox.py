@@ -21,7 +21,7 @@ from sluice.core.foundation.chain import GENESIS
 from sluice.core.reports.memory_recount import LiveCounts
 from sluice.stream.engine.crash_guard import Marker
 from sluice_topics.catalog import BY_NAME
-from sluice_topics.headers import Headers, output_headers
+from sluice_topics.headers import Headers, make_output_headers
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterable, Iterable, Mapping
@@ -93,7 +93,7 @@ class Outbox:
         key = record.subject.encode()
         if record.topic in _INTERNAL:
             return Output(record.topic, key, value, [], home_of(key, self._partitions))
-        headers = output_headers(record.body, record.kind, self._source, traceparent)
+        headers = make_output_headers(record.body, record.kind, self._source, traceparent)
         return Output(record.topic, key, value, headers)
 
 

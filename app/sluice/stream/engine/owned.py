@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from aiokafka import TopicPartition
 
     from sluice.core.foundation.arrival import Arrival
-    from sluice.core.trust.policy_contents import Difference, PolicyContents
+    from sluice.core.trust.policy_contents import EditionDifference, PolicyContents
     from sluice.core.trust.refused import Refused
     from sluice.stream.engine.engine_settings import EngineSettings
     from sluice.stream.engine.partition import Partition
@@ -108,7 +108,7 @@ class Owned:
         """Enter refused control records into the ledger."""
         self._partition.note(refused)
 
-    def find_policy_loss(self, contents: PolicyContents) -> tuple[Difference, ...]:
+    def find_policy_loss(self, contents: PolicyContents) -> tuple[EditionDifference, ...]:
         """What these contents have less than those in force, and nobody has accepted."""
         return self._partition.policy.find_loss(contents)
 

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from sluice.core.foundation.chain import OutRecord
-    from sluice.core.trust.policy_contents import Difference
+    from sluice.core.trust.policy_contents import EditionDifference
     from sluice.stream.engine.outbox import ChangelogRecord
 
 POLICY_KEY = b"p:policy"
@@ -39,7 +39,7 @@ class RecordedPolicy:
         self._is_new = self._is_new or changed
         return record
 
-    def find_loss(self, contents: PolicyContents) -> tuple[Difference, ...]:
+    def find_loss(self, contents: PolicyContents) -> tuple[EditionDifference, ...]:
         """What these contents have less than those recorded last, and nobody has accepted."""
         return find_loss(self.contents, contents)
 

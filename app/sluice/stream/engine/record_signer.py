@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from sluice_topics.record_proof import HEADER, RecordProof, Tree, key_id_of, leaf_of, root_message
+from sluice_topics.record_proof import HEADER, RecordProof, Tree, hash_leaf, make_key_id, make_root_message
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,7 +34,7 @@ class RecordSigner:
 
     def __init__(self, key: SigningKey, audience: Audience) -> None:
         self._key = key
-        self._key_id = key_id_of(key.public.raw)
+        self._key_id = make_key_id(key.public.raw)
         self._audience = audience
 
     def sign(self, partition: int, outputs: Sequence[Provable]) -> None:
@@ -43,9 +43,9 @@ class RecordSigner:
         signed = [one for one in outputs if one.partition is None]
         if not signed:
             return
-        leaves = [leaf_of(self._audience, one.topic, partition, one.key, one.value) for one in signed]
+        leaves = [hash_leaf(self._audience, one.topic, partition, one.key, one.value) for one in signed]
         tree = Tree(leaves)
-        signature = self._key.sign(root_message(self._audience, len(leaves), tree.root))
+        signature = self._key.sign(make_root_message(self._audience, len(leaves), tree.root))
         for number, one in enumerate(signed):
             proof = RecordProof(self._key_id, number, len(leaves), signature, tree.path(number))
             one.headers.append((HEADER, proof.header()))

@@ -13,7 +13,7 @@ from sluice.stream.process import EXIT_POLICY, Explained
 if TYPE_CHECKING:
     from aiokafka import TopicPartition
 
-    from sluice.core.trust.policy_contents import Difference
+    from sluice.core.trust.policy_contents import EditionDifference
     from sluice.stream.engine.partition import Partition
     from sluice.stream.engine.sessions import PartitionedStore
 
@@ -48,7 +48,7 @@ class PolicyLost(Explained):
 
     status = EXIT_POLICY
 
-    def __init__(self, lost: Iterable[Difference]) -> None:
+    def __init__(self, lost: Iterable[EditionDifference]) -> None:
         """`lost`: at least one entry."""
         self.lost = tuple(lost)
         shown = ", ".join(_shown(one) for one in self.lost[:MOST_NAMED])
@@ -66,7 +66,7 @@ class PolicyLost(Explained):
             log.error("policy lost: and %d more entries", len(self.lost) - MOST_LINES)
 
 
-def _shown(one: Difference) -> str:
+def _shown(one: EditionDifference) -> str:
     """In words, its name shortened."""
     return str(one if len(one.name) <= _SHORT else one._replace(name=f"{one.name[:_SHORT]}…"))
 

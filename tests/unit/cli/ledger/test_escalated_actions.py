@@ -9,7 +9,7 @@ import orjson
 import pytest
 
 from sluice.cli.ledger.escalated_actions import find_grant, read_escalations
-from sluice_topics.catalog import wire_schema
+from sluice_topics.catalog import get_wire_schema
 from sluice_topics.records import EscalationExpired, GrantGiven
 
 if TYPE_CHECKING:
@@ -20,8 +20,8 @@ STRANGE = (
     b"[]",
     b"\xff",
     b"null",
-    orjson.dumps({"schema": wire_schema(EscalationExpired)}),
-    orjson.dumps({"schema": wire_schema(GrantGiven), "grant_id": "grant-1"}),
+    orjson.dumps({"schema": get_wire_schema(EscalationExpired)}),
+    orjson.dumps({"schema": get_wire_schema(GrantGiven), "grant_id": "grant-1"}),
     orjson.dumps({"schema": {"no": "name"}}),
 )
 

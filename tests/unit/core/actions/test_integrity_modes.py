@@ -9,7 +9,7 @@ import pytest
 from sluice.core.actions.causal import CausalPolicy
 from sluice.core.actions.grader import GraderPolicy
 from sluice.core.foundation.requests import Answer
-from sluice_topics.checkpoints import aip_verdict
+from sluice_topics.checkpoints import find_aip_verdict
 from sluice_topics.relaxations import find_relaxations
 from tests.unit.core.actions.judging_scene import (
     LISTED,
@@ -52,7 +52,7 @@ def test_a_milder_mode_lets_pass_and_says_what_would_have_been(gate: str, mode: 
     told = [one["text"] for one in verdict["advisories"] if one["source"] == f"sluice.{gate}"]
     does = "would deny this action" if would == "block" else "would ask a person"
     assert told == [f"{gate} {does}: {detail['objection']}"]
-    assert aip_verdict(verdict) == ("boundary_violation" if would == "block" else "ambiguous")
+    assert find_aip_verdict(verdict) == ("boundary_violation" if would == "block" else "ambiguous")
 
 
 def test_nudge_says_what_to_mind_with_the_model_s_reasons() -> None:
@@ -90,7 +90,7 @@ def test_in_doubt_asks_about_what_similarity_did_not_let_pass(gate: str, answer:
     verdict = spared.verdict(agent_id="clerk")
     assert verdict["outcome"] == "ALLOW"
     assert select(gate, verdict)["detail"] == {"unasked": "the action resembles nothing harmful"}
-    assert (verdict["checkpoints"]["integrity"], aip_verdict(verdict)) == ("observed", "skipped")
+    assert (verdict["checkpoints"]["integrity"], find_aip_verdict(verdict)) == ("observed", "skipped")
     assert len(spared.asked) == 1
     for probability in (0.31, 0.9):
         asked = make_in_doubt(gate, probability, answers=(answer,))

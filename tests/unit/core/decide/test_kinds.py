@@ -33,8 +33,8 @@ from sluice.core.rerun.rerun_result import WORDS
 from sluice.offline.panels import ROWS
 from sluice.offline.record_files import read_arrivals
 from sluice.verifier.placement import KINDS as VERIFIED
-from sluice_topics.catalog import BY_NAME, CATALOG, REVIEWS, SOURCE_FEEDBACK, wire_schema
-from sluice_topics.headers import input_headers
+from sluice_topics.catalog import BY_NAME, CATALOG, REVIEWS, SOURCE_FEEDBACK, get_wire_schema
+from sluice_topics.headers import make_input_headers
 from sluice_topics.record_reading import Unreadable
 from tests.unit import memory_records
 from tests.unit.core.scene import START, point
@@ -109,7 +109,7 @@ def test_a_publisher_names_an_input_as_the_table_does(kind: AnyKind) -> None:
         [(1, arrival_of(kind).value or b"")], INPUTS[kind.topic], "session_id", "2026-01-01T00:00:00Z"
     )
     named = EXAMPLES_OF_INPUTS[kind.model.__name__][kind.subject]
-    headers = input_headers(named, kind.model.__name__, "/sluice/publish", "2026-01-01T00:00:00Z")
+    headers = make_input_headers(named, kind.model.__name__, "/sluice/publish", "2026-01-01T00:00:00Z")
     assert getattr(line.content, "headers", None) == tuple(headers)
 
 
@@ -136,7 +136,7 @@ def answer_of(kind: AnyKind) -> AnswerKind[Any]:
 @every_answer
 def test_an_answer_lies_on_its_topic_and_has_the_fields_that_the_table_names(answer: AnswerKind[Any]) -> None:
     assert answer.model in BY_NAME[answer.topic].records
-    assert answer.schema == wire_schema(answer.model)
+    assert answer.schema == get_wire_schema(answer.model)
     assert VERIFIED[answer.schema].topic == answer.topic
     assert VERIFIED[answer.schema].id_field == answer.id_field
     names = fields_of(answer.model)

@@ -13,7 +13,7 @@ from pydantic import BaseModel
 
 from sluice.core.decide.kinds import message_of
 from sluice.core.decide.released import HEADERS, RELEASED
-from sluice_topics.headers import output_headers
+from sluice_topics.headers import make_output_headers
 from sluice_topics.records import AdmittedMemory, ProposedRetrieval, ServedRetrieval
 from tests.unit import memory_records, retrieval_records
 from tests.unit.core.memory.write_scene import Place, place
@@ -79,7 +79,9 @@ def test_the_page_shows_the_list() -> None:
     ],
 )
 def test_headers_hold_nothing_that_the_record_does_not(kind: str, body: dict[str, Any]) -> None:
-    headers = dict(output_headers(body, kind, "sluice://worker", "00-" + "ab" * 16 + "-" + "cd" * 8 + "-01"))
+    headers = dict(
+        make_output_headers(body, kind, "sluice://worker", "00-" + "ab" * 16 + "-" + "cd" * 8 + "-01")
+    )
     assert headers.keys() == HEADERS.keys()
     assert headers["X-Mnemom-Session"].decode() == body["session_id"]
     assert headers["X-Mnemom-Agent"].decode() == body["agent_id"]
@@ -242,7 +244,9 @@ def test_the_key_and_the_headers_are_of_the_session_id_that_is_released() -> Non
     )
     assert served.subject == served.body["session_id"]
     assert served.subject.startswith("withheld:sha256:")
-    assert all(b"strongly" not in value for _, value in output_headers(served.body, served.kind, "s", None))
+    assert all(
+        b"strongly" not in value for _, value in make_output_headers(served.body, served.kind, "s", None)
+    )
 
 
 def test_names_are_judged_by_the_tier_as_bodies_are() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sluice_topics.fields import callers_word
+from sluice_topics.fields import find_callers_word
 from sluice_topics.records import ProposedMemoryWrite
 from sluice_topics.records.memory import MemorySource
 from tests.unit.core.memory.write_scene import STRANGER, place
@@ -27,7 +27,7 @@ def test_the_property_speaks_of_every_field_of_the_first_two_kinds() -> None:
         field.alias or name
         for record in (ProposedMemoryWrite, MemorySource)
         for name, field in record.model_fields.items()
-        if (word := callers_word(field)) and word.kind != "counts"
+        if (word := find_callers_word(field)) and word.kind != "counts"
     }
     assert found == CLAIMS.keys() | {"reliability"}
 

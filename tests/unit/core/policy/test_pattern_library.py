@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from sluice.core.foundation.errors import BundleError
-from sluice.core.policy.pattern_library import LONGEST_PATTERN, PatternLibrary, render_call
+from sluice.core.policy.pattern_library import LONGEST_PATTERN, ActionLibrary, render_call
 from tests.unit.core.scene import BUNDLE_BYTES, ROOT
 
 SHIPPED = ROOT / "config" / "patterns" / "actions.jsonl"
@@ -24,8 +24,8 @@ HARMFUL: dict[str, Any] = {
 HARMLESS = {**HARMFUL, "id": "b", "label": "harmless", "parameters": {"to": "the landlord"}}
 
 
-def library(*known: dict[str, Any]) -> PatternLibrary:
-    return PatternLibrary.from_lines(b"\n".join(json.dumps(one).encode() for one in known))
+def library(*known: dict[str, Any]) -> ActionLibrary:
+    return ActionLibrary.from_lines(b"\n".join(json.dumps(one).encode() for one in known))
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_a_library_that_is_refused(known: tuple[dict[str, Any], ...], reason: st
 
 def test_a_line_that_is_no_json_is_named() -> None:
     with pytest.raises(BundleError, match="line 3"):
-        PatternLibrary.from_lines(b"%b\n\n{" % json.dumps(HARMFUL).encode())
+        ActionLibrary.from_lines(b"%b\n\n{" % json.dumps(HARMFUL).encode())
 
 
 def test_the_digest_is_of_what_is_said_and_not_of_how_it_is_written() -> None:
@@ -89,7 +89,7 @@ def test_a_source_can_be_left_out() -> None:
 
 
 def test_the_shipped_library_has_hundreds_of_both_kinds_and_names_their_sources() -> None:
-    shipped = PatternLibrary.from_lines(SHIPPED.read_bytes())
+    shipped = ActionLibrary.from_lines(SHIPPED.read_bytes())
     assert min(len(shipped.harmful), len(shipped.harmless)) > 300
     own = [one for one in shipped.known if one.source == "own writing"]
     assert min(Counter(one.label for one in own).values()) > 200
@@ -102,5 +102,5 @@ def test_the_shipped_library_has_hundreds_of_both_kinds_and_names_their_sources(
 def test_the_shipped_bundle_names_it_with_the_calibration_that_was_fitted_for_it() -> None:
     part = json.loads(BUNDLE_BYTES)["similarity"]
     fitted = json.loads(SHIPPED.with_suffix(".calibration.json").read_bytes())
-    assert part["library"] == fitted["library"] == PatternLibrary.from_lines(SHIPPED.read_bytes()).hash
+    assert part["library"] == fitted["library"] == ActionLibrary.from_lines(SHIPPED.read_bytes()).hash
     assert part["calibration"] == fitted["calibration"]

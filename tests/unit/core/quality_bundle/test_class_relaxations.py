@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from sluice.cli.policy.bundle_history import compare_files
 from sluice.core.quality_bundle.severity import OUTCOMES, TIERS
 from sluice.core.retrieval.dimensions import ItemFacts, apply_rollout, judge_item
-from sluice_topics.relaxations import find_relaxations, sentences_of
+from sluice_topics.relaxations import find_relaxations, list_sentences
 from tests.unit.core.retrieval.quality_scene import MATRIX, NOTE, flag_only, quality_bundle
 from tests.unit.core.retrieval.test_quality_properties import bundles, items, revisions
 
@@ -27,7 +27,7 @@ def changes(before: QualityBundle, after: QualityBundle) -> tuple[MarkedChange, 
 
 
 def sentences(before: QualityBundle, after: QualityBundle) -> tuple[str, ...]:
-    return sentences_of(find_relaxations(before.file, after.file))
+    return list_sentences(find_relaxations(before.file, after.file))
 
 
 MEMO = {

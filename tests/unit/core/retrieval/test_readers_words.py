@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from sluice.core.metadata.provenance import ProvenanceState
 from sluice.core.quality_bundle.severity import SEVERITY, TIERS
 from sluice.core.retrieval.dimensions import ItemFacts, judge
-from sluice_topics.fields import callers_word
+from sluice_topics.fields import find_callers_word
 from sluice_topics.records import ProposedRetrieval
 from tests.unit.core.retrieval.items import REQUESTS
 from tests.unit.core.retrieval.scene import Scene
@@ -28,7 +28,7 @@ def test_the_property_speaks_of_every_field_of_the_first_two_kinds() -> None:
     found = {
         field.alias or name
         for name, field in ProposedRetrieval.model_fields.items()
-        if (word := callers_word(field)) and word.kind != "counts"
+        if (word := find_callers_word(field)) and word.kind != "counts"
     }
     assert found == CLAIMS.keys()
 

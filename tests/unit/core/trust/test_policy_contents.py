@@ -14,8 +14,8 @@ from sluice.core.trust.change_log import list_entries_in_force
 from sluice.core.trust.compile_cache import CompileCache
 from sluice.core.trust.policy_contents import (
     NOTHING,
-    Difference,
     Edition,
+    EditionDifference,
     PolicyContents,
     collect_contents,
     compare_contents,
@@ -204,7 +204,7 @@ def test_a_lost_entry_is_told_in_the_same_words_by_worker_and_command(
     now: Edition | None, words: str
 ) -> None:
     """Mend 22.8: the command said nothing of other content under the same revision."""
-    lost = Difference("tool/wipe", Edition(2, "0" * 32), now)
+    lost = EditionDifference("tool/wipe", Edition(2, "0" * 32), now)
     assert str(lost) == words
     assert f"is missing: {words}; publish" in str(PolicyLost([lost]))
 
