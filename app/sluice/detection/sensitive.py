@@ -28,7 +28,7 @@ class Sensitive(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Detector:
+class SensitiveDetector:
     """`group`: the part of the expression's match that may be the finding; `check`: how many of its first
     characters are, 0 for none."""
 
@@ -113,37 +113,39 @@ def _mixed_length(text: str) -> int:
 
 
 DETECTORS = (
-    Detector("private_key", r"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----"),
-    Detector("aws_key", r"\b(?:AKIA|ASIA)[A-Z2-7]{16}\b"),
-    Detector("github_token", r"\b(?:gh[pousr]_[A-Za-z0-9]{36,255}|github_pat_[A-Za-z0-9_]{60,255})\b"),
-    Detector("gitlab_token", r"\bglpat-[A-Za-z0-9_-]{20,}"),
-    Detector("slack_token", r"\bxox[abeoprs]-[A-Za-z0-9-]{20,}"),
-    Detector("stripe_key", r"\b[rs]k_live_[A-Za-z0-9]{20,}\b"),
-    Detector("google_key", r"\bAIza[A-Za-z0-9_-]{35}"),
-    Detector("model_key", r"\bsk-(?:ant-|proj-)?[A-Za-z0-9_-]{32,}", _mixed_length),
-    Detector(
+    SensitiveDetector("private_key", r"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----"),
+    SensitiveDetector("aws_key", r"\b(?:AKIA|ASIA)[A-Z2-7]{16}\b"),
+    SensitiveDetector(
+        "github_token", r"\b(?:gh[pousr]_[A-Za-z0-9]{36,255}|github_pat_[A-Za-z0-9_]{60,255})\b"
+    ),
+    SensitiveDetector("gitlab_token", r"\bglpat-[A-Za-z0-9_-]{20,}"),
+    SensitiveDetector("slack_token", r"\bxox[abeoprs]-[A-Za-z0-9-]{20,}"),
+    SensitiveDetector("stripe_key", r"\b[rs]k_live_[A-Za-z0-9]{20,}\b"),
+    SensitiveDetector("google_key", r"\bAIza[A-Za-z0-9_-]{35}"),
+    SensitiveDetector("model_key", r"\bsk-(?:ant-|proj-)?[A-Za-z0-9_-]{32,}", _mixed_length),
+    SensitiveDetector(
         "registry_token", r"\b(?:npm_[A-Za-z0-9]{36}|pypi-[A-Za-z0-9_-]{50,}|dckr_pat_[A-Za-z0-9_-]{20,})"
     ),
-    Detector("sendgrid_key", r"\bSG\.[A-Za-z0-9_-]{16,32}\.[A-Za-z0-9_-]{32,64}"),
-    Detector("azure_key", r"\bAccountKey=[A-Za-z0-9+/]{60,}={0,2}"),
-    Detector("web_token", r"\beyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{16,}"),
-    Detector(
+    SensitiveDetector("sendgrid_key", r"\bSG\.[A-Za-z0-9_-]{16,32}\.[A-Za-z0-9_-]{32,64}"),
+    SensitiveDetector("azure_key", r"\bAccountKey=[A-Za-z0-9+/]{60,}={0,2}"),
+    SensitiveDetector("web_token", r"\beyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{16,}"),
+    SensitiveDetector(
         "password_in_url", r"\b[a-z][a-z0-9+.-]{1,20}://[^\s:/@]{1,64}:([^\s:/@]{3,128})@[^\s/@]", len, 1
     ),
-    Detector(
+    SensitiveDetector(
         "secret_assigned",
         r"(?i)\b(?:password|passwd|pwd|secret|api[_-]?key|access[_-]?token|auth[_-]?token)[\"']?\s*[:=]\s*"
         r"[\"']?([A-Za-z0-9_+/=.!@#$%^&*-]{12,128})",
         _mixed_length,
         1,
     ),
-    Detector(
+    SensitiveDetector(
         "iban", r"\b[A-Za-z]{2}[0-9]{2}(?:[ -]?[A-Za-z0-9]{2,4}){3,8}[ -]?[A-Za-z0-9]{0,3}\b", iban_length
     ),
-    Detector("card", r"\b[2-6][0-9]{3}(?:[ -]?[0-9]{2,6}){2,4}\b", card_length),
-    Detector("ssn", r"\b[0-9]{3}[ -][0-9]{2}[ -][0-9]{4}\b", ssn_length),
-    Detector("email", r"\b[A-Za-z0-9._%+-]{1,64}@[A-Za-z0-9-]{1,63}(?:\.[A-Za-z0-9-]{1,63}){1,8}\b"),
-    Detector("phone", r"\+[1-9][0-9]{0,2}[ ()./-]*(?:[0-9][ ()./-]{0,2}){6,13}[0-9]\b"),
+    SensitiveDetector("card", r"\b[2-6][0-9]{3}(?:[ -]?[0-9]{2,6}){2,4}\b", card_length),
+    SensitiveDetector("ssn", r"\b[0-9]{3}[ -][0-9]{2}[ -][0-9]{4}\b", ssn_length),
+    SensitiveDetector("email", r"\b[A-Za-z0-9._%+-]{1,64}@[A-Za-z0-9-]{1,63}(?:\.[A-Za-z0-9-]{1,63}){1,8}\b"),
+    SensitiveDetector("phone", r"\+[1-9][0-9]{0,2}[ ()./-]*(?:[0-9][ ()./-]{0,2}){6,13}[0-9]\b"),
 )
 """In the order in which they are told; where two overlap the first one counts."""
 KINDS = tuple(one.kind for one in DETECTORS)
@@ -187,7 +189,7 @@ def scan_for(kinds: frozenset[str]) -> SensitiveScan:
     return SensitiveScan(kinds)
 
 
-def _find_all(detector: Detector, expression: Any, text: str) -> Iterator[Sensitive]:
+def _find_all(detector: SensitiveDetector, expression: Any, text: str) -> Iterator[Sensitive]:
     for match in expression.finditer(text):
         length = detector.check(match[detector.group])
         if length:

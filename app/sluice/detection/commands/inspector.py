@@ -16,7 +16,7 @@ from sluice.detection.commands.changes import (
 )
 from sluice.detection.commands.inspection import Hit, Inspection
 from sluice.detection.commands.languages import language_of
-from sluice.detection.commands.leaves import LEAVES, Place
+from sluice.detection.commands.leaves import LEAVES, LeafPlace
 from sluice.detection.commands.matchers import (
     ANYTHING,
     JOINT,
@@ -158,11 +158,11 @@ class Inspector:
         for one in find_written_files(self._tool_name, walk, self._matchers.files):
             try:
                 for how, content in meant(one.content):
-                    self._judge_file(one.path, content, Place(one.trail, how))
+                    self._judge_file(one.path, content, LeafPlace(one.trail, how))
             except TooManyForms as error:
                 self._doubt(str(error))
 
-    def _judge_file(self, path: str, content: str | None, place: Place) -> None:
+    def _judge_file(self, path: str, content: str | None, place: LeafPlace) -> None:
         """A file at that place: what its pattern says, and what it runs."""
         placed = self._matchers.files.placed(path, content)
         self._add_all(placed.found, place)
@@ -186,7 +186,7 @@ class Inspector:
         named_after = find_program(self._tool_name, self._matchers.programs)
         if named_after is not None:
             for line in lines_of(named_after, parameters):
-                self._shell(line, Place(None, named_after.name))
+                self._shell(line, LeafPlace(None, named_after.name))
         if not told:
             return
         reading = read_calls(self._tool_name, parameters, self._matchers.calls.verbs, told)
@@ -194,16 +194,16 @@ class Inspector:
         self._changes = self._changes or any(may_change(call) for call, _ in reading.calls)
         for call, trail in reading.calls:
             for one in self._matchers.calls.matches(call):
-                self._hit(one, milder(one.severity, call.trial), Place(trail, call.protocol))
+                self._hit(one, milder(one.severity, call.trial), LeafPlace(trail, call.protocol))
         for program, text, trail in reading.lines:
-            self._shell(text, Place(trail, program))
+            self._shell(text, LeafPlace(trail, program))
         for name, value, trail in reading.fields:
             language = language_of(self._tool_name, self._action_type, name)
-            self._text(value, language, Place(trail, "field"))
+            self._text(value, language, LeafPlace(trail, "field"))
 
     def _leaf(self, leaf: Leaf) -> None:
         language = language_of(self._tool_name, self._action_type, leaf.key) if leaf.whole else None
-        self._text(leaf.text, language, Place(leaf.trail))
+        self._text(leaf.text, language, LeafPlace(leaf.trail))
         if self._cues.disguise and len(leaf.text) <= UNFOLDED_CHARS and may_be_disguised(leaf.text):
             told, self._cues = self._cues, ANYTHING
             self._forms(leaf, language)
@@ -216,11 +216,11 @@ class Inspector:
             for form in forms(leaf.text):
                 self._allowance.spend_on_form(form.text)
                 self._texts.append(form.text)
-                self._text(form.text, language, Place(leaf.trail, form.how))
+                self._text(form.text, language, LeafPlace(leaf.trail, form.how))
         except TooManyForms as error:
             self._doubt(str(error))
 
-    def _text(self, text: str, language: Language | None, place: Place) -> None:
+    def _text(self, text: str, language: Language | None, place: LeafPlace) -> None:
         """A leaf in one form: targets may be named in it; with a language it is also read."""
         spelled: list[str] = []
         if self._cues.spelling and len(text) <= UNFOLDED_CHARS:
@@ -235,13 +235,13 @@ class Inspector:
         if language != "prose":
             self._READERS[language](self, text, place)
 
-    def _targets(self, text: str, spelled: list[str], place: Place) -> None:
+    def _targets(self, text: str, spelled: list[str], place: LeafPlace) -> None:
         if self._cues.target:
             self._add_all(self._matchers.targets.matches(text), place)
         if spelled:
             self._add_all(self._matchers.targets.matches(JOINT.join(spelled)), place)
 
-    def _shell(self, text: str, place: Place) -> None:
+    def _shell(self, text: str, place: LeafPlace) -> None:
         if not self._may_parse(text):
             return
         reading = self._shell_reading(text)
@@ -255,7 +255,7 @@ class Inspector:
         self._allowance.shell_work -= reading.work
         return reading
 
-    def _commands(self, reading: ShellReading, place: Place) -> None:
+    def _commands(self, reading: ShellReading, place: LeafPlace) -> None:
         self._add_all(self._matchers.commands.matches(reading), place)
         for command in reading.commands:
             self._texts += command.args
@@ -272,7 +272,7 @@ class Inspector:
                 language: Language = "shell" if nested.language in _COMMAND_LANGUAGES else "code"
                 self._add_all(self._matchers.text.matches(nested.text, language), inner)
 
-    def _sql(self, text: str, place: Place) -> None:
+    def _sql(self, text: str, place: LeafPlace) -> None:
         if not self._may_parse(text):
             return
         if self._matchers.sql.excuse(text):
@@ -292,7 +292,7 @@ class Inspector:
             else:
                 self._shell(nested.text, inner)
 
-    def _go_within(self, every: Iterable[Inner], place: Place) -> Iterator[tuple[Inner, Place]]:
+    def _go_within(self, every: Iterable[Inner], place: LeafPlace) -> Iterator[tuple[Inner, LeafPlace]]:
         """Texts in another language with their places, as deep as languages are followed."""
         for nested in every:
             inner = place.within(nested.how)
@@ -301,7 +301,7 @@ class Inspector:
             else:
                 yield nested, inner
 
-    def _code(self, text: str, place: Place) -> None:
+    def _code(self, text: str, place: LeafPlace) -> None:
         if len(text) > CODE_CHARS:
             self._doubt(f"{len(text)} characters of code are too many to read")
             return
@@ -310,7 +310,7 @@ class Inspector:
         for statement in sql_in_code(text):
             self._sql(statement, place.within("code"))
 
-    def _python(self, text: str, place: Place) -> bool:
+    def _python(self, text: str, place: LeafPlace) -> bool:
         """Whether it is Python, and then it is read as such, up to a bound on all of an action's code."""
         if len(text) > self._code_left:
             self._doubt("too much code to read with its grammar")
@@ -321,7 +321,7 @@ class Inspector:
         self._commands(ShellReading(*reading[:3]), place.within("python"))
         return reading.parsed
 
-    def _value(self, text: str, place: Place) -> None:
+    def _value(self, text: str, place: LeafPlace) -> None:
         if self._allowance.spent:
             return
         if self._cues.breakout and may_break_out(text) and self._may_parse(text):
@@ -344,11 +344,11 @@ class Inspector:
     def _doubt(self, reason: str | None) -> None:
         self._inconclusive = self._inconclusive or reason
 
-    def _add_all(self, patterns: Iterable[Described], place: Place) -> None:
+    def _add_all(self, patterns: Iterable[Described], place: LeafPlace) -> None:
         for one in patterns:
             self._hit(one, one.severity, place)
 
-    def _hit(self, one: Described, severity: Severity | None, place: Place) -> None:
+    def _hit(self, one: Described, severity: Severity | None, place: LeafPlace) -> None:
         key = (one.id, place.path)
         if severity is not None and key not in self._hits:
             self._hits[key] = Hit(one.id, one.reason, severity, key[1], place.how)

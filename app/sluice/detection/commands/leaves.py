@@ -1,6 +1,6 @@
 """The string leaves of an action's parameters: where each lies, under which key; vectors of words joined.
 
-A `Place` says where and how a text under inspection was found.
+A `LeafPlace` says where and how a text under inspection was found.
 """
 
 from __future__ import annotations
@@ -195,7 +195,7 @@ def _is_argument(key: str) -> bool:
     return not _ARGUMENT_WORDS.isdisjoint(words_of(key))
 
 
-class Place(NamedTuple):
+class LeafPlace(NamedTuple):
     """`trail`: the way to the leaf; `how`: the disguises and languages around the text, outermost first."""
 
     trail: Trail
@@ -207,6 +207,6 @@ class Place(NamedTuple):
         """The leaf's JSON path."""
         return path_of(self.trail)
 
-    def within(self, how: str) -> Place:
+    def within(self, how: str) -> LeafPlace:
         """The place of a text inside the one here."""
-        return Place(self.trail, how if self.how == PLAIN else f"{self.how} > {how}", self.depth + 1)
+        return LeafPlace(self.trail, how if self.how == PLAIN else f"{self.how} > {how}", self.depth + 1)

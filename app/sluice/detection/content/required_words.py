@@ -62,10 +62,10 @@ _Row = tuple["str | _Choice | None", ...]
 
 def clauses(requirement: str) -> list[Clause] | None:
     """The rarest clauses of a requirement, all of which a text of ASCII must meet; None: it meets none."""
-    return _clauses(_Reading(requirement).row(), left=False, right=False)
+    return _clauses(_RequirementReading(requirement).row(), left=False, right=False)
 
 
-class _Reading:
+class _RequirementReading:
     """One pass over a requirement as `requirement.py` writes it."""
 
     def __init__(self, requirement: str) -> None:

@@ -28,7 +28,7 @@ class Findings(Protocol):
         """A program within the program; the value of its last expression."""
 
 
-class Call(NamedTuple):
+class PythonCall(NamedTuple):
     """`name`: the dotted name of what is called, "" if unknown; `base`: the object whose `method` it is."""
 
     found: Findings

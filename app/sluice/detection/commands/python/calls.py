@@ -15,7 +15,7 @@ from sluice.detection.commands.shell.shell_reading import Redirect
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from sluice.detection.commands.python.call import Call
+    from sluice.detection.commands.python.call import PythonCall
     from sluice.detection.commands.python.call_table import Row
 
 MOST_WRITTEN = 2000
@@ -24,7 +24,7 @@ MOST_SHOWN = 200
 """Characters of an argument of a call that is judged by its name."""
 
 
-def evaluate(call: Call) -> Value:
+def evaluate(call: PythonCall) -> Value:
     """What the call returns; the commands that it stands for are found."""
     known = _FUNCTIONS.get(call.name)
     if known is None and call.base.text is not None and call.base.name in {"", "int"}:
@@ -40,7 +40,7 @@ def evaluate(call: Call) -> Value:
     return _translate(call, row) if row is not None else _say_by_name(call)
 
 
-def _translate(call: Call, row: Row) -> Value:
+def _translate(call: PythonCall, row: Row) -> Value:
     given = {name: call.arg(place, name) for place, name in enumerate(row.parameters)}
     words: list[str] = []
     for part in row.words[1:]:
@@ -65,7 +65,7 @@ def _words(part: str, given: dict[str, Value], base: Value) -> list[str]:
     return [_PARAMETER.sub(fill, part)]
 
 
-def _say_by_name(call: Call) -> Value:
+def _say_by_name(call: PythonCall) -> Value:
     if "." in call.name and call.name.partition(".")[0].lower() in BY_NAME:
         words = [flag(one)[:MOST_SHOWN] for one in call.args]
         words += [f"--{name}={flag(value)[:MOST_SHOWN]}" for name, value in call.keywords.items()]
@@ -75,12 +75,12 @@ def _say_by_name(call: Call) -> Value:
     return call.result()
 
 
-def start(call: Call) -> Value:
+def start(call: PythonCall) -> Value:
     """`os.system(text)`, `subprocess.run([...])`: the text or the words as a shell's."""
     return _start(call, call.arg(0, "args", "command", "cmd", "argv"))
 
 
-def _start(call: Call, line: Value) -> Value:
+def _start(call: PythonCall, line: Value) -> Value:
     text = _line(line)
     if text is None:
         return call.result(*((call.run("sh", feeds=line.feeds),) if line.feeds else ()))
@@ -110,34 +110,34 @@ def _line(line: Value) -> str | None:
     return None if line.text in {None, HOLE} else line.text
 
 
-def _execute(call: Call) -> Value:
+def _execute(call: PythonCall) -> Value:
     """`os.execv(path, args)`, `os.spawnl(mode, path, *args)`."""
     args = call.args[1:] if "spawn" in call.method else call.args
     listed = next((one.items for one in args[1:] if one.items is not None and not one.keys), None)
     return _start(call, Value(items=(*args[:1], *tuple(listed or args[1:])[1:])))
 
 
-def _start_elsewhere(call: Call) -> Value:
+def _start_elsewhere(call: PythonCall) -> Value:
     """`client.exec_command(text)`."""
     line = call.arg(0, "command")
     return _start(call, line) if line.text is not None or line.feeds else call.result()
 
 
-def _communicate(call: Call) -> Value:
+def _communicate(call: PythonCall) -> Value:
     """`process.communicate(text)`: the text goes to the program that was started."""
     if call.base.name == "subprocess.Popen()" and call.base.text is not None:
         _start(call._replace(keywords={"input": call.arg(0, "input")}), call.base)
     return call.result()
 
 
-def _duplicate(call: Call) -> Value:
+def _duplicate(call: PythonCall) -> Value:
     """`os.dup2(fd, fd2)`: a standard stream of this process becomes a socket."""
     if any(feed.program == "nc" for feed in call.arg(0).feeds) and call.arg(1).text in {"0", "1", "2"}:
         call.run("sh", "-i", feeds=call.arg(0).feeds)
     return UNKNOWN
 
 
-def _run_text(call: Call) -> Value:
+def _run_text(call: PythonCall) -> Value:
     """`exec(text)`, `eval(text)`: read here and now where the text is known."""
     program = call.arg(0, "source")
     if program.text is not None and HOLE not in program.text:
@@ -149,12 +149,12 @@ def _run_text(call: Call) -> Value:
     return call.result(call.run("python3", "-", feeds=program.feeds)) if program.feeds else UNKNOWN
 
 
-def _open(call: Call) -> Value:
+def _open(call: PythonCall) -> Value:
     """`open(path, mode)`: reading is `cat`, writing is `tee` onto the path."""
     return _opened(call, call.arg(0, "file", "path"), word(call.arg(1, "mode")))
 
 
-def _opened(call: Call, path: Value, mode: str) -> Value:
+def _opened(call: PythonCall, path: Value, mode: str) -> Value:
     if mode != HOLE and set("wax+") & set(mode):
         arrow = ">>" if "a" in mode else ">"
         if path.text is not None:
@@ -163,11 +163,11 @@ def _opened(call: Call, path: Value, mode: str) -> Value:
     return Value(path.text, "open()", feeds=_read(call, path))
 
 
-def _read(call: Call, path: Value) -> tuple[Command, ...]:
+def _read(call: PythonCall, path: Value) -> tuple[Command, ...]:
     return path.feeds if path.text in {None, HOLE} else (call.run("cat", word(path)),)
 
 
-def _write(call: Call, path: Value, arrow: str, content: Value) -> None:
+def _write(call: PythonCall, path: Value, arrow: str, content: Value) -> None:
     target = word(path)
     for feed in content.feeds:
         if feed.program in {"curl", "wget"}:
@@ -180,16 +180,16 @@ def _write(call: Call, path: Value, arrow: str, content: Value) -> None:
         call.found.command(Command("echo", (content.text[:MOST_WRITTEN],), redirects, path="echo"))
 
 
-def _read_path(call: Call) -> Value:
+def _read_path(call: PythonCall) -> Value:
     return Value(feeds=_read(call, call.base))
 
 
-def _write_path(call: Call) -> Value:
+def _write_path(call: PythonCall) -> Value:
     _write(call, call.base, ">", call.arg(0, "data"))
     return UNKNOWN
 
 
-def _write_file(call: Call) -> Value:
+def _write_file(call: PythonCall) -> Value:
     """`file.write(text)`, `writelines`."""
     content = call.arg(0)
     if call.base.name.startswith("open(>") and call.base.text is not None:
@@ -199,7 +199,7 @@ def _write_file(call: Call) -> Value:
     return call.result() if not call.base.name.startswith("open(") else UNKNOWN
 
 
-def _remove_tree(call: Call) -> Value:
+def _remove_tree(call: PythonCall) -> Value:
     """`shutil.rmtree(path)`: of a plain directory below the working one without force, as nobody is asked."""
     path = call.arg(0, "path")
     text = word(path).removeprefix("./")
@@ -208,7 +208,7 @@ def _remove_tree(call: Call) -> Value:
     return UNKNOWN
 
 
-def _request(call: Call) -> Value:
+def _request(call: PythonCall) -> Value:
     """`requests.post(url, data=...)`: `curl` with what it carries, files by their path."""
     named = call.method in {"request", "stream"}
     method = word(call.arg(0, "method")) if named else "GET" if call.method == "urlopen" else call.method
@@ -228,7 +228,7 @@ def _request(call: Call) -> Value:
     return Value(None, "requests.Response()", feeds=(command._replace(args=(word(url),), fed_by=()),))
 
 
-def _prepare_request(call: Call) -> Value:
+def _prepare_request(call: PythonCall) -> Value:
     """`urllib.request.Request(url, data)`: sent later."""
     data, method = call.arg(1, "data"), call.arg(5, "method").text
     method = method or ("GET" if data == UNKNOWN else "POST")
@@ -241,7 +241,7 @@ _HUMPS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _SDK = re.compile(r"(?:boto3\.client\(\)|kubernetes\.client\.\w+\(\))\.\w+\Z")
 
 
-def _call_sdk(call: Call) -> Value:
+def _call_sdk(call: PythonCall) -> Value:
     """A method of an SDK's client, named like the command of the command line."""
     verb, _, thing = call.method.partition("_")
     if call.name.startswith("kubernetes."):
@@ -254,7 +254,7 @@ def _call_sdk(call: Call) -> Value:
     return call.result(call.run("aws", *words, feeds=call.given()))
 
 
-def _state(call: Call) -> Value:
+def _state(call: PythonCall) -> Value:
     """A method that takes a statement: what begins one is read as SQL."""
     text = call.arg(0, "sql", "query", "statement", "operation").text
     if text is not None:
@@ -265,7 +265,7 @@ def _state(call: Call) -> Value:
 _REQUESTS = ("get", "post", "put", "patch", "delete", "request", "stream")
 _EXECS = ("execl execle execlp execlpe execv execve execvp execvpe posix_spawn posix_spawnp spawnl spawnle"
           " spawnlp spawnlpe spawnv spawnve spawnvp spawnvpe")  # fmt: skip
-_FUNCTIONS: dict[str, Callable[[Call], Value]] = {
+_FUNCTIONS: dict[str, Callable[[PythonCall], Value]] = {
     **TEXTS,
     **dict.fromkeys(SHELLS, start),
     **{f"os.{one}": _execute for one in _EXECS.split()},
@@ -284,7 +284,7 @@ _FUNCTIONS: dict[str, Callable[[Call], Value]] = {
     "socket.socket": lambda _: Value(None, "socket.socket()", feeds=(Command("nc"),)),
     "boto3.client": lambda call: Value(call.arg(0, "service_name").text, "boto3.client()"),
 }
-_METHODS: dict[str, Callable[[Call], Value]] = {
+_METHODS: dict[str, Callable[[PythonCall], Value]] = {
     **dict.fromkeys(STATEMENTS, _state),
     **dict.fromkeys(("write", "writelines"), _write_file),
     **dict.fromkeys(("read", "readline", "readlines"), lambda call: Value(feeds=call.base.feeds)),

@@ -9,7 +9,7 @@ import ast
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from sluice.detection.commands.python.call import Call
+from sluice.detection.commands.python.call import PythonCall
 from sluice.detection.commands.python.calls import evaluate
 from sluice.detection.commands.python.expressions import value_of
 from sluice.detection.commands.python.findings import ProgramFindings
@@ -227,7 +227,7 @@ class ProgramReader(ProgramFindings):
         own = self._functions.get(method if is_method else callee.name.removeprefix(_OWN))
         if own is not None and (is_method or callee.name.startswith(_OWN)):
             return self._call_own(own, args, keywords)
-        return evaluate(Call(self, callee.name, method, base, args, keywords))
+        return evaluate(PythonCall(self, callee.name, method, base, args, keywords))
 
     def _call_own(self, node: Function, args: list[Value], keywords: dict[str, Value]) -> Value:
         """Read a function's body with its parameters bound; what it returns."""

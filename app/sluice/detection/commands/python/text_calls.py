@@ -13,12 +13,12 @@ from sluice.detection.commands.shell import Command
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from sluice.detection.commands.python.call import Call
+    from sluice.detection.commands.python.call import PythonCall
 
 MOST_CODES = 2000
 
 
-def _decode(call: Call) -> Value:
+def _decode(call: PythonCall) -> Value:
     """A decoder: what it gives, or something whose source is a decoder."""
     value, codec = call.arg(0), call.arg(1, "encoding")
     if value.text is not None and HOLE not in value.text:
@@ -28,13 +28,13 @@ def _decode(call: Call) -> Value:
     return Value(feeds=(Command("decode"), *value.feeds))
 
 
-def _join_path(call: Call) -> Value:
+def _join_path(call: PythonCall) -> Value:
     parts = [*((call.base,) if call.base.name == PATH else ()), *call.args]
     text = posixpath.join(*map(word, parts)) if parts else "."
     return join(text, *parts, name="" if call.name == "os.path.join" else PATH)
 
 
-def call_of_text(call: Call) -> Value | None:
+def call_of_text(call: PythonCall) -> Value | None:
     """A method of a text, None where the text has none of that name."""
     text, value = call.base.text or "", call.arg(0)
     if call.method == "join":
@@ -52,7 +52,7 @@ def call_of_text(call: Call) -> Value | None:
     return None if made is None else join(made, call.base, *call.args)
 
 
-def call_of_members(call: Call) -> Value:
+def call_of_members(call: PythonCall) -> Value:
     """`dictionary.values()`, `.items()`, `.get(key)`."""
     base = call.base
     if call.method == "get":
@@ -62,13 +62,13 @@ def call_of_members(call: Call) -> Value:
     return Value(items=items, feeds=base.feeds)
 
 
-def _character(call: Call) -> Value:
+def _character(call: PythonCall) -> Value:
     value = call.arg(0)
     code = int(value.text or -1) if value.name == "int" else -1
     return Value(chr(code)) if 0 <= code <= sys.maxunicode else UNKNOWN
 
 
-def _bytes(call: Call) -> Value:
+def _bytes(call: PythonCall) -> Value:
     value = call.arg(0)
     items = (value.items or ())[:MOST_CODES]
     codes = [int(one.text or -1) for one in items if one.name == "int"]
@@ -77,25 +77,25 @@ def _bytes(call: Call) -> Value:
     return Value("".join(map(chr, codes)))
 
 
-def _attribute_of(call: Call) -> Value:
+def _attribute_of(call: PythonCall) -> Value:
     base, name = call.arg(0), call.arg(1).text
     return Value(None, canonical(f"{base.name}.{name}")) if name and base.name else UNKNOWN
 
 
-def _as_it_is(call: Call) -> Value:
+def _as_it_is(call: PythonCall) -> Value:
     return call.arg(0)._replace(name="")
 
 
-def _path_function(call: Call) -> Value:
+def _path_function(call: PythonCall) -> Value:
     value = call.arg(0)
     return join(None if value.text is None else strings.path_function(call.name, value.text), *call.args)
 
 
-def _variable(call: Call) -> Value:
+def _variable(call: PythonCall) -> Value:
     return Value(f"${{{call.arg(0, 'key').text or 'unknown'}}}")
 
 
-TEXTS: dict[str, Callable[[Call], Value]] = {
+TEXTS: dict[str, Callable[[PythonCall], Value]] = {
     **dict.fromkeys(strings.OF_PATHS, _path_function),
     **dict.fromkeys(("str", "list", "tuple", "sorted", "set", "iter", "repr", "compile"), _as_it_is),
     **dict.fromkeys(strings.DECODERS, _decode),
