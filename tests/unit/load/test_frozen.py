@@ -6,6 +6,8 @@ import gzip
 from typing import TYPE_CHECKING
 
 from load import frozen
+from load.bench.fixtures.pure import Pipeline
+from sluice.settings.reader import Settings
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,3 +32,11 @@ def test_frozen_inputs_lead_to_the_same_records_and_a_changed_one_is_counted(
 
     assert frozen.compare(file) == 1
     assert f"{INPUTS - 1} of {INPUTS} inputs have the same records" in capsys.readouterr().out
+
+
+def test_the_pipeline_decides_a_chunk_as_it_decides_its_inputs_one_by_one() -> None:
+    actions = next(frozen.draw(2 * INPUTS))
+    limits = Settings().build_limits()
+    together, alone = (Pipeline(actions.point(limits)) for _ in range(2))
+    chunk = actions.arrivals
+    assert together.take(chunk) == [record for one in chunk for record in alone.take([one])]
