@@ -29,7 +29,7 @@ STRANGE = (
 class Topic:
     """What lies on gate.escalations, as the reader of the command gives it."""
 
-    async def escalations(self) -> AsyncIterator[SimpleNamespace]:
+    async def read_escalations(self) -> AsyncIterator[SimpleNamespace]:
         for value in STRANGE:
             yield SimpleNamespace(value=value)
 
