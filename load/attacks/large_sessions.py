@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from load.attacks.attempt import AttackedSession, Attempt
 from load.attacks.strangers import retrieval, write
-from sluice.core.state.open_session import SHARES_IN_ALL
+from sluice.core.state.session_view import SHARES_IN_ALL
 from sluice.settings.reader import Settings
 from sluice_topics.catalog import ACTIONS, MEMORY_WRITES, OUTCOMES, RETRIEVALS
 from sluice_topics.records.base import MAX_COUNT

@@ -16,6 +16,7 @@ from urllib.parse import quote, unquote
 
 from sluice_topics.catalog import CATALOG, get_wire_schema
 from sluice_topics.checkpoints import (
+    ANALYSING,
     CHECKPOINT_ID,
     STORED,
     find_advisories,
@@ -56,6 +57,7 @@ MAX_ADVISORIES = 5
 """Seed 002's transport budget; the record itself carries all."""
 MAX_ADVISORY_TEXT = 200
 """Characters of an advisory's text in the header, for the same budget."""
+_VERDICTS = frozenset(["Verdict", "ResolvedVerdict"])
 
 _CONTENT_TYPE = ("content-type", b"application/json")
 _SPECVERSION = ("ce_specversion", b"1.0")
@@ -124,20 +126,31 @@ def make_output_headers(body: dict[str, Any], kind: str, source: str, traceparen
     `X-Mnemom-Request-Id` and `X-Mnemom-Verdict` are always there: the caller's id, else the record's own,
     since nothing random is made here; four times `observed` of a record that is no decision.
     """
-    record_id = _make_record_id(body, kind)
-    headers = _make_common(record_id, kind, source, body["decided_at"], traceparent)
-    headers += [
-        ("X-Mnemom-Request-Id", encode_plain(body.get("request_id") or record_id)),
-        ("X-Mnemom-Verdict", write_checkpoint_line(find_checkpoints(body))),
+    field = _ID_FIELD.get(kind)
+    record_id = body[field] if field else _make_folded_id(body)
+    written = encode_plain(record_id)
+    headers = [
+        ("ce_id", written),
+        ("ce_source", _encode_cached(source)),
+        ("ce_time", _encode_cached(body["decided_at"])),
+        ("traceparent", make_traceparent(record_id, traceparent).encode()),
+        *_FIXED[kind],
     ]
-    if advisories := find_advisories(body):
+    request_id = body.get("request_id")
+    headers.append(("X-Mnemom-Request-Id", encode_plain(request_id) if request_id else written))
+    if "checkpoints" in body:
+        states, advisories = body["checkpoints"], body["advisories"]
+    else:
+        states, advisories = find_checkpoints(body), find_advisories(body)
+    headers.append(("X-Mnemom-Verdict", write_checkpoint_line(states)))
+    if advisories:
         headers.append(("X-Mnemom-Advisory", write_advisory_line(advisories)))
-    if kind in ("Verdict", "ResolvedVerdict"):
+    if kind in _VERDICTS:
         headers += _make_aip_headers(body)
     if agent := body.get("agent_id"):
         headers.append(("X-Mnemom-Agent", _encode_cached(agent)))
     if session := body.get("session_id"):
-        headers.append(("X-Mnemom-Session", encode_plain(session)))
+        headers.append(("X-Mnemom-Session", _encode_cached(session)))
     return headers
 
 
@@ -145,10 +158,6 @@ def make_input_headers(
     record_id: str, kind: str, source: str, time: str, traceparent: str | None = None
 ) -> Headers:
     """The headers that a producer of an input record sets. `time` is RFC 3339; no decision relies on it."""
-    return _make_common(record_id, kind, source, time, traceparent)
-
-
-def _make_common(record_id: str, kind: str, source: str, time: str, traceparent: str | None) -> Headers:
     return [
         ("ce_id", encode_plain(record_id)),
         ("ce_source", _encode_cached(source)),
@@ -158,19 +167,24 @@ def _make_common(record_id: str, kind: str, source: str, time: str, traceparent:
     ]
 
 
-def _make_record_id(body: dict[str, Any], kind: str) -> str:
-    """Unique per kind. A folded session has no id of its own: the session's and the moment make one."""
-    field = _ID_FIELD.get(kind)
-    return body[field] if field else f"{body['session_id']}:{body['decided_at']}"
+def _make_folded_id(body: dict[str, Any]) -> str:
+    """A folded session has no id of its own: the session's and the moment make one."""
+    return f"{body['session_id']}:{body['decided_at']}"
 
 
 def _make_aip_headers(body: dict[str, Any]) -> Headers:
     """Of a verdict: what a model made of the agent's reasoning, and where the analysis can be fetched."""
+    if not body["model_outputs"]:
+        return _NO_ANALYSIS if ANALYSING.isdisjoint(body["stages"]) else _NOT_ASKED
     judged = find_aip_verdict(body)
     headers = [("X-AIP-Verdict", judged.encode())]
     if judged in STORED:
         headers.append(("X-AIP-Checkpoint-Id", encode_plain(CHECKPOINT_ID + body["verdict_id"])))
     return headers
+
+
+_NO_ANALYSIS: Headers = [("X-AIP-Verdict", b"disabled")]
+_NOT_ASKED: Headers = [("X-AIP-Verdict", b"skipped")]
 
 
 def write_checkpoint_line(states: Mapping[str, str]) -> bytes:
@@ -183,19 +197,25 @@ def write_checkpoint_line(states: Mapping[str, str]) -> bytes:
 
 def write_advisory_line(entries: Sequence[Mapping[str, Any]]) -> bytes:
     """The value of X-Mnemom-Advisory: the first five as compact ASCII JSON."""
-    return f"[{','.join([_write_advisory(entry) for entry in entries[:MAX_ADVISORIES]])}]".encode()
+    parts = []
+    for entry in entries[:MAX_ADVISORIES]:
+        part = _write_advisory(entry["source"], entry["text"][:MAX_ADVISORY_TEXT], entry.get("severity"))
+        an_id = entry.get("id")
+        parts.append(f'{part},"id":{_quoted(an_id)}}}' if an_id else part + "}")
+    return f"[{','.join(parts)}]".encode()
 
 
-def _write_advisory(entry: Mapping[str, Any]) -> str:
-    """One advisory as compact ASCII JSON: source, text (cut), and severity and id where they are given."""
-    parts = [f'"source":{_quoted(entry["source"])}', f'"text":{_quoted(entry["text"][:MAX_ADVISORY_TEXT])}']
-    parts += [f'"{name}":{_quoted(entry[name])}' for name in ("severity", "id") if entry.get(name)]
-    return "{" + ",".join(parts) + "}"
+@lru_cache(maxsize=1024)
+def _write_advisory(source: str, text: str, severity: str | None) -> str:
+    """The beginning of an advisory as compact ASCII JSON, which many records share: source, text (cut), and
+    severity where it is given."""
+    more = f',"severity":{_quoted(severity)}' if severity else ""
+    return f'{{"source":{_quoted(source)},"text":{_quoted(text)}{more}'
 
 
 @lru_cache(maxsize=1024)
 def _encode_cached(value: str) -> bytes:
-    """`encode_plain` of what many records share: sources, agents, the millisecond of a batch."""
+    """`plain` of what many records share: sources, agents, sessions, the millisecond of a batch."""
     return encode_plain(value)
 
 

@@ -35,11 +35,11 @@ class PatternSet(Generic[Named]):
     `search`: of a text in UTF-8, the numbers of the expressions found; where one asks only whether any is.
     """
 
-    __slots__ = ("_names", "search")
+    __slots__ = ("names", "search")
 
     def __init__(self, patterns: list[tuple[Named, str]]) -> None:
         """(name, RE2 expression) pairs. Raises PatternError."""
-        self._names = [name for name, _ in patterns]
+        self.names = [name for name, _ in patterns]
         self.search: Callable[[bytes], Sequence[int]] = (
             _compile([pattern for _, pattern in patterns]).Match if patterns else _find_nothing
         )
@@ -47,7 +47,7 @@ class PatternSet(Generic[Named]):
     def matches(self, text: str) -> list[Named]:
         """The names of all expressions found in the text, in the order of the list."""
         found = self.search(text.encode())
-        return [self._names[index] for index in sorted(found)] if found else []
+        return [self.names[index] for index in sorted(found)] if found else []
 
 
 def _find_nothing(text: bytes) -> Sequence[int]:

@@ -2,7 +2,7 @@
 
 Counted from `Partition.start` to the staged batch, in a session and a process that have seen such inputs
 before: files of app/ and topics/ whose functions run, how often the call goes from one of them to another,
-and the calls themselves. docs/architecture.md has the first two.
+and the calls themselves. docs/architecture.md has them.
 """
 
 from __future__ import annotations

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from sluice.core.state.changes import Counted, Moved, Restarted
-from sluice.core.state.session import SessionState
+from sluice.core.state.session import Counted, Moved, Restarted, SessionState
 from sluice.stream.engine.sessions import Sessions
 
 KEY = b"s:one"

@@ -11,17 +11,18 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from sluice.core.actions import outcomes, proposal
-from sluice.core.actions.assessment import (
-    lateness,
-    read_seen,
+from sluice.core.actions.assessment import lateness
+from sluice.core.actions.pipeline import Evaluation
+from sluice.core.actions.proposal import rows_counted, seen_by
+from sluice.core.actions.verdict import (
+    NO_IDS,
+    RERUN_FIELDS,
+    ids_of,
     recorded,
     recorded_seen,
-    seen_by,
+    ruling_of,
+    verdict_record,
 )
-from sluice.core.actions.pipeline import Evaluation
-from sluice.core.actions.plan import rows_counted
-from sluice.core.actions.stage import NOTHING_SEEN
-from sluice.core.actions.verdict import NO_IDS, RERUN_FIELDS, count, ids_of, ruling_of, verdict_record
 from sluice.core.foundation.arrival import verdict_id
 from sluice.core.foundation.canonical import hex_of, wire_int
 from sluice.core.foundation.refusals import INTERNAL_ERROR, subject_of
@@ -33,20 +34,20 @@ from sluice.core.state.acknowledgement import acknowledgement
 from sluice.core.state.decision import Decision
 from sluice.core.state.expiry import time_records
 from sluice.core.state.nonces import keep_nonce
-from sluice.core.state.reservations import Sighting
-from sluice.core.state.session_view import SessionView
+from sluice.core.state.reservations import Sighting, count
+from sluice.core.state.session_view import NOTHING_SEEN, SessionView
 from sluice_topics.catalog import ACTIONS, OUTCOMES, SESSION_EVENTS, VERDICTS
 from sluice_topics.records import ActionOutcome, ProposedAction, ReservationSettled, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from sluice.core.actions.stage import ActionSeen
     from sluice.core.actions.verdict import Ruling
     from sluice.core.foundation.arrival import Arrival
     from sluice.core.foundation.chain import OutRecord
     from sluice.core.policy.policy import PointParts, Policy, Principal
     from sluice.core.state.session import SessionState
+    from sluice.core.state.session_view import ActionSeen
 
 DENIED = ruling_of("BLOCK", None, "high_stakes")
 FAILED = {
@@ -80,12 +81,13 @@ def answer_fault(
     """Answer an action that made the core raise: read its session, judge it, and keep what came of it."""
     view = SessionView(state, parts.limits, arrival.timestamp_ms)
     principal = parts.policy.find_principal(action.agent_id)
-    seen = read_seen(view, principal.owner, action)._replace(room=view.has_room(principal.owner))
+    seen = view.see_action(principal.owner, action.action_id)._replace(room=view.has_room(principal.owner))
     verdict, ruling, counted = _judge(parts, arrival, action, principal, seen)
     keep_nonce(view, principal.owner, arrival)
     if counted is not None:
         room = seen.room and principal.agent is not None
-        count(view, counted, ruling, known=seen.known is not None, room=room)
+        known = seen.known is not None
+        count(view, counted, ruling.mark, carried=ruling.carried, known=known, room=room)
     return Decision(view.changes(), [*time_records(view), verdict, letter])
 
 

@@ -30,9 +30,7 @@ from sluice_topics.relaxations import ComparedBy, Relaxation, Scale, StricterWhe
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from sluice.core.actions.stage import ActionContext, Asking
-    from sluice.core.policy.bundles import Bundle
-    from sluice.core.registry.registry_entries import Agent
+    from sluice.core.actions.stage import ActionContext, ActionPlan, Asking
 
 Band = Literal["pass", "doubtful", "harmful", "abstained", "inconclusive"]
 Share = Annotated[float, Field(ge=0, le=1)]
@@ -159,10 +157,9 @@ class ActionSimilarity(Gate):
         """Asks how near the call is to known ones."""
         return _asking(context.plan.bundle.parts[self.name], context)
 
-    def settle(self, bundle: Bundle, agent: Agent | None) -> StageResult | None:
+    def settle(self, plan: ActionPlan) -> StageResult | None:
         """A pass where the bundle does not ask for it."""
-        del agent
-        return None if bundle.parts[self.name].enabled else PASSED
+        return None if plan.bundle.parts[self.name].enabled else PASSED
 
 
 def similarity_question(text: str, policy: SimilarityPolicy) -> dict[str, Any]:

@@ -1,8 +1,4 @@
-"""What an action is, before any gate judges it: what its session says, and what the gates do not ask.
-
-It is: who acts, on which tool, of which type, tier and size. The gates do not ask: is the agent known, is the
-bundle its own, is it still in time? What the judgement takes from the session is read from it, or from the
-verdict that records it: the two are one value, so a rerun judges on exactly what the verdict says.
+"""What the gates do not ask of an action: is its agent known, is the bundle its own, is it still in time?
 
 An agent or a bundle that is not known is denied in high_stakes and needs a person in standard, the thing
 named (product.md, "Bad input"). An agent is bound by the bundle that it is registered with, else by the
@@ -16,68 +12,17 @@ verdict, and acting on it later would be acting on old totals.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from sluice.core.actions.pipeline import DEADLINE_ELAPSED, Evaluation
-from sluice.core.actions.plan import rows_counted
 from sluice.core.actions.stage import (
-    NOTHING_REMEMBERED,
     ActionContext,
-    ActionSeen,
-    RememberedAction,
     StageResult,
-    inspect,
 )
-from sluice.core.foundation.canonical import hex_of, wire_int
-from sluice.core.registry.registry_entries import collect_hashes
-from sluice.core.state.acknowledgement import NOTHING as NO_FLAGS
-from sluice.core.state.acknowledgement import acknowledgement, advisory, flags_of
-from sluice.core.state.recent_retrieval import ReadSoFar
-from sluice.core.state.session import totals_of
+from sluice.core.foundation.canonical import wire_int
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Mapping
-
-    from sluice.core.actions.stage import ActionPlan
-    from sluice.core.state.acknowledgement import Acknowledgement
-    from sluice.core.state.session import Who
-    from sluice.core.state.session_view import SessionView
-    from sluice.detection.call_inspection import Inspection
     from sluice_topics.records import ProposedAction
-
-
-def assess(plan: ActionPlan, action: ProposedAction, seen: ActionSeen, arrived_at_ms: int) -> ActionContext:
-    """The context of an action, on what was seen of its session: of what gates remember, only what the
-    bundle's own do."""
-    if seen.remembered:
-        seen = seen_by(seen, plan.bundle.stages)
-    inspection, most = None, plan.rows_upper_bound
-    rows = rows_counted(plan.tool, action.rows_affected, most)
-    if rows == 0:
-        rows, inspection = _rows(plan, action)
-    return ActionContext(
-        plan,
-        action,
-        seen,
-        arrived_at_ms,
-        plan.registry.find_freezes(plan.tenant, action.agent_id, action.session_id),
-        rows,
-        plan.tightened or rows > most,
-        acknowledgement(seen.flags, action.acknowledged_flags) if seen.flags else NO_FLAGS,
-        inspection,
-    )
-
-
-def _rows(plan: ActionPlan, action: ProposedAction) -> tuple[int, Inspection]:
-    """What an action counts for that is trusted to change nothing, and what was read to tell: all the same
-    unknown for a call that reads as a change."""
-    inspection = inspect(plan, action)
-    return plan.rows_upper_bound if inspection.changes else 0, inspection
-
-
-def used_entries(context: ActionContext) -> dict[str, str]:
-    """ "kind/id@revision" to hash of every registry entry that the context rests on."""
-    return context.plan.entries | collect_hashes(*context.freezes)
 
 
 GATE = "registration"
@@ -142,98 +87,3 @@ def _object(evaluation: Evaluation, mode: str, gate: str, against: StageResult) 
         evaluation.settle("BLOCK", against.reason)
     elif evaluation.outcome == "ALLOW":
         evaluation.settle("ESCALATE", against.reason)
-
-
-_MODE_ABSENT = {
-    "source": "sluice.mode",
-    "text": "no mode was read_declaration: decided as high_stakes",
-    "severity": "info",
-}
-
-
-def remarks(context: ActionContext) -> list[dict[str, Any]]:
-    """On an absent mode, totals that are not the session's, and flags that were not acknowledged.
-
-    They are advisories about the input itself, for people, and change no decision (seed 002).
-    """
-    action = context.action
-    found = [] if action.mode else [_MODE_ABSENT]
-    rows, actions = action.aggregate_rows_affected, action.aggregate_action_count
-    if rows is not None and rows != context.seen.rows:
-        found.append(_not_ours("aggregateRowsAffected", rows, context.seen.rows))
-    if actions is not None and actions != context.seen.actions:
-        found.append(_not_ours("aggregateActionCount", actions, context.seen.actions))
-    if context.flags.outstanding:
-        found.append(advisory(context.flags.outstanding))
-    return found
-
-
-def _not_ours(name: str, claimed: int, ours: int) -> dict[str, Any]:
-    text = f"the caller's {name} is {claimed}, the session's is {ours}; the session's counts"
-    return {"source": "sluice.session", "text": text, "severity": "warn"}
-
-
-def read_seen(view: SessionView, owner: Who, action: ProposedAction) -> ActionSeen:
-    """From the session, for an action of `owner`."""
-    account = view.account(owner.tenant)
-    if account is None:
-        return ActionSeen(0, 0, None, view.has_room(owner), {}, None)
-    known = view.action(owner, action.action_id)
-    return ActionSeen(
-        account.rows,
-        account.actions,
-        None if known is None else RememberedAction(known.digest, known.offset, known.mark),
-        known is not None or view.has_room(owner),
-        view.served_flags(owner, account),
-        account.dispute,
-        view.remembered_by_gates(owner, account),
-        account.read_so_far(),
-    )
-
-
-def seen_by(seen: ActionSeen, gates: Container[str]) -> ActionSeen:
-    """The same, of what gates remember only what these do."""
-    remembered = {name: one for name, one in seen.remembered.items() if name in gates}
-    return seen._replace(remembered=remembered)
-
-
-def recorded(seen: ActionSeen, flags: Acknowledgement, counted: int | None) -> dict[str, Any]:
-    """The verdict's `session`. `flags` are those seen, parted by what the action acknowledges.
-
-    The totals after follow from those before: an action that is carried out adds its `counted` rows and
-    itself, whether it can be remembered or not; None is for one that adds nothing. A dispute is named where
-    there is one, what gates remember where they do, and what was read where something was.
-    """
-    known, before = seen.known, totals_of(seen.rows, seen.actions)
-    values: dict[str, Any] = {
-        "before": before,
-        "after": before if counted is None else totals_of(seen.rows + counted, seen.actions + 1),
-        "known": None
-        if known is None
-        else {"digest": f"sha256:{known.digest}", "offset": known.offset, "mark": known.mark},
-        "room": seen.room,
-        "flags": {"acknowledged": list(flags.acknowledged), "outstanding": list(flags.outstanding)},
-    }
-    if seen.dispute is not None:
-        values["disputed"] = seen.dispute
-    if seen.remembered:
-        values["remembered"] = seen.remembered
-    if seen.read:
-        values["read"] = {kind: one._asdict() for kind, one in seen.read.items()}
-    return values
-
-
-def recorded_seen(verdict: Mapping[str, Any]) -> ActionSeen:
-    """From a verdict: the way back of `recorded`."""
-    session = verdict["session"]
-    before, known = session["before"], session["known"]
-    return ActionSeen(
-        int(before["aggregateRowsAffected"]),
-        before["aggregateActionCount"],
-        None if known is None else RememberedAction(hex_of(known["digest"]), known["offset"], known["mark"]),
-        session["room"],
-        flags_of(session["flags"]),
-        session.get("disputed"),
-        session.get("remembered") or NOTHING_REMEMBERED,
-        {kind: ReadSoFar(**one) for kind, one in (session.get("read") or {}).items()},
-    )

@@ -35,7 +35,9 @@ from sluice_topics.records.base import (
 from sluice_topics.relaxations import StricterWhen
 
 if TYPE_CHECKING:
-    from sluice.core.actions.stage import ActionContext
+    from collections.abc import Callable
+
+    from sluice.core.actions.stage import ActionContext, ActionPlan
     from sluice.core.foundation.arrival import Arrival
     from sluice_topics.records import ProposedAction
 
@@ -189,6 +191,10 @@ class Controls(Gate):
     detail = ControlsDetail
     judges_content = False
 
+    def settle(self, plan: ActionPlan) -> StageResult | None:
+        """A pass where the registry holds no freeze at all."""
+        return None if plan.registry.freezes else PASSED
+
     def evaluate(self, context: ActionContext) -> StageResult:
         """The first freeze found is the reason; all of them are in the detail."""
         if not context.freezes:
@@ -225,17 +231,24 @@ class TierAuth(Gate):
         """A tool outside the agent's list escalates, as a tier above the agent's does: a person may permit
         once what the registry does not permit in general. The detail's `reasons` are all that the person
         agrees to: first the earlier gate's, then this gate's."""
-        reasons = _own_reasons(context)
-        if context.escalated is not None:
-            reasons.insert(0, context.escalated)
-        agent_tier = None if context.plan.agent is None else context.plan.agent.tier
-        if not reasons:
-            return _passed(context.plan.tier, agent_tier)
-        detail = {"tier": context.plan.tier, "agent_tier": agent_tier}
-        if context.plan.tool is None and context.plan.mode == "high_stakes":
-            return StageResult("block", _unregistered(context), detail)
-        asked = {**detail, "required_role": required_role(context.plan.tier), "reasons": reasons}
-        return StageResult("escalate", reasons[0], asked)
+        return self.prepare(context.plan)(context)
+
+    def prepare(self, plan: ActionPlan) -> Callable[[ActionContext], StageResult]:
+        """With all but what an earlier gate escalated for."""
+        own, agent_tier = _own_reasons(plan), None if plan.agent is None else plan.agent.tier
+        passed = None if own else _passed(plan.tier, agent_tier)
+
+        def evaluate(context: ActionContext) -> StageResult:
+            if passed is not None and context.escalated is None:
+                return passed
+            reasons = own if context.escalated is None else [context.escalated, *own]
+            detail = {"tier": plan.tier, "agent_tier": agent_tier}
+            if plan.tool is None and plan.mode == "high_stakes":
+                return StageResult("block", _unregistered(plan), detail)
+            asked = {**detail, "required_role": required_role(plan.tier), "reasons": [*reasons]}
+            return StageResult("escalate", reasons[0], asked)
+
+        return evaluate
 
 
 @cache
@@ -281,9 +294,9 @@ def escalation_of(arrival: Arrival, context: ActionContext) -> Escalation:
     )
 
 
-def _own_reasons(context: ActionContext) -> list[str]:
-    agent, tool, tier = context.plan.agent, context.plan.tool, context.plan.tier
-    found = [] if tool is not None else [_unregistered(context)]
+def _own_reasons(plan: ActionPlan) -> list[str]:
+    agent, tool, tier = plan.agent, plan.tool, plan.tier
+    found = [] if tool is not None else [_unregistered(plan)]
     if agent is not None and agent.tools is not None and tool is not None and tool.id not in agent.tools:
         found.append(f"tool_not_granted: {tool.id}")
     if agent is not None and tier > agent.tier:
@@ -293,5 +306,5 @@ def _own_reasons(context: ActionContext) -> list[str]:
     return found
 
 
-def _unregistered(context: ActionContext) -> str:
-    return f"unregistered_tool: {context.action.tool_name}"
+def _unregistered(plan: ActionPlan) -> str:
+    return f"unregistered_tool: {plan.tool_name}"

@@ -40,8 +40,7 @@ from sluice_topics.relaxations import StricterWhen
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from sluice.core.actions.stage import ActionContext, Asking
-    from sluice.core.policy.bundles import Bundle
+    from sluice.core.actions.stage import ActionContext, ActionPlan, Asking
     from sluice.core.registry.registry_entries import Agent
 
 EXTRACTION_PORT, PORT = "constraints", "causal"
@@ -179,9 +178,10 @@ class Causal(Gate):
             return NOT_IN_DOUBT
         return _asking(policy, context, agent.system_prompt or "", agent.constraints)
 
-    def settle(self, bundle: Bundle, agent: Agent | None) -> StageResult | None:
+    def settle(self, plan: ActionPlan) -> StageResult | None:
         """A pass where the bundle does not ask for it or the agent has neither a prompt nor constraints."""
-        return None if agent is not None and _applies(bundle.parts[self.name], agent) else PASSED
+        agent = plan.agent
+        return None if agent is not None and _applies(plan.bundle.parts[self.name], agent) else PASSED
 
 
 def _applies(policy: CausalPolicy, agent: Agent) -> bool:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Self
 from pydantic import Field, model_validator
 
 from sluice.core.actions.stage import Detail, Gate, StageResult
-from sluice.core.foundation.canonical import wire_int
+from sluice.core.foundation.canonical import MAX_SAFE_INTEGER
 from sluice.core.foundation.strict import StrictModel
 from sluice.core.policy.bundle_frame import PER_MILLE, PerMille, Rows
 from sluice.core.policy.bundles import BundlePart
@@ -22,9 +22,9 @@ from sluice_topics.records.base import LedgerCount  # noqa: TC001 - pydantic rea
 from sluice_topics.relaxations import ComparedBy, PartOf, Relaxation, StricterWhen, Unordered
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
-    from sluice.core.actions.stage import ActionContext
+    from sluice.core.actions.stage import ActionContext, ActionPlan
 
 
 UNDONE = StricterWhen(
@@ -124,13 +124,11 @@ class Score:
         """The row part in per mille: that of the last step whose `from_rows` is not above `rows`."""
         return self._scores[bisect_right(self._steps, rows) - 1]
 
-    def total(self, reversibility: int, rows: int, action_type: int) -> int:
-        """The weighted sum of the three parts, in per mille, rounded down."""
-        weights = self.policy.weights
-        total = (
-            reversibility * weights.reversibility + rows * weights.rows + action_type * weights.action_type
-        )
-        return total // PER_MILLE
+    def total(self, reversibility: int, rows: int, action_type: int) -> tuple[int, int]:
+        """The weighted sum of the three parts, in per mille, rounded down; and the row part of these rows."""
+        weights, rows_part = self.policy.weights, self._scores[bisect_right(self._steps, rows) - 1]
+        total = reversibility * weights.reversibility + action_type * weights.action_type
+        return (total + rows_part * weights.rows) // PER_MILLE, rows_part
 
 
 class ConsequenceDetail(Detail):
@@ -155,22 +153,29 @@ class ConsequenceScore(Gate):
 
     def evaluate(self, context: ActionContext) -> StageResult:
         """The detail holds the score, its parts and the thresholds, whatever the outcome."""
-        score: Score = context.plan.bundle.parts[self.name]
-        policy, rows = score.policy, context.seen.rows + context.rows
-        undone = score.undone(context.plan.reversibilities)
-        rows_part, risk = score.rows_part(rows), context.plan.risk
-        value = score.total(undone, rows_part, risk)
-        detail = {
-            "score_per_mille": value,
-            "reversibility": undone,
-            "rows_part": rows_part,
-            "action_type": risk,
-            "aggregateRowsAffected": wire_int(rows),
-            "escalate_at": policy.escalate_at,
-            "block_at": policy.block_at,
-        }
-        if value >= policy.block_at:
-            return StageResult("block", f"consequence_score: {value} per mille", detail)
-        if value >= policy.escalate_at:
-            return StageResult("escalate", f"consequence_score: {value} per mille", detail)
-        return StageResult("pass", None, detail)
+        return self.prepare(context.plan)(context)
+
+    def prepare(self, plan: ActionPlan) -> Callable[[ActionContext], StageResult]:
+        """With the two parts of the score that follow from the plan."""
+        score: Score = plan.bundle.parts[self.name]
+        policy, undone, risk = score.policy, score.undone(plan.reversibilities), plan.risk
+
+        def evaluate(context: ActionContext) -> StageResult:
+            rows = context.session_rows
+            value, rows_part = score.total(undone, rows, risk)
+            detail = {
+                "score_per_mille": value,
+                "reversibility": undone,
+                "rows_part": rows_part,
+                "action_type": risk,
+                "aggregateRowsAffected": rows if rows <= MAX_SAFE_INTEGER else str(rows),
+                "escalate_at": policy.escalate_at,
+                "block_at": policy.block_at,
+            }
+            if value >= policy.block_at:
+                return StageResult("block", f"consequence_score: {value} per mille", detail)
+            if value >= policy.escalate_at:
+                return StageResult("escalate", f"consequence_score: {value} per mille", detail)
+            return StageResult("pass", None, detail)
+
+        return evaluate

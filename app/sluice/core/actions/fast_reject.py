@@ -62,17 +62,16 @@ class FastReject(Gate):
         Escalates with `suspicious_pattern` (only warnings) or `inconclusive` (a bound of reading was passed).
         """
         inspection = context.reading()
-        targets = context.plan.org.forbidden.matches(_joined(inspection.texts))
+        forbidden = context.plan.org.forbidden
+        targets = forbidden.matches(_joined(inspection.texts)) if forbidden.names else None
         if targets:
             return StageResult("block", f"forbidden_target: {targets[0]}", {"targets": targets})
         if context.plan.reversible is not True and context.rows > _threshold(context):
             return _too_many_rows(context)
-        return _judged(inspection)
+        return _judged(inspection) if inspection.hits or inspection.inconclusive is not None else PASSED
 
 
 def _judged(inspection: Inspection) -> StageResult:
-    if not inspection.hits and inspection.inconclusive is None:
-        return PASSED
     critical = next((hit for hit in inspection.hits if hit.severity == "critical"), None)
     if critical is not None:
         return StageResult("block", f"forbidden_pattern: {critical.id}", _detail(inspection))

@@ -29,9 +29,8 @@ from sluice_topics.records.base import Severity  # noqa: TC001 - pydantic reads 
 from sluice_topics.relaxations import Members, Neutral, Unordered
 
 if TYPE_CHECKING:
-    from sluice.core.actions.stage import ActionContext, Asking
+    from sluice.core.actions.stage import ActionContext, ActionPlan, Asking
     from sluice.core.policy.bundles import Bundle
-    from sluice.core.registry.registry_entries import Agent
 
 MOST_RULES = 16
 LASTS_MS = 24 * 3600 * 1000
@@ -163,10 +162,9 @@ class Grader(RememberingGate):
             return NOT_IN_DOUBT
         return _graded(compiled.policy, rules, context) if rules else PASSED
 
-    def settle(self, bundle: Bundle, agent: Agent | None) -> StageResult | None:
+    def settle(self, plan: ActionPlan) -> StageResult | None:
         """A pass where the bundle has no qualitative rule."""
-        del agent
-        return None if bundle.parts[self.name].policy.rules else PASSED
+        return None if plan.bundle.parts[self.name].policy.rules else PASSED
 
     def may_remember(self, bundle: Bundle) -> bool:
         """Whether an action can make its agent's grading governed: where this gate or `policies` asks."""

@@ -9,6 +9,7 @@ not be judged to its end waits for a person. The model's answer can only make th
 
 from __future__ import annotations
 
+from operator import itemgetter
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Self
 
 from pydantic import BaseModel, Field, model_validator
@@ -18,14 +19,12 @@ from sluice.core.actions.outbound import (
     MODES,
     MOST_CHARACTERS,
     MOST_FINDINGS,
-    ROOT,
     STATES,
     Mode,
     replacement_by,
-    texts_in,
 )
 from sluice.core.actions.pipeline import INCONCLUSIVE, MILDEST_FIRST, unanswered
-from sluice.core.actions.stage import PASSED, Detail, Gate, StageResult
+from sluice.core.actions.stage import PASSED, ROOT, ContentGate, Detail, StageResult
 from sluice.core.foundation.content_judge import OFTENER, PORT, PROMPT, JudgeWhen, show_texts
 from sluice.core.foundation.prompts import Share  # noqa: TC001 - pydantic reads the annotations
 from sluice.core.foundation.requests import Request
@@ -36,9 +35,9 @@ from sluice_topics.records.base import CheckpointState  # noqa: TC001 - pydantic
 from sluice_topics.relaxations import Scale, StricterWhen
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
-    from sluice.core.actions.stage import ActionContext, Asking, StageOutcome
+    from sluice.core.actions.stage import ActionContext, ActionPlan, Asking, StageOutcome
     from sluice.core.foundation.requests import Answer
     from sluice.detection.text_inspection import ContentInspector, Finding
 
@@ -134,12 +133,15 @@ def _silent(unjudged: str | None = None) -> _Opinion:
 
 
 NO_OPINION = _silent()
+_CLEAR = StageResult("pass", None, {"front": "pass"})
 
 
-class Inbound(Gate):
+class Inbound(ContentGate):
     """Finds injected instructions in an action's parameters; holds it up where the bundle says enforce."""
 
     name = "inbound"
+    checkpoint = "front"
+    holds = "what this action carries reads like"
     detail = InboundDetail
     pauses = True
     part = BundlePart(
@@ -153,18 +155,26 @@ class Inbound(Gate):
         policy: InboundPolicy = context.plan.bundle.parts[self.name]
         if policy.mode == "off":
             return PASSED
-        texts = list(_readable(context))
-        read = _detected(context.plan.bundle.inspector, texts)
+        read = _detected(context.plan.bundle.inspector, context.texts())
+        if read is NO_OPINION and policy.judge == "off":
+            return _CLEAR
+        texts = [one for one in context.texts() if not _is_number(one[1])]
         if texts and _asks(policy, context, read):
             return _asking(policy, context, texts, read)
         return _concluded(policy, context, read)
 
+    def settle(self, plan: ActionPlan) -> StageResult | None:
+        """A pass where nothing is read."""
+        policy: InboundPolicy = plan.bundle.parts[self.name]
+        return PASSED if policy.mode == "off" else None
 
-def _readable(context: ActionContext) -> Iterator[tuple[str, str]]:
+
+def _is_number(text: str) -> bool:
     """Numbers give no orders."""
-    for path, text in texts_in(ROOT, context.action.parameters):
-        if not text.replace(".", "").isdigit():
-            yield path, text
+    return text.replace(".", "").isdigit()
+
+
+_TEXT = itemgetter(1)
 
 
 def _detected(inspector: ContentInspector, texts: list[tuple[str, str]]) -> _Opinion:
@@ -173,10 +183,12 @@ def _detected(inspector: ContentInspector, texts: list[tuple[str, str]]) -> _Opi
     left, unread = MOST_CHARACTERS, 0
     read: list[tuple[str, str]] = []
     for path, text in texts:
+        if text.replace(".", "").isdigit():
+            continue
         read.append((path, text[:left]))
         unread += max(0, len(text) - left)
         left = max(0, left - len(text))
-    whole = inspect_text(inspector, "\n".join(text for _, text in read))
+    whole = inspect_text(inspector, "\n".join(map(_TEXT, read)))
     if not (whole.findings or unread or whole.inconclusive):
         return NO_OPINION
     found: list[tuple[str, str, Finding]] = []

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 from pydantic import BaseModel, Field
 
-from sluice.core.actions.stage import PASSED, Detail, Gate, StageResult
+from sluice.core.actions.stage import PASSED, ContentGate, Detail, StageResult
 from sluice.core.foundation.canonical import canonical, wire_safe
 from sluice.core.foundation.strict import StrictModel
 from sluice.core.policy.bundles import BundlePart
@@ -24,9 +24,7 @@ from sluice_topics.records.inputs import ActionType  # noqa: TC001 - as above
 from sluice_topics.relaxations import Members, Scale
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from sluice.core.actions.stage import ActionContext
+    from sluice.core.actions.stage import ActionContext, ActionPlan
 
 SENT: tuple[ActionType, ...] = ("MESSAGE", "API_CALL")
 Mode = Literal["off", "observe", "nudge", "enforce"]
@@ -34,7 +32,6 @@ Mode = Literal["off", "observe", "nudge", "enforce"]
 MODES: tuple[Mode, ...] = get_args(Mode)
 STATES: Mapping[Mode, CheckpointState] = {"observe": "observed", "nudge": "nudged", "enforce": "enforced"}
 """Of a checkpoint that found something, by its mode."""
-ROOT = "$.parameters"
 MOST_CHARACTERS = 200_000
 """Of an action's texts that are read; what lies behind is not, and the checkpoint is then not passed."""
 MOST_FINDINGS = 64
@@ -80,10 +77,12 @@ class OutboundDetail(Detail):
     unread_characters: int | None = None
 
 
-class Outbound(Gate):
+class Outbound(ContentGate):
     """Finds secrets and personal data in what leaves; denies it where the bundle says enforce."""
 
     name = "outbound"
+    checkpoint = "back"
+    holds = "what this action sends out holds"
     detail = OutboundDetail
     pauses = True
     part = BundlePart(name, OutboundPolicy, OutboundPolicy())
@@ -91,12 +90,12 @@ class Outbound(Gate):
     def evaluate(self, context: ActionContext) -> StageResult:
         """Passes at once what is not sent out."""
         policy: OutboundPolicy = context.plan.bundle.parts[self.name]
-        if policy.mode == "off" or not set(policy.action_types) & set(context.plan.types):
+        if self.settle(context.plan) is not None:
             return PASSED
         scan, left = scan_for(frozenset(policy.kinds)), MOST_CHARACTERS
         findings: list[dict[str, str]] = []
         unread = 0
-        for path, text in texts_in(ROOT, context.action.parameters):
+        for path, text in context.texts():
             read = text[:left]
             left -= len(read)
             unread += len(text) - len(read)
@@ -104,6 +103,12 @@ class Outbound(Gate):
         if not findings:
             return StageResult("pass", None, _unread("observed" if unread else "pass", unread))
         return _found(policy.mode, scan, context, findings, unread)
+
+    def settle(self, plan: ActionPlan) -> StageResult | None:
+        """A pass where nothing is read, and for what is not sent out."""
+        policy: OutboundPolicy = plan.bundle.parts[self.name]
+        read = policy.mode != "off" and not set(policy.action_types).isdisjoint(plan.types)
+        return None if read else PASSED
 
 
 def _found(
@@ -121,23 +126,6 @@ def _found(
 
 def _unread(state: str, unread: int) -> dict[str, Any]:
     return {"back": state, "unread_characters": unread} if unread else {"back": state}
-
-
-def texts_in(path: str, value: Any) -> Iterator[tuple[str, str]]:
-    """Every text and number in a JSON value with its path; names of fields too, since they can carry
-    anything."""
-    if isinstance(value, str):
-        yield path, value
-    elif isinstance(value, dict):
-        for place, (name, one) in enumerate(value.items()):
-            below = f"{path}.{name}" if name.isidentifier() and len(name) <= 64 else f"{path}[{place}]"  # noqa: PLR2004
-            yield below, name
-            yield from texts_in(below, one)
-    elif isinstance(value, list):
-        for place, one in enumerate(value):
-            yield from texts_in(f"{path}[{place}]", one)
-    elif isinstance(value, int | float) and not isinstance(value, bool):
-        yield path, str(value)
 
 
 def _warned(scan: SensitiveScan, text: str) -> str:

@@ -14,8 +14,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from sluice.core.actions.stage import StageResult
-from sluice.core.foundation.requests import PAUSE, Asker, ask
+from sluice.core.actions.stage import PASSED, StageResult
+from sluice.core.foundation.requests import Asker, ask
 from sluice.core.policy.bundle_frame import LAST_STAGE
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ DEADLINE_ELAPSED = "deadline_elapsed"
 PORT_BUSY = "port_busy"
 INCONCLUSIVE = "inconclusive"
 _MILLISECOND_NS = 1_000_000
+_NOTHING_MORE = PASSED[3:]
 
 
 @dataclass(slots=True)
@@ -74,35 +75,37 @@ class Evaluation:
 
     def list_gate(self, gate: str, result: StageResult, duration_ns: int) -> None:
         """Enter a stage that ran."""
-        outcome, reason, detail, evidence, obligations, rules, entries = result
+        outcome, reason, detail = result[:3]
         passed = outcome == "pass"
         self.gates.append({"gate": gate, "passed": passed, "failureReason": reason, "detail": detail})
         self.durations_ns.append(duration_ns)
-        if rules:
-            self.rules += rules
-        if evidence:
-            self.evidence += evidence
-        if entries:
-            self.entries |= entries
-        if obligations:
-            self.obligations += obligations
+        self.add(result)
+
+    def add(self, *results: StageResult) -> None:
+        """Take what the results of stages have in addition to their outcomes."""
+        for result in results:
+            self.rules += result.rules
+            self.evidence += result.evidence
+            self.obligations += result.obligations
+            if result.entries:
+                self.entries |= result.entries
 
 
 def run(context: ActionContext, stopwatch: Callable[[], int]) -> Generator[Request, Answer, Evaluation]:
     """Evaluate the gates of the plan on a context. `stopwatch` returns ns."""
     done, blockable = Evaluation(), context.tightened
+    more: list[StageResult] = []
     for gate in context.plan.gates:
-        name, stage, mode, settled, leaves_denials, pauses = gate
+        name, evaluate, _, mode, settled, leaves_denials, pauses = gate
         waits = context.escalated is not None and name != LAST_STAGE
         if waits and not blockable:
             continue
-        if settled is not None:
-            done.list_gate(name, settled, 0)
-            continue
-        if pauses:
-            yield PAUSE
-        began = stopwatch()
-        step = stage.evaluate(context)
+        began = 0
+        step: StageResult | Asking | None = settled
+        if step is None:
+            yield from context.pauses if pauses else ()
+            began = stopwatch()
+            step = evaluate(context)
         if not isinstance(step, StageResult):
             found = (
                 _unasked(step)
@@ -114,15 +117,21 @@ def run(context: ActionContext, stopwatch: Callable[[], int]) -> Generator[Reque
             step = found
         if step.outcome in _WOULD:
             step = _under(mode, name, step, done)
-        done.list_gate(name, step, stopwatch() - began)
-        outcome = step.outcome
+        outcome, reason, detail = step[:3]
+        done.gates.append(
+            {"gate": name, "passed": outcome == "pass", "failureReason": reason, "detail": detail}
+        )
+        done.durations_ns.append(0 if settled else stopwatch() - began)
+        if step[3:] != _NOTHING_MORE:
+            more.append(step)
         if outcome == "block":
-            done.settle("BLOCK", step.reason)
+            done.settle("BLOCK", reason)
             break
         if outcome == "escalate" and not context.approved:
-            context.escalated = context.escalated or step.reason or name
+            context.escalated = context.escalated or reason or name
             blockable = blockable or leaves_denials
             done.settle("ESCALATE", context.escalated)
+    done.add(*more)
     return done
 
 
@@ -171,7 +180,7 @@ def _answered(
     asking: Asking, planned: PlannedGate, context: ActionContext, done: Evaluation, clock: _Clock
 ) -> Generator[Request, Answer, StageResult]:
     """What the stage comes to; its requests are handed on, and what they were answered is kept."""
-    gate, stage, mode, *_ = planned
+    gate, _, stage, mode, *_ = planned
     analyses = getattr(stage, "analyses", False)
     decides = getattr(stage, "decides_unanswered", False)
     try:

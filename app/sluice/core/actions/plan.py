@@ -10,10 +10,11 @@ of the verdict that are the same for all of them. (OPA does this as partial eval
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from sluice.core.actions.stage import ActionPlan, Mode, PlannedGate, RememberingGate
+from sluice.core.actions.stage import ActionPlan, Gate, Mode, PlannedGate, RememberingGate
 from sluice.core.foundation.errors import UnknownStageError
 from sluice.core.registry.registry_entries import collect_hashes, find_untrusted_source
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from sluice.core.actions.stage import ActionContext, Decided, Stage
     from sluice.core.policy.bundles import Bundle
     from sluice.core.policy.policy import Policy
-    from sluice.core.registry.registry_entries import Agent, Tool
+    from sluice.core.registry.registry_entries import Tool
     from sluice.core.state.remembered import GateMemory
     from sluice_topics.records import ProposedAction
 
@@ -93,7 +94,9 @@ def _plan(policy: Policy, ordered: Mapping[str, tuple[Stage, ...]], key: _Key) -
         "bundle_hash": bundle.hash,
         "stages": bundle.stages,
     }
-    return ActionPlan(
+    plan = ActionPlan(
+        key.agent_id,
+        key.tool_name,
         principal.agent,
         principal.tenant,
         principal.org,
@@ -115,29 +118,31 @@ def _plan(policy: Policy, ordered: Mapping[str, tuple[Stage, ...]], key: _Key) -
         collect_hashes(principal.agent, tool, principal.org),
         policy.registry,
         find_untrusted_source(tool),
-        tuple(_planned(one, bundle, principal.agent) for one in stages),
-        tuple((one, one.may_remember(bundle)) for one in stages if isinstance(one, RememberingGate)),
         told,
     )
-
-
-def _planned(stage: Stage, bundle: Bundle, agent: Agent | None) -> PlannedGate:
-    settle = getattr(stage, "settle", None)
-    return PlannedGate(
-        stage.name,
-        stage,
-        bundle.modes.get(stage.name, "enforce"),
-        None if settle is None else settle(bundle, agent),
-        getattr(stage, "leaves_denials", False),
-        getattr(stage, "pauses", False),
+    remembering = tuple((one, one.may_remember(bundle)) for one in stages if isinstance(one, RememberingGate))
+    return replace(
+        plan,
+        gates=tuple(_planned(one, plan) for one in stages),
+        remembering=remembering,
+        remembers=any(may for _, may in remembering),
     )
 
 
-def rows_counted(tool: Tool | None, claimed: int | None, upper_bound: int) -> int:
-    """The rows of an action: at least the bound of its type, unless the tool's entry trusts the estimate."""
-    if claimed is not None and tool is not None and tool.trusts_row_claims:
-        return claimed
-    return max(upper_bound, claimed or 0)
+def _planned(stage: Stage, plan: ActionPlan) -> PlannedGate:
+    mode = plan.bundle.modes.get(stage.name, "enforce")
+    if not isinstance(stage, Gate):
+        pauses = getattr(stage, "pauses", False)
+        return PlannedGate(stage.name, stage.evaluate, stage, mode, None, leaves_denials=False, pauses=pauses)
+    return PlannedGate(
+        stage.name,
+        stage.prepare(plan),
+        stage,
+        mode,
+        stage.settle(plan),
+        stage.leaves_denials,
+        stage.pauses,
+    )
 
 
 def _readings(

@@ -36,9 +36,8 @@ from sluice_topics.relaxations import ComparedBy, Members, Neutral, Relaxation, 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from sluice.core.actions.stage import ActionContext, Asking
+    from sluice.core.actions.stage import ActionContext, ActionPlan, Asking
     from sluice.core.policy.bundles import Bundle
-    from sluice.core.registry.registry_entries import Agent
 
 MOST_POLICIES = 512
 _CRITERION = "The action complies with this policy, or the policy does not concern it."
@@ -209,10 +208,9 @@ class Policies(RememberingGate):
             return _judged([(one, _entry(one, state)) for one, state in found], evaluated)
         return _asking(shelf, context, found, semantic, evaluated)
 
-    def settle(self, bundle: Bundle, agent: Agent | None) -> StageResult | None:
+    def settle(self, plan: ActionPlan) -> StageResult | None:
         """A pass where the bundle has no policy of prose."""
-        del agent
-        return None if bundle.parts[self.name].part.policies else PASSED
+        return None if plan.bundle.parts[self.name].part.policies else PASSED
 
     def may_remember(self, bundle: Bundle) -> bool:
         """As the grader's: the two share one state."""

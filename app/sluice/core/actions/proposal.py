@@ -1,24 +1,25 @@
-"""A proposed action, from the session's values to a decision: seen before, then judged, then counted."""
+"""A proposed action, from the session's values to a decision: seen before, then judged, then counted.
+
+What the judgement takes from the session is read from it, or from the verdict that records it: the two are
+one value, so a rerun judges on exactly what the verdict says.
+"""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from sluice.core.actions.assessment import (
-    assess,
-    object_to,
-    object_to_lateness,
-    read_seen,
-    recorded_seen,
-    unregistered,
-)
+from sluice.core.actions.assessment import object_to, object_to_lateness, unregistered
 from sluice.core.actions.authority import OBLIGATIONS, escalation_of
 from sluice.core.actions.delegation import run_proven
 from sluice.core.actions.outcomes import settle_early
-from sluice.core.actions.pipeline import Evaluation
+from sluice.core.actions.pipeline import Evaluation, run
 from sluice.core.actions.plan import what_gates_keep
-from sluice.core.actions.stage import NOTHING_REMEMBERED, NOTHING_SEEN, Decided, StageResult
+from sluice.core.actions.stage import (
+    ActionContext,
+    Decided,
+    StageResult,
+)
 from sluice.core.actions.standing_grants import (
     entries_of,
     find_grant,
@@ -32,7 +33,7 @@ from sluice.core.actions.verdict import (
     GRANTED,
     Ruling,
     about_action,
-    count,
+    recorded_seen,
     repeated,
     rule,
     ruling_of,
@@ -41,35 +42,42 @@ from sluice.core.actions.verdict import (
 )
 from sluice.core.foundation.arrival import REPLAYED, escalation_id, verdict_id
 from sluice.core.foundation.canonical import hex_of
-from sluice.core.foundation.requests import LAST_PAUSE
+from sluice.core.foundation.requests import LAST_PAUSE, PAUSE
 from sluice.core.registry.agent_keys import UNSIGNED_AGENT
+from sluice.core.state.acknowledgement import NOTHING as NO_FLAGS
+from sluice.core.state.acknowledgement import acknowledgement
 from sluice.core.state.book import GrantKept
 from sluice.core.state.decision import Decision
 from sluice.core.state.escalation_records import open_in, opened
 from sluice.core.state.expiry import time_records
 from sluice.core.state.nonces import keep_nonce
-from sluice.core.state.session_view import SessionView
+from sluice.core.state.reservations import count
+from sluice.core.state.session_view import NOTHING_REMEMBERED, NOTHING_SEEN, ActionSeen, SessionView
+from sluice.detection.call_inspection import inspect_call
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Mapping
+    from collections.abc import Callable, Container, Generator, Mapping
 
-    from sluice.core.actions.stage import ActionContext, ActionPlan, ActionSeen, RememberedAction
-    from sluice.core.foundation.arrival import Arrival
+    from sluice.core.actions.stage import ActionPlan
+    from sluice.core.foundation.arrival import Arrival, InputSignature
     from sluice.core.foundation.chain import OutRecord
     from sluice.core.foundation.requests import Answer, Request
     from sluice.core.policy.policy import PointParts
+    from sluice.core.registry.registry_entries import Tool
     from sluice.core.state.book import Book
     from sluice.core.state.decision import Shared
     from sluice.core.state.escalation import Escalation
     from sluice.core.state.grant import StandingGrant
-    from sluice.core.state.remembered import GateMemory
+    from sluice.core.state.remembered import GateMemory, RecentAction
     from sluice.core.state.reservations import Sighting
     from sluice.core.state.session import SessionState
+    from sluice.detection.call_inspection import Inspection
     from sluice_topics.records import ProposedAction
 
 ACTION_ID_CONFLICT, SESSION_CAPACITY = "action_id_conflict", "session_capacity"
 SIGNATURE_GATE = "signature"
 _MILLISECOND_NS = 1_000_000
+_PAUSES = (PAUSE,)
 
 
 class RuledAction(NamedTuple):
@@ -88,13 +96,59 @@ class RuledAction(NamedTuple):
     grant: StandingGrant | None = None
 
 
+def seen_by(seen: ActionSeen, gates: Container[str]) -> ActionSeen:
+    """The same, of what gates remember only what these do."""
+    remembered = {name: one for name, one in seen.remembered.items() if name in gates}
+    return seen._replace(remembered=remembered)
+
+
+def assess(plan: ActionPlan, action: ProposedAction, seen: ActionSeen, arrived_at_ms: int) -> ActionContext:
+    """The context of an action, on what was seen of its session: of what gates remember, only what the
+    bundle's own do."""
+    if seen.remembered:
+        seen = seen_by(seen, plan.bundle.stages)
+    inspection, most = None, plan.rows_upper_bound
+    rows = rows_counted(plan.tool, action.rows_affected, most)
+    registry = plan.registry
+    if rows == 0:
+        rows, inspection = _rows(plan, action)
+    return ActionContext(
+        plan,
+        action,
+        seen,
+        arrived_at_ms,
+        registry.find_freezes(plan.tenant, action.agent_id, action.session_id) if registry.freezes else (),
+        rows,
+        seen.rows + rows,
+        seen.actions + 1,
+        bool(seen.read),
+        plan.tightened or rows > most,
+        acknowledgement(seen.flags, action.acknowledged_flags) if seen.flags else NO_FLAGS,
+        inspection,
+    )
+
+
+def rows_counted(tool: Tool | None, claimed: int | None, upper_bound: int) -> int:
+    """The rows of an action: at least the bound of its type, unless the tool's entry trusts the estimate."""
+    if claimed is not None and tool is not None and tool.trusts_row_claims:
+        return claimed
+    return max(upper_bound, claimed or 0)
+
+
+def _rows(plan: ActionPlan, action: ProposedAction) -> tuple[int, Inspection]:
+    """What an action counts for that is trusted to change nothing, and what was read to tell: all the same
+    unknown for a call that reads as a change."""
+    inspection = inspect_call(plan.bundle.library, action.tool_name, plan.types, action.parameters)
+    return plan.rows_upper_bound if inspection.changes else 0, inspection
+
+
 def evaluate(
     parts: PointParts, arrival: Arrival, action: ProposedAction, state: SessionState, shared: Shared
 ) -> Generator[Request, Answer, Decision]:
     """Decide on an action: read its session, judge it, and keep what came of it."""
     view = SessionView(state, parts.limits, arrival.timestamp_ms)
     plan = parts.plan(action)
-    seen = read_seen(view, plan.owner, action)
+    seen = view.see_action(plan.owner, action.action_id)
 
     def find() -> StandingGrant | None:
         grants = shared.book.grants or parts.policy.registry.agent_grants
@@ -103,7 +157,8 @@ def evaluate(
     judged = yield from judge(parts, arrival, action, plan, seen, find)
     if judged.apart:
         return Decision((), [*judged.records])
-    keep_nonce(view, plan.owner, arrival)
+    if arrival.signature is not None:
+        keep_nonce(view, plan.owner, arrival)
     return _keep(parts, view, seen, judged, shared.book)
 
 
@@ -130,10 +185,12 @@ def judge(
     grant of its scope at that moment. Another session may use the last of it while a gate waits: then the
     action is judged anew. An id seen within its window is answered from memory: no stage runs."""
     began = parts.stopwatch()
-    refusal = _unsigned_because(arrival, seen.known)
+    refusal = None if arrival.signature is None else _unsigned_because(arrival.signature, arrival, seen.known)
     if refusal is not None:
         return _unsigned(arrival, action, plan, refusal)
-    context = _until(assess(plan, action, seen, arrival.timestamp_ms), arrival, began)
+    context = assess(plan, action, seen, arrival.timestamp_ms)
+    if action.deadline_ms is not None:
+        _set_deadline(context, arrival, began)
     if (known := seen.known) is not None:
         if not seen.room:
             context.seen = context.seen._replace(room=True)
@@ -144,7 +201,8 @@ def judge(
         return _decide(arrival, context, Evaluation("BLOCK", SESSION_CAPACITY))
     evaluation, used = yield from _evaluated(parts, context, find)
     while used is not None and not used.is_left_in(find()):
-        context = _until(assess(plan, action, seen, arrival.timestamp_ms), arrival, began)
+        context = assess(plan, action, seen, arrival.timestamp_ms)
+        _set_deadline(context, arrival, began)
         evaluation, used = yield from _evaluated(parts, context, find)
     if action.deadline_ms is not None:
         arrival = _waited(parts, arrival, began)
@@ -153,11 +211,10 @@ def judge(
     return _decide(arrival, context, evaluation, used and find())
 
 
-def _until(context: ActionContext, arrival: Arrival, began_ns: int) -> ActionContext:
-    """The same with the end of its caller's time."""
+def _set_deadline(context: ActionContext, arrival: Arrival, began_ns: int) -> None:
+    """Let the context say when the caller's time is over, if the caller set one."""
     if (deadline_ms := context.action.deadline_ms) is not None:
         context.due_ns = began_ns + (deadline_ms - arrival.waited_ms) * _MILLISECOND_NS
-    return context
 
 
 def _evaluated(
@@ -167,23 +224,26 @@ def _evaluated(
     of its scope, which sessions may share."""
     seen, evaluation = context.seen, None if context.plan.accepted else unregistered(context)
     if evaluation is None:
-        evaluation = yield from run_proven(context, parts.stopwatch)
+        if parts.pauses:
+            context.pauses = _PAUSES
+        gates = run if context.action.governance_context is None else run_proven
+        evaluation = yield from gates(context, parts.stopwatch)
     if seen.dispute is not None and evaluation.outcome == "ALLOW":
         evaluation.settle("ESCALATE", evaluation.note_dispute(seen.dispute))
         evaluation.obligations.clear()
-    yield LAST_PAUSE
+    if parts.pauses:
+        yield LAST_PAUSE
     grant = find()
     if grant is None or seen.dispute is not None:
         return evaluation, None
     return (yield from run_granted(grant, context, evaluation, parts.stopwatch))
 
 
-def _unsigned_because(arrival: Arrival, known: RememberedAction | None) -> str | None:
+def _unsigned_because(signature: InputSignature, arrival: Arrival, known: RecentAction | None) -> str | None:
     """Why an action does not count as its agent's. A signed one that comes again is answered from memory as
     long as its id is known, and never judged a second time."""
-    signature = arrival.signature
-    if signature is None or signature.refusal is not None or signature.novelty != "replayed":
-        return None if signature is None else signature.refusal
+    if signature.refusal is not None or signature.novelty != "replayed":
+        return signature.refusal
     return None if known is not None and known.digest == hex_of(arrival.digest) else REPLAYED
 
 
@@ -224,19 +284,19 @@ def _decide(
         about["grant"], form = told_in_verdict(grant), GRANTED
         about["registry_hashes"] = about["registry_hashes"] | entries_of(grant)
     verdict = verdict_record(arrival, about, evaluation, ruling, action.session_id, form)
-    counted = sighting_of(context, arrival.digest, arrival.offset)
+    counted = sighting_of(context, verdict.body["input"]["digest"], arrival.offset)
     records = (verdict,) if waits is None else (verdict, opened(arrival, waits, evaluation.reason or ""))
     after = None
     if grant is not None and ruling.carried:
         after = grant.used()
         records = (*records, used_record(after, arrival, action.action_id))
     room, kept = seen.room and plan.agent is not None, NOTHING_REMEMBERED
-    if room and plan.remembering:
+    if room and (plan.remembers or seen.remembered):
         kept = what_gates_keep(context, Decided(ruling.real, ruling.carried, seen.known is not None))
     return RuledAction(records, ruling, counted, room, kept, waits, grant=after)
 
 
-def _repeat(arrival: Arrival, context: ActionContext, known: RememberedAction) -> RuledAction:
+def _repeat(arrival: Arrival, context: ActionContext, known: RecentAction) -> RuledAction:
     ruling = repeated(known.mark, context.plan.mode)
     evaluation = Evaluation(ruling.real)
     object_to_lateness(context, evaluation, arrival.waited_ms)
@@ -260,10 +320,13 @@ def _keep(
     if view.refused or view.folded:
         records = time_records(view) + records
     if counted is not None:
-        count(view, counted, judged.ruling, known=seen.known is not None, room=judged.room)
+        ruling = judged.ruling
+        count(
+            view, counted, ruling.mark, carried=ruling.carried, known=seen.known is not None, room=judged.room
+        )
         for gate, kept in judged.gates.items():
             view.remember_for_gate(counted.owner, gate, kept)
-        if view.early:
+        if view.state.early:
             records += settle_early(parts, view, counted.owner, counted.action_id, counted.offset)
     if judged.waits is None:
         return Decision(view.changes(), records, (judged.grant and (GrantKept(judged.grant),)) or ())

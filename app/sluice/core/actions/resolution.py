@@ -10,23 +10,17 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from sluice.core.actions.assessment import (
-    assess,
-    object_to,
-    read_seen,
-    recorded_seen,
-    unregistered,
-)
+from sluice.core.actions.assessment import object_to, unregistered
 from sluice.core.actions.authority import OBLIGATIONS, required_role
 from sluice.core.actions.delegation import run_proven
 from sluice.core.actions.plan import what_gates_keep
-from sluice.core.actions.proposal import SESSION_CAPACITY
+from sluice.core.actions.proposal import SESSION_CAPACITY, assess
 from sluice.core.actions.stage import Decided
 from sluice.core.actions.verdict import (
     Ruling,
     VerdictForm,
     about_action,
-    count,
+    recorded_seen,
     rule,
     sighting_of,
     verdict_record,
@@ -35,20 +29,21 @@ from sluice.core.foundation.arrival import resolved_id
 from sluice.core.foundation.clock import milliseconds_of, rfc3339
 from sluice.core.foundation.requests import input_in
 from sluice.core.state.escalation import Escalation, Route, Vote, parameters_digest
+from sluice.core.state.reservations import count
 from sluice_topics.record_reading import Unreadable, read
 from sluice_topics.records import ProposedAction
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping
 
-    from sluice.core.actions.stage import ActionPlan, ActionSeen
+    from sluice.core.actions.stage import ActionPlan
     from sluice.core.foundation.arrival import Arrival
     from sluice.core.foundation.chain import OutRecord
     from sluice.core.foundation.requests import Answer, Request
     from sluice.core.policy.policy import PointParts
     from sluice.core.state.remembered import GateMemory
     from sluice.core.state.reservations import Sighting
-    from sluice.core.state.session_view import SessionView
+    from sluice.core.state.session_view import ActionSeen, SessionView
 
 SCHEMA = "sluice/resolved_verdict/v1"
 FORM = VerdictForm("ResolvedVerdict", ("resolves", "action", "escalation", "approvals"))
@@ -84,7 +79,9 @@ def read_resolving(
     owner = plan.owner
     known = view.action(owner, action.action_id)
     own = known is not None and known.offset == escalation.offset
-    return SeenAtApproval(read_seen(view, owner, action), own and known is not None and known.carried > 0)
+    return SeenAtApproval(
+        view.see_action(owner, action.action_id), own and known is not None and known.carried > 0
+    )
 
 
 def recorded_resolving(recorded: Mapping[str, Any]) -> SeenAtApproval:
@@ -198,7 +195,8 @@ def count_resolved(view: SessionView, escalation: Escalation, resolved: Resolved
     known = view.action(owner, action_id)
     if known is None or known.offset != escalation.offset:
         if not resolved.resolving.counted:
-            count(view, sighting, ruling, known=known is not None, room=resolved.resolving.seen.room)
+            room = resolved.resolving.seen.room
+            count(view, sighting, ruling.mark, carried=ruling.carried, known=known is not None, room=room)
     else:
         adds = ruling.carried and not resolved.resolving.counted
         if adds:

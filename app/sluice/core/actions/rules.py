@@ -7,11 +7,12 @@ and listed, so that a verdict shows everything that was wrong.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from pydantic import Field
 
 from sluice.core.actions.stage import PASSED, Detail, Gate, StageResult
+from sluice.core.cel.cel_values import measure_within_bounds
 from sluice.core.policy.bundles import BundlePart
 from sluice.core.rules.rule import Rule
 from sluice.core.rules.rule_set import RuleSet
@@ -21,10 +22,9 @@ from sluice_topics.relaxations import Members
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from sluice.core.actions.stage import ActionContext
-    from sluice.core.policy.bundles import Bundle
-    from sluice.core.registry.registry_entries import Agent
+    from sluice.core.actions.stage import ActionContext, ActionPlan, Evaluate
     from sluice.core.rules.compiled_rule import RuleResult
+    from sluice.core.rules.rule_set import SettledRules, SplitRules
 
 
 MOST_KEPT = 4096
@@ -43,12 +43,13 @@ class RulesDetail(Detail):
 class CompiledRules:
     """A bundle's `rules`, ready to judge by."""
 
-    __slots__ = ("_by_codes", "rules")
+    __slots__ = ("by_codes", "rules", "split")
 
     def __init__(self, written: list[Rule]) -> None:
         """Raises BundleError for the first rule refused."""
         self.rules = RuleSet(written)
-        self._by_codes: dict[tuple[int, ...], StageResult] = {}
+        self.split = self.rules.split() if written else None
+        self.by_codes: dict[Any, StageResult] = {}
 
     def judge(self, context: ActionContext) -> StageResult:
         """The result of all rules. Most actions come to one of a few results, which are kept."""
@@ -59,12 +60,46 @@ class CompiledRules:
         codes = rules.codes(variables)
         if codes is None:
             return _judged(rules.evaluate(variables, _cited(context)))
-        known = self._by_codes.get(codes)
-        if known is None:
-            known = _judged(rules.results_of(codes))
-            if len(self._by_codes) < MOST_KEPT:
-                self._by_codes[codes] = known
-        return known
+        return self.by_codes.get(codes) or self.note(codes, rules.results_of(codes))
+
+    def note(self, codes: Any, results: Sequence[RuleResult]) -> StageResult:
+        """The result of all rules, kept by the codes that it follows from."""
+        found = _judged(results)
+        if len(self.by_codes) < MOST_KEPT:
+            self.by_codes[codes] = found
+        return found
+
+
+class PlannedRules:
+    """A bundle's rules under one plan: those that it settles are not evaluated again."""
+
+    __slots__ = ("_compiled", "_split", "settled")
+
+    def __init__(self, compiled: CompiledRules, split: SplitRules, settled: SettledRules) -> None:
+        self._compiled = compiled
+        self._split = split
+        self.settled = settled
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """The variables for which each action is asked."""
+        return tuple(name for name, _ in self._split.reads)
+
+    def evaluate(self, context: ActionContext) -> StageResult:
+        """As the gate's."""
+        split, settled, variables = self._split, self.settled, {}
+        for name, value in split.reads:
+            variables[name] = value(context)
+        size, safe = measure_within_bounds(variables), split.together.safe
+        if size is None or size.items > safe.items or size.text + settled.text > safe.text:
+            return self._compiled.judge(context)
+        found = settled.asked.values_on(variables) if size.nodes + split.count <= safe.nodes else None
+        if found is None:
+            return self._compiled.judge(context)
+        codes = tuple(found)
+        both = settled.codes, codes
+        known = self._compiled.by_codes.get(both)
+        return known or self._compiled.note(both, split.results_of(settled, codes))
 
 
 class Rules(Gate):
@@ -82,10 +117,24 @@ class Rules(Gate):
         compiled: CompiledRules = context.plan.bundle.parts[self.name]
         return compiled.judge(context)
 
-    def settle(self, bundle: Bundle, agent: Agent | None) -> StageResult | None:
+    def settle(self, plan: ActionPlan) -> StageResult | None:
         """A pass where the bundle has no rule."""
-        del agent
-        return None if len(bundle.parts[self.name].rules) else PASSED
+        return None if len(plan.bundle.parts[self.name].rules) else PASSED
+
+    def prepare(self, plan: ActionPlan) -> Evaluate:
+        """With the rules settled that read the plan alone, where the action can be of one type only."""
+        compiled: CompiledRules = plan.bundle.parts[self.name]
+        split = compiled.split if plan.types == (plan.action_type,) else None
+        settled = None if split is None else split.settle(_Planned(plan))
+        return (
+            compiled.judge
+            if split is None or settled is None
+            else PlannedRules(compiled, split, settled).evaluate
+        )
+
+
+class _Planned(NamedTuple):
+    plan: ActionPlan
 
 
 def _judged(results: Sequence[RuleResult]) -> StageResult:

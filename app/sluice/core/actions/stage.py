@@ -16,11 +16,10 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple,
 
 from pydantic import BaseModel, Field
 
-from sluice.core.state.recent_retrieval import NOTHING_READ, ReadSoFar
 from sluice.detection.call_inspection import inspect_call
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Mapping, Sequence
+    from collections.abc import Callable, Generator, Iterator, Mapping
 
     from sluice.core.foundation.requests import Answer, Request
     from sluice.core.policy.bundles import Bundle, BundlePart
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
     from sluice.core.state.acknowledgement import Acknowledgement
     from sluice.core.state.remembered import GateMemory
     from sluice.core.state.session import Who
+    from sluice.core.state.session_view import ActionSeen
     from sluice.detection.call_inspection import Inspection
     from sluice_topics.records import ProposedAction
 
@@ -56,10 +56,11 @@ Mode = Literal["standard", "high_stakes"]
 
 
 class PlannedGate(NamedTuple):
-    """A gate of the bundle, and the mode in which the bundle runs it. `settled`: what it comes to for every
-    action of the plan; None: it depends on the action."""
+    """A gate of the bundle, its evaluation under the plan, and the mode in which the bundle runs it.
+    `settled`: the pass that it gives every action of the plan; None: it depends on the action."""
 
     name: str
+    evaluate: Evaluate
     stage: Stage
     mode: str
     settled: StageResult | None
@@ -77,9 +78,12 @@ class ActionPlan:
     are the strictest of known and claimed values; `reversibilities` are both values, and `tightened` says
     that a claim made it stricter. `entries` maps "kind/id@revision" to the hash of each registry entry used.
     `gates`: of the bundle, in its order; `remembering`: those of them that remember something of an agent,
-    and whether the bundle has anything for them to remember. `reads`: the tool, where what it returns is
-    content of strangers. `told`: the verdict's members that are the same for all actions of the plan."""
+    and whether the bundle has anything for them to remember, `remembers`: for any of them. `reads`: the tool,
+    where what it returns is content of strangers. `told`: the verdict's members that are the same for all
+    actions of the plan."""
 
+    agent_id: str
+    tool_name: str
     agent: Agent | None
     tenant: str
     org: Org
@@ -101,42 +105,10 @@ class ActionPlan:
     entries: dict[str, str]
     registry: Registry
     reads: str | None
-    gates: tuple[PlannedGate, ...]
-    remembering: tuple[tuple[RememberingGate, bool], ...]
     told: Mapping[str, Any]
-
-
-NOTHING_REMEMBERED: Mapping[str, Any] = {}
-
-
-class RememberedAction(NamedTuple):
-    """What is remembered under an action's id: the hex digest and the offset of the first input, and the mark
-    of its ruling."""
-
-    digest: str
-    offset: int
-    mark: str
-
-
-class ActionSeen(NamedTuple):
-    """`rows` and `actions`: its tenant's totals before the action. `room`: whether one more action can be
-    remembered; that is asked only where none is `known` under its id. `flags`: by kept id those of the items
-    that the agent was let see; `dispute`: the id of an action of its tenant whose outcome is disputed;
-    `remembered`: by a gate's name what it remembers of the agent; `read`: by kind the untrusted content that
-    came to the tenant's agents before."""
-
-    rows: int
-    actions: int
-    known: RememberedAction | None
-    room: bool
-    flags: Mapping[str, Sequence[str]]
-    dispute: str | None
-    remembered: Mapping[str, Any] = NOTHING_REMEMBERED
-    read: Mapping[str, ReadSoFar] = NOTHING_READ
-
-
-NOTHING_SEEN = ActionSeen(0, 0, None, room=True, flags={}, dispute=None)
-"""Of an action whose session is not read."""
+    gates: tuple[PlannedGate, ...] = ()
+    remembering: tuple[tuple[RememberingGate, bool], ...] = ()
+    remembers: bool = False
 
 
 @dataclass(slots=True)
@@ -144,14 +116,18 @@ class ActionContext:
     """All that a stage may look at: the plan, the action, and what was seen of its session.
 
     `now_ms` is the input's broker time, `freezes` those in force on it. `rows` is what this action counts
-    for, `tightened` whether the caller's word made the action stricter than it is known to be. `flags`: what
-    was read in the session and is flagged, parted by what the action acknowledges.
+    for, `session_rows` and `session_actions` are the session's totals with it, `read_untrusted` whether
+    content of strangers came in before, `tightened` whether the caller's word made the action stricter than
+    it is known to be. `flags`: what was read in the session and is flagged, parted by what the action
+    acknowledges.
 
     The rest changes while the stages run. `inspection`: what Gate 1 has read already; `escalated`: the
     reason of an earlier stage that escalated; `approved`: a person has approved exactly this action;
     `grading`: the grader's state while the action is judged (grader.py); `resemblance`: the band in which
     similarity to known actions put it (action_similarity.py), None: it was not compared; `replacement`: the
     parameters as the gates of the checkpoints `front` and `back` would have them so far, None: as they are;
+    `written`: the texts of its parameters, once they were asked for;
+    `pauses`: what the pipeline yields before it calls a gate;
     `due_ns`: what the stopwatch shows when the caller's deadline is over, None: there is none.
     """
 
@@ -161,6 +137,9 @@ class ActionContext:
     now_ms: int
     freezes: tuple[Freeze, ...]
     rows: int
+    session_rows: int
+    session_actions: int
+    read_untrusted: bool
     tightened: bool
     flags: Acknowledgement
     inspection: Inspection | None = None
@@ -170,22 +149,51 @@ class ActionContext:
     resemblance: str | None = None
     replacement: dict[str, Any] | None = None
     due_ns: int | None = None
+    written: list[tuple[str, str]] | None = None
+    pauses: tuple[Request, ...] = ()
 
     def reading(self) -> Inspection:
         """Everything that is found in the action's parameters, read once for all that ask."""
         if self.inspection is None:
-            self.inspection = inspect(self.plan, self.action)
+            plan, action = self.plan, self.action
+            self.inspection = inspect_call(
+                plan.bundle.library, action.tool_name, plan.types, action.parameters
+            )
         return self.inspection
 
-
-def inspect(plan: ActionPlan, action: ProposedAction) -> Inspection:
-    """Everything found in an action's parameters, read as a call of each type that it may be of."""
-    return inspect_call(plan.bundle.library, action.tool_name, plan.types, action.parameters)
+    def texts(self) -> list[tuple[str, str]]:
+        """Every text and number in the action's parameters, names of fields too, each with its path before
+        it; worked out once for all that ask."""
+        if self.written is None:
+            self.written = []
+            _add_texts(self.written, ROOT, self.action.parameters)
+        return self.written
 
 
 if TYPE_CHECKING:
     Asking = Generator[Request, Answer, StageResult]
     """A stage that asks: it yields a request, is sent the answer to it, and returns its result."""
+    Evaluate = Callable[["ActionContext"], StageResult | Asking]
+
+
+def _add_texts(found: list[tuple[str, str]], path: str, value: Any) -> None:
+    """Add every text and number in a JSON value, each with its path before it; names of fields too, since
+    they can carry anything."""
+    if isinstance(value, str):
+        found.append((path, value))
+    elif isinstance(value, dict):
+        for place, (name, one) in enumerate(value.items()):
+            below = f"{path}.{name}" if name.isidentifier() and len(name) <= 64 else f"{path}[{place}]"  # noqa: PLR2004
+            found.append((below, name))
+            if type(one) is str:
+                found.append((below, one))
+            else:
+                _add_texts(found, below, one)
+    elif isinstance(value, list):
+        for place, one in enumerate(value):
+            _add_texts(found, f"{path}[{place}]", one)
+    elif isinstance(value, int | float) and not isinstance(value, bool):
+        found.append((path, str(value)))
 
 
 class Stage(Protocol):
@@ -202,6 +210,7 @@ class Stage(Protocol):
 
 
 PASSED = StageResult("pass")
+ROOT = "$.parameters"
 
 
 class Detail(BaseModel):
@@ -243,11 +252,43 @@ class Gate(ABC):
     def evaluate(self, context: ActionContext) -> StageResult | Asking:
         """Decide, without changing anything; see `Stage`."""
 
-    def settle(self, bundle: Bundle, agent: Agent | None) -> StageResult | None:
-        """The pass that this gate gives every action of this agent under this bundle, so that it need not be
-        asked; None: it depends on the action."""
-        del bundle, agent
+    def settle(self, plan: ActionPlan) -> StageResult | None:
+        """The pass that this gate gives every action of the plan, so that it need not be asked; None: it
+        depends on the action."""
+        del plan
         return None
+
+    def prepare(self, plan: ActionPlan) -> Evaluate:
+        """Its `evaluate` for the actions of the plan, which may have worked out before what the plan
+        settles."""
+        del plan
+        return self.evaluate
+
+
+class ContentGate(Gate):
+    """A gate that serves a checkpoint of content (seed 002): its detail has the checkpoint's state under the
+    checkpoint's name, `findings` and `judged` with the kinds that it found, and `unjudged` where it could not
+    judge to the end. `holds`: how a sentence begins that says what the action has. A verdict's checkpoints
+    and advisories follow from these."""
+
+    checkpoint: ClassVar[Literal["front", "back"]]
+    holds: ClassVar[str]
+    by_name: ClassVar[dict[str, type[ContentGate]]] = {}
+
+    def __init_subclass__(cls) -> None:
+        """Enter the gate among those of content."""
+        ContentGate.by_name[cls.name] = cls
+
+    @classmethod
+    def remark(cls, detail: Mapping[str, Any]) -> Iterator[str]:
+        """What the gate objects to by its detail, and what it could not judge to its end."""
+        kinds = [one["kind"] for one in detail.get("findings", ())]
+        if judged := detail.get("judged"):
+            kinds += judged["categories"]
+        if kinds and detail[cls.checkpoint] != "pass":
+            yield f"{cls.holds}: {', '.join(dict.fromkeys(kinds))}"
+        if unjudged := detail.get("unjudged"):
+            yield f"{cls.checkpoint} was not judged to its end: {unjudged}"
 
 
 class Decided(NamedTuple):

@@ -12,21 +12,26 @@ from functools import cache
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from sluice.core.actions.assessment import recorded, remarks, used_entries
+from sluice.core.actions.stage import ContentGate
 from sluice.core.foundation.arrival import verdict_id
-from sluice.core.foundation.canonical import digest_alike, hex_of, wire_int
+from sluice.core.foundation.canonical import MAX_SAFE_INTEGER, digest_alike, hex_of, wire_int
 from sluice.core.foundation.chain import OutRecord
 from sluice.core.foundation.clock import rfc3339
-from sluice.core.state.reservations import Sighting, count_only, reserve, share_id
+from sluice.core.registry.registry_entries import collect_hashes
+from sluice.core.state.acknowledgement import advisory, flags_of
+from sluice.core.state.recent_retrieval import ReadSoFar
+from sluice.core.state.remembered import known_action
+from sluice.core.state.reservations import Sighting
+from sluice.core.state.session_view import NOTHING_REMEMBERED, ActionSeen
 from sluice_topics.catalog import VERDICTS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Mapping
 
     from sluice.core.actions.pipeline import Evaluation
     from sluice.core.actions.stage import ActionContext, ActionPlan
     from sluice.core.foundation.arrival import Arrival
-    from sluice.core.state.session_view import SessionView
+    from sluice.core.state.acknowledgement import Acknowledgement
     from sluice_topics.records import ProposedAction
 
 VERDICT_OF = {"ALLOW": "allowed", "BLOCK": "denied", "ESCALATE": "needs_human"}
@@ -79,24 +84,9 @@ def sighting_of(context: ActionContext, digest: str, offset: int) -> Sighting:
     """An action as its session counts it; `digest` and `offset` are those of the input that proposed it."""
     plan, action_id = context.plan, context.action.action_id
     most = plan.bundle.outcomes.unsigned_factor
-    return Sighting(plan.owner, action_id, hex_of(digest), offset, context.rows, most, plan.reads)
-
-
-def count(view: SessionView, seen: Sighting, ruling: Ruling, *, known: bool, room: bool) -> None:
-    """Count an action that comes for the first time; carried out, it counts whatever else is wrong with it,
-    and what its tool returns is read.
-
-    `known`: another action is remembered under its id; `room`: it can be remembered.
-    """
-    other = view.action(seen.owner, seen.action_id) if known else None
-    if other is not None:
-        share_id(view, seen, other, carried=ruling.carried)
-    elif room:
-        reserve(view, seen, ruling.mark, carried=ruling.carried)
-    elif ruling.carried:
-        count_only(view, seen)
-    if seen.reads is not None and ruling.carried:
-        view.remember_read(seen.owner, "external", seen.reads)
+    return Sighting(
+        plan.owner, action_id, digest.removeprefix("sha256:"), offset, context.rows, most, plan.reads
+    )
 
 
 SCHEMA = "sluice/verdict/v1"
@@ -105,7 +95,7 @@ NOT_RUN = {
     "text": "front, integrity and back are observed only: no check of content or reasoning ran",
     "severity": "info",
 }
-RERUN_FIELDS = (
+_ALWAYS = (
     "input",
     "bundle_hash",
     "registry_hashes",
@@ -119,21 +109,22 @@ RERUN_FIELDS = (
     "tier",
     "mode",
     "enforcement",
-    "waited_ms",
+)
+_FOUND = (
     "gateResults",
     "rule_results",
     "evidence_refs",
     "obligations",
     "rows_reserved",
     "advisories",
-    "signature",
 )
+RERUN_FIELDS = (*_ALWAYS, "waited_ms", *_FOUND, "signature")
 """What a rerun must get again, in the hash's order; the record's other fields follow from these.
 
 `waited_ms` is there where the caller gave a deadline, `signature` where one was verified.
 """
-_VALUES = itemgetter(*RERUN_FIELDS[:-1])
-_VALUES_WITHOUT_DEADLINE = itemgetter(*(name for name in RERUN_FIELDS[:-1] if name != "waited_ms"))
+_VALUES = itemgetter(*_ALWAYS, "waited_ms", *_FOUND)
+_VALUES_WITHOUT_DEADLINE = itemgetter(*_ALWAYS, *_FOUND)
 _CHECKPOINTS = {
     autonomy: {"front": "observed", "autonomy": autonomy, "integrity": "observed", "back": "observed"}
     for autonomy in ("pass", "observed", "enforced")
@@ -189,9 +180,10 @@ def verdict_record(
     durations: all inputs of the decision and the decision. Raises CanonicalError when a stage's detail is no
     JSON value.
     """
+    decision_id = arrival.decision_id
     body = {
         "schema": SCHEMA,
-        "verdict_id": verdict_id(arrival.decision_id),
+        "verdict_id": verdict_id(decision_id),
         "verdict": VERDICT_OF[ruling.outcome],
         "outcome": ruling.outcome,
         "shadowOutcome": ruling.shadow,
@@ -211,12 +203,11 @@ def verdict_record(
         **about,
         "advisories": [*evaluation.advisories, *about["advisories"], NOT_RUN],
     }
-    if evaluation.integrity is not None or not CONTENT.keys().isdisjoint(about.get("stages", ())):
+    if evaluation.integrity is not None or not ContentGate.by_name.keys().isdisjoint(about.get("stages", ())):
         _add_checkpoints(body, evaluation, ruling)
-    body["advisories"] = [
-        {"id": f"advisory:{arrival.decision_id}:{number}", **one}
-        for number, one in enumerate(body["advisories"])
-    ]
+    advisories = body["advisories"]
+    for number, one in enumerate(advisories):
+        advisories[number] = {"id": f"advisory:{decision_id}:{number}", **one}
     values = (_VALUES if "waited_ms" in body else _VALUES_WITHOUT_DEADLINE)(body)
     if arrival.signature is not None and (signature := arrival.signature.recorded()) is not None:
         body["signature"] = signature
@@ -231,11 +222,6 @@ def verdict_record(
     return OutRecord(VERDICTS, form.kind, body, subject, alike=alike)
 
 
-CONTENT = {"inbound": "front", "outbound": "back"}
-"""The gates that serve a checkpoint of content, and which."""
-_HOLDS = {"inbound": "what this action carries reads like", "outbound": "what this action sends out holds"}
-
-
 def _add_checkpoints(body: dict[str, Any], evaluation: Evaluation, ruling: Ruling) -> None:
     """The states of the other checkpoints where a gate served them, and what those of content found."""
     found, left = {}, body["advisories"]
@@ -244,31 +230,26 @@ def _add_checkpoints(body: dict[str, Any], evaluation: Evaluation, ruling: Rulin
         objects = evaluation.integrity in {"block", "escalate"}
         found["integrity"] = effect if objects else str(evaluation.integrity)
     for one in evaluation.gates:
-        checkpoint, told = CONTENT.get(one["gate"]), one["detail"]
-        if checkpoint is None or checkpoint not in told:
+        gate, detail = ContentGate.by_name.get(one["gate"]), one["detail"]
+        state = None if gate is None else detail.get(gate.checkpoint)
+        if gate is None or state is None:
             continue
-        found[checkpoint] = effect if told[checkpoint] == "enforced" else told[checkpoint]
-        left[-1:-1] = [_advice(one["gate"], text) for text in _told(one["gate"], told)]
+        found[gate.checkpoint] = effect if state == "enforced" else state
+        if state != "pass" or "unjudged" in detail:
+            left[-1:-1] = [_advice(gate.name, text) for text in gate.remark(detail)]
     body["checkpoints"] = body["checkpoints"] | found
-    idle = [name for name in ("front", "integrity", "back") if name not in found]
-    left[-1:] = [{**NOT_RUN, "text": _not_run(idle)}] if idle else []
+    left[-1:] = _idle(frozenset(found))
 
 
-def _not_run(idle: list[str]) -> str:
+@cache
+def _idle(served: frozenset[str]) -> list[dict[str, Any]]:
+    """The advisory on the checkpoints of content and reasoning that no gate served, if there are any."""
+    idle = [name for name in ("front", "integrity", "back") if name not in served]
+    if not idle:
+        return []
     together = ", ".join(idle[:-1]) + " and " + idle[-1] if len(idle) > 1 else idle[0]
     are = "are" if len(idle) > 1 else "is"
-    return f"{together} {are} observed only: no such check ran"
-
-
-def _told(gate: str, detail: dict[str, Any]) -> Iterator[str]:
-    """What a checkpoint of content objects to, and what it could not judge to its end."""
-    kinds = [one["kind"] for one in detail.get("findings", ())]
-    if judged := detail.get("judged"):
-        kinds += judged["categories"]
-    if kinds and detail[CONTENT[gate]] != "pass":
-        yield f"{_HOLDS[gate]}: {', '.join(dict.fromkeys(kinds))}"
-    if unjudged := detail.get("unjudged"):
-        yield f"{CONTENT[gate]} was not judged to its end: {unjudged}"
+    return [{**NOT_RUN, "text": f"{together} {are} observed only: no such check ran"}]
 
 
 def _advice(gate: str, text: str) -> dict[str, Any]:
@@ -280,17 +261,111 @@ def _entries_used(arrival: Arrival, context: ActionContext) -> dict[str, str]:
     return used if arrival.signature is None else arrival.signature.entries(used)
 
 
+_NO_REMARKS: tuple[dict[str, Any], ...] = ()
+
+
 def about_action(arrival: Arrival, context: ActionContext, counted: int | None) -> dict[str, Any]:
     """What the verdict says of the action, its policy and its session; `counted` as in `recorded`."""
-    action = context.action
+    action, plan = context.action, context.plan
+    reserved = counted or 0
+    more = context.freezes or arrival.signature is not None
+    said = action.aggregate_rows_affected is not None or action.aggregate_action_count is not None
+    plain = action.mode is not None and not said and not context.flags.outstanding
     about: dict[str, Any] = {
-        **ids_of(action),
-        **context.plan.told,
-        "registry_hashes": _entries_used(arrival, context),
-        "advisories": remarks(context),
+        "action_id": action.action_id,
+        "agent_id": action.agent_id,
+        "session_id": action.session_id,
+        "traceId": action.trace_id,
+        "request_id": action.request_id,
+        **plan.told,
+        "registry_hashes": _entries_used(arrival, context) if more else plan.entries,
+        "advisories": _NO_REMARKS if plain else remarks(context),
         "session": recorded(context.seen, context.flags, counted),
-        "rows_reserved": wire_int(counted or 0),
+        "rows_reserved": reserved if reserved <= MAX_SAFE_INTEGER else str(reserved),
     }
     if action.deadline_ms is not None:
         about["waited_ms"] = arrival.waited_ms
     return about
+
+
+def used_entries(context: ActionContext) -> dict[str, str]:
+    """ "kind/id@revision" to hash of every registry entry that the context rests on."""
+    return context.plan.entries | collect_hashes(*context.freezes)
+
+
+_MODE_ABSENT = {
+    "source": "sluice.mode",
+    "text": "no mode was declared: decided as high_stakes",
+    "severity": "info",
+}
+
+
+def remarks(context: ActionContext) -> list[dict[str, Any]]:
+    """On an absent mode, totals that are not the session's, and flags that were not acknowledged.
+
+    They are advisories about the input itself, for people, and change no decision (seed 002).
+    """
+    action = context.action
+    found = [] if action.mode else [_MODE_ABSENT]
+    rows, actions = action.aggregate_rows_affected, action.aggregate_action_count
+    if rows is not None and rows != context.seen.rows:
+        found.append(_not_ours("aggregateRowsAffected", rows, context.seen.rows))
+    if actions is not None and actions != context.seen.actions:
+        found.append(_not_ours("aggregateActionCount", actions, context.seen.actions))
+    if context.flags.outstanding:
+        found.append(advisory(context.flags.outstanding))
+    return found
+
+
+def _not_ours(name: str, claimed: int, ours: int) -> dict[str, Any]:
+    text = f"the caller's {name} is {claimed}, the session's is {ours}; the session's counts"
+    return {"source": "sluice.session", "text": text, "severity": "warn"}
+
+
+def recorded(seen: ActionSeen, flags: Acknowledgement, counted: int | None) -> dict[str, Any]:
+    """The verdict's `session`. `flags` are those seen, parted by what the action acknowledges.
+
+    The totals after follow from those before: an action that is carried out adds its `counted` rows and
+    itself, whether it can be remembered or not; None is for one that adds nothing. A dispute is named where
+    there is one, what gates remember where they do, and what was read where something was.
+    """
+    known, rows, actions = seen.known, seen.rows, seen.actions
+    before: dict[str, Any] = {"aggregateRowsAffected": rows, "aggregateActionCount": actions}
+    after = before
+    if counted is not None:
+        after = {"aggregateRowsAffected": rows + counted, "aggregateActionCount": actions + 1}
+    if rows + (counted or 0) > MAX_SAFE_INTEGER:
+        before["aggregateRowsAffected"] = wire_int(rows)
+        after["aggregateRowsAffected"] = wire_int(rows + (counted or 0))
+    values: dict[str, Any] = {
+        "before": before,
+        "after": after,
+        "known": None
+        if known is None
+        else {"digest": f"sha256:{known.digest}", "offset": known.offset, "mark": known.mark},
+        "room": seen.room,
+        "flags": {"acknowledged": list(flags.acknowledged), "outstanding": list(flags.outstanding)},
+    }
+    if seen.dispute is not None:
+        values["disputed"] = seen.dispute
+    if seen.remembered:
+        values["remembered"] = seen.remembered
+    if seen.read:
+        values["read"] = {kind: one._asdict() for kind, one in seen.read.items()}
+    return values
+
+
+def recorded_seen(verdict: Mapping[str, Any]) -> ActionSeen:
+    """From a verdict: the way back of `recorded`."""
+    session = verdict["session"]
+    before, known = session["before"], session["known"]
+    return ActionSeen(
+        int(before["aggregateRowsAffected"]),
+        before["aggregateActionCount"],
+        None if known is None else known_action(hex_of(known["digest"]), known["offset"], known["mark"]),
+        session["room"],
+        flags_of(session["flags"]),
+        session.get("disputed"),
+        session.get("remembered") or NOTHING_REMEMBERED,
+        {kind: ReadSoFar(**one) for kind, one in (session.get("read") or {}).items()},
+    )

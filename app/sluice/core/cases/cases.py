@@ -26,8 +26,7 @@ from sluice.core.policy.policy import Policy
 from sluice.core.policy.similarity_settings import EMBEDDING
 from sluice.core.quality_bundle.quality_bundle import QualityBundle, load_quality_bundle
 from sluice.core.registry.loading import build_registry, make_neutral_agent, make_neutral_tool
-from sluice.core.state.changes import Counted, EntryKept, Moved
-from sluice.core.state.session import NEVER_DUE_MS, SessionState, session_key, who
+from sluice.core.state.session import NEVER_DUE_MS, Counted, EntryKept, Moved, SessionState, session_key, who
 from sluice_topics.record_reading import Unreadable, read
 from sluice_topics.records import ProposedAction
 

@@ -37,14 +37,14 @@ class WorkBudget:
         """`enough`: below this much work the exact amount is not computed."""
         self.enough = enough
         self._coarse = sum_coarsely(one.work for one in expressions)
-        self._safe = next(
+        self.safe = next(
             (size for size in _list_halves() if self._coarse.bound(size) <= enough), _NOTHING_IS_SAFE
         )
         self._by_reads = _by_reads(expressions)
 
     def covers(self, size: Size) -> bool:
         """Whether values of this size make no more work than is enough: larger values never make less."""
-        safe = self._safe
+        safe = self.safe
         return size.text <= safe.text and size.nodes <= safe.nodes and size.items <= safe.items
 
     def bound(self, values: Values) -> int:
@@ -164,15 +164,24 @@ class Expression:
 
 @dataclass(frozen=True, slots=True)
 class ExpressionList:
-    """Several expressions as one that yields the list of their values."""
+    """Several expressions of a language as one that yields the list of their values."""
 
     program: cel.Expression
+    environment: cel.Env
 
     def evaluate(self, activation: cel.Activation) -> list[Any] | None:
         """The plain values in order. None when one has none, and when they need more rounds of macros
         together (10 000) than the evaluator makes at once: then each must be asked alone."""
         try:
             found = self.program.eval(activation).plain_value()
+        except _RAISED:
+            return None
+        return found if type(found) is list else None
+
+    def values_on(self, variables: Mapping[str, Any]) -> list[Any] | None:
+        """As `evaluate`, on values that are within the bounds."""
+        try:
+            found = self.program.eval(self.environment.Activation(variables)).plain_value()
         except _RAISED:
             return None
         return found if type(found) is list else None
@@ -215,7 +224,7 @@ class Language:
         None where the compiler has no room for them together (32 levels, 100 000 characters).
         """
         try:
-            listing = ExpressionList(self._environment.compile("[" + ", ".join(sources) + "]"))
+            listing = ExpressionList(self._environment.compile("[" + ", ".join(sources) + "]"), self._environment)
         except _RAISED:
             return None
         listing.evaluate(self.make_activation({}))  # planned now, as above

@@ -10,6 +10,7 @@ allowed with an advisory) and a dead letter, so that one input can neither stop 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from sluice.core.actions.plan import in_order, plans
@@ -80,6 +81,7 @@ class DecisionPoint:
             plan_writes(policy),
             plan_retrievals(policy, environment),
         )
+        self._pausing = replace(self._parts, pauses=True)
 
     @property
     def policy(self) -> Policy:
@@ -87,13 +89,23 @@ class DecisionPoint:
         return self._parts.policy
 
     def evaluate(
-        self, arrival: Arrival, message: Message, state: SessionState, shared: Shared = NOTHING_SHARED
+        self,
+        arrival: Arrival,
+        message: Message,
+        state: SessionState,
+        shared: Shared = NOTHING_SHARED,
+        *,
+        pauses: bool = False,
     ) -> Generator[Request, Answer, Decision]:
-        """Decide on a readable input. `shared`: what the partition keeps in addition to its sessions."""
+        """Decide on a readable input. `shared`: what the partition keeps in addition to its sessions;
+        `pauses`: others go along, stage by stage."""
         kind = BY_MODEL[type(message)]
         if kind.signer is not None:
-            arrival = checked(self._parts, arrival, getattr(message, kind.signer), state)
-        step = kind.evaluate(self._parts, arrival, message, state, shared)
+            agent = self._parts.policy.registry.agents.get(getattr(message, kind.signer))
+            if agent is not None and agent.keys is not None:
+                arrival = checked(self._parts, arrival, agent.id, state)
+        parts = self._pausing if pauses else self._parts
+        step = kind.evaluate(parts, arrival, message, state, shared)
         return _asking_nobody(step) if isinstance(step, Decision) else step
 
     def unreadable(self, arrival: Arrival, error: Unreadable) -> Decision:

@@ -200,9 +200,8 @@ class Arrival:
     @property
     def digest(self) -> str:
         """ "sha256:" and the hex digest of the raw value bytes; an absent value counts as no bytes."""
-        if not self._digest:
-            object.__setattr__(self, "_digest", "sha256:" + sha256(self.value or b"").hexdigest())
-        return self._digest
+        known: str = self._digest or self.coordinates()["digest"]
+        return known
 
     @property
     def decision_id(self) -> str:
@@ -211,10 +210,12 @@ class Arrival:
 
     def coordinates(self) -> dict[str, Any]:
         """The `input` field of a ledger record."""
+        if not self._digest:
+            object.__setattr__(self, "_digest", "sha256:" + sha256(self.value or b"").hexdigest())
         return {
             "topic": self.topic,
             "partition": self.partition,
             "offset": self.offset,
             "timestamp": self.timestamp_ms,
-            "digest": self.digest,
+            "digest": self._digest,
         }

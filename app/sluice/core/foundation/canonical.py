@@ -64,7 +64,8 @@ def digest_alike(value: Any) -> tuple[str, bool]:
         written = orjson.dumps(value, option=_OPTIONS)
     except (TypeError, ValueError, RecursionError):
         return "sha256:" + sha256(_slow(value)).hexdigest(), False
-    alike = _same_by_bytes(written, finite=True)
+    alike = written.isascii() and not (_WHOLE.search(written) or _SMALL.search(written) or b"+" in written)
+    alike = alike or _same_by_bytes(written, finite=True)
     if not alike and _is_odd(value):
         written = _slow(value)
     return "sha256:" + sha256(written).hexdigest(), alike

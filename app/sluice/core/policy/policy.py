@@ -115,7 +115,8 @@ class PointParts:
 
     `plan`: what is settled of an action before its session is read (sluice/core/actions/plan.py);
     `plan_write`: of a memory write (sluice/core/memory/plan.py); `plan_retrieval`: of a retrieval
-    (sluice/core/retrieval/plan.py).
+    (sluice/core/retrieval/plan.py). `pauses`: an evaluation of a kind that goes by stages pauses, because
+    others go along.
     """
 
     policy: Policy
@@ -125,3 +126,4 @@ class PointParts:
     plan: Callable[[ProposedAction], Any]
     plan_write: Callable[[ProposedMemoryWrite], Any]
     plan_retrieval: Callable[[ProposedRetrieval], Any]
+    pauses: bool = False

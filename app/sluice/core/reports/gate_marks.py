@@ -11,8 +11,8 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from sluice.core.actions.pipeline import BUDGET_EXCEEDED
+from sluice.core.actions.stage import ContentGate
 from sluice.core.actions.stages import GATES
-from sluice.core.actions.verdict import CONTENT
 from sluice.core.policy.bundles import never_asks
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def mark_gate(result: Mapping[str, Any]) -> GateMark:
         return _mark_idle("no answer in time") if is_skipped else FAILED
     if why := _explain_idle(str(result.get("gate")), detail):
         return _mark_idle(why)
-    states = {detail.get(one) for one in CONTENT.values()}
+    states = {detail.get(one.checkpoint) for one in ContentGate.by_name.values()}
     verb = "nudged" if "nudged" in states or detail.get("guidance") else "observed"
     if (would := detail.get("would")) is not None:
         return GateMark("observed", f"{verb}: {_WOULD.get(str(would), 'objects')}")
@@ -86,4 +86,4 @@ def _explain_idle(gate: str, detail: Mapping[str, Any]) -> str:
 def _list_telling_gates() -> frozenset[str]:
     """The gates whose detail is empty only where they did not judge: those of content, and those that ask."""
     asking = {one.name for one in GATES if one.part is not None and one.part.asks is not never_asks}
-    return frozenset({*CONTENT, *asking})
+    return frozenset({*ContentGate.by_name, *asking})

@@ -26,11 +26,19 @@ from sluice.core.registry.agent_keys import UNSIGNED_AGENT
 from sluice.core.registry.registry_entries import UNREGISTERED
 from sluice.core.rerun.evidence import RecordedAnswers, restore_shared
 from sluice.core.rerun.rerun_result import HASH_FIELD, Difference
-from sluice.core.state.changes import EntryDropped, EntryKept, Restarted
 from sluice.core.state.expiry import SCHEMA_FOLDED
 from sluice.core.state.recent_retrieval import add_read
 from sluice.core.state.remembered import kept_id
-from sluice.core.state.session import KEY_PREFIX, SessionState, session_key, totals, who
+from sluice.core.state.session import (
+    KEY_PREFIX,
+    EntryDropped,
+    EntryKept,
+    Restarted,
+    SessionState,
+    session_key,
+    totals,
+    who,
+)
 from sluice.core.state.session_view import SessionView
 
 if TYPE_CHECKING:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from cel_expr_python import cel
 
@@ -13,11 +13,20 @@ from sluice.core.cel.language import MAX_WORK, Activation, ExpressionError, Lang
 from sluice.core.cel.tree import NOTHING, Size
 from sluice.core.foundation.errors import BundleError
 from sluice.core.rules.compiled_rule import FACTS, CompiledRule
-from sluice.core.rules.variables import NO_FACTS, VARIABLES, Citation, Citations, citation, known_as
+from sluice.core.rules.variables import (
+    NO_FACTS,
+    VARIABLES,
+    Citation,
+    Citations,
+    citation,
+    known_as,
+    variables_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+    from sluice.core.cel.language import ExpressionList
     from sluice.core.rules.compiled_rule import RuleResult
     from sluice.core.rules.rule import FactReference, Rule
     from sluice.core.rules.variables import Cited
@@ -132,6 +141,24 @@ class RuleSet:
         """Every rule's result, in the bundle's order, from what `codes` gave."""
         return self._group.results_of(codes)
 
+    def split(self) -> SplitRules | None:
+        """The set with the rules apart that read nothing but what a plan settles; None where a rule cites a
+        fact, or all of them cannot be asked at once."""
+        if self._listing is None:
+            return None
+        planned = {name for name, known in self.variables.items() if known.planned}
+        settled = [
+            {path[0] for one in rule.expressions for path in one.reads} <= planned for rule in self._rules
+        ]
+        coded = [rule.coded for rule in self._rules]
+        lists = [
+            self._language.make_listing(
+                [one for one, first in zip(coded, settled, strict=True) if first is planned_only]
+            )
+            for planned_only in (True, False)
+        ]
+        return SplitRules(self, self._language, self._together, tuple(settled), *lists)
+
     def evaluate(self, variables: Mapping[str, Any], cited: Cited) -> list[RuleResult]:
         """Every rule's result, in the bundle's order."""
         resolved = self._citations.resolve(variables, cited)
@@ -144,6 +171,62 @@ class RuleSet:
             return found
         free = iter(found)
         return [rule.evaluate(asked, resolved) if rule.cites else next(free) for rule in self._rules]
+
+
+class SplitRules:
+    """A rule set's rules in two lists: those that a plan settles, and those that each action is asked.
+
+    The two together answer as the set does, and only where the set would at once (`RuleSet.codes`): the
+    values of both count for the bounds.
+    """
+
+    def __init__(
+        self,
+        rules: RuleSet,
+        language: Language,
+        together: WorkBudget,
+        settled: tuple[bool, ...],
+        planned: ExpressionList | None,
+        asked: ExpressionList | None,
+    ) -> None:
+        """`settled`: of each rule, whether a plan settles it; `planned` and `asked`: the two lists."""
+        self._rules = rules
+        self._language = language
+        self.together = together
+        self._settled = settled
+        self._planned = planned
+        self._asked = asked
+        self.count = len(rules.variables)
+        """How many variables all rules read."""
+        self._variables = {name: one for name, one in rules.variables.items() if one.planned}
+        self.reads = tuple(
+            (name, one.quick or one.value) for name, one in rules.variables.items() if not one.planned
+        )
+        """The variables that each action is asked for, and where it has them."""
+
+    def settle(self, planned: Any) -> SettledRules | None:
+        """What a plan settles, `planned` an input of which only `plan` is looked at; None where it has to be
+        asked rule by rule."""
+        variables = variables_of(planned, self._variables)
+        size = measure_within_bounds(variables)
+        if self._planned is None or self._asked is None or size is None:
+            return None
+        codes = self._planned.values_on(variables)
+        return None if codes is None else SettledRules(tuple(codes), size.text, self._asked)
+
+    def results_of(self, settled: SettledRules, codes: Iterable[int]) -> list[RuleResult]:
+        """Every rule's result, in the bundle's order, from the codes of both lists."""
+        known, asked = iter(settled.codes), iter(codes)
+        return self._rules.results_of([next(known) if first else next(asked) for first in self._settled])
+
+
+class SettledRules(NamedTuple):
+    """The codes of the rules that a plan settles, the characters of the values that they read, and the list
+    of the rules that each action is asked."""
+
+    codes: tuple[int, ...]
+    text: int
+    asked: ExpressionList
 
 
 def _citations(language: Language, rules: list[Rule]) -> Citations:

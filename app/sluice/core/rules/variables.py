@@ -32,6 +32,10 @@ class PlannedInput(Protocol):
     """What a rule can see of what policy and registry settle."""
 
     @property
+    def agent_id(self) -> str: ...
+    @property
+    def tool_name(self) -> str: ...
+    @property
     def action_type(self) -> str: ...
     @property
     def tier(self) -> str: ...
@@ -51,10 +55,6 @@ class SessionInput(Protocol):
     """What a rule can see of an action's session."""
 
     @property
-    def rows(self) -> int: ...
-    @property
-    def actions(self) -> int: ...
-    @property
     def read(self) -> Mapping[str, ReadSoFar]: ...
 
 
@@ -70,6 +70,9 @@ class ActionInput(Protocol):
     def seen(self) -> SessionInput: ...
 
     rows: int
+    session_rows: int
+    session_actions: int
+    read_untrusted: bool
     flags: Acknowledgement
     now_ms: int
 
@@ -78,10 +81,14 @@ class ActionInput(Protocol):
 
 
 class Variable(NamedTuple):
-    """A variable's CEL type, and where an action has its value. A type of any may be null."""
+    """A variable's CEL type, and where an action has its value. A type of any may be null. `planned`: the
+    value is the plan's, so it is the same for every action of a plan. `quick`: the value where it is within
+    CEL's bounds; None: `value` itself."""
 
     type: cel.Type
     value: Callable[[ActionInput], Any]
+    planned: bool = False
+    quick: Callable[[ActionInput], Any] | None = None
 
 
 class Cited(NamedTuple):
@@ -103,32 +110,45 @@ def _governance(context: ActionInput) -> dict[str, Any]:
 
 def _read(kind: ReadKind) -> Variable:
     """How many times content of this kind came into the session."""
-    return Variable(_INT, lambda it: _int64(it.seen.read[kind].times) if kind in it.seen.read else 0)
+    return Variable(_INT, lambda it: min(it.seen.read[kind].times, _MOST) if kind in it.seen.read else 0)
 
 
+def _planned(of_type: cel.Type, name: str) -> Variable:
+    return Variable(of_type, attrgetter(f"plan.{name}"), planned=True)
+
+
+_MOST = INT64 - 1
+"""The largest count that CEL's int can hold: beyond it, every comparison with a threshold comes out the
+same."""
 ACTION_TYPE = "action.type"
 VARIABLES: dict[str, Variable] = {
     "action.id": Variable(_TEXT, attrgetter("action.action_id")),
-    "action.tool": Variable(_TEXT, attrgetter("action.tool_name")),
+    "action.tool": _planned(_TEXT, "tool_name"),
     "action.tool_description": Variable(_ANY, attrgetter("action.tool_description")),
-    ACTION_TYPE: Variable(_TEXT, attrgetter("plan.action_type")),
-    "action.tier": Variable(_TEXT, attrgetter("plan.tier")),
-    "action.mode": Variable(_TEXT, attrgetter("plan.mode")),
-    "action.rows": Variable(_INT, lambda it: _int64(it.rows)),
-    "action.reversible": Variable(_ANY, attrgetter("plan.reversible")),
+    ACTION_TYPE: _planned(_TEXT, "action_type"),
+    "action.tier": _planned(_TEXT, "tier"),
+    "action.mode": _planned(_TEXT, "mode"),
+    "action.rows": Variable(_INT, lambda it: min(it.rows, _MOST)),
+    "action.reversible": _planned(_ANY, "reversible"),
     "action.reasoning": Variable(_ANY, attrgetter("action.reasoning")),
     "action.delegate_to": Variable(_ANY, attrgetter("action.delegate_to")),
     "action.acknowledged_flags": Variable(_TEXTS, lambda it: it.action.acknowledged_flags or []),
     "action.governanceContext": Variable(_OBJECT, _governance),
-    "agent.id": Variable(_TEXT, attrgetter("action.agent_id")),
-    "agent.tenant": Variable(_TEXT, attrgetter("plan.tenant")),
-    "agent.tier": Variable(_ANY, lambda it: None if it.plan.agent is None else it.plan.agent.tier),
-    "tool.registered": Variable(_BOOL, lambda it: it.plan.tool is not None),
+    "agent.id": _planned(_TEXT, "agent_id"),
+    "agent.tenant": _planned(_TEXT, "tenant"),
+    "agent.tier": Variable(
+        _ANY, lambda it: None if it.plan.agent is None else it.plan.agent.tier, planned=True
+    ),
+    "tool.registered": Variable(_BOOL, lambda it: it.plan.tool is not None, planned=True),
     "session.id": Variable(_TEXT, attrgetter("action.session_id")),
-    "session.aggregateRowsAffected": Variable(_INT, lambda it: _int64(it.seen.rows + it.rows)),
-    "session.aggregateActionCount": Variable(_INT, lambda it: _int64(it.seen.actions + 1)),
+    "session.aggregateRowsAffected": Variable(
+        _INT, lambda it: min(it.session_rows, _MOST), quick=attrgetter("session_rows")
+    ),
+    "session.aggregateActionCount": Variable(
+        _INT, lambda it: min(it.session_actions, _MOST), quick=attrgetter("session_actions")
+    ),
     "session.unacknowledged_flags": Variable(_TEXTS, lambda it: list(it.flags.outstanding)),
-    "session.read_untrusted": Variable(_BOOL, lambda it: bool(it.seen.read)),
+    "session.read_untrusted": Variable(_BOOL, attrgetter("read_untrusted")),
     "session.read_external": _read("external"),
     "session.read_flagged": _read("flagged"),
     "session.writes_held": _read("held"),
@@ -158,11 +178,6 @@ def moment(at_ms: int) -> datetime:
 def milliseconds(at: datetime) -> int:
     """The other way round, rounded down."""
     return (at - _EPOCH) // timedelta(milliseconds=1)
-
-
-def _int64(number: int) -> int:
-    """A count as CEL's int can hold it: beyond that, every comparison with a threshold comes out the same."""
-    return min(number, INT64 - 1)
 
 
 _MAX_NAMED_ID = 120

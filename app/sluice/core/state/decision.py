@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from sluice.core.foundation.chain import OutRecord
     from sluice.core.metadata.provenance import Resolution
     from sluice.core.state.book import Change
-    from sluice.core.state.changes import SessionChange
     from sluice.core.state.history import History, SourceName
+    from sluice.core.state.session import SessionChange
 
 
 @dataclass(slots=True)

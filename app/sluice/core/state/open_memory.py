@@ -9,7 +9,6 @@ from __future__ import annotations
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from sluice.core.state.changes import EntryDropped, EntryKept
 from sluice.core.state.recent_retrieval import (
     FORGOTTEN,
     FORGOTTEN_FLAG,
@@ -17,14 +16,24 @@ from sluice.core.state.recent_retrieval import (
     MAX_FLAGGED,
     Flagged,
 )
-from sluice.core.state.remembered import AGENT_BYTES, Remembered, entry_bytes, is_settled
+from sluice.core.state.remembered import (
+    AGENT_BYTES,
+    FIXED_BYTES,
+    Remembered,
+    entry_bytes,
+    is_settled,
+)
+from sluice.core.state.session import (
+    EntryDropped,
+    EntryKept,
+    Who,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from sluice.core.state.changes import SessionChange
     from sluice.core.state.remembered import Table
-    from sluice.core.state.session import Who
+    from sluice.core.state.session import SessionChange
 
 NOTHING = Remembered()
 
@@ -66,12 +75,14 @@ class OpenTable:
 
     def put(self, name: str, stored: Any) -> None:
         """Keep an entry, in its place where there is one of the name."""
-        known = self.get(name)
+        known, size = self._new.get(name), FIXED_BYTES.get(self._table)
+        if known is None and name not in self._gone:
+            known = self._stored.get(name)
         if known is None:
             self._count += 1
         else:
-            self.size -= entry_bytes(self._table, known)
-        self.size += entry_bytes(self._table, stored)
+            self.size -= size or entry_bytes(self._table, known)
+        self.size += size or entry_bytes(self._table, stored)
         self._new[name] = stored
         self._changes.append(EntryKept(self._owner.tenant, self._owner.agent, self._table, name, stored))
 
@@ -99,6 +110,12 @@ class OpenMemory:
         self._owner = owner
         self._changes = changes
         self._tables: dict[Table, OpenTable] = {}
+        for entries in (stored.recent, stored.writes, stored.retrievals, stored.flagged):
+            if entries and entries[next(iter(entries))][2] <= cut_ms:
+                break
+        else:
+            if not stored.gates:
+                return
         for name, table in stored.over(cut_ms):
             self.table(table).drop(name)
 
@@ -123,7 +140,10 @@ class OpenMemory:
     @property
     def is_empty(self) -> bool:
         """Whether nothing is remembered."""
-        return self.size == AGENT_BYTES
+        size = self._stored.size
+        for one in self._tables.values():
+            size += one.size
+        return size == AGENT_BYTES
 
     def marks(self) -> int:
         """How many items its retrievals have."""

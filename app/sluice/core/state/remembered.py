@@ -1,4 +1,5 @@
-"""A session's memory of one agent's inputs: the ids within their window, and the result of each.
+"""A session's memory of one agent's inputs: the ids within their window, and the result of each. And how it
+is stored: in pages of a few entries, so that an input writes what it changed.
 
 This module limits the bytes of all of it: ids are kept short, and counts have a limited number of
 digits (sluice_topics/records/base.py). The sizes are those of the longest stored form.
@@ -6,14 +7,16 @@ digits (sluice_topics/records/base.py). The sizes are those of the longest store
 
 from __future__ import annotations
 
+import heapq
 from dataclasses import dataclass, field
 from functools import lru_cache
 from hashlib import sha256
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import orjson
 
-from sluice.core.foundation.canonical import MAX_SAFE_INTEGER, wire_int
+from sluice.core.foundation.canonical import MAX_SAFE_INTEGER, wire_int, wire_safe
 from sluice.core.state.recent_retrieval import RecentRetrieval
 
 if TYPE_CHECKING:
@@ -35,13 +38,14 @@ Table = Literal["recent", "writes", "sources", "retrievals", "flagged", "gates",
 TIMED: tuple[Table, ...] = ("recent", "writes", "retrievals", "flagged")
 """Tables whose entries leave the window, the oldest first; an entry's time is in third place."""
 UNTIMED: tuple[Table, ...] = ("sources", "gates", "read")
-_BYTES: Mapping[str, int] = {
+FIXED_BYTES: Mapping[str, int] = {
     "recent": ACTION_BYTES,
     "writes": WRITE_BYTES,
     "sources": SOURCE_BYTES,
     "flagged": FLAGGED_BYTES,
     "read": READ_BYTES,
 }
+"""Bytes that an entry of these tables takes at most, whatever it holds."""
 
 
 class RecentAction(NamedTuple):
@@ -101,6 +105,11 @@ class RecentWrite(NamedTuple):
     trust: float | None
 
 
+def known_action(digest: str, offset: int, mark: str) -> RecentAction:
+    """A remembered action as far as a verdict says what was known of its id."""
+    return RecentAction(digest, offset, 0, mark, 0, 0, shared=False, peak=0, most=0)
+
+
 def recent_action(stored: Any) -> RecentAction:
     digest, offset, at_ms, mark, counted, carried, shared, peak, most, *settled = stored
     return RecentAction(
@@ -135,7 +144,7 @@ def entry_bytes(table: Table, stored: Any) -> int:
     """Bytes that an entry takes at most in the stored form."""
     if table == "retrievals":
         return RETRIEVAL_BYTES + len(stored[1])
-    return GATE_BYTES + int(stored[2]) if table == "gates" else _BYTES[table]
+    return GATE_BYTES + int(stored[2]) if table == "gates" else FIXED_BYTES[table]
 
 
 @dataclass(slots=True)
@@ -170,12 +179,12 @@ class Remembered:
     def put(self, table: Table, name: str, stored: Any) -> None:
         """Keep an entry, in its place where there is one of the name."""
         entries = getattr(self, table)
-        known = entries.get(name)
+        known, size = entries.get(name), FIXED_BYTES.get(table)
         if known is not None:
-            self.size -= entry_bytes(table, known)
+            self.size -= size or entry_bytes(table, known)
         entries[name] = stored
-        self.size += entry_bytes(table, stored)
-        if table == "recent":
+        self.size += size or entry_bytes(table, stored)
+        if table == "recent" and (self.settled or len(stored) > _UNSETTLED):
             self._settle(name, stored)
 
     def drop(self, table: Table, name: str) -> None:
@@ -241,3 +250,97 @@ class Remembered:
     def names(self, tables: Iterable[Table]) -> Iterator[tuple[Table, str]]:
         """The entries of some tables."""
         return ((table, name) for table in tables for name in getattr(self, table))
+
+
+PAGE = 4
+"""Slots of a page: what an input writes is at most this many entries for each page that it changes."""
+PLACES = ("recent", "writes", "sources", "retrievals", "flagged", "gates", "read", "disputed", "early")
+"""The tables by the number under which an entry names its own."""
+
+
+EntryName = tuple[str, str, str, str]
+"""An entry's tenant, agent, table and name. Tenant and agent are "" for outcomes that wait, the agent for
+disputes."""
+
+
+class Pages:
+    """The entries of one session by slot. `count`: how many pages there have been.
+
+    Each entry has a slot, and `PAGE` slots are a page. A change marks its page, and only marked pages are
+    written again: a page takes as many bytes in a large session as in a small one. A slot that is free is
+    taken again, so a session that forgets as much as it learns stays as long as it is. Each entry carries its
+    order, so that the tables can be built again with the oldest first.
+    """
+
+    __slots__ = ("_free", "_marked", "_next", "_slots", "_where")
+
+    def __init__(self) -> None:
+        self._slots: list[tuple[int, EntryName, Any] | None] = []
+        self._where: dict[EntryName, int] = {}
+        self._free: list[int] = []
+        self._marked: set[int] = set()
+        self._next = 0
+
+    @property
+    def count(self) -> int:
+        """How many pages there are, empty ones among them."""
+        return -(-len(self._slots) // PAGE)
+
+    def put(self, name: EntryName, stored: Any) -> None:
+        """Keep an entry: in its slot and order where there is one of the name, else as the newest."""
+        slot = self._where.get(name)
+        if slot is None:
+            if self._free:
+                slot = heapq.heappop(self._free)
+            else:
+                slot = len(self._slots)
+                self._slots.append(None)
+            self._where[name] = slot
+            self._next += 1
+            order = self._next
+        else:
+            order = self._slots[slot][0]  # type: ignore[index]
+        self._slots[slot] = order, name, stored
+        self._marked.add(slot // PAGE)
+
+    def drop(self, name: EntryName) -> None:
+        """Forget an entry. Raises KeyError where there is none of the name."""
+        slot = self._where.pop(name)
+        self._slots[slot] = None
+        heapq.heappush(self._free, slot)
+        self._marked.add(slot // PAGE)
+
+    def marked(self) -> list[int]:
+        """The pages that changed since the last time."""
+        marked, self._marked = self._marked, set()
+        return sorted(marked)
+
+    def encode(self, page: int) -> bytes | None:
+        """A page as it is stored; None for an empty one."""
+        agents: dict[tuple[str, str], int] = {}
+        entries = []
+        for slot in range(page * PAGE, min((page + 1) * PAGE, len(self._slots))):
+            held = self._slots[slot]
+            if held is not None:
+                order, (tenant, agent, table, name), stored = held
+                whose = agents.setdefault((tenant, agent), len(agents))
+                entries.append([slot, order, whose, PLACES.index(table), name, stored])
+        if not entries:
+            return None
+        value = [[*agents], entries]
+        try:
+            return orjson.dumps(value, option=orjson.OPT_STRICT_INTEGER)
+        except TypeError:
+            return orjson.dumps(wire_safe(value))
+
+    def restore(self, count: int, pages: Iterable[Any]) -> list[tuple[EntryName, Any]]:
+        """Take over stored pages, as JSON; their entries in their order. `count`: what it was then."""
+        self._slots = [None] * (count * PAGE)
+        for agents, entries in pages:
+            for slot, order, whose, table, name, stored in entries:
+                self._slots[slot] = order, (*agents[whose], PLACES[table], name), stored
+        found = sorted((one for one in self._slots if one is not None), key=itemgetter(0))
+        self._where = {one[1]: slot for slot, one in enumerate(self._slots) if one is not None}
+        self._free = [slot for slot, one in enumerate(self._slots) if one is None]
+        self._next = found[-1][0] if found else 0
+        return [(name, stored) for _, name, stored in found]

@@ -109,20 +109,33 @@ class Settlement(NamedTuple):
     new: bool
 
 
+def count(view: SessionView, seen: Sighting, mark: str, *, carried: bool, known: bool, room: bool) -> None:
+    """Count an action that comes for the first time; carried out, it counts whatever else is wrong with it,
+    and what its tool returns is read.
+
+    `mark`: of its ruling; `known`: another action is remembered under its id; `room`: it can be remembered.
+    """
+    other = view.action(seen.owner, seen.action_id) if known else None
+    if other is not None:
+        share_id(view, seen, other, carried=carried)
+    elif room:
+        reserve(view, seen, mark, carried=carried)
+    elif carried:
+        count_only(view, seen)
+    if seen.reads is not None and carried:
+        view.remember_read(seen.owner, "external", seen.reads)
+
+
 def reserve(view: SessionView, seen: Sighting, mark: str, *, carried: bool) -> None:
-    """Remember a new action; if it is carried out, count its rows and the action."""
+    """Remember a new action, of which no outcome has told and which shares its id with no other; if it is
+    carried out, count its rows and the action."""
     counted, times = (seen.rows, 1) if carried else (0, 0)
+    most = max(seen.rows, 1) * seen.unsigned_factor
     view.count(seen.owner.tenant, counted, times)
-    stored = _stored_first(seen, view.now, mark, counted, times)
-    view.remember_first(seen.owner, seen.action_id, stored)
-
-
-def _stored_first(seen: Sighting, at_ms: int, mark: str, counted: int, times: int) -> tuple[Any, ...]:
-    """The stored form of a RecentAction that no outcome has told of and that shares its id with no other."""
-    most = seen.most
+    stored: tuple[Any, ...] = seen.digest, seen.offset, view.now, mark, counted, times, False, 0, most
     if max(counted, most) > MAX_SAFE_INTEGER:
-        return seen.digest, seen.offset, at_ms, mark, wire_int(counted), times, False, 0, wire_int(most)
-    return seen.digest, seen.offset, at_ms, mark, counted, times, False, 0, most
+        stored = *stored[:4], wire_int(counted), times, False, 0, wire_int(most)
+    view.remember_first(seen.owner, seen.action_id, stored)
 
 
 def share_id(view: SessionView, seen: Sighting, known: RecentAction, *, carried: bool) -> None:

@@ -4,9 +4,13 @@ Product.md, "Session state". An action that the caller will carry out counts at 
 an outcome settles it. Actions that leave the window are dropped from `recent`; their rows are already in the
 totals.
 
+An input's decision returns events, which the session's owner applies in their order, in place. Each is
+small, whatever the session remembers: it says what is, not by how much it differs. They leave the session as
+the view on which the decision was made had it (sluice/core/state/session_view.py).
+
 Stored form, in the table and in its changelog: a head, JSON that starts with a fixed-width due time, so that
 timers can find due sessions without reading the rest, and the pages of what is remembered
-(sluice/core/state/pages.py).
+(sluice/core/state/remembered.py).
 """
 
 from __future__ import annotations
@@ -14,21 +18,28 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import orjson
 
-from sluice.core.foundation.canonical import wire_int
+from sluice.core.foundation.canonical import MAX_SAFE_INTEGER, wire_int
 from sluice.core.registry.registry_entries import UNREGISTERED
-from sluice.core.state.pages import EntryName, Pages
-from sluice.core.state.recent_retrieval import NOTHING_READ, read_by_all
-from sluice.core.state.remembered import ACTION_BYTES, RecentAction, Remembered, kept_id, recent_action
+from sluice.core.state.remembered import (
+    ACTION_BYTES,
+    TIMED,
+    UNTIMED,
+    EntryName,
+    Pages,
+    RecentAction,
+    Remembered,
+    Table,
+    kept_id,
+    recent_action,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from sluice.core.state.recent_retrieval import ReadSoFar
-    from sluice.core.state.remembered import Table
 
 KEY_PREFIX = b"s:"
 PAGE_PREFIX = b"r:"
@@ -114,11 +125,6 @@ class Account:
         """Dispute an action no longer. Raises KeyError where it is not disputed."""
         self.disputes[self.disputed.pop(offset)[1]] -= 1
 
-    def read_so_far(self) -> Mapping[str, ReadSoFar]:
-        """The untrusted content that came to the tenant's agents in the session, by kind."""
-        found = [one.read for one in self.agents.values() if one.read]
-        return read_by_all(found) if found else NOTHING_READ
-
     def disputed_at(self, offset: int, action_id: str) -> tuple[str, RecentAction] | None:
         """The agent and the disputed action of this offset and id."""
         stored = self.disputed.get(str(offset))
@@ -139,26 +145,11 @@ class Account:
             size += one.size
         return size
 
-    def over(self, cut_ms: int) -> list[str]:
-        """The agents whose inputs are all of this time or before."""
-        return [name for name, one in self.agents.items() if one.is_over(cut_ms)]
-
-    def encoded(self) -> list[Any]:
-        """As it is stored, without entries: its agents are named in their order."""
-        return [wire_int(self.rows), self.actions, [*self.agents]]
-
     @classmethod
     def decode(cls, stored: list[Any]) -> Account:
-        """What `encoded` gave."""
+        """From the head: without entries, its agents named in their order."""
         rows, actions, agents = stored
         return cls(int(rows), actions, {name: Remembered() for name in agents})
-
-
-class Change(Protocol):
-    """An event by which a session changes: one of sluice/core/state/changes.py."""
-
-    def apply(self, state: SessionState) -> None:
-        """Take it over, in place."""
 
 
 class SessionState:
@@ -187,37 +178,36 @@ class SessionState:
         """The id in the key."""
         return self.key[len(KEY_PREFIX) :].decode()
 
-    def apply(self, changes: Iterable[Change]) -> None:
+    def apply(self, changes: Iterable[SessionChange]) -> None:
         """Take over the changes of a decision that was made on this state."""
         for change in changes:
             change.apply(self)
 
     def flush(self) -> dict[bytes, bytes | None]:
         """The table's entries that changed since the last time, by key, the head always; None deletes one."""
-        changed = {self._page_key(page): self.pages.encode(page) for page in self.pages.marked() if page}
-        changed[self.key] = None if self.gone else self._head()
+        changed: dict[bytes, bytes | None] = {}
+        for page in self.pages.marked():
+            if page:
+                changed[page_key(self.key, page)] = self.pages.encode(page)
+        changed[self.key] = self._head() if self.accounts or self.early else None
         return changed
 
     def entries(self) -> dict[bytes, bytes]:
         """All of the table's entries, by key; none where the state is gone."""
         if self.gone:
             return {}
-        pages = {self._page_key(page): self.pages.encode(page) for page in range(1, self.pages.count)}
+        pages = {page_key(self.key, page): self.pages.encode(page) for page in range(1, self.pages.count)}
         return {self.key: self._head(), **{key: value for key, value in pages.items() if value is not None}}
 
     def _head(self) -> bytes:
         """`{"due":<13 digits of ms>,`, times and totals, how many pages there are, and the first page."""
-        rest = {
-            "o": self.opened_at,
-            "t": self.last_at,
-            "a": {name: one.encoded() for name, one in self.accounts.items()},
-            "n": self.pages.count,
-        }
+        accounts = {}
+        for name, one in self.accounts.items():
+            rows = one.rows if one.rows <= MAX_SAFE_INTEGER else str(one.rows)
+            accounts[name] = [rows, one.actions, [*one.agents]]
+        rest = {"o": self.opened_at, "t": self.last_at, "a": accounts, "n": self.pages.count}
         first = self.pages.encode(0) or b"null"
         return b'%b%013d,%b,"p":%b}' % (_DUE_PREFIX, self.due_ms, orjson.dumps(rest)[1:-1], first)
-
-    def _page_key(self, page: int) -> bytes:
-        return page_key(self.key, page)
 
     @classmethod
     def read(cls, key: bytes, table: Mapping[bytes, bytes]) -> SessionState:
@@ -268,6 +258,164 @@ def totals(account: Account) -> dict[str, Any]:
 def totals_of(rows: int, actions: int) -> dict[str, Any]:
     """Totals as ledger records carry them."""
     return {"aggregateRowsAffected": wire_int(rows), "aggregateActionCount": actions}
+
+
+class Restarted(NamedTuple):
+    """The session was idle too long: every account is gone. Outcomes that wait stay."""
+
+    def apply(self, state: SessionState) -> None:
+        """Forget the accounts."""
+        for tenant, account in state.accounts.items():
+            for agent, memory in account.agents.items():
+                for entry in memory.names((*TIMED, *UNTIMED)):
+                    state.pages.drop((tenant, agent, *entry))
+            for offset in account.disputed:
+                state.pages.drop((tenant, "", "disputed", offset))
+        state.accounts = {}
+
+
+class Counted(NamedTuple):
+    """A tenant's totals are these; its account opens where there is none."""
+
+    tenant: str
+    rows: int
+    actions: int
+
+    def apply(self, state: SessionState) -> None:
+        """Open the account, or set its totals."""
+        account = state.accounts.get(self.tenant)
+        if account is None:
+            state.accounts[self.tenant] = Account(self.rows, self.actions)
+        else:
+            account.rows, account.actions = self.rows, self.actions
+
+
+class EntryKept(NamedTuple):
+    """An agent's memory has this entry: in its place where there is one of the name, else as the newest."""
+
+    tenant: str
+    agent: str
+    table: Table
+    name: str
+    stored: Any
+
+    def apply(self, state: SessionState) -> None:
+        """Put it into the table; the agent's memory opens with its first entry."""
+        agents = state.accounts[self.tenant].agents
+        memory = agents.get(self.agent)
+        if memory is None:
+            memory = agents[self.agent] = Remembered()
+        memory.put(self.table, self.name, self.stored)
+        state.pages.put(self[:4], self.stored)
+
+
+class EntryDropped(NamedTuple):
+    """An agent's memory no longer has this entry."""
+
+    tenant: str
+    agent: str
+    table: Table
+    name: str
+
+    def apply(self, state: SessionState) -> None:
+        """Take it out of the table."""
+        state.accounts[self.tenant].agents[self.agent].drop(self.table, self.name)
+        state.pages.drop(self)
+
+
+class AgentExpired(NamedTuple):
+    """All that an agent's memory has with a time is over, if it has one."""
+
+    tenant: str
+    agent: str
+
+    def apply(self, state: SessionState) -> None:
+        """Keep what has no time, and the agent only where there is some."""
+        agents = state.accounts[self.tenant].agents
+        memory = agents.get(self.agent)
+        if memory is None:
+            return
+        for entry in memory.names((*TIMED, "gates")):
+            state.pages.drop((self.tenant, self.agent, *entry))
+        left = memory.lasting()
+        if left is not None:
+            agents[self.agent] = left
+        else:
+            del agents[self.agent]
+
+
+class DisputeOpened(NamedTuple):
+    """An action's outcome is disputed: the action's id, its agent and the stored RecentAction, by its
+    offset."""
+
+    tenant: str
+    offset: str
+    stored: tuple[Any, ...]
+
+    def apply(self, state: SessionState) -> None:
+        """Keep it until a signed outcome settles it."""
+        state.accounts[self.tenant].put_dispute(self.offset, self.stored)
+        state.pages.put((self.tenant, "", "disputed", self.offset), self.stored)
+
+
+class DisputeEnded(NamedTuple):
+    """A signed outcome has settled the action of this offset."""
+
+    tenant: str
+    offset: str
+
+    def apply(self, state: SessionState) -> None:
+        """Dispute it no longer."""
+        state.accounts[self.tenant].end_dispute(self.offset)
+        state.pages.drop((self.tenant, "", "disputed", self.offset))
+
+
+class OutcomeWaits(NamedTuple):
+    """An outcome came before its action."""
+
+    outcome: EarlyOutcome
+
+    def apply(self, state: SessionState) -> None:
+        """Let it wait, after the others."""
+        state.early[self.outcome.place] = self.outcome
+        state.pages.put(("", "", "early", str(self.outcome.place)), [*self.outcome])
+
+
+class OutcomeAnswered(NamedTuple):
+    """An outcome waits no longer: its action came, or its time is over. `place`: its own offset."""
+
+    place: int
+
+    def apply(self, state: SessionState) -> None:
+        """Let it go."""
+        del state.early[self.place]
+        state.pages.drop(("", "", "early", str(self.place)))
+
+
+class Moved(NamedTuple):
+    """The session's times, ms: when it opened, its last input, and when time does something to it next."""
+
+    opened_at: int
+    last_at: int
+    due_ms: int
+
+    def apply(self, state: SessionState) -> None:
+        """Set them."""
+        state.opened_at, state.last_at, state.due_ms = self
+
+
+SessionChange = (
+    Restarted
+    | Counted
+    | EntryKept
+    | EntryDropped
+    | AgentExpired
+    | DisputeOpened
+    | DisputeEnded
+    | OutcomeWaits
+    | OutcomeAnswered
+    | Moved
+)
 
 
 def _early(stored: list[Any]) -> EarlyOutcome:

@@ -7,19 +7,19 @@ remembers, or goes through all of it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sluice.core.registry.registry_entries import UNREGISTERED
-from sluice.core.state.changes import DisputeEnded, DisputeOpened
-from sluice.core.state.open_memory import NOTHING, add_flagged
-from sluice.core.state.open_session import OpenSession
+from sluice.core.state.open_memory import NOTHING, OpenMemory, add_flagged
 from sluice.core.state.recent_retrieval import (
     LOST,
     MAX_FLAGGED,
+    NOTHING_READ,
     RecentRetrieval,
     add_read,
     flags_of_all,
     join_all,
+    read_by_all,
 )
 from sluice.core.state.remembered import (
     ACTION_BYTES,
@@ -31,24 +31,262 @@ from sluice.core.state.remembered import (
     kept_id,
     recent_action,
 )
+from sluice.core.state.session import (
+    NEVER_DUE_MS,
+    AgentExpired,
+    Counted,
+    DisputeEnded,
+    DisputeOpened,
+    Moved,
+    OutcomeAnswered,
+    OutcomeWaits,
+    Restarted,
+    Who,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
-    from sluice.core.state.recent_retrieval import ReadKind
-    from sluice.core.state.remembered import GateMemory, RecentAction, Remembered
-    from sluice.core.state.session import Account, Who
+    from sluice.core.foundation.limits import SessionLimits
+    from sluice.core.state.recent_retrieval import ReadKind, ReadSoFar
+    from sluice.core.state.remembered import GateMemory, RecentAction, Remembered, Table
+    from sluice.core.state.session import Account, EarlyOutcome, SessionChange, SessionState
 
 
-class SessionView(OpenSession):
-    """What an input finds in its session, and what it leaves there."""
+SHARES_IN_ALL = 4
+"""How many times the bytes that one agent may fill alone a state may have of many: each has a share of it."""
 
-    __slots__ = ()
+
+NOTHING_REMEMBERED: Mapping[str, Any] = {}
+
+
+class ActionSeen(NamedTuple):
+    """What a session says of an action. `rows` and `actions`: its tenant's totals before the action. `known`:
+    what is remembered under its id. `room`: whether one more action can be remembered; that is asked only
+    where none is known. `flags`: by kept id those of the items that the agent was let see, of other agents of
+    the tenant as many as one may have; `dispute`: the id of an action of its tenant whose outcome is
+    disputed; `remembered`: by a gate's name what it remembers of the agent; `read`: by kind the untrusted
+    content that came to the tenant's agents before."""
+
+    rows: int
+    actions: int
+    known: RecentAction | None
+    room: bool
+    flags: Mapping[str, Sequence[str]]
+    dispute: str | None
+    remembered: Mapping[str, Any] = NOTHING_REMEMBERED
+    read: Mapping[str, ReadSoFar] = NOTHING_READ
+
+
+NOTHING_SEEN = ActionSeen(0, 0, None, room=True, flags={}, dispute=None)
+"""Of an action whose session is not read."""
+
+
+class SessionView:
+    """What an input finds in its session, and what it leaves there. `now` is the input's broker time, never
+    before the session's last; `folded`: the session was idle too long and starts anew; `refused`: early
+    outcomes whose time is over."""
+
+    __slots__ = (
+        "_answered",
+        "_at_ms",
+        "_base",
+        "_changes",
+        "_cut_ms",
+        "_disputed",
+        "_expired",
+        "_left",
+        "_limits",
+        "_memories",
+        "_opened_at",
+        "_totals",
+        "_waits",
+        "folded",
+        "now",
+        "refused",
+        "state",
+    )
+
+    def __init__(self, state: SessionState, limits: SessionLimits, at_ms: int) -> None:
+        self.state = state
+        self._limits = limits
+        self._at_ms = at_ms
+        self.now = max(at_ms, state.last_at)
+        self._cut_ms = self.now - limits.action_window_ms
+        self._changes: list[SessionChange] = []
+        self._totals: dict[str, tuple[int, int]] = {}
+        self._memories: dict[Who, OpenMemory] = {}
+        self._expired: set[str] = set()
+        self._left: dict[Who, Remembered | None] = {}
+        self._disputed: dict[tuple[str, str], bool] = {}
+        self._waits: list[EarlyOutcome] = []
+        self._answered: set[int] = set()
+        self.refused: list[EarlyOutcome] = []
+        if state.early:
+            self._refuse_early()
+        self.folded = bool(state.accounts) and state.last_at + limits.idle_timeout_ms <= self.now
+        self._base = {} if self.folded else state.accounts
+        fresh = self.folded or not (state.accounts or state.early)
+        self._opened_at = self.now if fresh else state.opened_at
+
+    def _refuse_early(self) -> None:
+        for one in self.state.early.values():
+            if one.at_ms > self._cut_ms:
+                break
+            self.refused.append(one)
+            self.answer(one)
+
+    def in_window(self, at_ms: int) -> bool:
+        """Whether an input of this time is still remembered."""
+        return at_ms > self._cut_ms
+
+    def account(self, tenant: str) -> Account | None:
+        """The tenant's account as it was before this input."""
+        return self._base.get(tenant)
+
+    def has_account(self, tenant: str) -> bool:
+        """Whether the tenant has one, or gets one by this input."""
+        return tenant in self._totals or tenant in self._base
+
+    def tenants(self) -> list[str]:
+        """Every tenant that had an account before this input."""
+        return [*self._base]
+
+    def count(self, tenant: str, rows: int, actions: int) -> int:
+        """Add to a tenant's totals, and open its account where there is none; the rows after."""
+        if tenant not in self._totals:
+            self._open(tenant)
+        before = self._totals[tenant]
+        self._totals[tenant] = before[0] + rows, before[1] + actions
+        return before[0] + rows
+
+    @property
+    def early(self) -> list[EarlyOutcome]:
+        """The outcomes that wait for their action, the oldest first."""
+        if not self.state.early and not self._waits:
+            return []
+        every = (*self.state.early.values(), *self._waits)
+        return [one for one in every if one.place not in self._answered]
+
+    def wait(self, outcome: EarlyOutcome) -> None:
+        """Let an outcome wait for its action."""
+        self._waits.append(outcome)
+        self._changes.append(OutcomeWaits(outcome))
+
+    def answer(self, outcome: EarlyOutcome) -> None:
+        """Let an outcome wait no longer."""
+        self._answered.add(outcome.place)
+        self._changes.append(OutcomeAnswered(outcome.place))
+
+    def entry(self, owner: Who, table: Table, name: str) -> Any:
+        """What an agent's memory has under a name, in its stored form; None for nothing."""
+        memory = self._memories.get(owner)
+        if memory is not None:
+            return memory.table(table).get(name)
+        return getattr(self._stored(owner), table).get(name)
+
+    def changes(self, *, touched: bool = True) -> tuple[SessionChange, ...]:
+        """The events of this input. `touched` False: only time acted, so the session is not marked as
+        active."""
+        for tenant in self._base:
+            if tenant not in self._expired:
+                self._expire(tenant)
+        for owner, memory in self._memories.items():
+            if memory.is_empty:
+                self._changes.append(AgentExpired(*owner))
+        last_at = self.now if touched else self.state.last_at
+        due = min(last_at + self._limits.idle_timeout_ms, NEVER_DUE_MS)
+        if self.state.early or self._waits:
+            due = min([due, *(one.at_ms + self._limits.action_window_ms for one in self.early[:1])])
+        changes: list[SessionChange] = [Restarted()] if self.folded else []
+        for tenant, totals in self._totals.items():
+            account = self._base.get(tenant)
+            if account is None or (account.rows, account.actions) != totals:
+                changes.append(Counted(tenant, *totals))
+        return (*changes, *self._changes, Moved(self._opened_at, last_at, due))
+
+    def _open(self, tenant: str) -> None:
+        """The tenant has an account from here on, without agents whose memories have all left the window."""
+        if tenant in self._totals:
+            return
+        account = self._base.get(tenant)
+        if account is None:
+            self._totals[tenant] = 0, 0
+        else:
+            self._totals[tenant] = account.rows, account.actions
+            self._expire(tenant)
+
+    def _expire(self, tenant: str) -> None:
+        """Let go, once, the agents of an account whose memories have all left the window."""
+        if tenant in self._expired:
+            return
+        self._expired.add(tenant)
+        cut_ms = self._cut_ms
+        for agent, one in self._base[tenant].agents.items():
+            recent = one.recent
+            if not (recent and recent[next(reversed(recent))][2] > cut_ms) and one.is_over(cut_ms):
+                self._left[Who(tenant, agent)] = one.lasting()
+                self._changes.append(AgentExpired(tenant, agent))
+
+    def _stored(self, owner: Who) -> Remembered:
+        """An agent's memory as the session has it."""
+        if owner in self._left:
+            return self._left[owner] or NOTHING
+        account = self._base.get(owner.tenant)
+        return NOTHING if account is None else account.agents.get(owner.agent, NOTHING)
+
+    def _memory(self, owner: Who) -> OpenMemory:
+        """The memory of an agent, for changing, without what has left the window."""
+        memory = self._memories.get(owner)
+        if memory is None:
+            if owner.tenant not in self._totals:
+                self._open(owner.tenant)
+            memory = OpenMemory(self._stored(owner), owner, self._changes, self._cut_ms)
+            self._memories[owner] = memory
+        return memory
+
+    def _finds_room(self, owner: Who, table: Table, most: int, size: int) -> bool:
+        """Whether a table takes one entry more; if needed, drop what has left the window first, then actions
+        that a signed outcome has settled."""
+        if self._takes(owner, table, most, size):
+            return True
+        for tenant in self._base:
+            self._expire(tenant)
+        memory = self._memory(owner)
+        if self._takes(owner, table, most, size):
+            return True
+        memory.forget_settled()
+        return self._takes(owner, table, most, size)
+
+    def _takes(self, owner: Who, table: Table, most: int, size: int) -> bool:
+        memory = self._memories.get(owner)
+        count = len(getattr(self._stored(owner), table)) if memory is None else memory.count(table)
+        return count < most and self._fits(owner, size)
+
+    def _fits(self, owner: Who, size: int) -> bool:
+        """Whether this number of further bytes stays within the agent's share, which each of several may fill
+        however much the others hold, and within the whole state."""
+        most, agents, filled = self._limits.max_state_bytes, 0, 0
+        for account in self._base.values():
+            agents += len(account.agents)
+            filled += ACTION_BYTES * len(account.disputed)
+            for memory in account.agents.values():
+                filled += memory.size
+        for one, left in self._left.items():
+            filled -= self._base[one.tenant].agents[one.agent].size - (0 if left is None else left.size)
+            agents -= left is None
+        for one, opened in self._memories.items():
+            stored = self._stored(one)
+            filled += opened.size - (0 if stored is NOTHING else stored.size)
+            agents += stored is NOTHING
+        own = self._memories.get(owner) or self._stored(owner)
+        agents += own is NOTHING
+        return own.size + size <= most // agents and filled + size <= SHARES_IN_ALL * most
 
     def action(self, owner: Who, action_id: str) -> RecentAction | None:
         """What is remembered of an agent's action id; None outside its window."""
         stored = self.entry(owner, "recent", kept_id(action_id))
-        return None if stored is None or not self.in_window(stored[2]) else recent_action(stored)
+        return None if stored is None or stored[2] <= self._cut_ms else recent_action(stored)
 
     def remember(self, owner: Who, action_id: str, action: RecentAction) -> None:
         """Keep an action for its window, or replace what is kept of it."""
@@ -81,6 +319,8 @@ class SessionView(OpenSession):
         account = self._base.get(owner.tenant)
         if account is not None and account.disputed:
             most -= account.disputes[owner.agent]
+        if not self._memories and len(self._stored(owner).recent) < most and self._fits(owner, ACTION_BYTES):
+            return True
         return self._finds_room(owner, "recent", most, ACTION_BYTES)
 
     def write(self, owner: Who, write_id: str) -> RecentWrite | None:
@@ -169,13 +409,30 @@ class SessionView(OpenSession):
             read = self._memory(owner).table("read")
             read.put(kind, add_read(read.get(kind), times, kept_id(last), self._at_ms))
 
-    def served_flags(self, owner: Who, account: Account) -> dict[str, list[str]]:
-        """The flags of items that the tenant's agents were served within the window, by kept id: all of this
-        agent, and of the other agents as many as one agent may have. `account`: the tenant's."""
-        flagged = {agent: one.flagged for agent, one in account.agents.items() if one.flagged}
-        if not flagged:
-            return {}
-        return flags_of_all(flagged.pop(owner.agent, {}), flagged.values(), self._cut_ms)
+    def see_action(self, owner: Who, action_id: str) -> ActionSeen:
+        """What the session says of an action of `owner`, before it changes anything."""
+        account = self._base.get(owner.tenant)
+        if account is None:
+            return ActionSeen(0, 0, None, self.has_room(owner), {}, None)
+        flagged: dict[str, dict[str, Any]] = {}
+        read: list[Mapping[str, Any]] = []
+        for agent, one in account.agents.items():
+            if one.flagged:
+                flagged[agent] = one.flagged
+            if one.read:
+                read.append(one.read)
+        memory = account.agents.get(owner.agent, NOTHING)
+        known = self.action(owner, action_id) if memory.recent else None
+        return ActionSeen(
+            account.rows,
+            account.actions,
+            known,
+            known is not None or self.has_room(owner),
+            flags_of_all(flagged.pop(owner.agent, {}), flagged.values(), self._cut_ms) if flagged else {},
+            account.dispute if account.disputed else None,
+            memory.values_of_gates(self._cut_ms) if memory.gates else NOTHING_REMEMBERED,
+            read_by_all(read) if read else NOTHING_READ,
+        )
 
     def remembered_by_gates(self, owner: Who, account: Account) -> Mapping[str, Any]:
         """What gates remember of an agent, by the gate's name. `account`: the tenant's."""

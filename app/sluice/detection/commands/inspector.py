@@ -149,7 +149,8 @@ class Inspector:
                     self._leaf(leaf)
             if place:
                 self._files(walk)
-            self._structure(parameters, told)
+            if told or find_program(self._tool_name, self._matchers.programs) is not None:
+                self._structure(parameters, told)
         changes = self._changes or bool(self._hits) or self._inconclusive is not None
         return Inspection(tuple(self._hits.values()), self._inconclusive, tuple(self._texts), changes)
 

@@ -121,7 +121,10 @@ class Walk:
             names.append(name)
             inner = inner[name]
         self.keys += names
-        self._child(names[-1], inner, (trail, names))
+        if isinstance(inner, str) and len(self.leaves) < LEAVES:
+            self.leaves.append(Leaf(names[-1], (trail, names), inner))
+        else:
+            self._child(names[-1], inner, (trail, names))
 
     def _child(self, key: str, value: Any, trail: Trail, *, whole: bool = True) -> None:
         if isinstance(value, str):

@@ -74,7 +74,7 @@ class PatternLibrary:
         """Raises LibraryError with the path of what does not compile."""
         programs = {name for one in sets.commands for name in one.program if name and not _GLOB & set(name)}
         calls, files = CallPatterns(sets.calls), FilePatterns(sets.files)
-        self._matchers = Matchers(
+        self.matchers = Matchers(
             TextPatterns(sets.text),
             CommandPatterns(sets.commands),
             SqlPatterns(sets.sql),
@@ -89,25 +89,24 @@ class PatternLibrary:
     @property
     def programs(self) -> frozenset[str]:
         """Names that begin a command line."""
-        return self._matchers.programs
+        return self.matchers.programs
 
     @property
     def call_verbs(self) -> frozenset[str]:
         """Verbs of requests that some pattern asks for."""
-        return self._matchers.calls.verbs
+        return self.matchers.calls.verbs
 
     def inspect(self, tool_name: str, action_type: str, parameters: dict[str, Any]) -> Inspection:
         """Everything found in an action's parameters; the same parameters always give the same."""
         walk = Walk(parameters, tool_name)
-        return Inspector(self._matchers, tool_name, action_type).inspect(walk, parameters)
+        return Inspector(self.matchers, tool_name, action_type).inspect(walk, parameters)
 
 
 def inspect_call(
     library: PatternLibrary, tool_name: str, action_types: Sequence[str], parameters: dict[str, Any]
 ) -> Inspection:
     """Everything found in a call's parameters, read as an action of each of these types (at least one)."""
-    first, *others = action_types
-    found = library.inspect(tool_name, first, parameters)
-    if not others:
-        return found
-    return together([found, *(library.inspect(tool_name, one, parameters) for one in others)])
+    if len(action_types) > 1:
+        return together([library.inspect(tool_name, one, parameters) for one in action_types])
+    walk = Walk(parameters, tool_name)
+    return Inspector(library.matchers, tool_name, action_types[0]).inspect(walk, parameters)

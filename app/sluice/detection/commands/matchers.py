@@ -64,28 +64,26 @@ class CuePatterns:
     """The cues to each thing. Two automata, one of signs and one of words, since each costs a pass over the
     texts, and one of both has the product of their states: noise of 64 KB made 18 ms of new ones."""
 
-    __slots__ = ("_long", "_of_names", "_signs", "_words")
+    __slots__ = ("_long", "_of_names", "signs", "words")
 
     def __init__(self, call: str | None, place: str | None) -> None:
         """Expressions for a request and for a place of files; None where no pattern asks for one."""
         signs = [("breakout", BREAKOUT_CUES), ("encoding", ENCODING_CUES), ("spelling", SPELLING_CUES)]
         requests = [] if call is None else [("call", call), *_REQUEST_CUES]
         places = [] if place is None else [("place", place)]
-        self._signs, self._words = PatternSet(signs), PatternSet([*requests, *places])
+        self.signs, self.words = PatternSet(signs), PatternSet([*requests, *places])
         self._long = PatternSet([*requests, ("place", _PATCH)])
         self._of_names = lru_cache(maxsize=REMEMBERED_KEYS)(self._search_names)
 
-    def search_texts(self, texts: Sequence[str], joined: str, written: bytes) -> frozenset[str]:
-        """What the texts may hold; `joined`: all of them by JOINT, `written` the same in UTF-8. One that is
-        too long for a path names a place only as a patch."""
-        if len(joined) <= LONGEST_PATH and not (self._signs.search(written) or self._words.search(written)):
-            return _NO_CUES
-        signs = self._signs.matches(joined)
+    def search_texts(self, texts: Sequence[str], joined: str) -> frozenset[str]:
+        """What the texts may hold; `joined`: all of them by JOINT. One that is too long for a path names a
+        place only as a patch."""
+        signs = self.signs.matches(joined)
         if len(joined) <= LONGEST_PATH:
-            return frozenset([*signs, *self._words.matches(joined)])
+            return frozenset([*signs, *self.words.matches(joined)])
         short = JOINT.join([one for one in texts if len(one) <= LONGEST_PATH])
         long = JOINT.join([one for one in texts if len(one) > LONGEST_PATH])
-        return frozenset([*signs, *self._words.matches(short), *self._long.matches(long)])
+        return frozenset([*signs, *self.words.matches(short), *self._long.matches(long)])
 
     def search_names(self, names: Iterable[str]) -> frozenset[str]:
         """What a tool's name and its parameters' keys may hold: the same few come again and again."""
@@ -93,7 +91,7 @@ class CuePatterns:
         return self._of_names(joined) if len(joined) <= LONGEST_NAMES else self._search_names(joined)
 
     def _search_names(self, joined: str) -> frozenset[str]:
-        return frozenset(self._words.matches(joined))
+        return frozenset(self.words.matches(joined))
 
 
 def may_break_out(text: str) -> bool:
@@ -124,7 +122,9 @@ def find_cues(texts: Sequence[str], matchers: Matchers) -> Cues:
     """What the texts may hold."""
     joined = JOINT.join(texts)
     written = joined.encode()
-    found = matchers.cues.search_texts(texts, joined, written)
+    cues = matchers.cues
+    plain = len(joined) <= LONGEST_PATH and not (cues.signs.search(written) or cues.words.search(written))
+    found = _NO_CUES if plain else cues.search_texts(texts, joined)
     return Cues(
         bool(matchers.text.anywhere.search(written)),
         bool(matchers.targets.expressions.search(written)),

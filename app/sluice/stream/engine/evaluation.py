@@ -184,9 +184,9 @@ WRONG_PARTITION = Unreadable(
 
 class InputInProgress:
     """The evaluation of one input. `advance` returns the core's next request, or the decision; `step` also
-    returns at a pause."""
+    returns at a pause, of which there are some where `pauses` is set before the first."""
 
-    __slots__ = ("_at_home", "_generator", "_message", "_point", "_shared", "arrival", "state")
+    __slots__ = ("_at_home", "_generator", "_message", "_point", "_shared", "arrival", "pauses", "state")
 
     def __init__(
         self, point: DecisionPoint, inbound: Inbound, state: SessionState, shared: Shared, *, at_home: bool
@@ -198,6 +198,7 @@ class InputInProgress:
         self._at_home = at_home
         self._generator: Generator[Request, Answer, Decision] | None = None
         self.arrival: Arrival = inbound.arrival
+        self.pauses = False
         self.state = state
 
     def advance(self, answer: Answer | None = None) -> Request | Decision:
@@ -227,7 +228,9 @@ class InputInProgress:
             return self._point.unreadable(self.arrival, message)
         if not self._at_home:
             return self._point.unreadable(self.arrival, WRONG_PARTITION)
-        self._generator = self._point.evaluate(self.arrival, message, self.state, self._shared)
+        self._generator = self._point.evaluate(
+            self.arrival, message, self.state, self._shared, pauses=self.pauses
+        )
         return next(self._generator)
 
     def _fault(self, reason: str) -> Request | Decision:
@@ -311,6 +314,8 @@ class Lanes:
             for key, inbound in first.items()
             if key not in self.waiting and goes_by_stages(inbound.message)
         ]
+        for _, evaluation in members:
+            evaluation.pauses = True
         begun: dict[bytes, Begun] = {}
         answer: Answer | None = None
         while members:

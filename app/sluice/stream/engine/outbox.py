@@ -75,19 +75,18 @@ class Outbox:
     def take(self) -> list[Output]:
         """Link what is staged, and sign it as one transaction. Raises CanonicalError."""
         staged, self._staged = self._staged, []
-        values = [self._value(record) for record, _ in staged]
-        outputs = [
-            self._output(record, value, traceparent)
-            for (record, traceparent), value in zip(staged, values, strict=True)
-        ]
+        values = []
+        for record, _ in staged:
+            if record.topic in _LEDGER:
+                values.append(self._chain.link(record.body, ordered=record.ordered, alike=record.alike))
+            else:
+                values.append(canonical(record.body, finite=True))
+        outputs = []
+        for (record, traceparent), value in zip(staged, values, strict=True):
+            outputs.append(self._output(record, value, traceparent))
         if self._signer is not None:
             self._signer.sign(self._chain.partition, outputs)
         return outputs
-
-    def _value(self, record: OutRecord) -> bytes:
-        if record.topic in _LEDGER:
-            return self._chain.link(record.body, ordered=record.ordered, alike=record.alike)
-        return canonical(record.body, finite=True)
 
     def _output(self, record: OutRecord, value: bytes, traceparent: str | None) -> Output:
         key = record.subject.encode()

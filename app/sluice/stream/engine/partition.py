@@ -253,9 +253,9 @@ class Partition:
 
     def _finish(self, evaluation: InputInProgress, decision: Decision) -> None:
         arrival, state = evaluation.arrival, evaluation.state
-        key = _session_key(arrival)
-        queued_at = state.due_ms if self.sessions.known(key) and not state.gone else None
-        self._stage(key, state, decision, arrival.traceparent, queued_at=queued_at)
+        lives = bool(state.accounts or state.early)
+        queued_at = state.due_ms if lives and self.sessions.known(state.key) else None
+        self._stage(state.key, state, decision, arrival.traceparent, queued_at=queued_at)
         self.intakes[arrival.topic].done(arrival.offset)
         self._undecided -= 1
         if not self._undecided:
@@ -275,8 +275,9 @@ class Partition:
     ) -> None:
         """Stage a decision. `queued_at`: the session's time in the timers' queue, None if it is not there."""
         state.apply(decision.session)
-        self.book.apply(decision.book)
-        if not state.gone or self.sessions.known(key):
+        if decision.book:
+            self.book.apply(decision.book)
+        if state.accounts or state.early or self.sessions.known(key):
             self.sessions.touch(key, state, queued_at)
         self._outbox.add(self._wanted.sifted(decision.records), traceparent)
         self._count_staged(len(decision.records))

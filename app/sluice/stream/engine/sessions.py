@@ -51,7 +51,7 @@ class Sessions:
     def touch(self, key: bytes, state: SessionState, queued_at: int | None) -> None:
         """Mark the state as changed. `queued_at` (ms): when the timers check it next, None if they do not."""
         self._touched[key] = state
-        if not state.gone and (queued_at is None or state.due_ms < queued_at):
+        if (state.accounts or state.early) and (queued_at is None or state.due_ms < queued_at):
             heapq.heappush(self._due, (state.due_ms, key))
 
     def retry(self, key: bytes, at_ms: int) -> None:
@@ -61,7 +61,9 @@ class Sessions:
     def flush(self) -> list[tuple[bytes, bytes | None]]:
         """Write what changed of the touched states into the table; the same entries go to the changelog (None
         deletes)."""
-        entries = [entry for state in self._touched.values() for entry in state.flush().items()]
+        entries: list[tuple[bytes, bytes | None]] = []
+        for state in self._touched.values():
+            entries += state.flush().items()
         for key, value in entries:
             if value is None:
                 self._table.pop(key, None)
@@ -71,10 +73,13 @@ class Sessions:
         return entries
 
     def _keep_hot(self) -> None:
-        self._hot = {key: state for key, state in self._hot.items() if key not in self._touched}
-        self._hot |= {key: state for key, state in self._touched.items() if not state.gone}
-        for key in list(itertools.islice(self._hot, max(0, len(self._hot) - self._max_hot))):
-            del self._hot[key]
+        hot = self._hot
+        for key, state in self._touched.items():
+            hot.pop(key, None)
+            if state.accounts or state.early:
+                hot[key] = state
+        for key in list(itertools.islice(hot, max(0, len(hot) - self._max_hot))):
+            del hot[key]
         self._touched = {}
 
     def due(self, now_ms: int, busy: Container[bytes], limit: int) -> Iterator[bytes]:

@@ -9,7 +9,7 @@ import pytest
 from sluice.core.actions.causal import EXTRACTION_PORT, PORT
 from sluice.core.foundation.errors import BundleError
 from sluice.core.foundation.requests import Answer
-from sluice.core.state.changes import Counted, EntryKept
+from sluice.core.state.session import Counted, EntryKept
 from tests.unit.core.actions.judging_scene import JUDGED, LISTED, PROMPT, extraction, judge, judgement
 from tests.unit.core.scene import bundle, relaxations
 

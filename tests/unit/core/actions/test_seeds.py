@@ -21,7 +21,7 @@ from sluice.core.actions.policies import PolicyShelf
 from sluice.core.actions.stages import load_bundle
 from sluice.core.foundation.requests import next_request
 from sluice.core.policy.similarity_settings import EMBEDDING
-from sluice.core.state.changes import Counted, EntryKept
+from sluice.core.state.session import Counted, EntryKept
 from sluice.offline.bundle_source import read_whole_bundle
 from tests.unit.core.actions.judging_scene import judgement, make_score
 from tests.unit.core.actions.seed_rows import (

@@ -30,7 +30,7 @@ from tests.unit.core.actions.sequence_scene import (
 from tests.unit.core.scene import LIMITS, MINUTE, relaxations, verdict_of
 
 if TYPE_CHECKING:
-    from sluice.core.state.changes import SessionChange
+    from sluice.core.state.session import SessionChange
 
 OTHER = {**SECRET_OUT, "id": "other"}
 ESCALATING = {**SECRET_OUT, "outcome": "escalate"}

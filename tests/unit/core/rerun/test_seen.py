@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sluice.core.actions import assessment as of_actions
-from sluice.core.actions.stage import ActionSeen, RememberedAction
+from sluice.core.actions import verdict as of_actions
 from sluice.core.memory import memory_record as of_writes
 from sluice.core.memory.plan import NOTHING_SEEN, Parent, RememberedWrite, WriteSeen
 from sluice.core.metadata.provenance import Resolution
@@ -18,6 +17,8 @@ from sluice.core.retrieval import quality_record as of_items
 from sluice.core.state.acknowledgement import acknowledgement
 from sluice.core.state.history import History
 from sluice.core.state.recent_retrieval import ReadSoFar
+from sluice.core.state.remembered import known_action
+from sluice.core.state.session_view import ActionSeen
 from sluice_topics.records import ProposedMemoryWrite
 from tests.unit.core.rerun.reruns import Case, memory_write
 
@@ -38,7 +39,7 @@ ACTIONS_SEEN = st.builds(
     COUNTS,
     st.integers(0, 2**53 - 1),
     st.none()
-    | st.builds(RememberedAction, HEX, st.integers(0, 2**40), st.sampled_from(["ALLOW", "ALLOW/BLOCK"])),
+    | st.builds(known_action, HEX, st.integers(0, 2**40), st.sampled_from(["ALLOW", "ALLOW/BLOCK"])),
     st.booleans(),
     st.dictionaries(ITEMS, FLAGS, max_size=4),
     st.none() | ITEMS,

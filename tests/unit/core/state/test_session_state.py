@@ -12,25 +12,30 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sluice.core.state.changes import Counted, DisputeOpened, EntryKept, Moved, OutcomeAnswered, OutcomeWaits
-from sluice.core.state.open_session import SHARES_IN_ALL
 from sluice.core.state.remembered import RecentAction, Remembered, recent_action
 from sluice.core.state.reservations import EARLY_BYTES
 from sluice.core.state.session import (
     NEVER_DUE_MS,
+    Counted,
+    DisputeOpened,
     EarlyOutcome,
+    EntryKept,
+    Moved,
+    OutcomeAnswered,
+    OutcomeWaits,
     SessionState,
     due_ms,
     session_key,
 )
+from sluice.core.state.session_view import SHARES_IN_ALL
 from sluice_topics.record_reading import Unreadable, read
 from sluice_topics.records import ActionOutcome, ProposedAction
 from sluice_topics.records.base import MAX_COUNT
 from tests.unit.core.scene import LIMITS, MINUTE, START, Session, action, outcome, point, read_stored_bytes
 
 if TYPE_CHECKING:
-    from sluice.core.state.changes import SessionChange
     from sluice.core.state.remembered import Table
+    from sluice.core.state.session import SessionChange
 
 HEX = st.text("0123456789abcdef", min_size=64, max_size=64)
 IDS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20)

@@ -10,12 +10,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sluice.core.foundation.limits import SessionLimits
-from sluice.core.state.changes import Counted, EntryKept, Moved
 from sluice.core.state.open_memory import OpenMemory
-from sluice.core.state.pages import PAGE
 from sluice.core.state.recent_retrieval import RecentRetrieval, item_mark
-from sluice.core.state.remembered import TIMED, UNTIMED, GateMemory, RecentAction, RecentWrite, Remembered
-from sluice.core.state.session import EarlyOutcome, SessionState, Who, session_key
+from sluice.core.state.remembered import (
+    PAGE,
+    TIMED,
+    UNTIMED,
+    GateMemory,
+    RecentAction,
+    RecentWrite,
+    Remembered,
+)
+from sluice.core.state.session import Counted, EarlyOutcome, EntryKept, Moved, SessionState, Who, session_key
 from sluice.core.state.session_view import SessionView
 from tests.unit.core.scene import LIMITS, Session, point
 
