@@ -30,7 +30,7 @@ from load.inputs.traffic import Mix, Traffic
 from load.installations import neutral_policy, quality_policy
 from load.installations.neutral_policy import TENANT
 from sluice.cli.demo.throwaway_trust import OWNER, REVIEWER, ThrowawayTrust
-from sluice.core.actions.stages import load_bundle, shipped_stages
+from sluice.core.actions.stages import list_shipped_stages, load_bundle
 from sluice.core.decide.decision_point import DecisionPoint
 from sluice.core.foundation.arrival import Arrival
 from sluice.core.policy.policy import Policy
@@ -69,7 +69,7 @@ class FrozenSet:
         bundle, quality = load_bundle(self.bundle), load_quality_bundle(self.quality)
         registry = load_registry(self.registry)
         policy = Policy({bundle.id: bundle}, registry, bundle.id, {quality.id: quality}, quality.id)
-        return DecisionPoint(policy, shipped_stages(), limits, stopwatch=lambda: 0, environment=TENANT)
+        return DecisionPoint(policy, list_shipped_stages(), limits, stopwatch=lambda: 0, environment=TENANT)
 
     def decide(self) -> Iterator[list[bytes]]:
         """The records of each input, in their canonical form, chained as a partition chains them."""

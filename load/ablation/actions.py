@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
-from sluice.core.actions.stages import load_bundle, shipped_stages
+from sluice.core.actions.stages import list_shipped_stages, load_bundle
 from sluice.detection.call_inspection import PatternLibrary
 from sluice.detection.commands import inspector
 from sluice.detection.commands.calls.call import CallReading
@@ -114,7 +114,7 @@ def outcomes(rows: Sequence[ActionRow], bundle: Bundle) -> list[str]:
     """What the gates of content make of each row: BLOCK, ESCALATE or ALLOW."""
     return [
         "BLOCK" if one.caught else "ESCALATE" if one.apart else "ALLOW"
-        for one in judge_actions(rows, bundle, shipped_stages(), AT_MS)
+        for one in judge_actions(rows, bundle, list_shipped_stages(), AT_MS)
     ]
 
 

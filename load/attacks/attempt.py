@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from sluice.broker import locate
-from sluice.core.actions.stages import load_bundle, shipped_stages
+from sluice.core.actions.stages import list_shipped_stages, load_bundle
 from sluice.core.decide.decision_point import DecisionPoint
 from sluice.core.decide.replay import Replay
 from sluice.core.foundation.arrival import Arrival
@@ -214,4 +214,4 @@ def point_over(registry: Registry, **limits_changed: int) -> DecisionPoint:
     ones."""
     policy = Policy({_bundle().id: _bundle()}, registry, _bundle().id)
     limits = replace(Settings().build_limits(), **limits_changed)
-    return DecisionPoint(policy, shipped_stages(), limits, stopwatch=lambda: 0, environment="attack")
+    return DecisionPoint(policy, list_shipped_stages(), limits, stopwatch=lambda: 0, environment="attack")

@@ -24,7 +24,7 @@ from load.installations import approvers, neutral_policy
 from load.installations.site import PARTITIONS, SLOW_MARK
 from sluice.client import AsyncGateClient, ClientError, ClientOptions
 from sluice.client.answers import ActionAnswer
-from sluice.core.foundation.clock import milliseconds_of, rfc3339
+from sluice.core.foundation.clock import read_milliseconds, rfc3339
 from sluice.core.registry.keys import SigningKey
 from sluice.core.trust.dsse import sign
 from sluice.core.trust.signed_entries import PAYLOAD_TYPES
@@ -183,7 +183,7 @@ async def _answer(place: AnsweredSite, number: int, name: str) -> None:
     )[0]
     if number % 2:
         late_s = LATE_S[number // 2 % len(LATE_S)]
-        await asyncio.sleep(max(0.0, milliseconds_of(opened["expires_at"]) / 1000 + late_s - time.time()))
+        await asyncio.sleep(max(0.0, read_milliseconds(opened["expires_at"]) / 1000 + late_s - time.time()))
     at = number % len(ANSWERS)
     reviews = [place.review(opened, *one) for one in (*ANSWERS[at:], *ANSWERS[:at])]
     await asyncio.gather(*(place.send(REVIEWS, one, person % 2) for person, one in enumerate(reviews)))

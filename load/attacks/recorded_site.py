@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from sluice.cli.demo.throwaway_trust import ThrowawayTrust
-from sluice.core.actions.stages import shipped_stages
+from sluice.core.actions.stages import list_shipped_stages
 from sluice.core.decide.decision_point import NOTHING_SHARED, DecisionPoint
 from sluice.core.decide.replay import Replay, decide, nobody
 from sluice.core.foundation.arrival import Arrival
@@ -159,7 +159,7 @@ class RecordedSite:
         evidence = PolicyEvidence()
         for one in self.control:
             evidence.add(one.topic, one.value)
-        stages = shipped_stages()
+        stages = list_shipped_stages()
         defaults = "sluice.default", "sluice.quality", "attacked"
         of = Installation(stages, self._roots, *defaults, LIMITS, LAG_MS, VERSION)
         then = PolicyThen(self.control, self._roots, of)
@@ -204,7 +204,7 @@ def make_decision(
 
 
 def _point(policy: Policy) -> DecisionPoint:
-    return DecisionPoint(policy, shipped_stages(), LIMITS, stopwatch=lambda: 0, environment="attacked")
+    return DecisionPoint(policy, list_shipped_stages(), LIMITS, stopwatch=lambda: 0, environment="attacked")
 
 
 def _entries() -> list[dict[str, Any]]:

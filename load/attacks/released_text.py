@@ -19,11 +19,11 @@ from urllib.parse import quote
 
 from load.attacks.attempt import Attempt
 from load.bench.fixtures.action_events import find_file
-from sluice.core.actions.stages import shipped_stages
+from sluice.core.actions.stages import list_shipped_stages
 from sluice.core.decide.decision_point import DecisionPoint
 from sluice.core.decide.replay import decide
 from sluice.core.foundation.arrival import Arrival
-from sluice.core.foundation.clock import milliseconds_of, rfc3339
+from sluice.core.foundation.clock import read_milliseconds, rfc3339
 from sluice.core.foundation.limits import ROOM_FOR_ONE
 from sluice.core.policy.policy import Policy
 from sluice.core.registry.loading import build_registry, make_neutral_agent
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from sluice.detection.text_inspection import ContentInspector
 
 AT = "2026-11-21T10:00:00.000Z"
-AT_MS = milliseconds_of(AT)
+AT_MS = read_milliseconds(AT)
 LONGEST_ID, LONGEST_CLASS = 256, 128
 SHORT_TEXTS, FULL_TEXTS = 3, 60
 OF_A_TEXT = 6
@@ -230,7 +230,9 @@ def _place() -> _Place:
     quality = read_any_unsigned_bundle(SHIPPED_FILES / "quality" / "default.json")
     registry = build_registry([make_neutral_agent("acme", "assistant", autonomy_tier="bounded")])
     policy = Policy({bundle.id: bundle}, registry, bundle.id, {quality.id: quality}, quality.id)  # type: ignore[dict-item]
-    point = DecisionPoint(policy, shipped_stages(), ROOM_FOR_ONE, stopwatch=lambda: 0, environment="attacks")
+    point = DecisionPoint(
+        policy, list_shipped_stages(), ROOM_FOR_ONE, stopwatch=lambda: 0, environment="attacks"
+    )
     return _Place(point, bundle.inspector)
 
 

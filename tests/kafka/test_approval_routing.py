@@ -16,7 +16,7 @@ from load.installations import neutral_policy
 from load.installations.worker_process import WorkerProcess
 from sluice.cli.demo.throwaway_trust import publish_policy
 from sluice.cli.main import cli
-from sluice.core.foundation.clock import milliseconds_of
+from sluice.core.foundation.clock import read_milliseconds
 from sluice.core.policy.bundle_frame import ORDER_OF_OLD
 from sluice.core.registry.keys import SigningKey
 from sluice.core.trust.dsse import sign
@@ -98,8 +98,8 @@ def test_workers_that_are_killed_remind_and_pass_on_once_and_at_the_route_s_time
         *["escalation_reminded"] * 2,
     ]
     answer(site, one, "ben")
-    assert time.time() * 1000 < milliseconds_of(one["next_at"]), "the machine is too slow for this test"
-    time.sleep(max(0, milliseconds_of(two["next_at"]) / 1000 - time.time()))
+    assert time.time() * 1000 < read_milliseconds(one["next_at"]), "the machine is too slow for this test"
+    time.sleep(max(0, read_milliseconds(two["next_at"]) / 1000 - time.time()))
 
     second = WorkerProcess(site, "second", 0)
     wait_for(site, ESCALATIONS, session, 8, second)
@@ -120,8 +120,8 @@ def test_workers_that_are_killed_remind_and_pass_on_once_and_at_the_route_s_time
         assert [each["schema"].split("/")[1].removeprefix("escalation_") for each in mine] == [
             *("opened", "reminded", "rerouted", "reminded", "resolved"),
         ]
-        began = milliseconds_of(opened["opened_at"])
-        due = [milliseconds_of(each["due_at"]) - began for each in mine[1:4]]
+        began = read_milliseconds(opened["opened_at"])
+        due = [read_milliseconds(each["due_at"]) - began for each in mine[1:4]]
         assert due == [REMIND_MS, NEXT_MS, NEXT_MS + REMIND_MS]
         assert [each["outcome"] for each in mine[4:]] == ["ALLOW"]
     shown = CliRunner().invoke(cli, ["escalations", "show", one["escalation_id"]], env=site.settings).stdout

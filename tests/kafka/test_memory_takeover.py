@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from load.installations.worker_process import WorkerProcess
-from sluice.core.foundation.clock import milliseconds_of
+from sluice.core.foundation.clock import read_milliseconds
 from sluice_topics.catalog import ADMITTED, MEMORY_WRITES, QUARANTINE, REVIEWS, SESSION_EVENTS
 from tests.kafka.installation import publish, records, run_worker, wait_for, wait_until
 from tests.kafka.memories import HASTY_AGENT, MemorySite, make_held_write, memory_site, review, session_in
@@ -45,7 +45,7 @@ def test_times_and_reviews_outlast_a_worker_that_was_killed(made: MemorySite, do
     entered = [wait_for(site, QUARANTINE, one, 1, doomed)[0] for one in sessions]
     doomed.end_now()
     publish(site, [review(made, entered[0], "approve")], REVIEWS)
-    over = max(milliseconds_of(one["expires_at"]) for one in entered)
+    over = max(read_milliseconds(one["expires_at"]) for one in entered)
     wait_until_ms(over)
     publish(site, [review(made, entered[1], "approve")], REVIEWS)
     for successor in run_worker(site, "successor"):

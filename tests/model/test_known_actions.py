@@ -16,7 +16,7 @@ from sluice.adapters.encoder_model import load_model
 from sluice.adapters.encoder_process import CachedVectors
 from sluice.adapters.pattern_files import PATTERNS
 from sluice.adapters.sentence_encoder import SentenceEncoder
-from sluice.core.actions.action_similarity import PatternAnswer, SimilarityPolicy, similarity_question
+from sluice.core.actions.action_similarity import PatternAnswer, SimilarityPolicy, make_similarity_question
 from sluice.core.foundation.requests import Answer
 from sluice.core.policy.pattern_library import CLOSEST, ActionLibrary, render_call
 from sluice.offline.bundle_source import read_whole_bundle
@@ -50,7 +50,7 @@ async def encoder(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Sen
 
 
 async def answer(encoder: SentenceEncoder, text: str) -> PatternAnswer:
-    return PatternAnswer.model_validate(await encoder.ask(similarity_question(text, POLICY)))
+    return PatternAnswer.model_validate(await encoder.ask(make_similarity_question(text, POLICY)))
 
 
 def probability(told: PatternAnswer) -> float:
@@ -123,7 +123,7 @@ async def test_the_same_text_has_the_same_answer_alone_and_among_others() -> Non
 
 @pytest.mark.asyncio(loop_scope="module")
 async def test_a_library_that_nobody_has_is_no_answer(encoder: SentenceEncoder) -> None:
-    question = {**similarity_question("text", POLICY), "library": "sha256:" + 64 * "0"}
+    question = {**make_similarity_question("text", POLICY), "library": "sha256:" + 64 * "0"}
     with pytest.raises(PortUnavailable, match="no library"):
         await encoder.ask(question)
 
@@ -131,7 +131,7 @@ async def test_a_library_that_nobody_has_is_no_answer(encoder: SentenceEncoder) 
 @pytest.mark.asyncio(loop_scope="module")
 async def test_a_recorded_answer_gives_the_same_verdict_again(encoder: SentenceEncoder) -> None:
     tool, parameters = SENDING
-    told: Any = await encoder.ask(similarity_question(render_call(tool, parameters), POLICY))
+    told: Any = await encoder.ask(make_similarity_question(render_call(tool, parameters), POLICY))
     part = {"library": SHIPPED["library"], "calibration": SHIPPED["calibration"]}
     first = compare(Answer("answered", told), **part).verdict(toolName="read", parameters=parameters)
     (recorded,) = first["model_outputs"]

@@ -102,8 +102,8 @@ class SentenceEncoder:
         return child.pid
 
     async def ask(self, payload: object) -> object:
-        """`payload` as `request_similarity` or `similarity_question` writes it. Raises PortUnavailable, and
-        PortBusy where too many texts wait."""
+        """`payload` as `request_similarity` or `make_similarity_question` writes it. Raises PortUnavailable,
+        and PortBusy where too many texts wait."""
         known = self.recall(payload)
         if known is not None:
             return known

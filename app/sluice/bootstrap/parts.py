@@ -20,7 +20,7 @@ from sluice.adapters.kafka.kafka_provenance import KafkaProvenance
 from sluice.bootstrap.model_ports import build_analysis_ports, build_encoder_ports, build_grader_ports
 from sluice.client.answers import ClientError
 from sluice.client.record_proofs import RecordProofs
-from sluice.core.actions.stages import shipped_stages
+from sluice.core.actions.stages import list_shipped_stages
 from sluice.core.decide.decision_point import DecisionPoint
 from sluice.core.decide.kinds import BY_TOPIC
 from sluice.core.foundation.errors import CoreError
@@ -110,7 +110,7 @@ def build_policy_fold(settings: Settings, stages: Mapping[str, Stage]) -> Policy
     """From control records to decision points; `stages` adds gates to those that ship. Raises PolicyError."""
     if problem := describe_missing_trust(settings):
         raise PolicyError(problem)
-    known, named = (*shipped_stages(), *stages.values()), settings.policy
+    known, named = (*list_shipped_stages(), *stages.values()), settings.policy
     new_point = partial(_make_decision_point, settings, stages=known)
     ids = (named.default_bundle, new_point, named.default_quality_bundle)
     try:
@@ -125,7 +125,7 @@ def build_decision_point(settings: Settings, policy: Policy, stages: Mapping[str
     Raises PolicyError.
     """
     try:
-        return _make_decision_point(settings, policy, (*shipped_stages(), *stages.values()))
+        return _make_decision_point(settings, policy, (*list_shipped_stages(), *stages.values()))
     except CoreError as wrong:
         raise PolicyError(str(wrong)) from wrong
 
@@ -144,7 +144,7 @@ def build_installation(settings: Settings, stages: Mapping[str, Stage]) -> Insta
     except CoreError as wrong:
         raise PolicyError(f"policy.root_keys: {wrong}") from wrong
     return Installation(
-        (*shipped_stages(), *stages.values()),
+        (*list_shipped_stages(), *stages.values()),
         roots,
         given.default_bundle,
         given.default_quality_bundle,

@@ -36,7 +36,7 @@ from sluice.client.input_kinds import (
     WRITE,
 )
 from sluice.client.sender import InputSigner, Origin, build_headers
-from sluice.core.foundation.arrival import coordinates_of, memory_id, resolved_id, verdict_id
+from sluice.core.foundation.arrival import memory_id, read_coordinates, resolved_id, verdict_id
 from sluice.gateway.http.http_errors import HttpError, make_not_found
 from sluice.gateway.openapi_shapes import PENDING_SCHEMA
 from sluice.gateway.waiting_subjects import is_of_caller
@@ -142,7 +142,7 @@ class Decisions:
         """The record that ended the escalation of an action or a retrieval; None: it waits. Raises HttpError:
         404 where the ledger has nothing of it."""
         try:
-            topic, partition, offset = coordinates_of(an_id)
+            topic, partition, offset = read_coordinates(an_id)
         except ValueError:
             raise make_not_found(an_id) from None
         is_there = topic in (ACTIONS, RETRIEVALS) and partition < self._exchange.partitions
@@ -215,7 +215,7 @@ class Decisions:
 
     def _resolve_place(self, an_id: str) -> tuple[str, int, int]:
         try:
-            topic, partition, offset = coordinates_of(an_id)
+            topic, partition, offset = read_coordinates(an_id)
         except ValueError:
             raise make_not_found(an_id) from None
         id_of = _ID_KINDS.get(topic)

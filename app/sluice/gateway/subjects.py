@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from sluice.client.answers import InputLocation
 from sluice.client.binding import compute_digest
 from sluice.client.input_kinds import ESCALATIONS, MEMORY_DECISIONS, QUARANTINE, SESSION_EVENTS, VERDICTS
-from sluice.core.foundation.arrival import coordinates_of
+from sluice.core.foundation.arrival import read_coordinates
 from sluice.gateway.decisions import translate_faults
 from sluice.gateway.http.http_errors import HttpError, make_not_found
 from sluice.gateway.waiting_subjects import EndedSubject, is_narrowed, is_of_caller
@@ -106,7 +106,7 @@ class Subjects:
 def read_decision_id(subject_id: str) -> str | None:
     """The id of the decision that opened what waits, or waited, under an id; None for a retrieval's."""
     try:
-        topic, partition, offset = coordinates_of(subject_id)
+        topic, partition, offset = read_coordinates(subject_id)
     except ValueError:
         raise make_not_found(subject_id) from None
     if subject_id.startswith("memory:"):

@@ -15,7 +15,7 @@ from sluice.core.actions.causal import Causal
 from sluice.core.actions.grader import Grader, GraderPolicy, Qualitative
 from sluice.core.actions.stages import GATES
 from sluice.core.decide.decision_point import DecisionPoint
-from sluice.core.decide.kinds import answer_in
+from sluice.core.decide.kinds import find_answer
 from sluice.core.decide.replay import decide_alone, nobody
 from sluice.core.foundation import content_judge as judge
 from sluice.core.foundation.limits import ROOM_FOR_ONE
@@ -218,7 +218,7 @@ def _build_action(row: ActionRow, session_id: str) -> dict[str, Any]:
 
 
 def _judge_decision(row: ActionRow, decision: Decision) -> JudgedAction:
-    verdict = answer_in(decision, ACTION)
+    verdict = find_answer(decision, ACTION)
     if isinstance(verdict, Unreadable):
         return JudgedAction(row, UNREADABLE, None, str(verdict))
     failed = [gate["gate"] for gate in verdict["gateResults"] if not gate["passed"]]

@@ -16,7 +16,7 @@ import orjson
 
 from sluice.core.decide.kinds import kind_of
 from sluice.core.foundation.arrival import Arrival
-from sluice.core.foundation.clock import milliseconds_of
+from sluice.core.foundation.clock import read_milliseconds
 from sluice.core.reports.report_tally import NotADecisionError
 from sluice_topics.json_text import parse
 
@@ -52,7 +52,7 @@ def _read_arrival(number: int, value: bytes, fields: Any, at_ms: int) -> Arrival
 
 def _read_time(given: Any, number: int) -> int:
     try:
-        return milliseconds_of(given)
+        return read_milliseconds(given)
     except (TypeError, ValueError) as error:
         raise ClockError(f"line {number}: not a time in UTC: {error}") from None
 

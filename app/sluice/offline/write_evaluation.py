@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from sluice.core.actions.stages import shipped_stages
+from sluice.core.actions.stages import list_shipped_stages
 from sluice.core.cases.write_cases import SOURCE_ID, make_neutral_metadata
 from sluice.core.decide.decision_point import DecisionPoint
-from sluice.core.decide.kinds import answer_in
+from sluice.core.decide.kinds import find_answer
 from sluice.core.decide.replay import decide_alone
 from sluice.core.foundation.clock import rfc3339
 from sluice.core.foundation.errors import BundleError
@@ -121,7 +121,7 @@ def _build_decision_point(trial: WriteTrial, file: str, rows: Sequence[WriteRow]
     bundle.memory = memory.model_copy(update={"trust": trust, "similarity": similarity})
     registry = build_registry(make_neutral_entries(TENANT, [AGENT], []))
     policy = Policy({bundle.id: bundle}, registry, bundle.id)
-    return DecisionPoint(policy, shipped_stages(), ROOM_FOR_ONE, stopwatch=lambda: 0, environment=TENANT)
+    return DecisionPoint(policy, list_shipped_stages(), ROOM_FOR_ONE, stopwatch=lambda: 0, environment=TENANT)
 
 
 def _build_write(row: WriteRow, number: int, trial: WriteTrial) -> dict[str, Any]:
@@ -137,7 +137,7 @@ def _build_write(row: WriteRow, number: int, trial: WriteTrial) -> dict[str, Any
 
 
 def _judge_decision(row: WriteRow, decision: Decision) -> JudgedWrite:
-    found = answer_in(decision, WRITE)
+    found = find_answer(decision, WRITE)
     if isinstance(found, Unreadable):
         return JudgedWrite(row, UNREADABLE, str(found), found.code)
     code, _, named = found["reason"].partition(": ")

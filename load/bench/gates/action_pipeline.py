@@ -26,7 +26,7 @@ from load.bench.fixtures.pure import Pipeline
 from load.bench.fixtures.yardsticks import sort_by_kind, texts_of
 from load.bench.measurement import CpuClock, judge, report, require_at_least, rounds_of, run_in_fresh_process
 from sluice.core.actions.fast_reject import FastReject
-from sluice.core.actions.stages import shipped_stages
+from sluice.core.actions.stages import list_shipped_stages
 from sluice.core.foundation.arrival import Arrival
 from sluice.offline.action_evaluation import JudgedAction, judge_actions
 from sluice.offline.scores import ActionScore, compute_macro, compute_scores
@@ -164,7 +164,7 @@ def compare(count: int) -> Figures:
     peer = compute_macro(compute_scores(_peer_judged(engine, panel()), ActionScore).values())
     under = bench_policy.policy(rules=[]).default
     ours = compute_macro(
-        compute_scores(judge_actions(panel(), under, shipped_stages(), AT_MS), ActionScore).values()
+        compute_scores(judge_actions(panel(), under, list_shipped_stages(), AT_MS), ActionScore).values()
     )
     for who, shares in ((PEER, peer), ("ours", ours)):
         found |= {f"{shown}, {who}": shares[name] or 0.0 for name, shown in SHARES.items()}

@@ -24,7 +24,11 @@ from sluice.adapters.encoded_libraries import find_closest
 from sluice.adapters.encoder_model import NUMBERS
 from sluice.adapters.pattern_files import read_libraries
 from sluice.adapters.sentence_encoder import EncoderSettings, SentenceEncoder
-from sluice.core.actions.action_similarity import ActionCalibration, SimilarityPolicy, similarity_question
+from sluice.core.actions.action_similarity import (
+    ActionCalibration,
+    SimilarityPolicy,
+    make_similarity_question,
+)
 from sluice.core.memory.similarity import split_windows
 from sluice.core.policy.pattern_library import CLOSEST, MOST_PATTERNS, render_call
 
@@ -107,7 +111,7 @@ async def _measure(count: int) -> Figures:
 
 
 async def _ask(encoder: SentenceEncoder, policy: SimilarityPolicy, texts: Sequence[str]) -> list[Any]:
-    return await asyncio.gather(*(encoder.ask(similarity_question(text, policy)) for text in texts))
+    return await asyncio.gather(*(encoder.ask(make_similarity_question(text, policy)) for text in texts))
 
 
 def _search(rows: int) -> float:

@@ -38,7 +38,7 @@ from load.bench.measurement import (
     require_at_most,
     rounds_of,
 )
-from sluice.core.decide.kinds import message_of
+from sluice.core.decide.kinds import read_input_message
 from sluice.core.decide.replay import drive, nobody
 from sluice.core.foundation.canonical import canonical
 from sluice.core.foundation.chain import Chain
@@ -137,7 +137,11 @@ def _rates(point: DecisionPoint, count: int, seed: int, shape: Shape) -> dict[st
     measurement.settle()
     for start in range(0, len(inputs) - 2 * size + 1, 2 * size):
         first, second = inputs[start : start + size], inputs[start + size : start + 2 * size]
-        read = [(one, message) for one in first if isinstance(message := message_of(one), ProposedRetrieval)]
+        read = [
+            (one, message)
+            for one in first
+            if isinstance(message := read_input_message(one), ProposedRetrieval)
+        ]
         bodies = clock.take("gate", partial(gate.take, read))
         clock.take("whole", partial(pipeline.take, second))
         clock.take("bare", partial(_bare, first, bodies))

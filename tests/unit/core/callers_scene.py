@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from sluice.core.actions.stages import load_bundle, shipped_stages
+from sluice.core.actions.stages import list_shipped_stages, load_bundle
 from sluice.core.decide.decision_point import DecisionPoint
 from sluice.core.decide.replay import decide
 from sluice.core.foundation.arrival import Arrival
@@ -33,7 +33,7 @@ POINT = DecisionPoint(
         load_registry(json.dumps({"entries": [*SHIPPED_ENTRIES, *MORE_ENTRIES]}).encode()),
         bundle().id,
     ),
-    shipped_stages(),
+    list_shipped_stages(),
     LIMITS,
     stopwatch=lambda: 0,
     environment="test",

@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from sluice.core.actions.stage import PASSED, StageResult
-from sluice.core.actions.stages import load_bundle, shipped_stages
+from sluice.core.actions.stages import list_shipped_stages, load_bundle
 from sluice.core.decide.decision_point import DecisionPoint
 from sluice.core.foundation.arrival import Arrival
 from sluice.core.foundation.canonical import canonical
@@ -135,7 +135,7 @@ def point(
         chosen = reorder(chosen, stages)
     return DecisionPoint(
         Policy({chosen.id: chosen}, registry(*more), chosen.id),
-        [*shipped_stages(), *added] if stages is None else stages,
+        [*list_shipped_stages(), *added] if stages is None else stages,
         limits,
         stopwatch=stopwatch,
         environment="test",

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from sluice.core.decide.kinds import message_of
+from sluice.core.decide.kinds import read_input_message
 from sluice.core.foundation.clock import rfc3339
 from sluice.core.foundation.errors import RegistryError
 from sluice.core.state.nonces import MOST_NONCES
@@ -214,7 +214,7 @@ def test_an_input_on_which_the_core_fails_counts_only_signed() -> None:
     case = Signing()
     where = point(*SIGNERS)
     made = case.make(ACTIONS, mode="standard")
-    message, state = message_of(made), case.session()
+    message, state = read_input_message(made), case.session()
     assert not isinstance(message, Unreadable)
     unsigned = where.fault(made, message, state, "raised")
     signed = where.fault(case.sign(made), message, state, "raised")

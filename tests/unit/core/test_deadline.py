@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from sluice.core.actions.stages import shipped_stages
+from sluice.core.actions.stages import list_shipped_stages
 from sluice.core.decide.decision_point import DecisionPoint
 from sluice.core.decide.replay import decide
 from sluice.core.foundation.arrival import Arrival
@@ -40,7 +40,7 @@ def test_an_elapsed_deadline_is_never_allowed(waited_ms: int, mode: str, outcome
 def test_the_time_that_the_stages_take_counts_towards_the_deadline() -> None:
     ticks = iter(range(0, 10**12, 400_000_000))
     slow = DecisionPoint(
-        POINT.policy, shipped_stages(), LIMITS, stopwatch=lambda: next(ticks), environment="test"
+        POINT.policy, list_shipped_stages(), LIMITS, stopwatch=lambda: next(ticks), environment="test"
     )
     fields = {"action_id": "a", "session_id": "s", "agent_id": "example-operator", "mode": "high_stakes"}
     call = {"toolName": "search_records", "parameters": {}, "deadline_ms": 1000}

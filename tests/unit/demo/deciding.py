@@ -9,11 +9,11 @@ import orjson
 from sluice.adapters.kafka.kafka_publish import PublishedAt
 from sluice.adapters.kafka.kafka_read import StoredRecord
 from sluice.cli.demo.demo_answers import DemoAnswers
-from sluice.core.actions.stages import shipped_stages
+from sluice.core.actions.stages import list_shipped_stages
 from sluice.core.decide.decision_point import DecisionPoint
 from sluice.core.decide.replay import Replay
 from sluice.core.foundation.arrival import Arrival
-from sluice.core.foundation.clock import milliseconds_of
+from sluice.core.foundation.clock import read_milliseconds
 from sluice.core.registry.keys import Roots
 from sluice.core.trust.in_force import PolicyFold
 from sluice.settings.reader import load_settings
@@ -35,7 +35,7 @@ class Deciding:
 
     def __init__(self, wish: RunOptions, material: Material) -> None:
         self.answers = DemoAnswers(PREFIX)
-        self._now_ms = milliseconds_of(wish.now())
+        self._now_ms = read_milliseconds(wish.now())
         self._said = list(material.policy)
         self._in_force = PolicyFold(Roots([wish.trust.root_key]), "sluice.default", _point)
         self._replay = self._newly_in_force()
@@ -65,7 +65,7 @@ class Deciding:
 
 def _point(policy: Policy) -> DecisionPoint:
     limits = load_settings().build_limits()
-    return DecisionPoint(policy, shipped_stages(), limits, stopwatch=lambda: 0, environment="demo")
+    return DecisionPoint(policy, list_shipped_stages(), limits, stopwatch=lambda: 0, environment="demo")
 
 
 def _control(record: ControlRecord, place: int, at_ms: int) -> Arrival:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sluice.core.cases.quality_cases import run_quality_cases
-from sluice.core.foundation.clock import milliseconds_of
+from sluice.core.foundation.clock import read_milliseconds
 from sluice.core.quality_bundle.quality_bundle import load_quality_bundle
 from sluice.core.retrieval.alarms import list_overdue
 
@@ -29,5 +29,5 @@ def test_it_differs_from_the_shipped_one_in_one_class_alone(material: Material, 
 
 
 def test_one_alarm_is_due_from_the_start(material: Material, wish: RunOptions) -> None:
-    (due,) = list_overdue(load_quality_bundle(material.quality), milliseconds_of(wish.now()))
+    (due,) = list_overdue(load_quality_bundle(material.quality), read_milliseconds(wish.now()))
     assert (due.content_class, due.ordinal) == (material.config.readings.rollout.flag_only, 1)

@@ -10,7 +10,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sluice.core.foundation.clock import milliseconds_of
+from sluice.core.foundation.clock import read_milliseconds
 from sluice.gateway.pages.rendering import (
     LONGEST,
     render_page,
@@ -55,7 +55,7 @@ def test_a_document_is_allowed_its_own_style_alone() -> None:
 
 def test_a_time_is_said_with_its_age_or_with_how_long_it_is_off() -> None:
     """Mend 22.20: nobody counts hours at night."""
-    now_ms = milliseconds_of("2026-11-24T02:00:00.000Z")
+    now_ms = read_milliseconds("2026-11-24T02:00:00.000Z")
     assert write_dated("2026-11-24T01:54:30.000Z", now_ms) == "2026-11-24 01:54 UTC, 5 min 30 s ago"
     assert write_dated("2026-11-24T03:00:00.000Z", now_ms) == "2026-11-24 03:00 UTC, in 1 h"
     assert write_aged("2026-11-24T01:00:00.000Z", now_ms).striptags() == "1 h ago 2026-11-24 01:00 UTC"

@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sluice.core.foundation.clock import milliseconds_of, rfc3339
+from sluice.core.foundation.clock import read_milliseconds, rfc3339
 from sluice.gateway.http.http_errors import HttpError
 from sluice.gateway.pages.forms import read_moment, read_number
 from sluice.gateway.pages.time_range import HEIGHT, MOST_BARS, TimeRange, count_over_time
 
-NOW_MS = milliseconds_of("2026-11-24T10:00:30.000Z")
+NOW_MS = read_milliseconds("2026-11-24T10:00:30.000Z")
 HOUR_MS = 3_600_000
 NAMES = ("allowed", "denied")
 

@@ -16,9 +16,9 @@ from load.installations.site import KIND_HEADER, Evidence, Site
 from sluice.adapters.kafka.kafka_read import StoredRecord
 from sluice.cli.demo.throwaway_trust import ThrowawayTrust
 from sluice.core.actions.stage import PASSED, StageResult
-from sluice.core.actions.stages import shipped_stages
+from sluice.core.actions.stages import list_shipped_stages
 from sluice.core.decide.decision_point import DecisionPoint
-from sluice.core.decide.kinds import message_of
+from sluice.core.decide.kinds import read_input_message
 from sluice.core.foundation.arrival import Arrival
 from sluice.core.foundation.chain import GENESIS, Chain
 from sluice.core.foundation.limits import SessionLimits
@@ -60,7 +60,7 @@ class _Harmless:
         return PASSED
 
 
-STAGES = (*shipped_stages(), _Harmless("poison"), _Harmless("slow_probe"))
+STAGES = (*list_shipped_stages(), _Harmless("poison"), _Harmless("slow_probe"))
 APART = (ADMITTED, SOURCE_FEEDBACK, SOURCE_HISTORIES, SERVED, PROVENANCE_WANTED)
 NO_OBJECTION = {"model": "load", "prompt_version": "1", "trust": 1, "categories": [], "explanation": ""}
 
@@ -128,7 +128,7 @@ class _Run:
     def _decide(self, arrival: Arrival) -> None:
         key = KEY_PREFIX + (arrival.key or b"")
         state = self._states.setdefault(key, SessionState(key))
-        message = message_of(arrival)
+        message = read_input_message(arrival)
         assert not isinstance(message, Unreadable)
         evaluating = self._point.evaluate(arrival, message, state, Shared(self._book, self._histories))
         try:

@@ -15,7 +15,7 @@ from load.bench.fixtures.pure import Pipeline
 from load.bench.gates import memory_gate
 from load.bench.measurement import CpuClock
 from load.bench.workers import bystanders
-from sluice.core.decide.kinds import message_of
+from sluice.core.decide.kinds import read_input_message
 from sluice_topics.records import ProposedMemoryWrite
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def test_harmless_texts_are_of_harmless_rows_alone() -> None:
 def test_a_write_of_the_benchmark_is_read_and_judged_by_its_content_alone(point: DecisionPoint) -> None:
     texts = ["The meeting is on Friday.", "The report is due on Monday."]
     inputs = memory_writes.arrivals(texts, sessions=2)
-    assert all(isinstance(message_of(one), ProposedMemoryWrite) for one in inputs)
+    assert all(isinstance(read_input_message(one), ProposedMemoryWrite) for one in inputs)
     decisions = [body for body in Pipeline(point).take(inputs) if "trustScore" in body]
     assert [one["action"] for one in decisions] == ["allow", "allow"]
     assert all(one["sequence"] for one in decisions)
@@ -72,7 +72,7 @@ def test_a_long_text_takes_1_mb_of_a_message_and_is_read(shape: str) -> None:
     text = long_text(shape, 1)
     (arrival,) = memory_writes.arrivals([text], 1)
     assert 0.9 * BYTES < len(orjson.dumps(text)) <= BYTES + 2
-    assert isinstance(message_of(arrival), ProposedMemoryWrite)
+    assert isinstance(read_input_message(arrival), ProposedMemoryWrite)
 
 
 def test_long_texts_of_two_salts_differ() -> None:

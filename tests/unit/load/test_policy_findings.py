@@ -19,7 +19,7 @@ from load.installations import neutral_policy, quality_policy
 from load.installations.faulty_worker import Poison, SlowProbe
 from load.recomputation.input_answers import AnswerAccount, account
 from sluice.cli.demo.throwaway_trust import ThrowawayTrust
-from sluice.core.actions.stages import shipped_stages
+from sluice.core.actions.stages import list_shipped_stages
 from sluice.core.cases.cases import run_cases
 from sluice.core.foundation.arrival import Arrival
 from sluice.core.registry.keys import Roots
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from sluice.core.trust.fold import Folded
 
 REFUSALS = 10
-STAGES = (*shipped_stages(), Poison(), SlowProbe())
+STAGES = (*list_shipped_stages(), Poison(), SlowProbe())
 
 
 _STANDING = quality_policy.make_standing(TRUST, neutral_policy.TENANT, BEGAN_MS)

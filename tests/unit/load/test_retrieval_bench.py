@@ -13,7 +13,7 @@ from load.bench.fixtures import bench_policy
 from load.bench.fixtures.items import Bodies, Elsewhere, Shape, arrivals, requests
 from load.bench.fixtures.pure import Pipeline
 from load.bench.gates.retrieval_gate import JudgingGate
-from sluice.core.decide.kinds import message_of
+from sluice.core.decide.kinds import read_input_message
 from sluice_topics.records import ProposedRetrieval
 
 if TYPE_CHECKING:
@@ -39,7 +39,9 @@ def test_most_items_are_in_order_and_each_fault_is_there(point: DecisionPoint) -
 
 def test_the_gate_alone_makes_the_decisions_that_the_whole_makes(point: DecisionPoint) -> None:
     inputs = arrivals(5, 2, 1, Shape(3))
-    read = [(one, message) for one in inputs if isinstance(message := message_of(one), ProposedRetrieval)]
+    read = [
+        (one, message) for one in inputs if isinstance(message := read_input_message(one), ProposedRetrieval)
+    ]
     alone = {body["rerun_hash"] for body in JudgingGate(point).take(read)}
     assert alone == {body["rerun_hash"] for body in Pipeline(point).take(inputs) if "rerun_hash" in body}
     assert len(alone) == 15

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from sluice.core.actions.action_similarity import ActionCalibration
-from sluice.core.actions.stages import shipped_stages
+from sluice.core.actions.stages import list_shipped_stages
 from sluice.core.foundation.requests import Answer
 from sluice.core.policy.pattern_library import ActionLibrary, LibraryAction
 from sluice.offline.action_evaluation import JudgedAction, Likeness, judge_actions
@@ -30,7 +30,7 @@ DESTROYS = {"params": {"cmd": "rm -rf /"}}
 
 def make(folder: Path, *rows: dict[str, Any]) -> list[JudgedAction]:
     found = load_panel(panel(folder, *rows))
-    return list(judge_actions(found, bundle(**SMALL, rules=[RULE]), shipped_stages(), START))
+    return list(judge_actions(found, bundle(**SMALL, rules=[RULE]), list_shipped_stages(), START))
 
 
 @pytest.mark.parametrize(
@@ -125,7 +125,7 @@ def compare(folder: Path, *rows: dict[str, Any], encoder: Encoder) -> list[Judge
     likeness = Likeness.leave_out(found, LIBRARY, WITHOUT)
     part = {"above": "escalate", "calibration": {**WITHOUT["some_source"].model_dump(), "intercept": 9.0}}
     under = bundle(**SMALL, rules=[RULE], similarity=part)
-    return list(judge_actions(found, under, shipped_stages(), START, likeness, encoder.answers))
+    return list(judge_actions(found, under, list_shipped_stages(), START, likeness, encoder.answers))
 
 
 def test_a_source_is_compared_by_what_never_saw_it(
@@ -158,4 +158,4 @@ def test_a_port_that_does_not_answer_ends_the_measurement(tmp_path: Path) -> Non
     found = load_panel(panel(tmp_path, row(tool="get")))
     likeness = Likeness.leave_out(found, LIBRARY, WITHOUT)
     with pytest.raises(NotMeasured, match="no port"):
-        list(judge_actions(found, bundle(**SMALL), shipped_stages(), START, likeness))
+        list(judge_actions(found, bundle(**SMALL), list_shipped_stages(), START, likeness))

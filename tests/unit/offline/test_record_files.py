@@ -6,11 +6,11 @@ import json
 
 import pytest
 
-from sluice.core.foundation.clock import milliseconds_of
+from sluice.core.foundation.clock import read_milliseconds
 from sluice.offline.record_files import ClockError, read_arrivals
 from sluice_topics.catalog import ACTIONS, MEMORY_WRITES, OUTCOMES, REPORTED, RETRIEVALS, REVIEWS
 
-NOON = milliseconds_of("2026-01-01T12:00:00Z")
+NOON = read_milliseconds("2026-01-01T12:00:00Z")
 ACTION = b'{"session_id": "s1", "toolName": "find"}'
 OUTCOME = b'{"session_id": "s1", "reported_by": "door"}'
 

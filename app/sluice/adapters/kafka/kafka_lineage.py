@@ -18,7 +18,7 @@ from sluice.adapters.kafka.kafka_inputs import KafkaInputs
 from sluice.adapters.kafka.kafka_quarantine import read_if_about
 from sluice.client.binding import compute_digest
 from sluice.client.record_proofs import NO_PROOFS
-from sluice.core.foundation.arrival import coordinates_of
+from sluice.core.foundation.arrival import read_coordinates
 from sluice.notify.reported_subject import LEFT
 from sluice.ports import PortUnavailable
 from sluice_topics.catalog import MEMORY_DECISIONS, QUARANTINE
@@ -129,7 +129,7 @@ class KafkaLineage:
 
     async def _look_up(self, consumer: AIOKafkaConsumer, memory_id: str) -> tuple[Past, float]:
         """Find the fate of a memory, and the loop time until which it need not be asked again."""
-        topic, number, offset = coordinates_of(memory_id)
+        topic, number, offset = read_coordinates(memory_id)
         if number >= self._partitions:
             return UNKNOWN, 0.0
         arrived = await self._inputs.fetch(TopicPartition(self._names[topic], number), offset)
@@ -155,7 +155,7 @@ class KafkaLineage:
         self, consumer: AIOKafkaConsumer, base: str, since_ms: int, memory_id: str, digest: str | None = None
     ) -> MemoryQuery:
         """The decision on this memory, whose write has this digest, or what ended its quarantine."""
-        _, number, offset = coordinates_of(memory_id)
+        _, number, offset = read_coordinates(memory_id)
         part, read = TopicPartition(self._names[base], number), 0
         asking = await self._asking.connect()
         async for batch in read_batches_since(consumer, asking, part, since_ms):

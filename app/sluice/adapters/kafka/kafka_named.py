@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from sluice.adapters.kafka.kafka_evidence import KafkaEvidence, name_decision
 from sluice.adapters.kafka.kafka_read import open_reader
 from sluice.core.decide.kinds import DECIDING, JUDGED
-from sluice.core.foundation.arrival import coordinates_of
+from sluice.core.foundation.arrival import read_coordinates
 from sluice_topics.json_text import parse
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ async def find_meanings(servers: str, prefix: str, names: Sequence[str]) -> list
 
 def _read_place(name: str) -> Place | None:
     try:
-        place = coordinates_of(name)
+        place = read_coordinates(name)
     except ValueError:
         return None
     return place if place[0] in DECIDING else None

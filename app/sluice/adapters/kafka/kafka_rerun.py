@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from sluice.adapters.kafka.kafka_evidence import INPUTS, KafkaPartitions, name_decision
 from sluice.core.actions.plan import in_order
 from sluice.core.decide.kinds import DECIDING, DECISIONS
-from sluice.core.foundation.arrival import coordinates_of
+from sluice.core.foundation.arrival import read_coordinates
 from sluice.core.rerun.evidence import PolicyEvidence
 from sluice.core.rerun.policy_then import PolicyThen
 from sluice.core.rerun.recount import Recount
@@ -152,7 +152,7 @@ def _draw_lot(seed: int, raw: bytes) -> bytes:
 
 def _read_place(an_id: str) -> tuple[Place, str]:
     """Read the input's place and the decision's own id from an id."""
-    place = coordinates_of(an_id)
+    place = read_coordinates(an_id)
     return place, an_id if an_id.startswith(_OF_ITEMS) else name_decision(place)
 
 

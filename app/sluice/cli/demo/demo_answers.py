@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sluice.cli.ledger.record_line import read_line
 from sluice.core.decide.kinds import ANSWERS
-from sluice.core.foundation.arrival import coordinates_of
+from sluice.core.foundation.arrival import read_coordinates
 from sluice_topics.catalog import (
     ADMITTED,
     CATALOG,
@@ -119,7 +119,7 @@ class DemoAnswers:
         came = body.get("input")
         where = (came["topic"], came["partition"], came["offset"]) if came else ("", 0, 0)
         if topic == SERVED:
-            where = coordinates_of(body["served_id"])
+            where = read_coordinates(body["served_id"])
             self.answered_twice += where in self._served
             self._served[where] = body
         elif topic == QUALITY_DECISIONS:

@@ -15,7 +15,7 @@ from itertools import groupby
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from sluice.core.foundation.clock import milliseconds_of, rfc3339
+from sluice.core.foundation.clock import read_milliseconds, rfc3339
 from sluice.core.retrieval.provenance_check import write_assertion
 
 if TYPE_CHECKING:
@@ -268,7 +268,7 @@ class Reading:
         made: dict[str, Any] = {
             "item_id": one.item_id,
             "content_class": one.content_class,
-            "timestamp": rfc3339(milliseconds_of(self.now) - round(one.age_days * DAY_MS)),
+            "timestamp": rfc3339(read_milliseconds(self.now) - round(one.age_days * DAY_MS)),
             "confidence_score": one.score,
             "body": one.text,
         }

@@ -11,7 +11,7 @@ from sluice.cli.demo.refunds import TURNS
 from sluice.cli.demo.throwaway_trust import OWNER, REVIEWER
 from sluice.core.actions.action_kinds import ACTION, OUTCOME
 from sluice.core.decide.review import REVIEW
-from sluice.core.foundation.clock import milliseconds_of, rfc3339
+from sluice.core.foundation.clock import read_milliseconds, rfc3339
 from sluice.core.retrieval.retrieval_kinds import REPORT, RETRIEVAL
 from sluice.core.trust.signing import sign_review
 from sluice_topics.catalog import QUARANTINE, VERDICTS
@@ -48,7 +48,7 @@ def override_items(answers: DemoAnswers, override: SimpleNamespace, time: str) -
 
 def _make_override(decision: dict[str, Any], override: SimpleNamespace) -> dict[str, Any]:
     """Make an override for exactly this item, body, agent and session."""
-    until = milliseconds_of(decision["timestamp"]) + override.hours * _HOUR_MS
+    until = read_milliseconds(decision["timestamp"]) + override.hours * _HOUR_MS
     spec = {
         name: decision[name] for name in ("tenant_id", "item_id", "agent_id", "session_id", "body_digest")
     }

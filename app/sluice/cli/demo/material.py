@@ -29,7 +29,7 @@ from sluice.cli.demo.demo_sessions import (
 from sluice.cli.demo.throwaway_trust import ThrowawayTrust
 from sluice.core.actions.action_kinds import ACTION
 from sluice.core.actions.stages import load_bundle
-from sluice.core.foundation.clock import milliseconds_of, rfc3339
+from sluice.core.foundation.clock import read_milliseconds, rfc3339
 from sluice.core.foundation.strict import json_object
 from sluice.core.memory.memory_kinds import WRITE
 from sluice.core.quality_bundle.quality_bundle import load_quality_bundle
@@ -262,7 +262,7 @@ def prepare(options: RunOptions) -> Material:
     recipe, readings, now, trust = config.recipe, config.readings, options.now(), options.trust
     story = recipe.story.session
     bundle = _adapt(read_whole_bundle(options.bundle), options, config.recipe.review_s)
-    quality = roll_half_out(options.quality.read_bytes(), readings, milliseconds_of(now))
+    quality = roll_half_out(options.quality.read_bytes(), readings, read_milliseconds(now))
     acting = make_sessions(rows, load_bundle(bundle), recipe, _make_random(recipe.seed))
     drawing = _make_random(f"{recipe.seed} retrievals")
     reading = Reading(readings, load_quality_bundle(quality), trust.feed, now, drawing)

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from sluice.core.foundation.arrival import coordinates_of
-from sluice.core.foundation.clock import milliseconds_of
-from sluice.core.foundation.requests import Answer, input_in
+from sluice.core.foundation.arrival import read_coordinates
+from sluice.core.foundation.clock import read_milliseconds
+from sluice.core.foundation.requests import Answer, take_input
 from sluice.ports import PortUnavailable
 from sluice_topics.catalog import ESCALATIONS
 from sluice_topics.json_text import parse
@@ -148,7 +148,7 @@ async def fetch_whole(kafka: KafkaQuarantine, name: str) -> Escalated | None:
     if found is None:
         return None
     opened, last = found.opened, found.events[-1]
-    place, since = coordinates_of(name), milliseconds_of(opened.opened_at)
+    place, since = read_coordinates(name), read_milliseconds(opened.opened_at)
     verdict = resolved = None
     if isinstance(opened, EscalationOpened):
         verdict = await kafka.fetch_verdict(opened.verdict_id, place[1], since)
@@ -167,7 +167,7 @@ async def fetch_whole(kafka: KafkaQuarantine, name: str) -> Escalated | None:
 async def _fetch_input(kafka: KafkaQuarantine, place: Place, digest: str) -> tuple[bytes | None, str]:
     """The input at a place, or why it cannot be read."""
     try:
-        found = input_in(Answer("answered", await kafka.fetch_content(place)), digest)
+        found = take_input(Answer("answered", await kafka.fetch_content(place)), digest)
     except PortUnavailable as error:
         return None, str(error)
     return found, "" if found is not None else OTHER_INPUT

@@ -9,7 +9,7 @@ import orjson
 from sluice.cli.ledger.escalated_actions import Counted, Event, Expired, Opened, Resolved
 from sluice.cli.ledger.quarantined_memories import describe_channel, describe_rest
 from sluice.cli.output import clean, print_line, quote, read_clock_ms
-from sluice.core.foundation.clock import milliseconds_of, span
+from sluice.core.foundation.clock import read_milliseconds, span
 from sluice.text.plurals import counted
 from sluice_topics.records import (
     EscalationOpened,
@@ -120,7 +120,7 @@ def _describe_turn(one: Escalated, now_ms: int) -> str:
         return ""
     following = ""
     if turn["next_at"] is not None:
-        in_ms = max(0, milliseconds_of(turn["next_at"]) - now_ms)
+        in_ms = max(0, read_milliseconds(turn["next_at"]) - now_ms)
         following = f", then {clean(turn['next_group'])} in {span(in_ms)}"
     return f" of {clean(turn['group'])}{following}"
 

@@ -27,7 +27,7 @@ from sluice.cli.ledger.quarantine_review import Sending, print_to_sign, require_
 from sluice.cli.ledger.quarantined_memories import connect, run_question
 from sluice.cli.output import WRONG, clean, console, errors, print_json, print_line, read_clock_ms, stop
 from sluice.cli.policy.key_files import require_private_keys
-from sluice.core.foundation.clock import milliseconds_of, rfc3339
+from sluice.core.foundation.clock import read_milliseconds, rfc3339
 from sluice.core.foundation.strict import json_object
 
 if TYPE_CHECKING:
@@ -247,5 +247,5 @@ def _build_row(one: Escalated, now: int) -> dict[str, Any]:
         **one.turn,
         "approvals": one.approvals,
         "is_narrowed": one.is_narrowed,
-        "expires_in_ms": milliseconds_of(one.opened.expires_at) - now,
+        "expires_in_ms": read_milliseconds(one.opened.expires_at) - now,
     }

@@ -16,7 +16,7 @@ from sluice.cli.output import WRONG, clean, errors, parse_span, print_line, read
 from sluice.cli.policy.control_topics import publish_values, require_folded
 from sluice.cli.policy.key_files import require_private_keys
 from sluice.core.actions.standing_grants import OF_REGISTRY, condition_of
-from sluice.core.foundation.arrival import coordinates_of, escalation_id
+from sluice.core.foundation.arrival import escalation_id, read_coordinates
 from sluice.core.foundation.clock import rfc3339
 from sluice.core.foundation.errors import BundleError, RegistryError
 from sluice.core.registry.agent_grants import LONGEST_GRANT_MS, MOST_USES
@@ -166,7 +166,7 @@ def grant_command(  # noqa: PLR0913 - the command's options
 def _require_name(given: str) -> str:
     whole = given if given.count(":") > 1 else f"{ACTIONS}:{given}"
     try:
-        topic, partition, offset = coordinates_of(whole)
+        topic, partition, offset = read_coordinates(whole)
     except ValueError as error:
         stop(f"{error}. Ids of escalations are like {escalation_id(f'{ACTIONS}:3:17')}")
     if topic not in (ACTIONS, RETRIEVALS):

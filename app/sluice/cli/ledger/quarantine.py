@@ -22,7 +22,7 @@ from sluice.cli.ledger.quarantined_memories import (
     run_question,
 )
 from sluice.cli.output import WELL, WRONG, clean, print_json, print_parts, read_clock_ms, stop
-from sluice.core.foundation.clock import milliseconds_of
+from sluice.core.foundation.clock import read_milliseconds
 from sluice.core.reports.memory_recount import compare_statistics, find_behind, sum_by_group
 from sluice.core.state.statistics import NOTHING, Statistics
 from sluice.stream.engine.outbox import live_statistics
@@ -255,7 +255,7 @@ def show(memory: Memory, as_json: AsJson = False) -> None:
 def _build_row(one: QuarantineEntered, now: int) -> dict[str, Any]:
     return {
         **one.model_dump(mode="json", by_alias=True),
-        "expires_in_ms": milliseconds_of(one.expires_at) - now,
+        "expires_in_ms": read_milliseconds(one.expires_at) - now,
     }
 
 

@@ -21,8 +21,8 @@ from sluice.cli.output import (
     require_settings,
     stop,
 )
-from sluice.core.foundation.arrival import coordinates_of, memory_id
-from sluice.core.foundation.clock import milliseconds_of, span
+from sluice.core.foundation.arrival import memory_id, read_coordinates
+from sluice.core.foundation.clock import read_milliseconds, span
 from sluice.core.memory.plan import digest_content
 from sluice.core.reports.ledger_values import NotInLedgerError, Waiting, read_decision
 from sluice.ports import PortUnavailable
@@ -111,7 +111,7 @@ def require_place(given: str) -> Place:
     """Return the coordinates of a memory's input. A person may leave out what is always the same: 3:17."""
     whole = given if given.count(":") > 1 else f"{MEMORY_WRITES}:{given}"
     try:
-        place = coordinates_of(whole)
+        place = read_coordinates(whole)
     except ValueError:
         place = _require_write_place(given)
     if place[0] != MEMORY_WRITES:
@@ -128,14 +128,14 @@ def _require_write_place(name: str) -> Place:
         stop(f"{name}: {meant.why}. Ids of memories are like {like}")
     if len(meant.decisions) > 1:
         stop(f"{name} names several decisions: {', '.join(meant.decisions)}")
-    return coordinates_of(meant.decisions[0])
+    return read_coordinates(meant.decisions[0])
 
 
 async def fetch_life(kafka: KafkaQuarantine, place: Place) -> Life:
     """All that topics hold of the memory whose input lies there."""
     name = memory_id(":".join(map(str, place)))
     events = tuple([event async for event in kafka.read_events(name) if event.memory_id == name])
-    since_ms = milliseconds_of(events[0].entered_at) if events else 0
+    since_ms = read_milliseconds(events[0].entered_at) if events else 0
     raw = await kafka.fetch_decision(name, place[1], since_ms)
     decision = None if raw is None else read_decision(raw)
     if decision is None and not events:
@@ -165,7 +165,7 @@ SHOWN = 4000
 
 def describe_rest(expires_at: str, now_ms: int) -> str:
     """Describe how long a memory still waits, or since when it is over."""
-    ms = milliseconds_of(expires_at) - now_ms
+    ms = read_milliseconds(expires_at) - now_ms
     return f"expires in {span(ms)}" if ms > 0 else f"over since {span(-ms)}"
 
 

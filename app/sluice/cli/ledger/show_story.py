@@ -14,7 +14,7 @@ from sluice.cli.ledger.record_line import POLICY, describe_policy
 from sluice.cli.output import console, make_visible
 from sluice.core.decide.kinds import DECISIONS
 from sluice.core.foundation.chain import hash_holds
-from sluice.core.foundation.clock import milliseconds_of, span
+from sluice.core.foundation.clock import read_milliseconds, span
 from sluice.offline.story import OWN_IDS
 from sluice.text.plurals import counted
 
@@ -94,7 +94,7 @@ def _read_own_id(fields: dict[str, Any]) -> str:
 
 def _describe_age(at: str, now_ms: int) -> str:
     try:
-        ms = now_ms - milliseconds_of(at)
+        ms = now_ms - read_milliseconds(at)
     except ValueError:
         return at
     return f"{span(ms)} ago ({at})" if ms >= 0 else at
@@ -263,7 +263,7 @@ def _describe_followed(story: Story) -> Iterator[Text]:
 
 def _describe_later(begun: str, at: str) -> str:
     try:
-        ms = milliseconds_of(at) - milliseconds_of(begun)
+        ms = read_milliseconds(at) - read_milliseconds(begun)
     except ValueError:
         return at
     return f"after {span(ms)}" if ms >= 1000 else "at once"  # noqa: PLR2004 - what `span` would call 0 s

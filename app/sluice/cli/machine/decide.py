@@ -14,12 +14,12 @@ from sluice.adapters.kafka.kafka_read import StoredRecord
 from sluice.bootstrap.parts import build_ports
 from sluice.cli.ledger.record_line import write_line
 from sluice.cli.output import WELL, WRONG, console, print_json, require_settings, stop
-from sluice.core.actions.stages import shipped_stages
+from sluice.core.actions.stages import list_shipped_stages
 from sluice.core.decide.decision_point import DecisionPoint
 from sluice.core.decide.kinds import ANSWERS, DECISIONS
 from sluice.core.decide.replay import Replay
 from sluice.core.foundation.chain import PLACE
-from sluice.core.foundation.clock import milliseconds_of
+from sluice.core.foundation.clock import read_milliseconds
 from sluice.core.foundation.errors import CoreError
 from sluice.core.foundation.requests import HELD_INPUT
 from sluice.core.memory import lineage
@@ -195,12 +195,12 @@ def _require_decision_point(
         hint = "" if unsigned else "\n--unsigned takes files that nobody signed"
         stop(f"{error}{hint}")
     environment, limits = settings.policy.environment, settings.build_limits()
-    return DecisionPoint(policy, shipped_stages(), limits, stopwatch=lambda: 0, environment=environment)
+    return DecisionPoint(policy, list_shipped_stages(), limits, stopwatch=lambda: 0, environment=environment)
 
 
 def _require_time(text: str) -> int:
     try:
-        return milliseconds_of(text)
+        return read_milliseconds(text)
     except ValueError as error:
         stop(f"--at: not a time in UTC: {error}")
 

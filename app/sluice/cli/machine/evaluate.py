@@ -16,8 +16,8 @@ from sluice.cli.output import WRONG, print_json, require_settings, stop
 from sluice.core.actions.action_kinds import ACTION
 from sluice.core.actions.action_similarity import ActionSimilarity
 from sluice.core.actions.inbound import Inbound
-from sluice.core.actions.stages import shipped_stages
-from sluice.core.foundation.clock import milliseconds_of
+from sluice.core.actions.stages import list_shipped_stages
+from sluice.core.foundation.clock import read_milliseconds
 from sluice.core.foundation.errors import BundleError, CoreError
 from sluice.core.memory.memory_kinds import WRITE
 from sluice.core.policy.similarity_settings import EMBEDDING
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 SHIPPED = SHIPPED_FILES / "bundles" / "default.json"
 SHIPPED_QUALITY = SHIPPED_FILES / "quality" / "default.json"
-AT_MS = milliseconds_of("2026-01-01T00:00:00.000Z")
+AT_MS = read_milliseconds("2026-01-01T00:00:00.000Z")
 
 
 def register(cli: typer.Typer) -> None:
@@ -192,9 +192,9 @@ def _judge_actions(rows: Sequence[ActionRow], trial: JudgingTerms) -> list[Judge
         if Inbound.name in bundle.stages and incoming.judge != "off":
             ports |= trial.models.build_ports("analysis")
     if not ports:
-        return list(judged_actions(rows, bundle, shipped_stages(), AT_MS))
+        return list(judged_actions(rows, bundle, list_shipped_stages(), AT_MS))
     with Asking(ports) as asking:
-        judged = list(judged_actions(rows, bundle, shipped_stages(), AT_MS, likeness, asking.answer_all))
+        judged = list(judged_actions(rows, bundle, list_shipped_stages(), AT_MS, likeness, asking.answer_all))
         if trial.models is not None:
             trial.models.note(asking.unanswered)
     return judged

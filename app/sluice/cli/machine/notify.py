@@ -145,9 +145,9 @@ def _build_slack(settings: Settings) -> Destination:
 async def _fetch_action(inputs: KafkaHeldInput, reported: ReportedSubject) -> tuple[str, str] | None:
     """The tool and the parameters of what waits, or a memory's content; None where it cannot be read, or is
     something else."""
-    from sluice.core.foundation.arrival import coordinates_of  # noqa: PLC0415 - as above
+    from sluice.core.foundation.arrival import read_coordinates  # noqa: PLC0415 - as above
 
-    place = coordinates_of(reported.subject_id)
+    place = read_coordinates(reported.subject_id)
     value = await _fetch_input(inputs, reported.subject_id, place, reported.input_digest or reported.digest)
     if value is None:
         return None
@@ -174,7 +174,7 @@ async def _fetch_input(
     inputs: KafkaHeldInput, subject_id: str, place: tuple[str, int, int], digest: str
 ) -> str | bytes | None:
     """The input at a place; None where it cannot be read, or is something else."""
-    from sluice.core.foundation.requests import Answer, input_in  # noqa: PLC0415 - as above
+    from sluice.core.foundation.requests import Answer, take_input  # noqa: PLC0415 - as above
     from sluice.ports import PortUnavailable  # noqa: PLC0415 - as above
 
     topic, partition, offset = place
@@ -183,4 +183,4 @@ async def _fetch_input(
     except PortUnavailable as error:
         log.warning("what waits as %s is not shown: %s", subject_id, error)
         return None
-    return input_in(Answer("answered", payload), digest)
+    return take_input(Answer("answered", payload), digest)

@@ -11,20 +11,20 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from sluice.core.actions import outcomes, proposal
-from sluice.core.actions.assessment import lateness
+from sluice.core.actions.assessment import find_lateness
 from sluice.core.actions.pipeline import Evaluation
-from sluice.core.actions.proposal import rows_counted, seen_by
+from sluice.core.actions.proposal import count_rows, seen_by
 from sluice.core.actions.verdict import (
     NO_IDS,
     RERUN_FIELDS,
-    ids_of,
+    collect_ids,
+    find_ruling,
+    make_verdict_record,
+    read_recorded_seen,
     recorded,
-    recorded_seen,
-    ruling_of,
-    verdict_record,
 )
 from sluice.core.foundation.arrival import verdict_id
-from sluice.core.foundation.canonical import hex_of, wire_int
+from sluice.core.foundation.canonical import extract_hex, wire_int
 from sluice.core.foundation.refusals import INTERNAL_ERROR, subject_of
 from sluice.core.policy.bundle_cases import Case
 from sluice.core.policy.kind import AnswerKind, CaseKind, DecisionKind, Kind
@@ -32,9 +32,9 @@ from sluice.core.registry.registry_entries import collect_hashes, find_untrusted
 from sluice.core.state.acknowledgement import NOTHING as NO_FLAGS
 from sluice.core.state.acknowledgement import acknowledgement
 from sluice.core.state.decision import Decision
-from sluice.core.state.expiry import time_records
+from sluice.core.state.expiry import make_time_records
 from sluice.core.state.nonces import keep_nonce
-from sluice.core.state.reservations import Sighting, count
+from sluice.core.state.reservations import ActionUsage, count
 from sluice.core.state.session_view import NOTHING_SEEN, SessionView
 from sluice_topics.catalog import ACTIONS, OUTCOMES, SESSION_EVENTS, VERDICTS
 from sluice_topics.records import ActionOutcome, ProposedAction, ReservationSettled, Verdict
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from sluice.core.state.session import SessionState
     from sluice.core.state.session_view import ActionSeen
 
-DENIED = ruling_of("BLOCK", None, "high_stakes")
+DENIED = find_ruling("BLOCK", None, "high_stakes")
 FAILED = {
     "source": "sluice.core",
     "text": "the gates failed on this action (internal_error); its dead letter has the reason",
@@ -72,7 +72,9 @@ def deny_unread(parts: PointParts, arrival: Arrival, letter: OutRecord) -> Decis
         "session": recorded(NOTHING_SEEN, NO_FLAGS, None),
     }
     evaluation = Evaluation("BLOCK", INTERNAL_ERROR)
-    return Decision((), [verdict_record(arrival, about, evaluation, DENIED, subject_of(arrival)), letter])
+    return Decision(
+        (), [make_verdict_record(arrival, about, evaluation, DENIED, subject_of(arrival)), letter]
+    )
 
 
 def answer_fault(
@@ -88,7 +90,7 @@ def answer_fault(
         room = seen.room and principal.agent is not None
         known = seen.known is not None
         count(view, counted, ruling.mark, carried=ruling.carried, known=known, room=room)
-    return Decision(view.changes(), [*time_records(view), verdict, letter])
+    return Decision(view.changes(), [*make_time_records(view), verdict, letter])
 
 
 def answer_fault_again(
@@ -97,7 +99,7 @@ def answer_fault_again(
     """The same on what `verdict` says of the session; no session changes."""
     waited = replace(arrival, waited_ms=verdict.get("waited_ms") or 0)
     principal = parts.policy.find_principal(action.agent_id)
-    judged = _judge(parts, waited, action, principal, recorded_seen(verdict))
+    judged = _judge(parts, waited, action, principal, read_recorded_seen(verdict))
     return Decision((), [judged[0], letter])
 
 
@@ -108,21 +110,21 @@ def kept_no_answers(verdict: Mapping[str, Any]) -> bool:
 
 def _judge(
     parts: PointParts, arrival: Arrival, action: ProposedAction, principal: Principal, seen: ActionSeen
-) -> tuple[OutRecord, Ruling, Sighting | None]:
+) -> tuple[OutRecord, Ruling, ActionUsage | None]:
     """The verdict, its ruling, and the action as the session counts it: None where it was counted before."""
     org, bundle = principal.org, principal.bundle
     mode = action.mode or "high_stakes"
-    late = lateness(action, arrival.waited_ms)
+    late = find_lateness(action, arrival.waited_ms)
     ruled = _ruled(mode, org.enforcement, late=late is not None)
     most = bundle.largest_rows_upper_bound
-    rows = rows_counted(parts.policy.registry.tools.get(action.tool_name), action.rows_affected, most) or most
-    digest = hex_of(arrival.digest)
+    rows = count_rows(parts.policy.registry.tools.get(action.tool_name), action.rows_affected, most) or most
+    digest = extract_hex(arrival.digest)
     if seen.remembered:
         seen = seen_by(seen, bundle.stages)
     repeats = seen.known is not None and seen.known.digest == digest
     counted = rows if ruled.carried and not repeats else None
     about: dict[str, Any] = {
-        **ids_of(action),
+        **collect_ids(action),
         "tenant_id": principal.tenant_id,
         "mode": mode,
         "enforcement": org.enforcement,
@@ -139,8 +141,8 @@ def _judge(
     evaluation = Evaluation(ruled.real, None if ruled.real == "ALLOW" else INTERNAL_ERROR)
     factor = bundle.outcomes.unsigned_factor
     reads = find_untrusted_source(parts.policy.registry.tools.get(action.tool_name))
-    sighting = Sighting(principal.owner, action.action_id, digest, arrival.offset, rows, factor, reads)
-    verdict = verdict_record(arrival, about, evaluation, ruled, action.session_id)
+    sighting = ActionUsage(principal.owner, action.action_id, digest, arrival.offset, rows, factor, reads)
+    verdict = make_verdict_record(arrival, about, evaluation, ruled, action.session_id)
     return verdict, ruled, None if repeats else sighting
 
 
@@ -156,9 +158,9 @@ def _ruled(mode: str, enforcement: str, *, late: bool) -> Ruling:
     if mode == "standard":
         real = "ESCALATE" if late else "ALLOW"
         shadow = enforcement == "shadow"
-        return ruling_of("ALLOW" if shadow else real, real if shadow else None, mode)
+        return find_ruling("ALLOW" if shadow else real, real if shadow else None, mode)
     if enforcement == "shadow":
-        return ruling_of("ALLOW", "BLOCK", mode)
+        return find_ruling("ALLOW", "BLOCK", mode)
     return DENIED
 
 

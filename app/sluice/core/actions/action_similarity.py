@@ -162,7 +162,7 @@ class ActionSimilarity(Gate):
         return None if plan.bundle.parts[self.name].enabled else PASSED
 
 
-def similarity_question(text: str, policy: SimilarityPolicy) -> dict[str, Any]:
+def make_similarity_question(text: str, policy: SimilarityPolicy) -> dict[str, Any]:
     """The question for the port `embedding`: the library by its digest, and by what weights the window is
     chosen that speaks most for harm."""
     known = policy.calibration
@@ -173,7 +173,7 @@ def similarity_question(text: str, policy: SimilarityPolicy) -> dict[str, Any]:
 def _asking(policy: SimilarityPolicy, context: ActionContext) -> Asking:
     action = context.action
     written = render_call(action.tool_name, wire_safe(action.parameters))
-    question = similarity_question(written, policy)
+    question = make_similarity_question(written, policy)
     context.resemblance = "inconclusive"
     answer = yield Request(EMBEDDING, question, policy.budget_ms)
     try:

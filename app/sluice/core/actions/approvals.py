@@ -28,15 +28,15 @@ from sluice.core.actions.resolution import (
     Approval,
     ResolvedAction,
     count_resolved,
-    escalated_action,
+    read_escalated_action,
+    read_recorded_escalation,
+    read_recorded_resolving,
     read_resolving,
-    recorded_escalation,
-    recorded_resolving,
     resolve,
 )
-from sluice.core.actions.standing_grants import given_record, grant_of
+from sluice.core.actions.standing_grants import grant_of, make_given_record
 from sluice.core.foundation.clock import rfc3339
-from sluice.core.foundation.refusals import Objection, refused_review
+from sluice.core.foundation.refusals import Objection, refuse_review
 from sluice.core.foundation.requests import ask_for_input
 from sluice.core.registry.review_signing import find_answer_delegate, make_signer_fields
 from sluice.core.state.book import EscalationKept, GrantKept
@@ -45,12 +45,12 @@ from sluice.core.state.escalation import Escalation, Vote
 from sluice.core.state.escalation_records import (
     EXPIRED,
     End,
-    counted_record,
     expire,
-    resolved_record,
+    make_counted_record,
+    make_resolved_record,
     take_steps,
 )
-from sluice.core.state.expiry import time_records
+from sluice.core.state.expiry import make_time_records
 from sluice.core.state.session_view import SessionView
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ def judge_again(
 
     Returns the refusal of the answer instead where the answer should not have counted.
     """
-    escalation = recorded_escalation(recorded)
+    escalation = read_recorded_escalation(recorded)
     against = object_to_review(parts.policy.registry, arrival, review, escalation)
     if against is None and review.decision != APPROVE:
         against = Objection("wrong_decision", "a denial has no resolved verdict")
@@ -133,12 +133,12 @@ def judge_again(
             against = _INCOMPLETE
     if against is None:
         found = yield from _judged(
-            parts, arrival, review, escalation, lambda *_: recorded_resolving(recorded)
+            parts, arrival, review, escalation, lambda *_: read_recorded_resolving(recorded)
         )
         if isinstance(found, ResolvedAction):
             return found.verdict
         against = found if isinstance(found, Objection) else _INCOMPLETE
-    return refused_review(arrival, review, against)
+    return refuse_review(arrival, review, against)
 
 
 _INCOMPLETE = Objection("quorum", "not the last approval that the escalation needs")
@@ -156,7 +156,7 @@ def _judged(
     Returns the escalation with what the policy of now demands where the approvals do not complete that.
     """
     answer = yield ask_for_input(escalation.topic, escalation.partition, escalation.offset)
-    action = escalated_action(answer, escalation)
+    action = read_escalated_action(answer, escalation)
     if action is None:
         return Objection("content_unavailable", "the escalated action could not be read again")
     registry = parts.policy.registry
@@ -182,11 +182,11 @@ def _votes(
 
 def refuse(arrival: Arrival, review: ReviewDecision, view: SessionView, why: Objection) -> Decision:
     """The decision on an answer that is refused."""
-    return _ended(view, [refused_review(arrival, review, why)])
+    return _ended(view, [refuse_review(arrival, review, why)])
 
 
 def _ended(view: SessionView, records: list[OutRecord], *changes: EscalationKept) -> Decision:
-    records = [*time_records(view), *records]
+    records = [*make_time_records(view), *records]
     return Decision(() if view.state.gone else view.changes(), records, changes)
 
 
@@ -195,7 +195,7 @@ def _too_late(waits: _Answered) -> Decision:
     escalation, now = waits.escalation, waits.arrival.timestamp_ms
     record, change = expire(escalation, now, waits.arrival)
     why = Objection("expired", f"the escalation expired at {rfc3339(escalation.expires_ms)}")
-    return _ended(waits.view, [record, refused_review(waits.arrival, waits.review, why)], change)
+    return _ended(waits.view, [record, refuse_review(waits.arrival, waits.review, why)], change)
 
 
 def _denied(waits: _Answered) -> Decision:
@@ -204,7 +204,7 @@ def _denied(waits: _Answered) -> Decision:
     change = EscalationKept(escalation.after("denial", arrival.timestamp_ms, outcome="BLOCK"))
     return _ended(
         view,
-        [resolved_record(escalation, arrival, make_signer_fields(parts.policy.registry, review), end)],
+        [make_resolved_record(escalation, arrival, make_signer_fields(parts.policy.registry, review), end)],
         change,
     )
 
@@ -216,7 +216,7 @@ def _counted(waits: _Answered, demanding: Escalation) -> Decision:
     votes = fulfilling(registry, arrival, demanding, waits.votes)
     votes_for = approved_parameters(review, escalation)
     after = demanding.after("approval", arrival.timestamp_ms, votes=votes, votes_for=votes_for)
-    record = counted_record(escalation, after, arrival, make_signer_fields(registry, review))
+    record = make_counted_record(escalation, after, arrival, make_signer_fields(registry, review))
     return _ended(view, [record], EscalationKept(after))
 
 
@@ -238,7 +238,7 @@ def _released(waits: _Answered) -> Decision:
         "last_approval", arrival.timestamp_ms, votes=waits.votes, justification=review.justification
     )
     end = End(APPROVE, "ALLOW", None, None)
-    told = resolved_record(escalation, arrival, make_signer_fields(registry, review), end)
+    told = make_resolved_record(escalation, arrival, make_signer_fields(registry, review), end)
     return _ended(view, [told], EscalationKept(after))
 
 
@@ -255,8 +255,8 @@ def _approved(waits: _Answered) -> Generator[Request, Answer, Decision]:
         return _counted(waits, resolved)
     body = resolved.verdict.body
     end = End(APPROVE, body["outcome"], body["blockReason"], body["verdict_id"])
-    told = resolved_record(escalation, arrival, make_signer_fields(parts.policy.registry, review), end)
-    records = [*time_records(view), resolved.verdict, told]
+    told = make_resolved_record(escalation, arrival, make_signer_fields(parts.policy.registry, review), end)
+    records = [*make_time_records(view), resolved.verdict, told]
     count_resolved(view, escalation, resolved)
     after = escalation.after(
         "last_approval",
@@ -268,6 +268,6 @@ def _approved(waits: _Answered) -> Generator[Request, Answer, Decision]:
     approver = parts.policy.registry.approvers[review.approver_id]
     grant = grant_of(arrival, review, escalation, approver) if end.outcome == "ALLOW" else None
     if grant is not None:
-        records.append(given_record(grant, arrival, escalation.escalation_id, review.justification))
+        records.append(make_given_record(grant, arrival, escalation.escalation_id, review.justification))
         changes.append(GrantKept(grant))
     return Decision(view.changes(), records, tuple(changes))

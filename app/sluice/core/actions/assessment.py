@@ -61,12 +61,12 @@ def object_to_lateness(context: ActionContext, evaluation: Evaluation, waited_ms
     """The same of an action that comes too late, and of nothing else."""
     if context.action.deadline_ms is None or evaluation.outcome == "BLOCK":
         return
-    late = lateness(context.action, waited_ms)
+    late = find_lateness(context.action, waited_ms)
     if late is not None:
         _object(evaluation, context.plan.mode, DEADLINE, late)
 
 
-def lateness(action: ProposedAction, waited_ms: int) -> StageResult | None:
+def find_lateness(action: ProposedAction, waited_ms: int) -> StageResult | None:
     """What speaks against an action that has lain for so long; None while it is in time."""
     deadline_ms = action.deadline_ms
     if deadline_ms is None or waited_ms < deadline_ms:

@@ -245,7 +245,7 @@ class TierAuth(Gate):
             detail = {"tier": plan.tier, "agent_tier": agent_tier}
             if plan.tool is None and plan.mode == "high_stakes":
                 return StageResult("block", _unregistered(plan), detail)
-            asked = {**detail, "required_role": required_role(plan.tier), "reasons": [*reasons]}
+            asked = {**detail, "required_role": find_required_role(plan.tier), "reasons": [*reasons]}
             return StageResult("escalate", reasons[0], asked)
 
         return evaluate
@@ -257,12 +257,12 @@ def _passed(tier: str, agent_tier: str | None) -> StageResult:
     return StageResult("pass", None, detail, obligations=OBLIGATIONS[tier])
 
 
-def required_role(tier: str) -> Literal["approver", "vp"]:
+def find_required_role(tier: str) -> Literal["approver", "vp"]:
     """Who may approve an action of this tier."""
     return "vp" if tier == "T4" else "approver"
 
 
-def escalation_of(arrival: Arrival, context: ActionContext) -> Escalation:
+def make_escalation(arrival: Arrival, context: ActionContext) -> Escalation:
     """The escalation of an action, bound to the digest of exactly this action.
 
     The bundle says how long it waits. Actions open one in high_stakes mode under enforcement, because then an
@@ -279,7 +279,7 @@ def escalation_of(arrival: Arrival, context: ActionContext) -> Escalation:
         action.tool_name,
         arrival.digest,
         context.plan.tier,
-        required_role(context.plan.tier),
+        find_required_role(context.plan.tier),
         context.plan.bundle.approvals.count_needed(context.plan.tier),
         arrival.topic,
         arrival.partition,

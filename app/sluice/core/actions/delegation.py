@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from sluice.core.actions.pipeline import Evaluation, run
 from sluice.core.actions.stage import StageResult
-from sluice.core.foundation.clock import milliseconds_of
+from sluice.core.foundation.clock import read_milliseconds
 from sluice.core.registry.agent_keys import find_key
 from sluice.core.registry.keys import is_granted_by
 from sluice.core.registry.registry import list_link_violations
@@ -123,6 +123,6 @@ def _unfit(context: ActionContext, grant: DelegationGrant, further: int) -> Iter
 def _is_over(until: str, now_ms: int) -> bool:
     """A time that the calendar does not have counts as over."""
     try:
-        return now_ms >= milliseconds_of(until)
+        return now_ms >= read_milliseconds(until)
     except ValueError:
         return True

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Self
 
 from pydantic import BaseModel, Field, model_validator
 
-from sluice.core.actions.grading import GradedBy, GraderState, grade, grading_of, may_grade
+from sluice.core.actions.grading import GradedBy, GraderState, find_grading, grade, may_grade
 from sluice.core.actions.model_questions import (
     NOT_IN_DOUBT,
     AnalysisDetail,
@@ -15,8 +15,8 @@ from sluice.core.actions.model_questions import (
     Characters,
     needs_no_asking,
 )
-from sluice.core.actions.pipeline import INCONCLUSIVE, with_missing
-from sluice.core.actions.rules import results_by_type
+from sluice.core.actions.pipeline import INCONCLUSIVE, join_missing
+from sluice.core.actions.rules import evaluate_by_type
 from sluice.core.actions.stage import PASSED, Decided, RememberingGate, StageResult
 from sluice.core.foundation.errors import BundleError
 from sluice.core.foundation.strict import Name, StrictModel
@@ -116,7 +116,7 @@ class Qualitative(NamedTuple):
         rules = self.policy.rules
         if not self.at:
             return rules
-        by_type = results_by_type(context, self.conditions)
+        by_type = evaluate_by_type(context, self.conditions)
         unasked = {
             at
             for at, same in zip(self.at, zip(*by_type, strict=True), strict=True)
@@ -173,7 +173,7 @@ class Grader(RememberingGate):
     def keep(self, context: ActionContext, decided: Decided) -> GateMemory | None:
         """The state after this action, for as long as the session is remembered."""
         del decided
-        if grading_of(context).state == "autonomous":
+        if find_grading(context).state == "autonomous":
             return None
         return GateMemory(context.now_ms + LASTS_MS, {"state": "governed"})
 
@@ -204,9 +204,9 @@ def _graded(policy: GraderPolicy, rules: list[QualitativeRule], context: ActionC
             break
         if passed is None and outcome == "pass":
             outcome, reason = "escalate", f"{INCONCLUSIVE}: rule {rule.id}: {rule.reason}"
-    detail = {"rules": listed, "state": grading_of(context).state}
+    detail = {"rules": listed, "state": find_grading(context).state}
     result = StageResult(outcome, reason, detail, rules=tuple(results), entries=entries)
-    return with_missing(result, missed)
+    return join_missing(result, missed)
 
 
 def _entry(rule: QualitativeRule, passed: bool | None) -> dict[str, Any]:

@@ -106,7 +106,7 @@ class Grading:
         return looks
 
 
-def grading_of(context: ActionContext) -> Grading:
+def find_grading(context: ActionContext) -> Grading:
     """The action's grader, in the state in which the session's earlier actions left it."""
     if context.grading is None:
         known = any(name in context.seen.remembered for name in SHARING)
@@ -191,7 +191,7 @@ def grade(
     context: ActionContext, rule: str, criterion: str, by: GradedBy
 ) -> Generator[Request, Answer, Grades]:
     """Ask about a criterion, once more where that may settle it."""
-    grading, shown = grading_of(context), show_action(context, by.most_characters)
+    grading, shown = find_grading(context), show_action(context, by.most_characters)
     question: dict[str, Any] = {"criterion": criterion, **shown.fields()}
     looks = 0
     while True:

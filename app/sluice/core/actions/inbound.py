@@ -21,7 +21,7 @@ from sluice.core.actions.outbound import (
     MOST_FINDINGS,
     STATES,
     Mode,
-    replacement_by,
+    make_replacement,
 )
 from sluice.core.actions.pipeline import INCONCLUSIVE, MILDEST_FIRST, unanswered
 from sluice.core.actions.stage import PASSED, ROOT, ContentGate, Detail, StageResult
@@ -295,4 +295,4 @@ def _replacement(mode: Mode, context: ActionContext, concerned: frozenset[str]) 
             return text
         return f"{text} {WARNING}" if mode == "nudge" else REMOVED
 
-    return replacement_by(context, mode, changed, lambda name: REMOVED if name in concerned else name)
+    return make_replacement(context, mode, changed, lambda name: REMOVED if name in concerned else name)

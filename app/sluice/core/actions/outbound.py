@@ -117,7 +117,7 @@ def _found(
     detail = {**_unread(STATES[mode], unread), "findings": findings[:MOST_FINDINGS]}
     if not unread:
         change = partial(_warned, scan) if mode == "nudge" else scan.redact
-        detail |= replacement_by(context, mode, change, scan.redact)
+        detail |= make_replacement(context, mode, change, scan.redact)
     if mode != "enforce":
         return StageResult("pass", None, detail)
     kinds = ", ".join(dict.fromkeys(one["kind"] for one in findings))
@@ -136,7 +136,7 @@ def _warned(scan: SensitiveScan, text: str) -> str:
 Change = Callable[[str], str]
 
 
-def replacement_by(context: ActionContext, mode: Mode, text: Change, name: Change) -> dict[str, Any]:
+def make_replacement(context: ActionContext, mode: Mode, text: Change, name: Change) -> dict[str, Any]:
     """The detail's `replacement` where the mode gives one: the parameters with each text and each name of a
     field changed. What an earlier gate has changed stays changed."""
     shown = wire_safe(context.action.parameters)

@@ -16,17 +16,17 @@ from sluice.core.foundation.refusals import Objection, refused
 from sluice.core.registry.agent_keys import UNSIGNED_AGENT
 from sluice.core.registry.keys import is_signed
 from sluice.core.state.decision import Decision
-from sluice.core.state.expiry import time_records
+from sluice.core.state.expiry import make_time_records
 from sluice.core.state.nonces import keep_nonce
-from sluice.core.state.remembered import kept_id
+from sluice.core.state.remembered import shorten_id
 from sluice.core.state.reservations import (
     Settlement,
     find_meant,
     is_past,
+    is_settled_for_good,
     is_waiting,
     may_wait,
     settle,
-    settled_for_good,
 )
 from sluice.core.state.session import EarlyOutcome, who
 from sluice.core.state.session_view import SessionView
@@ -58,7 +58,7 @@ def evaluate(
     if signature is not None and signature.refusal is not None:
         unsigned = Objection(UNSIGNED_AGENT, signature.refusal)
         return Decision((), [_refused(view, outcome, arrival.coordinates(), unsigned)])
-    records = time_records(view)
+    records = make_time_records(view)
     signed = is_signed(parts.policy.registry, outcome)
     why = _unbound(arrival, outcome) if signed else None
     if signature is not None and signature.novelty == "replayed":
@@ -74,11 +74,11 @@ def evaluate(
     if report.tenant is not None:
         keep_nonce(view, who(report.tenant, outcome.reported_by), arrival)
     if known:
-        open_ = [found for found in known if not settled_for_good(found[1], report)]
+        open_ = [found for found in known if not is_settled_for_good(found[1], report)]
         for place, found in enumerate(open_):
             records += _settle(parts, view, report, found, place, early=False)
     else:
-        view.wait(report._replace(action_id=kept_id(report.action_id)))
+        view.wait(report._replace(action_id=shorten_id(report.action_id)))
     return Decision(view.changes(), records)
 
 
@@ -92,11 +92,11 @@ def settle_early(
     """
     records: list[OutRecord] = []
     for one in view.early:
-        mine = one.tenant in (None, owner.tenant) and one.action_id in (action_id, kept_id(action_id))
+        mine = one.tenant in (None, owner.tenant) and one.action_id in (action_id, shorten_id(action_id))
         known = view.action(owner, action_id) if mine else None
         if known is not None and not one.means(known):
             known = None
-        if known is not None and not settled_for_good(known, one):
+        if known is not None and not is_settled_for_good(known, one):
             told = one._replace(action_id=action_id)
             records += _settle(parts, view, told, (owner, known), 0, early=True)
         elif known is not None:
@@ -152,7 +152,7 @@ def _spent(
 ) -> Objection | None:
     """Why a well-formed outcome neither settles anything nor waits; None where it does."""
     if known:
-        spent = all(settled_for_good(one, report) for _, one in known)
+        spent = all(is_settled_for_good(one, report) for _, one in known)
         return (USED if report.signed else SETTLED) if spent else None
     if report.signed and outcome.input is not None:
         gone = outcome.input.timestamp + parts.limits.action_window_ms <= view.now

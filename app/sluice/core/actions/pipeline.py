@@ -244,7 +244,7 @@ def unanswered(gate: str, request: Request, answer: Answer, mode: str) -> StageR
     return StageResult("skip", BUDGET_EXCEEDED, detail)
 
 
-def with_missing(found: StageResult, missed: StageResult | None) -> StageResult:
+def join_missing(found: StageResult, missed: StageResult | None) -> StageResult:
     """The stricter of what a stage found before an answer was missing, and of what that comes to."""
     if missed is None:
         return found

@@ -165,7 +165,7 @@ def _tier(bundle: Bundle, tool: Tool | None, readings: list[tuple[str, bool | No
     return max(bundle.action_types[name].tier.of(reversible) for name, reversible in readings)
 
 
-def what_gates_keep(context: ActionContext, decided: Decided) -> dict[str, GateMemory | None]:
+def collect_gate_memories(context: ActionContext, decided: Decided) -> dict[str, GateMemory | None]:
     """By their names what the plan's gates remember of the agent after an action."""
     remembered = context.seen.remembered
     return {

@@ -18,10 +18,10 @@ from pydantic import BaseModel, Field, model_validator
 
 from sluice.core.actions.closest import NamedTexts, ask_for_closest, read_closest
 from sluice.core.actions.grader import LASTS_MS, GraderMemory
-from sluice.core.actions.grading import GradedBy, grade, grading_of, may_grade
+from sluice.core.actions.grading import GradedBy, find_grading, grade, may_grade
 from sluice.core.actions.model_questions import BudgetMs, Characters, show_action
-from sluice.core.actions.pipeline import INCONCLUSIVE, unanswered, with_missing
-from sluice.core.actions.rules import results_by_type
+from sluice.core.actions.pipeline import INCONCLUSIVE, join_missing, unanswered
+from sluice.core.actions.rules import evaluate_by_type
 from sluice.core.actions.stage import PASSED, Decided, ObjectionDetail, RememberingGate, StageResult
 from sluice.core.foundation.canonical import canonical
 from sluice.core.foundation.errors import BundleError
@@ -219,7 +219,7 @@ class Policies(RememberingGate):
     def keep(self, context: ActionContext, decided: Decided) -> GateMemory | None:
         """The grader's state, as Stage 2 keeps it: a bundle may have one of the two gates alone."""
         del decided
-        if grading_of(context).state == "autonomous":
+        if find_grading(context).state == "autonomous":
             return None
         return GateMemory(context.now_ms + LASTS_MS, {"state": "governed"})
 
@@ -234,7 +234,7 @@ def _explicit(shelf: Shelf, context: ActionContext) -> tuple[Found, int]:
     if not any(applying):
         return [], 0
     found: Found = []
-    by_type = results_by_type(context, shelf.conditions)
+    by_type = evaluate_by_type(context, shelf.conditions)
     for policy, applies, same in zip(shelf.explicit, applying, zip(*by_type, strict=True), strict=True):
         results = {one.passed for one in same}
         if applies and results != {True}:
@@ -263,7 +263,7 @@ def _asking(
         answer = yield (request := ask_for_closest(text, shelf.library, part.closest, part.budget_ms))
         if answer.status != "answered":
             unsearched = unanswered(Policies.name, request, answer, context.plan.mode)
-            return with_missing(_judged(listed, evaluated), unsearched)
+            return join_missing(_judged(listed, evaluated), unsearched)
         near = read_closest(answer.payload, shelf.library)
         if near is None:
             detail = {"policies": [one for _, one in listed], "evaluated": evaluated}
@@ -288,7 +288,7 @@ def _asking(
         listed.append((policy, _entry(policy, state, **told)))
         if _blocks(policy, state):
             break
-    return with_missing(_judged(listed, evaluated)._replace(entries=entries), missed)
+    return join_missing(_judged(listed, evaluated)._replace(entries=entries), missed)
 
 
 def _judged(listed: list[tuple[PolicyPassage, dict[str, Any]]], evaluated: int) -> StageResult:

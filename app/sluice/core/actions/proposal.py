@@ -10,38 +10,38 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sluice.core.actions.assessment import object_to, object_to_lateness, unregistered
-from sluice.core.actions.authority import OBLIGATIONS, escalation_of
+from sluice.core.actions.authority import OBLIGATIONS, make_escalation
 from sluice.core.actions.delegation import run_proven
 from sluice.core.actions.outcomes import settle_early
 from sluice.core.actions.pipeline import Evaluation, run
-from sluice.core.actions.plan import what_gates_keep
+from sluice.core.actions.plan import collect_gate_memories
 from sluice.core.actions.stage import (
     ActionContext,
     Decided,
     StageResult,
 )
 from sluice.core.actions.standing_grants import (
+    describe_in_verdict,
     entries_of,
     find_grant,
-    recorded_grant,
+    make_used_record,
+    read_recorded_grant,
     run_granted,
-    told_in_verdict,
-    used_record,
 )
 from sluice.core.actions.verdict import (
     FIRST,
     GRANTED,
     Ruling,
-    about_action,
-    recorded_seen,
+    describe_action,
+    find_ruling,
+    make_usage,
+    make_verdict_record,
+    read_recorded_seen,
     repeated,
     rule,
-    ruling_of,
-    sighting_of,
-    verdict_record,
 )
 from sluice.core.foundation.arrival import REPLAYED, escalation_id, verdict_id
-from sluice.core.foundation.canonical import hex_of
+from sluice.core.foundation.canonical import extract_hex
 from sluice.core.foundation.requests import LAST_PAUSE, PAUSE
 from sluice.core.registry.agent_keys import UNSIGNED_AGENT
 from sluice.core.state.acknowledgement import NOTHING as NO_FLAGS
@@ -49,7 +49,7 @@ from sluice.core.state.acknowledgement import acknowledgement
 from sluice.core.state.book import GrantKept
 from sluice.core.state.decision import Decision
 from sluice.core.state.escalation_records import open_in, opened
-from sluice.core.state.expiry import time_records
+from sluice.core.state.expiry import make_time_records
 from sluice.core.state.nonces import keep_nonce
 from sluice.core.state.reservations import count
 from sluice.core.state.session_view import NOTHING_REMEMBERED, NOTHING_SEEN, ActionSeen, SessionView
@@ -69,7 +69,7 @@ if TYPE_CHECKING:
     from sluice.core.state.escalation import Escalation
     from sluice.core.state.grant import StandingGrant
     from sluice.core.state.remembered import GateMemory, RecentAction
-    from sluice.core.state.reservations import Sighting
+    from sluice.core.state.reservations import ActionUsage
     from sluice.core.state.session import SessionState
     from sluice.detection.call_inspection import Inspection
     from sluice_topics.records import ProposedAction
@@ -88,7 +88,7 @@ class RuledAction(NamedTuple):
 
     records: tuple[OutRecord, ...]
     ruling: Ruling
-    counted: Sighting | None
+    counted: ActionUsage | None
     room: bool = False
     gates: Mapping[str, GateMemory | None] = NOTHING_REMEMBERED
     waits: Escalation | None = None
@@ -108,7 +108,7 @@ def assess(plan: ActionPlan, action: ProposedAction, seen: ActionSeen, arrived_a
     if seen.remembered:
         seen = seen_by(seen, plan.bundle.stages)
     inspection, most = None, plan.rows_upper_bound
-    rows = rows_counted(plan.tool, action.rows_affected, most)
+    rows = count_rows(plan.tool, action.rows_affected, most)
     registry = plan.registry
     if rows == 0:
         rows, inspection = _rows(plan, action)
@@ -128,7 +128,7 @@ def assess(plan: ActionPlan, action: ProposedAction, seen: ActionSeen, arrived_a
     )
 
 
-def rows_counted(tool: Tool | None, claimed: int | None, upper_bound: int) -> int:
+def count_rows(tool: Tool | None, claimed: int | None, upper_bound: int) -> int:
     """The rows of an action: at least the bound of its type, unless the tool's entry trusts the estimate."""
     if claimed is not None and tool is not None and tool.trusts_row_claims:
         return claimed
@@ -167,9 +167,9 @@ def judge_again(
 ) -> Generator[Request, Answer, OutRecord]:
     """The verdict on an action of which `verdict` says what was seen of its session, and how long it lay."""
     waited = replace(arrival, waited_ms=verdict.get("waited_ms") or 0)
-    grant = recorded_grant(verdict, action.tool_name)
+    grant = read_recorded_grant(verdict, action.tool_name)
     plan: ActionPlan = parts.plan(action)
-    judged = yield from judge(parts, waited, action, plan, recorded_seen(verdict), lambda: grant)
+    judged = yield from judge(parts, waited, action, plan, read_recorded_seen(verdict), lambda: grant)
     return judged.records[0]
 
 
@@ -194,7 +194,7 @@ def judge(
     if (known := seen.known) is not None:
         if not seen.room:
             context.seen = context.seen._replace(room=True)
-        if known.digest == hex_of(arrival.digest):
+        if known.digest == extract_hex(arrival.digest):
             return _repeat(arrival, context, known)
         return _decide(arrival, context, Evaluation("BLOCK", ACTION_ID_CONFLICT))
     if not seen.room:
@@ -244,19 +244,19 @@ def _unsigned_because(signature: InputSignature, arrival: Arrival, known: Recent
     long as its id is known, and never judged a second time."""
     if signature.refusal is not None or signature.novelty != "replayed":
         return signature.refusal
-    return None if known is not None and known.digest == hex_of(arrival.digest) else REPLAYED
+    return None if known is not None and known.digest == extract_hex(arrival.digest) else REPLAYED
 
 
 def _unsigned(arrival: Arrival, action: ProposedAction, plan: ActionPlan, refusal: str) -> RuledAction:
     """Deny an action that its agent did not sign, in every mode and under shadow too: it is not the agent's.
     Nothing of its session is read, and nothing is counted."""
     context = assess(plan, action, NOTHING_SEEN, arrival.timestamp_ms)
-    about = about_action(arrival, context, None) | {"advisories": ()}
+    about = describe_action(arrival, context, None) | {"advisories": ()}
     evaluation, reason = Evaluation(), f"{UNSIGNED_AGENT}: {refusal}"
     evaluation.list_gate(SIGNATURE_GATE, StageResult("block", reason), 0)
     evaluation.settle("BLOCK", reason)
-    ruling = ruling_of("BLOCK", None, context.plan.mode)
-    verdict = verdict_record(arrival, about, evaluation, ruling, action.session_id)
+    ruling = find_ruling("BLOCK", None, context.plan.mode)
+    verdict = make_verdict_record(arrival, about, evaluation, ruling, action.session_id)
     return RuledAction((verdict,), ruling, None, apart=True)
 
 
@@ -273,26 +273,26 @@ def _decide(
 ) -> RuledAction:
     action, plan, seen = context.action, context.plan, context.seen
     ruling = rule(evaluation.outcome, plan)
-    about = about_action(arrival, context, context.rows if ruling.carried else None)
+    about = describe_action(arrival, context, context.rows if ruling.carried else None)
     if evaluation.entries:
         about["registry_hashes"] = about["registry_hashes"] | evaluation.entries
-    waits = escalation_of(arrival, context) if ruling.waits else None
+    waits = make_escalation(arrival, context) if ruling.waits else None
     if waits is not None:
         about["escalationId"] = waits.escalation_id
     form = FIRST
     if grant is not None:
-        about["grant"], form = told_in_verdict(grant), GRANTED
+        about["grant"], form = describe_in_verdict(grant), GRANTED
         about["registry_hashes"] = about["registry_hashes"] | entries_of(grant)
-    verdict = verdict_record(arrival, about, evaluation, ruling, action.session_id, form)
-    counted = sighting_of(context, verdict.body["input"]["digest"], arrival.offset)
+    verdict = make_verdict_record(arrival, about, evaluation, ruling, action.session_id, form)
+    counted = make_usage(context, verdict.body["input"]["digest"], arrival.offset)
     records = (verdict,) if waits is None else (verdict, opened(arrival, waits, evaluation.reason or ""))
     after = None
     if grant is not None and ruling.carried:
         after = grant.used()
-        records = (*records, used_record(after, arrival, action.action_id))
+        records = (*records, make_used_record(after, arrival, action.action_id))
     room, kept = seen.room and plan.agent is not None, NOTHING_REMEMBERED
     if room and (plan.remembers or seen.remembered):
-        kept = what_gates_keep(context, Decided(ruling.real, ruling.carried, seen.known is not None))
+        kept = collect_gate_memories(context, Decided(ruling.real, ruling.carried, seen.known is not None))
     return RuledAction(records, ruling, counted, room, kept, waits, grant=after)
 
 
@@ -303,12 +303,12 @@ def _repeat(arrival: Arrival, context: ActionContext, known: RecentAction) -> Ru
     if evaluation.outcome != ruling.real:
         ruling = ruling.stricter(evaluation.outcome, context.plan.mode)
     first = f"{arrival.topic}:{arrival.partition}:{known.offset}"
-    about = about_action(arrival, context, None)
+    about = describe_action(arrival, context, None)
     about["duplicate_of"] = verdict_id(first)
     about["escalationId"] = escalation_id(first) if ruling.waits else None
     if ruling.real == "ALLOW":
         evaluation.obligations += OBLIGATIONS[context.plan.tier]
-    verdict = verdict_record(arrival, about, evaluation, ruling, context.action.session_id)
+    verdict = make_verdict_record(arrival, about, evaluation, ruling, context.action.session_id)
     return RuledAction((verdict,), ruling, None)
 
 
@@ -318,7 +318,7 @@ def _keep(
     """The session's change and all records: outcomes that came before their action settle it now."""
     records, counted = [*judged.records], judged.counted
     if view.refused or view.folded:
-        records = time_records(view) + records
+        records = make_time_records(view) + records
     if counted is not None:
         ruling = judged.ruling
         count(

@@ -11,23 +11,23 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sluice.core.actions.assessment import object_to, unregistered
-from sluice.core.actions.authority import OBLIGATIONS, required_role
+from sluice.core.actions.authority import OBLIGATIONS, find_required_role
 from sluice.core.actions.delegation import run_proven
-from sluice.core.actions.plan import what_gates_keep
+from sluice.core.actions.plan import collect_gate_memories
 from sluice.core.actions.proposal import SESSION_CAPACITY, assess
 from sluice.core.actions.stage import Decided
 from sluice.core.actions.verdict import (
     Ruling,
     VerdictForm,
-    about_action,
-    recorded_seen,
+    describe_action,
+    make_usage,
+    make_verdict_record,
+    read_recorded_seen,
     rule,
-    sighting_of,
-    verdict_record,
 )
 from sluice.core.foundation.arrival import resolved_id
-from sluice.core.foundation.clock import milliseconds_of, rfc3339
-from sluice.core.foundation.requests import input_in
+from sluice.core.foundation.clock import read_milliseconds, rfc3339
+from sluice.core.foundation.requests import take_input
 from sluice.core.state.escalation import Escalation, Route, Vote, parameters_digest
 from sluice.core.state.reservations import count
 from sluice_topics.record_reading import Unreadable, read
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from sluice.core.foundation.requests import Answer, Request
     from sluice.core.policy.policy import PointParts
     from sluice.core.state.remembered import GateMemory
-    from sluice.core.state.reservations import Sighting
+    from sluice.core.state.reservations import ActionUsage
     from sluice.core.state.session_view import ActionSeen, SessionView
 
 SCHEMA = "sluice/resolved_verdict/v1"
@@ -66,7 +66,7 @@ class ResolvedAction(NamedTuple):
     verdict: OutRecord
     ruling: Ruling
     demanding: Escalation
-    sighting: Sighting
+    sighting: ActionUsage
     resolving: SeenAtApproval
     gates: Mapping[str, GateMemory | None]
     last: Vote
@@ -84,12 +84,12 @@ def read_resolving(
     )
 
 
-def recorded_resolving(recorded: Mapping[str, Any]) -> SeenAtApproval:
+def read_recorded_resolving(recorded: Mapping[str, Any]) -> SeenAtApproval:
     """Read back what a resolved verdict says was seen."""
-    return SeenAtApproval(recorded_seen(recorded), recorded["escalation"]["counted"])
+    return SeenAtApproval(read_recorded_seen(recorded), recorded["escalation"]["counted"])
 
 
-def recorded_escalation(recorded: Mapping[str, Any]) -> Escalation:
+def read_recorded_escalation(recorded: Mapping[str, Any]) -> Escalation:
     """The escalation as it was before the approval that a resolved verdict answers."""
     action, seen = recorded["action"], recorded["escalation"]
     return Escalation(
@@ -107,8 +107,8 @@ def recorded_escalation(recorded: Mapping[str, Any]) -> Escalation:
         action["topic"],
         action["partition"],
         action["offset"],
-        milliseconds_of(seen["opened_at"]),
-        milliseconds_of(seen["expires_at"]),
+        read_milliseconds(seen["opened_at"]),
+        read_milliseconds(seen["expires_at"]),
         tuple(Vote.of(one) for one in seen["votes"]),
         route=None if seen.get("route") is None else Route.of(seen["route"]),
         own_key=seen.get("own_key") or False,
@@ -117,9 +117,9 @@ def recorded_escalation(recorded: Mapping[str, Any]) -> Escalation:
     )
 
 
-def escalated_action(answer: Answer, escalation: Escalation) -> ProposedAction | None:
+def read_escalated_action(answer: Answer, escalation: Escalation) -> ProposedAction | None:
     """The action that waits, from the bytes at its coordinates; None if they have changed."""
-    value = input_in(answer, escalation.digest)
+    value = take_input(answer, escalation.digest)
     ids = {
         "action_id": escalation.subject_id,
         "agent_id": escalation.agent_id,
@@ -167,7 +167,7 @@ def resolve(
         evaluation.obligations += OBLIGATIONS[plan.tier]
     ruling = rule(evaluation.outcome, plan)
     adds = ruling.carried and not resolving.counted
-    about = about_action(replace(arrival, waited_ms=0), context, context.rows if adds else None)
+    about = describe_action(replace(arrival, waited_ms=0), context, context.rows if adds else None)
     about.pop("waited_ms", None)
     about["registry_hashes"] = {
         **about["registry_hashes"],
@@ -177,13 +177,13 @@ def resolve(
     }
     about |= _told(arrival, approval, resolving)
     form = FORM if narrowed is None else NARROWED
-    verdict = verdict_record(arrival, about, evaluation, ruling, action.session_id, form)
-    sighting = sighting_of(context, escalation.digest, escalation.offset)
+    verdict = make_verdict_record(arrival, about, evaluation, ruling, action.session_id, form)
+    sighting = make_usage(context, escalation.digest, escalation.offset)
     decided = Decided(ruling.real, ruling.carried, known=True)
-    kept = what_gates_keep(context, decided) if seen.room else {}
+    kept = collect_gate_memories(context, decided) if seen.room else {}
     terms, tier = plan.bundle.approvals, plan.tier
     demanding = escalation.raised_to(
-        tier, required_role(tier), terms.count_needed(tier), own_key=terms.demands_own_key(tier)
+        tier, find_required_role(tier), terms.count_needed(tier), own_key=terms.demands_own_key(tier)
     )
     return ResolvedAction(verdict, ruling, demanding, sighting, resolving, kept, votes[-1])
 

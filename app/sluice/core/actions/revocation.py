@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 from sluice.core.actions.approvals import refuse
 from sluice.core.actions.approver_rights import DENY
-from sluice.core.actions.standing_grants import ROLES, revoked_record
+from sluice.core.actions.standing_grants import ROLES, make_revoked_record
 from sluice.core.foundation.refusals import Objection
 from sluice.core.registry.review_signing import make_signer_fields, object_to_signature
 from sluice.core.state.book import GrantKept
 from sluice.core.state.decision import Decision
-from sluice.core.state.expiry import time_records
+from sluice.core.state.expiry import make_time_records
 from sluice.core.state.session_view import SessionView
 
 if TYPE_CHECKING:
@@ -32,9 +32,9 @@ def evaluate(
     against = _object_to(parts, arrival, review, grant)
     if against is not None or grant is None:
         return refuse(arrival, review, view, against or _unknown(review))
-    record = revoked_record(grant, arrival, make_signer_fields(parts.policy.registry, review))
+    record = make_revoked_record(grant, arrival, make_signer_fields(parts.policy.registry, review))
     after = () if view.state.gone else view.changes()
-    return Decision(after, [*time_records(view), record], (GrantKept(grant._replace(uses=0)),))
+    return Decision(after, [*make_time_records(view), record], (GrantKept(grant._replace(uses=0)),))
 
 
 def _object_to(

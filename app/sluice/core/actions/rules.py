@@ -16,7 +16,7 @@ from sluice.core.cel.cel_values import measure_within_bounds
 from sluice.core.policy.bundles import BundlePart
 from sluice.core.rules.rule import Rule
 from sluice.core.rules.rule_set import RuleSet
-from sluice.core.rules.variables import ACTION_TYPE, Cited, variables_of
+from sluice.core.rules.variables import ACTION_TYPE, Cited, collect_variables
 from sluice_topics.relaxations import Members
 
 if TYPE_CHECKING:
@@ -55,8 +55,8 @@ class CompiledRules:
         """The result of all rules. Most actions come to one of a few results, which are kept."""
         rules = self.rules
         if context.plan.types != (context.plan.action_type,):
-            return _judged(_worst(results_by_type(context, rules)))
-        variables = variables_of(context, rules.variables)
+            return _judged(_worst(evaluate_by_type(context, rules)))
+        variables = collect_variables(context, rules.variables)
         codes = rules.codes(variables)
         if codes is None:
             return _judged(rules.evaluate(variables, _cited(context)))
@@ -156,10 +156,10 @@ def _judged(results: Sequence[RuleResult]) -> StageResult:
     )
 
 
-def results_by_type(context: ActionContext, rules: RuleSet) -> list[list[RuleResult]]:
+def evaluate_by_type(context: ActionContext, rules: RuleSet) -> list[list[RuleResult]]:
     """Every rule's result, once for each type that the action may be of."""
     cited = _cited(context)
-    values = variables_of(context, rules.variables)
+    values = collect_variables(context, rules.variables)
     if context.plan.types == (context.plan.action_type,):
         return [rules.evaluate(values, cited)]
     return [

@@ -19,14 +19,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Self
 from pydantic import BaseModel, Field, model_validator
 
 from sluice.core.actions.pipeline import INCONCLUSIVE
-from sluice.core.actions.rules import results_by_type
+from sluice.core.actions.rules import evaluate_by_type
 from sluice.core.actions.stage import PASSED, Decided, Detail, RememberingGate, StageResult
 from sluice.core.foundation.errors import BundleError
 from sluice.core.foundation.strict import Name, StrictModel
 from sluice.core.policy.bundles import BundlePart
 from sluice.core.rules.rule import Rule, Source
 from sluice.core.rules.rule_set import RuleSet
-from sluice.core.state.remembered import GateMemory, kept_id
+from sluice.core.state.remembered import GateMemory, shorten_id
 from sluice_topics.relaxations import Members, Neutral, Scale, StricterWhen, Unordered
 
 if TYPE_CHECKING:
@@ -139,7 +139,7 @@ class Sequences(NamedTuple):
         action may be of several types, one type that fulfils a condition is enough."""
         if not self.policy.rules:
             return []
-        by_type = results_by_type(context, self.conditions)
+        by_type = evaluate_by_type(context, self.conditions)
         found = [_widest([one.passed for one in same]) for same in zip(*by_type, strict=True)]
         return list(zip(found[::2], found[1::2], strict=True))
 
@@ -217,7 +217,7 @@ class SequenceGate(RememberingGate):
             if first is not False and (decided.may_happen or rule.first_may_be_denied):
                 certain = first is True
                 marks = [one for one in marks if one[2] is not certain]
-                marks.append([now, kept_id(context.action.action_id), certain])
+                marks.append([now, shorten_id(context.action.action_id), certain])
             if marks:
                 firsts[rule.id] = marks
                 until = max(until, marks[-1][0] + rule.within_ms)
@@ -237,7 +237,7 @@ def _violations(
     sequences: Sequences, context: ActionContext, firsts: dict[str, Any]
 ) -> Iterator[tuple[str, SequenceRule, dict[str, Any]]]:
     """For each rule that this action breaks: the outcome, the rule, and the entry for the detail."""
-    now, own = context.now_ms, kept_id(context.action.action_id)
+    now, own = context.now_ms, shorten_id(context.action.action_id)
     for rule, (_, then) in zip(sequences.policy.rules, sequences.hold(context), strict=True):
         marks = [one for one in firsts.get(rule.id, ()) if now - one[0] <= rule.within_ms and one[1] != own]
         if then is False or not marks:

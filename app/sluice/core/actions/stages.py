@@ -41,7 +41,7 @@ BUNDLE_FORM = BundleForm(gate.part for gate in GATES if gate.part is not None)
 """What a policy bundle may say."""
 
 
-def shipped_stages() -> tuple[Stage, ...]:
+def list_shipped_stages() -> tuple[Stage, ...]:
     """Every gate that ships, as a decision point takes them."""
     return GATES
 

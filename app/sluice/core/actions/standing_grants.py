@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 from sluice.core.actions.authority import OBLIGATIONS
 from sluice.core.actions.delegation import run_proven
-from sluice.core.actions.rules import results_by_type
+from sluice.core.actions.rules import evaluate_by_type
 from sluice.core.foundation.arrival import verdict_id
 from sluice.core.foundation.canonical import digest
 from sluice.core.foundation.chain import OutRecord
-from sluice.core.foundation.clock import milliseconds_of, rfc3339
+from sluice.core.foundation.clock import read_milliseconds, rfc3339
 from sluice.core.foundation.errors import BundleError
 from sluice.core.rules.rule import Rule
 from sluice.core.rules.rule_set import RuleSet
@@ -62,7 +62,7 @@ def object_to_grant(arrival: Arrival, review: ReviewDecision, escalation: Escala
         return f"an action of tier {HIGHEST_TIER} is approved one by one"
     if escalation.quorum > 1:
         return "an action that needs several approvals is approved one by one"
-    if milliseconds_of(grant.until) <= arrival.timestamp_ms:
+    if read_milliseconds(grant.until) <= arrival.timestamp_ms:
         return "the grant would be over before it begins"
     try:
         condition_of(grant.when or "true")
@@ -79,7 +79,7 @@ def grant_of(
     if asked is None:
         return None
     scope = (escalation.tenant, escalation.agent_id, escalation.session_id, escalation.tool)
-    bounds = (asked.when, asked.uses, milliseconds_of(asked.until))
+    bounds = (asked.when, asked.uses, read_milliseconds(asked.until))
     name = GRANT_PREFIX + arrival.decision_id
     signer = (approver.id, approver.key, approver.hash)
     return StandingGrant(name, *scope, *bounds, *signer, digest([name, *scope, *bounds]))
@@ -159,7 +159,7 @@ def covers(grant: StandingGrant, context: ActionContext) -> bool:
         condition = condition_of(grant.when)
     except BundleError:
         return False
-    by_type = results_by_type(context, condition)
+    by_type = evaluate_by_type(context, condition)
     return all(one.passed is True for same in by_type for one in same)
 
 
@@ -176,7 +176,7 @@ def _is_in_force(registry: Registry, grant: StandingGrant, at_ms: int, route: Ro
     return with_tool and approver.acts_for(grant.tenant, at_ms) and bool(approver.roles & ROLES)
 
 
-def told_in_verdict(grant: StandingGrant) -> dict[str, Any]:
+def describe_in_verdict(grant: StandingGrant) -> dict[str, Any]:
     """A verdict's `grant`: the grant that allowed the action, as it was before this use."""
     return {
         "grant_id": grant.grant_id,
@@ -190,19 +190,21 @@ def told_in_verdict(grant: StandingGrant) -> dict[str, Any]:
     }
 
 
-def recorded_grant(verdict: Mapping[str, Any], tool: str) -> StandingGrant | None:
+def read_recorded_grant(verdict: Mapping[str, Any], tool: str) -> StandingGrant | None:
     """Read the grant back from a verdict, None if it has none; `tool` is that of the action."""
     told = verdict.get("grant")
     if told is None:
         return None
     scope = (verdict["tenant_id"], verdict["agent_id"], verdict["session_id"], tool)
-    bounds = (told["when"], told["uses_left"], milliseconds_of(told["until"]))
+    bounds = (told["when"], told["uses_left"], read_milliseconds(told["until"]))
     signer = (told["approver_id"], told["entry"], told["entry_hash"])
     of_agent = told["grant_id"].startswith(OF_REGISTRY)
     return StandingGrant(told["grant_id"], *scope, *bounds, *signer, told["grant_digest"], of_agent)
 
 
-def given_record(grant: StandingGrant, arrival: Arrival, escalation_id: str, justification: str) -> OutRecord:
+def make_given_record(
+    grant: StandingGrant, arrival: Arrival, escalation_id: str, justification: str
+) -> OutRecord:
     """GrantGiven; it is written together with the approval that gives the grant."""
     more = {"escalation_id": escalation_id, "justification": justification}
     bounds = {"when": grant.when, "uses": grant.uses, "until": rfc3339(grant.until_ms)}
@@ -210,7 +212,7 @@ def given_record(grant: StandingGrant, arrival: Arrival, escalation_id: str, jus
     return _event("GrantGiven", told, grant, arrival)
 
 
-def used_record(grant: StandingGrant, arrival: Arrival, action_id: str) -> OutRecord:
+def make_used_record(grant: StandingGrant, arrival: Arrival, action_id: str) -> OutRecord:
     """GrantUsed; `grant` is as it is after this use."""
     told = {
         "schema": _USED,
@@ -223,7 +225,7 @@ def used_record(grant: StandingGrant, arrival: Arrival, action_id: str) -> OutRe
     return _event("GrantUsed", told, grant, arrival)
 
 
-def revoked_record(grant: StandingGrant, arrival: Arrival, signed: dict[str, Any]) -> OutRecord:
+def make_revoked_record(grant: StandingGrant, arrival: Arrival, signed: dict[str, Any]) -> OutRecord:
     """GrantRevoked; `signed` are the fields about the approver who revoked it."""
     told = {"schema": _REVOKED, **_fields(grant), "uses_left": grant.uses, **signed}
     return _event("GrantRevoked", told, grant, arrival)

@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sluice.core.actions.stage import ContentGate
 from sluice.core.foundation.arrival import verdict_id
-from sluice.core.foundation.canonical import MAX_SAFE_INTEGER, digest_alike, hex_of, wire_int
+from sluice.core.foundation.canonical import MAX_SAFE_INTEGER, digest_alike, extract_hex, wire_int
 from sluice.core.foundation.chain import OutRecord
 from sluice.core.foundation.clock import rfc3339
 from sluice.core.registry.registry_entries import collect_hashes
-from sluice.core.state.acknowledgement import advisory, flags_of
+from sluice.core.state.acknowledgement import advisory, read_flags
 from sluice.core.state.recent_retrieval import ReadSoFar
-from sluice.core.state.remembered import known_action
-from sluice.core.state.reservations import Sighting
+from sluice.core.state.remembered import make_known_action
+from sluice.core.state.reservations import ActionUsage
 from sluice.core.state.session_view import NOTHING_REMEMBERED, ActionSeen
 from sluice_topics.catalog import VERDICTS
 
@@ -54,24 +54,24 @@ class Ruling(NamedTuple):
 
     def stricter(self, real: str, mode: str) -> Ruling:
         """The ruling with another real outcome, under the same enforcement."""
-        return ruling_of(real, None, mode) if self.shadow is None else ruling_of(self.outcome, real, mode)
+        return find_ruling(real, None, mode) if self.shadow is None else find_ruling(self.outcome, real, mode)
 
 
 def rule(real: str, plan: ActionPlan) -> Ruling:
     """What a real outcome becomes under the action's mode and its tenant's enforcement."""
     if plan.org.enforcement == "shadow":
-        return ruling_of("ALLOW", real, plan.mode)
-    return ruling_of(real, None, plan.mode)
+        return find_ruling("ALLOW", real, plan.mode)
+    return find_ruling(real, None, plan.mode)
 
 
 def repeated(mark: str, mode: str) -> Ruling:
     """The ruling that a repeat of a remembered action gets again."""
     outcome, _, shadow = mark.partition(_MARK_SEPARATOR)
-    return ruling_of(outcome, shadow or None, mode)
+    return find_ruling(outcome, shadow or None, mode)
 
 
 @cache
-def ruling_of(outcome: str, shadow: str | None, mode: str) -> Ruling:
+def find_ruling(outcome: str, shadow: str | None, mode: str) -> Ruling:
     """By the published outcome, the one that shadow mode hides, and the caller's mode."""
     held_up = mode == "high_stakes" and outcome != "ALLOW"
     real, mark = (outcome, outcome) if shadow is None else (shadow, f"{outcome}{_MARK_SEPARATOR}{shadow}")
@@ -80,11 +80,11 @@ def ruling_of(outcome: str, shadow: str | None, mode: str) -> Ruling:
     return Ruling(outcome, shadow, not held_up, waits, real, mark, "pass" if real == "ALLOW" else autonomy)
 
 
-def sighting_of(context: ActionContext, digest: str, offset: int) -> Sighting:
+def make_usage(context: ActionContext, digest: str, offset: int) -> ActionUsage:
     """An action as its session counts it; `digest` and `offset` are those of the input that proposed it."""
     plan, action_id = context.plan, context.action.action_id
     most = plan.bundle.outcomes.unsigned_factor
-    return Sighting(
+    return ActionUsage(
         plan.owner, action_id, digest.removeprefix("sha256:"), offset, context.rows, most, plan.reads
     )
 
@@ -133,7 +133,7 @@ _MICROSECOND_NS = 1000
 _MILLISECOND_US = 1000
 
 
-def ids_of(action: ProposedAction) -> dict[str, Any]:
+def collect_ids(action: ProposedAction) -> dict[str, Any]:
     """The fields by which a verdict names its action."""
     return {
         "action_id": action.action_id,
@@ -161,7 +161,7 @@ GRANTED = VerdictForm(FIRST.kind, ("grant",))
 """Of an action that a standing grant let through."""
 
 
-def verdict_record(
+def make_verdict_record(
     arrival: Arrival,
     about: dict[str, Any],
     evaluation: Evaluation,
@@ -257,14 +257,14 @@ def _advice(gate: str, text: str) -> dict[str, Any]:
 
 
 def _entries_used(arrival: Arrival, context: ActionContext) -> dict[str, str]:
-    used = used_entries(context) if context.freezes else context.plan.entries
+    used = collect_entries(context) if context.freezes else context.plan.entries
     return used if arrival.signature is None else arrival.signature.entries(used)
 
 
 _NO_REMARKS: tuple[dict[str, Any], ...] = ()
 
 
-def about_action(arrival: Arrival, context: ActionContext, counted: int | None) -> dict[str, Any]:
+def describe_action(arrival: Arrival, context: ActionContext, counted: int | None) -> dict[str, Any]:
     """What the verdict says of the action, its policy and its session; `counted` as in `recorded`."""
     action, plan = context.action, context.plan
     reserved = counted or 0
@@ -288,7 +288,7 @@ def about_action(arrival: Arrival, context: ActionContext, counted: int | None) 
     return about
 
 
-def used_entries(context: ActionContext) -> dict[str, str]:
+def collect_entries(context: ActionContext) -> dict[str, str]:
     """ "kind/id@revision" to hash of every registry entry that the context rests on."""
     return context.plan.entries | collect_hashes(*context.freezes)
 
@@ -355,16 +355,18 @@ def recorded(seen: ActionSeen, flags: Acknowledgement, counted: int | None) -> d
     return values
 
 
-def recorded_seen(verdict: Mapping[str, Any]) -> ActionSeen:
+def read_recorded_seen(verdict: Mapping[str, Any]) -> ActionSeen:
     """From a verdict: the way back of `recorded`."""
     session = verdict["session"]
     before, known = session["before"], session["known"]
     return ActionSeen(
         int(before["aggregateRowsAffected"]),
         before["aggregateActionCount"],
-        None if known is None else known_action(hex_of(known["digest"]), known["offset"], known["mark"]),
+        None
+        if known is None
+        else make_known_action(extract_hex(known["digest"]), known["offset"], known["mark"]),
         session["room"],
-        flags_of(session["flags"]),
+        read_flags(session["flags"]),
         session.get("disputed"),
         session.get("remembered") or NOTHING_REMEMBERED,
         {kind: ReadSoFar(**one) for kind, one in (session.get("read") or {}).items()},

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 from sluice.core.actions.action_kinds import ACTION
 from sluice.core.actions.action_similarity import ActionSimilarity, SimilarityPolicy
 from sluice.core.actions.plan import in_order
-from sluice.core.actions.stages import load_bundle, shipped_stages
+from sluice.core.actions.stages import list_shipped_stages, load_bundle
 from sluice.core.cases.case_failure import CaseFailure, add_places, describe_decision, make_unusable
 from sluice.core.cases.quality_cases import run_quality_cases
 from sluice.core.cases.write_cases import find_write_failures, make_answer
 from sluice.core.decide.decision_point import DecisionPoint
-from sluice.core.decide.kinds import answer_in
+from sluice.core.decide.kinds import find_answer
 from sluice.core.decide.replay import decide
 from sluice.core.foundation.arrival import Arrival
-from sluice.core.foundation.clock import milliseconds_of
+from sluice.core.foundation.clock import read_milliseconds
 from sluice.core.foundation.errors import BundleError, RegistryError
 from sluice.core.foundation.limits import ROOM_FOR_ONE, SessionLimits
 from sluice.core.foundation.strict import json_object
@@ -61,7 +61,7 @@ def run_cases(bundle: Bundle, stages: Sequence[Stage] | None = None) -> tuple[Ca
 
     Raises UnknownStageError.
     """
-    known = shipped_stages() if stages is None else tuple(stages)
+    known = list_shipped_stages() if stages is None else tuple(stages)
     order = in_order(bundle.stages, known)
     return add_places(_find_failures(bundle, order, case) for case in bundle.cases)
 
@@ -76,7 +76,7 @@ def _find_failures(bundle: Bundle, stages: tuple[Stage, ...], case: Case) -> Ite
 def _find_action_failures(
     bundle: Bundle, stages: tuple[Stage, ...], case: Case, given: dict[str, Any]
 ) -> Iterator[CaseFailure]:
-    at_ms = milliseconds_of(case.at)
+    at_ms = read_milliseconds(case.at)
     own = {**IDS, **given}
     steps = [
         (at_ms - one.before_ms, _fill_in_earlier(own, place, one)) for place, one in enumerate(case.earlier)
@@ -150,7 +150,7 @@ def _make_session(case: Case, registry: Registry, action: ProposedAction, at_ms:
 
 
 def _compare(case: Case, decision: Decision) -> Iterator[CaseFailure]:
-    verdict = answer_in(decision, ACTION)
+    verdict = find_answer(decision, ACTION)
     if isinstance(verdict, Unreadable):
         yield make_unusable(case.name, ACTION, verdict)
         return

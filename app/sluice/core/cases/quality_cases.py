@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sluice.core.cases.case_failure import CaseFailure, add_places, describe_decision
-from sluice.core.foundation.clock import milliseconds_of
+from sluice.core.foundation.clock import read_milliseconds
 from sluice.core.metadata.moments import parse_time
 from sluice.core.metadata.provenance import ProvenanceState
 from sluice.core.retrieval.dimensions import (
@@ -48,7 +48,7 @@ def _find_failures(bundle: QualityBundle, case: QualityCase) -> Iterator[CaseFai
 
 def _make_facts(case: QualityCase) -> ItemFacts:
     item = case.item
-    age_ms, age_problem = _measure_age(item, milliseconds_of(case.at))
+    age_ms, age_problem = _measure_age(item, read_milliseconds(case.at))
     confidence, problem = read_confidence(item.confidence_score)
     state = ProvenanceState(item.provenance, "as the case has it")
     return ItemFacts(

@@ -5,12 +5,12 @@ from __future__ import annotations
 from copy import copy
 from typing import TYPE_CHECKING, Any
 
-from sluice.core.actions.stages import shipped_stages
+from sluice.core.actions.stages import list_shipped_stages
 from sluice.core.cases.case_failure import CaseFailure, describe_decision, make_unusable
 from sluice.core.decide.decision_point import DecisionPoint
-from sluice.core.decide.kinds import answer_in
+from sluice.core.decide.kinds import find_answer
 from sluice.core.decide.replay import decide_alone
-from sluice.core.foundation.clock import milliseconds_of
+from sluice.core.foundation.clock import read_milliseconds
 from sluice.core.foundation.errors import RegistryError
 from sluice.core.foundation.limits import ROOM_FOR_ONE
 from sluice.core.foundation.requests import Answer
@@ -64,8 +64,10 @@ def find_write_failures(bundle: Bundle, case: Case, write: dict[str, Any]) -> It
         return
     judging = _remove_ports(bundle, case)
     policy = Policy({bundle.id: judging}, registry, bundle.id)
-    point = DecisionPoint(policy, shipped_stages(), ROOM_FOR_ONE, stopwatch=lambda: 0, environment=TENANT)
-    at_ms = milliseconds_of(case.at)
+    point = DecisionPoint(
+        policy, list_shipped_stages(), ROOM_FOR_ONE, stopwatch=lambda: 0, environment=TENANT
+    )
+    at_ms = read_milliseconds(case.at)
     yield from _compare(case, decide_alone(point, WRITE, record, at_ms, answer=make_answer(case)))
 
 
@@ -106,7 +108,7 @@ def make_answer(case: Case) -> Callable[[Request], Answer]:
 
 
 def _compare(case: Case, decision: Decision) -> Iterator[CaseFailure]:
-    actual, expect = answer_in(decision, WRITE), case.expect
+    actual, expect = find_answer(decision, WRITE), case.expect
     if isinstance(actual, Unreadable):
         yield make_unusable(case.name, WRITE, actual)
         return

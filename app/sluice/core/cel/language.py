@@ -224,7 +224,9 @@ class Language:
         None where the compiler has no room for them together (32 levels, 100 000 characters).
         """
         try:
-            listing = ExpressionList(self._environment.compile("[" + ", ".join(sources) + "]"), self._environment)
+            listing = ExpressionList(
+                self._environment.compile("[" + ", ".join(sources) + "]"), self._environment
+            )
         except _RAISED:
             return None
         listing.evaluate(self.make_activation({}))  # planned now, as above

@@ -19,10 +19,10 @@ from sluice.core.foundation.chain import OutRecord
 from sluice.core.foundation.refusals import (
     INTERNAL_ERROR,
     Objection,
-    dead_letter,
+    escape_surrogates,
     ids_in,
+    make_dead_letter,
     refused,
-    well_formed,
 )
 from sluice.core.memory import reviews
 from sluice.core.memory.plan import plan_writes
@@ -32,7 +32,7 @@ from sluice.core.retrieval import alarms
 from sluice.core.retrieval.plan import plan_retrievals
 from sluice.core.state import escalation_records, expiry
 from sluice.core.state.decision import Decision, Shared
-from sluice.core.state.nonces import novelty_of
+from sluice.core.state.nonces import find_novelty
 from sluice.core.state.session import who
 from sluice.core.state.session_view import SessionView
 
@@ -168,7 +168,7 @@ def checked(parts: PointParts, arrival: Arrival, signer: str, state: SessionStat
     signature = _signature_of(parts, agent, arrival)
     if signature.refusal is None:
         view, owner = SessionView(state, parts.limits, arrival.timestamp_ms), who(agent.tenant, agent.id)
-        signature = signature.known_as(novelty_of(view, owner, arrival, signature, parts.limits))
+        signature = signature.known_as(find_novelty(view, owner, arrival, signature, parts.limits))
     return arrival.checked(signature)
 
 
@@ -201,7 +201,7 @@ CRASHED = "in flight at several crashes in a row, so nobody looked into it again
 
 def unread(parts: PointParts, arrival: Arrival, reason: str = CRASHED) -> Decision:
     """Deny an input without reading it; nothing in it is known, and no session changes."""
-    letter, deny = dead_letter(arrival, INTERNAL_ERROR, "$", reason), BY_TOPIC[arrival.topic].unread
+    letter, deny = make_dead_letter(arrival, INTERNAL_ERROR, "$", reason), BY_TOPIC[arrival.topic].unread
     if deny is None:
         return Decision((), [_refused(arrival, None, None, reason), letter])
     return deny(parts, arrival, letter)
@@ -215,12 +215,12 @@ def fault(
     reason: str,
 ) -> Decision:
     """Answer an input that made the core raise; `message` is None when reading it did."""
-    reason = well_formed(reason)
+    reason = escape_surrogates(reason)
     if message is None:
         return unread(parts, arrival, reason)
     if arrival.signature is not None and not arrival.signature.is_new:
         return unread(parts, arrival, reason)
-    letter, kind = dead_letter(arrival, INTERNAL_ERROR, "$", reason), BY_MODEL[type(message)]
+    letter, kind = make_dead_letter(arrival, INTERNAL_ERROR, "$", reason), BY_MODEL[type(message)]
     if kind.fault is None:
         refusal = _refused(arrival, kind.session_of(message), kind.subject_of(message), reason)
         return Decision((), [refusal, letter])
@@ -231,7 +231,7 @@ def fault_again(
     parts: PointParts, arrival: Arrival, message: Message, recorded: Mapping[str, Any], reason: str
 ) -> Decision:
     """The same for a decision that was recorded, on what it says that was seen of state."""
-    letter = dead_letter(arrival, INTERNAL_ERROR, "$", well_formed(reason))
+    letter = make_dead_letter(arrival, INTERNAL_ERROR, "$", escape_surrogates(reason))
     return DECISIONS[recorded["schema"]].fault_again(parts, arrival, message, recorded, letter)
 
 
@@ -243,4 +243,4 @@ def _refused(arrival: Arrival, session_id: str | None, subject: str | None, reas
 def unreadable(arrival: Arrival, error: Unreadable) -> Decision:
     """The dead letter of an unreadable input; no session changes."""
     ids = ids_in(arrival.value)
-    return Decision((), [dead_letter(arrival, error.code, error.path, error.message, ids)])
+    return Decision((), [make_dead_letter(arrival, error.code, error.path, error.message, ids)])

@@ -68,7 +68,7 @@ _MARKED = {kind.marked_by: kind for kind in reversed(KINDS) if kind.marked_by}
 KEY_MISMATCH = Unreadable("key_mismatch", "$.session_id", "the message key must be the session_id, UTF-8")
 
 
-def message_of(arrival: Arrival) -> Message | Unreadable:
+def read_input_message(arrival: Arrival) -> Message | Unreadable:
     """The record in an arrival, or why there is none.
 
     Seed 000's form has no ids: those that it lacks come from the message's key, its coordinates and its
@@ -99,7 +99,7 @@ def kind_of(fields: Mapping[str, Any]) -> AnyKind:
     return next((kind for field, kind in _MARKED.items() if field in fields), ACTION)
 
 
-def answer_in(decision: Decision, kind: AnyKind) -> dict[str, Any] | Unreadable:
+def find_answer(decision: Decision, kind: AnyKind) -> dict[str, Any] | Unreadable:
     """The fields of the record that answers an input of this kind, or why there is only a dead letter."""
     bodies = {record.kind: record.body for record in decision.records}
     letter = bodies.get("DeadLetter")

@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from sluice.core.decide.decision_point import NOTHING_SHARED
-from sluice.core.decide.kinds import message_of
+from sluice.core.decide.kinds import read_input_message
 from sluice.core.foundation.arrival import Arrival
 from sluice.core.foundation.errors import guarded
 from sluice.core.foundation.requests import Answer, next_request
@@ -62,7 +62,7 @@ def decide(
     """The decision on an arrival as a worker makes it. It changes neither `state` nor `shared`; `answer` must
     not raise."""
     unread: Callable[[str], Message | Unreadable | None] = lambda _: None  # noqa: E731 - typed for guarded
-    message = guarded(partial(message_of, arrival), unread)
+    message = guarded(partial(read_input_message, arrival), unread)
     if message is None:
         return point.unread(arrival)
     if isinstance(message, Unreadable):

@@ -65,7 +65,7 @@ def report_event_id(decision_id: str) -> str:
     return "report:" + decision_id
 
 
-def coordinates_of(an_id: str) -> tuple[str, int, int]:
+def read_coordinates(an_id: str) -> tuple[str, int, int]:
     """Topic, partition and offset of the input from which an id is made; the id may begin with its kind.
 
     Raises ValueError for any other text.
@@ -81,7 +81,7 @@ def is_memory_id(text: str) -> bool:
     """Whether this is exactly the id of a memory: "…:0:05" is not, and an id with more text after it is
     not."""
     try:
-        topic, partition, offset = coordinates_of(text)
+        topic, partition, offset = read_coordinates(text)
     except ValueError:
         return False
     return topic == MEMORY_WRITES and text == memory_id(f"{topic}:{partition}:{offset}")

@@ -59,7 +59,7 @@ def canonical(value: Any, *, finite: bool = False) -> bytes:
 
 def digest_alike(value: Any) -> tuple[str, bool]:
     """As `digest`, of a finite value; and whether orjson writes its numbers and sorts its keys as RFC 8785
-    does, for `canonical_alike`."""
+    does, for `write_alike`."""
     try:
         written = orjson.dumps(value, option=_OPTIONS)
     except (TypeError, ValueError, RecursionError):
@@ -71,7 +71,7 @@ def digest_alike(value: Any) -> tuple[str, bool]:
     return "sha256:" + sha256(written).hexdigest(), alike
 
 
-def canonical_alike(value: Any) -> bytes:
+def write_alike(value: Any) -> bytes:
     """The canonical form of a value that orjson is known to write alike: nothing is searched for."""
     try:
         return orjson.dumps(value, option=_OPTIONS)
@@ -95,7 +95,7 @@ def digest(value: Any, *, finite: bool = False) -> str:
     return "sha256:" + sha256(canonical(value, finite=finite)).hexdigest()
 
 
-def hex_of(digest_text: str) -> str:
+def extract_hex(digest_text: str) -> str:
     """The hex digits of a digest as `digest` gives it: state keeps them without "sha256:"."""
     return digest_text[len("sha256:") :]
 

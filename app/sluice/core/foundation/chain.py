@@ -7,15 +7,28 @@ whole record without `event_hash`; `prev_hash` is the `event_hash` of the record
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from hashlib import sha256
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from sluice.core.foundation.canonical import canonical, canonical_alike, digest, in_order
+from sluice.core.foundation.canonical import canonical, digest, in_order, write_alike
 from sluice.core.foundation.errors import CanonicalError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 GENESIS = "GENESIS"
 PLACE: tuple[str, ...] = ("decider_version", "partition", "prev_hash", "sequence")
 """The fields that a record gets when it is linked, except `event_hash`."""
+
+_write_finite = partial(canonical, finite=True)
+_WRITERS: dict[tuple[bool, bool], Callable[[Any], bytes]] = {
+    (True, True): in_order,
+    (True, False): in_order,
+    (False, True): write_alike,
+    (False, False): _write_finite,
+}
+"""By what the maker of a body promises: that it is in order, that orjson writes it alike."""
 
 
 class Chain:
@@ -45,10 +58,7 @@ class Chain:
         body["partition"] = self.partition
         body["sequence"] = self.sequence + 1
         body["prev_hash"] = self.head
-        if ordered:
-            written = in_order(body)
-        else:
-            written = canonical_alike(body) if alike else canonical(body, finite=True)
+        written = _WRITERS[ordered, alike](body)
         event_hash = "sha256:" + sha256(written).hexdigest()
         body["event_hash"] = event_hash
         self.sequence += 1

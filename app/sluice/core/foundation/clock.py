@@ -20,7 +20,7 @@ def rfc3339(at_ms: int) -> str:
     return f"{_whole_second(second)}.{ms:03d}Z"
 
 
-def milliseconds_of(moment: str) -> int:
+def read_milliseconds(moment: str) -> int:
     """Milliseconds since 1970 of an RFC 3339 time in UTC. Raises ValueError."""
     at = datetime.fromisoformat(moment)
     if at.utcoffset() != timedelta(0):

@@ -38,7 +38,7 @@ CLAIMED_IDS = (
 LONGEST_ID = 256
 
 
-def dead_letter(
+def make_dead_letter(
     arrival: Arrival, code: str, path: str, message: str, ids: dict[str, str] | None = None
 ) -> OutRecord:
     """The dead letter of an input that gets no other answer; `ids`: those in it, where it was looked into."""
@@ -48,8 +48,8 @@ def dead_letter(
         "dead_letter_id": dead_letter_id(arrival.decision_id),
         "topic": arrival.topic,
         "code": code,
-        "path": well_formed(path),
-        "message": well_formed(message),
+        "path": escape_surrogates(path),
+        "message": escape_surrogates(message),
         "key": None if arrival.key is None else base64.b64encode(arrival.key).decode(),
         "ids": ids,
         "value_base64": base64.b64encode(value[:KEPT_BYTES]).decode(),
@@ -82,7 +82,7 @@ def subject_of(arrival: Arrival) -> str:
         return ""
 
 
-def well_formed(text: str) -> str:
+def escape_surrogates(text: str) -> str:
     """The text with lone surrogates escaped, so that a dead letter can always be written."""
     return text.encode("utf-8", "backslashreplace").decode()
 
@@ -121,6 +121,6 @@ def refused(
     return OutRecord(SESSION_EVENTS, "InputRefused", body, session_id or "")
 
 
-def refused_review(arrival: Arrival, review: ReviewDecision, why: Objection) -> OutRecord:
+def refuse_review(arrival: Arrival, review: ReviewDecision, why: Objection) -> OutRecord:
     """The record of the refusal of a review; what it is about stays as it is."""
     return refused(arrival.coordinates(), arrival.timestamp_ms, review.session_id, review.subject_id, why)

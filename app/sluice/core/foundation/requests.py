@@ -93,7 +93,7 @@ def ask_for_input(topic: str, partition: int, offset: int) -> Request:
     return Request(HELD_INPUT, {"topic": topic, "partition": partition, "offset": offset}, _HELD_INPUT_MS)
 
 
-def input_in(answer: Answer, input_digest: str) -> bytes | None:
+def take_input(answer: Answer, input_digest: str) -> bytes | None:
     """The bytes that were asked for; None where there are none, or they are not those of the digest."""
     value = answer.payload if answer.status == "answered" else None
     if not isinstance(value, bytes) or f"sha256:{sha256(value).hexdigest()}" != input_digest:

@@ -12,7 +12,7 @@ from pydantic import (
     ValidationError,
 )
 
-from sluice.core.foundation.clock import milliseconds_of
+from sluice.core.foundation.clock import read_milliseconds
 from sluice_topics.json_text import Unreadable, parse
 from sluice_topics.records.base import (
     Moment,
@@ -20,7 +20,7 @@ from sluice_topics.records.base import (
 
 
 def _exists(moment: str) -> str:
-    milliseconds_of(moment)
+    read_milliseconds(moment)
     return moment
 
 

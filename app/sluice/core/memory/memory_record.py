@@ -6,7 +6,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from sluice.core.foundation.arrival import memory_id
-from sluice.core.foundation.canonical import digest_alike, hex_of
+from sluice.core.foundation.canonical import digest_alike, extract_hex
 from sluice.core.foundation.chain import OutRecord
 from sluice.core.foundation.clock import rfc3339
 from sluice.core.memory.plan import NOTHING_SEEN, Parent, RememberedWrite, WriteSeen
@@ -84,7 +84,7 @@ def read_seen(decision: Mapping[str, Any], write: ProposedMemoryWrite) -> WriteS
     return WriteSeen(
         None
         if known is None
-        else RememberedWrite(hex_of(known["digest"]), known["offset"], known["action"], known["shadow"]),
+        else RememberedWrite(extract_hex(known["digest"]), known["offset"], known["action"], known["shadow"]),
         known is not None or seen["room"],
         read_history(decision),
         seen["source"]["session_type"],

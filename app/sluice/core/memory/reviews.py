@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 from sluice.core.foundation.chain import OutRecord
 from sluice.core.foundation.clock import rfc3339
-from sluice.core.foundation.refusals import Objection, refused_review
-from sluice.core.foundation.requests import ask_for_input, input_in
+from sluice.core.foundation.refusals import Objection, refuse_review
+from sluice.core.foundation.requests import ask_for_input, take_input
 from sluice.core.memory.admitted import Released, release_memory
 from sluice.core.registry.review_signing import make_signer_fields, object_to_signature
 from sluice.core.state.book import Entered, Left
 from sluice.core.state.decision import Decision
-from sluice.core.state.expiry import time_records
+from sluice.core.state.expiry import make_time_records
 from sluice.core.state.held import Held
 from sluice.core.state.history import reviewed as feedback
 from sluice.core.state.session import who
@@ -194,13 +194,13 @@ def _object_to_unknown(review: ReviewDecision) -> Objection:
 
 def _read_content(answer: Answer, held: Held) -> ProposedMemoryWrite | None:
     """The write that is held, from the bytes at its coordinates; None when they are not what was held."""
-    value = input_in(answer, held.input_digest)
+    value = take_input(answer, held.input_digest)
     write = None if value is None else read(ProposedMemoryWrite, value)
     return None if isinstance(write, Unreadable) else write
 
 
 def _refuse(arrival: Arrival, review: ReviewDecision, view: SessionView, why: Objection) -> Decision:
-    records = [*time_records(view), refused_review(arrival, review, why)]
+    records = [*make_time_records(view), refuse_review(arrival, review, why)]
     return Decision(() if view.state.gone else view.changes(), records)
 
 
@@ -224,7 +224,7 @@ def _decide(
     """`write`: what to release; None for a rejection."""
     told = make_signer_fields(registry, review)
     now = arrival.timestamp_ms
-    records = [*time_records(view), record_review(held, arrival, told, approved=write is not None)]
+    records = [*make_time_records(view), record_review(held, arrival, told, approved=write is not None)]
     if write is not None:
         records.append(release_memory(write, _describe_released(held), now, review.approver_id))
     records.append(feedback(held, approved=write is not None, now_ms=now))

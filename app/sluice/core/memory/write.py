@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sluice.core.foundation.arrival import REPLAYED, memory_id
-from sluice.core.foundation.canonical import hex_of
+from sluice.core.foundation.canonical import extract_hex
 from sluice.core.memory.admitted import Released, release_memory
 from sluice.core.memory.gate import WriteJudgement, judge
 from sluice.core.memory.memory_record import read_seen, record_decision
@@ -16,7 +16,7 @@ from sluice.core.registry.agent_keys import UNSIGNED_AGENT
 from sluice.core.registry.registry_entries import STRANGERS, UNREGISTERED
 from sluice.core.state.book import WriteDecided
 from sluice.core.state.decision import Decision
-from sluice.core.state.expiry import time_records
+from sluice.core.state.expiry import make_time_records
 from sluice.core.state.history import seen as seen_first
 from sluice.core.state.nonces import keep_nonce
 from sluice.core.state.remembered import RecentWrite
@@ -82,7 +82,7 @@ def decide(context: WriteContext) -> Generator[Request, Answer, DecidedWrite]:
     signature = arrival.signature
     if signature is not None and signature.refusal is not None:
         return _reject_unsigned(context, signature.refusal)
-    if known is not None and known.digest == hex_of(arrival.digest):
+    if known is not None and known.digest == extract_hex(arrival.digest):
         return _repeat(context, known)
     if signature is not None and signature.novelty == "replayed":
         return _reject_unsigned(context, REPLAYED)
@@ -118,7 +118,7 @@ def _keep(decided: DecidedWrite, view: SessionView, shared: Shared, max_quaranti
         return Decision((), [decided.record], (WriteDecided(whose, judgement.action),))
     records = [decided.record]
     if view.refused or view.folded:
-        records[:0] = time_records(view)
+        records[:0] = make_time_records(view)
     if arrival.signature is not None:
         keep_nonce(view, plan.owner, arrival)
     if decided.repeats:
@@ -173,7 +173,9 @@ def _remember(
     view.remember_write(
         owner,
         write.write_id,
-        RecentWrite(hex_of(arrival.digest), arrival.offset, view.now, judged.action, shadow, judged.total),
+        RecentWrite(
+            extract_hex(arrival.digest), arrival.offset, view.now, judged.action, shadow, judged.total
+        ),
     )
     view.remember_source(owner, write.source.id, source_type, context.now_ms)
     if source_type in STRANGERS:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from sluice.core.foundation.clock import milliseconds_of
+from sluice.core.foundation.clock import read_milliseconds
 from sluice.core.quality_bundle.severity import DIMENSIONS, IMPACTS, TIERS, is_milder
 from sluice_topics.relaxations import Relaxation
 
@@ -122,7 +122,7 @@ def _rollout(before: ByClass, after: ByClass, name: str) -> Iterator[Relaxation]
         sentence = f"{name} is no longer enforced: flag-only withholds nothing"
         yield Relaxation(sentence, f"rollout.{name}.mode", old, new)
         yield Relaxation(sentence, f"rollout.{name}.since", began, begins)
-    elif milliseconds_of(begins) > milliseconds_of(began):
+    elif read_milliseconds(begins) > read_milliseconds(began):
         sentence = f"flag-only of {name} starts again, and with it the wait for the alarm"
         yield Relaxation(sentence, f"rollout.{name}.since", began, begins)
 

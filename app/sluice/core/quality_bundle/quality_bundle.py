@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from sluice.core.foundation.canonical import digest
-from sluice.core.foundation.clock import milliseconds_of
+from sluice.core.foundation.clock import read_milliseconds
 from sluice.core.foundation.errors import BundleError, CanonicalError
 from sluice.core.foundation.strict import first_error, json_object
 from sluice.core.quality_bundle.lookup import Lookup
@@ -39,7 +39,7 @@ class QualityBundle:
         self.provenance_retry_ms = min(file.provenance_retry_s, file.provenance_refresh_s) * _MS
         max_age_s = file.provenance_max_age_s
         self.provenance_max_age_ms = None if max_age_s is None else max_age_s * _MS
-        self.rollout_since_ms = {name: milliseconds_of(one.since) for name, one in file.rollout.items()}
+        self.rollout_since_ms = {name: read_milliseconds(one.since) for name, one in file.rollout.items()}
         self._rollout = {name: one.mode for name, one in file.rollout.items()}
         self._open_to = {
             name: frozenset(one.tenants) for name, one in file.access.items() if one.tenants is not None

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from sluice.core.foundation.clock import milliseconds_of
+from sluice.core.foundation.clock import read_milliseconds
 from sluice.core.foundation.strict import (
     LONGEST_WAIT_MS,
     MAX_CASES,
@@ -140,7 +140,7 @@ class Rollout(StrictModel):
     @field_validator("since")
     @classmethod
     def _counted(cls, value: str) -> str:
-        if milliseconds_of(value) < 0:
+        if read_milliseconds(value) < 0:
             raise ValueError("before 1970")
         return value
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-from sluice.core.foundation.clock import milliseconds_of
+from sluice.core.foundation.clock import read_milliseconds
 from sluice.core.foundation.strict import StrictModel
 from sluice.core.registry.agent_grants import AgentGrant, AgentGrantSpec
 from sluice.core.registry.agent_keys import AgentKey, Delegate, DelegateSpec
@@ -86,7 +86,7 @@ def _put_agent(registry: Registry, base: Base, agent: AgentSpec) -> None:
 def _make_agent_key(key: AgentKeySpec) -> AgentKey:
     public = PublicKey.from_text(key.public_key)
     moments = (key.valid_from, key.valid_until, key.revoked_at)
-    bounds = (None if moment is None else milliseconds_of(moment) for moment in moments)
+    bounds = (None if moment is None else read_milliseconds(moment) for moment in moments)
     return AgentKey(public.keyid, Ed25519PublicKey.from_public_bytes(public.raw), *bounds)
 
 
@@ -129,7 +129,7 @@ def _put_delegate(registry: Registry, base: Base, delegate: DelegateSpec) -> Non
 
 
 def _put_approver(registry: Registry, base: Base, approver: ApproverSpec) -> None:
-    until = None if approver.valid_until is None else milliseconds_of(approver.valid_until)
+    until = None if approver.valid_until is None else read_milliseconds(approver.valid_until)
     signs, roles = frozenset(approver.signs), frozenset(approver.roles)
     tenants = None if approver.tenants is None else frozenset(approver.tenants)
     tools = None if approver.tools is None else frozenset(approver.tools)
@@ -184,7 +184,7 @@ def _put_quality_override(registry: Registry, base: Base, said: QualityOverrideS
             body_digest=said.body_digest,
             approver_id=said.approver_id,
             expires_at=said.expires_at,
-            expires_ms=milliseconds_of(said.expires_at),
+            expires_ms=read_milliseconds(said.expires_at),
             justification=said.justification,
         )
         insert_sorted(registry.overrides, (said.tenant_id, said.item_id), [entry])
@@ -192,7 +192,7 @@ def _put_quality_override(registry: Registry, base: Base, said: QualityOverrideS
 
 def _put_agent_grant(registry: Registry, base: Base, said: AgentGrantSpec) -> None:
     if said.active:
-        until_ms = milliseconds_of(said.expires_at)
+        until_ms = read_milliseconds(said.expires_at)
         scope = (said.tenant_id, said.agent_id, said.tool)
         grant = AgentGrant(*base, *scope, said.when, said.uses, until_ms, said.approver_id)
         insert_sorted(registry.agent_grants, scope, [grant])
@@ -209,8 +209,8 @@ def _check_policy_loss(registry: Registry, base: Base, said: PolicyLossSpec) -> 
 
 
 def _put_fact(registry: Registry, base: Base, fact: FactSpec) -> None:
-    until = None if fact.valid_to is None else milliseconds_of(fact.valid_to)
-    known = Fact(*base, fact.value, milliseconds_of(fact.valid_from), until, fact.tenant_id)
+    until = None if fact.valid_to is None else read_milliseconds(fact.valid_to)
+    known = Fact(*base, fact.value, read_milliseconds(fact.valid_from), until, fact.tenant_id)
     registry.facts.setdefault(base[0], []).append(known)
 
 

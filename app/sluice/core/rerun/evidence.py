@@ -11,12 +11,12 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol
 
 from sluice.core.actions.resolution import SCHEMA as RESOLVED
-from sluice.core.actions.resolution import recorded_escalation
+from sluice.core.actions.resolution import read_recorded_escalation
 from sluice.core.actions.stages import load_bundle
-from sluice.core.actions.standing_grants import recorded_grant
+from sluice.core.actions.standing_grants import read_recorded_grant
 from sluice.core.actions.verdict import SCHEMA as VERDICT
 from sluice.core.decide.decision_point import DecisionPoint
-from sluice.core.decide.kinds import message_of
+from sluice.core.decide.kinds import read_input_message
 from sluice.core.foundation.canonical import canonical
 from sluice.core.foundation.errors import UnknownStageError
 from sluice.core.foundation.limits import ROOM_FOR_ONE
@@ -226,18 +226,18 @@ def restore_shared(records: Sequence[dict[str, Any]], arrival: Arrival) -> Share
     if arrival.topic == MEMORY_WRITES:
         memory = next(one for one in records if one["schema"] == MEMORY)
         tenant = UNREGISTERED if memory["tenant_id"] is None else memory["tenant_id"]
-        write = message_of(arrival)
+        write = read_input_message(arrival)
         source = SourceName(tenant, write.source.id if isinstance(write, ProposedMemoryWrite) else "")
         return Shared(_RecordedQuarantine(read_parent_trust(memory)), {source: read_history(memory)})
     resolved = next((one for one in records if one["schema"] == RESOLVED), None)
     if resolved is not None:
         book = Book({})
-        book.apply([EscalationKept(recorded_escalation(resolved))])
+        book.apply([EscalationKept(read_recorded_escalation(resolved))])
         return Shared(book)
     granted = next((one for one in records if one["schema"] == VERDICT and "grant" in one), None)
     if granted is not None:
-        action, book = message_of(arrival), Book({})
-        grant = recorded_grant(granted, getattr(action, "tool_name", ""))
+        action, book = read_input_message(arrival), Book({})
+        grant = read_recorded_grant(granted, getattr(action, "tool_name", ""))
         book.apply([] if grant is None else [GrantKept(grant)])
         return Shared(book)
     if arrival.topic == RETRIEVALS:

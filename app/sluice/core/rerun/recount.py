@@ -18,7 +18,7 @@ from sluice.core.actions.resolution import SCHEMA as RESOLVED
 from sluice.core.actions.verdict import SCHEMA as VERDICT
 from sluice.core.decide.kinds import ANSWERS, BY_TOPIC, DECISIONS
 from sluice.core.decide.replay import decide
-from sluice.core.foundation.clock import milliseconds_of
+from sluice.core.foundation.clock import read_milliseconds
 from sluice.core.foundation.refusals import INPUT_REFUSED as REFUSED
 from sluice.core.memory.memory_record import SCHEMA as MEMORY
 from sluice.core.memory.write import is_held
@@ -28,7 +28,7 @@ from sluice.core.rerun.evidence import RecordedAnswers, restore_shared
 from sluice.core.rerun.rerun_result import HASH_FIELD, Difference
 from sluice.core.state.expiry import SCHEMA_FOLDED
 from sluice.core.state.recent_retrieval import add_read
-from sluice.core.state.remembered import kept_id
+from sluice.core.state.remembered import shorten_id
 from sluice.core.state.session import (
     KEY_PREFIX,
     EntryDropped,
@@ -179,7 +179,7 @@ class Recount:
         due = {tenant: totals(account) for tenant, account in state.accounts.items()}
         same = _omit_empty(due) == _omit_empty(recorded["tenants"])
         found = [] if same else [Difference("tenants", recorded["tenants"], due)]
-        folded_ms = milliseconds_of(recorded["decided_at"])
+        folded_ms = read_milliseconds(recorded["decided_at"])
         idle_ms = state.last_at + self.limits.idle_timeout_ms
         if state.accounts and folded_ms + CLOCKS_APART_MS < idle_ms:
             found.append(Difference("decided_at", recorded["decided_at"], f"not idle before {idle_ms} ms"))
@@ -303,7 +303,7 @@ def _believe_write(state: SessionState, recorded: dict[str, Any], held: Any) -> 
         shadow=recorded["shadowAction"],
         trust=None if score is None else score["total"],
     )
-    name = kept_id(recorded["write_id"])
+    name = shorten_id(recorded["write_id"])
     owner = who(recorded["tenant_id"], recorded["agent_id"])
     state.apply([EntryKept(*owner, "writes", name, tuple(left))])
     if is_held(recorded["shadowAction"] or recorded["action"], was_scored=score is not None):

@@ -11,7 +11,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from sluice.core.decide.kinds import ANSWERS, BY_MODEL, DECISIONS, message_of
+from sluice.core.decide.kinds import ANSWERS, BY_MODEL, DECISIONS, read_input_message
 from sluice.core.decide.replay import drive
 from sluice.core.foundation.errors import BundleError, RegistryError, guarded
 from sluice.core.rerun.evidence import Gone, PointsOfThen, RecordedAnswers
@@ -163,7 +163,7 @@ def _decide_again(
 
 @lru_cache(maxsize=REMEMBERED_INPUTS)
 def _read(arrival: Arrival) -> Message | Unreadable | None:
-    return guarded(lambda: message_of(arrival), lambda _: None)
+    return guarded(lambda: read_input_message(arrival), lambda _: None)
 
 
 def _compare(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sluice.core.foundation.arrival import escalation_id, quality_id
 from sluice.core.foundation.chain import OutRecord
-from sluice.core.foundation.clock import milliseconds_of, rfc3339
+from sluice.core.foundation.clock import read_milliseconds, rfc3339
 from sluice.core.foundation.requests import LAST_PAUSE
 from sluice.core.quality_bundle.provenance_request import request_resolution
 from sluice.core.registry.agent_keys import UNSIGNED_AGENT
@@ -25,7 +25,7 @@ from sluice.core.state.book import EscalationKept
 from sluice.core.state.decision import Decision
 from sluice.core.state.escalation import Escalation
 from sluice.core.state.escalation_records import open_in
-from sluice.core.state.expiry import time_records
+from sluice.core.state.expiry import make_time_records
 from sluice.core.state.nonces import keep_nonce
 from sluice.core.state.recent_retrieval import RecentRetrieval, item_mark
 from sluice.core.state.session_view import SessionView
@@ -137,7 +137,7 @@ def _keep(context: RetrievalContext, judged: Sequence[Judged], under: _Kept) -> 
     escalation = find_escalation(context, judged)
     records = _record_all(context, judged, escalation)
     if view.refused or view.folded:
-        records[:0] = time_records(view)
+        records[:0] = make_time_records(view)
     if arrival.signature is not None:
         keep_nonce(view, plan.owner, arrival)
     _remember(view, context, judged, arrival.offset)
@@ -210,7 +210,7 @@ def _read_approval(
     """What a record says of the approval that let its item through; None: none did."""
     if override is None or not override["override_id"].startswith(_OF_ITEMS):
         return None
-    until, name = milliseconds_of(override["expires_at"]), override["approver_id"]
+    until, name = read_milliseconds(override["expires_at"]), override["approver_id"]
     return _check_approval(plan, override["override_id"], name, until, override["justification"], now_ms)
 
 

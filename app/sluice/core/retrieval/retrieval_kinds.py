@@ -31,7 +31,7 @@ from sluice.core.retrieval.quality_record import (
 )
 from sluice.core.retrieval.served import record_nothing_served
 from sluice.core.state.decision import Decision
-from sluice.core.state.expiry import time_records
+from sluice.core.state.expiry import make_time_records
 from sluice.core.state.recent_retrieval import has_mark
 from sluice.core.state.session_view import SessionView
 from sluice_topics.catalog import QUALITY_DECISIONS, REPORTED, RETRIEVALS, SESSION_EVENTS
@@ -232,7 +232,10 @@ def count_report(
         "decided_at": rfc3339(arrival.timestamp_ms),
         "input": arrival.coordinates(),
     }
-    records = [*time_records(view), OutRecord(SESSION_EVENTS, "RetrievalReported", body, report.session_id)]
+    records = [
+        *make_time_records(view),
+        OutRecord(SESSION_EVENTS, "RetrievalReported", body, report.session_id),
+    ]
     return Decision(() if state.gone else view.changes(), records)
 
 

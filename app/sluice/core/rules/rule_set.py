@@ -19,8 +19,8 @@ from sluice.core.rules.variables import (
     Citation,
     Citations,
     citation,
+    collect_variables,
     known_as,
-    variables_of,
 )
 
 if TYPE_CHECKING:
@@ -207,7 +207,7 @@ class SplitRules:
     def settle(self, planned: Any) -> SettledRules | None:
         """What a plan settles, `planned` an input of which only `plan` is looked at; None where it has to be
         asked rule by rule."""
-        variables = variables_of(planned, self._variables)
+        variables = collect_variables(planned, self._variables)
         size = measure_within_bounds(variables)
         if self._planned is None or self._asked is None or size is None:
             return None

@@ -165,7 +165,7 @@ def known_as(names: Collection[str]) -> dict[str, Variable]:
     return {name: known for name, known in VARIABLES.items() if name in names}
 
 
-def variables_of(context: ActionInput, variables: Mapping[str, Variable]) -> dict[str, Any]:
+def collect_variables(context: ActionInput, variables: Mapping[str, Variable]) -> dict[str, Any]:
     """The values of these variables."""
     return {name: known.value(context) for name, known in variables.items()}
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from sluice.core.state.remembered import kept_id
+from sluice.core.state.remembered import shorten_id
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -45,7 +45,7 @@ def acknowledgement(flags: Mapping[str, Sequence[str]], named: Sequence[str] | N
     return Acknowledgement(tuple(sorted(seen)), tuple(sorted(outstanding)))
 
 
-def flags_of(recorded: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
+def read_flags(recorded: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
     """The flags by item from which a recorded acknowledgement was made, each item's in order."""
     flags: dict[str, list[str]] = {}
     for pair in (*recorded["acknowledged"], *recorded["outstanding"]):
@@ -66,4 +66,4 @@ def _forms(name: str) -> tuple[str, str, str]:
     """The possible meanings of a name: an item's id may contain a colon, and a long id is shown by its
     digest, so an action may name an item by either."""
     item, _, flag = name.rpartition(":")
-    return name, kept_id(name), f"{kept_id(item)}:{flag}" if item else name
+    return name, shorten_id(name), f"{shorten_id(item)}:{flag}" if item else name

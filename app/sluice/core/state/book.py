@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 import orjson
 
 from sluice.core.registry.agent_grants import LONGEST_GRANT_MS
-from sluice.core.state.escalation import Escalation, escalations_in
-from sluice.core.state.grant import StandingGrant, grants_in
-from sluice.core.state.held import Held, held_in
+from sluice.core.state.escalation import Escalation, decode_escalations
+from sluice.core.state.grant import StandingGrant, read_grants
+from sluice.core.state.held import Held, read_quarantined
 from sluice.core.state.history import KEY_PREFIX as HISTORY_PREFIX
 from sluice.core.state.history import History, SourceName
-from sluice.core.state.statistics import NOTHING, Statistics, Whose, statistics_in
+from sluice.core.state.statistics import NOTHING, Statistics, Whose, read_statistics
 from sluice.core.state.waiting import WaitingRoom
 
 if TYPE_CHECKING:
@@ -95,14 +95,14 @@ class Book:
         """`table`: the partition's recovered state. Histories are read from it on demand, and
         `histories` counts them by tenant."""
         self._table = table
-        self._held = WaitingRoom(held_in(table))
-        known = escalations_in(table)
+        self._held = WaitingRoom(read_quarantined(table))
+        known = decode_escalations(table)
         self.open = WaitingRoom(one for one in known if one.is_pending)
         ended = sorted((one for one in known if not one.is_pending), key=_ending)
         self._ended = {one.escalation_id: one for one in ended}
         self._usable = {_request(one): one for one in ended if _is_usable(one)}
-        self.grants = {one.scope: one for one in grants_in(table)}
-        self.statistics: dict[Whose, Statistics] = statistics_in(table)
+        self.grants = {one.scope: one for one in read_grants(table)}
+        self.statistics: dict[Whose, Statistics] = read_statistics(table)
         self._histories: dict[SourceName, History] = {}
         self.histories = Counter(
             orjson.loads(key[len(HISTORY_PREFIX) :])[0] for key in table if key.startswith(HISTORY_PREFIX)

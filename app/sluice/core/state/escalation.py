@@ -237,6 +237,6 @@ def parameters_digest(parameters: Mapping[str, Any]) -> str:
     return digest(wire_safe(parameters))
 
 
-def escalations_in(table: Mapping[bytes, bytes]) -> list[Escalation]:
+def decode_escalations(table: Mapping[bytes, bytes]) -> list[Escalation]:
     """Every escalation of a partition's table, pending or ended."""
     return [Escalation.decode(value) for key, value in table.items() if key.startswith(KEY_PREFIX)]

@@ -106,7 +106,9 @@ class End(NamedTuple):
     verdict_id: str | None
 
 
-def resolved_record(escalation: Escalation, arrival: Arrival, signed: dict[str, Any], end: End) -> OutRecord:
+def make_resolved_record(
+    escalation: Escalation, arrival: Arrival, signed: dict[str, Any], end: End
+) -> OutRecord:
     """EscalationResolved. `arrival` is that of the review; `signed` are the fields about the approver."""
     now = arrival.timestamp_ms
     told: dict[str, Any] = {**fields_of(escalation), **signed, "decision": end.decision}
@@ -125,7 +127,7 @@ def resolved_record(escalation: Escalation, arrival: Arrival, signed: dict[str, 
     return event("EscalationResolved", told, escalation, now, arrival)
 
 
-def counted_record(
+def make_counted_record(
     before: Escalation, after: Escalation, arrival: Arrival, signed: dict[str, Any]
 ) -> OutRecord:
     """ApprovalCounted: the escalation before and after an approval that does not complete its quorum."""

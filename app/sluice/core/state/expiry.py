@@ -25,11 +25,11 @@ def expire(limits: SessionLimits, key: bytes, state: SessionState, now_ms: int) 
     if key != state.key:
         raise ValueError(f"state of {state.key!r} given for {key!r}")
     view = SessionView(state, limits, now_ms)
-    records = time_records(view)
+    records = make_time_records(view)
     return Decision(view.changes(touched=False), records) if records else None
 
 
-def time_records(view: SessionView) -> list[OutRecord]:
+def make_time_records(view: SessionView) -> list[OutRecord]:
     """The records of everything whose time was over before the view's `now`."""
     if not view.refused and not view.folded:
         return []

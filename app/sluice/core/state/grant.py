@@ -59,6 +59,6 @@ class StandingGrant(NamedTuple):
         return orjson.dumps([*self])
 
 
-def grants_in(table: Mapping[bytes, bytes]) -> list[StandingGrant]:
+def read_grants(table: Mapping[bytes, bytes]) -> list[StandingGrant]:
     """Every grant of a partition's table."""
     return [StandingGrant(*orjson.loads(value)) for key, value in table.items() if key.startswith(KEY_PREFIX)]

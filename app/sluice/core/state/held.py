@@ -79,6 +79,6 @@ class Held(NamedTuple):
         }
 
 
-def held_in(table: Mapping[bytes, bytes]) -> list[Held]:
+def read_quarantined(table: Mapping[bytes, bytes]) -> list[Held]:
     """Every held memory of a partition's table."""
     return [Held.decode(value) for key, value in table.items() if key.startswith(KEY_PREFIX)]

@@ -20,7 +20,7 @@ MOST_NONCES = 128
 """Of one agent, session and topic."""
 
 
-def novelty_of(
+def find_novelty(
     view: SessionView,
     owner: Who,
     arrival: Arrival,

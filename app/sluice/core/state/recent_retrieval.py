@@ -100,7 +100,7 @@ def flags_in(kept: Mapping[str, Any], after_ms: int) -> dict[str, list[str]]:
     return {item: [*stored[0]] for item, stored in kept.items() if stored[2] > after_ms}
 
 
-def flags_of_all(
+def join_flags(
     own: Mapping[str, Any], others: Iterable[Mapping[str, Any]], after_ms: int
 ) -> dict[str, list[str]]:
     """The flags of each item that was read after a moment: all items of this agent, and as many items of

@@ -105,12 +105,12 @@ class RecentWrite(NamedTuple):
     trust: float | None
 
 
-def known_action(digest: str, offset: int, mark: str) -> RecentAction:
+def make_known_action(digest: str, offset: int, mark: str) -> RecentAction:
     """A remembered action as far as a verdict says what was known of its id."""
     return RecentAction(digest, offset, 0, mark, 0, 0, shared=False, peak=0, most=0)
 
 
-def recent_action(stored: Any) -> RecentAction:
+def read_recent_action(stored: Any) -> RecentAction:
     digest, offset, at_ms, mark, counted, carried, shared, peak, most, *settled = stored
     return RecentAction(
         digest, offset, at_ms, mark, int(counted), carried, shared, int(peak), int(most), *settled
@@ -118,7 +118,7 @@ def recent_action(stored: Any) -> RecentAction:
 
 
 @lru_cache(maxsize=REMEMBERED_IDS)
-def kept_id(an_id: str) -> str:
+def shorten_id(an_id: str) -> str:
     """An id as states keep it: itself, or "#" and its digest if the id is long or longer in JSON.
 
     Ids come from outside: 1024 ids of 256 control characters would exceed the size of a record.
@@ -149,7 +149,7 @@ def entry_bytes(table: Table, stored: Any) -> int:
 
 @dataclass(slots=True)
 class Remembered:
-    """The memories of one agent. Ids are `kept_id`s. `recent` maps action id to a stored RecentAction,
+    """The memories of one agent. Ids are `shorten_id`s. `recent` maps action id to a stored RecentAction,
     oldest first, `writes` write id to a stored RecentWrite, `sources` a memory source's id to its type and
     last write (ms), `retrievals` a request's id to a stored RecentRetrieval, `flagged` an item's id to a
     stored Flagged, `gates` a gate's name to what it remembers: until_ms, the value and its bytes, `read` a
@@ -201,17 +201,17 @@ class Remembered:
 
     def action(self, action_id: str) -> RecentAction | None:
         """What is remembered of an action id."""
-        stored = self.recent.get(kept_id(action_id))
-        return None if stored is None else recent_action(stored)
+        stored = self.recent.get(shorten_id(action_id))
+        return None if stored is None else read_recent_action(stored)
 
     def write(self, write_id: str) -> RecentWrite | None:
         """What is remembered of a write's id."""
-        stored = self.writes.get(kept_id(write_id))
+        stored = self.writes.get(shorten_id(write_id))
         return None if stored is None else RecentWrite(*stored)
 
     def retrieval(self, request_id: str) -> RecentRetrieval | None:
         """What is remembered of a retrieval."""
-        stored = self.retrievals.get(kept_id(request_id))
+        stored = self.retrievals.get(shorten_id(request_id))
         return None if stored is None else RecentRetrieval(*stored)
 
     def values_of_gates(self, cut_ms: int) -> Mapping[str, Any]:

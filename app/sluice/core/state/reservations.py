@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sluice.core.foundation.canonical import MAX_SAFE_INTEGER, wire_int
 from sluice.core.registry.registry_entries import UNREGISTERED
-from sluice.core.state.remembered import kept_id
+from sluice.core.state.remembered import shorten_id
 from sluice.core.state.session import Who
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def is_past(view: SessionView, report: EarlyOutcome, offset: int) -> bool:
 
 def is_waiting(view: SessionView, report: EarlyOutcome) -> bool:
     """Whether an equal signed outcome already waits."""
-    told = (True, kept_id(report.action_id), report.offset, report.rows)
+    told = (True, shorten_id(report.action_id), report.offset, report.rows)
     return any((one.signed, one.action_id, one.offset, one.rows) == told for one in view.early)
 
 
@@ -75,7 +75,7 @@ def _under_id(view: SessionView, tenant: str, action_id: str) -> list[tuple[Who,
     return [(owner, one) for owner, one in found if one is not None and view.in_window(one.at_ms)]
 
 
-class Sighting(NamedTuple):
+class ActionUsage(NamedTuple):
     """One action as the session counts it: its agent, its id, the hex digest and offset of the input, its
     rows, and the factor of them that an unsigned outcome may claim. `reads`: its tool, where what that
     returns is content of strangers."""
@@ -109,7 +109,7 @@ class Settlement(NamedTuple):
     new: bool
 
 
-def count(view: SessionView, seen: Sighting, mark: str, *, carried: bool, known: bool, room: bool) -> None:
+def count(view: SessionView, seen: ActionUsage, mark: str, *, carried: bool, known: bool, room: bool) -> None:
     """Count an action that comes for the first time; carried out, it counts whatever else is wrong with it,
     and what its tool returns is read.
 
@@ -126,7 +126,7 @@ def count(view: SessionView, seen: Sighting, mark: str, *, carried: bool, known:
         view.remember_read(seen.owner, "external", seen.reads)
 
 
-def reserve(view: SessionView, seen: Sighting, mark: str, *, carried: bool) -> None:
+def reserve(view: SessionView, seen: ActionUsage, mark: str, *, carried: bool) -> None:
     """Remember a new action, of which no outcome has told and which shares its id with no other; if it is
     carried out, count its rows and the action."""
     counted, times = (seen.rows, 1) if carried else (0, 0)
@@ -138,7 +138,7 @@ def reserve(view: SessionView, seen: Sighting, mark: str, *, carried: bool) -> N
     view.remember_first(seen.owner, seen.action_id, stored)
 
 
-def share_id(view: SessionView, seen: Sighting, known: RecentAction, *, carried: bool) -> None:
+def share_id(view: SessionView, seen: ActionUsage, known: RecentAction, *, carried: bool) -> None:
     """Record a second action with a known id. If it is still carried out (standard mode, shadow), it counts.
 
     An outcome can no longer distinguish the two actions: from now on no outcome lowers the total, and one
@@ -151,7 +151,7 @@ def share_id(view: SessionView, seen: Sighting, known: RecentAction, *, carried:
     view.remember(seen.owner, seen.action_id, known._replace(shared=True, most=most))
 
 
-def count_only(view: SessionView, seen: Sighting) -> str:
+def count_only(view: SessionView, seen: ActionUsage) -> str:
     """Count an action for which there is no room in the memory; return the tenant of the account that counts
     it."""
     own = seen.owner.tenant
@@ -185,7 +185,7 @@ def settle(view: SessionView, owner: Who, known: RecentAction, report: EarlyOutc
     return Settlement(owner.tenant, known.counted, counted, total, counted < known.counted, claims_more, new)
 
 
-def settled_for_good(known: RecentAction, report: EarlyOutcome) -> bool:
+def is_settled_for_good(known: RecentAction, report: EarlyOutcome) -> bool:
     """Whether a signed outcome has already settled the action and this outcome does not change that.
 
     A signature counts once. A second signed outcome may raise the result of the first. An unsigned outcome

@@ -33,8 +33,8 @@ from sluice.core.state.remembered import (
     RecentAction,
     Remembered,
     Table,
-    kept_id,
-    recent_action,
+    read_recent_action,
+    shorten_id,
 )
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ class Who(NamedTuple):
 @lru_cache(maxsize=REMEMBERED_OWNERS)
 def who(tenant: str, agent_id: str) -> Who:
     """The agent of a tenant."""
-    return Who(tenant, "" if tenant == UNREGISTERED else kept_id(agent_id))
+    return Who(tenant, "" if tenant == UNREGISTERED else shorten_id(agent_id))
 
 
 @dataclass(slots=True)
@@ -128,9 +128,9 @@ class Account:
     def disputed_at(self, offset: int, action_id: str) -> tuple[str, RecentAction] | None:
         """The agent and the disputed action of this offset and id."""
         stored = self.disputed.get(str(offset))
-        if stored is None or stored[0] != kept_id(action_id):
+        if stored is None or stored[0] != shorten_id(action_id):
             return None
-        return stored[1], recent_action(stored[2:])
+        return stored[1], read_recent_action(stored[2:])
 
     @property
     def dispute(self) -> str | None:
@@ -252,10 +252,10 @@ def due_ms(stored: bytes) -> int:
 
 def totals(account: Account) -> dict[str, Any]:
     """An account's totals as ledger records carry them."""
-    return totals_of(account.rows, account.actions)
+    return describe_totals(account.rows, account.actions)
 
 
-def totals_of(rows: int, actions: int) -> dict[str, Any]:
+def describe_totals(rows: int, actions: int) -> dict[str, Any]:
     """Totals as ledger records carry them."""
     return {"aggregateRowsAffected": wire_int(rows), "aggregateActionCount": actions}
 

@@ -17,8 +17,8 @@ from sluice.core.state.recent_retrieval import (
     NOTHING_READ,
     RecentRetrieval,
     add_read,
-    flags_of_all,
     join_all,
+    join_flags,
     read_by_all,
 )
 from sluice.core.state.remembered import (
@@ -28,8 +28,8 @@ from sluice.core.state.remembered import (
     SOURCE_BYTES,
     WRITE_BYTES,
     RecentWrite,
-    kept_id,
-    recent_action,
+    read_recent_action,
+    shorten_id,
 )
 from sluice.core.state.session import (
     NEVER_DUE_MS,
@@ -285,13 +285,13 @@ class SessionView:
 
     def action(self, owner: Who, action_id: str) -> RecentAction | None:
         """What is remembered of an agent's action id; None outside its window."""
-        stored = self.entry(owner, "recent", kept_id(action_id))
-        return None if stored is None or stored[2] <= self._cut_ms else recent_action(stored)
+        stored = self.entry(owner, "recent", shorten_id(action_id))
+        return None if stored is None or stored[2] <= self._cut_ms else read_recent_action(stored)
 
     def remember(self, owner: Who, action_id: str, action: RecentAction) -> None:
         """Keep an action for its window, or replace what is kept of it."""
         self._open(owner.tenant)
-        kept, stored = kept_id(action_id), action.stored()
+        kept, stored = shorten_id(action_id), action.stored()
         if self.in_window(action.at_ms):
             self._memory(owner).table("recent").put(kept, stored)
         disputed = owner.tenant, str(action.offset)
@@ -308,7 +308,7 @@ class SessionView:
 
     def remember_first(self, owner: Who, action_id: str, stored: tuple[Any, ...]) -> None:
         """Keep an action that has just come, in its stored form, for its window."""
-        self._memory(owner).table("recent").put(kept_id(action_id), stored)
+        self._memory(owner).table("recent").put(shorten_id(action_id), stored)
 
     def has_room(self, owner: Who) -> bool:
         """Whether one more action of this agent can be remembered. An unregistered agent needs no room,
@@ -325,7 +325,7 @@ class SessionView:
 
     def write(self, owner: Who, write_id: str) -> RecentWrite | None:
         """What is remembered of a memory write's id; None outside its window."""
-        stored = self.entry(owner, "writes", kept_id(write_id))
+        stored = self.entry(owner, "writes", shorten_id(write_id))
         return None if stored is None or not self.in_window(stored[2]) else RecentWrite(*stored)
 
     def writes(self, tenant: str) -> list[RecentWrite]:
@@ -335,12 +335,12 @@ class SessionView:
 
     def remember_write(self, owner: Who, write_id: str, write: RecentWrite) -> None:
         """Keep a memory write for its window, or replace what is kept of it."""
-        self._memory(owner).table("writes").put(kept_id(write_id), tuple(write))
+        self._memory(owner).table("writes").put(shorten_id(write_id), tuple(write))
 
     def source(self, tenant: str, source_id: str) -> tuple[str | None, int | None]:
         """The type of a memory source and the time of its last write in this session, ms, by any agent of the
         tenant; None if nothing is kept."""
-        kept = kept_id(source_id)
+        kept = shorten_id(source_id)
         entries = [one.sources[kept] for one in self._of_tenant(tenant) if kept in one.sources]
         return (entries[0][0], max(one[1] for one in entries)) if entries else (None, None)
 
@@ -353,7 +353,7 @@ class SessionView:
 
     def remember_source(self, owner: Who, source_id: str, source_type: str, at_ms: int) -> None:
         """Keep a source's last write; if the agent's room is full, it replaces the agent's oldest source."""
-        memory, kept = self._memory(owner), kept_id(source_id)
+        memory, kept = self._memory(owner), shorten_id(source_id)
         sources, most = memory.table("sources"), self._limits.max_known_sources
         sources.drop(kept)
         while len(sources) and (len(sources) >= most or not self._fits(owner, SOURCE_BYTES)):
@@ -373,7 +373,7 @@ class SessionView:
         that is not enough, it is not kept."""
         if owner.tenant == UNREGISTERED:
             return
-        memory, kept, limits = self._memory(owner), kept_id(request_id), self._limits
+        memory, kept, limits = self._memory(owner), shorten_id(request_id), self._limits
         table = memory.table("retrievals")
         known = table.get(kept)
         table.drop(kept)
@@ -399,7 +399,7 @@ class SessionView:
         memory = self._memory(owner)
         fits = self._fits(owner, FLAGGED_BYTES * min(len(items), MAX_FLAGGED))
         for item, flags in (items if fits else LOST).items():
-            add_flagged(memory.table("flagged"), kept_id(item), flags, self.now)
+            add_flagged(memory.table("flagged"), shorten_id(item), flags, self.now)
 
     def remember_read(self, owner: Who, kind: ReadKind, last: str, times: int = 1) -> None:
         """Keep that untrusted content came in, `last` the id of the last of it. There are three kinds, which
@@ -407,7 +407,7 @@ class SessionView:
         follows from the input alone."""
         if owner.tenant != UNREGISTERED:
             read = self._memory(owner).table("read")
-            read.put(kind, add_read(read.get(kind), times, kept_id(last), self._at_ms))
+            read.put(kind, add_read(read.get(kind), times, shorten_id(last), self._at_ms))
 
     def see_action(self, owner: Who, action_id: str) -> ActionSeen:
         """What the session says of an action of `owner`, before it changes anything."""
@@ -428,7 +428,7 @@ class SessionView:
             account.actions,
             known,
             known is not None or self.has_room(owner),
-            flags_of_all(flagged.pop(owner.agent, {}), flagged.values(), self._cut_ms) if flagged else {},
+            join_flags(flagged.pop(owner.agent, {}), flagged.values(), self._cut_ms) if flagged else {},
             account.dispute if account.disputed else None,
             memory.values_of_gates(self._cut_ms) if memory.gates else NOTHING_REMEMBERED,
             read_by_all(read) if read else NOTHING_READ,

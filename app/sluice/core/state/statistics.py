@@ -69,7 +69,7 @@ class Statistics(NamedTuple):
 NOTHING = Statistics()
 
 
-def statistics_in(table: Mapping[bytes, bytes]) -> dict[Whose, Statistics]:
+def read_statistics(table: Mapping[bytes, bytes]) -> dict[Whose, Statistics]:
     """Every count of a partition's table."""
     return {
         Whose.of_key(key): Statistics(*orjson.loads(value))

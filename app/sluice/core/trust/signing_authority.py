@@ -26,7 +26,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from sluice.core.foundation.clock import milliseconds_of, rfc3339
+from sluice.core.foundation.clock import read_milliseconds, rfc3339
 from sluice.core.registry.agent_grants import LONGEST_GRANT_MS, AgentGrantSpec
 from sluice.core.registry.agent_keys import DelegateSpec
 from sluice.core.registry.keys import PublicKey, UnusableKeyError
@@ -234,7 +234,7 @@ def _object_to_override(
     if approver.tenants is not None and override.tenant_id not in approver.tenants:
         told = f"approver {approver.id} does not decide on items of {override.tenant_id}"
         return Reason("key_not_allowed", "$.spec.tenant_id", told)
-    if milliseconds_of(override.expires_at) > published_ms + LONGEST_OVERRIDE_MS:
+    if read_milliseconds(override.expires_at) > published_ms + LONGEST_OVERRIDE_MS:
         latest = rfc3339(published_ms + LONGEST_OVERRIDE_MS)
         return Reason("invalid_entry", "$.spec.expires_at", f"an override of now ends by {latest}")
     return None
@@ -250,7 +250,7 @@ def _object_to_grant(
         who = grant.approver_id if grant.active else "of the tenant and the tool"
         told = f"approver {who} did not sign it, or has no role that decides on this tenant and tool"
         return Reason("key_not_allowed", "$.spec.approver_id", told)
-    if grant.active and milliseconds_of(grant.expires_at) > published_ms + LONGEST_GRANT_MS:
+    if grant.active and read_milliseconds(grant.expires_at) > published_ms + LONGEST_GRANT_MS:
         latest = rfc3339(published_ms + LONGEST_GRANT_MS)
         return Reason("invalid_entry", "$.spec.expires_at", f"a grant of now ends by {latest}")
     return None

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import parse_qsl, urlencode
 
-from sluice.core.foundation.clock import milliseconds_of
+from sluice.core.foundation.clock import read_milliseconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -234,7 +234,7 @@ def _build_row(opened: Record, content: WaitingContent | None) -> QueueRow:
         str(opened["agent_id"]),
         str(opened["reason"]).partition(":")[0],
         str(opened.get("tier") or ""),
-        milliseconds_of(str(opened["expires_at"])),
+        read_milliseconds(str(opened["expires_at"])),
     )
 
 

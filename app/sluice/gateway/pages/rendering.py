@@ -15,7 +15,7 @@ from urllib.parse import quote
 from markupsafe import Markup, escape
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from sluice.core.foundation.clock import milliseconds_of, rfc3339, span
+from sluice.core.foundation.clock import read_milliseconds, rfc3339, span
 from sluice.core.reports.gate_marks import describe_passing, mark_gate
 from sluice.text.plurals import counted
 from sluice.text.visible import is_seen
@@ -87,7 +87,7 @@ def write_time_left(at_ms: int, now_ms: int) -> str:
 
 def write_age(at: object, now_ms: int) -> str:
     """Write how long ago an RFC 3339 time was, in words."""
-    ms = now_ms - milliseconds_of(str(at))
+    ms = now_ms - read_milliseconds(str(at))
     return f"{span(ms)} ago" if ms >= _SECOND_MS else "now"
 
 
@@ -193,7 +193,7 @@ def _build_environment() -> Environment:
 
 
 def _describe_age(at: str, now_ms: int) -> str:
-    at_ms = milliseconds_of(at)
+    at_ms = read_milliseconds(at)
     return write_time_left(at_ms, now_ms) if at_ms > now_ms else write_age(at, now_ms)
 
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from sluice.core.decide.kinds import goes_by_stages, message_of
+from sluice.core.decide.kinds import goes_by_stages, read_input_message
 from sluice.core.foundation.errors import guarded as answered
 from sluice.core.foundation.requests import LAST_PAUSE, PAUSE, READY, Answer, Request
 from sluice.ports import Cached, Crowding, Persistent, Port, PortBusy, PortUnavailable, Queued
@@ -70,7 +70,7 @@ class Inbound:
 
 def receive(arrival: Arrival) -> Inbound:
     """Read an arrival. If the reader raises, the input is answered without being read."""
-    return Inbound(arrival, guarded(partial(message_of, arrival), _nothing))
+    return Inbound(arrival, guarded(partial(read_input_message, arrival), _nothing))
 
 
 def unread(arrival: Arrival) -> Inbound:

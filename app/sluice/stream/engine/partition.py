@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from sluice.core.foundation.chain import Chain
-from sluice.core.foundation.refusals import dead_letter
+from sluice.core.foundation.refusals import make_dead_letter
 from sluice.core.state.book import Book
 from sluice.core.state.decision import Shared
 from sluice.core.state.session import KEY_PREFIX
@@ -230,7 +230,7 @@ class Partition:
             last = at
             self._unnoted.popleft()
             self._controls[arrival.topic] = one.at_offset + 1
-            letter = dead_letter(arrival, one.code, one.path, one.message)
+            letter = make_dead_letter(arrival, one.code, one.path, one.message)
             self._outbox.add([letter], arrival.traceparent)
             self._count_staged()
 

@@ -16,7 +16,7 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
 
-from sluice.core.foundation.clock import milliseconds_of
+from sluice.core.foundation.clock import read_milliseconds
 from sluice_topics.catalog import PROVENANCE_WANTED
 
 if TYPE_CHECKING:
@@ -226,7 +226,7 @@ class ReferenceRequests:
         return [one for one in records if one.topic != PROVENANCE_WANTED or self._is_new(one)]
 
     def _is_new(self, record: OutRecord) -> bool:
-        at_ms = milliseconds_of(record.body["decided_at"])
+        at_ms = read_milliseconds(record.body["decided_at"])
         name = blake2b(record.subject.encode(), digest_size=16).digest()
         asked = self._asked.get(name)
         if asked is not None and abs(at_ms - asked) < AGAIN_AFTER_MS:

@@ -10,11 +10,11 @@ import pytest
 from rich.console import Console
 
 from sluice.cli.ledger.quarantined_memories import Life, describe_rest, print_life, require_place
-from sluice.core.foundation.clock import milliseconds_of, span
+from sluice.core.foundation.clock import read_milliseconds, span
 from sluice.core.reports.ledger_values import read_decision, read_event
 from tests.unit.records import MOMENT, ledger_records
 
-NOW_MS = milliseconds_of(MOMENT)
+NOW_MS = read_milliseconds(MOMENT)
 KINDS = ledger_records()
 NAME = KINDS["QuarantineEntered"]["memory_id"]
 

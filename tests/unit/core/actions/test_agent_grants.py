@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from sluice.core.actions.authority import TierAuth
 from sluice.core.actions.stage import PASSED
-from sluice.core.decide.kinds import message_of
+from sluice.core.decide.kinds import read_input_message
 from sluice.core.decide.replay import drive, nobody
 from sluice.core.foundation.clock import rfc3339
 from sluice.core.foundation.requests import Answer, Request, next_request
@@ -150,7 +150,7 @@ def test_a_use_is_judged_again_from_what_its_verdict_says() -> None:
     arrival = of.arrival(ACTIONS, action(action_id="a-1", **fields))
     verdict = only(of.replay.take(arrival), "Verdict")
     assert verdict["grant"]["uses_left"] == 1
-    message = message_of(arrival)
+    message = read_input_message(arrival)
     assert isinstance(message, ProposedAction)
     again = drive(of.point(grant()).judge_again(arrival, message, verdict), nobody)
     assert again[0].body["rerun_hash"] == verdict["rerun_hash"]
@@ -188,7 +188,7 @@ def test_sessions_at_once_use_no_more_of_a_grant_than_is_left(uses: int) -> None
     waiting = []
     for name in ("s-1", "s-2", "s-3", "s-4"):
         arrival = of.arrival(ACTIONS, action(action_id="a", session_id=name, **fields))
-        message = message_of(arrival)
+        message = read_input_message(arrival)
         assert isinstance(message, ProposedAction)
         evaluation: Any = point.evaluate(arrival, message, SessionState(session_key(name)), shared)
         waiting.append((arrival, message, evaluation, next_request(evaluation)))

@@ -10,7 +10,7 @@ import pytest
 
 from sluice.core.actions.plan import in_order
 from sluice.core.actions.stage import StageResult
-from sluice.core.actions.stages import shipped_stages
+from sluice.core.actions.stages import list_shipped_stages
 from sluice.core.foundation.errors import UnknownStageError
 from sluice.core.foundation.requests import Answer, Request, next_request
 from tests.unit.core.scene import ALL_STAGES, Session, action, kinds, point, read_record, verdict_of
@@ -54,7 +54,9 @@ def gates(verdict: dict[str, Any]) -> list[str]:
 
 
 def add_stage(*stages: Any, answers: tuple[Answer, ...] = ()) -> Session:
-    return Session(point(stages=[*stages, *in_order(["tier_auth"], shipped_stages())]), answers=list(answers))
+    return Session(
+        point(stages=[*stages, *in_order(["tier_auth"], list_shipped_stages())]), answers=list(answers)
+    )
 
 
 def test_every_gate_is_listed_in_order_with_its_time_and_one_that_the_plan_settles_takes_none() -> None:
@@ -183,7 +185,7 @@ def test_an_evaluation_may_be_abandoned_at_a_question() -> None:
 
 def test_an_unknown_stage_is_named_at_loading() -> None:
     with pytest.raises(UnknownStageError, match=r"'fast_rejct'.*controls, inbound, outbound, fast_reject"):
-        in_order(["controls", "fast_rejct"], shipped_stages())
+        in_order(["controls", "fast_rejct"], list_shipped_stages())
 
 
 def test_the_same_input_gives_the_same_rerun_hash_whatever_the_time_it_took() -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from sluice.core.actions.stages import shipped_stages
+from sluice.core.actions.stages import list_shipped_stages
 from sluice.core.cases.cases import run_cases
 from sluice.core.foundation.errors import BundleError
 from tests.unit.core.rerun.reruns import SMALL
@@ -148,7 +148,7 @@ def test_a_registry_that_does_not_load_fails_its_case() -> None:
 def test_a_fault_of_the_core_is_no_block() -> None:
     case = {"name": "it", "action": {"toolName": "x", "parameters": {}}, "expect": {"outcome": "BLOCK"}}
     order = ["controls", "flawed", "tier_auth"]
-    (failure,) = run_cases(bundle(**SMALL, cases=[case], stages=order), [*shipped_stages(), Flawed()])
+    (failure,) = run_cases(bundle(**SMALL, cases=[case], stages=order), [*list_shipped_stages(), Flawed()])
     assert (failure.field, "internal_error" in failure.actual) == ("action", True)
 
 

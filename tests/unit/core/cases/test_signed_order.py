@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from sluice.core.actions.stages import load_bundle, shipped_stages
+from sluice.core.actions.stages import list_shipped_stages, load_bundle
 from sluice.core.cases.cases import run_cases
 from sluice.core.foundation.errors import BundleError, UnknownStageError
 from sluice.core.foundation.requests import Answer
@@ -21,7 +21,7 @@ WIPE = {"toolName": "run", "parameters": {"c": "rm -rf /"}}
 
 def test_the_shipped_bundle_names_every_gate_and_observes_with_what_was_not_there_before() -> None:
     """Mend 22.17: every gate of the seeds runs; those that read content or ask a model hold nothing up."""
-    assert set(SHIPPED["stages"]) == {one.name for one in shipped_stages()}
+    assert set(SHIPPED["stages"]) == {one.name for one in list_shipped_stages()}
     assert tuple(one for one in SHIPPED["stages"] if one in ORDER_OF_OLD) == ORDER_OF_OLD
     for gate in ("inbound", "outbound", "similarity", "causal", "grader"):
         assert SHIPPED[gate]["mode"] == "observe", gate
@@ -64,7 +64,7 @@ def test_where_no_model_answers_a_gate_that_observes_holds_nothing_up(gate: str)
 
 
 def test_a_bundle_without_an_order_means_the_one_of_old() -> None:
-    assert set(ORDER_OF_OLD) <= {one.name for one in shipped_stages()}
+    assert set(ORDER_OF_OLD) <= {one.name for one in list_shipped_stages()}
     old = {name: value for name, value in json.loads(document()).items() if name != "stages"}
     assert load_bundle(json.dumps(old).encode()).stages == ORDER_OF_OLD
 

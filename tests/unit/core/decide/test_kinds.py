@@ -24,7 +24,7 @@ from sluice.core.decide.kinds import (
     JUDGED,
     KINDS,
     Message,
-    message_of,
+    read_input_message,
 )
 from sluice.core.decide.replay import Replay
 from sluice.core.foundation.arrival import Arrival
@@ -94,13 +94,13 @@ def test_a_line_of_a_file_is_told_as_its_document_says() -> None:
 @every_kind
 def test_an_input_is_read_as_its_kind_and_names_itself_and_its_session(kind: AnyKind) -> None:
     arrival = arrival_of(kind)
-    message = message_of(arrival)
+    message = read_input_message(arrival)
     assert type(message) is kind.model
     raw = EXAMPLES_OF_INPUTS[kind.model.__name__]
     assert kind.subject_of(message) == raw[kind.subject]
     assert kind.session_of(message) == (None if kind.session is None else raw[kind.session])
     elsewhere = Arrival(arrival.topic, 3, 1, START, b"elsewhere", arrival.value)
-    assert isinstance(message_of(elsewhere), Unreadable)
+    assert isinstance(read_input_message(elsewhere), Unreadable)
 
 
 @pytest.mark.parametrize("kind", [one for one in KINDS if one.session], ids=lambda kind: kind.name)
@@ -116,7 +116,7 @@ def test_a_publisher_names_an_input_as_the_table_does(kind: AnyKind) -> None:
 @every_kind
 def test_an_input_that_nobody_reads_and_one_that_the_core_fails_on_are_answered(kind: AnyKind) -> None:
     arrival, where = arrival_of(kind), point()
-    message = message_of(arrival)
+    message = read_input_message(arrival)
     assert isinstance(message, kind.model)
     state = Replay(where).session(arrival.key or b"")
     for answered in (where.unread(arrival), where.fault(arrival, message, state, "it raised")):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, Union, get_args, get_origin
 import pytest
 from pydantic import BaseModel
 
-from sluice.core.decide.kinds import message_of
+from sluice.core.decide.kinds import read_input_message
 from sluice.core.decide.released import HEADERS, RELEASED
 from sluice_topics.headers import make_output_headers
 from sluice_topics.records import AdmittedMemory, ProposedRetrieval, ServedRetrieval
@@ -288,7 +288,7 @@ def test_where_the_core_fails_on_a_request_its_ids_are_read_all_the_same() -> No
     scene = Scene()
     broken = item(item_id=SUSPECT, provenance_hash=HASH)
     arrival = scene.arrival("gate.memory.retrievals.proposed", _request(broken))
-    message = message_of(arrival)
+    message = read_input_message(arrival)
     assert isinstance(message, ProposedRetrieval)
     decision = scene.point.fault(arrival, message, scene.state, "test")
     served = only(decision, "ServedRetrieval")

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from sluice.core.actions.stages import shipped_stages
-from sluice.core.actions.verdict import ruling_of
+from sluice.core.actions.stages import list_shipped_stages
+from sluice.core.actions.verdict import find_ruling
 from sluice.core.decide.decision_point import DecisionPoint
 from sluice.core.policy.policy import Policy
 from tests.unit.core.scene import LIMITS, Session, bundle, entry, kinds, registry, verdict_of
@@ -85,7 +85,7 @@ def test_another_bundle_than_its_own_is_granted_to_no_agent(mode: str, verdict: 
     """Whether anybody knows it or not: a rerun has the judging bundle alone, and gets the same answer."""
     own, other = bundle(), bundle(id="finance.v0")
     policy = Policy({one.id: one for one in (own, other)}, registry(), own.id)
-    point = DecisionPoint(policy, shipped_stages(), LIMITS, stopwatch=lambda: 0, environment="test")
+    point = DecisionPoint(policy, list_shipped_stages(), LIMITS, stopwatch=lambda: 0, environment="test")
     found = Session(point).verdict(mode=mode, policy_bundle_id=named)
     assert (found["verdict"], found["blockReason"]) == (verdict, f"bundle_not_granted: {named}")
     assert (found["policy_bundle_id"], found["bundle_hash"]) == (named, own.hash)
@@ -96,7 +96,7 @@ def test_an_agent_registered_with_a_bundle_gets_round_it_by_naming_no_other(mode
     bound = entry("agent", "operator", 2, tenant_id="acme", tier="T3", policy_bundle_id="strict")
     strict, lax = bundle(id="strict", rules=[NEVER]), bundle()
     policy = Policy({one.id: one for one in (strict, lax)}, registry(bound), lax.id)
-    point = DecisionPoint(policy, shipped_stages(), LIMITS, stopwatch=lambda: 0, environment="test")
+    point = DecisionPoint(policy, list_shipped_stages(), LIMITS, stopwatch=lambda: 0, environment="test")
     found = Session(point).verdict(mode=mode, policy_bundle_id=lax.id)
     judged = f"bundle_not_granted: {lax.id}" if mode == "high_stakes" else "rule_failed: never: not at all"
     assert (found["verdict"], found["blockReason"]) == ("denied", judged)
@@ -135,7 +135,7 @@ def test_registry_entries_that_were_used_are_named_with_their_revision() -> None
 
 @pytest.mark.parametrize("mode", ["standard", "high_stakes"])
 def test_what_a_repeat_makes_stricter_stays_under_the_same_enforcement(mode: str) -> None:
-    enforced, shadowed = ruling_of("ALLOW", None, mode), ruling_of("ALLOW", "ALLOW", mode)
+    enforced, shadowed = find_ruling("ALLOW", None, mode), find_ruling("ALLOW", "ALLOW", mode)
     stricter = enforced.stricter("BLOCK", mode)
     assert (stricter.outcome, stricter.shadow, stricter.carried) == ("BLOCK", None, mode == "standard")
     hidden = shadowed.stricter("BLOCK", mode)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from sluice.core.actions.stages import load_bundle, shipped_stages
+from sluice.core.actions.stages import list_shipped_stages, load_bundle
 from sluice.core.decide.replay import Replay, nobody
 from sluice.core.foundation.arrival import Arrival
 from sluice.core.foundation.chain import Chain
@@ -210,7 +210,7 @@ class Case:
         return next(stage for stage in self._find_known() if stage.name == name)
 
     def _find_known(self, own: Sequence[Stage] | None = None) -> list[Stage]:
-        return [*shipped_stages(), *(self.stages if own is None else own)]
+        return [*list_shipped_stages(), *(self.stages if own is None else own)]
 
     def rerun(self, recorded: dict[str, Any], by: Rerunner | None = None) -> Rerun:
         """A decision executed again."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from sluice.cli.demo.throwaway_trust import ThrowawayTrust
-from sluice.core.actions.stages import shipped_stages
+from sluice.core.actions.stages import list_shipped_stages
 from sluice.core.decide.decision_point import DecisionPoint
 from sluice.core.decide.replay import decide
 from sluice.core.foundation.arrival import Arrival
@@ -34,7 +34,7 @@ MINUTE = 60_000
 LAG = 10_000
 TRUST = ThrowawayTrust()
 ROOTS = Roots([TRUST.root_key])
-STAGES = shipped_stages()
+STAGES = list_shipped_stages()
 ENTRIES = [
     entry("agent", "operator", tenant_id="acme", tier="T3"),
     entry("tool", "find", tier="T1", action_type="DATABASE_READ", reversible=True),

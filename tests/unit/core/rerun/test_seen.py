@@ -17,7 +17,7 @@ from sluice.core.retrieval import quality_record as of_items
 from sluice.core.state.acknowledgement import acknowledgement
 from sluice.core.state.history import History
 from sluice.core.state.recent_retrieval import ReadSoFar
-from sluice.core.state.remembered import known_action
+from sluice.core.state.remembered import make_known_action
 from sluice.core.state.session_view import ActionSeen
 from sluice_topics.records import ProposedMemoryWrite
 from tests.unit.core.rerun.reruns import Case, memory_write
@@ -39,7 +39,7 @@ ACTIONS_SEEN = st.builds(
     COUNTS,
     st.integers(0, 2**53 - 1),
     st.none()
-    | st.builds(known_action, HEX, st.integers(0, 2**40), st.sampled_from(["ALLOW", "ALLOW/BLOCK"])),
+    | st.builds(make_known_action, HEX, st.integers(0, 2**40), st.sampled_from(["ALLOW", "ALLOW/BLOCK"])),
     st.booleans(),
     st.dictionaries(ITEMS, FLAGS, max_size=4),
     st.none() | ITEMS,
@@ -81,7 +81,7 @@ def test_what_an_action_saw_comes_back_from_its_verdict(
 ) -> None:
     flags = acknowledgement(seen.flags, named)
     session = convert_to_wire(of_actions.recorded(seen, flags, counted))
-    again = of_actions.recorded_seen({"session": session})
+    again = of_actions.read_recorded_seen({"session": session})
     assert again == seen
     assert (
         convert_to_wire(of_actions.recorded(again, acknowledgement(again.flags, named), counted)) == session

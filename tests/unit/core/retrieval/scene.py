@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from sluice.core.actions.stages import load_bundle, shipped_stages
+from sluice.core.actions.stages import list_shipped_stages, load_bundle
 from sluice.core.decide.decision_point import DecisionPoint
 from sluice.core.decide.replay import decide, nobody
 from sluice.core.foundation.arrival import Arrival
@@ -112,7 +112,7 @@ def point_of(
     registry = load_registry(json.dumps({"entries": [*ENTRIES, *json.loads(entries)]}).encode())
     return DecisionPoint(
         Policy({policy.id: policy}, registry, policy.id, {judging.id: judging} if judging else {}),
-        shipped_stages(),
+        list_shipped_stages(),
         limits,
         stopwatch=lambda: 0,
         environment="test",
@@ -235,7 +235,7 @@ class Scene:
 
     def rerunner(self, evidence: PolicyEvidence | None = None) -> Rerunner:
         """Over everything that was published."""
-        known = {stage.name: stage for stage in shipped_stages()}
+        known = {stage.name: stage for stage in list_shipped_stages()}
         return Rerunner(evidence or self.evidence(), known.__getitem__)
 
     def rerun(self, recorded: dict[str, Any], by: Rerunner | None = None) -> Rerun:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from sluice.core.decide.kinds import message_of
+from sluice.core.decide.kinds import read_input_message
 from sluice.core.foundation.clock import rfc3339
 from sluice.core.foundation.requests import LAST_PAUSE, READY
 from sluice.core.registry.keys import SigningKey
@@ -106,7 +106,7 @@ def test_an_approval_that_is_gone_by_the_last_pause_lets_nothing_through() -> No
     opened = desk.open_waiting()
     desk.answer(opened)
     arrival = desk.arrival(RETRIEVALS, retrieval(STALE, **PAYS))
-    message = message_of(arrival)
+    message = read_input_message(arrival)
     assert isinstance(message, ProposedRetrieval)
     evaluation = desk.point.evaluate(arrival, message, desk.state, Shared(desk.book))
     assert next(evaluation) is LAST_PAUSE

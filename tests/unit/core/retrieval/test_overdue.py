@@ -5,11 +5,11 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sluice.core.foundation.clock import milliseconds_of
+from sluice.core.foundation.clock import read_milliseconds
 from sluice.core.retrieval.alarms import DAY_MS, list_overdue
 from tests.unit.core.retrieval.quality_scene import NOTE, SINCE, flag_only, quality_bundle
 
-START = milliseconds_of(SINCE)
+START = read_milliseconds(SINCE)
 WINDOW = 14 * DAY_MS
 WAITING = quality_bundle(rollout=flag_only(NOTE))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from sluice.core.actions.plan import in_order
-from sluice.core.actions.stages import shipped_stages
+from sluice.core.actions.stages import list_shipped_stages
 from tests.unit.core.scene import Session, bundle, point
 
 if TYPE_CHECKING:
@@ -20,5 +20,7 @@ def rules_only(rules: list[dict[str, Any]]) -> Bundle:
 def make_ruled(rules: list[dict[str, Any]], *facts: dict[str, Any]) -> Session:
     """A session whose actions only meet these rules, and then Gate 4."""
     return Session(
-        point(*facts, policy=rules_only(rules), stages=in_order(("rules", "tier_auth"), shipped_stages()))
+        point(
+            *facts, policy=rules_only(rules), stages=in_order(("rules", "tier_auth"), list_shipped_stages())
+        )
     )

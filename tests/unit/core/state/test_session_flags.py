@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sluice.core.state.acknowledgement import acknowledgement, flags_of
+from sluice.core.state.acknowledgement import acknowledgement, read_flags
 from sluice.core.state.recent_retrieval import MAX_FLAGGED, RecentRetrieval, item_mark
-from sluice.core.state.remembered import kept_id
+from sluice.core.state.remembered import shorten_id
 from sluice.core.state.session import SessionState, session_key, who
 from sluice.core.state.session_view import SessionView
 from sluice.settings.reader import Settings
@@ -123,8 +123,8 @@ def test_the_session_survives_being_stored() -> None:
 def test_an_item_of_any_id_can_be_acknowledged_by_it_or_as_it_is_shown(name: str, how: str) -> None:
     scene = Scene()
     scene.read(item(item_id=name, timestamp=OLD), agent_id="sandbox")
-    assert flags(scene, acknowledged_flags=[how.format(id=name, kept=kept_id(name))]) == {
-        "acknowledged": [f"{kept_id(name)}:stale"],
+    assert flags(scene, acknowledged_flags=[how.format(id=name, kept=shorten_id(name))]) == {
+        "acknowledged": [f"{shorten_id(name)}:stale"],
         "outstanding": [],
     }
     assert scene.statuses() == {"identical"}
@@ -140,7 +140,7 @@ def test_a_repeat_of_an_action_is_told_what_is_outstanding_now() -> None:
     assert scene.statuses() == {"identical"}
 
 
-IDS = st.text(min_size=1, max_size=6).map(kept_id)
+IDS = st.text(min_size=1, max_size=6).map(shorten_id)
 FLAGS = st.lists(st.sampled_from(["stale", "low_confidence", "content_suspect"]), unique=True, min_size=1)
 
 
@@ -152,7 +152,7 @@ def test_each_flag_is_either_acknowledged_or_outstanding_and_a_rerun_rebuilds_th
     found = acknowledgement(served, named)
     both = [*found.acknowledged, *found.outstanding]
     assert sorted(both) == sorted(f"{one}:{flag}" for one, raised in served.items() for flag in raised)
-    assert acknowledgement(flags_of(found._asdict()), named) == found
+    assert acknowledgement(read_flags(found._asdict()), named) == found
     assert acknowledgement(served, [*named, *both]).outstanding == ()
 
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sluice.core.state.remembered import RecentAction, Remembered, recent_action
+from sluice.core.state.remembered import RecentAction, Remembered, read_recent_action
 from sluice.core.state.reservations import EARLY_BYTES
 from sluice.core.state.session import (
     NEVER_DUE_MS,
@@ -86,7 +86,7 @@ def states(draw: st.DrawFn) -> SessionState:
 
 
 def actions(known: Remembered) -> list[RecentAction]:
-    return [recent_action(stored) for stored in known.recent.values()]
+    return [read_recent_action(stored) for stored in known.recent.values()]
 
 
 def everything(state: SessionState) -> Any:

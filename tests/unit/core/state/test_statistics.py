@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sluice.core.state.statistics import NOTHING, Statistics, Whose, statistics_in
+from sluice.core.state.statistics import NOTHING, Statistics, Whose, read_statistics
 from tests.unit.core.memory.write_scene import HOUR, STRANGER, Place, place
 from tests.unit.core.scene import START
 
@@ -82,4 +82,4 @@ def test_whose_they_are_survives_the_tables_key(tenant: str, agent: str) -> None
 
 def test_a_recovered_table_gives_every_count_and_nothing_else() -> None:
     table = {OPERATOR.key: b"[4,1,1,2,1]", b"s:n:": b"{}", b"p:": b"{}"}
-    assert statistics_in(table) == {OPERATOR: Statistics(4, 1, 1, 2, 1)}
+    assert read_statistics(table) == {OPERATOR: Statistics(4, 1, 1, 2, 1)}
