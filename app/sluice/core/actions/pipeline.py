@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from sluice.core.actions.stage import PASSED, StageResult
-from sluice.core.foundation.requests import Asker, ask
+from sluice.core.foundation.requests import PAUSE, Asker, ask
 from sluice.core.policy.bundle_frame import LAST_STAGE
 
 if TYPE_CHECKING:
@@ -84,10 +84,10 @@ class Evaluation:
     def add(self, *results: StageResult) -> None:
         """Take what the results of stages have in addition to their outcomes."""
         for result in results:
-            self.rules += result.rules
-            self.evidence += result.evidence
-            self.obligations += result.obligations
-            if result.entries:
+            if result[3:] != _NOTHING_MORE:
+                self.rules += result.rules
+                self.evidence += result.evidence
+                self.obligations += result.obligations
                 self.entries |= result.entries
 
 
@@ -103,7 +103,8 @@ def run(context: ActionContext, stopwatch: Callable[[], int]) -> Generator[Reque
         began = 0
         step: StageResult | Asking | None = settled
         if step is None:
-            yield from context.pauses if pauses else ()
+            if pauses and context.pauses:
+                yield PAUSE
             began = stopwatch()
             step = evaluate(context)
         if not isinstance(step, StageResult):
@@ -122,8 +123,7 @@ def run(context: ActionContext, stopwatch: Callable[[], int]) -> Generator[Reque
             {"gate": name, "passed": outcome == "pass", "failureReason": reason, "detail": detail}
         )
         done.durations_ns.append(0 if settled else stopwatch() - began)
-        if step[3:] != _NOTHING_MORE:
-            more.append(step)
+        more.append(step)
         if outcome == "block":
             done.settle("BLOCK", reason)
             break

@@ -42,7 +42,7 @@ from sluice.core.actions.verdict import (
 )
 from sluice.core.foundation.arrival import REPLAYED, escalation_id, verdict_id
 from sluice.core.foundation.canonical import extract_hex
-from sluice.core.foundation.requests import LAST_PAUSE, PAUSE
+from sluice.core.foundation.requests import LAST_PAUSE
 from sluice.core.registry.agent_keys import UNSIGNED_AGENT
 from sluice.core.state.acknowledgement import NOTHING as NO_FLAGS
 from sluice.core.state.acknowledgement import acknowledgement
@@ -77,7 +77,6 @@ if TYPE_CHECKING:
 ACTION_ID_CONFLICT, SESSION_CAPACITY = "action_id_conflict", "session_capacity"
 SIGNATURE_GATE = "signature"
 _MILLISECOND_NS = 1_000_000
-_PAUSES = (PAUSE,)
 
 
 class RuledAction(NamedTuple):
@@ -224,8 +223,7 @@ def _evaluated(
     of its scope, which sessions may share."""
     seen, evaluation = context.seen, None if context.plan.accepted else unregistered(context)
     if evaluation is None:
-        if parts.pauses:
-            context.pauses = _PAUSES
+        context.pauses = parts.pauses
         gates = run if context.action.governance_context is None else run_proven
         evaluation = yield from gates(context, parts.stopwatch)
     if seen.dispute is not None and evaluation.outcome == "ALLOW":

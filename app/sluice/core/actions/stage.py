@@ -127,7 +127,7 @@ class ActionContext:
     similarity to known actions put it (action_similarity.py), None: it was not compared; `replacement`: the
     parameters as the gates of the checkpoints `front` and `back` would have them so far, None: as they are;
     `written`: the texts of its parameters, once they were asked for;
-    `pauses`: what the pipeline yields before it calls a gate;
+    `pauses`: others go along, so the pipeline pauses before some gates;
     `due_ns`: what the stopwatch shows when the caller's deadline is over, None: there is none.
     """
 
@@ -150,7 +150,7 @@ class ActionContext:
     replacement: dict[str, Any] | None = None
     due_ns: int | None = None
     written: list[tuple[str, str]] | None = None
-    pauses: tuple[Request, ...] = ()
+    pauses: bool = False
 
     def reading(self) -> Inspection:
         """Everything that is found in the action's parameters, read once for all that ask."""
