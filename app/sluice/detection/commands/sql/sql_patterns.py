@@ -15,7 +15,7 @@ from sluice.text.expression_sets import PatternError, PatternSet
 if TYPE_CHECKING:
     from sluice.detection.commands.sql.sql_reading import SqlStatement
 
-_WORDS = re.compile(r"[A-Za-z]\w*+(?: [A-Za-z]\w*+)*+", re.ASCII)
+_WORDS = re.compile(r"[A-Za-z]\w*+(?>(?: [A-Za-z]\w*+)*)", re.ASCII)
 _LONGEST_EXCUSED = 512
 _TELLING_WORDS = CHANGING_VERBS | SPLITTING_WORDS | {"WITH", "INTO"}
 Word = Annotated[str, Field(pattern=r"^[A-Z@_][A-Z0-9_$@. ]*$", max_length=128)]
