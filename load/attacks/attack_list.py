@@ -29,6 +29,7 @@ from load.attacks import (
     slow_requests,
     strangers,
     structured_calls,
+    understated_effects,
     unknown_classes,
 )
 from load.attacks.attempt import Attack
@@ -87,6 +88,12 @@ ATTACKS: tuple[Attack, ...] = (
         "self_running_files",
         "destruction that waits in a file, in code, in a condition, or behind what looks like cleaning",
         self_running_files.run,
+    ),
+    Attack(
+        24,
+        "understated_effects",
+        "a command that is said to do less than it does, so that nobody is asked",
+        understated_effects.run,
     ),
     Attack(
         8,

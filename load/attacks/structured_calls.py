@@ -25,7 +25,7 @@ from sluice.shipped import SHIPPED_FILES
 from sluice_topics.catalog import ACTIONS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from load.attacks.attempt import Extent
 
@@ -50,11 +50,14 @@ def run(extent: Extent) -> Iterator[Attempt]:
     yield from attempt(spell_calls(), extent)
 
 
-def attempt(tried: Iterable[TriedCall], extent: Extent) -> Iterator[Attempt]:
-    """Calls through the core, each in a session of its own: controls must be allowed, attacks not."""
+def attempt(
+    tried: Iterable[TriedCall], extent: Extent, spec: Mapping[str, Any] | None = None
+) -> Iterator[Attempt]:
+    """Calls through the core, each in a session of its own: controls must be allowed, attacks not. `spec`: of
+    their tools' registry entries; by default they are reversible and below the agent's tier."""
     every = list(tried)
     chosen = every[:: SHORT_STEP if extent == "short" else 1]
-    replay = _replay({one.call[0] for one in chosen})
+    replay = _replay({one.call[0] for one in chosen}, _MILD if spec is None else spec)
     for place, one in enumerate(chosen):
         verdict = _decide(replay, place, one.call)
         held = (verdict["outcome"] == "ALLOW") == one.harmless
@@ -258,11 +261,11 @@ def _snake(name: str) -> str:
     return "".join(f"_{one.lower()}" if one.isupper() else one for one in name).lstrip("_")
 
 
-def _replay(tools: set[str]) -> Replay:
+def _replay(tools: set[str], spec: Mapping[str, Any]) -> Replay:
     bundle = load_bundle(read_whole_bundle(SHIPPED))
     entries = [
         {"kind": "agent", "id": AGENT, "revision": 1, "spec": {"tenant_id": TENANT, "tier": "T3"}},
-        *({"kind": "tool", "id": name, "revision": 1, "spec": _MILD} for name in sorted(tools)),
+        *({"kind": "tool", "id": name, "revision": 1, "spec": spec} for name in sorted(tools)),
     ]
     registry = load_registry(json.dumps({"entries": entries}).encode())
     return Replay(build_decision_point(Settings(), Policy({bundle.id: bundle}, registry, bundle.id), {}))

@@ -16,7 +16,7 @@ escalation of an earlier gate ends up, and where an unregistered tool is decided
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 from pydantic import BaseModel, Field
 
@@ -216,6 +216,7 @@ class TierAuthDetail(Detail):
 
     tier: Tier
     agent_tier: Annotated[Tier | None, Field(title="the agent's tier")]
+    type_tier: Annotated[Tier | None, Field(title="its type's tier, but it does less")] = None
     required_role: Annotated[str | None, Field(title="may be approved by")] = None
     reasons: Annotated[list[str] | None, Field(title="reason")] = None
 
@@ -236,13 +237,13 @@ class TierAuth(Gate):
     def prepare(self, plan: ActionPlan) -> Callable[[ActionContext], StageResult]:
         """With all but what an earlier gate escalated for."""
         own, agent_tier = _own_reasons(plan), None if plan.agent is None else plan.agent.tier
-        passed = None if own else _passed(plan.tier, agent_tier)
+        passed = None if own else _passed(plan.tier, agent_tier, plan.type_tier)
 
         def evaluate(context: ActionContext) -> StageResult:
             if passed is not None and context.escalated is None:
                 return passed
             reasons = own if context.escalated is None else [context.escalated, *own]
-            detail = {"tier": plan.tier, "agent_tier": agent_tier}
+            detail = _describe_tiers(plan.tier, agent_tier, plan.type_tier)
             if plan.tool is None and plan.mode == "high_stakes":
                 return StageResult("block", _unregistered(plan), detail)
             asked = {**detail, "required_role": find_required_role(plan.tier), "reasons": [*reasons]}
@@ -252,9 +253,14 @@ class TierAuth(Gate):
 
 
 @cache
-def _passed(tier: str, agent_tier: str | None) -> StageResult:
-    detail = {"tier": tier, "agent_tier": agent_tier}
+def _passed(tier: str, agent_tier: str | None, type_tier: str) -> StageResult:
+    detail = _describe_tiers(tier, agent_tier, type_tier)
     return StageResult("pass", None, detail, obligations=OBLIGATIONS[tier])
+
+
+def _describe_tiers(tier: str, agent_tier: str | None, type_tier: str) -> dict[str, Any]:
+    """`type_tier` only where what the call does made the tier lower than its type's."""
+    return {"tier": tier, "agent_tier": agent_tier} | ({"type_tier": type_tier} if type_tier else {})
 
 
 def find_required_role(tier: str) -> Literal["approver", "vp"]:

@@ -14,12 +14,14 @@ from dataclasses import replace
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, NamedTuple
 
+from sluice.core.actions.effect_tier import find_effect_tier
 from sluice.core.actions.stage import ActionPlan, Gate, Mode, PlannedGate, RememberingGate
 from sluice.core.foundation.errors import UnknownStageError
-from sluice.core.registry.registry_entries import collect_hashes, find_untrusted_source
+from sluice.core.registry.registry_entries import NO_WORKSPACE, collect_hashes, find_untrusted_source
+from sluice.detection.call_inspection import read_effects
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from sluice.core.actions.stage import ActionContext, Decided, Stage
     from sluice.core.policy.bundles import Bundle
@@ -60,7 +62,7 @@ def plans(policy: Policy, ordered: Mapping[str, tuple[Stage, ...]]) -> Callable[
     made = lru_cache(maxsize=CACHED)(partial(_plan, policy, ordered))
 
     def plan(action: ProposedAction) -> ActionPlan:
-        return made(
+        of_claims = made(
             _Key(
                 action.agent_id,
                 action.tool_name,
@@ -70,8 +72,17 @@ def plans(policy: Policy, ordered: Mapping[str, tuple[Stage, ...]]) -> Callable[
                 action.mode or "high_stakes",
             )
         )
+        return _choose_by_effect(of_claims, action) if of_claims.by_tier else of_claims
 
     return plan
+
+
+def _choose_by_effect(plan: ActionPlan, action: ProposedAction) -> ActionPlan:
+    """The plan of the tier that follows from what the call does (effect_tier.py)."""
+    bundle, workspace = plan.bundle, NO_WORKSPACE if plan.agent is None else plan.agent.workspace
+    effects = read_effects(bundle.library, action.tool_name, plan.types, action.parameters)
+    tier = find_effect_tier(bundle.file.effect_tiers, workspace, effects)
+    return plan if tier is None else plan.by_tier.get(tier, plan)
 
 
 def _plan(policy: Policy, ordered: Mapping[str, tuple[Stage, ...]], key: _Key) -> ActionPlan:
@@ -121,12 +132,27 @@ def _plan(policy: Policy, ordered: Mapping[str, tuple[Stage, ...]], key: _Key) -
         told,
     )
     remembering = tuple((one, one.may_remember(bundle)) for one in stages if isinstance(one, RememberingGate))
-    return replace(
-        plan,
-        gates=tuple(_planned(one, plan) for one in stages),
-        remembering=remembering,
-        remembers=any(may for _, may in remembering),
-    )
+    plan = replace(plan, remembering=remembering, remembers=any(may for _, may in remembering))
+    lower = [
+        replace(plan, tier=lowered, type_tier=tier, told={**told, "tier": lowered})
+        for lowered in _find_lower_tiers(plan)
+    ]
+    by_tier = {one.tier: _with_gates(one, stages) for one in lower}
+    return replace(_with_gates(plan, stages), by_tier=by_tier)
+
+
+def _with_gates(plan: ActionPlan, stages: Sequence[Stage]) -> ActionPlan:
+    return replace(plan, gates=tuple(_planned(one, plan) for one in stages))
+
+
+def _find_lower_tiers(plan: ActionPlan) -> set[str]:
+    """The tiers below the plan's that may follow from what a call does: where the bundle says so for its
+    type, no entry gives the tool a tier, and no claim of the caller makes the action stricter."""
+    tiers, tool = plan.bundle.file.effect_tiers, plan.tool
+    named = set(plan.types) <= set(tiers.action_types)
+    if tool is None or tool.tier is not None or plan.agent is None or plan.tightened or not named:
+        return set()
+    return {tier for tier in (tiers.reads, max(tiers.reads, tiers.own)) if tier < plan.tier}
 
 
 def _planned(stage: Stage, plan: ActionPlan) -> PlannedGate:

@@ -11,7 +11,7 @@ docs/adding-a-gate.md takes a person through one.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple, Protocol
 
 from pydantic import BaseModel, Field
@@ -80,7 +80,8 @@ class ActionPlan:
     `gates`: of the bundle, in its order; `remembering`: those of them that remember something of an agent,
     and whether the bundle has anything for them to remember, `remembers`: for any of them. `reads`: the tool,
     where what it returns is content of strangers. `told`: the verdict's members that are the same for all
-    actions of the plan."""
+    actions of the plan. `type_tier`: the tier of the action's type, where the call does less than that; "":
+    `tier` is that one. `by_tier`: the plans of the lower tiers that may follow from what a call does."""
 
     agent_id: str
     tool_name: str
@@ -106,6 +107,8 @@ class ActionPlan:
     registry: Registry
     reads: str | None
     told: Mapping[str, Any]
+    type_tier: str = ""
+    by_tier: Mapping[str, ActionPlan] = field(default_factory=dict)
     gates: tuple[PlannedGate, ...] = ()
     remembering: tuple[tuple[RememberingGate, bool], ...] = ()
     remembers: bool = False

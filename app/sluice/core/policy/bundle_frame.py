@@ -80,6 +80,28 @@ class ActionTypePolicy(StrictModel):
     )
 
 
+class EffectTiers(StrictModel):
+    """The tier of a call by what it does, where no registry entry gives its tool one.
+
+    It is for tools whose action type is among `action_types`; the tier of every other type is never lowered.
+    `reads`: the tier of a call that only reads. `own`: of one that besides changes only what is the agent's
+    own (its registered workspace), or what can be undone. With `working_folder`, what is written below the
+    folder in which the commands run counts as its own; what is deleted there does not. A call of which
+    anything is not known keeps the tier of its type.
+    """
+
+    action_types: Annotated[
+        list[ActionType], Members("fewer", "calls of {member} take their tier from what they do")
+    ] = Field(default_factory=list)
+    reads: Annotated[Tier, Scale(TIERS, "a call that only reads has tier {new}, not {old}")] = "T1"
+    own: Annotated[
+        Tier, Scale(TIERS, "a call that changes only what is the agent's own has tier {new}, not {old}")
+    ] = "T2"
+    working_folder: Annotated[
+        bool, StricterWhen("false", "what is below the working folder counts as the agent's own")
+    ] = False
+
+
 class OutcomePolicy(StrictModel):
     """The limits of an unsigned outcome: it counts up to `unsigned_factor` times the rows reserved for its
     action. An outcome that claims more raises an alarm to `alarm_recipient`."""
@@ -148,6 +170,7 @@ class BundleFrame(StrictModel):
     patterns: PatternSets = PatternSets()
     memory: MemoryPolicy = MemoryPolicy()
     outcomes: OutcomePolicy = OutcomePolicy()
+    effect_tiers: EffectTiers = EffectTiers()
     escalation_ttl_ms: Annotated[
         int,
         Field(ge=1, le=LONGEST_WAIT_MS),

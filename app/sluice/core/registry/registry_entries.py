@@ -79,6 +79,23 @@ MOST_CONSTRAINTS = 16
 ConstraintText = Annotated[str, Field(min_length=1, max_length=240)]
 
 
+Root = Annotated[str, Field(min_length=1, max_length=1024, pattern=r"^[^$`\\\x00]+$")]
+MOST_ROOTS = 32
+
+
+class Workspace(StrictModel):
+    """What is an agent's own: folders (absolute, or below the folder in which its commands run), hosts that
+    hold nothing but its work, and databases by their names. A call that changes nothing else needs less
+    authority (bundle: `effect_tiers`)."""
+
+    paths: Annotated[list[Root], Field(max_length=MOST_ROOTS)] = Field(default_factory=list)
+    hosts: Annotated[list[Root], Field(max_length=MOST_ROOTS)] = Field(default_factory=list)
+    databases: Annotated[list[Root], Field(max_length=MOST_ROOTS)] = Field(default_factory=list)
+
+
+NO_WORKSPACE = Workspace()
+
+
 class AgentSpec(OfTenant):
     """`tools` null grants every registered tool. `policy_bundle_id` binds the agent to a bundle; null means
     the installation's default, and a caller may name another. `owner`: the id of the approver who answers for
@@ -91,7 +108,7 @@ class AgentSpec(OfTenant):
 
     `system_prompt`: what the agent was told, from which a model extracts the constraints that the gate
     `causal` judges by. `constraints` count in place of extracted ones, one sentence each; an empty list:
-    there are none.
+    there are none. `workspace`: what it may change with less authority, because it is its own.
     """
 
     tier: Tier
@@ -106,6 +123,7 @@ class AgentSpec(OfTenant):
     signature_window_s: WindowSeconds = 300
     system_prompt: Annotated[str, Field(min_length=1, max_length=65_536)] | None = None
     constraints: Annotated[list[ConstraintText], Field(max_length=MOST_CONSTRAINTS)] | None = None
+    workspace: Workspace | None = None
 
 
 class ToolSpec(StrictModel):
@@ -210,6 +228,7 @@ class Agent(Entry):
     signature_window_ms: int = 0
     system_prompt: str | None = None
     constraints: tuple[str, ...] | None = None
+    workspace: Workspace = NO_WORKSPACE
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,6 +30,7 @@ from sluice.core.registry.quality_entries import (
     make_provenance_id,
 )
 from sluice.core.registry.registry_entries import (
+    NO_WORKSPACE,
     Agent,
     AgentSpec,
     EnforcementPoint,
@@ -80,6 +81,7 @@ def _put_agent(registry: Registry, base: Base, agent: AgentSpec) -> None:
         agent.signature_window_s * 1000,
         agent.system_prompt,
         None if agent.constraints is None else tuple(agent.constraints),
+        agent.workspace or NO_WORKSPACE,
     )
 
 

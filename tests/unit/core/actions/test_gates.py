@@ -65,6 +65,7 @@ ACTIONS: dict[str, dict[str, Any]] = {
     "for a person": {"toolName": "erase"},
     "unregistered": {"toolName": "nothing", "mode": "standard"},
     "a delegation": {"agent_id": "lead", "toolName": "delegate", "delegate_to": "helper"},
+    "a command that reads": {"toolName": "anything", "parameters": {"cmd": "git status"}},
     "too large a count": {"rows_affected": 10**30},
 }
 
