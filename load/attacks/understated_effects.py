@@ -24,7 +24,7 @@ SHORT_STEP = 10
 """The short form tries every tenth of what `attempt` would, which takes every fifth."""
 CONTROLS = (
     "ls -la src | head -3",
-    "git -C repo log --oneline -5",
+    "git log --oneline -5",
     "git status && git diff --stat",
     "kubectl -n shop get pods -o wide",
     "aws ec2 describe-instances --region eu-west-1",

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from sluice.detection.call_inspection import Effect
     from sluice_topics.records.base import Tier
 
+_OF_REPOSITORY = frozenset(["head", "commondir", "gitdir", "refs", "objects", "hooks"])
 _CHANGES = frozenset(["adds", "writes", "deletes", "sends"])
 
 
@@ -35,7 +36,7 @@ def _is_own(effect: Effect, workspace: Workspace, *, working_folder: bool) -> bo
         return effect.target in workspace.hosts
     if effect.where == "database":
         return effect.target in workspace.databases
-    if _has_hidden_part(effect.target):
+    if _runs_by_itself(effect.target) or (effect.kind != "adds" and effect.target == "."):
         return False
     if any(_is_below(effect.target, posixpath.normpath(root)) for root in workspace.paths):
         return True
@@ -50,6 +51,9 @@ def _is_below(path: str, root: str) -> bool:
     return path.startswith(f"{root}/")
 
 
-def _has_hidden_part(path: str) -> bool:
-    """Whether a part of the path begins with a dot: settings and hooks, which run by themselves."""
-    return any(part.startswith(".") and part not in (".", "..") for part in path.split("/"))
+def _runs_by_itself(path: str) -> bool:
+    """Whether a part of the path begins with a dot, or is one of those that make a folder a repository: their
+    settings and hooks run by themselves."""
+    parts = path.split("/")
+    hidden = any(part.startswith(".") and part not in (".", "..") for part in parts)
+    return hidden or not _OF_REPOSITORY.isdisjoint(map(str.lower, parts))

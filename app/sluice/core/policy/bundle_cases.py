@@ -57,7 +57,12 @@ class Expected(StrictModel):
 
 
 def expects_stricter(new: Expected, old: Expected) -> bool:
-    """Whether a case expects a stricter outcome of its action, or of its memory write, than before."""
+    """Whether a case expects a stricter outcome of its action, or of its memory write, than before, and of
+    rules, findings and the tier no less."""
+    if not (new.rules.items() >= old.rules.items() and set(new.findings) >= set(old.findings)):
+        return False
+    if old.tier is not None and new.tier != old.tier:
+        return False
     if new.outcome is not None and old.outcome is not None:
         return _OUTCOMES.index(new.outcome) > _OUTCOMES.index(old.outcome)
     if new.action is not None and old.action is not None:

@@ -6,8 +6,8 @@ force when the entry comes, compared like two revisions of one. Where no bundle 
 
 - `policy_bundle_id` leads to a policy bundle. An agent's first entry counts too: before it the default bundle
   judged the agent.
-- `tenant_id` leads to the quality bundle of the tenant. A first entry does not count: two approvers have
-  signed which bundle the tenant names.
+- `tenant_id` leads to the quality bundle of the tenant, and to a tenant in shadow mode. A first entry does
+  not count: two approvers have signed which bundle the tenant names.
 
 Which bundle is the default one is a setting of the workers and not in the topics. So where an agent or tenant
 names none, any bundle in force may be the one that judges it; and so where an agent names a policy bundle
@@ -19,7 +19,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from sluice.core.trust.signed_entries import BUNDLE, QUALITY_BUNDLE
-from sluice.core.trust.signing_authority import ENOUGH, ORG, demand_second
+from sluice.core.trust.signing_authority import ENOUGH, ORG, SHADOW, demand_second
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -52,9 +52,22 @@ def object_to_move(
     names = before.get("policy_bundle_id"), after.get("policy_bundle_id")
     laxer = _find_laxer_policy(*names, bundles, compare)
     if laxer is None and previous is not None:
+        laxer = _find_shadow(before["tenant_id"], after["tenant_id"], newest)
+    if laxer is None and previous is not None:
         ids = [_get_quality_id(spec["tenant_id"], newest) for spec in (before, after)]
         laxer = _find_laxer_quality(ids[0], ids[1], bundles, compare)
     return None if laxer is None else demand_second(approvers, f"agent {entry.said.id} goes from {laxer}")
+
+
+def _find_shadow(old: str, new: str, newest: Newest) -> str | None:
+    """In words: to a tenant in which nothing is enforced, from one in which it is."""
+    modes = [_get_org(tenant, newest).get("enforcement") for tenant in (old, new)]
+    return f"tenant {old} to {new}, which is in {SHADOW}" if modes[1] == SHADOW != modes[0] else None
+
+
+def _get_org(tenant: str, newest: Newest) -> Mapping[str, Any]:
+    org = newest.get((ORG, tenant))
+    return {} if org is None else org.document["spec"]
 
 
 def _find_laxer_policy(old: str | None, new: str | None, bundles: Newest, compare: Compare) -> str | None:
@@ -78,9 +91,7 @@ def _is_in_force(name: str | None, bundles: Newest) -> bool:
 
 
 def _get_quality_id(tenant: str, newest: Newest) -> str | None:
-    org = newest.get((ORG, tenant))
-    spec: Mapping[str, Any] = {} if org is None else org.document["spec"]
-    return spec.get("quality_bundle_id")
+    return _get_org(tenant, newest).get("quality_bundle_id")
 
 
 def _find_relaxation(

@@ -96,7 +96,7 @@ class CallReader:
         if language == "shell":
             self.read_shell(text)
         elif language == "sql":
-            self._read_sql(text)
+            self._read_sql(text, self._database)
         elif language == "code":
             self._doubt()
         elif language == "value":
@@ -104,7 +104,7 @@ class CallReader:
             if begins_command(word, text, self._matchers.programs):
                 self.read_shell(text)
             elif begins_change(word) and is_sql(text):
-                self._read_sql(text)
+                self._read_sql(text, self._database)
 
     def read_structure(self, tool_name: str, parameters: dict[str, Any]) -> None:
         """Add what the parameters together stand for: command lines and requests."""
@@ -128,7 +128,8 @@ class CallReader:
             self._doubt()
         for key in keys:
             texts = any(language_of(tool_name, one, key) in ("shell", "sql") for one in action_types)
-            if not (texts or is_prose_key(key) or forms.INERT_WORDS.issuperset(words_of(key))):
+            inert = key.lower() in forms.INERT_KEYS or forms.INERT_WORDS.issuperset(words_of(key))
+            if not (texts or inert or is_prose_key(key)):
                 self._doubt()
 
     def read_shell(self, text: str) -> None:
@@ -145,7 +146,9 @@ class CallReader:
             self._doubt()
         started = forms.STARTS_IN.match(text)
         folder, self._folder = self._folder, _normalize(started[1], self._folder) if started else self._folder
-        if started and not _is_cd(reading.commands[:1], started[1]):
+        if started and (
+            forms.LEAVES_LIST.search(text[started.end() :]) or not _is_cd(reading.commands[:1], started[1])
+        ):
             self._doubt()
         self._read_commands(reading.commands[1:] if started else reading.commands)
         self._folder = folder
@@ -157,7 +160,7 @@ class CallReader:
             self._doubt(unless=not clients and not reading.nested)
         for nested in reading.nested:
             if nested.language == "sql":
-                self._read_sql(nested.text)
+                self._read_sql(nested.text, "")
 
     def _read_commands(self, commands: Sequence[Command]) -> None:
         for command, after in pairwise((*commands, None)):
@@ -233,6 +236,7 @@ class CallReader:
             paths = [_normalize(name, self._folder) for name in sources]
             whole = words.value("-r", "-R", "-a") is not None
             far = whole and any(path.startswith(("/", "~", "..")) or path == "." for path in paths)
+            far = far or (whole and any(name.endswith(("/.", "/")) for name in sources))
             if not sources or far or any(map(_is_private, paths)):
                 yield UNKNOWN
             yield from self._list_changes(kind, [target, *(sources if program == "mv" else ())])
@@ -274,25 +278,21 @@ class CallReader:
         yield from (_judge(_is_open_address(name)) for name in words.names)
 
     def _judge_git(self, args: Sequence[str]) -> Iterator[Effect]:
-        folder, rest = self._folder, list(args)
+        rest = list(args)
         while rest[:1] and rest[0] in ("-P", "--no-pager"):
             del rest[0]
-        if rest[:1] == ["-C"] and len(rest) > len(("-C", "folder")):
-            folder = _normalize(rest[1], folder)
-            del rest[:2]
-        if not rest or _is_private(folder) or folder.startswith(("/", "~", "..")):
-            yield UNKNOWN
-            return
-        kind = _classify_git(rest[0], rest[1:])
-        yield READS if kind == "reads" else Effect("adds", folder or ".") if kind == "adds" else UNKNOWN
+        kind = None if self._folder or not rest else _classify_git(rest[0], rest[1:])
+        yield READS if kind == "reads" else Effect("adds", ".") if kind == "adds" else UNKNOWN
 
-    def _read_sql(self, text: str) -> None:
+    def _read_sql(self, text: str, database: str) -> None:
+        """Add what statements do in the database that the call names, "" for none."""
         if self._may_read(text):
             self._ran = True
             reading = read_sql(text)
-            if reading.inconclusive is not None or reading.nested or not reading.statements:
+            doubtful = reading.inconclusive is not None or reading.nested or not reading.statements
+            if doubtful or forms.CLIENT_COMMANDS.search(text):
                 self._doubt()
-            self.effects += (_judge_statement(one, self._database) for one in reading.statements)
+            self.effects += (_judge_statement(one, database) for one in reading.statements)
 
     def _read_request(self, call: Call) -> None:
         told = (call.host, call.path, call.thing, *call.words)
@@ -410,8 +410,12 @@ def _is_question(program: str, args: Sequence[str]) -> bool:
     known = program in forms.ANSWERS or program in forms.VERBS or program in forms.CLIS
     if len(args) == 1 and args[0] in forms.ASKS_VERSION:
         return known or program == "aws"
-    if any(forms.SECRET.search(word) for word in args):
-        return False
+    if args == ("version",):
+        return program in forms.VERSION_VERBS
+    return not any(map(forms.SECRET.search, args)) and _is_question_of(program, args)
+
+
+def _is_question_of(program: str, args: Sequence[str]) -> bool:
     if program == "aws":
         return _is_question_to_aws(args)
     if program == "rsync":
@@ -487,7 +491,11 @@ def _is_open_address(address: str) -> bool:
         return False
     plain = not forms.NO_ADDRESS.search(address) and "@" not in parts.netloc
     closed = forms.CLOSED_HOSTS.fullmatch(host) or forms.SECRET.search(address)
-    closed = closed or forms.HIDDEN_ADDRESS.search(parts.path) or forms.CHANGING_ADDRESS.search(parts.path)
+    closed = (
+        closed
+        or forms.HIDDEN_ADDRESS.search(parts.path)
+        or forms.CHANGING_ADDRESS.search(f"{parts.path}?{parts.query}")
+    )
     return plain and bool(host) and not closed and parts.scheme in ("http", "https")
 
 
@@ -541,8 +549,5 @@ def _judge_statement(statement: SqlStatement, database: str) -> Effect:
         return UNKNOWN
     if statement.verb in forms.READING_STATEMENTS and statement.where == "unused":
         return UNKNOWN if forms.SQL_WRITES.search(statement.phrase) else READS
-    bounded = statement.where in ("unused", "bounded")
-    if statement.verb not in forms.WRITING_STATEMENTS or not database or not bounded:
-        return UNKNOWN
-    elsewhere = any(name != database.upper() for name in forms.SQL_QUALIFIED.findall(statement.phrase))
-    return UNKNOWN if elsewhere else Effect("writes", database, "database")
+    bounded = statement.where in ("unused", "bounded") and forms.SQL_CHANGE.fullmatch(statement.phrase)
+    return Effect("writes", database, "database") if database and bounded else UNKNOWN

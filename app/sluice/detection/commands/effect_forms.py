@@ -338,7 +338,9 @@ ANSWERS = vocabulary(
     "haproxy nginx traefik kong",
 )
 """Programs that say their version, asked for nothing else."""
-ASKS_VERSION = frozenset(["--version", "-V", "version", "--help"])
+ASKS_VERSION = frozenset(["--version", "--help"])
+VERSION_VERBS = vocabulary("go docker kubectl helm terraform")
+"""Programs of which the bare word `version` is a verb; of others it may be a script, a target or a host."""
 
 # Programs that change something
 
@@ -371,7 +373,7 @@ CHANGING_VERBS = vocabulary(
     "modify change",
 )
 CHANGING_ADDRESS = re.compile(
-    r"(?i)[/._-](?:{})(?:[/._?&-]|$)".format("|".join(sorted(CHANGING_VERBS | {"logout"})))
+    r"(?i)[/._=-](?:{})(?:[/._?&-]|$)".format("|".join(sorted(CHANGING_VERBS | {"logout"})))
 )
 HIDDEN_ADDRESS = re.compile(r"/\.(?!well-known)")
 SAFE_METHODS = vocabulary("GET HEAD OPTIONS")
@@ -451,6 +453,8 @@ NOT_PLAIN = re.compile(
 )
 """Expansions, loops and the like: a text that has one says more than its words do."""
 STARTS_IN = re.compile(r"\s*cd\s+(\S+)\s*&&")
+LEAVES_LIST = re.compile(r"[;\n]|\|[|&]|(?<![&>])&(?![&>])")
+"""What ends or leaves the list of `cd folder && ...`, behind which the folder may be another one."""
 
 SECRET = re.compile(
     r"(?i)secrets?|passw(?:or)?ds?\b|passphrase|tokens?|credentials?|private[-_]?keys?|(?:access|api)[-_]?keys?|"
@@ -470,26 +474,25 @@ INERT_WORDS = (
     FOLDER_WORDS
     | DATABASE_WORDS
     | vocabulary(
-        "timeout ms s sec secs seconds millis milliseconds limit max rows results page size "
-        "offset params parameters "
-        "args arguments argv values bindings command cmd commands query sql statement format "
-        "output background "
-        "is run in blocking wait id session request unit length chars working flags options",
-        "subcommand verb program",
+        "timeout ms s sec secs seconds millis milliseconds limit max rows results page size offset params",
+        "args arguments argv command cmd commands query sql statement format output blocking wait id session",
+        "request unit length chars flags options subcommand verb program",
     )
 )
-"""Words of keys that say how a command or a statement is run, and not another thing to do."""
+INERT_KEYS = frozenset(["run_in_background", "is_background", "background"])
+"""Keys, and words of keys, that say how a command or a statement is run, or are joined to its line."""
 
 SQL_CLIENTS: Mapping[str, Form] = {
     "psql": form("-AtqXx -c= --command= -h= -U= -d= -p= --host= --username= --dbname= --port=", 2),
     "mysql": form("-Bst -e= --execute= -h= -u= -P= -D= --host= --user= --port= --database=", 1),
 }
 READING_STATEMENTS = vocabulary("SELECT SHOW DESCRIBE DESC EXPLAIN VALUES TABLE WITH")
-WRITING_STATEMENTS = vocabulary("INSERT UPDATE DELETE MERGE")
-SQL_QUALIFIED = re.compile(r"\b(?:INTO|UPDATE|FROM|JOIN|USING|ONLY) (\w+) \.")
-"""The first part of a table's name that has several: its schema, or another database."""
-SQL_DOUBTFUL = re.compile(r"\. \w+ \(|\\\\")
-"""A function of some schema; a backslash, with which clients have commands of their own."""
+SQL_CHANGE = re.compile(r"(?:INSERT INTO|UPDATE|DELETE FROM) \w+ [^.]*")
+"""A change of one table that has no schema or database before its name."""
+SQL_DOUBTFUL = re.compile(r"\. \w+ \(")
+"""A function of some schema."""
+CLIENT_COMMANDS = re.compile(r"(?im)\\|^\s*go\s*$|^\s*[!:.]")
+"""What clients of databases take for commands of their own."""
 SQL_TEXT = vocabulary("-c --command -e --execute")
 SQL_WRITES = re.compile(
     r"\b(?:INSERT|MERGE|INTO|DELETE|UPDATE|DROP|TRUNCATE|ALTER|CREATE|GRANT|REVOKE|CALL|EXEC|EXECUTE|COPY|ANALYZE)\b"

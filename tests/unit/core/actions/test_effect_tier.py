@@ -89,6 +89,9 @@ def test_what_is_forbidden_stays_forbidden() -> None:
         (Effect("writes", "/srv/build/.ssh/a"), Workspace(paths=["/srv/build"]), None),
         (Effect("writes", "a/b"), NO_WORKSPACE, "T2"),
         (Effect("writes", "../b"), NO_WORKSPACE, None),
+        (Effect("writes", "."), NO_WORKSPACE, None),
+        (Effect("writes", "sub/HEAD"), NO_WORKSPACE, None),
+        (Effect("adds", "sub/refs"), NO_WORKSPACE, None),
         (Effect("unknown"), Workspace(paths=["."]), None),
     ],
 )

@@ -140,8 +140,23 @@ def test_two_approvers_lead_an_agent_to_a_tenant_with_a_laxer_quality_bundle() -
     assert topics.fold().registry.agents["reader"].tenant == "strict"
 
 
+def test_two_approvers_lead_an_agent_to_a_tenant_in_shadow() -> None:
+    topics = trust_both()
+    topics.entry(org(tenant="trial", enforcement="shadow"), ALICE, BOB)
+    topics.entry(moved("acme", 1), ALICE)
+    alone = topics.entry(moved("trial", 2), ALICE)
+    assert topics.refusals() == [(alone, MISSING)]
+    assert (
+        "agent reader goes from tenant acme to trial, which is in shadow" in topics.fold().refused[0].message
+    )
+    topics.entry(moved("trial", 2), ALICE, BOB)
+    topics.entry(moved("acme", 3), ALICE)
+    assert topics.fold().registry.agents["reader"].tenant == "acme"
+
+
 CASE: dict[str, Any] = {"name": "reads", "action": {"toolName": "read"}, "expect": {"outcome": "ESCALATE"}}
 OTHER = {**CASE, "name": "writes"}
+RULED = {**CASE, "name": "ruled", "expect": {"outcome": "ESCALATE", "rules": {"few": True}}}
 
 
 @pytest.mark.parametrize(
@@ -150,12 +165,13 @@ OTHER = {**CASE, "name": "writes"}
         ([CASE], "the case 'writes' is gone"),
         ([CASE, {**OTHER, "action": {"toolName": "x"}}], "the case 'writes' no longer asks for what it did"),
         ([CASE, {**OTHER, "expect": {"outcome": "ALLOW"}}], "the case 'writes' no longer asks"),
+        ([CASE, {**RULED, "expect": {"outcome": "BLOCK"}}], "the case 'ruled' no longer asks"),
         ([{**CASE, "expect": {"outcome": "ESCALATE", "gate": "rules"}}, OTHER], "the case 'reads' no longer"),
     ],
 )
 def test_two_approvers_take_a_case_out_of_a_policy_bundle(after: list[Any], told: str) -> None:
     topics = trust_both()
-    topics.bundle(bundle_document(cases=[CASE, OTHER]), ALICE)
+    topics.bundle(bundle_document(cases=[CASE, RULED if after[-1]["name"] == "ruled" else OTHER]), ALICE)
     alone = topics.bundle(bundle_document(2, cases=after), ALICE)
     assert topics.refusals() == [(alone, MISSING)]
     assert f"it relaxes small@1: {told}" in topics.fold().refused[0].message

@@ -68,6 +68,22 @@ def test_more_rounds_than_are_read_are_said() -> None:
     assert read_shell("for c in {1..500}; do echo $c; done", WORK).inconclusive is None
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        'echo ${HOME#$(echo ")"; rm -rf /)}',
+        "echo ${HOME#$(true \\); rm -rf /)}",
+        "echo ${HOME#$(case a in a) rm -rf /;; esac)}",
+    ],
+)
+def test_a_hidden_substitution_of_which_the_end_is_doubtful_is_said(text: str) -> None:
+    assert read_shell(text, WORK).inconclusive is not None
+
+
+def test_words_that_braces_give_twice_hide_no_other() -> None:
+    assert "rm -v -rf y" in lines_of("rm {-v,-rf}{,}{,}{,}{,}{,}{,} y")
+
+
 def test_more_words_of_braces_than_are_read_are_said() -> None:
     words = ",".join(f"a{number}" for number in range(80))
     assert read_shell(f"touch {{{words},/etc/x}}", WORK).inconclusive == "too_many_brace_words"

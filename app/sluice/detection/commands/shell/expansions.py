@@ -62,15 +62,19 @@ def braces(word: str) -> list[str]:
     """The words of `a{b,c}d`, `{a,{b,c}}` and `{a..c}`, at most MOST_BRACE_WORDS, each once; a word without
     braces as it is."""
     words, done = [word], False
-    while not done and len(words) < MOST_BRACE_WORDS:
-        expanded_once = [one for each in words for one in _expand_innermost(each)][:MOST_BRACE_WORDS]
+    while not done:
+        expanded_once = [one for each in words for one in _expand_innermost(each)]
+        if len(expanded_once) >= MOST_BRACE_WORDS:
+            return expanded_once[:MOST_BRACE_WORDS]
         done, words = expanded_once == words, list(dict.fromkeys(expanded_once))
     return words
 
 
 def _expand_innermost(word: str) -> list[str]:
     parts = _BRACES.split(_RANGE.sub(_list_range, word))
-    choices = [part.split(",") if place % 2 else [part] for place, part in enumerate(parts)]
+    choices = [
+        list(dict.fromkeys(part.split(","))) if place % 2 else [part] for place, part in enumerate(parts)
+    ]
     return ["".join(one) for one in islice(product(*choices), MOST_BRACE_WORDS)]
 
 

@@ -37,6 +37,8 @@ _SPLIT = frozenset({"simple_expansion", "expansion", "command_substitution"})
 _RUN = frozenset({"command_substitution", "process_substitution"})
 _EXPANDED = frozenset({"regex", "extglob_pattern", "word", "string_content", "special_variable_name"})
 _SUBSTITUTION = re.compile(r"`([^`]*)`|\$\((?!\()")
+_HIDES_END = re.compile(r"['\"\\#]|\bcase\b")
+"""With these a parenthesis may not be the one that closes."""
 _NOTHING_SET = frozenset({"$@", "$*", *(f"${digit}" for digit in range(1, 10))})
 
 
@@ -96,6 +98,8 @@ def _run_hidden(text: str, scope: ShellScope) -> None:
     """Read the substitutions in characters that the grammar did not look into: each from where it begins."""
     for match in _SUBSTITUTION.finditer(text):
         inner = match[1] if match[1] is not None else _balanced(text[match.end() :])
+        if _HIDES_END.search(inner):
+            scope.inconclusive = "a substitution whose end only the shell sees"
         scope.read_nested(inner, scope.via)
 
 
