@@ -21,6 +21,7 @@ from sluice.core.actions.stages import BUNDLE_FORM, load_bundle
 from sluice.core.cases.cases import run_cases
 from sluice.core.policy.approval_policy import ApprovalPolicy
 from sluice.core.policy.bundle_cases import Case
+from sluice.core.policy.bundle_frame import EffectTiers
 from sluice.core.policy.pattern_library import LibraryAction
 from sluice.core.quality_bundle.content_settings import ContentJudge
 from sluice.core.registry.registry_entries import RegistryFile
@@ -81,6 +82,8 @@ def test_a_record_is_read_by_its_model(block: Block, tmp_path: Path) -> None:
         RegistryFile.model_validate_json(block.text)
     elif "approvals" in record:
         ApprovalPolicy.model_validate_json(json.dumps(record["approvals"]))
+    elif "effect_tiers" in record:
+        EffectTiers.model_validate_json(json.dumps(record["effect_tiers"]), strict=True)
     elif "content_judge" in record:
         ContentJudge.model_validate_json(json.dumps(record["content_judge"]))
     elif "include" in record:
