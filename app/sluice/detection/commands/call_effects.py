@@ -157,7 +157,7 @@ class CallReader:
     def _read_nested(self, reading: ShellReading) -> None:
         clients = sum(command.program in forms.SQL_CLIENTS for command in reading.commands)
         if clients != len(reading.nested) or any(nested.language != "sql" for nested in reading.nested):
-            self._doubt(unless=not clients and not reading.nested)
+            self._doubt()
         for nested in reading.nested:
             if nested.language == "sql":
                 self._read_sql(nested.text, "")
@@ -268,7 +268,9 @@ class CallReader:
             return
         for option, value in words.options:
             if option in ("-o", "--output") and value not in ("-", "/dev/null"):
-                yield UNKNOWN if "#" in value else _judge_file(value, self._folder)
+                if "#" in value:
+                    yield UNKNOWN
+                yield from self._list_changes("writes", [value])
             elif (
                 (option in ("-X", "--request") and value not in forms.SAFE_METHODS)
                 or forms.OVERRIDES.search(value)
@@ -307,16 +309,9 @@ class CallReader:
             self._doubt()
         return not refused
 
-    def _doubt(self, *, unless: bool = False) -> None:
+    def _doubt(self) -> None:
         """Add that something is not understood."""
-        if not unless:
-            self.effects.append(UNKNOWN)
-
-
-def _judge_file(name: str, folder: str) -> Effect:
-    """A file that is written."""
-    path = _normalize(name, folder)
-    return UNKNOWN if path == "?" or forms.GLOB.search(path) else Effect("writes", path)
+        self.effects.append(UNKNOWN)
 
 
 def _judge(understood: bool) -> Effect:
@@ -490,9 +485,9 @@ def _is_open_address(address: str) -> bool:
     except ValueError:
         return False
     plain = not forms.NO_ADDRESS.search(address) and "@" not in parts.netloc
-    closed = forms.CLOSED_HOSTS.fullmatch(host) or forms.SECRET.search(address)
     closed = (
-        closed
+        forms.CLOSED_HOSTS.fullmatch(host)
+        or forms.SECRET.search(address)
         or forms.HIDDEN_ADDRESS.search(parts.path)
         or forms.CHANGING_ADDRESS.search(f"{parts.path}?{parts.query}")
     )
