@@ -74,7 +74,7 @@ def test_a_signed_outcome_bears_the_signature_that_the_worker_asks_for() -> None
         "timestamp": 1_790_000_000_000,
         "digest": digest,
     }
-    record = {
+    record: dict[str, Any] = {
         "action_id": "änderung-\u2028-1",
         "session_id": 's"1',
         "rows_affected": 2**53 - 1,
@@ -85,6 +85,13 @@ def test_a_signed_outcome_bears_the_signature_that_the_worker_asks_for() -> None
     signed = ActionOutcome.model_validate({**record, "signature": sign_record(record, pem, HERE)})
     assert is_signed_by(key.public_key(), signed, HERE)
     assert not is_signed_by(key.public_key(), signed.model_copy(update={"rows_affected": 1}), HERE)
+
+    record["values"] = {"fingerprints": ["A" * 22 + "=="], "truncated": True}
+    with_values = {**record, "signature": sign_record(record, pem, HERE)}
+    assert is_signed_by(key.public_key(), ActionOutcome.model_validate(with_values), HERE)
+    for changed in ({"fingerprints": [], "truncated": True}, {**record["values"], "truncated": False}, None):
+        other = ActionOutcome.model_validate({**with_values, "values": changed})
+        assert not is_signed_by(key.public_key(), other, HERE), "a signature covers the values too"
 
 
 def test_one_call_alone_gets_to_start_an_action(tmp_path: Path) -> None:

@@ -213,6 +213,29 @@ class SeedAction(Record):
     value: Annotated[dict[str, Any], counts("the same as parameters")]
 
 
+_VALUES = counts(
+    "only under a registered enforcement point's signature may a value count as trusted, and only where the "
+    "registry trusts the tool's results; else it can add untrusted ones alone"
+)
+
+
+class OutcomeValues(Record):
+    """What the tool returned, as salted fingerprints; never the content (sluice_topics/values.py)."""
+
+    fingerprints: Annotated[
+        list[Annotated[str, Field(pattern=r"^[A-Za-z0-9+/]{21}[AQgw]==$")]],
+        Field(max_length=512, fail_fast=True, description="of distinct values, 16 bytes each, base64"),
+        _VALUES,
+    ]
+    truncated: Annotated[
+        bool,
+        Field(description="whether the result may hold other values"),
+        counts(
+            "with true, a value that is not among them counts as unknown; false is as good as the signature"
+        ),
+    ]
+
+
 class ActionOutcome(Record):
     """What an executed action really did; key of the message: session_id.
 
@@ -244,6 +267,11 @@ class ActionOutcome(Record):
         str | None,
         Field(min_length=1, max_length=8192),
         counts("must be of the enforcement point that reported_by names; otherwise it does not count"),
+    ] = None
+    values: Annotated[
+        OutcomeValues | None,
+        Field(description="the values in what the tool returned; absent: nobody read it"),
+        _VALUES,
     ] = None
 
 
