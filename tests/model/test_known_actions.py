@@ -40,10 +40,15 @@ READING = ("weather_forecast", {"city": "Quito", "days": 3})
 pytestmark = pytest.mark.model
 
 
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the library's vectors are, once they are computed."""
+    return tmp_path_factory.mktemp("kept") / "vectors"
+
+
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def encoder(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[SentenceEncoder]:
-    kept = str(tmp_path_factory.mktemp("kept") / "vectors")
-    made = SentenceEncoder(libraries=[LIBRARY], patterns=[LIBRARY], kept=kept)
+async def encoder(kept: Path) -> AsyncIterator[SentenceEncoder]:
+    made = SentenceEncoder(libraries=[LIBRARY], patterns=[LIBRARY], kept=str(kept))
     await made.start()
     yield made
     await made.close()
@@ -106,11 +111,11 @@ async def test_what_the_encoder_does_not_know_is_counted(encoder: SentenceEncode
 
 
 @pytest.mark.asyncio(loop_scope="module")
-async def test_the_same_text_has_the_same_answer_alone_and_among_others() -> None:
+async def test_the_same_text_has_the_same_answer_alone_and_among_others(kept: Path) -> None:
     texts = [one.rendered for one in LIBRARY.known[::29]]
     answers = []
     for together in (True, False):
-        fresh = SentenceEncoder(patterns=[LIBRARY])
+        fresh = SentenceEncoder(patterns=[LIBRARY], kept=str(kept))
         if together:
             answers.append(await asyncio.gather(*(answer(fresh, text) for text in texts)))
         else:
@@ -163,10 +168,11 @@ def test_the_search_finds_what_a_full_sort_finds() -> None:
     assert find_closest(rows, vectors[:2], CLOSEST)[0].shape == (7, 2)
 
 
-def test_the_lean_tells_the_two_sides_of_the_library_apart() -> None:
-    encoder, _ = load_model()
+def test_the_lean_tells_the_two_sides_of_the_library_apart(kept: Path) -> None:
+    encoder, model = load_model()
+    vectors = CachedVectors(kept, model)
     harmful, harmless = (
-        encoder.compute_vectors([one.rendered for one in side])
+        vectors.compute_vectors(encoder, [one.rendered for one in side])
         for side in (LIBRARY.harmful, LIBRARY.harmless)
     )
     patterns = EncodedPatterns(harmful, harmless, CLOSEST)
