@@ -35,6 +35,10 @@ NOT_RUN = {
         "docs/clients.md",
         "(cd docs/",
     ): "fetches packages; tests/kafka/test_other_languages.py does, and runs them",
+    (
+        "docs/mandates.md",
+        "from datetime",
+    ): "an issuer's key; tests/unit/core/actions/test_task_mandates.py runs it",
     ("docs/mcp.md", "{"): "the configuration of an agent's host; tests/kafka/test_mcp.py starts it so",
     (
         "docs/approvals.md",

@@ -30,6 +30,7 @@ def action(**changed: Any) -> dict[str, Any]:
         "rows_affected": 3,
         "reasoning": "the user asked",
         "delegate_to": "agent-2",
+        "mandate_digest": HASH,
         "acknowledged_flags": ["stale"],
         "governanceContext": {
             "rootAgentId": "agent-0",
@@ -81,6 +82,28 @@ def _link(schema: str, **fields: Any) -> dict[str, Any]:
     }
 
 
+def _mandate() -> dict[str, Any]:
+    return {
+        "digest": HASH,
+        "task": "Pay the invoice",
+        "task_hash": HASH,
+        "until_ms": 1,
+        "scopes": [
+            {
+                "digest": HASH,
+                "agent_id": "agent-1",
+                "issuer_id": "console",
+                "key_id": "0a" * 32,
+                "tools": [{"tool": "pay", "condition": "action.rows < 2", "count": 1}],
+                "destinations": [],
+                "values": None,
+            }
+        ],
+        "entries": {"issuer/console@1": HASH},
+        "void": None,
+    }
+
+
 def _verdict() -> dict[str, Any]:
     totals = {"aggregateRowsAffected": 1, "aggregateActionCount": 1}
     return _link(
@@ -128,6 +151,8 @@ def _verdict() -> dict[str, Any]:
             "disputed": "a-0",
             "remembered": {"sequence": {"firsts": {"r": [[1, "a-1", True]]}, "denials": [1]}},
             "read": {"external": {"times": 2, "last_at": 1, "last": "i-3"}},
+            "mandate": _mandate(),
+            "mandates": None,
         },
         rows_reserved=str(2**53),
         model_outputs=[],
@@ -232,6 +257,16 @@ def _session_events() -> dict[str, dict[str, Any]]:
             disputed=False,
             early=False,
             reported_by="ep-1",
+        ),
+        "MandateRecorded": _link(
+            "sluice/mandate_recorded/v1",
+            mandate_event_id="mandate:gate.mandates:3:2",
+            mandate_id="m-1",
+            session_id="s-1",
+            agent_id="agent-1",
+            tenant_id="tenant-1",
+            mandate=_mandate(),
+            registry_hashes={"issuer/console@1": HASH},
         ),
         "InputRefused": _link(
             "sluice/input_refused/v1",

@@ -50,6 +50,18 @@ EXAMPLES: dict[str, dict[str, Any]] = {
     "ProposedRetrieval": retrieval_records.retrieval(),
     "RetrievalReport": retrieval_records.report(),
     "ActionOutcome": {"action_id": "a", "session_id": "s", "rows_affected": 2**70, "reported_by": "e"},
+    "TaskMandate": {
+        "mandate_id": "m-1",
+        "session_id": "s-1",
+        "agent_id": "a-1",
+        "issuer_id": "console",
+        "key_id": "0a" * 32,
+        "task": "Pay the invoice of ACME",
+        "tools": [{"tool": "pay", "condition": "action.parameters.amount < 100", "count": 1}],
+        "destinations": ["acme@example.org"],
+        "until": "2026-01-01T00:00:00.000Z",
+        "signature": "c2ln",
+    },
     "DsseEnvelope": {
         "payload": "e30=",
         "payloadType": "application/vnd.sluice.bundle+json",

@@ -15,6 +15,7 @@ from sluice_topics.records import (
     DeadLetter,
     DsseEnvelope,
     InputRefused,
+    MandateRecorded,
     MemoryDecision,
     NotifiedSubject,
     OutcomeAlarm,
@@ -40,6 +41,7 @@ from sluice_topics.records import (
     SessionFolded,
     SourceFeedback,
     SourceHistory,
+    TaskMandate,
     Verdict,
 )
 from sluice_topics.records.escalation_events import OF_ACTIONS, OF_GRANTS, OF_ITEMS
@@ -53,6 +55,7 @@ RETRIEVALS = "gate.memory.retrievals.proposed"
 REPORTED = "gate.memory.retrievals.reported"
 OUTCOMES = "gate.outcomes"
 REVIEWS = "gate.reviews"
+MANDATES = "gate.mandates"
 BUNDLES = "gate.bundles"
 REGISTRY = "gate.registry"
 VERDICTS = "gate.verdicts"
@@ -204,6 +207,7 @@ CATALOG: tuple[Topic, ...] = (
     _make_input(
         REVIEWS, ReviewDecision, "Signed decisions of people on escalations and quarantined memories."
     ),
+    _make_input(MANDATES, TaskMandate, "Signed mandates: what agents were asked to do in their sessions."),
     _make_control(BUNDLES, "id@revision, UTF-8", "Signed policy and quality bundles, every revision."),
     _make_control(
         REGISTRY,
@@ -222,9 +226,9 @@ CATALOG: tuple[Topic, ...] = (
     ),
     _make_ledger(
         SESSION_EVENTS,
-        (SessionFolded, ReservationSettled, InputRefused, RetrievalReported),
-        "What changed a session's totals outside a verdict, inputs refused for an unknown subject, and how "
-        "far reported retrievals are covered by decisions.",
+        (SessionFolded, ReservationSettled, InputRefused, RetrievalReported, MandateRecorded),
+        "What changed a session's totals outside a verdict, inputs refused for an unknown subject, how far "
+        "reported retrievals are covered by decisions, and the mandates that count.",
     ),
     _make_ledger(
         POLICY_EVENTS,

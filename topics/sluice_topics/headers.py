@@ -78,6 +78,7 @@ _ID_FIELD = {
     "EscalationExpired": "escalation_id",
     "ReservationSettled": "outcome_id",
     "InputRefused": "refusal_id",
+    "MandateRecorded": "mandate_event_id",
     "DeadLetter": "dead_letter_id",
     "PolicyInForce": "policy_event_id",
     "MemoryDecision": "memory_id",

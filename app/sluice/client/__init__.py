@@ -20,6 +20,7 @@ from sluice.client.answers import (
 )
 from sluice.client.async_client import AsyncGateClient
 from sluice.client.guarded_calls import in_session
+from sluice.client.mandates import MandateIssuer, MandateTerms, compute_mandate_digest, issue_mandate
 from sluice.client.sender import ClientOptions, InputSigner, delegation_grant
 from sluice.client.sync_client import GateClient
 from sluice_topics.audience import Audience
@@ -38,10 +39,14 @@ __all__ = [
     "GateClient",
     "InputSigner",
     "InputUnreadable",
+    "MandateIssuer",
+    "MandateTerms",
     "MemoryAnswer",
     "NeedsHuman",
     "Permit",
     "RetrievalAnswer",
+    "compute_mandate_digest",
     "delegation_grant",
     "in_session",
+    "issue_mandate",
 ]

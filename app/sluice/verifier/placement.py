@@ -63,6 +63,9 @@ KINDS: dict[str, RecordKind] = {
     "sluice/reservation_settled/v1": RecordKind(
         "gate.session.events", "outcome_id", "outcome", many=True, of="gate.outcomes"
     ),
+    "sluice/mandate_recorded/v1": RecordKind(
+        "gate.session.events", "mandate_event_id", "mandate", of="gate.mandates"
+    ),
     "sluice/input_refused/v1": RecordKind("gate.session.events", "refusal_id", "refusal"),
     "sluice/memory_decision/v1": RecordKind("gate.memory.decisions", "memory_id", "memory", of=WRITES),
     "sluice/quarantine_entered/v1": RecordKind("gate.quarantine", "memory_id", "memory", of=WRITES),

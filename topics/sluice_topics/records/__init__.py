@@ -16,6 +16,7 @@ from sluice_topics.records.escalation_events import (
     RetrievalEscalationResolved,
 )
 from sluice_topics.records.inputs import ActionOutcome, DsseEnvelope, ProposedAction, ReviewDecision
+from sluice_topics.records.mandates import MandateRecorded, TaskMandate
 from sluice_topics.records.memory import AdmittedMemory, MemoryDecision, ProposedMemoryWrite
 from sluice_topics.records.memory_events import (
     ProvenanceRecord,
@@ -57,6 +58,7 @@ __all__ = [
     "GrantRevoked",
     "GrantUsed",
     "InputRefused",
+    "MandateRecorded",
     "MemoryDecision",
     "NotifiedSubject",
     "OutcomeAlarm",
@@ -85,5 +87,6 @@ __all__ = [
     "SessionFolded",
     "SourceFeedback",
     "SourceHistory",
+    "TaskMandate",
     "Verdict",
 ]

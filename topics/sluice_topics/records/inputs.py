@@ -194,6 +194,14 @@ class ProposedAction(Record):
     governance_context: Annotated[
         GovernanceContext | None, Field(alias="governanceContext"), counts("field by field, as below")
     ] = None
+    mandate_digest: Annotated[
+        Digest | None,
+        Field(description="of the mandate under which the agent acts (docs/mandates.md)"),
+        counts(
+            "names a mandate that an issuer signed for this agent and session, where the bundle asks for "
+            "one; outside it, or where it is not there, the action is held or denied"
+        ),
+    ] = None
     aggregate_rows_affected: Annotated[
         Count | None,
         Field(alias="aggregateRowsAffected", description="compared with ours, never trusted"),

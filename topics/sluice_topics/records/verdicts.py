@@ -27,6 +27,7 @@ from sluice_topics.records.base import (
     VerdictWord,
     VerifiedSignature,
 )
+from sluice_topics.records.mandates import MandateSeen
 
 OUTCOME_OF: dict[VerdictWord, Outcome] = {"allowed": "ALLOW", "denied": "BLOCK", "needs_human": "ESCALATE"}
 """The seeds' two vocabularies, tied one to one (seed 000 speaks the first, seed 001 the second)."""
@@ -109,6 +110,14 @@ class SessionValues(Record):
     read: Annotated[
         dict[Literal["external", "flagged", "held"], ReadSoFar] | None,
         Field(description="untrusted content that came into the session before; absent: none did"),
+    ] = None
+    mandate: Annotated[
+        MandateSeen | None,
+        Field(description="the mandate that the action names; absent: the session has none of its digest"),
+    ] = None
+    mandates: Annotated[
+        int | None,
+        Field(ge=1, description="how many mandates the agent has, where the action names none; absent: none"),
     ] = None
 
 

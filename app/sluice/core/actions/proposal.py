@@ -28,6 +28,7 @@ from sluice.core.actions.standing_grants import (
     read_recorded_grant,
     run_granted,
 )
+from sluice.core.actions.task_mandates import check_standing
 from sluice.core.actions.verdict import (
     FIRST,
     GRANTED,
@@ -42,7 +43,7 @@ from sluice.core.actions.verdict import (
 )
 from sluice.core.foundation.arrival import REPLAYED, escalation_id, verdict_id
 from sluice.core.foundation.canonical import extract_hex
-from sluice.core.foundation.requests import LAST_PAUSE
+from sluice.core.foundation.requests import LAST_PAUSE, MANDATE_WAIT
 from sluice.core.registry.agent_keys import UNSIGNED_AGENT
 from sluice.core.state.acknowledgement import NOTHING as NO_FLAGS
 from sluice.core.state.acknowledgement import acknowledgement
@@ -147,7 +148,16 @@ def evaluate(
     """Decide on an action: read its session, judge it, and keep what came of it."""
     view = SessionView(state, parts.limits, arrival.timestamp_ms)
     plan = parts.plan(action)
-    seen = view.see_action(plan.owner, action.action_id)
+    named = action.mandate_digest
+    seen = view.see_action(plan.owner, action.action_id, named)
+    if named is not None:
+        if seen.mandate is None:
+            began = parts.stopwatch()
+            yield MANDATE_WAIT
+            arrival = _waited(parts, arrival, began)
+            view = SessionView(state, parts.limits, arrival.timestamp_ms)
+            seen = view.see_action(plan.owner, action.action_id, named)
+        seen = check_standing(parts.policy.registry, action.agent_id, seen, view.now)
 
     def find() -> StandingGrant | None:
         grants = shared.book.grants or parts.policy.registry.agent_grants

@@ -16,6 +16,7 @@ from sluice.core.actions.delegation import run_proven
 from sluice.core.actions.plan import collect_gate_memories
 from sluice.core.actions.proposal import SESSION_CAPACITY, assess
 from sluice.core.actions.stage import Decided
+from sluice.core.actions.task_mandates import check_standing
 from sluice.core.actions.verdict import (
     Ruling,
     VerdictForm,
@@ -79,9 +80,10 @@ def read_resolving(
     owner = plan.owner
     known = view.action(owner, action.action_id)
     own = known is not None and known.offset == escalation.offset
-    return SeenAtApproval(
-        view.see_action(owner, action.action_id), own and known is not None and known.carried > 0
-    )
+    seen = view.see_action(owner, action.action_id, action.mandate_digest)
+    if action.mandate_digest is not None:
+        seen = check_standing(plan.registry, action.agent_id, seen, view.now)
+    return SeenAtApproval(seen, own and known is not None and known.carried > 0)
 
 
 def read_recorded_resolving(recorded: Mapping[str, Any]) -> SeenAtApproval:

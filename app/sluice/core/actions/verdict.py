@@ -258,6 +258,8 @@ def _advice(gate: str, text: str) -> dict[str, Any]:
 
 def _entries_used(arrival: Arrival, context: ActionContext) -> dict[str, str]:
     used = collect_entries(context) if context.freezes else context.plan.entries
+    if context.seen.mandate is not None:
+        used = used | context.seen.mandate["entries"]
     return used if arrival.signature is None else arrival.signature.entries(used)
 
 
@@ -268,7 +270,7 @@ def describe_action(arrival: Arrival, context: ActionContext, counted: int | Non
     """What the verdict says of the action, its policy and its session; `counted` as in `recorded`."""
     action, plan = context.action, context.plan
     reserved = counted or 0
-    more = context.freezes or arrival.signature is not None
+    more = context.freezes or arrival.signature is not None or context.seen.mandate is not None
     said = action.aggregate_rows_affected is not None or action.aggregate_action_count is not None
     plain = action.mode is not None and not said and not context.flags.outstanding
     about: dict[str, Any] = {
@@ -327,7 +329,8 @@ def recorded(seen: ActionSeen, flags: Acknowledgement, counted: int | None) -> d
 
     The totals after follow from those before: an action that is carried out adds its `counted` rows and
     itself, whether it can be remembered or not; None is for one that adds nothing. A dispute is named where
-    there is one, what gates remember where they do, and what was read where something was.
+    there is one, what gates remember where they do, what was read where something was, and the mandate that
+    counts where there is one.
     """
     known, rows, actions = seen.known, seen.rows, seen.actions
     before: dict[str, Any] = {"aggregateRowsAffected": rows, "aggregateActionCount": actions}
@@ -350,6 +353,10 @@ def recorded(seen: ActionSeen, flags: Acknowledgement, counted: int | None) -> d
         values["disputed"] = seen.dispute
     if seen.remembered:
         values["remembered"] = seen.remembered
+    if seen.mandate is not None:
+        values["mandate"] = seen.mandate
+    elif seen.mandates:
+        values["mandates"] = seen.mandates
     if seen.read:
         values["read"] = {kind: one._asdict() for kind, one in seen.read.items()}
     return values
@@ -370,4 +377,6 @@ def read_recorded_seen(verdict: Mapping[str, Any]) -> ActionSeen:
         session.get("disputed"),
         session.get("remembered") or NOTHING_REMEMBERED,
         {kind: ReadSoFar(**one) for kind, one in (session.get("read") or {}).items()},
+        session.get("mandate"),
+        session.get("mandates") or 0,
     )

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from sluice.core.actions.action_kinds import ACTION, OUTCOME
+from sluice.core.actions.task_mandates import MANDATE
 from sluice.core.decide.review import REVIEW
 from sluice.core.memory.memory_kinds import FEEDBACK, WRITE
 from sluice.core.retrieval.retrieval_kinds import REPORT, RETRIEVAL
@@ -20,6 +21,7 @@ from sluice_topics.records import (
     RetrievalReport,
     ReviewDecision,
     SourceFeedback,
+    TaskMandate,
 )
 
 if TYPE_CHECKING:
@@ -37,9 +39,10 @@ Message = (
     | ProposedRetrieval
     | RetrievalReport
     | ReviewDecision
+    | TaskMandate
     | SourceFeedback
 )
-KINDS: tuple[AnyKind, ...] = (ACTION, OUTCOME, WRITE, RETRIEVAL, REPORT, REVIEW, FEEDBACK)
+KINDS: tuple[AnyKind, ...] = (ACTION, OUTCOME, WRITE, RETRIEVAL, REPORT, REVIEW, MANDATE, FEEDBACK)
 """In the order of sluice_topics/catalog.py."""
 BY_TOPIC: Mapping[str, AnyKind] = {kind.topic: kind for kind in KINDS}
 """By the base name of the input's topic."""

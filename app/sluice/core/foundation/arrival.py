@@ -65,6 +65,11 @@ def report_event_id(decision_id: str) -> str:
     return "report:" + decision_id
 
 
+def mandate_event_id(decision_id: str) -> str:
+    """The id of the record that says that a mandate counts."""
+    return "mandate:" + decision_id
+
+
 def read_coordinates(an_id: str) -> tuple[str, int, int]:
     """Topic, partition and offset of the input from which an id is made; the id may begin with its kind.
 

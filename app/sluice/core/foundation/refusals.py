@@ -34,6 +34,7 @@ CLAIMED_IDS = (
     "report_id",
     "subject_id",
     "reported_by",
+    "mandate_id",
 )
 LONGEST_ID = 256
 

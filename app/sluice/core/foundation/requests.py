@@ -70,15 +70,19 @@ PAUSE = Request("", "pause", 0)
 LAST_PAUSE = Request("", "last pause", 0)
 """The last at which others may go first: behind it an evaluation looks at what several sessions share, so
 every input that came before must be decided, and until its own decision is applied no other may go."""
+MANDATE_WAIT = Request("", "mandate", 200)
+"""Before an action that names a mandate which its session does not have: topics have no order among each
+other, so the mandate may be on its way. Answered READY when one has come or the time is over, and at once by
+those who have all inputs in their order. The session is read again then."""
 READY = Answer("answered")
-"""The answer to a pause."""
+"""The answer to a pause, and to that wait."""
 
 
 def next_request(evaluation: Generator[Request, Answer, Any], answer: Answer | None = None) -> Request:
-    """Start an evaluation, or resume it with an answer; its next question to a port. Pauses are over at
-    once. Raises StopIteration with the evaluation's result."""
+    """Start an evaluation, or resume it with an answer; its next question to a port. Pauses, and the wait
+    for a mandate, are over at once. Raises StopIteration with the evaluation's result."""
     request = evaluation.send(answer)  # type: ignore[arg-type]
-    while request is PAUSE or request is LAST_PAUSE:
+    while request is PAUSE or request is LAST_PAUSE or request is MANDATE_WAIT:
         request = evaluation.send(READY)
     return request
 

@@ -14,13 +14,13 @@ import binascii
 from dataclasses import dataclass, field
 from functools import lru_cache
 from hashlib import sha256
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
-from sluice.core.foundation.canonical import canonical
+from sluice.core.foundation.canonical import canonical, digest
 from sluice.core.foundation.errors import CanonicalError, CoreError
 from sluice_topics.audience import Audience, record_message
 from sluice_topics.records import ReviewDecision
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from sluice.core.registry.registry import Registry
     from sluice_topics.records import ActionOutcome
     from sluice_topics.records.inputs import DelegationGrant
+    from sluice_topics.records.mandates import SignedMandate
 
 RAW_BYTES = 32
 _SIGN_BIT = 0x7F
@@ -169,6 +170,29 @@ def _is_valid(raw: bytes, signature: str, message: bytes) -> bool:
     except (InvalidSignature, binascii.Error, ValueError):
         return False
     return True
+
+
+def encode_mandate(mandate: SignedMandate, audience: Audience) -> bytes:
+    """The bytes of a mandate that are signed for an installation. Raises CanonicalError."""
+    return record_message(audience, canonical(_write_mandate(mandate, {"signature", "parents"})))
+
+
+def digest_mandate(mandate: SignedMandate) -> str:
+    """The digest by which actions, revocations and other mandates name a mandate: of the RFC 8785 form of the
+    signed record. The mandates above it are no part of it: it names them. Raises CanonicalError."""
+    return digest(_write_mandate(mandate, {"parents"}))
+
+
+def _write_mandate(mandate: SignedMandate, without: set[str]) -> dict[str, Any]:
+    return mandate.model_dump(by_alias=True, exclude_unset=True, exclude=without)
+
+
+def is_mandate_of(key: Ed25519PublicKey, mandate: SignedMandate, audience: Audience) -> bool:
+    """Whether the mandate bears a valid signature of this key for this installation."""
+    try:
+        return _is_valid(key.public_bytes_raw(), mandate.signature, encode_mandate(mandate, audience))
+    except CanonicalError:
+        return False
 
 
 def is_signed_by(key: Ed25519PublicKey, record: ActionOutcome | ReviewDecision, audience: Audience) -> bool:

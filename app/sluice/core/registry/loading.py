@@ -60,6 +60,9 @@ _BY_ID = (
     "sources",
     "model_proofs",
     "approvers",
+    "issuers",
+    "tasks",
+    "mandate_revocations",
 )
 
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from sluice.core.registry.approvers import Approver
     from sluice.core.registry.facts import Fact
     from sluice.core.registry.freezes import Freeze
+    from sluice.core.registry.mandates import Issuer, MandateRevocation, RegisteredTask
     from sluice.core.registry.model_proofs import ModelProof
     from sluice.core.registry.quality_entries import Known, KnownBad, Provenance, QualityOverrideEntry
     from sluice.core.registry.registry_entries import (
@@ -54,6 +55,9 @@ class Registry:
         self.agent_grants: dict[tuple[str, str, str], list[AgentGrant]] = {}
         self.model_proofs: dict[str, ModelProof] = {}
         self.approvers: dict[str, Approver] = {}
+        self.issuers: dict[str, Issuer] = {}
+        self.tasks: dict[str, RegisteredTask] = {}
+        self.mandate_revocations: dict[str, MandateRevocation] = {}
 
     def find_freezes(self, tenant: str, agent_id: str, session_id: str) -> tuple[Freeze, ...]:
         """The active freezes of everything, tenant, agent and session, in this order; those of one subject by
@@ -77,6 +81,12 @@ class Registry:
         """The agent of this name, if its inputs need a signature."""
         agent = self.agents.get(name)
         return None if agent is None or agent.keys is None else agent
+
+    def is_agent_key(self, key_id: str) -> bool:
+        """Whether some agent's inputs may be signed with this key, by the agent or by a delegate for it."""
+        named = (one.keys or () for one in self.agents.values())
+        named_by_delegates = (one.keys for one in self.delegates.values() if one.agents)
+        return any(key.id == key_id for keys in (*named, *named_by_delegates) for key in keys)
 
     def find_delegates(self, tenant: str) -> tuple[Delegate, ...]:
         """The delegates that may sign for the agents of a tenant."""

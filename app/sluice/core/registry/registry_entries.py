@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 Name = Annotated[str, Field(min_length=1, max_length=256)]
 PublishedKind = Literal[
     "agent", "tool", "org", "freeze", "enforcement_point", "delegate", "fact", "source", "provenance",
-    "known_bad", "quality_override", "agent_grant", "model_proof", "policy_loss",
+    "known_bad", "quality_override", "agent_grant", "model_proof", "policy_loss", "issuer", "task",
+    "mandate_revocation",
 ]  # fmt: skip
 """Entries that an approver may sign; only a root key signs approvers' entries."""
 SignedKind = Literal["bundle", "quality_bundle", PublishedKind]
@@ -108,7 +109,8 @@ class AgentSpec(OfTenant):
 
     `system_prompt`: what the agent was told, from which a model extracts the constraints that the gate
     `causal` judges by. `constraints` count in place of extracted ones, one sentence each; an empty list:
-    there are none. `workspace`: what it may change with less authority, because it is its own.
+    there are none. `workspace`: what it may change with less authority, because it is its own. `mandate`: at
+    the least what every action of the agent needs of one (bundle: `mandate`).
     """
 
     tier: Tier
@@ -124,6 +126,7 @@ class AgentSpec(OfTenant):
     system_prompt: Annotated[str, Field(min_length=1, max_length=65_536)] | None = None
     constraints: Annotated[list[ConstraintText], Field(max_length=MOST_CONSTRAINTS)] | None = None
     workspace: Workspace | None = None
+    mandate: Literal["counted", "needed"] | None = None
 
 
 class ToolSpec(StrictModel):
@@ -229,6 +232,7 @@ class Agent(Entry):
     system_prompt: str | None = None
     constraints: tuple[str, ...] | None = None
     workspace: Workspace = NO_WORKSPACE
+    mandate: Literal["counted", "needed"] | None = None
 
 
 @dataclass(frozen=True, slots=True)

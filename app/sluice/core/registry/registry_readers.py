@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from bisect import insort
 from collections.abc import Hashable
 from dataclasses import dataclass
@@ -17,6 +18,14 @@ from sluice.core.registry.approvers import Approver, ApproverSpec
 from sluice.core.registry.facts import Fact, FactSpec
 from sluice.core.registry.freezes import Freeze, FreezeSpec
 from sluice.core.registry.keys import PublicKey
+from sluice.core.registry.mandates import (
+    Issuer,
+    IssuerSpec,
+    MandateRevocation,
+    MandateRevocationSpec,
+    RegisteredTask,
+    TaskSpec,
+)
 from sluice.core.registry.model_proofs import ModelProof, ModelProofSpec
 from sluice.core.registry.policy_losses import PolicyLossSpec
 from sluice.core.registry.quality_entries import (
@@ -60,6 +69,9 @@ Called = TypeVar("Called", bound=Hashable)
 Spec = TypeVar("Spec", bound=StrictModel)
 
 
+_DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
+
+
 class WrongIdError(Exception):
     """An entry whose id does not match its fields."""
 
@@ -82,6 +94,7 @@ def _put_agent(registry: Registry, base: Base, agent: AgentSpec) -> None:
         agent.system_prompt,
         None if agent.constraints is None else tuple(agent.constraints),
         agent.workspace or NO_WORKSPACE,
+        agent.mandate,
     )
 
 
@@ -206,6 +219,23 @@ def _put_model_proof(registry: Registry, base: Base, said: ModelProofSpec) -> No
         registry.model_proofs[base[0]] = proof
 
 
+def _put_issuer(registry: Registry, base: Base, issuer: IssuerSpec) -> None:
+    keys = tuple(map(_make_agent_key, issuer.keys))
+    agents = None if issuer.agents is None else frozenset(issuer.agents)
+    registry.issuers[base[0]] = Issuer(*base, issuer.tenant_id, keys, agents)
+
+
+def _put_task(registry: Registry, base: Base, task: TaskSpec) -> None:
+    if task.active:
+        registry.tasks[base[0]] = RegisteredTask(*base, task.tenant_id, task)
+
+
+def _put_mandate_revocation(registry: Registry, base: Base, said: MandateRevocationSpec) -> None:
+    if _DIGEST.fullmatch(base[0]) is None:
+        raise WrongIdError("the id of a revocation is the mandate's digest, sha256: and 64 hex digits")
+    registry.mandate_revocations[base[0]] = MandateRevocation(*base, said.tenant_id, said.reason)
+
+
 def _check_policy_loss(registry: Registry, base: Base, said: PolicyLossSpec) -> None:
     """Put nothing in: no decision rests on an accepted loss."""
 
@@ -268,6 +298,9 @@ KINDS: dict[Kind, EntryKind[Any]] = {
     "agent_grant": EntryKind(AgentGrantSpec, _put_agent_grant),
     "model_proof": EntryKind(ModelProofSpec, _put_model_proof),
     "policy_loss": EntryKind(PolicyLossSpec, _check_policy_loss),
+    "issuer": EntryKind(IssuerSpec, _put_issuer),
+    "task": EntryKind(TaskSpec, _put_task),
+    "mandate_revocation": EntryKind(MandateRevocationSpec, _put_mandate_revocation),
     "approver": EntryKind(ApproverSpec, _put_approver),
 }
 """Every kind of entry; the reference pages of kinds are made from it (sluice/offline/reference.py)."""

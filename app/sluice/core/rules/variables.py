@@ -56,6 +56,8 @@ class SessionInput(Protocol):
 
     @property
     def read(self) -> Mapping[str, ReadSoFar]: ...
+    @property
+    def mandate(self) -> Mapping[str, Any] | None: ...
 
 
 class ActionInput(Protocol):
@@ -113,6 +115,20 @@ def _read(kind: ReadKind) -> Variable:
     return Variable(_INT, lambda it: min(it.seen.read[kind].times, _MOST) if kind in it.seen.read else 0)
 
 
+def find_mandate_in_force(context: ActionInput) -> Mapping[str, Any] | None:
+    """The mandate that the action names, as the session has it (MandateSeen); None where there is none, its
+    time is over, or somebody has ended it."""
+    mandate = context.seen.mandate
+    if mandate is None or "void" in mandate or mandate["until_ms"] <= context.now_ms:
+        return None
+    return mandate
+
+
+def _of_own_scope(context: ActionInput, name: str, default: Any) -> Any:
+    mandate = find_mandate_in_force(context)
+    return default if mandate is None else mandate["scopes"][0].get(name, default)
+
+
 def _planned(of_type: cel.Type, name: str) -> Variable:
     return Variable(of_type, attrgetter(f"plan.{name}"), planned=True)
 
@@ -121,6 +137,7 @@ _MOST = INT64 - 1
 """The largest count that CEL's int can hold: beyond it, every comparison with a threshold comes out the
 same."""
 ACTION_TYPE = "action.type"
+MANDATE_DESTINATIONS, MANDATE_VALUES = "mandate.destinations", "mandate.values"
 VARIABLES: dict[str, Variable] = {
     "action.id": Variable(_TEXT, attrgetter("action.action_id")),
     "action.tool": _planned(_TEXT, "tool_name"),
@@ -152,9 +169,13 @@ VARIABLES: dict[str, Variable] = {
     "session.read_external": _read("external"),
     "session.read_flagged": _read("flagged"),
     "session.writes_held": _read("held"),
+    "mandate.present": Variable(_BOOL, lambda it: find_mandate_in_force(it) is not None),
+    "mandate.task_hash": Variable(_ANY, lambda it: (find_mandate_in_force(it) or {}).get("task_hash")),
     "now": Variable(cel.Type.TIMESTAMP, lambda it: moment(it.now_ms)),
     "reading.patterns": Variable(_TEXTS, lambda it: sorted({hit.id for hit in it.reading().hits})),
     "reading.complete": Variable(_BOOL, lambda it: it.reading().inconclusive is None),
+    MANDATE_DESTINATIONS: Variable(_TEXTS, lambda it: _of_own_scope(it, "destinations", [])),
+    MANDATE_VALUES: Variable(_OBJECT, lambda it: _of_own_scope(it, "values", {})),
     "action.parameters": Variable(_OBJECT, attrgetter("action.parameters")),
 }
 """In the order in which they take their share of the bounds: what a caller can fill at will comes last."""

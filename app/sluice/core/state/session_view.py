@@ -10,6 +10,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sluice.core.registry.registry_entries import UNREGISTERED
+from sluice.core.state.mandates import (
+    LARGEST_MANDATE,
+    MOST_MANDATES,
+    count_mandates,
+    find_mandate,
+    list_past,
+    name_mandate,
+)
 from sluice.core.state.open_memory import NOTHING, OpenMemory, add_flagged
 from sluice.core.state.recent_retrieval import (
     LOST,
@@ -24,9 +32,11 @@ from sluice.core.state.recent_retrieval import (
 from sluice.core.state.remembered import (
     ACTION_BYTES,
     FLAGGED_BYTES,
+    GATE_BYTES,
     RETRIEVAL_BYTES,
     SOURCE_BYTES,
     WRITE_BYTES,
+    GateMemory,
     RecentWrite,
     read_recent_action,
     shorten_id,
@@ -49,7 +59,7 @@ if TYPE_CHECKING:
 
     from sluice.core.foundation.limits import SessionLimits
     from sluice.core.state.recent_retrieval import ReadKind, ReadSoFar
-    from sluice.core.state.remembered import GateMemory, RecentAction, Remembered, Table
+    from sluice.core.state.remembered import RecentAction, Remembered, Table
     from sluice.core.state.session import Account, EarlyOutcome, SessionChange, SessionState
 
 
@@ -66,7 +76,8 @@ class ActionSeen(NamedTuple):
     where none is known. `flags`: by kept id those of the items that the agent was let see, of other agents of
     the tenant as many as one may have; `dispute`: the id of an action of its tenant whose outcome is
     disputed; `remembered`: by a gate's name what it remembers of the agent; `read`: by kind the untrusted
-    content that came to the tenant's agents before."""
+    content that came to the tenant's agents before. `mandate`: the one that the action names, None where the
+    session has none of that digest; `mandates`: how many the agent has where the action names none."""
 
     rows: int
     actions: int
@@ -76,6 +87,8 @@ class ActionSeen(NamedTuple):
     dispute: str | None
     remembered: Mapping[str, Any] = NOTHING_REMEMBERED
     read: Mapping[str, ReadSoFar] = NOTHING_READ
+    mandate: Mapping[str, Any] | None = None
+    mandates: int = 0
 
 
 NOTHING_SEEN = ActionSeen(0, 0, None, room=True, flags={}, dispute=None)
@@ -261,9 +274,9 @@ class SessionView:
     def _takes(self, owner: Who, table: Table, most: int, size: int) -> bool:
         memory = self._memories.get(owner)
         count = len(getattr(self._stored(owner), table)) if memory is None else memory.count(table)
-        return count < most and self._fits(owner, size)
+        return count < most and self.fits(owner, size)
 
-    def _fits(self, owner: Who, size: int) -> bool:
+    def fits(self, owner: Who, size: int) -> bool:
         """Whether this number of further bytes stays within the agent's share, which each of several may fill
         however much the others hold, and within the whole state."""
         most, agents, filled = self._limits.max_state_bytes, 0, 0
@@ -319,7 +332,7 @@ class SessionView:
         account = self._base.get(owner.tenant)
         if account is not None and account.disputed:
             most -= account.disputes[owner.agent]
-        if not self._memories and len(self._stored(owner).recent) < most and self._fits(owner, ACTION_BYTES):
+        if not self._memories and len(self._stored(owner).recent) < most and self.fits(owner, ACTION_BYTES):
             return True
         return self._finds_room(owner, "recent", most, ACTION_BYTES)
 
@@ -356,9 +369,9 @@ class SessionView:
         memory, kept = self._memory(owner), shorten_id(source_id)
         sources, most = memory.table("sources"), self._limits.max_known_sources
         sources.drop(kept)
-        while len(sources) and (len(sources) >= most or not self._fits(owner, SOURCE_BYTES)):
+        while len(sources) and (len(sources) >= most or not self.fits(owner, SOURCE_BYTES)):
             sources.drop(next(iter(sources)))
-        if most > 0 and self._fits(owner, SOURCE_BYTES):
+        if most > 0 and self.fits(owner, SOURCE_BYTES):
             sources.put(kept, (source_type, at_ms))
 
     def retrieval(self, tenant: str, request_id: str) -> RecentRetrieval | None:
@@ -383,7 +396,7 @@ class SessionView:
 
         def has_room() -> bool:
             few = len(table) < limits.max_recent_retrievals and items <= limits.max_recent_items
-            return few and self._fits(owner, size)
+            return few and self.fits(owner, size)
 
         while len(table) and not has_room():
             oldest = next(iter(table))
@@ -397,7 +410,7 @@ class SessionView:
         if owner.tenant == UNREGISTERED or not items:
             return
         memory = self._memory(owner)
-        fits = self._fits(owner, FLAGGED_BYTES * min(len(items), MAX_FLAGGED))
+        fits = self.fits(owner, FLAGGED_BYTES * min(len(items), MAX_FLAGGED))
         for item, flags in (items if fits else LOST).items():
             add_flagged(memory.table("flagged"), shorten_id(item), flags, self.now)
 
@@ -409,8 +422,9 @@ class SessionView:
             read = self._memory(owner).table("read")
             read.put(kind, add_read(read.get(kind), times, shorten_id(last), self._at_ms))
 
-    def see_action(self, owner: Who, action_id: str) -> ActionSeen:
-        """What the session says of an action of `owner`, before it changes anything."""
+    def see_action(self, owner: Who, action_id: str, mandate_digest: str | None = None) -> ActionSeen:
+        """What the session says of an action of `owner`, before it changes anything. `mandate_digest`: of the
+        mandate that it names."""
         account = self._base.get(owner.tenant)
         if account is None:
             return ActionSeen(0, 0, None, self.has_room(owner), {}, None)
@@ -432,6 +446,8 @@ class SessionView:
             account.dispute if account.disputed else None,
             memory.values_of_gates(self._cut_ms) if memory.gates else NOTHING_REMEMBERED,
             read_by_all(read) if read else NOTHING_READ,
+            find_mandate(memory.gates, mandate_digest) if mandate_digest and memory.gates else None,
+            count_mandates(memory.gates, self.now) if memory.gates and not mandate_digest else 0,
         )
 
     def remembered_by_gates(self, owner: Who, account: Account) -> Mapping[str, Any]:
@@ -447,6 +463,23 @@ class SessionView:
         gates.drop(gate)
         if kept is not None:
             gates.put(gate, kept.stored())
+
+    def remember_mandate(self, owner: Who, mandate: Mapping[str, Any]) -> str | None:
+        """Keep a mandate (MandateSeen) whose time is not over, in place of the same one. Returns why there is
+        no room for it, else None."""
+        name, kept = name_mandate(mandate["digest"]), GateMemory(mandate["until_ms"], mandate)
+        size, gates = kept.stored()[2], self._stored(owner).gates
+        if size > LARGEST_MANDATE:
+            return f"it takes {size} bytes with the mandates above it, {LARGEST_MANDATE} is the most"
+        for past in list_past(gates, self.now):
+            self.remember_for_gate(owner, past, None)
+        if name not in gates:
+            if count_mandates(gates, self.now) >= MOST_MANDATES:
+                return f"the agent has {MOST_MANDATES} mandates in the session already"
+            if not self.fits(owner, GATE_BYTES + size):
+                return "the session has no room for more of this agent"
+        self.remember_for_gate(owner, name, kept)
+        return None
 
     def _of_tenant(self, tenant: str) -> list[Remembered]:
         account = self._base.get(tenant)

@@ -14,17 +14,20 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from sluice.core.decide.kinds import goes_by_stages, read_input_message
+from sluice.core.foundation.errors import CanonicalError
 from sluice.core.foundation.errors import guarded as answered
-from sluice.core.foundation.requests import LAST_PAUSE, PAUSE, READY, Answer, Request
+from sluice.core.foundation.requests import LAST_PAUSE, MANDATE_WAIT, PAUSE, READY, Answer, Request
+from sluice.core.registry.keys import digest_mandate
 from sluice.ports import Cached, Crowding, Persistent, Port, PortBusy, PortUnavailable, Queued
 from sluice.stream.process import start_task
 from sluice_topics.record_reading import Unreadable
+from sluice_topics.records import TaskMandate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping, Sequence
@@ -201,6 +204,11 @@ class InputInProgress:
         self.pauses = False
         self.state = state
 
+    @property
+    def mandate_digest(self) -> str | None:
+        """Of the mandate that the input names."""
+        return getattr(self._message, "mandate_digest", None)
+
     def advance(self, answer: Answer | None = None) -> Request | Decision:
         """Start, or resume with the answer, whatever pauses there are. The caller must stage a decision
         before it awaits anything else, or takes a step of another input."""
@@ -244,6 +252,20 @@ def _raise(fault: Exception) -> Request | Decision:
     raise fault
 
 
+class AwaitedMandate:
+    """A mandate for which an action waits. `come` is set once it has been decided."""
+
+    def __init__(self, digest: str | None) -> None:
+        self._digest = digest
+        self.come = asyncio.Event()
+
+    def note(self, mandate: TaskMandate) -> None:
+        """A mandate of the session has been decided."""
+        with suppress(CanonicalError):
+            if digest_mandate(mandate) == self._digest:
+                self.come.set()
+
+
 class Begun(NamedTuple):
     """An evaluation, and how far it has come."""
 
@@ -271,17 +293,23 @@ class Lanes:
         self._fail = fail
         self.waiting: dict[bytes, deque[Inbound]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
+        self._awaited: dict[bytes, AwaitedMandate] = {}
 
     def enter(self, chunk: Sequence[tuple[bytes, Inbound]]) -> None:
         """Decide inputs in their order, each at once or when its session no longer waits. By session key.
 
-        What needs nothing that sessions share is done for all of them before (`_go_to_last_pause`).
+        What needs nothing that sessions share is done for all of them before (`_go_to_last_pause`). A mandate
+        goes before an action of its session that waits for one.
         """
         begun = self._go_to_last_pause(chunk)
         for key, inbound in chunk:
             lane = self.waiting.get(key)
             if lane is not None:
-                lane.append(inbound)
+                if key in self._awaited and isinstance(inbound.message, TaskMandate):
+                    self._settle(*self._start(inbound))
+                    self._awaited[key].note(inbound.message)
+                else:
+                    lane.append(inbound)
                 continue
             evaluation, step = begun.pop(key) if key in begun else self._start(inbound)
             request = self._settle(evaluation, step)
@@ -349,10 +377,24 @@ class Lanes:
         asked: Request | None = request
         while True:
             while asked is not None:
-                answer = await self._ports.answer(asked)
+                if asked is MANDATE_WAIT:
+                    answer = await self._await_mandate(key, evaluation.mandate_digest)
+                else:
+                    answer = await self._ports.answer(asked)
                 asked = self._settle(evaluation, evaluation.advance(answer))
             if not lane:
                 break
             evaluation, step = self._start(lane.popleft())
             asked = self._settle(evaluation, step)
         del self.waiting[key]
+
+    async def _await_mandate(self, key: bytes, digest: str | None) -> Answer:
+        """Return when the mandate of this digest has been decided, or the time for it is over."""
+        awaited = self._awaited[key] = AwaitedMandate(digest)
+        try:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(MANDATE_WAIT.budget_ms / 1000):
+                    await awaited.come.wait()
+        finally:
+            del self._awaited[key]
+        return READY
