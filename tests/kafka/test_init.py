@@ -195,7 +195,7 @@ def test_a_home_of_an_earlier_version_gets_what_it_lacks_and_keeps_what_it_has(
     """Mend 22.24: no key of workers, none for entries in a Redis, no VP: init adds them, and says each."""
     home = tmp_path / "home"
     init(home, **bare)
-    for name in ("redis.keys", "verdicts.pem", "verdicts.pub", "keys/vp.pem", "keys/vp.pub"):
+    for name in ("redis.keys", "values.key", "verdicts.pem", "verdicts.pub", "keys/vp.pem", "keys/vp.pub"):
         (home / name).unlink()
     entries = json.loads((home / "approvers.json").read_bytes())["entries"]
     without = [one for one in entries if one["id"] != "vp"]
@@ -209,8 +209,20 @@ def test_a_home_of_an_earlier_version_gets_what_it_lacks_and_keeps_what_it_has(
 
     told = init(home, **other)
     assert told["keys_made"] == ["vp"]
-    assert told["files_written"] == ["verdicts.pem", "verdicts.pub", "redis.keys", "approvers.vp.json"]
-    added = ["redis.key_file", "verdicts.signing_key", "verdicts.public_keys", "policy.installation"]
+    assert told["files_written"] == [
+        "verdicts.pem",
+        "verdicts.pub",
+        "redis.keys",
+        "values.key",
+        "approvers.vp.json",
+    ]
+    added = [
+        "redis.key_file",
+        "values.master_key_file",
+        "verdicts.signing_key",
+        "verdicts.public_keys",
+        "policy.installation",
+    ]
     assert told["settings_added"] == added
     assert "approver/vp@1" in told["published"]
     after = contents(home)

@@ -9,7 +9,10 @@ from typing import TYPE_CHECKING
 import pytest
 from typer.testing import CliRunner
 
+from sluice.bootstrap.parts import build_installation
 from sluice.cli.main import cli
+from sluice.core.trust.in_force import PolicyError
+from sluice.secrets.value_keys import write_value_key
 from sluice.settings.reader import (
     DEFAULT_FILE,
     Settings,
@@ -35,6 +38,8 @@ COMMENTED = {
     "gateway.idempotency_file",
     "gateway.redis_url",
     "redis.key_file",
+    "values.master_key_file",
+    "values.key_file",
     "verdicts.signing_key",
     "redis.password_file",
     "slack.bot_token",
@@ -245,3 +250,15 @@ def test_the_chat_completions_api_needs_the_address_of_its_server(monkeypatch: p
     monkeypatch.setenv("SLUICE_ANALYSIS__PROVIDER", "openai")
     with pytest.raises(SettingsError, match="base_url: name the server"):
         load_settings()
+
+
+def test_the_master_key_of_values_reaches_who_decides_and_a_wrong_file_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "values.key"
+    named = Settings.model_validate({"values": {"master_key_file": file}})
+    with pytest.raises(PolicyError, match=r"values\.master_key_file: cannot read"):
+        build_installation(named, {})
+    write_value_key(file, bytes(range(32)))
+    installation = build_installation(named, {})
+    assert installation.values_key == bytes(range(32))
+    assert "values_key" not in repr(installation)
+    assert build_installation(Settings(), {}).values_key is None

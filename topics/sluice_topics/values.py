@@ -13,6 +13,7 @@ import posixpath
 import re
 import socket
 import unicodedata
+from base64 import b64decode
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from datetime import date
@@ -628,6 +629,18 @@ def _find_names(text: str) -> Iterator[Value]:
 # Fingerprints
 
 _KEY_DOMAIN = b"SluiceValuesV1"
+
+
+def parse_key(text: str) -> bytes:
+    """The 32 bytes of a key in base64 or in hex. Raises ValueError, which does not quote the text."""
+    text = text.strip()
+    try:
+        key = bytes.fromhex(text) if len(text) == 2 * KEY_BYTES else b64decode(text, validate=True)
+    except ValueError:
+        key = b""
+    if len(key) != KEY_BYTES:
+        raise ValueError(f"no key of {KEY_BYTES} bytes in base64 or hex")
+    return key
 
 
 def derive_tenant_key(master: bytes, tenant_id: str) -> bytes:

@@ -30,6 +30,7 @@ from sluice.core.registry.keys import SigningKey, UnusableKeyError
 from sluice.core.rerun.policy_then import Installation
 from sluice.core.trust.in_force import PolicyError, PolicyFold
 from sluice.decider_version import compute_decider_version
+from sluice.secrets.value_keys import ValueKeyError, read_value_key
 from sluice.settings.reader import describe_missing_trust, list_real_names
 from sluice.stream.application import ApplicationSettings, build_application
 from sluice.stream.engine.engine import Engine, Feeds
@@ -111,7 +112,7 @@ def build_policy_fold(settings: Settings, stages: Mapping[str, Stage]) -> Policy
     if problem := describe_missing_trust(settings):
         raise PolicyError(problem)
     known, named = (*list_shipped_stages(), *stages.values()), settings.policy
-    new_point = partial(_make_decision_point, settings, stages=known)
+    new_point = partial(_make_decision_point, settings, stages=known, values_key=_read_values_key(settings))
     ids = (named.default_bundle, new_point, named.default_quality_bundle)
     try:
         return PolicyFold(named.read_roots(), *ids, known, settings.build_audience())
@@ -125,15 +126,32 @@ def build_decision_point(settings: Settings, policy: Policy, stages: Mapping[str
     Raises PolicyError.
     """
     try:
-        return _make_decision_point(settings, policy, (*list_shipped_stages(), *stages.values()))
+        known = (*list_shipped_stages(), *stages.values())
+        return _make_decision_point(settings, policy, known, _read_values_key(settings))
     except CoreError as wrong:
         raise PolicyError(str(wrong)) from wrong
 
 
-def _make_decision_point(settings: Settings, policy: Policy, stages: Sequence[Stage]) -> DecisionPoint:
-    environment = settings.policy.environment
-    limits = settings.build_limits()
-    return DecisionPoint(policy, stages, limits, stopwatch=time.perf_counter_ns, environment=environment)
+def _make_decision_point(
+    settings: Settings, policy: Policy, stages: Sequence[Stage], values_key: bytes | None
+) -> DecisionPoint:
+    return DecisionPoint(
+        policy,
+        stages,
+        settings.build_limits(),
+        stopwatch=time.perf_counter_ns,
+        environment=settings.policy.environment,
+        values_key=values_key,
+    )
+
+
+def _read_values_key(settings: Settings) -> bytes | None:
+    """The master key of values' fingerprints; None: there is none. Raises PolicyError."""
+    file = settings.values.master_key_file
+    try:
+        return None if file is None else read_value_key(file.expanduser())
+    except ValueKeyError as error:
+        raise PolicyError(f"values.master_key_file: {error}") from error
 
 
 def build_installation(settings: Settings, stages: Mapping[str, Stage]) -> Installation:
@@ -154,6 +172,7 @@ def build_installation(settings: Settings, stages: Mapping[str, Stage]) -> Insta
         compute_decider_version(),
         settings.worker.app_id,
         settings.build_audience(),
+        _read_values_key(settings),
     )
 
 

@@ -11,7 +11,7 @@ from pydantic import AwareDatetime, Field, SecretStr, model_validator
 from sluice.core.foundation.limits import SessionLimits
 from sluice.core.policy.policy import DEFAULT_QUALITY
 from sluice.settings.base import Positive, Seconds, SettingGroup
-from sluice.settings.keys import PublicKey, RedisSettings, VerdictSettings
+from sluice.settings.keys import PublicKey, RedisSettings, ValuesSettings, VerdictSettings
 from sluice.settings.models import AnalysisSettings, EmbeddingSettings, GraderSettings
 from sluice.settings.notifications import NotifySettings, SlackSettings
 from sluice_topics.audience import Audience
@@ -237,6 +237,7 @@ class Settings(SettingGroup):
     gateway: GatewaySettings = GatewaySettings()
     redis: RedisSettings = RedisSettings()
     verdicts: VerdictSettings = VerdictSettings()
+    values: ValuesSettings = ValuesSettings()
     notify: NotifySettings = NotifySettings()
     slack: SlackSettings = SlackSettings()
     logging: LoggingSettings = LoggingSettings()

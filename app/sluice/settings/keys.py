@@ -39,6 +39,14 @@ class VerdictSettings(SettingGroup):
         return given.encode() if PEM_BEGIN in given else Path(given).expanduser().read_bytes()
 
 
+class ValuesSettings(SettingGroup):
+    """The files of the keys with which values become fingerprints (sluice_topics/values.py): the master key
+    of the workers, and for `sluice mcp` the key of its agent's tenant."""
+
+    master_key_file: Path | None = None
+    key_file: Path | None = None
+
+
 class RedisSettings(SettingGroup):
     """Of every Redis that the settings name: the file of keys with which entries are sealed (redis_seal.py),
     and the file with the password, for URLs that have none."""

@@ -20,6 +20,7 @@ from sluice.cli.machine.init_policy import (
 )
 from sluice.cli.machine.init_settings import (
     SEAL_KEYS,
+    VALUES_KEY,
     VERDICT_KEY,
     describe_left,
     extend_or_stop,
@@ -37,6 +38,7 @@ from sluice.cli.policy.key_files import (
 )
 from sluice.secrets.redis_seal import make_seal_key, write_seal_keys
 from sluice.secrets.secret_files import create_secret
+from sluice.secrets.value_keys import make_value_key, write_value_key
 from sluice.settings.reader import (
     CONFIG,
     SETTINGS_NAME,
@@ -246,7 +248,7 @@ def _write_or_stop(
     verdict_key, written = _require_verdict_key(folder)
     texts = {name: write_json(entries) for name, entries in make_approver_files(folder, keys, made).items()}
     texts[REGISTRY_FILE] = EXAMPLES.read_bytes()
-    written += _require_redis_secrets(folder, settings.redis.password_file)
+    written += _require_redis_secrets(folder, settings.redis.password_file) + _require_values_key(folder)
     own = make_own_settings(settings, keys["root"].public.text, verdict_key, folder)
     for name, text in {**texts, SETTINGS_NAME: write_settings(settings, own).encode()}.items():
         try:
@@ -275,6 +277,17 @@ def _require_redis_secrets(folder: Path, password: Path | None) -> list[str]:
     except OSError as error:
         stop(f"cannot write {error.filename or keys}: {error.strerror}")
     return written
+
+
+def _require_values_key(folder: Path) -> list[str]:
+    """The file of the master key of values, where it was not there."""
+    try:
+        write_value_key(folder / VALUES_KEY, make_value_key())
+    except FileExistsError:
+        return []
+    except OSError as error:
+        stop(f"cannot write {folder / VALUES_KEY}: {error.strerror}")
+    return [VALUES_KEY]
 
 
 def _require_verdict_key(folder: Path) -> tuple[str | None, list[str]]:

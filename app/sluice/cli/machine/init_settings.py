@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-SEAL_KEYS, VERDICT_KEY = "redis.keys", "verdicts.pem"
+SEAL_KEYS, VERDICT_KEY, VALUES_KEY = "redis.keys", "verdicts.pem", "values.key"
 INSTALLATION_BYTES = 16
 _WRITTEN_BACK = {
     "kafka": ("bootstrap_servers", "topic_prefix", "partitions", "replication_factor"),
@@ -35,9 +35,13 @@ class NotExtendedError(Exception):
 def make_own_settings(
     settings: Settings, root_key: str, verdict_key: str | None, folder: Path
 ) -> OwnSettings:
-    """Make the settings of a home: the root key, the installation's id, the files of seal keys and of the
-    workers' key, all in `folder`. `verdict_key` None: the workers have no key there."""
-    found: OwnSettings = {"redis": {"key_file": str(folder / SEAL_KEYS)}}
+    """Make the settings of a home: the root key, the installation's id, the files of seal keys, of the
+    workers' key and of the master key of values, all in `folder`. `verdict_key` None: the workers have no key
+    there."""
+    found: OwnSettings = {
+        "redis": {"key_file": str(folder / SEAL_KEYS)},
+        "values": {"master_key_file": str(folder / VALUES_KEY)},
+    }
     if verdict_key is not None:
         found["verdicts"] = {"signing_key": str(folder / VERDICT_KEY), "public_keys": [verdict_key]}
     installation = settings.policy.installation or secrets.token_hex(INSTALLATION_BYTES)

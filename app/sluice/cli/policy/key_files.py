@@ -29,8 +29,10 @@ from sluice.core.trust.refused import Reason
 from sluice.core.trust.signed_entries import CARRIED, read_statement
 from sluice.secrets.redis_seal import MOST_KEYS, SealKeysError, make_seal_key, read_seal_keys, write_seal_keys
 from sluice.secrets.secret_files import create_secret
+from sluice.secrets.value_keys import ValueKeyError, make_value_key, read_value_key, write_value_key
 from sluice.text.plurals import counted
 from sluice_topics.json_text import Unreadable
+from sluice_topics.values import derive_tenant_key
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -259,6 +261,46 @@ def seal(
     except OSError as error:
         stop(f"cannot write {error.filename or file}: {error.strerror}")
     console.print(f"{clean(file)}: {counted(len(keys), 'key')}", soft_wrap=True, highlight=False)
+
+
+@cli.command()
+def values(
+    master: Annotated[
+        Path, typer.Argument(dir_okay=False, help="As the setting values.master_key_file names it.")
+    ],
+    *,
+    tenant: Annotated[
+        str | None, typer.Option(metavar="ID", help="Derive this tenant's key; with --out.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(dir_okay=False, help="The new file with the tenant's key.")
+    ] = None,
+) -> None:
+    """Make the master key of values' fingerprints, or derive a tenant's key.
+
+    Workers hold the master key. A tenant's key goes to its clients and MCP
+    proxies, which report by it where values stood, and never the values.
+    Who holds it can guess what a fingerprint is of. Nothing is overwritten.
+
+    Exit codes: 0 made, 2 could not do it.
+
+    Example: sluice keys values ~/.sluice/values.key --tenant acme --out acme.key
+    """
+    if (tenant is None) != (out is None):
+        stop("give --tenant and --out together")
+    made = master if out is None else out
+    try:
+        key = make_value_key() if tenant is None else derive_tenant_key(read_value_key(master), tenant)
+        made.parent.mkdir(parents=True, exist_ok=True, mode=FOLDER_OF_OWNER)
+        write_value_key(made, key)
+    except ValueKeyError as error:
+        stop(str(error))
+    except FileExistsError:
+        stop(f"{made} exists already; nothing is overwritten")
+    except OSError as error:
+        stop(f"cannot write {error.filename or made}: {error.strerror}")
+    whose = "master key" if tenant is None else f"key of {tenant}"
+    console.print(f"{clean(made)}: {clean(whose)}", soft_wrap=True, highlight=False)
 
 
 def _say(text: str, keyid: str, *, as_json: bool) -> None:

@@ -65,9 +65,11 @@ class DecisionPoint:
         *,
         stopwatch: Callable[[], int],
         environment: str,
+        values_key: bytes | None = None,
     ) -> None:
         """`stages`: those that there are; each bundle says which of them run, and in what order. `stopwatch`
-        returns ns and is only used for durations; `environment` names this installation.
+        returns ns and is only used for durations; `environment` names this installation; `values_key`: the
+        master key of values' fingerprints, None for none.
 
         Raises UnknownStageError for a bundle that names another stage.
         """
@@ -80,6 +82,7 @@ class DecisionPoint:
             plans(policy, ordered),
             plan_writes(policy),
             plan_retrievals(policy, environment),
+            values_key=values_key,
         )
         self._pausing = replace(self._parts, pauses=True)
 

@@ -116,7 +116,8 @@ class PointParts:
     `plan`: what is settled of an action before its session is read (sluice/core/actions/plan.py);
     `plan_write`: of a memory write (sluice/core/memory/plan.py); `plan_retrieval`: of a retrieval
     (sluice/core/retrieval/plan.py). `pauses`: an evaluation of a kind that goes by stages pauses, because
-    others go along.
+    others go along. `values_key`: the master key of values' fingerprints (sluice_topics/values.py); None:
+    the installation has none.
     """
 
     policy: Policy
@@ -127,3 +128,4 @@ class PointParts:
     plan_write: Callable[[ProposedMemoryWrite], Any]
     plan_retrieval: Callable[[ProposedRetrieval], Any]
     pauses: bool = False
+    values_key: bytes | None = field(default=None, repr=False)

@@ -10,7 +10,7 @@ tried as it was first and last.
 from __future__ import annotations
 
 from bisect import bisect_right
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache, partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
@@ -45,7 +45,7 @@ class Installation:
     and what was in force is not checked), the default bundles, the environment, the sessions' bounds, and by
     how much a worker may lag behind the control topics. `group`: the
     workers' consumer group. `version`: of the code that executes decisions
-    again. `audience`: what signatures must have been made for."""
+    again. `audience`: what signatures must have been made for. `values_key`: as of PointParts."""
 
     stages: Sequence[Stage]
     roots: Roots | None
@@ -57,6 +57,7 @@ class Installation:
     version: str | None
     group: str = ""
     audience: Audience = UNNAMED
+    values_key: bytes | None = field(default=None, repr=False)
 
 
 class PointsUnder:
@@ -75,7 +76,12 @@ class PointsUnder:
     def _point(self) -> DecisionPoint:
         of = self._installation
         return DecisionPoint(
-            self._policy, of.stages, of.limits, stopwatch=lambda: 0, environment=of.environment
+            self._policy,
+            of.stages,
+            of.limits,
+            stopwatch=lambda: 0,
+            environment=of.environment,
+            values_key=of.values_key,
         )
 
 

@@ -6,10 +6,13 @@ import json
 import stat
 from typing import TYPE_CHECKING
 
+import pytest
 from typer.testing import CliRunner, Result
 
 from sluice.cli.policy.key_files import cli, read_private_key
 from sluice.core.registry.keys import PublicKey
+from sluice.secrets.value_keys import ValueKeyError, read_value_key
+from sluice_topics.values import derive_tenant_key
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -93,3 +96,37 @@ def test_a_file_that_is_no_key_is_named_and_not_shown(tmp_path: Path) -> None:
     assert refused.exit_code == 2
     assert "not a private key" in refused.stderr
     assert "something" not in refused.output
+
+
+def test_a_tenants_key_of_values_follows_from_the_master_key(tmp_path: Path) -> None:
+    master, of_acme = tmp_path / "home" / "values.key", tmp_path / "acme.key"
+    made = keys("values", str(master))
+    derived = keys("values", str(master), "--tenant", "acme", "--out", str(of_acme))
+    assert (made.exit_code, derived.exit_code) == (0, 0)
+    assert read_value_key(of_acme) == derive_tenant_key(read_value_key(master), "acme")
+    for file in (master, of_acme):
+        assert stat.S_IMODE(file.stat().st_mode) == 0o600
+        assert file.read_text().strip() not in made.output + derived.output
+
+    before = master.read_bytes()
+    assert keys("values", str(master)).exit_code == 2
+    assert keys("values", str(master), "--tenant", "acme", "--out", str(of_acme)).exit_code == 2
+    assert keys("values", str(master), "--tenant", "acme").exit_code == 2
+    assert master.read_bytes() == before
+
+
+def test_a_key_of_values_that_others_can_read_or_that_is_none_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "values.key"
+    with pytest.raises(ValueKeyError, match="cannot read"):
+        read_value_key(file)
+    keys("values", str(file))
+    file.chmod(0o640)
+    with pytest.raises(ValueKeyError, match="mode 0640"):
+        read_value_key(file)
+    file.chmod(0o600)
+    file.write_text("secret-that-is-no-key")
+    with pytest.raises(ValueKeyError, match="holds no key") as refused:
+        read_value_key(file)
+    assert "secret-that" not in str(refused.value)
+    file.write_text("ab" * 32 + "\n")
+    assert read_value_key(file) == b"\xab" * 32
