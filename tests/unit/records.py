@@ -153,6 +153,10 @@ def _verdict() -> dict[str, Any]:
             "read": {"external": {"times": 2, "last_at": 1, "last": "i-3"}},
             "mandate": _mandate(),
             "mandates": None,
+            "values": {
+                "complete": False,
+                "values": {"$.to": {"trusted": True, "source": "contacts", "at_ms": 1}},
+            },
         },
         rows_reserved=str(2**53),
         model_outputs=[],

@@ -10,16 +10,18 @@ A tool whose entry names a tier is left alone: a person has decided about it.
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from sluice.core.foundation.strict import StrictModel
+from sluice.core.registry.argument_roles import DEEPEST, MOST_PATHS, PARAMETER_PATH, Role
 from sluice.text.name_words import words_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
 
     from sluice.core.policy.bundles import Bundle
@@ -32,6 +34,7 @@ _READS = ("DATABASE_READ", "FILE_READ")
 _PROGRAM, _ELSEWHERE = "CODE_EXECUTION", "API_CALL"
 _ADDS = frozenset({*_READS, _ELSEWHERE, "DATABASE_WRITE", "FILE_WRITE", "OTHER"})
 """Types of tools whose server's word that they destroy nothing is enough for a draft of T2."""
+_PATH = re.compile(PARAMETER_PATH)
 _OF_CONTENT = frozenset({"fast_reject", "rules"})
 
 
@@ -41,6 +44,8 @@ class ToolWords(StrictModel):
     reads: list[str]
     changes: list[str]
     least_calls: int
+    roles: dict[Role, list[str]]
+    formats: dict[str, Role]
 
 
 def load_tool_words(path: Path) -> ToolWords:
@@ -84,17 +89,56 @@ class ToolDraft:
     why: str
 
 
+def draft_roles(schema: Mapping[str, Any], words: ToolWords) -> dict[str, list[str]]:
+    """The roles of a tool's arguments as far as its JSON schema says them: by the format of a text, else by
+    the words of the parameter's name, the role that comes first in the file before the others. A description
+    is not read. Empty where nothing speaks for a role."""
+    roles: dict[str, list[str]] = {}
+    for path, name, part in _list_parameters(schema, "$", 0):
+        role = words.formats.get(str(part.get("format"))) or _find_role(words_of(name), words)
+        if role is not None and len(roles.get(role, ())) < MOST_PATHS:
+            roles.setdefault(role, []).append(path)
+    return roles
+
+
+def _find_role(named: Iterable[str], words: ToolWords) -> Role | None:
+    fitting = (role for role, known in words.roles.items() if not set(known).isdisjoint(named))
+    return next(fitting, None)
+
+
+def _list_parameters(
+    schema: Mapping[str, Any], path: str, depth: int
+) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
+    """The scalars below an object's schema: the path, the name by which it is called, and its own schema. The
+    items of a list are called by the list's name."""
+    properties = schema.get("properties")
+    if depth >= DEEPEST or not isinstance(properties, dict):
+        return
+    for name, whole in properties.items():
+        below, part = f"{path}.{name}", whole
+        if not isinstance(part, dict):
+            continue
+        while isinstance(part.get("items"), dict):
+            below, part = f"{below}[*]", part["items"]
+        if "properties" in part:
+            yield from _list_parameters(part, below, depth + 1)
+        elif _PATH.fullmatch(below) is not None:
+            yield below, name, part
+
+
 def make_drafts(
     bundle: Bundle,
     registry: Registry,
     words: ToolWords,
     seen: Mapping[str, ObservedCalls],
     annotations: Mapping[str, Mapping[str, Any]],
+    schemas: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> list[ToolDraft]:
     """The drafts, by the tools' names, for those that are seen or listed and have no tier of their own.
 
-    `annotations`: of `tools/list`, by the tool's name in the registry; empty for a tool without any. A
-    registered tool for which nothing speaks gets none.
+    `annotations`: of `tools/list`, by the tool's name in the registry; empty for a tool without any.
+    `schemas`: the JSON schemas of their parameters, from which roles follow. A registered tool for which
+    nothing speaks gets none.
     """
     found = []
     for name in sorted({*seen, *annotations}):
@@ -102,6 +146,9 @@ def make_drafts(
         if known is None or known.tier is None:
             facts = _ToolFacts(name, known, seen.get(name, ObservedCalls()), annotations.get(name, {}))
             draft = _draft(facts, bundle, words)
+            roles = draft_roles((schemas or {}).get(name, {}), words)
+            if draft is not None and roles and (known is None or known.roles is None):
+                draft.entry["spec"]["roles"] = roles
             found += [] if draft is None else [draft]
     return found
 
@@ -166,6 +213,10 @@ def _make_draft(facts: _ToolFacts, why: str, **spec: Any) -> ToolDraft:
     whole = {"action_type": None, "reversible": None, **kept, **spec, "trusts_row_claims": trusts}
     if facts.read_hint("openWorldHint") is True or (known is not None and known.returns_untrusted):
         whole["returns_untrusted"] = True
+    elif known is not None and known.returns_trusted:
+        whole["returns_trusted"] = True
+    if known is not None and known.roles is not None:
+        whole["roles"] = known.roles.roles.model_dump()
     calls = facts.seen.calls
     counted = ", ".join(f"{count} {verdict}" for verdict, count in sorted(facts.seen.verdicts.items()))
     seen = f"; seen {calls}: {counted}" if calls else ""

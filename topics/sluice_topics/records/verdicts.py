@@ -92,6 +92,23 @@ class ReadSoFar(Record):
     last: Annotated[Id, Field(description="an item, a write or a tool, a long id by its digest")]
 
 
+class SeenValueOrigin(Record):
+    """Where a value of the action was seen before: in a tool's result, an item or a memory (`source`), when,
+    and whether that is the organisation's own word."""
+
+    trusted: bool
+    source: Id
+    at_ms: Annotated[int, Field(ge=0, description="broker time, ms since 1970")]
+
+
+class DestinationsSeen(Record):
+    """What a session said of an action's destinations and objects: by the parameter's path those that it had
+    seen. `complete`: all that came in is known, so that the others came from nowhere."""
+
+    complete: bool
+    values: dict[str, SeenValueOrigin]
+
+
 class SessionValues(Record):
     """All that the decision took from its session: its totals, what was known under the action's id, and
     whether one more action could be remembered, flags of what was read, the action whose outcome is disputed
@@ -118,6 +135,12 @@ class SessionValues(Record):
     mandates: Annotated[
         int | None,
         Field(ge=1, description="how many mandates the agent has, where the action names none; absent: none"),
+    ] = None
+    values: Annotated[
+        DestinationsSeen | None,
+        Field(
+            description="what the session said of the action's destinations; absent: its tool has no roles"
+        ),
     ] = None
 
 

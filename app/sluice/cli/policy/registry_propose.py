@@ -49,7 +49,8 @@ def propose(
     destructive, open-world), on the words of the tool's name
     (config/tool_words.toml), and on the ledger: tools that it saw
     unregistered, and what Gate 1 made of their calls. Stricter evidence
-    goes first, and a description counts for nothing. Read each line; the
+    goes first, and a description counts for nothing. The roles of a pinned
+    tool's arguments follow from its JSON schema. Read each line; the
     file changes nothing until `sluice registry sign` and `publish`.
 
     Exit codes: 0 drafted, 1 there is nothing to draft, 2 could not do it.
@@ -64,8 +65,10 @@ def propose(
     except ProxyFileError as error:
         stop(str(error))
     names = {(one.server, tool): registered for one in files for tool, registered in one.tools.items()}
-    hints = {} if pins is None else _read_annotations(pins.expanduser(), names)
-    drafts = make_drafts(bundle, folded.registry, load_tool_words(WORDS), seen.tools, hints)
+    listed = {} if pins is None else _read_definitions(pins.expanduser(), names)
+    hints = {name: one.get("annotations") or {} for name, one in listed.items()}
+    schemas = {name: one.get("inputSchema") or {} for name, one in listed.items()}
+    drafts = make_drafts(bundle, folded.registry, load_tool_words(WORDS), seen.tools, hints, schemas)
     if not drafts:
         stop("every tool that is known here has a tier, or nothing speaks for another one", WRONG)
     _write(out, [one.entry for one in drafts])
@@ -78,7 +81,7 @@ def propose(
         console.print(message, soft_wrap=True, highlight=False)
 
 
-def _read_annotations(
+def _read_definitions(
     folder: Path, names: Mapping[tuple[str | None, str], str]
 ) -> dict[str, Mapping[str, Any]]:
     """Read what servers say of the tools that a person, or the first sight, accepted, by names in the
@@ -96,7 +99,7 @@ def _read_annotations(
             tool = read_tool(key)
             if tool is not None and isinstance(definition, dict):
                 name = names.get((server, tool), f"{server}.{tool}")
-                found[name] = definition.get("annotations") or {}
+                found[name] = definition
     return found
 
 

@@ -28,7 +28,7 @@ from sluice.core.foundation.canonical import extract_hex, wire_int
 from sluice.core.foundation.refusals import INTERNAL_ERROR, subject_of
 from sluice.core.policy.bundle_cases import Case
 from sluice.core.policy.kind import AnswerKind, CaseKind, DecisionKind, Kind
-from sluice.core.registry.registry_entries import collect_hashes, find_untrusted_source
+from sluice.core.registry.registry_entries import collect_hashes, find_returns, find_untrusted_source
 from sluice.core.state.acknowledgement import NOTHING as NO_FLAGS
 from sluice.core.state.acknowledgement import acknowledgement
 from sluice.core.state.decision import Decision
@@ -140,8 +140,18 @@ def _judge(
         about["waited_ms"] = arrival.waited_ms
     evaluation = Evaluation(ruled.real, None if ruled.real == "ALLOW" else INTERNAL_ERROR)
     factor = bundle.outcomes.unsigned_factor
-    reads = find_untrusted_source(parts.policy.registry.tools.get(action.tool_name))
-    sighting = ActionUsage(principal.owner, action.action_id, digest, arrival.offset, rows, factor, reads)
+    tool = parts.policy.registry.tools.get(action.tool_name)
+    returns = None if parts.values_key is None else find_returns(tool)
+    sighting = ActionUsage(
+        principal.owner,
+        action.action_id,
+        digest,
+        arrival.offset,
+        rows,
+        factor,
+        find_untrusted_source(tool),
+        returns,
+    )
     verdict = make_verdict_record(arrival, about, evaluation, ruled, action.session_id)
     return verdict, ruled, None if repeats else sighting
 

@@ -246,7 +246,7 @@ def _approved(waits: _Answered) -> Generator[Request, Answer, Decision]:
     parts, arrival, review, view, escalation = waits
 
     def reading(plan: ActionPlan, action: ProposedAction) -> SeenAtApproval:
-        return read_resolving(view, plan, action, escalation)
+        return read_resolving(view, plan, action, escalation, parts)
 
     resolved = yield from _judged(parts, arrival, review, escalation, reading)
     if isinstance(resolved, Objection):

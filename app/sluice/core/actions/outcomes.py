@@ -6,6 +6,7 @@ settles stands under its signature: the digest and the coordinates of one action
 
 from __future__ import annotations
 
+from base64 import b64decode
 from typing import TYPE_CHECKING, Any
 
 from sluice.core.foundation.arrival import outcome_id
@@ -26,6 +27,7 @@ from sluice.core.state.reservations import (
     is_settled_for_good,
     is_waiting,
     may_wait,
+    name_results,
     settle,
 )
 from sluice.core.state.session import EarlyOutcome, who
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
     from sluice.core.state.remembered import RecentAction
     from sluice.core.state.session import SessionState, Who
     from sluice_topics.records import ActionOutcome
+    from sluice_topics.records.inputs import OutcomeValues
 
 SCHEMA = "sluice/reservation_settled/v1"
 ALARM_SCHEMA = "sluice/outcome_alarm/v1"
@@ -73,6 +76,9 @@ def evaluate(
         return Decision(view.changes(), records)
     if report.tenant is not None:
         keep_nonce(view, who(report.tenant, outcome.reported_by), arrival)
+    if outcome.values is not None and parts.values_key is not None:
+        for owner, action in known:
+            _keep_values(view, owner, action, outcome.values, signed=signed)
     if known:
         open_ = [found for found in known if not is_settled_for_good(found[1], report)]
         for place, found in enumerate(open_):
@@ -80,6 +86,21 @@ def evaluate(
     else:
         view.wait(report._replace(action_id=shorten_id(report.action_id)))
     return Decision(view.changes(), records)
+
+
+def _keep_values(
+    view: SessionView, owner: Who, action: RecentAction, values: OutcomeValues, *, signed: bool
+) -> None:
+    """Keep the values that the action's tool returned. Those of an outcome that comes before its action are
+    not kept: what that returned is then not known."""
+    view.remember_values(
+        owner,
+        name_results(action.offset),
+        "a tool's result",
+        [b64decode(one) for one in values.fingerprints],
+        signed=signed,
+        complete=not values.truncated,
+    )
 
 
 def settle_early(

@@ -14,10 +14,16 @@ from dataclasses import replace
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, NamedTuple
 
+from sluice.core.actions.destinations import judges_destinations
 from sluice.core.actions.effect_tier import find_effect_tier
 from sluice.core.actions.stage import ActionPlan, Gate, Mode, PlannedGate, RememberingGate
 from sluice.core.foundation.errors import UnknownStageError
-from sluice.core.registry.registry_entries import NO_WORKSPACE, collect_hashes, find_untrusted_source
+from sluice.core.registry.registry_entries import (
+    NO_WORKSPACE,
+    collect_hashes,
+    find_returns,
+    find_untrusted_source,
+)
 from sluice.detection.call_inspection import read_effects
 
 if TYPE_CHECKING:
@@ -56,10 +62,12 @@ def in_order(names: Iterable[str], stages: Iterable[Stage]) -> tuple[Stage, ...]
     return tuple(known[name] for name in names)
 
 
-def plans(policy: Policy, ordered: Mapping[str, tuple[Stage, ...]]) -> Callable[[ProposedAction], ActionPlan]:
-    """The plans under one policy. `ordered`: by a bundle's hash its stages in their order. Pure, so what it
-    returns may cache."""
-    made = lru_cache(maxsize=CACHED)(partial(_plan, policy, ordered))
+def plans(
+    policy: Policy, ordered: Mapping[str, tuple[Stage, ...]], *, keeps_values: bool = False
+) -> Callable[[ProposedAction], ActionPlan]:
+    """The plans under one policy. `ordered`: by a bundle's hash its stages in their order; `keeps_values`:
+    sessions keep the values of what tools return. Pure, so what it returns may cache."""
+    made = lru_cache(maxsize=CACHED)(partial(_plan, policy, ordered, keeps_values=keeps_values))
 
     def plan(action: ProposedAction) -> ActionPlan:
         of_claims = made(
@@ -85,7 +93,9 @@ def _choose_by_effect(plan: ActionPlan, action: ProposedAction) -> ActionPlan:
     return plan if tier is None else plan.by_tier.get(tier, plan)
 
 
-def _plan(policy: Policy, ordered: Mapping[str, tuple[Stage, ...]], key: _Key) -> ActionPlan:
+def _plan(
+    policy: Policy, ordered: Mapping[str, tuple[Stage, ...]], key: _Key, *, keeps_values: bool
+) -> ActionPlan:
     principal, tool = policy.find_principal(key.agent_id), policy.registry.tools.get(key.tool_name)
     bundle, own = principal.bundle, principal.bundle_asked_for
     asked_for, granted = key.bundle_id or own, key.bundle_id in (None, own)
@@ -129,6 +139,7 @@ def _plan(policy: Policy, ordered: Mapping[str, tuple[Stage, ...]], key: _Key) -
         collect_hashes(principal.agent, tool, principal.org),
         policy.registry,
         find_untrusted_source(tool),
+        find_returns(tool) if keeps_values else None,
         told,
     )
     remembering = tuple((one, one.may_remember(bundle)) for one in stages if isinstance(one, RememberingGate))
@@ -142,6 +153,8 @@ def _plan(policy: Policy, ordered: Mapping[str, tuple[Stage, ...]], key: _Key) -
 
 
 def _with_gates(plan: ActionPlan, stages: Sequence[Stage]) -> ActionPlan:
+    judges = judges_destinations(plan)
+    plan = replace(plan, looks_up_values=judges is not None, judges_destinations=judges or False)
     return replace(plan, gates=tuple(_planned(one, plan) for one in stages))
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from sluice.core.actions.assessment import object_to, object_to_lateness, unregistered
 from sluice.core.actions.authority import OBLIGATIONS, make_escalation
 from sluice.core.actions.delegation import run_proven
+from sluice.core.actions.destinations import look_up_values
 from sluice.core.actions.outcomes import settle_early
 from sluice.core.actions.pipeline import Evaluation, run
 from sluice.core.actions.plan import collect_gate_memories
@@ -158,6 +159,8 @@ def evaluate(
             view = SessionView(state, parts.limits, arrival.timestamp_ms)
             seen = view.see_action(plan.owner, action.action_id, named)
         seen = check_standing(parts.policy.registry, action.agent_id, seen, view.now)
+    if plan.looks_up_values:
+        seen = seen._replace(values=look_up_values(view, plan, action, parts.values_key))
 
     def find() -> StandingGrant | None:
         grants = shared.book.grants or parts.policy.registry.agent_grants

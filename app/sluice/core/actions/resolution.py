@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from sluice.core.actions.assessment import object_to, unregistered
 from sluice.core.actions.authority import OBLIGATIONS, find_required_role
 from sluice.core.actions.delegation import run_proven
+from sluice.core.actions.destinations import look_up_values
 from sluice.core.actions.plan import collect_gate_memories
 from sluice.core.actions.proposal import SESSION_CAPACITY, assess
 from sluice.core.actions.stage import Decided
@@ -30,7 +31,7 @@ from sluice.core.foundation.arrival import resolved_id
 from sluice.core.foundation.clock import read_milliseconds, rfc3339
 from sluice.core.foundation.requests import take_input
 from sluice.core.state.escalation import Escalation, Route, Vote, parameters_digest
-from sluice.core.state.reservations import count
+from sluice.core.state.reservations import count, expect_results
 from sluice_topics.record_reading import Unreadable, read
 from sluice_topics.records import ProposedAction
 
@@ -74,7 +75,7 @@ class ResolvedAction(NamedTuple):
 
 
 def read_resolving(
-    view: SessionView, plan: ActionPlan, action: ProposedAction, escalation: Escalation
+    view: SessionView, plan: ActionPlan, action: ProposedAction, escalation: Escalation, parts: PointParts
 ) -> SeenAtApproval:
     """Read the session. It remembers the action itself until the action leaves the window."""
     owner = plan.owner
@@ -83,6 +84,8 @@ def read_resolving(
     seen = view.see_action(owner, action.action_id, action.mandate_digest)
     if action.mandate_digest is not None:
         seen = check_standing(plan.registry, action.agent_id, seen, view.now)
+    if plan.looks_up_values:
+        seen = seen._replace(values=look_up_values(view, plan, action, parts.values_key))
     return SeenAtApproval(seen, own and known is not None and known.carried > 0)
 
 
@@ -203,8 +206,7 @@ def count_resolved(view: SessionView, escalation: Escalation, resolved: Resolved
         adds = ruling.carried and not resolved.resolving.counted
         if adds:
             view.count(owner.tenant, sighting.rows, 1)
-            if sighting.reads is not None:
-                view.remember_read(owner, "external", sighting.reads)
+            expect_results(view, sighting)
         rows, times = (sighting.rows, 1) if adds else (0, 0)
         most = max(known.most, sighting.most)
         after = known._replace(

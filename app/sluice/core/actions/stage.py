@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from sluice.core.policy.bundles import Bundle, BundlePart
     from sluice.core.registry.freezes import Freeze
     from sluice.core.registry.registry import Registry
-    from sluice.core.registry.registry_entries import Agent, Org, Tool
+    from sluice.core.registry.registry_entries import Agent, Org, Tool, ToolReturns
     from sluice.core.state.acknowledgement import Acknowledgement
     from sluice.core.state.remembered import GateMemory
     from sluice.core.state.session import Who
@@ -79,9 +79,11 @@ class ActionPlan:
     that a claim made it stricter. `entries` maps "kind/id@revision" to the hash of each registry entry used.
     `gates`: of the bundle, in its order; `remembering`: those of them that remember something of an agent,
     and whether the bundle has anything for them to remember, `remembers`: for any of them. `reads`: the tool,
-    where what it returns is content of strangers. `told`: the verdict's members that are the same for all
-    actions of the plan. `type_tier`: the tier of the action's type, where the call does less than that; "":
-    `tier` is that one. `by_tier`: the plans of the lower tiers that may follow from what a call does."""
+    where what it returns is content of strangers; `returns`: where the session keeps the values of what it
+    returns. `told`: the verdict's members that are the same for all actions of the plan. `looks_up_values`:
+    the session is asked about the destinations of its actions; `judges_destinations`: they may be held up for
+    them. `type_tier`: the tier of the action's type, where the call does less than that; "": `tier` is that
+    one. `by_tier`: the plans of the lower tiers that may follow from what a call does."""
 
     agent_id: str
     tool_name: str
@@ -106,7 +108,10 @@ class ActionPlan:
     entries: dict[str, str]
     registry: Registry
     reads: str | None
+    returns: ToolReturns | None
     told: Mapping[str, Any]
+    looks_up_values: bool = False
+    judges_destinations: bool = False
     type_tier: str = ""
     by_tier: Mapping[str, ActionPlan] = field(default_factory=dict)
     gates: tuple[PlannedGate, ...] = ()

@@ -8,6 +8,7 @@ from sluice.core.actions.action_similarity import ActionSimilarity
 from sluice.core.actions.authority import Controls, TierAuth, TopologyCheck
 from sluice.core.actions.causal import Causal
 from sluice.core.actions.consequence import ConsequenceScore
+from sluice.core.actions.destinations import Destinations
 from sluice.core.actions.fast_reject import FastReject
 from sluice.core.actions.grader import Grader
 from sluice.core.actions.inbound import Inbound
@@ -32,6 +33,7 @@ GATES: tuple[Gate, ...] = (
     Causal(),
     TopologyCheck(),
     SequenceGate(),
+    Destinations(),
     Policies(),
     Grader(),
     TierAuth(),

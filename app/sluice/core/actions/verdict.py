@@ -22,6 +22,7 @@ from sluice.core.state.acknowledgement import advisory, read_flags
 from sluice.core.state.recent_retrieval import ReadSoFar
 from sluice.core.state.remembered import make_known_action
 from sluice.core.state.reservations import ActionUsage
+from sluice.core.state.seen_values import read_recorded_values
 from sluice.core.state.session_view import NOTHING_REMEMBERED, ActionSeen
 from sluice_topics.catalog import VERDICTS
 
@@ -85,7 +86,14 @@ def make_usage(context: ActionContext, digest: str, offset: int) -> ActionUsage:
     plan, action_id = context.plan, context.action.action_id
     most = plan.bundle.outcomes.unsigned_factor
     return ActionUsage(
-        plan.owner, action_id, digest.removeprefix("sha256:"), offset, context.rows, most, plan.reads
+        plan.owner,
+        action_id,
+        digest.removeprefix("sha256:"),
+        offset,
+        context.rows,
+        most,
+        plan.reads,
+        plan.returns,
     )
 
 
@@ -359,6 +367,8 @@ def recorded(seen: ActionSeen, flags: Acknowledgement, counted: int | None) -> d
         values["mandates"] = seen.mandates
     if seen.read:
         values["read"] = {kind: one._asdict() for kind, one in seen.read.items()}
+    if seen.values is not None:
+        values["values"] = seen.values.recorded()
     return values
 
 
@@ -379,4 +389,5 @@ def read_recorded_seen(verdict: Mapping[str, Any]) -> ActionSeen:
         {kind: ReadSoFar(**one) for kind, one in (session.get("read") or {}).items()},
         session.get("mandate"),
         session.get("mandates") or 0,
+        None if session.get("values") is None else read_recorded_values(session["values"]),
     )

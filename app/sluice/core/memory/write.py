@@ -64,7 +64,7 @@ def evaluate(
     view, plan = SessionView(state, parts.limits, arrival.timestamp_ms), parts.plan_write(write)
     context = assess(parts.policy, plan, arrival, write, observe(plan.owner, arrival, write, view, shared))
     decided = yield from decide(context)
-    return _keep(decided, view, shared, parts.limits.max_quarantine)
+    return _keep(decided, view, shared, parts)
 
 
 def judge_again(
@@ -109,7 +109,7 @@ def _reject_unsigned(context: WriteContext, refusal: str) -> DecidedWrite:
     return DecidedWrite(record, context, judgement, None, repeats=False, apart=True)
 
 
-def _keep(decided: DecidedWrite, view: SessionView, shared: Shared, max_quarantine: int) -> Decision:
+def _keep(decided: DecidedWrite, view: SessionView, shared: Shared, parts: PointParts) -> Decision:
     """The changes of session and partition, and all records. A repeat counts nowhere and releases nothing."""
     context, judgement = decided.context, decided.judgement
     plan, arrival = context.plan, context.arrival
@@ -126,7 +126,7 @@ def _keep(decided: DecidedWrite, view: SessionView, shared: Shared, max_quaranti
     changes: list[Change] = [WriteDecided(plan.whose, judgement.action)]
     if judgement.action == "quarantine":
         held = quarantine_write(context, judgement)
-        entered, left = enter(arrival, held, judgement.reason, shared.book, max_quarantine)
+        entered, left = enter(arrival, held, judgement.reason, shared.book, parts.limits.max_quarantine)
         records += entered
         changes += left
     if decided.released is not None:
@@ -135,6 +135,9 @@ def _keep(decided: DecidedWrite, view: SessionView, shared: Shared, max_quaranti
         records += _request_provenance(context, shared)
     if context.seen.known is None and context.seen.room and plan.tenant != UNREGISTERED:
         records += _remember(context, judgement, decided.shadow, view)
+        if parts.values_key is not None:
+            name, source = f"m{arrival.offset}", context.write.source.id
+            view.remember_content(plan.owner, name, source, context.write.content, parts.values_key)
     return Decision(view.changes(), records, tuple(changes))
 
 

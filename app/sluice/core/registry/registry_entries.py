@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Self
 
 from pydantic import (
     Field,
@@ -16,6 +16,7 @@ from pydantic import (
 
 from sluice.core.foundation.strict import Installations, StrictModel
 from sluice.core.registry.agent_keys import AgentKey, AgentKeyList, WindowSeconds  # noqa: TC001 - the same
+from sluice.core.registry.argument_roles import ArgumentRoles, RoleReader  # noqa: TC001 - the same
 from sluice.text.expression_sets import PatternSet, target_set
 from sluice_topics.records.base import Enforcement, Tier  # noqa: TC001 - pydantic reads the annotations
 from sluice_topics.records.inputs import ActionType  # noqa: TC001 - the same
@@ -95,6 +96,11 @@ class Workspace(StrictModel):
 
 
 NO_WORKSPACE = Workspace()
+MOST_DESTINATIONS = 256
+DestinationText = Annotated[str, Field(min_length=1, max_length=512)]
+Destinations = Annotated[list[DestinationText], Field(max_length=MOST_DESTINATIONS)]
+"""Addresses, accounts, hosts, paths and names that are known to be right, as people write them; "*@" before a
+domain stands for every address there, and a host or a folder for everything below it."""
 
 
 class AgentSpec(OfTenant):
@@ -111,6 +117,7 @@ class AgentSpec(OfTenant):
     `causal` judges by. `constraints` count in place of extracted ones, one sentence each; an empty list:
     there are none. `workspace`: what it may change with less authority, because it is its own. `mandate`: at
     the least what every action of the agent needs of one (bundle: `mandate`).
+    `destinations`: where what it sends may go; the gate `destinations` asks nobody about them.
     """
 
     tier: Tier
@@ -127,6 +134,7 @@ class AgentSpec(OfTenant):
     constraints: Annotated[list[ConstraintText], Field(max_length=MOST_CONSTRAINTS)] | None = None
     workspace: Workspace | None = None
     mandate: Literal["counted", "needed"] | None = None
+    destinations: Destinations = Field(default_factory=list)
 
 
 class ToolSpec(StrictModel):
@@ -138,6 +146,9 @@ class ToolSpec(StrictModel):
 
     `returns_untrusted`: what the tool returns is content of strangers (web pages, a mailbox, an issue
     tracker), so an action with it counts as external content that the session has read.
+    `returns_trusted`: what it returns is the organisation's own word (its contact list, its ledger), so that
+    a value in it may be a destination. Neither: what it returns is not trusted, and does not count as content
+    of strangers. `roles`: which parameters name a destination, an object, an amount (docs/destinations.md).
     """
 
     tier: Tier | None = None
@@ -145,11 +156,19 @@ class ToolSpec(StrictModel):
     reversible: bool | None = None
     trusts_row_claims: bool = False
     returns_untrusted: bool = False
+    returns_trusted: bool = False
+    roles: ArgumentRoles | None = None
+
+    @model_validator(mode="after")
+    def _check_returns(self) -> Self:
+        if self.returns_untrusted and self.returns_trusted:
+            raise ValueError("what a tool returns is either trusted or content of strangers")
+        return self
 
 
 class OrgSpec(StrictModel):
     """A tenant's settings; the entry's id is the tenant's. A null threshold takes the bundle's,
-    a null `quality_bundle_id` the installation's default.
+    a null `quality_bundle_id` the installation's default. `destinations`: those of all its agents.
 
     A target may have at most two stars: each one multiplies the automaton's states, and four took seconds.
     """
@@ -160,6 +179,7 @@ class OrgSpec(StrictModel):
     )
     irreversible_row_threshold: Annotated[int, Field(ge=0, le=2**53 - 1)] | None = None
     quality_bundle_id: Name | None = None
+    destinations: Destinations = Field(default_factory=list)
 
     @field_validator("forbidden_targets")
     @classmethod
@@ -233,6 +253,7 @@ class Agent(Entry):
     constraints: tuple[str, ...] | None = None
     workspace: Workspace = NO_WORKSPACE
     mandate: Literal["counted", "needed"] | None = None
+    destinations: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,6 +265,22 @@ class Tool(Entry):
     reversible: bool | None
     trusts_row_claims: bool = False
     returns_untrusted: bool = False
+    returns_trusted: bool = False
+    roles: RoleReader | None = None
+
+
+class ToolReturns(NamedTuple):
+    """A tool whose results count: its id, and whether they are the organisation's own word."""
+
+    tool: str
+    trusted: bool
+
+
+def find_returns(tool: Tool | None) -> ToolReturns | None:
+    """What a tool's entry says of its results; None where it says nothing."""
+    if tool is None or not (tool.returns_trusted or tool.returns_untrusted):
+        return None
+    return ToolReturns(tool.id, tool.returns_trusted)
 
 
 def find_untrusted_source(tool: Tool | None) -> str | None:
@@ -259,6 +296,7 @@ class Org(Entry):
     forbidden: PatternSet[str]
     irreversible_row_threshold: int | None
     quality_bundle_id: str | None = None
+    destinations: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from sluice.core.foundation.strict import StrictModel
 from sluice.core.registry.agent_grants import AgentGrant, AgentGrantSpec
 from sluice.core.registry.agent_keys import AgentKey, Delegate, DelegateSpec
 from sluice.core.registry.approvers import Approver, ApproverSpec
+from sluice.core.registry.argument_roles import RoleReader
 from sluice.core.registry.facts import Fact, FactSpec
 from sluice.core.registry.freezes import Freeze, FreezeSpec
 from sluice.core.registry.keys import PublicKey
@@ -95,6 +96,7 @@ def _put_agent(registry: Registry, base: Base, agent: AgentSpec) -> None:
         None if agent.constraints is None else tuple(agent.constraints),
         agent.workspace or NO_WORKSPACE,
         agent.mandate,
+        tuple(agent.destinations),
     )
 
 
@@ -113,13 +115,20 @@ def _put_tool(registry: Registry, base: Base, tool: ToolSpec) -> None:
         tool.reversible,
         tool.trusts_row_claims,
         tool.returns_untrusted,
+        tool.returns_trusted,
+        None if tool.roles is None else RoleReader(tool.roles),
     )
 
 
 def _put_org(registry: Registry, base: Base, org: OrgSpec) -> None:
     targets = target_set(org.forbidden_targets)
     registry.orgs[base[0]] = Org(
-        *base, org.enforcement, targets, org.irreversible_row_threshold, org.quality_bundle_id
+        *base,
+        org.enforcement,
+        targets,
+        org.irreversible_row_threshold,
+        org.quality_bundle_id,
+        tuple(org.destinations),
     )
 
 

@@ -7,7 +7,7 @@ says so.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from sluice.core.foundation.arrival import escalation_id, quality_id
 from sluice.core.foundation.chain import OutRecord
@@ -118,21 +118,18 @@ def evaluate(
         judged = [judge(context, place) for place in range(len(retrieval.items))]
     if plan.is_judged and any(one.asks for one in judged):
         yield from ask_about(context, judged)
-    return _keep(context, judged, _Kept(parts.limits.max_escalations, view, shared))
+    return _keep(parts, context, judged, view, shared)
 
 
-class _Kept(NamedTuple):
-    """Where a decision is kept; `max_escalations`: how many may be open there."""
-
-    max_escalations: int
-    view: SessionView
-    shared: Shared
-
-
-def _keep(context: RetrievalContext, judged: Sequence[Judged], under: _Kept) -> Decision:
+def _keep(
+    parts: PointParts,
+    context: RetrievalContext,
+    judged: Sequence[Judged],
+    view: SessionView,
+    shared: Shared,
+) -> Decision:
     """The changes of session and partition, and all records. What the partition keeps is looked at again
     after the last answer, since other sessions went on meanwhile."""
-    max_escalations, view, shared = under
     plan, arrival = context.plan, context.arrival
     escalation = find_escalation(context, judged)
     records = _record_all(context, judged, escalation)
@@ -141,13 +138,17 @@ def _keep(context: RetrievalContext, judged: Sequence[Judged], under: _Kept) -> 
     if arrival.signature is not None:
         keep_nonce(view, plan.owner, arrival)
     _remember(view, context, judged, arrival.offset)
+    if parts.values_key is not None:
+        _remember_bodies(view, context, judged, parts.values_key)
     changes: tuple[EscalationKept, ...] = ()
     if context.approval is not None and any(isinstance(one.override, ItemApproval) for one in judged):
         approved = shared.book.approval_of(context.retrieval.session_id, arrival.digest)
         if approved is not None:
             changes = (EscalationKept(approved._replace(outcome="ALLOW")),)
     if escalation is not None:
-        evicted, opening = open_in(shared.book, _open_escalation(context, escalation), max_escalations)
+        evicted, opening = open_in(
+            shared.book, _open_escalation(context, escalation), parts.limits.max_escalations
+        )
         records += evicted
         changes += opening
     return Decision(view.changes(), records, changes)
@@ -282,3 +283,20 @@ def _remember(view: SessionView, context: RetrievalContext, judged: Sequence[Jud
         view.remember_read(owner, "flagged", last_flagged, flags)
     if strangers:
         view.remember_read(owner, "external", last_stranger, strangers)
+
+
+_NAMED_ITEMS = 8
+"""Items of one retrieval whose values are kept under their own names; those of more are kept together."""
+
+
+def _remember_bodies(
+    view: SessionView, context: RetrievalContext, judged: Sequence[Judged], master: bytes
+) -> None:
+    """The session keeps the values in the bodies that were let through."""
+    owner, offset, items = context.plan.owner, context.arrival.offset, context.retrieval.items
+    served = [items[one.place] for one in judged if one.outcome != "deny"]
+    bodies = [(item.item_id, item.body) for item in served if item.body is not None]
+    if len(bodies) > _NAMED_ITEMS:
+        bodies = [(context.retrieval.request_id, [body for _, body in bodies])]
+    for number, (source, body) in enumerate(bodies):
+        view.remember_content(owner, f"r{offset}.{number}", source, body, master)

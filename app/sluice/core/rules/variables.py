@@ -49,6 +49,8 @@ class PlannedInput(Protocol):
     def tenant(self) -> str: ...
     @property
     def tool(self) -> Tool | None: ...
+    @property
+    def judges_destinations(self) -> bool: ...
 
 
 class SessionInput(Protocol):
@@ -156,6 +158,7 @@ VARIABLES: dict[str, Variable] = {
     "agent.tier": Variable(
         _ANY, lambda it: None if it.plan.agent is None else it.plan.agent.tier, planned=True
     ),
+    "tool.destinations_judged": _planned(_BOOL, "judges_destinations"),
     "tool.registered": Variable(_BOOL, lambda it: it.plan.tool is not None, planned=True),
     "session.id": Variable(_TEXT, attrgetter("action.session_id")),
     "session.aggregateRowsAffected": Variable(

@@ -18,6 +18,7 @@ import orjson
 
 from sluice.core.foundation.canonical import MAX_SAFE_INTEGER, wire_int, wire_safe
 from sluice.core.state.recent_retrieval import RecentRetrieval
+from sluice.core.state.seen_values import ENTRY_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -34,10 +35,10 @@ FLAGGED_BYTES = 304
 READ_BYTES = 128
 GATE_BYTES = 96
 """The gate's name and the time, which are kept with the value that a gate remembers."""
-Table = Literal["recent", "writes", "sources", "retrievals", "flagged", "gates", "read"]
+Table = Literal["recent", "writes", "sources", "retrievals", "flagged", "gates", "read", "values"]
 TIMED: tuple[Table, ...] = ("recent", "writes", "retrievals", "flagged")
 """Tables whose entries leave the window, the oldest first; an entry's time is in third place."""
-UNTIMED: tuple[Table, ...] = ("sources", "gates", "read")
+UNTIMED: tuple[Table, ...] = ("sources", "gates", "read", "values")
 FIXED_BYTES: Mapping[str, int] = {
     "recent": ACTION_BYTES,
     "writes": WRITE_BYTES,
@@ -144,6 +145,8 @@ def entry_bytes(table: Table, stored: Any) -> int:
     """Bytes that an entry takes at most in the stored form."""
     if table == "retrievals":
         return RETRIEVAL_BYTES + len(stored[1])
+    if table == "values":
+        return ENTRY_BYTES + len(stored[4])
     return GATE_BYTES + int(stored[2]) if table == "gates" else FIXED_BYTES[table]
 
 
@@ -153,7 +156,7 @@ class Remembered:
     oldest first, `writes` write id to a stored RecentWrite, `sources` a memory source's id to its type and
     last write (ms), `retrievals` a request's id to a stored RecentRetrieval, `flagged` an item's id to a
     stored Flagged, `gates` a gate's name to what it remembers: until_ms, the value and its bytes, `read` a
-    kind of untrusted content to a stored ReadSoFar.
+    kind of untrusted content to a stored ReadSoFar, `values` an input's name to a stored SeenEntry.
 
     `size`: bytes that it takes at most in the stored form. `settled`: the names of those in `recent` that a
     signed outcome has settled.
@@ -166,6 +169,7 @@ class Remembered:
     flagged: dict[str, Any] = field(default_factory=dict)
     gates: dict[str, Any] = field(default_factory=dict)
     read: dict[str, Any] = field(default_factory=dict)
+    values: dict[str, Any] = field(default_factory=dict)
     size: int = field(default=AGENT_BYTES, init=False, compare=False)
     settled: dict[str, None] = field(default_factory=dict, init=False, compare=False)
 
@@ -231,7 +235,7 @@ class Remembered:
 
     def is_over(self, cut_ms: int) -> bool:
         """Whether there is something of this time or before, or nothing, and nothing later. What it knows of
-        sources and of untrusted content has no time, and what gates remember has a later one of its own."""
+        sources, untrusted content and values has no time; what gates remember has a later one of its own."""
         timed = False
         for kept in (self.recent, self.writes, self.retrievals, self.flagged):
             if kept:
@@ -241,11 +245,13 @@ class Remembered:
         for until_ms, *_ in self.gates.values():
             if until_ms > cut_ms:
                 return False
-        return timed or bool(self.gates) or not (self.sources or self.read)
+        return timed or bool(self.gates) or not (self.sources or self.read or self.values)
 
     def lasting(self) -> Remembered | None:
         """What is left of it when everything with a time is over."""
-        return Remembered(sources=self.sources, read=self.read) if self.sources or self.read else None
+        if not (self.sources or self.read or self.values):
+            return None
+        return Remembered(sources=self.sources, read=self.read, values=self.values)
 
     def names(self, tables: Iterable[Table]) -> Iterator[tuple[Table, str]]:
         """The entries of some tables."""
@@ -254,7 +260,18 @@ class Remembered:
 
 PAGE = 4
 """Slots of a page: what an input writes is at most this many entries for each page that it changes."""
-PLACES = ("recent", "writes", "sources", "retrievals", "flagged", "gates", "read", "disputed", "early")
+PLACES = (
+    "recent",
+    "writes",
+    "sources",
+    "retrievals",
+    "flagged",
+    "gates",
+    "read",
+    "disputed",
+    "early",
+    "values",
+)
 """The tables by the number under which an entry names its own."""
 
 

@@ -20,6 +20,7 @@ from sluice.core.state.session import Who
 
 if TYPE_CHECKING:
     from sluice.core.foundation.limits import SessionLimits
+    from sluice.core.registry.registry_entries import ToolReturns
     from sluice.core.state.remembered import RecentAction
     from sluice.core.state.session import EarlyOutcome
     from sluice.core.state.session_view import SessionView
@@ -78,7 +79,7 @@ def _under_id(view: SessionView, tenant: str, action_id: str) -> list[tuple[Who,
 class ActionUsage(NamedTuple):
     """One action as the session counts it: its agent, its id, the hex digest and offset of the input, its
     rows, and the factor of them that an unsigned outcome may claim. `reads`: its tool, where what that
-    returns is content of strangers."""
+    returns is content of strangers; `returns`: where the session keeps the values of what it returns."""
 
     owner: Who
     action_id: str
@@ -87,6 +88,7 @@ class ActionUsage(NamedTuple):
     rows: int
     unsigned_factor: int
     reads: str | None = None
+    returns: ToolReturns | None = None
 
     @property
     def most(self) -> int:
@@ -122,8 +124,22 @@ def count(view: SessionView, seen: ActionUsage, mark: str, *, carried: bool, kno
         reserve(view, seen, mark, carried=carried)
     elif carried:
         count_only(view, seen)
-    if seen.reads is not None and carried:
-        view.remember_read(seen.owner, "external", seen.reads)
+    if carried and (seen.reads is not None or seen.returns is not None):
+        expect_results(view, seen)
+
+
+def expect_results(view: SessionView, usage: ActionUsage) -> None:
+    """Keep that what a carried-out action's tool returns comes into the session."""
+    if usage.reads is not None:
+        view.remember_read(usage.owner, "external", usage.reads)
+    if usage.returns is not None:
+        tool, trusted = usage.returns
+        view.expect_values(usage.owner, name_results(usage.offset), tool, trusted=trusted)
+
+
+def name_results(offset: int) -> str:
+    """The name of the values that the action of this offset brings in."""
+    return f"a{offset}"
 
 
 def reserve(view: SessionView, seen: ActionUsage, mark: str, *, carried: bool) -> None:

@@ -41,6 +41,16 @@ from sluice.core.state.remembered import (
     read_recent_action,
     shorten_id,
 )
+from sluice.core.state.seen_values import (
+    ENTRY_BYTES,
+    LOST_ENTRY,
+    MOST_BYTES,
+    MOST_ENTRIES,
+    SeenEntry,
+    add_fingerprints,
+    find_tenant_key,
+    look_up,
+)
 from sluice.core.state.session import (
     NEVER_DUE_MS,
     AgentExpired,
@@ -53,6 +63,7 @@ from sluice.core.state.session import (
     Restarted,
     Who,
 )
+from sluice_topics.values import collect_values, fingerprint
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -60,6 +71,7 @@ if TYPE_CHECKING:
     from sluice.core.foundation.limits import SessionLimits
     from sluice.core.state.recent_retrieval import ReadKind, ReadSoFar
     from sluice.core.state.remembered import RecentAction, Remembered, Table
+    from sluice.core.state.seen_values import ValuesSeen
     from sluice.core.state.session import Account, EarlyOutcome, SessionChange, SessionState
 
 
@@ -77,7 +89,8 @@ class ActionSeen(NamedTuple):
     the tenant as many as one may have; `dispute`: the id of an action of its tenant whose outcome is
     disputed; `remembered`: by a gate's name what it remembers of the agent; `read`: by kind the untrusted
     content that came to the tenant's agents before. `mandate`: the one that the action names, None where the
-    session has none of that digest; `mandates`: how many the agent has where the action names none."""
+    session has none of that digest; `mandates`: how many the agent has where the action names none; `values`:
+    what is known of its destinations and objects, None: that was not asked for."""
 
     rows: int
     actions: int
@@ -89,6 +102,7 @@ class ActionSeen(NamedTuple):
     read: Mapping[str, ReadSoFar] = NOTHING_READ
     mandate: Mapping[str, Any] | None = None
     mandates: int = 0
+    values: ValuesSeen | None = None
 
 
 NOTHING_SEEN = ActionSeen(0, 0, None, room=True, flags={}, dispute=None)
@@ -421,6 +435,75 @@ class SessionView:
         if owner.tenant != UNREGISTERED:
             read = self._memory(owner).table("read")
             read.put(kind, add_read(read.get(kind), times, shorten_id(last), self._at_ms))
+
+    def look_up_values(self, owner: Who, fingerprints: Mapping[str, Sequence[bytes]]) -> ValuesSeen:
+        """What the session has seen of an action's values, whichever agent of the tenant it came to.
+        `fingerprints`: by the argument's path."""
+        return look_up([one.values for one in self._of_tenant(owner.tenant) if one.values], fingerprints)
+
+    def expect_values(self, owner: Who, name: str, tool: str, *, trusted: bool) -> None:
+        """Keep that a call whose results count is carried out, and that its values are not known yet."""
+        self._put_values(owner, name, SeenEntry(trusted, self._at_ms, shorten_id(tool), False, ""))
+
+    def remember_values(
+        self,
+        owner: Who,
+        name: str,
+        source: str,
+        fingerprints: Sequence[bytes],
+        *,
+        signed: bool = False,
+        complete: bool,
+    ) -> None:
+        """Keep the values that an input brought in, with those of its name that are there. `signed`: by an
+        enforcement point; then they complete the entry of an expected call, and are trusted where that says
+        so. Others stand beside it, and what was expected stays incomplete."""
+        expected = self.entry(owner, "values", name)
+        if not signed and expected is not None:
+            name, source = f"{name}?", expected[2]
+            expected = self.entry(owner, "values", name)
+        trusted, prints = False, ""
+        if expected is not None:
+            _, _, source, was_complete, prints = expected
+            trusted = bool(expected[0]) and signed
+            complete = complete and (bool(was_complete) or not prints)
+        prints = add_fingerprints(prints, fingerprints)
+        self._put_values(owner, name, SeenEntry(trusted, self._at_ms, shorten_id(source), complete, prints))
+
+    def remember_content(self, owner: Who, name: str, source: str, content: Any, master: bytes) -> None:
+        """Keep the values in a text, or other JSON, that came in. They are not trusted, whoever wrote it.
+        `master`: the key of fingerprints."""
+        if owner.tenant == UNREGISTERED:
+            return
+        key, found = find_tenant_key(master, owner.tenant), collect_values(content)
+        if found.values or found.truncated:
+            prints = [fingerprint(key, one) for one in found.values]
+            self.remember_values(owner, name, source, prints, complete=not found.truncated)
+
+    def _put_values(self, owner: Who, name: str, entry: SeenEntry) -> None:
+        """Keep an entry of values; while there is no room for it the oldest ones go, and it is kept that some
+        went."""
+        if owner.tenant == UNREGISTERED:
+            return
+        table = self._memory(owner).table("values")
+        table.drop(name)
+        others = {one: ENTRY_BYTES + len(table.get(one)[4]) for one in table if one != LOST_ENTRY}
+        lost = False
+        while not (room := self._takes_values(owner, others, entry)) and others:
+            oldest = next(iter(others))
+            del others[oldest]
+            table.drop(oldest)
+            lost = True
+        if room:
+            table.put(name, tuple(entry))
+        if (lost or not room) and table.get(LOST_ENTRY) is None:
+            table.put(LOST_ENTRY, tuple(SeenEntry(False, self._at_ms, LOST_ENTRY, False, "")))
+
+    def _takes_values(self, owner: Who, others: Mapping[str, int], entry: SeenEntry) -> bool:
+        """Whether the entry finds room, and beside it LOST_ENTRY."""
+        size = entry.size + ENTRY_BYTES
+        few = len(others) < MOST_ENTRIES and sum(others.values()) + size <= MOST_BYTES
+        return few and self.fits(owner, size)
 
     def see_action(self, owner: Who, action_id: str, mandate_digest: str | None = None) -> ActionSeen:
         """What the session says of an action of `owner`, before it changes anything. `mandate_digest`: of the

@@ -42,7 +42,7 @@ def test_without_a_model_the_bundle_is_the_shipped_one(shipped: dict[str, Any]) 
     assert document == shipped
     assert [*bundle.stages[:4]] == ORDER
     modes = {gate: part.mode for gate, part in bundle.written.items() if hasattr(part, "mode")}
-    gates = ("inbound", "outbound", "similarity", "causal", "policies", "grader")
+    gates = ("inbound", "outbound", "similarity", "causal", "destinations", "policies", "grader")
     assert modes == dict.fromkeys(gates, "observe")
 
 

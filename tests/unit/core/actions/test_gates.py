@@ -20,6 +20,7 @@ from sluice.offline.reference import list_gate_shapes, write_documents
 from sluice_topics.asyncapi import make_asyncapi, make_schema
 from sluice_topics.records import Verdict
 from sluice_topics.relaxations import Relaxation, StricterWhen
+from tests.unit.core.actions import test_destinations as destinations
 from tests.unit.core.actions.judging_scene import (
     LISTED,
     compare,
@@ -78,6 +79,7 @@ def verdicts() -> Iterator[dict[str, Any]]:
                 yield of.verdict(action_id=name, **fields)
 
     yield from make_broken_sequences()
+    yield from make_unknown_destinations()
     yield judge(extraction(*LISTED), judgement(0.6)).verdict(agent_id="clerk")
     yield grade(0.9).verdict()
     yield judge(extraction(*LISTED), judgement(0.6), mode="nudge").verdict(agent_id="clerk")
@@ -95,6 +97,15 @@ def verdicts() -> Iterator[dict[str, Any]]:
     yield incoming("enforce", UNREADABLE, LATE, judge="always")
     yield compare(make_resembling()).verdict()
     yield compare(make_resembling((0.99,), (0.1,), lean=1.0), mode="nudge").verdict()
+
+
+def make_unknown_destinations() -> Iterator[dict[str, Any]]:
+    yield destinations.pay(destinations.make_session(), destinations.HOSTILE)
+    yield destinations.pay(destinations.make_session(mode="observe"), destinations.HOSTILE)
+    yield destinations.pay(destinations.make_session(mode="nudge"), destinations.HOSTILE)
+    of = destinations.make_session(tiers={"T2": {"untrusted_read": "advise"}})
+    destinations.call(of, "inbox", destinations.HOSTILE)
+    yield destinations.pay(of, destinations.HOSTILE)
 
 
 def make_broken_sequences() -> Iterator[dict[str, Any]]:
@@ -169,7 +180,7 @@ ONE_LOWER = {"reversible": 0, "irreversible": 999, "unknown": 700}
         ({"escalation_ttl_ms": 5}, []),
         ({"stages": ["controls", "rules", "tier_auth"]}, [f"the gate {one} no longer runs" for one in (
             "inbound", "outbound", "fast_reject", "similarity", "consequence", "causal", "topology",
-            "sequence", "policies", "grader")]),
+            "sequence", "destinations", "policies", "grader")]),
         ({"topology": {"max_chain_depth": 2}}, []),
         ({"topology": {"max_chain_depth": 4}}, ["a chain may hold 4 delegations, not 3"]),
         ({"consequence": CONSEQUENCE | {"block_at": 870}}, []),

@@ -23,7 +23,7 @@ def test_the_shipped_bundle_names_every_gate_and_observes_with_what_was_not_ther
     """Mend 22.17: every gate of the seeds runs; those that read content or ask a model hold nothing up."""
     assert set(SHIPPED["stages"]) == {one.name for one in list_shipped_stages()}
     assert tuple(one for one in SHIPPED["stages"] if one in ORDER_OF_OLD) == ORDER_OF_OLD
-    for gate in ("inbound", "outbound", "similarity", "causal", "grader"):
+    for gate in ("inbound", "outbound", "similarity", "causal", "grader", "destinations"):
         assert SHIPPED[gate]["mode"] == "observe", gate
     assert SHIPPED["inbound"].get("judge", "off") == "off", "rules only"
 

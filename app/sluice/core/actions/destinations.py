@@ -1,0 +1,359 @@
+"""Gate "destinations": where an action goes, and where that address, account or link was first seen.
+
+A payment to the wrong account reads exactly like one to the right account. What tells them apart is where the
+account comes from: a signed entry of the registry, a system of the organisation's own, a text that a stranger
+wrote, or nowhere. A tool's entry says which parameters name a destination or an object
+(sluice/core/registry/argument_roles.py), and whether what it returns is trusted. The session keeps the values
+that came in as salted fingerprints (sluice/core/state/seen_values.py); the gate looks the action's own values
+up among them. What is missing there counts as not known, never as trusted.
+
+The gate holds, and never rejects by itself as shipped. It has its say only over tools whose entry has roles.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, get_args
+
+from pydantic import BaseModel, Field
+
+from sluice.core.actions.stage import PASSED, Gate, ObjectionDetail, StageResult
+from sluice.core.foundation.clock import span
+from sluice.core.foundation.strict import StrictModel
+from sluice.core.policy.bundles import BundlePart
+from sluice.core.policy.gate_modes import GateMode, ModePart
+from sluice.core.registry.argument_roles import MOST_ARGUMENTS, Argument
+from sluice.core.state.seen_values import NO_VALUES_SEEN, ValuesSeen, find_tenant_key
+from sluice_topics.records.base import Tier  # noqa: TC001 - pydantic reads the annotations
+from sluice_topics.records.inputs import ActionType  # noqa: TC001 - as above
+from sluice_topics.relaxations import Members, Scale
+from sluice_topics.values import Value, find_values, fingerprint, read_value
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from sluice.core.actions.stage import ActionContext, ActionPlan
+    from sluice.core.state.session_view import SessionView
+    from sluice_topics.records import ProposedAction
+
+NAME = "destinations"
+Origin = Literal["registry", "trusted_result", "untrusted_read", "unknown", "nowhere"]
+"""Where a value comes from. `registry`: an entry of the agent or its tenant names it. `trusted_result`: a
+tool whose results are trusted returned it, under an enforcement point's signature. `untrusted_read`: it stood
+only in what is not trusted. `nowhere`: in nothing that came into the session. `unknown`: it was not found,
+and not all that came in is known."""
+Answer = Literal["pass", "advise", "ask", "deny"]
+JudgedRole = Literal["destination", "object"]
+ANSWERS: tuple[Answer, ...] = get_args(Answer)
+_BY_ITSELF = frozenset(["email", "url", "iban"])
+"""Values that are a destination wherever they stand: also in a parameter to which nobody gave a role."""
+_WORDS = {
+    "email": "the address",
+    "url": "the link",
+    "iban": "the account",
+    "account": "the account",
+    "phone": "the telephone number",
+    "handle": "the handle",
+    "path": "the path",
+    "id": "the id",
+    "name": "the name",
+}
+_COMPILED = 1024
+
+
+class OriginAnswers(StrictModel):
+    """What is done with an action by where its values come from: it passes, passes with an advice, waits for
+    a person, or is denied. The strictest answer of all its values counts."""
+
+    registry: Annotated[Answer, Scale(ANSWERS, "a value of the registry is answered {new}, not {old}")] = (
+        "pass"
+    )
+    trusted_result: Annotated[
+        Answer, Scale(ANSWERS, "a value of a trusted result is answered {new}, not {old}")
+    ] = "pass"
+    nowhere: Annotated[
+        Answer, Scale(ANSWERS, "a value that was seen nowhere is answered {new}, not {old}")
+    ] = "ask"
+    untrusted_read: Annotated[
+        Answer, Scale(ANSWERS, "a value that only strangers wrote is answered {new}, not {old}")
+    ] = "ask"
+    unknown: Annotated[
+        Answer, Scale(ANSWERS, "a value of which the origin is not known is answered {new}, not {old}")
+    ] = "ask"
+
+    def answer(self, origin: Origin) -> Answer:
+        """The answer for one value."""
+        answer: Answer = getattr(self, origin)
+        return answer
+
+
+def _ship_tiers() -> dict[Tier, OriginAnswers]:
+    """A new value is only mentioned where what is done with it can be undone."""
+    return {"T2": OriginAnswers(nowhere="advise"), "T3": OriginAnswers(), "T4": OriginAnswers()}
+
+
+def _judge_destinations() -> list[JudgedRole]:
+    return ["destination"]
+
+
+class DestinationPolicy(ModePart):
+    """`tiers`: by the action's tier what is done; a tier that is not there passes everything. `action_types`:
+    the same by type, in addition: the stricter answer counts. `roles`: whose values are looked up."""
+
+    objection = "an unknown destination"
+
+    mode: Annotated[
+        GateMode, Scale(get_args(GateMode), "an unknown destination is only {new}d, not {old}d")
+    ] = "observe"
+    tiers: Annotated[
+        dict[Tier, OriginAnswers], Members("more", "destinations of {member} are no longer looked up")
+    ] = Field(default_factory=_ship_tiers)
+    action_types: Annotated[
+        dict[ActionType, OriginAnswers], Members("more", "destinations of {member} have no stricter answer")
+    ] = Field(default_factory=dict)
+    roles: Annotated[
+        list[JudgedRole],
+        Field(min_length=1),
+        Members("more", "values of the role {member} are not looked up"),
+    ] = Field(default_factory=_judge_destinations)
+
+    def find_answers(self, plan: ActionPlan) -> list[OriginAnswers]:
+        """Those that count for the actions of a plan."""
+        found = [self.action_types[one] for one in plan.types if one in self.action_types]
+        return [*found, *([self.tiers[plan.tier]] if plan.tier in self.tiers else [])]
+
+
+class ValueFinding(BaseModel):
+    """A value that did not simply pass: the path of its parameter, its role and kind, where it comes from,
+    and of one that was seen the source (a tool, an item, a memory) and how long before, in ms."""
+
+    path: str
+    role: str
+    kind: str
+    origin: Origin
+    source: str | None = None
+    seen_before_ms: int | None = None
+
+
+class DestinationDetail(ObjectionDetail):
+    """`origins` counts the values that were looked up by where they come from; `values`: those that did not
+    simply pass. `advice`: what the verdict says of them without holding the action up."""
+
+    origins: Annotated[dict[str, int] | None, Field(title="destinations come from")] = None
+    values: list[ValueFinding] | None = None
+    advice: Annotated[str | None, Field(title="advice")] = None
+
+
+class NamedValue(NamedTuple):
+    """A value that an action names: the role and path of its parameter (with `#` and a number where one text
+    holds several), the value, and its fingerprint's key-free form."""
+
+    role: JudgedRole
+    path: str
+    value: Value
+
+
+def find_named_values(plan: ActionPlan, action: ProposedAction) -> tuple[list[NamedValue], bool]:
+    """The destinations and objects that an action names, and whether these are all. A text without a role
+    that is an address, a link or an account is a destination too: else a parameter that nobody thought of
+    would be a way round."""
+    tool, found = plan.tool, list[NamedValue]()
+    if tool is None or tool.roles is None:
+        return found, True
+    for argument in tool.roles.read(action.parameters):
+        if argument.role in ("destination", "object"):
+            found += _read_argument(argument, argument.role)
+        elif not argument.role and isinstance(argument.value, str):
+            read = _read_argument(argument, "destination")
+            found += [one for one in read if one.value.kind in _BY_ITSELF]
+        if len(found) > MOST_ARGUMENTS:
+            return found[:MOST_ARGUMENTS], False
+    return found, True
+
+
+def _read_argument(argument: Argument, role: JudgedRole) -> Iterator[NamedValue]:
+    """The value of an argument, or each of those that its text lists."""
+    text = str(argument.value)
+    whole = read_value(text)
+    if whole.kind != "name" or len(text) > _LONGEST_LIST:
+        yield NamedValue(role, argument.path, whole)
+        return
+    listed = dict.fromkeys(one for one in find_values(text) if one.kind != "name")
+    parts = [read_value(one) for one in _split_list(text)]
+    every = dict.fromkeys([*listed, *parts]) if len(parts) > 1 or listed else {whole: None}
+    for number, value in enumerate(every):
+        path = argument.path if len(every) == 1 else f"{argument.path}#{number + 1}"
+        yield NamedValue(role, path, value)
+
+
+_LONGEST_LIST = 4096
+
+
+def _split_list(text: str) -> list[str]:
+    parts = text.replace(";", ",").replace("\n", ",").split(",")
+    return [one for one in map(str.strip, parts) if one]
+
+
+def look_up_values(
+    view: SessionView, plan: ActionPlan, action: ProposedAction, master: bytes | None
+) -> ValuesSeen:
+    """What the session says of the values that an action names. `master`: the key of fingerprints; without it
+    nothing is known."""
+    if master is None:
+        return NO_VALUES_SEEN
+    key = find_tenant_key(master, plan.tenant)
+    named, whole = find_named_values(plan, action)
+    seen = view.look_up_values(plan.owner, {one.path: (fingerprint(key, one.value),) for one in named})
+    return seen if whole else seen._replace(complete=False)
+
+
+class JudgedValue(NamedTuple):
+    """A value with its origin and the answer for it."""
+
+    named: NamedValue
+    origin: Origin
+    answer: Answer
+
+
+def _judge(plan: ActionPlan, policy: DestinationPolicy, context: ActionContext) -> list[JudgedValue]:
+    seen = context.seen.values or NO_VALUES_SEEN
+    registered = find_registered(plan)
+    answers = policy.find_answers(plan)
+    named, whole = find_named_values(plan, context.action)
+    judged = []
+    for one in named:
+        if one.role in policy.roles:
+            origin = _find_origin(one, registered, seen)
+            judged.append(JudgedValue(one, origin, _find_strictest(answers, origin)))
+    if not whole:
+        rest = NamedValue("destination", "$", Value("name", ""))
+        judged.append(JudgedValue(rest, "unknown", _find_strictest(answers, "unknown")))
+    return judged
+
+
+def _find_strictest(answers: Sequence[OriginAnswers], origin: Origin) -> Answer:
+    return max((one.answer(origin) for one in answers), key=ANSWERS.index, default="pass")
+
+
+def _find_origin(named: NamedValue, registered: Registered, seen: ValuesSeen) -> Origin:
+    if registered.names(named.value):
+        return "registry"
+    value = seen.values.get(named.path)
+    if value is not None and value.trusted:
+        return "trusted_result"
+    if value is not None:
+        return "untrusted_read"
+    return "nowhere" if seen.complete else "unknown"
+
+
+class Registered:
+    """The destinations that entries name: exact values, addresses of a domain, and what is below a host or a
+    folder."""
+
+    def __init__(self, texts: Sequence[str]) -> None:
+        self._domains = {one[2:].casefold() for one in texts if one.startswith("*@")}
+        values = [read_value(one) for one in texts if not one.startswith("*@")]
+        self._values = frozenset(one.text for one in values)
+        self._roots = tuple(f"{one.text.rstrip('/')}/" for one in values if one.kind in _BELOW)
+
+    def names(self, value: Value) -> bool:
+        """Whether an entry names the value."""
+        if value.text in self._values:
+            return True
+        if value.kind == "email":
+            return value.text.rpartition("@")[2] in self._domains
+        return value.kind in _BELOW and value.text.startswith(self._roots) if self._roots else False
+
+
+_BELOW = frozenset(["url", "path"])
+
+
+def judges_destinations(plan: ActionPlan) -> bool | None:
+    """Whether the gate may hold up the actions of a plan; None: it does not look at where they go, because it
+    does not run, the tool has no roles, or the bundle has no answer for tier and type."""
+    if NAME not in plan.bundle.stages or plan.tool is None or plan.tool.roles is None:
+        return None
+    policy: DestinationPolicy = plan.bundle.parts[NAME]
+    return policy.mode == "enforce" if policy.find_answers(plan) else None
+
+
+@lru_cache(maxsize=_COMPILED)
+def _compile_registered(texts: tuple[str, ...]) -> Registered:
+    return Registered(texts)
+
+
+def find_registered(plan: ActionPlan) -> Registered:
+    """The destinations that the entries of the agent and its tenant name."""
+    own = () if plan.agent is None else plan.agent.destinations
+    return _compile_registered((*own, *plan.org.destinations))
+
+
+class Destinations(Gate):
+    """Asks a person where a destination comes from nowhere or from strangers alone."""
+
+    name = NAME
+    detail = DestinationDetail
+    part = BundlePart(name, DestinationPolicy, DestinationPolicy())
+
+    def evaluate(self, context: ActionContext) -> StageResult:
+        """The reason names the first value with the strictest answer."""
+        plan = context.plan
+        policy: DestinationPolicy = plan.bundle.parts[self.name]
+        if self.settle(plan) is not None:
+            return PASSED
+        judged = _judge(plan, policy, context)
+        if not judged:
+            return PASSED
+        origins: dict[str, int] = {}
+        for one in judged:
+            origins[one.origin] = origins.get(one.origin, 0) + 1
+        worst = max(judged, key=lambda one: ANSWERS.index(one.answer))
+        if worst.answer == "pass":
+            return StageResult("pass", None, {"origins": origins})
+        values = [_describe_value(one, context) for one in judged if one.answer != "pass"]
+        detail: dict[str, Any] = {"origins": origins, "values": values}
+        sentence = _describe_sentence(worst, context)
+        if worst.answer == "advise":
+            return StageResult("pass", None, {**detail, "advice": sentence})
+        outcome: Literal["block", "escalate"] = "block" if worst.answer == "deny" else "escalate"
+        return StageResult(outcome, f"{_CODES[worst.origin]}: {sentence}", detail)
+
+    def settle(self, plan: ActionPlan) -> StageResult | None:
+        """A pass for tools without roles, and where the bundle has no answer for tier and type."""
+        return PASSED if judges_destinations(plan) is None else None
+
+
+_CODES: Mapping[Origin, str] = {
+    "registry": "registered_destination",
+    "trusted_result": "trusted_destination",
+    "untrusted_read": "untrusted_destination",
+    "unknown": "unknown_destination",
+    "nowhere": "new_destination",
+}
+
+
+def _describe_value(one: JudgedValue, context: ActionContext) -> dict[str, Any]:
+    named = one.named
+    finding = {"path": named.path, "role": named.role, "kind": named.value.kind, "origin": one.origin}
+    seen = (context.seen.values or NO_VALUES_SEEN).values.get(named.path)
+    if seen is None:
+        return finding
+    return {**finding, "source": seen.source, "seen_before_ms": max(0, context.now_ms - seen.at_ms)}
+
+
+def _describe_sentence(one: JudgedValue, context: ActionContext) -> str:
+    """One sentence for the person who is asked. The value itself stands in the action's parameters."""
+    named = one.named
+    what = f"{_WORDS[named.value.kind]} at {named.path}"
+    if named.path == "$":
+        return f"this action names more than {MOST_ARGUMENTS} values, and the rest was not looked up"
+    seen = (context.seen.values or NO_VALUES_SEEN).values.get(named.path)
+    if seen is not None:
+        ago = span(max(0, context.now_ms - seen.at_ms))
+        stood = "stands in" if seen.trusted else "stood only in"
+        return f"{what} {stood} {seen.source}, which came in {ago} before"
+    if one.origin == "unknown":
+        return f"{what} was not found in this session, and not all that came in is known"
+    if one.origin == "registry":
+        return f"{what} is named by the registry"
+    return f"{what} was seen nowhere: no entry names it, and nothing in this session holds it"

@@ -1,0 +1,128 @@
+"""The values that a session has seen, as salted fingerprints: where a destination can come from.
+
+Each input that brings values in is one entry of the agent's table `values`: what a tool returned, an item
+that was served, a memory that was written. An entry holds no content, so that a state and a record may be
+read by people who may not read what the agents read.
+
+What is missing is never taken for known. A carried-out call of a tool whose results count opens an entry
+that is incomplete until a signed outcome brings its values. What was cut off, or had to go for want of room,
+leaves the entry LOST_ENTRY, so that from then on nothing is known to be new.
+"""
+
+from __future__ import annotations
+
+from base64 import b64decode, b64encode
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from sluice_topics.values import derive_tenant_key
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+FINGERPRINT_BYTES = 8
+"""Of the 16 that records carry: among the 1 500 values that an agent's table may hold, two are confused once
+in 10^13."""
+MOST_BYTES = 16_384
+"""What an agent's table takes at most in its stored form."""
+MOST_ENTRIES = 128
+ENTRY_BYTES = 176
+"""An entry's name, source and time, which are kept with the fingerprints."""
+LOST_ENTRY = "lost"
+
+
+_KEYS = 1024
+
+
+@lru_cache(maxsize=_KEYS)
+def find_tenant_key(master: bytes, tenant: str) -> bytes:
+    """The key of a tenant's fingerprints."""
+    return derive_tenant_key(master, tenant)
+
+
+class SeenEntry(NamedTuple):
+    """What one input brought in. `trusted`: the organisation's own word, by the registry and under a
+    signature; `at_ms` broker time; `source`: the tool, item or memory; `complete`: all of its values are
+    here; `prints`: the fingerprints, `FINGERPRINT_BYTES` each, base64."""
+
+    trusted: bool
+    at_ms: int
+    source: str
+    complete: bool
+    prints: str
+
+    @property
+    def size(self) -> int:
+        """Bytes that it takes at most in the stored form."""
+        return ENTRY_BYTES + len(self.prints)
+
+
+class SeenValue(NamedTuple):
+    """Where a value was seen: in the latest trusted entry that has it, else in the latest of the others."""
+
+    trusted: bool
+    source: str
+    at_ms: int
+
+
+class ValuesSeen(NamedTuple):
+    """What a session says of an action's values. `values`: by the argument's path, of those that it has seen.
+    `complete`: it has seen all that came in, so that a value which is not among them came from nowhere."""
+
+    values: Mapping[str, SeenValue]
+    complete: bool
+
+    def recorded(self) -> dict[str, Any]:
+        """As a verdict has it."""
+        values = {
+            path: {"trusted": one.trusted, "source": one.source, "at_ms": one.at_ms}
+            for path, one in self.values.items()
+        }
+        return {"complete": self.complete, "values": values}
+
+
+NO_VALUES_SEEN = ValuesSeen({}, complete=False)
+"""Of an action whose session keeps no values."""
+
+
+def read_recorded_values(recorded: Mapping[str, Any]) -> ValuesSeen:
+    """From a verdict: the way back of `ValuesSeen.recorded`."""
+    values = {path: SeenValue(**one) for path, one in recorded["values"].items()}
+    return ValuesSeen(values, recorded["complete"])
+
+
+def add_fingerprints(prints: str, fingerprints: Iterable[bytes]) -> str:
+    """An entry's fingerprints with further ones, each once."""
+    raw = b64decode(prints)
+    known = [raw[at : at + FINGERPRINT_BYTES] for at in range(0, len(raw), FINGERPRINT_BYTES)]
+    every = dict.fromkeys([*known, *(one[:FINGERPRINT_BYTES] for one in fingerprints)])
+    return b64encode(b"".join(every)).decode()
+
+
+def look_up(tables: Sequence[Mapping[str, Any]], fingerprints: Mapping[str, Sequence[bytes]]) -> ValuesSeen:
+    """What the tables of several agents (stored SeenEntry by name) say of an action's values. `fingerprints`:
+    by the argument's path those of the value and of each spelling that may stand for it."""
+    found: dict[str, SeenValue] = {}
+    complete = True
+    wanted = [(path, one[:FINGERPRINT_BYTES]) for path, each in fingerprints.items() for one in each]
+    for table in tables:
+        for stored in table.values():
+            trusted, at_ms, source, is_complete, prints = stored
+            complete = complete and bool(is_complete)
+            if not prints:
+                continue
+            raw = b64decode(prints)
+            for path, fingerprint in wanted:
+                if _holds(raw, fingerprint):
+                    value = SeenValue(bool(trusted), source, at_ms)
+                    known = found.get(path)
+                    if known is None or (value.trusted, value.at_ms) > (known.trusted, known.at_ms):
+                        found[path] = value
+    return ValuesSeen(found, complete)
+
+
+def _holds(raw: bytes, fingerprint: bytes) -> bool:
+    at = raw.find(fingerprint)
+    while at > 0 and at % FINGERPRINT_BYTES:
+        at = raw.find(fingerprint, at + 1)
+    return at >= 0
