@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import contextlib
 import json
 import os
@@ -13,8 +14,10 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from load.installations import neutral_policy
+from sluice.cli.policy.key_files import make_private_key, read_private_key
 from sluice.client import (
     ActionDenied,
     ActionInterrupted,
@@ -27,7 +30,12 @@ from sluice.client import (
     InputUnreadable,
     in_session,
 )
+from sluice.core.registry.keys import is_signed_by
+from sluice.secrets.value_keys import write_value_key
+from sluice_topics.audience import Audience
 from sluice_topics.catalog import OUTCOMES, SESSION_EVENTS
+from sluice_topics.records import ActionOutcome
+from sluice_topics.values import derive_tenant_key, fingerprint, read_value
 from tests.documents.blocks import ROOT
 from tests.kafka.installation import read_stored, run_worker, site_on, wait_until
 from tests.kafka.memories import write
@@ -92,6 +100,67 @@ async def test_a_guarded_tool_runs_if_it_is_allowed_and_its_rows_are_reported(
             assert await read("orders", limit=4) == ["orders-0", "orders-1", "orders-2", "orders-3"]
     told = await asyncio.to_thread(fetch_settled, site, "guarded", worker)
     assert (told["actual"], told["reported_by"]) == (4, neutral_policy.AGENT)
+
+
+async def test_the_values_in_what_a_tool_returns_are_reported_and_never_the_content(
+    site: Site, worker: WorkerProcess, tmp_path: Path
+) -> None:
+    """Issue 24, point 3: with a key of the tenant fingerprints go out, without one nothing does."""
+    key = derive_tenant_key(bytes(range(32)), neutral_policy.TENANT)
+    file = tmp_path / "values.key"
+    write_value_key(file, key)
+    mail = {"from": "Eve <eve@evil.example>", "body": "Pay DE89 3704 0044 0532 0130 00, says Eve Black."}
+    point = site.folder / "values-point.pem"
+    make_private_key(point)
+    signs = {"reported_by": "values-point", "signing_key": point, "installation": "here"}
+
+    def read_mail(number: int) -> dict[str, str]:
+        return mail
+
+    async with client_of(site, values_key=file, **signs) as gate:
+
+        @gate.guard(READ, session_id="values")
+        async def read(number: int) -> dict[str, str]:
+            return read_mail(number)
+
+        assert await read(1) == mail
+        async with gate.action(READ, {}, session_id="values-block") as permit:
+            permit.result = ["bob@example.com"]
+        async with gate.action(READ, {}, session_id="values-unsaid"):
+            pass
+    async with client_of(site) as gate, gate.action(READ, {}, session_id="values-no-key") as permit:
+        permit.result = mail
+
+    with GateClient(
+        site.bootstrap_servers,
+        neutral_policy.AGENT,
+        ClientOptions(topic_prefix=site.prefix, deadline_s=PATIENCE_S, values_key=key),
+    ) as threaded:
+        assert threaded.guard(READ, session_id="values-threaded")(read_mail)(1) == mail
+
+    def read_told(session: str) -> dict[str, Any]:
+        (told,) = select_session(site, OUTCOMES, session)
+        assert "evil" not in json.dumps(told)
+        return told
+
+    def write_fingerprint(text: str) -> str:
+        return base64.b64encode(fingerprint(key, read_value(text))).decode()
+
+    told = await asyncio.to_thread(read_told, "values")
+    assert not told["values"]["truncated"]
+    expected = {"eve@evil.example", "DE89370400440532013000", "Eve Black"}
+    assert {write_fingerprint(one) for one in expected} <= set(told["values"]["fingerprints"])
+    outcome = ActionOutcome.model_validate(told)
+    public = read_private_key(point).public
+    audience = Audience("here", site.prefix)
+    assert is_signed_by(Ed25519PublicKey.from_public_bytes(public.raw), outcome, audience)
+
+    block = await asyncio.to_thread(read_told, "values-block")
+    assert block["values"] == {"fingerprints": [write_fingerprint("bob@example.com")], "truncated": False}
+    threaded_told = await asyncio.to_thread(read_told, "values-threaded")
+    assert threaded_told["values"] == told["values"]
+    for session in ("values-unsaid", "values-no-key"):
+        assert "values" not in await asyncio.to_thread(read_told, session)
 
 
 async def test_a_denied_tool_does_not_run_and_the_error_says_which_gate_and_why(

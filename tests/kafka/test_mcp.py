@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 import subprocess
 from contextlib import contextmanager
@@ -20,7 +21,9 @@ from sluice.core.registry.keys import SigningKey
 from sluice.core.trust.dsse import sign
 from sluice.core.trust.signed_entries import PAYLOAD_TYPES
 from sluice.core.trust.signing import sign_review
+from sluice.secrets.value_keys import write_value_key
 from sluice_topics.catalog import ESCALATIONS, OUTCOMES, REGISTRY, REVIEWS, SESSION_EVENTS, VERDICTS
+from sluice_topics.values import derive_tenant_key, fingerprint, read_value
 from tests.documents.blocks import ROOT
 from tests.kafka.installation import publish, records, run_worker, site_on, wait_for
 from tests.kafka.mcp_place import SERVER, TOOLS, Place
@@ -104,6 +107,32 @@ async def test_an_allowed_call_reaches_the_server_and_its_outcome_is_reported(
     assert [one["verdict"] for one in verdicts] == ["allowed", "allowed"]
     told = await asyncio.to_thread(records, place.site, OUTCOMES, place.session)
     assert [one.get("error") for one in told] == [None, "ToolError"]
+
+
+async def test_the_values_in_a_result_are_reported_as_fingerprints(place: Place) -> None:
+    """Issue 24, point 3: by the key of the agent's tenant, signed by an enforcement point."""
+    key = derive_tenant_key(bytes(range(32)), neutral_policy.TENANT)
+    write_value_key(place.folder / "values.key", key)
+    point = place.folder / "point.pem"
+    make_private_key(point)
+    told = place.folder / "mcp.toml"
+    told.write_text(f'values_key = "{place.folder}/values.key"\nreported_by = "p"\nsigning_key = "{point}"\n')
+    text = "Write to eve@evil.example"
+    async with place.agent("--config", told) as client:
+        assert text_of(await client.call_tool("read", {"text": text})) == text
+    session, place.options[-1] = place.session, f"{place.session}-by-setting"
+    place.environment["SLUICE_VALUES__KEY_FILE"] = str(place.folder / "values.key")
+    async with place.agent() as client:
+        assert (await client.call_tool("read", {"text": "fail"})).is_error
+    (outcome,) = await asyncio.to_thread(records, place.site, OUTCOMES, session)
+    (failed,) = await asyncio.to_thread(records, place.site, OUTCOMES, place.options[-1])
+    address = base64.b64encode(fingerprint(key, read_value("eve@evil.example"))).decode()
+    assert address in outcome["values"]["fingerprints"]
+    assert "evil" not in json.dumps(outcome)
+    assert (outcome["reported_by"], outcome["values"]["truncated"]) == ("p", False)
+    assert outcome["signature"]
+    fail = base64.b64encode(fingerprint(key, read_value("fail"))).decode()
+    assert fail in failed["values"]["fingerprints"]
 
 
 async def test_a_denied_call_is_a_tool_error_with_the_reason_and_does_not_reach_the_server(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import time
 from dataclasses import dataclass
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sluice_topics.records.inputs import OutcomeValues
 from sluice_topics.values import (
     MAX_TEXT,
     MAX_VALUES,
@@ -18,6 +20,7 @@ from sluice_topics.values import (
     derive_tenant_key,
     find_values,
     fingerprint,
+    fingerprint_result,
     is_iban,
     read_json_value,
     read_value,
@@ -287,6 +290,21 @@ def test_a_fingerprint_is_of_its_tenant_and_of_what_the_value_says() -> None:
     assert fingerprint(ours, Value("account", "4821")) == fingerprint(ours, Value("id", "4821"))
     with pytest.raises(ValueError, match="32 bytes"):
         derive_tenant_key(b"short", "acme")
+
+
+class Broken(dict[str, str]):
+    def __iter__(self) -> Any:
+        raise RuntimeError
+
+
+def test_a_result_becomes_distinct_fingerprints_and_one_that_cannot_be_read_is_truncated() -> None:
+    key = derive_tenant_key(bytes(32), "acme")
+    told = fingerprint_result(key, ["Bob@example.com", "bob@example.com", 4821, "48.21"])
+    written = [fingerprint(key, read_value(one)) for one in ("bob@example.com", "4821")]
+    assert told == {"fingerprints": [base64.b64encode(one).decode() for one in written], "truncated": False}
+    assert OutcomeValues.model_validate(told)
+    assert fingerprint_result(key, None) == {"fingerprints": [], "truncated": False}
+    assert fingerprint_result(key, Broken(a="b")) == {"fingerprints": [], "truncated": True}
 
 
 def test_the_check_digits_of_an_iban_count() -> None:

@@ -13,7 +13,7 @@ import posixpath
 import re
 import socket
 import unicodedata
-from base64 import b64decode
+from base64 import b64decode, b64encode
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from datetime import date
@@ -401,7 +401,8 @@ _GROUPS = re.compile(r"(?<!\w)([A-Z]{1,4}[ .\-]?)?[+(]?\d++(?:[ ./()\-]{1,2}\d++
 _NEGATIVE = re.compile(r"(?<![\w.\-])-\d{4,}+(?![\w.\-])")
 _IBAN_BEGINS = re.compile(r"(?<![A-Za-z0-9])[A-Za-z]{2}\d{2}(?=[ \-]?[A-Za-z0-9])")
 _CAPITAL = "A-Z\u00c0-\u00de\u0100-\u024f\u0370-\u03ff\u0400-\u052f\u1e00-\u1fff"
-_CAPITALISED = re.compile(rf"(?<!\w)[{_CAPITAL}][\w'\u2019\-]*+(?: [{_CAPITAL}][\w'\u2019\-]*+)*")
+_CAPITALISED_WORD = rf"[{_CAPITAL}][\w'\u2019\-]*+(?![@/\\]|\.\w)"
+_CAPITALISED = re.compile(rf"(?<![\w@/\\.\-]){_CAPITALISED_WORD}(?: {_CAPITALISED_WORD})*")
 _NO_NAMES = frozenset(
     """
     A After All Also An And Any Are As At Be Because Been Before But By Can Could Dear Did Do Does For
@@ -661,3 +662,14 @@ def fingerprint(key: bytes, value: Value) -> bytes:
     """
     text = value.text.lower() if value.kind == "iban" else value.text
     return hmac.digest(key, text.encode("utf-8", "surrogatepass"), "sha256")[:FINGERPRINT_BYTES]
+
+
+def fingerprint_result(key: bytes, result: Any) -> dict[str, Any]:
+    """What an outcome says of a tool's result, its `values` as JSON: see `collect_values`. Never fails: a
+    result that raises an error when it is read is truncated."""
+    try:
+        seen = collect_values(result)
+    except Exception:  # noqa: BLE001 - a stranger's object, and its tool has run
+        seen = SeenValues([], truncated=True)
+    written = (b64encode(fingerprint(key, value)).decode() for value in seen.values)
+    return {"fingerprints": list(dict.fromkeys(written)), "truncated": seen.truncated}

@@ -17,6 +17,10 @@ MOST_ROWS = 2**53 - 1
 """The largest number that every reader of JSON reads exactly."""
 
 
+NOT_RETURNED: Any = object()
+"""In place of a tool's result, where nobody says what it is."""
+
+
 @dataclass(frozen=True, slots=True)
 class InputLocation:
     """Where the broker put an input: its partition and offset, and the broker's time."""
@@ -109,10 +113,11 @@ class Permit:
     judged. `narrowed`: whether an approver replaced the proposed ones.
 
     Set `rows_affected` to the rows that the tool really touched; they are reported. If it is None, the rows
-    that the gate reserved are reported.
+    that the gate reserved are reported. Set `result` to what the tool returned: a client with a `values_key`
+    reports the fingerprints of the values in it, and never the content.
     """
 
-    __slots__ = ("_rows", "action_id", "narrowed", "parameters", "session_id", "verdict")
+    __slots__ = ("_rows", "action_id", "narrowed", "parameters", "result", "session_id", "verdict")
 
     def __init__(
         self, verdict: ActionAnswer, parameters: Mapping[str, Any], *, narrowed: bool = False
@@ -122,6 +127,7 @@ class Permit:
         self.verdict = verdict
         self.parameters = parameters
         self.narrowed = narrowed
+        self.result: Any = NOT_RETURNED
         self._rows: int | None = None
 
     @property

@@ -14,6 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from sluice.client.answers import (
+    NOT_RETURNED,
     ActionAnswer,
     ActionInterrupted,
     ClientError,
@@ -148,11 +149,19 @@ class AsyncGateClient:
         return RetrievalAnswer.of((await asked()).record)
 
     async def report_outcome(
-        self, verdict: ActionAnswer, rows_affected: int, *, error: str | None = None
+        self,
+        verdict: ActionAnswer,
+        rows_affected: int,
+        *,
+        error: str | None = None,
+        result: Any = NOT_RETURNED,
     ) -> None:
-        """Report the outcome of an action that ran without a guard. Returns when the broker has it."""
+        """Report the outcome of an action that ran without a guard. Returns when the broker has it.
+
+        `result`: what the tool returned, as `Permit.result`."""
         session, action_id = verdict.record["session_id"], verdict.record["action_id"]
-        value = self._sender.build_outcome(verdict, rows_affected, error)
+        seen = await self._sender.read_values(result)
+        value = self._sender.build_outcome(verdict, rows_affected, error, seen)
         await self._sender.publish(OUTCOME, session, name_outcome(session, action_id), value)
 
     async def permit(
@@ -215,7 +224,8 @@ class AsyncGateClient:
     async def finish(self, permit: Permit, *, error: str | None = None) -> None:
         """Report what the tool did; `error`: what it raised. Returns when the broker has the outcome."""
         session, action_id = permit.session_id, permit.action_id
-        value = self._sender.build_outcome(permit.verdict, permit.rows, error)
+        seen = await self._sender.read_values(permit.result)
+        value = self._sender.build_outcome(permit.verdict, permit.rows, error, seen)
         self._journal.finish(session, action_id, value)
         await self._sender.publish(OUTCOME, session, name_outcome(session, action_id), value)
         self._journal.report(session, action_id)
@@ -226,7 +236,8 @@ class AsyncGateClient:
     ) -> AsyncIterator[Permit]:
         """Run the block only if the action is allowed, and report the outcome, even if the block raises.
 
-        The block may set the permit's `rows_affected`. `more` and the errors are those of `permit`."""
+        The block may set the permit's `rows_affected` and `result`. `more` and the errors are those of
+        `permit`."""
         permit = await self.permit(tool_name, parameters, session_id=resolve_session_id(session_id), **more)
         async with self._report_after(permit):
             yield permit

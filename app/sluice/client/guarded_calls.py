@@ -115,14 +115,15 @@ class GuardedTool:
         return self._function(*bound.args, **bound.kwargs)
 
     def finish(self, permit: Permit, result: Any) -> None:
-        """Take the rows to report from the result. Raises ClientError for a result that goes on, and for
-        rows that are no count."""
+        """Take the rows to report from the result, and the result for its values. Raises ClientError for a
+        result that goes on, and for rows that are no count."""
         if isinstance(result, GOES_ON):
             if isinstance(result, (Coroutine, Generator)):
                 result.close()
             raise ClientError(f"{self.name} returned a {type(result).__name__}, which goes on later", _RETURN)
         if self._options.rows is not None:
             permit.rows_affected = self._options.rows(result)
+        permit.result = result
 
     def refuse(self, error: ClientError) -> Any:
         """Return what a refused call gives its caller, a text for a model, or raise the error."""

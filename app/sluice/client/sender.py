@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
 import secrets
 import uuid
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -13,7 +15,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from sluice.client.answers import ActionAnswer, ClientError, InputLocation, check_count
+from sluice.client.answers import NOT_RETURNED, ActionAnswer, ClientError, InputLocation, check_count
 from sluice.client.exchange import DEFAULT_CONNECT_S, Exchange, OutgoingInput
 from sluice.client.record_proofs import RecordProofs
 from sluice_topics.audience import Audience, SignedInput, record_message
@@ -29,7 +31,7 @@ DEFAULT_DEADLINE_S = 10.0
 NONCE_BYTES = 12
 PEM_BEGIN = "-----BEGIN"
 KeyText = bytes | str | Path
-"""A private key: its PEM text, or where that lies."""
+"""A private key: its text, or where that lies."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +47,9 @@ class ClientOptions:
     file. A str with "-----BEGIN" in it is a text. `installation`: the id of the installation, its setting
     `policy.installation`; every signature is for that one and counts in no other. `verdict_keys`: the public
     keys, base64, with which the gate's workers sign; an answer counts only with a proof by one of them. Give
-    two while a key is replaced. Without any, proofs are not checked.
+    two while a key is replaced. Without any, proofs are not checked. `values_key`: the key of the agent's
+    tenant, by which the values in what tools return are reported as fingerprints (`sluice keys values`): its
+    text in base64 or hex, or the path of its file. Without it nothing of a result is reported.
     `connection`: further arguments of aiokafka's clients, such as `security_protocol`.
     """
 
@@ -59,6 +63,7 @@ class ClientOptions:
     agent_key: KeyText | None = field(default=None, repr=False)
     installation: str = ""
     verdict_keys: Sequence[str] = ()
+    values_key: KeyText | None = field(default=None, repr=False)
     connection: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
     @property
@@ -123,6 +128,7 @@ class Sender:
         self._agent_id = agent_id
         self._reported_by = options.reported_by or agent_id
         self._signer = options.signer
+        self._values_key = None if options.values_key is None else read_values_key(options.values_key)
         self._outcomes: InputSigner | None = None
         if options.signing_key is not None:
             self._outcomes = InputSigner(read_pem(options.signing_key, "signing_key"), options.audience)
@@ -148,8 +154,20 @@ class Sender:
             **fields,
         }
 
-    def build_outcome(self, verdict: ActionAnswer, rows: int, error: str | None) -> bytes:
+    async def read_values(self, result: Any) -> dict[str, Any] | None:
+        """The `values` of an outcome; None where the client has no key for them, or nobody gave the result.
+        They are read beside the event loop, since a long result takes 50 ms."""
+        if self._values_key is None or result is NOT_RETURNED:
+            return None
+        from sluice_topics.values import fingerprint_result  # noqa: PLC0415 - most clients need none
+
+        return await asyncio.to_thread(fingerprint_result, self._values_key, result)
+
+    def build_outcome(
+        self, verdict: ActionAnswer, rows: int, error: str | None, values: dict[str, Any] | None = None
+    ) -> bytes:
         """The outcome of an action, signed if the client has a key. `error` None: the tool did not raise.
+        `values`: as `read_values` gives them.
 
         Raises ClientError for rows that are no count.
         """
@@ -161,6 +179,8 @@ class Sender:
         }
         if error is not None:
             record["error"] = error
+        if values is not None:
+            record["values"] = values
         if self._outcomes is not None:
             bound = dict(verdict.record.get("action") or verdict.record["input"])
             record |= {"action_digest": bound["digest"], "input": bound}
@@ -200,7 +220,8 @@ def serialize_record(record: Mapping[str, Any]) -> bytes:
 def sign_record(record: Mapping[str, Any], pem: bytes, audience: Audience) -> str:
     """The Ed25519 signature of an outcome or a grant for an installation, base64, over its RFC 8785 form.
 
-    Both hold only texts and whole numbers under ASCII names, so sorted compact JSON is their RFC 8785 form.
+    Both hold only texts, whole numbers and truth values under ASCII names, and lists of them, so sorted
+    compact JSON is their RFC 8785 form.
     """
     written = json.dumps(record, ensure_ascii=False, sort_keys=True, separators=(",", ":")).encode()
     return base64.b64encode(load_private_key(pem).sign(record_message(audience, written))).decode()
@@ -256,6 +277,24 @@ def read_pem(key: KeyText, name: str) -> bytes:
     except (ValueError, TypeError) as error:
         raise ClientError(f"{name}: {error}", "Make a key with `sluice keys new`") from None
     return key
+
+
+def read_values_key(key: KeyText) -> bytes:
+    """The 32 bytes of a key of values. Raises ClientError, which never shows a text that may be a key."""
+    from sluice_topics.values import KEY_BYTES, parse_key  # noqa: PLC0415 - most clients need none
+
+    if isinstance(key, bytes) and len(key) == KEY_BYTES:
+        return key
+    try:
+        if not isinstance(key, Path):
+            text = key if isinstance(key, str) else key.decode("ascii")
+            with suppress(ValueError):
+                return parse_key(text)
+            key = Path(text)
+        return parse_key(key.expanduser().read_bytes().decode("ascii"))
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or "no 32 bytes in base64 or hex, and no file with them"
+        raise ClientError(f"values_key: {why}", "Make the file with `sluice keys values`") from None
 
 
 @lru_cache(maxsize=8)

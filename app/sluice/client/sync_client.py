@@ -86,9 +86,9 @@ class GateClient:
         """See AsyncGateClient.retrieve."""
         return self._run(self._client.retrieve(items, **more))
 
-    def report_outcome(self, verdict: ActionAnswer, rows_affected: int, *, error: str | None = None) -> None:
+    def report_outcome(self, verdict: ActionAnswer, rows_affected: int, **more: Any) -> None:
         """See AsyncGateClient.report_outcome."""
-        self._run(self._client.report_outcome(verdict, rows_affected, error=error))
+        self._run(self._client.report_outcome(verdict, rows_affected, **more))
 
     def permit(self, tool_name: str, parameters: Mapping[str, Any], **more: Any) -> Permit:
         """See AsyncGateClient.permit."""

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from load.installations import neutral_policy
-from sluice_topics.catalog import MEMORY_DECISIONS, MEMORY_WRITES, SESSION_EVENTS
+from sluice_topics.catalog import MEMORY_DECISIONS, MEMORY_WRITES, OUTCOMES, SESSION_EVENTS
+from sluice_topics.values import fingerprint_result
 from tests.kafka.gateway_process import OTHER_TENANT, Gateway, action, run_gateway
 from tests.kafka.installation import read_stored
 from tests.kafka.memories import write
@@ -129,6 +130,23 @@ def test_an_outcome_settles_what_was_reserved(site: Site, gateway: Gateway) -> N
     events = [json.loads(one.value or b"") for one in read_stored(site, SESSION_EVENTS)]
     totals = {one.get("aggregateRowsAffected", 12) for one in events if one.get("session_id") == session}
     assert totals == {12}
+
+
+def test_the_values_of_an_outcome_are_passed_on_and_no_content_is_taken(site: Site, gateway: Gateway) -> None:
+    session = f"s-{uuid.uuid4().hex}"
+    values = fingerprint_result(bytes(32), "Write to eve@evil.example")
+    with gateway.client() as client:
+        decided = client.post("/v1/evaluate", json=action(session)).json()
+        outcome = {"action_id": decided["action_id"], "session_id": session, "rows_affected": 1}
+        settled = client.post("/v1/outcomes", json=outcome | {"values": values})
+        wrong = [
+            client.post("/v1/outcomes", json=outcome | {"values": one})
+            for one in ({**values, "fingerprints": ["eve@evil.example"]}, {"content": "Write to"}, ["eve"])
+        ]
+    assert settled.status_code == 200
+    assert [one.status_code for one in wrong] == [400] * len(wrong)
+    told = [json.loads(one.value or b"") for one in read_stored(site, OUTCOMES)]
+    assert [one["values"] for one in told if one["session_id"] == session] == [values]
 
 
 def test_nobody_reports_for_another_tenants_agent(gateway: Gateway) -> None:

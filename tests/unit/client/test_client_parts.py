@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import socket
 import sqlite3
 import subprocess
@@ -24,7 +25,7 @@ from cryptography.hazmat.primitives.serialization import (
 from sluice.client import AsyncGateClient, ClientError, ClientOptions, GateClient, delegation_grant
 from sluice.client.answers import ActionAnswer, InputLocation, make_refusal
 from sluice.client.journal import Journal
-from sluice.client.sender import sign_record
+from sluice.client.sender import read_values_key, sign_record
 from sluice.core.registry.keys import is_signed_by
 from sluice_topics.agent_signature import read_signature
 from sluice_topics.audience import Audience, SignedInput
@@ -92,6 +93,20 @@ def test_a_signed_outcome_bears_the_signature_that_the_worker_asks_for() -> None
     for changed in ({"fingerprints": [], "truncated": True}, {**record["values"], "truncated": False}, None):
         other = ActionOutcome.model_validate({**with_values, "values": changed})
         assert not is_signed_by(key.public_key(), other, HERE), "a signature covers the values too"
+
+
+def test_a_key_of_values_is_its_text_or_its_file_and_is_never_shown(tmp_path: Path) -> None:
+    key = bytes(range(32))
+    file = tmp_path / "values.key"
+    file.write_text(key.hex() + "\n")
+    text = base64.b64encode(key).decode()
+    for form in (key, key.hex(), text, text.encode(), file, str(file)):
+        assert read_values_key(form) == key
+        assert "values_key" not in repr(ClientOptions(values_key=form))
+    for wrong in ("secret-no-key", b"secret-no-key", tmp_path / "none", key.hex()[:-2]):
+        with pytest.raises(ClientError, match="values_key: ") as refused:
+            read_values_key(wrong)
+        assert str(wrong) not in str(refused.value)
 
 
 def test_one_call_alone_gets_to_start_an_action(tmp_path: Path) -> None:

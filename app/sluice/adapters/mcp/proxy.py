@@ -24,7 +24,13 @@ from mcp_types import ListToolsResult, TextContent, ToolListChangedNotification
 
 from sluice.adapters.mcp.pins import INSTRUCTIONS, Pins, PinsError, compute_digest, name_key
 from sluice.adapters.mcp.proxy_file import Passed
-from sluice.adapters.mcp.results import GATE_AWAY, MOST_PROGRESS, ResultJudge, make_error_result
+from sluice.adapters.mcp.results import (
+    GATE_AWAY,
+    MOST_PROGRESS,
+    ResultJudge,
+    list_contents,
+    make_error_result,
+)
 from sluice.client.answers import ActionNotDecided, ActionRefused, NeedsHuman
 
 if TYPE_CHECKING:
@@ -207,6 +213,7 @@ class Proxy:
             if self._judge is None or not isinstance(error, Exception):
                 raise
             return await self._judge.read_error(error, permit.action_id, registered)
+        permit.result = list_contents(result)
         await self._report(permit, TOOL_ERROR if result.is_error else None)
         if self._judge is None:
             return result

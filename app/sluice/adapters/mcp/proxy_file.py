@@ -39,7 +39,9 @@ class ProxyFile(StrictModel):
 
     `tools`: names in the registry by the server's own names; a tool that is not listed is "SERVER.TOOL".
     `results`: fields of retrieved items (docs/quality.md) for `--results-as-retrievals`. `pass`: what is not
-    dropped then. `env`: names of the environment's variables that the server gets.
+    dropped then. `env`: names of the environment's variables that the server gets. `reported_by` and
+    `signing_key`: the enforcement point in whose name outcomes are signed. `values_key`: the file with the
+    key of the agent's tenant, by which the values in results are reported as fingerprints.
     """
 
     agent: Name | None = None
@@ -53,6 +55,9 @@ class ProxyFile(StrictModel):
     approval_s: float | None = Field(default=None, gt=0)
     agent_key: str | None = None
     journal: str | None = None
+    reported_by: Name | None = None
+    signing_key: str | None = None
+    values_key: str | None = None
 
 
 def read_proxy_file(file: Path) -> ProxyFile:

@@ -40,6 +40,20 @@ _STRUCTURED, _META, _TOGETHER = "structured", "meta", "together"
 _BYTES = {"data": True, "resource": {"blob"}}
 
 
+def list_contents(result: CallToolResult) -> list[Any]:
+    """What a result holds, as JSON, for the values in it. In place of the bytes of images, sounds and
+    resources, in which no value is read, stands an empty `bytes`."""
+    contents: list[Any] = [result.structured_content, result.meta]
+    for block in result.content:
+        without = _BYTES | {"type": True}
+        contents.append(block.model_dump(mode="json", by_alias=True, exclude_none=True, exclude=without))
+        if isinstance(block, (AudioContent, ImageContent)) or (
+            isinstance(block, EmbeddedResource) and isinstance(block.resource, BlobResourceContents)
+        ):
+            contents.append(b"")
+    return contents
+
+
 @dataclass(frozen=True, slots=True)
 class ResultPart:
     """A part of a result: its name in the items' ids, what is judged of it, and the blocks that show it."""

@@ -27,6 +27,7 @@ from sluice.cli.machine.mcp_pins import PINS, Folder, require_pins, require_priv
 from sluice.cli.machine.mcp_pins import cli as pins_cli
 from sluice.cli.output import require_settings, stop
 from sluice.client import AsyncGateClient, ClientError, ClientOptions
+from sluice.secrets.value_keys import ValueKeyError, read_value_key
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Iterable
@@ -162,6 +163,9 @@ def _build_gate_options(
         installation=settings.policy.installation,
         verdict_keys=(*settings.verdicts.public_keys, *verdict_keys),
         journal=_resolve_file(file_options.journal),
+        reported_by=file_options.reported_by,
+        signing_key=_read_pem(_resolve_file(file_options.signing_key)),
+        values_key=_read_values_key(_resolve_file(file_options.values_key) or settings.values.key_file),
     )
 
 
@@ -190,6 +194,13 @@ def _read_pem(file: Path | None) -> bytes | None:
         return None
     require_private_key(file)
     return file.read_bytes()
+
+
+def _read_values_key(file: Path | None) -> bytes | None:
+    try:
+        return None if file is None else read_value_key(file.expanduser())
+    except ValueKeyError as error:
+        stop(str(error))
 
 
 def _select_environment(names: Iterable[str]) -> dict[str, str]:
