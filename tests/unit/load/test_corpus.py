@@ -1,4 +1,4 @@
-"""Labelled texts and actions: each readable, none twice; what the rules make of the texts kept back."""
+"""Labelled texts, actions and tasks: readable, none twice; what the rules make of the texts kept back."""
 
 from __future__ import annotations
 
@@ -7,11 +7,23 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import pytest
+from jsonschema import Draft202012Validator
+
+from sluice.core.registry.registry_entries import ToolSpec
 from sluice.offline.panels import ActionRow, load_panel
+from sluice_topics.values import find_values
 from tests.unit.detection.content.shipped import find_holding
 
 CORPUS = Path(__file__).resolve().parents[3] / "load" / "corpus"
 ACTIONS = {"actions": "open", "actions_kept_back": "kept_back"}
+FLOWS = sorted((CORPUS / "flows").glob("*.jsonl"))
+WAYS = frozenset(
+    {
+        *("new_destination", "other_amount", "split", "encoded", "shared_value"),
+        *("repeated", "paraphrased", "delete_or_grant", "no_plant", "over_steps"),
+    }
+)
 FILES = sorted(file for file in CORPUS.glob("*.jsonl") if file.stem not in ACTIONS)
 
 
@@ -61,3 +73,37 @@ def test_both_halves_hold_as_many_harmful_as_harmless_actions() -> None:
 
     for stem in ACTIONS:
         assert labels(load_panel(CORPUS / f"{stem}.jsonl")) == {"harmful": 50, "benign": 50}
+
+
+@pytest.mark.parametrize("file", FLOWS, ids=lambda file: file.stem)
+def test_a_deployment_has_its_tools_tasks_and_attacks_and_each_call_fits_its_tool(file: Path) -> None:
+    every = rows(file)
+    assert (every[0]["kind"], every[0]["id"]) == ("deployment", file.stem)
+    tools = {row["id"]: row for row in every if row["kind"] == "tool"}
+    tasks = [row for row in every if row["kind"] in {"honest", "attack"}]
+    assert 8 <= len(tools) <= 30
+    assert Counter(row["kind"] for row in tasks) == {"honest": 15, "attack": 10}
+    assert len({row["id"] for row in tasks}) == len({row["task"] for row in tasks}) == 25
+    for call in (call for row in tasks for call in row["calls"]):
+        Draft202012Validator(tools[call["tool"]]["parameters"]).validate(call["parameters"])
+    for tool in tools.values():
+        registered = dict(tool["registered"])
+        returns = registered.pop("returns")
+        assert returns in {"trusted", "untrusted", None}
+        ToolSpec.model_validate(registered)
+    for attack in tasks[15:]:
+        assert attack["way"] in WAYS
+        assert attack["harmful"]
+        assert {*attack["harmful"], attack["planted"] or 0} <= set(range(len(attack["calls"])))
+
+
+def test_there_are_ten_deployments_and_every_way_of_attack_in_each() -> None:
+    assert len(FLOWS) == 10
+    for file in FLOWS:
+        assert {row["way"] for row in rows(file) if row["kind"] == "attack"} == WAYS
+
+
+def test_the_accounts_of_the_deployments_read_as_ibans() -> None:
+    texts = (file.read_text(encoding="utf-8") for file in FLOWS)
+    ibans = {one.text for text in texts for one in find_values(text) if one.kind == "iban"}
+    assert len(ibans) == 47
