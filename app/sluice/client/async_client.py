@@ -25,10 +25,18 @@ from sluice.client.answers import (
 )
 from sluice.client.approval import are_items_approved, await_end, fetch_narrowed_parameters
 from sluice.client.exchange import OutgoingInput
-from sluice.client.guarded_calls import GuardedTool, GuardOptions, await_value, name_error, resolve_session_id
-from sluice.client.input_kinds import ACTION, OUTCOME, RETRIEVAL, WRITE, InputKind
+from sluice.client.guarded_calls import (
+    GuardedTool,
+    GuardOptions,
+    await_value,
+    find_mandate,
+    name_error,
+    resolve_session_id,
+)
+from sluice.client.input_kinds import ACTION, MANDATE, OUTCOME, RETRIEVAL, WRITE, InputKind
 from sluice.client.journal import Journal
 from sluice.client.json_values import copy_faithfully
+from sluice.client.mandates import compute_mandate_digest
 from sluice.client.sender import ClientOptions, Sender, make_exchange, name_outcome, serialize_record
 from sluice.client.unreported import report_unreported
 
@@ -38,7 +46,7 @@ if TYPE_CHECKING:
     from typing import Literal, Self
 
     from sluice.client.binding import CommittedAnswer
-    from sluice.client.guarded_calls import Context
+    from sluice.client.guarded_calls import Context, Mandate
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -54,6 +62,7 @@ class AsyncGateClient:
         self._exchange = make_exchange(bootstrap_servers, self._options)
         self._sender = Sender(self._exchange, agent_id, self._options)
         self._journal = Journal(self._options.journal)
+        self._mandates: set[str] = set()
 
     async def __aenter__(self) -> Self:
         """Start; if that fails, close."""
@@ -93,11 +102,13 @@ class AsyncGateClient:
         """Propose an action and return the gate's verdict, whatever it is. No tool runs.
 
         `action_id` None: a new id. The same action under the same id again gets the first answer. `fields`:
-        more fields of the record, by wire names (docs/fields.md).
+        more fields of the record, by wire names (docs/fields.md); and `mandate`, under which it acts, signed
+        or by its digest: without it, that of `in_session`.
 
         Raises ActionNotDecided, InputUnreadable, ClientError, ConnectionError and KafkaError.
         """
         given = {**fields, "parameters": parameters, "deadline_s": deadline_s}
+        await self._name_mandate(session_id, given)
         record, wait_s = self._build_action(tool_name, session_id, action_id, given)
         answer = await self._ask(ACTION, record["action_id"], session_id, serialize_record(record), wait_s)
         return ActionAnswer.of(answer.record)
@@ -148,6 +159,21 @@ class AsyncGateClient:
             return first
         return RetrievalAnswer.of((await asked()).record)
 
+    async def mandate(self, mandate: Mapping[str, Any], *, deadline_s: float | None = None) -> str:
+        """Publish a signed mandate, and return its digest once the gate has recorded it.
+
+        Raises ClientError with the gate's reason where it refuses the mandate; ActionNotDecided,
+        InputUnreadable, ConnectionError and KafkaError.
+        """
+        session, name = mandate["session_id"], mandate["mandate_id"]
+        value, wait_s = serialize_record(mandate), self._resolve_wait(deadline_s)
+        record = (await self._ask(MANDATE, name, session, value, wait_s)).record
+        if "mandate" not in record:
+            raise ClientError(f"the mandate {name} is refused: {record['reason']}", record["message"])
+        digest = compute_mandate_digest(mandate)
+        self._mandates.add(digest)
+        return digest
+
     async def report_outcome(
         self,
         verdict: ActionAnswer,
@@ -180,13 +206,14 @@ class AsyncGateClient:
         `approval_timeout_s`: how long to wait if a person must agree; None: not at all. A later call with the
         same id waits on. Run the tool with the permit's `parameters`. `accept_narrowed`: they may be those by
         which an approver replaced the proposed ones; without it such an approval raises ClientError.
+        `fields`: as in `propose`.
 
         Raises what `propose` raises, ActionDenied, NeedsHuman, and ActionInterrupted if a tool was started
         under this id before.
         """
-        record, wait_s = self._build_action(
-            tool_name, session_id, action_id, {**fields, "parameters": parameters}
-        )
+        given = {**fields, "parameters": parameters}
+        await self._name_mandate(session_id, given)
+        record, wait_s = self._build_action(tool_name, session_id, action_id, given)
         an_id, value = record["action_id"], serialize_record(record)
         entry = self._journal.propose(session_id, an_id, value)
         if entry.value != value:
@@ -295,6 +322,21 @@ class AsyncGateClient:
             await asyncio.shield(self.finish(permit, error=name_error(error)))
             raise
         await asyncio.shield(self.finish(permit))
+
+    async def _name_mandate(self, session: str, fields: dict[str, Any]) -> None:
+        """Put the digest of an action's mandate in the place of `mandate`. A signed one that this client has
+        not published yet goes first; its answer is not waited for, because the gate waits for the mandate."""
+        mandate: Mandate | None = fields.pop("mandate", None) or find_mandate(session)
+        if mandate is None:
+            return
+        if isinstance(mandate, str):
+            fields["mandate_digest"] = mandate
+            return
+        fields["mandate_digest"] = digest = compute_mandate_digest(mandate)
+        if digest not in self._mandates:
+            value = serialize_record(mandate)
+            await self._sender.publish(MANDATE, mandate["session_id"], mandate["mandate_id"], value)
+            self._mandates.add(digest)
 
     def _resolve_wait(self, deadline_s: float | None) -> float:
         return self._options.deadline_s if deadline_s is None else deadline_s

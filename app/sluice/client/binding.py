@@ -25,7 +25,7 @@ WITHHELD = "withheld:sha256:"
 """What the gate releases in place of an id that holds instructions, before the digest of the id."""
 ID_FIELDS = (
     *("verdict_id", "memory_id", "served_id", "outcome_id", "refusal_id"),
-    *("approval_id", "grant_id", "escalation_id", "dead_letter_id"),
+    *("approval_id", "grant_id", "escalation_id", "dead_letter_id", "mandate_event_id"),
 )
 ENDINGS = frozenset(
     f"sluice/{one}/v1"

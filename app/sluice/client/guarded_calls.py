@@ -29,7 +29,10 @@ from sluice.client.json_values import copy_faithfully, may_be_json
 if TYPE_CHECKING:
     from sluice.client.answers import Permit
 
+Mandate = Mapping[str, Any] | str
+"""A signed mandate, or the digest of one."""
 _session: ContextVar[str | None] = ContextVar("session", default=None)
+_mandate: ContextVar[tuple[str, Mandate] | None] = ContextVar("mandate", default=None)
 
 VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 Context = Sequence[str] | Mapping[str, Callable[[], Any] | None]
@@ -223,13 +226,24 @@ def name_error(error: BaseException) -> str:
 
 
 @contextmanager
-def in_session(session_id: str) -> Iterator[None]:
-    """Calls of guarded tools within the block belong to this session, also those of tasks started in it."""
-    token = _session.set(session_id)
+def in_session(session_id: str, mandate: Mandate | None = None) -> Iterator[None]:
+    """Calls of guarded tools within the block belong to this session, also those of tasks started in it.
+
+    `mandate`: under which they act, signed for this session (`issue_mandate`) or its digest. The client
+    publishes a signed one before the first of them.
+    """
+    token, given = _session.set(session_id), _mandate.set(None if mandate is None else (session_id, mandate))
     try:
         yield
     finally:
+        _mandate.reset(given)
         _session.reset(token)
+
+
+def find_mandate(session_id: str) -> Mandate | None:
+    """The mandate of `in_session`, for a call in its session; None where there is none."""
+    found = _mandate.get()
+    return None if found is None or found[0] != session_id else found[1]
 
 
 def resolve_session_id(session_id: str | None) -> str:

@@ -17,6 +17,7 @@ MEMORY_DECISIONS = "gate.memory.decisions"
 SERVED = "gate.memory.retrievals.served"
 ESCALATIONS = "gate.escalations"
 REVIEWS = "gate.reviews"
+MANDATES = "gate.mandates"
 SESSION_EVENTS = "gate.session.events"
 QUARANTINE = "gate.quarantine"
 DEAD_LETTERS = "gate.dead_letters"
@@ -56,3 +57,4 @@ REVIEW = InputKind(
     REVIEWS, "ReviewDecision", ESCALATIONS, ("approval", "refusal"), _WHERE, (QUARANTINE, SESSION_EVENTS)
 )
 OUTCOME = InputKind(OUTCOMES, "ActionOutcome", SESSION_EVENTS, ("outcome", "refusal"), ("action_id", *_WHERE))
+MANDATE = InputKind(MANDATES, "TaskMandate", SESSION_EVENTS, ("mandate", "refusal"), ("mandate_id", *_WHO))

@@ -13,6 +13,7 @@ from sluice.client.async_client import AsyncGateClient
 from sluice.client.guarded_calls import (
     GuardedTool,
     GuardOptions,
+    find_mandate,
     name_error,
     refuse_coroutine,
     resolve_session_id,
@@ -76,7 +77,7 @@ class GateClient:
 
     def propose(self, tool_name: str, parameters: Mapping[str, Any], **more: Any) -> ActionAnswer:
         """See AsyncGateClient.propose."""
-        return self._run(self._client.propose(tool_name, parameters, **more))
+        return self._run(self._client.propose(tool_name, parameters, **_add_mandate(more)))
 
     def remember(self, content: str, source: Mapping[str, Any], **more: Any) -> MemoryAnswer:
         """See AsyncGateClient.remember."""
@@ -86,13 +87,17 @@ class GateClient:
         """See AsyncGateClient.retrieve."""
         return self._run(self._client.retrieve(items, **more))
 
+    def mandate(self, mandate: Mapping[str, Any], *, deadline_s: float | None = None) -> str:
+        """See AsyncGateClient.mandate."""
+        return self._run(self._client.mandate(mandate, deadline_s=deadline_s))
+
     def report_outcome(self, verdict: ActionAnswer, rows_affected: int, **more: Any) -> None:
         """See AsyncGateClient.report_outcome."""
         self._run(self._client.report_outcome(verdict, rows_affected, **more))
 
     def permit(self, tool_name: str, parameters: Mapping[str, Any], **more: Any) -> Permit:
         """See AsyncGateClient.permit."""
-        return self._run(self._client.permit(tool_name, parameters, **more))
+        return self._run(self._client.permit(tool_name, parameters, **_add_mandate(more)))
 
     def await_approval(self, verdict: ActionAnswer, timeout_s: float) -> ActionAnswer:
         """See AsyncGateClient.await_approval."""
@@ -168,3 +173,9 @@ class GateClient:
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
+
+
+def _add_mandate(more: dict[str, Any]) -> dict[str, Any]:
+    """With the mandate of `in_session`, which only the caller's own thread has."""
+    mandate = more.get("mandate") or find_mandate(more.get("session_id", ""))
+    return more if mandate is None else {**more, "mandate": mandate}

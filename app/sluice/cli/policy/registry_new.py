@@ -38,7 +38,7 @@ def new(
     tenant: Annotated[str, typer.Option(help="The entry's tenant, if its kind has one.")] = "example",
     public_key: Annotated[
         Path | None,
-        typer.Option(help="NAME.pub of `sluice keys new`: for an approver, an enforcement point, a source."),
+        typer.Option(help="NAME.pub of `sluice keys new`: for an approver, an enforcement point, an issuer, a source."),
     ] = None,
 ) -> None:
     """Write a file with one entry to start from; `sluice registry check` passes it as it is.
@@ -59,6 +59,8 @@ def new(
         stop("a proof follows from a run of the golden set: `sluice grader prove` writes it")
     if kind == "policy_loss":
         stop("a loss follows from what the workers recorded: `sluice registry accept-loss` writes it")
+    if kind == "mandate_revocation":
+        stop("a revocation names a mandate's digest: `sluice mandate revoke` writes, signs and publishes it")
     if kind not in _SPECS:
         stop(f"{kind} is no kind of entry; there are {', '.join(KINDS)}")
     options = _EntryOptions(name, tenant, None if public_key is None else _read_public_key(public_key))
@@ -125,6 +127,22 @@ def _make_delegate(options: _EntryOptions) -> _Spec:
     return options.name, {"tenants": [options.tenant], "keys": [{"public_key": options.key}]}
 
 
+def _make_issuer(options: _EntryOptions) -> _Spec:
+    spec = {"tenant_id": options.tenant, "keys": [{"public_key": options.key}], "agents": ["my-agent"]}
+    return options.name, spec
+
+
+def _make_task(options: _EntryOptions) -> _Spec:
+    condition = "action.parameters.to == mandate.values.account"
+    return options.name, {
+        "tenant_id": options.tenant,
+        "task": "Refund order {order} to {account}",
+        "tools": [{"tool": "search_records"}, {"tool": "send_money", "condition": condition, "count": 1}],
+        "destinations": [],
+        "slots": [{"name": "order"}, {"name": "account", "destination": True}],
+    }
+
+
 def _make_fact(options: _EntryOptions) -> _Spec:
     now = rfc3339(time.time_ns() // 1_000_000)
     return options.name, {"value": {"limit": 100}, "valid_from": now, "tenant_id": options.tenant}
@@ -170,6 +188,8 @@ _SPECS: dict[str, Callable[[_EntryOptions], _Spec]] = {
     "freeze": _make_freeze,
     "enforcement_point": _make_enforcement_point,
     "delegate": _make_delegate,
+    "issuer": _make_issuer,
+    "task": _make_task,
     "fact": _make_fact,
     "source": _make_source,
     "provenance": _make_provenance,

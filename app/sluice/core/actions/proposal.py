@@ -153,11 +153,7 @@ def evaluate(
     seen = view.see_action(plan.owner, action.action_id, named)
     if named is not None:
         if seen.mandate is None:
-            began = parts.stopwatch()
             yield MANDATE_WAIT
-            arrival = _waited(parts, arrival, began)
-            view = SessionView(state, parts.limits, arrival.timestamp_ms)
-            seen = view.see_action(plan.owner, action.action_id, named)
         seen = check_standing(parts.policy.registry, action.agent_id, seen, view.now)
     if plan.looks_up_values:
         seen = seen._replace(values=look_up_values(view, plan, action, parts.values_key))

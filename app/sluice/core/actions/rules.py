@@ -20,13 +20,14 @@ from sluice.core.rules.variables import ACTION_TYPE, Cited, collect_variables
 from sluice_topics.relaxations import Members
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from sluice.core.actions.stage import ActionContext, ActionPlan, Evaluate
     from sluice.core.rules.compiled_rule import RuleResult
     from sluice.core.rules.rule_set import SettledRules, SplitRules
 
 
+NOTHING_GIVEN: Mapping[str, Any] = {}
 MOST_KEPT = 4096
 """Results of a bundle's rules that are kept; each is a few hundred bytes."""
 
@@ -156,10 +157,14 @@ def _judged(results: Sequence[RuleResult]) -> StageResult:
     )
 
 
-def evaluate_by_type(context: ActionContext, rules: RuleSet) -> list[list[RuleResult]]:
-    """Every rule's result, once for each type that the action may be of."""
+def evaluate_by_type(
+    context: ActionContext, rules: RuleSet, given: Mapping[str, Any] = NOTHING_GIVEN
+) -> list[list[RuleResult]]:
+    """Every rule's result, once for each type that the action may be of. `given`: the values of some
+    variables, in place of the action's."""
     cited = _cited(context)
     values = collect_variables(context, rules.variables)
+    values.update((name, one) for name, one in given.items() if name in values)
     if context.plan.types == (context.plan.action_type,):
         return [rules.evaluate(values, cited)]
     return [

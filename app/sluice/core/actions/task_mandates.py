@@ -175,9 +175,6 @@ def _read_scope(registry: Registry, mandate: SignedMandate, tenant: str, now_ms:
         )
     until_ms = _read_until(mandate.until, now_ms)
     digest = digest_mandate(mandate)
-    revoked = registry.mandate_revocations.get(digest)
-    if revoked is not None and revoked.tenant == tenant:
-        raise _RefusedError("mandate_revoked", revoked.reason)
     template = _find_template(registry, mandate, tenant)
     task, task_hash = _read_task(mandate, template)
     tools = _list_tools(mandate, template)

@@ -72,8 +72,8 @@ LAST_PAUSE = Request("", "last pause", 0)
 every input that came before must be decided, and until its own decision is applied no other may go."""
 MANDATE_WAIT = Request("", "mandate", 200)
 """Before an action that names a mandate which its session does not have: topics have no order among each
-other, so the mandate may be on its way. Answered READY when one has come or the time is over, and at once by
-those who have all inputs in their order. The session is read again then."""
+other, so the mandate may be on its way. Who has not all inputs in their order waits for it so many ms and
+begins the evaluation anew; answered READY, it goes on without the mandate."""
 READY = Answer("answered")
 """The answer to a pause, and to that wait."""
 

@@ -189,7 +189,17 @@ class InputInProgress:
     """The evaluation of one input. `advance` returns the core's next request, or the decision; `step` also
     returns at a pause, of which there are some where `pauses` is set before the first."""
 
-    __slots__ = ("_at_home", "_generator", "_message", "_point", "_shared", "arrival", "pauses", "state")
+    __slots__ = (
+        "_at_home",
+        "_generator",
+        "_message",
+        "_point",
+        "_shared",
+        "arrival",
+        "inbound",
+        "pauses",
+        "state",
+    )
 
     def __init__(
         self, point: DecisionPoint, inbound: Inbound, state: SessionState, shared: Shared, *, at_home: bool
@@ -200,6 +210,7 @@ class InputInProgress:
         self._message = inbound.message
         self._at_home = at_home
         self._generator: Generator[Request, Answer, Decision] | None = None
+        self.inbound = inbound
         self.arrival: Arrival = inbound.arrival
         self.pauses = False
         self.state = state
@@ -305,16 +316,16 @@ class Lanes:
         for key, inbound in chunk:
             lane = self.waiting.get(key)
             if lane is not None:
-                if key in self._awaited and isinstance(inbound.message, TaskMandate):
-                    self._settle(*self._start(inbound))
-                    self._awaited[key].note(inbound.message)
-                else:
-                    lane.append(inbound)
+                lane.append(inbound)
+                if key in self._awaited:
+                    self._let_mandates_pass(key)
                 continue
             evaluation, step = begun.pop(key) if key in begun else self._start(inbound)
             request = self._settle(evaluation, step)
             if request is not None:
                 self.waiting[key] = deque()
+                if request is MANDATE_WAIT:
+                    self._awaited[key] = AwaitedMandate(evaluation.mandate_digest)
                 task = start_task(self._wait(key, evaluation, request), self._fail)
                 self._tasks.add(task)
                 task.add_done_callback(self._tasks.discard)
@@ -378,23 +389,36 @@ class Lanes:
         while True:
             while asked is not None:
                 if asked is MANDATE_WAIT:
-                    answer = await self._await_mandate(key, evaluation.mandate_digest)
+                    await self._await_mandate(key, evaluation.mandate_digest)
+                    evaluation, step = self._start(evaluation.inbound)
+                    if step is MANDATE_WAIT:
+                        step = evaluation.advance(READY)
                 else:
-                    answer = await self._ports.answer(asked)
-                asked = self._settle(evaluation, evaluation.advance(answer))
+                    step = evaluation.advance(await self._ports.answer(asked))
+                asked = self._settle(evaluation, step)
             if not lane:
                 break
             evaluation, step = self._start(lane.popleft())
             asked = self._settle(evaluation, step)
         del self.waiting[key]
 
-    async def _await_mandate(self, key: bytes, digest: str | None) -> Answer:
+    async def _await_mandate(self, key: bytes, digest: str | None) -> None:
         """Return when the mandate of this digest has been decided, or the time for it is over."""
-        awaited = self._awaited[key] = AwaitedMandate(digest)
+        awaited = self._awaited.setdefault(key, AwaitedMandate(digest))
+        self._let_mandates_pass(key)
         try:
             with suppress(TimeoutError):
                 async with asyncio.timeout(MANDATE_WAIT.budget_ms / 1000):
                     await awaited.come.wait()
         finally:
             del self._awaited[key]
-        return READY
+
+    def _let_mandates_pass(self, key: bytes) -> None:
+        """Decide the mandates that lie in the lane of a session whose first input waits for one. That input
+        is begun once more after its wait, so they may go before it; nothing else does."""
+        lane, awaited = self.waiting[key], self._awaited[key]
+        for inbound in [one for one in lane if isinstance(one.message, TaskMandate)]:
+            lane.remove(inbound)
+            self._settle(*self._start(inbound))
+            if isinstance(inbound.message, TaskMandate):
+                awaited.note(inbound.message)

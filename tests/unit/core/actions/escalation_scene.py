@@ -15,7 +15,7 @@ from sluice.core.foundation.requests import HELD_INPUT, Answer
 from sluice.core.registry.keys import SigningKey
 from sluice.core.trust.signing import sign_review
 from sluice_topics.audience import UNNAMED, Audience
-from sluice_topics.catalog import ACTIONS, OUTCOMES, REVIEWS
+from sluice_topics.catalog import ACTIONS, MANDATES, OUTCOMES, REVIEWS
 from tests.unit.core.scene import LIMITS, START, action, bundle, entry, only, point, public_key
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ class Office:
 
     def __post_init__(self) -> None:
         """Opens the partition."""
-        self._offsets = {ACTIONS: 0, REVIEWS: 0, OUTCOMES: 0}
+        self._offsets = {ACTIONS: 0, REVIEWS: 0, OUTCOMES: 0, MANDATES: 0}
         self.inputs: dict[tuple[str, int, int], bytes] = {}
         self.replay = Replay(self.point(*self.more), self._answer)
 

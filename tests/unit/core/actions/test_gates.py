@@ -32,6 +32,7 @@ from tests.unit.core.actions.judging_scene import (
     make_resembling,
     make_score,
 )
+from tests.unit.core.actions.mandate_scene import ISSUERS, Mandated, digest_of, make_bundle, make_mandate
 from tests.unit.core.actions.sequence_scene import SECRET_OUT, session
 from tests.unit.core.actions.test_inbound import LATE, STRONG, UNREADABLE, opinion
 from tests.unit.core.actions.test_inbound import verdict as incoming
@@ -95,6 +96,7 @@ def verdicts() -> Iterator[dict[str, Any]]:
     yield send_message("observe", {"body": "a " * MOST_CHARACTERS})
     yield incoming("enforce", STRONG, opinion(0.5), judge="always", most_characters=256)
     yield incoming("enforce", UNREADABLE, LATE, judge="always")
+    yield from make_outside_mandates()
     yield compare(make_resembling()).verdict()
     yield compare(make_resembling((0.99,), (0.1,), lean=1.0), mode="nudge").verdict()
 
@@ -106,6 +108,22 @@ def make_unknown_destinations() -> Iterator[dict[str, Any]]:
     of = destinations.make_session(tiers={"T2": {"untrusted_read": "advise"}})
     destinations.call(of, "inbox", destinations.HOSTILE)
     yield destinations.pay(of, destinations.HOSTILE)
+def make_outside_mandates() -> Iterator[dict[str, Any]]:
+    above = make_mandate(agent_id="chief", session_id="s-0", tools=[{"tool": "find", "count": 1}])
+    mandate = make_mandate(tools=[{"tool": "find", "count": 1}], parent=above)
+    case = Mandated(
+        entries=ISSUERS, bundle=make_bundle(tiers={"T1": {"need": "needed", "outside": "observe"}})
+    )
+    case.issue(mandate)
+    forbidding = make_mandate(
+        mandate_id="m-2",
+        parent=make_mandate(tools=[{"tool": "find", "condition": "false"}]),
+        tools=[{"tool": "find"}],
+    )
+    case.issue(forbidding)
+    yield case.propose()
+    yield case.propose(action_id="m-1", mandate_digest=digest_of(mandate))
+    yield case.propose(action_id="m-2", mandate_digest=digest_of(forbidding))
 
 
 def make_broken_sequences() -> Iterator[dict[str, Any]]:

@@ -1,0 +1,156 @@
+"""A mandate on a real broker: issued, acted within, acted outside, early, late and revoked; and rerun."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from typer.testing import CliRunner
+
+from load.installations import neutral_policy
+from sluice.cli.demo.throwaway_trust import publish_policy
+from sluice.cli.main import cli
+from sluice.client import (
+    AsyncGateClient,
+    ClientError,
+    ClientOptions,
+    GateClient,
+    InputSigner,
+    MandateIssuer,
+    MandateTerms,
+    NeedsHuman,
+    compute_mandate_digest,
+    in_session,
+    issue_mandate,
+)
+from sluice.core.registry.keys import PublicKey
+from sluice_topics.catalog import MANDATES, SESSION_EVENTS, VERDICTS
+from tests.kafka.installation import action, publish, read_stored, run_worker, site_on, wait_for
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from load.installations.site import Site
+    from load.installations.worker_process import WorkerProcess
+
+pytestmark = pytest.mark.kafka
+AGENT, READ = "mandated-agent", neutral_policy.READ_TOOL
+KEY = Ed25519PrivateKey.generate()
+PEM = KEY.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+PUBLIC = {"public_key": PublicKey(KEY.public_key().public_bytes_raw()).text}
+WITHIN_A_SECOND = 1.0
+
+
+def entry(kind: str, name: str, **spec: Any) -> dict[str, Any]:
+    spec = {"tenant_id": neutral_policy.TENANT, **spec}
+    return {"kind": kind, "id": name, "revision": 1, "spec": spec}
+
+
+@pytest.fixture(scope="module")
+def site(kafka: str, module_prefix: str, tmp_path_factory: pytest.TempPathFactory) -> Site:
+    folder = tmp_path_factory.mktemp("mandates")
+    made = site_on(kafka, folder, module_prefix.rstrip("."), ("controls", "mandate", "tier_auth"))
+    entries = [entry("agent", AGENT, tier="T2", mandate="needed"), entry("issuer", "console", keys=[PUBLIC])]
+    asyncio.run(publish_policy(kafka, made.prefix, made.trust.sign_entries(entries)))
+    return made
+
+
+@pytest.fixture(scope="module")
+def worker(site: Site) -> Iterator[WorkerProcess]:
+    yield from run_worker(site)
+
+
+def issue(site: Site, session: str, minutes: int = 60, **terms: Any) -> dict[str, Any]:
+    """A mandate to read up to ten rows."""
+    tools = [{"tool": READ, "condition": "action.parameters.rows <= 10"}]
+    issuer = MandateIssuer("console", InputSigner(PEM, site.audience))
+    named = MandateTerms(**{"task": "Read ten rows", "tools": tools, **terms})
+    return issue_mandate(issuer, AGENT, session, datetime.now(UTC) + timedelta(minutes=minutes), named)
+
+
+def options(site: Site) -> ClientOptions:
+    return ClientOptions(topic_prefix=site.prefix, installation=site.trust.installation, deadline_s=60.0)
+
+
+def test_within_its_mandate_a_tool_runs_and_outside_a_person_is_asked(
+    site: Site, worker: WorkerProcess
+) -> None:
+    ran: list[int] = []
+    with GateClient(site.bootstrap_servers, AGENT, options(site)) as gate:
+
+        @gate.guard(READ, rows_before=1)
+        def read(rows: int) -> int:
+            ran.append(rows)
+            return rows
+
+        with in_session("inside", mandate=issue(site, "inside")):
+            assert read(10) == 10
+            with pytest.raises(NeedsHuman, match="outside_mandate"):
+                read(11)
+        with in_session("inside"), pytest.raises(NeedsHuman, match="names none of the session's 1"):
+            read(10)
+    assert ran == [10]
+
+
+async def test_a_client_is_told_whether_its_mandate_counts(site: Site, worker: WorkerProcess) -> None:
+    async with AsyncGateClient(site.bootstrap_servers, AGENT, options(site)) as gate:
+        mandate = issue(site, "told")
+        digest = await gate.mandate(mandate)
+        assert digest == compute_mandate_digest(mandate)
+        answer = await gate.propose(READ, {"rows": 1}, session_id="told", mandate=digest)
+        assert (answer.verdict, answer.record["session"]["mandate"]["task"]) == ("allowed", "Read ten rows")
+        with pytest.raises(ClientError, match="bad_signature"):
+            await gate.mandate({**mandate, "task": "Read every row"})
+
+
+def test_an_action_waits_for_the_mandate_behind_it_and_not_for_one_that_never_comes(
+    site: Site, worker: WorkerProcess
+) -> None:
+    mandate = issue(site, "early")
+    named = {"agent_id": AGENT, "parameters": {"rows": 1}, "mandate_digest": compute_mandate_digest(mandate)}
+    publish(site, [action("early", "a-1", **named)])
+    publish(site, [mandate], MANDATES)
+    (waited,) = wait_for(site, VERDICTS, "early", 1, worker)
+    assert waited["verdict"] == "allowed"
+    (recorded,) = wait_for(site, SESSION_EVENTS, "early", 1, worker)
+    assert recorded["sequence"] < waited["sequence"]
+    publish(site, [action("never", "a-1", **named)])
+    (absent,) = wait_for(site, VERDICTS, "never", 1, worker)
+    assert absent["blockReason"].startswith("outside_mandate: the session has no mandate")
+
+
+def test_a_revocation_ends_it_everywhere_within_a_second_and_every_decision_reruns(
+    site: Site, worker: WorkerProcess
+) -> None:
+    with GateClient(site.bootstrap_servers, AGENT, options(site)) as gate:
+        sessions = [f"revoked-{place}" for place in range(4)]
+        parent = issue(site, "above", minutes=90)
+        mandates = {one: issue(site, one, parent=parent) for one in sessions}
+        for session, mandate in mandates.items():
+            assert gate.propose(READ, {"rows": 1}, session_id=session, mandate=mandate).allowed
+        revoked = entry(
+            "mandate_revocation", compute_mandate_digest(parent), reason="the order was cancelled"
+        )
+        asyncio.run(publish_policy(site.bootstrap_servers, site.prefix, site.trust.sign_entries([revoked])))
+        began = time.monotonic()
+        left, slowest = set(sessions), 0.0
+        while left:
+            for session in sorted(left):
+                sent = time.monotonic()
+                answer = gate.propose(READ, {"rows": 1}, session_id=session, mandate=mandates[session])
+                if not answer.allowed:
+                    assert "the order was cancelled" in str(answer.reason)
+                    left.discard(session)
+                    slowest = max(slowest, sent - began)
+            assert time.monotonic() - began < 60
+    assert slowest < WITHIN_A_SECOND + 1, "a slow machine has a second more"
+    told = CliRunner().invoke(cli, ["rerun", "--all", "--json"], env=site.settings)
+    assert told.exit_code == 0, told.stdout
+    assert json.loads(told.stdout)["by_kind"]["verdict"]["identical"] == len(read_stored(site, VERDICTS))
+    assert CliRunner().invoke(cli, ["ledger", "verify"], env=site.settings).exit_code == 0

@@ -1,0 +1,277 @@
+"""The gate `mandate`: what an action needs by tier and agent, and what lies outside a mandate."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from sluice.core.actions.stages import load_bundle
+from sluice.core.foundation.errors import BundleError
+from sluice_topics.catalog import MANDATES
+from tests.unit.core.actions.escalation_scene import Office
+from tests.unit.core.actions.mandate_scene import (
+    ISSUERS,
+    REFUND,
+    STAGES,
+    Mandated,
+    digest_of,
+    make_bundle,
+    make_mandate,
+)
+from tests.unit.core.rerun.reruns import document
+from tests.unit.core.scene import MINUTE, START, entry, only, relaxations
+
+if TYPE_CHECKING:
+    from sluice.core.foundation.limits import SessionLimits
+
+DENIES = {tier: {"need": "needed", "outside": "deny"} for tier in ("T1", "T2", "T3", "T4")}
+COUNTED = {tier: {"need": "counted", "outside": "deny"} for tier in ("T1", "T2", "T3", "T4")}
+TASK = make_mandate(
+    tools=[
+        {"tool": "find"},
+        {"tool": "change", "condition": "action.parameters.amount < 100", "count": 2},
+        {"tool": "change", "condition": "action.parameters.amount < 10"},
+    ]
+)
+TASK_DIGEST = digest_of(TASK)
+
+
+def scene(
+    tiers: dict[str, Any] | None = None,
+    *more: dict[str, Any],
+    limits: SessionLimits | None = None,
+    **bundle: Any,
+) -> Mandated:
+    made = make_bundle(tiers=DENIES if tiers is None else tiers, **bundle)
+    case = Mandated(entries=(*ISSUERS, REFUND, *more), bundle=made)
+    return case if limits is None else Mandated(entries=case.entries, bundle=made, limits=limits)
+
+
+def act(case: Mandated, mandate: str | None = TASK_DIGEST, **fields: Any) -> tuple[str, str | None]:
+    """Verdict and reason of an action that names a mandate; every verdict so far reruns the same."""
+    named = {"action_id": f"a-{len(case.verdicts)}", "mandate_digest": mandate, **fields}
+    found = case.propose(**named)
+    assert case.rerun_states() == {"identical"}
+    reason = found["shadowOutcome"] or found["blockReason"]
+    return found["verdict"], reason
+
+
+def change(amount: Any, **more: Any) -> dict[str, Any]:
+    return {"toolName": "change", "parameters": {"amount": amount}, **more}
+
+
+def detail(case: Mandated) -> Any:
+    return next(one["detail"] for one in case.verdicts[-1]["gateResults"] if one["gate"] == "mandate")
+
+
+def test_inside_a_mandate_the_other_gates_decide() -> None:
+    case = scene()
+    case.issue(TASK)
+    assert act(case) == ("allowed", None)
+    assert detail(case) == {"mandate": TASK_DIGEST, "issuer_id": "console"}
+    assert {"issuer/console@1"} <= case.verdicts[-1]["registry_hashes"].keys()
+    assert act(case, **change(99)) == ("allowed", None)
+    assert act(case, toolName="anything", parameters={"cmd": "rm -rf /"})[0] == "denied"
+    assert case.verdicts[-1]["blockReason"].startswith("forbidden_pattern")
+
+
+@pytest.mark.parametrize(
+    ("fields", "why", "text"),
+    [
+        ({"mandate": None}, "none_named", "it names none of the session's 1"),
+        ({"mandate": "sha256:" + 64 * "0"}, "absent", "the session has no mandate"),
+        ({"toolName": "erase"}, "tool", "does not need the tool erase"),
+        (change(100), "condition", "change is for calls of which"),
+        (change("much"), "condition", "change is for calls of which"),
+        (change(None, parameters={}), "condition", "change is for calls of which"),
+        ({"agent_id": "chief"}, "absent", "the session has no mandate"),
+        ({"session_id": "s-2"}, "absent", "the session has no mandate"),
+        (
+            {"governanceContext": {"originalIntentHash": "sha256:" + 64 * "1"}},
+            "other_intent",
+            "originalIntentHash",
+        ),
+    ],
+)
+def test_what_lies_outside_is_denied_with_its_reason(fields: dict[str, Any], why: str, text: str) -> None:
+    case = scene()
+    case.issue(TASK)
+    verdict, reason = act(case, **fields)
+    assert (verdict, detail(case)["outside"]) == ("denied", why)
+    assert reason is not None
+    assert reason.startswith("outside_mandate: ")
+    assert text in reason
+
+
+def test_the_hash_of_the_task_may_stand_in_the_chain_of_delegation() -> None:
+    case = scene()
+    recorded = case.issue(TASK)["mandate"]
+    told = {"originalIntentHash": recorded["task_hash"]}
+    assert act(case, governanceContext=told) == ("allowed", None)
+
+
+@pytest.mark.parametrize(
+    ("outside", "verdict"), [("observe", "allowed"), ("ask", "needs_human"), ("deny", "denied")]
+)
+def test_the_bundle_says_what_comes_of_it(outside: str, verdict: str) -> None:
+    case = scene({"T2": {"need": "needed", "outside": outside}})
+    case.issue(TASK)
+    assert act(case, **change(500))[0] == verdict
+    assert detail(case)["outside"] == "condition"
+    assert ("objection" in detail(case)) is (outside == "observe")
+    assert act(case, **change(5)) == ("allowed", None)
+    assert act(case, None, toolName="find") == ("allowed", None), (
+        "a tier that the bundle leaves out needs none"
+    )
+
+
+def test_where_it_is_counted_only_a_mandate_that_is_there_counts() -> None:
+    case = scene(COUNTED)
+    assert act(case, None, **change(500)) == ("allowed", None)
+    case.issue(TASK)
+    assert act(case, None)[0] == "denied"
+    assert detail(case)["outside"] == "none_named"
+    assert act(case, **change(500))[0] == "denied"
+    assert act(case)[0] == "allowed"
+    assert act(case, None, agent_id="chief")[0] == "allowed", "another agent's mandate is none of its own"
+    case.now += 11 * MINUTE
+    assert act(case, None, **change(500))[0] == "allowed", "its time is over"
+    assert act(case)[0] == "denied"
+    assert detail(case)["outside"] == "over"
+
+
+def test_an_agents_entry_asks_for_more_than_the_bundle_and_never_for_less() -> None:
+    careful = entry("agent", "operator", 2, tenant_id="acme", tier="T3", mandate="needed")
+    case = scene({}, careful)
+    assert act(case, None)[0] == "needs_human"
+    case.issue(TASK)
+    assert act(case)[0] == "allowed"
+    easy = entry("agent", "operator", 2, tenant_id="acme", tier="T3", mandate="counted")
+    assert act(scene(DENIES, easy), None)[0] == "denied"
+
+
+def test_a_bundle_without_the_gate_is_as_before() -> None:
+    case = Mandated(entries=ISSUERS, bundle=document())
+    case.issue(TASK)
+    assert act(case, toolName="change") == ("allowed", None)
+
+
+def test_a_count_is_used_up_by_calls_that_happen_or_may() -> None:
+    case = scene()
+    case.issue(TASK)
+    assert act(case, **change(200))[0] == "denied"
+    assert [act(case, **change(50))[0] for _ in range(3)] == ["allowed", "allowed", "denied"]
+    assert detail(case)["outside"] == "count"
+    assert act(case, **change(5))[0] == "allowed", "another line of the same tool has no count"
+    assert case.verdicts[-1]["session"]["remembered"]["mandate"]["uses"][TASK_DIGEST]["used"] == {"0.1": 2}
+    again = make_mandate(mandate_id="m-2", tools=[{"tool": "change", "count": 1}])
+    case.issue(again)
+    assert [act(case, digest_of(again), **change(50))[0] for _ in range(2)] == ["allowed", "denied"]
+    case.now += 11 * MINUTE
+    assert act(case, None, toolName="find")[0] == "denied"
+
+
+def test_a_repeat_of_an_action_uses_nothing() -> None:
+    case = scene()
+    case.issue(TASK)
+    for _ in range(4):
+        assert act(case, action_id="same", **change(50))[0] == "allowed"
+    assert act(case, **change(50))[0] == "allowed"
+    assert act(case, **change(50))[0] == "denied"
+
+
+def test_the_conditions_of_the_mandates_above_hold_too() -> None:
+    above = make_mandate(
+        agent_id="chief",
+        session_id="s-0",
+        mandate_id="m-0",
+        tools=[
+            {"tool": "change", "condition": "action.parameters.amount < 100", "count": 2},
+            {"tool": "find"},
+        ],
+    )
+    below = make_mandate(tools=[{"tool": "change", "count": 2}], parent=above)
+    case = scene()
+    assert case.issue(below)["schema"] == "sluice/mandate_recorded/v1"
+    named = digest_of(below)
+    assert act(case, named, **change(99))[0] == "allowed"
+    assert act(case, named, **change(100))[0] == "denied"
+    assert (detail(case)["outside"], detail(case)["above"]) == ("condition", 1)
+    assert act(case, named)[0] == "denied"
+    assert "above" not in detail(case)
+    assert act(case, digest_of(above), **change(1))[0] == "denied"
+
+
+def test_a_templates_condition_reads_the_values_as_data() -> None:
+    account = "DE1' || true || '"
+    mandate = make_mandate(
+        agent_id="chief", template={"id": "refund", "values": {"order": "7", "account": account}}
+    )
+    case = scene()
+    case.issue(mandate)
+    told = {"agent_id": "chief", "toolName": "pay"}
+    named = digest_of(mandate)
+    assert act(case, named, **told, parameters={"to": "DE2"})[1] is not None
+    assert detail(case)["outside"] == "condition"
+    act(case, named, **told, parameters={"to": account})
+    assert "outside" not in detail(case)
+
+
+def test_what_ended_a_mandate_is_said() -> None:
+    revoked = entry("mandate_revocation", TASK_DIGEST, tenant_id="acme", reason="cancelled")
+    case = scene()
+    case.issue(TASK)
+    later = scene(None, revoked)
+    later._replay._sessions = case._replay._sessions  # noqa: SLF001 - the same session under a new policy
+    assert act(later)[1] == f"outside_mandate: revoked by mandate_revocation/{TASK_DIGEST}@1: cancelled"
+
+
+def test_rules_read_the_mandate_that_is_in_force() -> None:
+    rule = {
+        "id": "named",
+        "type": "invariant",
+        "reason": "nobody asked for it",
+        "condition": "mandate.present && action.parameters.to in mandate.destinations",
+    }
+    mandate = make_mandate(destinations=["a@b.c"])
+    made = document(rules=[rule], stages=[one for one in STAGES if one != "mandate"])
+    case = Mandated(entries=ISSUERS, bundle=made)
+    case.issue(mandate)
+    assert act(case, digest_of(mandate), parameters={"to": "a@b.c"}) == ("allowed", None)
+    assert act(case, digest_of(mandate), parameters={"to": "x@y.z"})[0] == "denied"
+    assert act(case, None, parameters={"to": "a@b.c"})[0] == "denied"
+    case.now += 11 * MINUTE
+    assert act(case, digest_of(mandate), parameters={"to": "a@b.c"})[0] == "denied"
+
+
+def test_what_relaxes_the_part_is_found() -> None:
+    def load(**tiers: Any) -> Any:
+        return load_bundle(make_bundle(tiers=tiers))
+
+    strict = load(T3={"need": "needed", "outside": "deny"})
+    for looser in (
+        load(),
+        load(T3={"need": "counted", "outside": "deny"}),
+        load(T3={"need": "needed", "outside": "ask"}),
+    ):
+        assert len(relaxations(strict, looser)) == 1
+        assert relaxations(looser, strict) == []
+    with pytest.raises(BundleError, match="mandate"):
+        load(T9={"need": "needed"})
+
+
+@pytest.mark.parametrize("outside", ["ask", "deny"])
+def test_a_call_that_waits_for_a_person_has_used_its_count_and_uses_it_once(outside: str) -> None:
+    part = {"tiers": {"T3": {"need": "needed", "outside": outside}}}
+    office = Office(ISSUERS, policy={"patterns": {}, "stages": STAGES, "mandate": part})
+    mandate = make_mandate(tools=[{"tool": "erase", "count": 1}])
+    named = {"mandate_digest": digest_of(mandate)}
+    office.take(MANDATES, mandate)
+    opened = office.open_escalation(**named)
+    second = office.propose("a-2", **named).records[0].body
+    assert second["blockReason"].startswith("outside_mandate: erase was used 1 times already")
+    resolved = only(office.answer(opened, "ann"), "ResolvedVerdict")
+    assert (resolved["verdict"], resolved["session"]["mandate"]["digest"]) == ("allowed", digest_of(mandate))
+    uses = office.propose("a-3", **named).records[0].body["session"]["remembered"]["mandate"]["uses"]
+    assert uses == {digest_of(mandate): {"until": START + 10 * MINUTE, "used": {"0.0": 1}, "waiting": {}}}
