@@ -151,6 +151,6 @@ def test_a_revocation_ends_it_everywhere_within_a_second_and_every_decision_reru
             assert time.monotonic() - began < 60
     assert slowest < WITHIN_A_SECOND + 1, "a slow machine has a second more"
     told = CliRunner().invoke(cli, ["rerun", "--all", "--json"], env=site.settings)
-    assert told.exit_code == 0, told.stdout
+    assert told.exit_code == 0, told.stdout[:2000]
     assert json.loads(told.stdout)["by_kind"]["verdict"]["identical"] == len(read_stored(site, VERDICTS))
     assert CliRunner().invoke(cli, ["ledger", "verify"], env=site.settings).exit_code == 0

@@ -38,7 +38,9 @@ def new(
     tenant: Annotated[str, typer.Option(help="The entry's tenant, if its kind has one.")] = "example",
     public_key: Annotated[
         Path | None,
-        typer.Option(help="NAME.pub of `sluice keys new`: for an approver, an enforcement point, an issuer, a source."),
+        typer.Option(
+            help="NAME.pub of `sluice keys new`: for an approver, enforcement point, issuer, source."
+        ),
     ] = None,
 ) -> None:
     """Write a file with one entry to start from; `sluice registry check` passes it as it is.

@@ -19,6 +19,7 @@ OF_OTHER_VERBS = {
     "agent_grant": "escalations grant",
     "model_proof": "grader prove",
     "policy_loss": "registry accept-loss",
+    "mandate_revocation": "mandate revoke",
 }
 """Kinds of entries that are one person's word or that are measured, with the verb that writes them."""
 

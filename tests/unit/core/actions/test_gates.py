@@ -108,6 +108,8 @@ def make_unknown_destinations() -> Iterator[dict[str, Any]]:
     of = destinations.make_session(tiers={"T2": {"untrusted_read": "advise"}})
     destinations.call(of, "inbox", destinations.HOSTILE)
     yield destinations.pay(of, destinations.HOSTILE)
+
+
 def make_outside_mandates() -> Iterator[dict[str, Any]]:
     above = make_mandate(agent_id="chief", session_id="s-0", tools=[{"tool": "find", "count": 1}])
     mandate = make_mandate(tools=[{"tool": "find", "count": 1}], parent=above)
