@@ -571,7 +571,7 @@ def _read_token(token: str) -> Iterator[Value]:
     if "://" in token:
         token = _close_brackets(token)
     elif not token.isascii():
-        for part in _PRINTED.findall(token):
+        for part in dict.fromkeys(_PRINTED.findall(token)):
             if part != token and _TELLING.search(part):
                 yield from _read_token(part)
     token = token.lstrip(_BEFORE).rstrip(_AFTER)
@@ -584,7 +584,7 @@ def _read_token(token: str) -> Iterator[Value]:
     is_whole = value.kind in ("email", "phone") or (value.kind == "url" and "." in value.text)
     splits = "=" if is_whole or _DRIVE.match(token) else "=:"
     parts = re.split(f"[{splits}]", token) if any(one in token for one in splits) else ()
-    for part in parts:
+    for part in dict.fromkeys(parts):
         if _TELLING.search(part):
             yield from _read_token(part)
 
