@@ -5,19 +5,43 @@ from __future__ import annotations
 import os
 import signal
 import socket
-import subprocess
 import sys
+from importlib import import_module
 from typing import TYPE_CHECKING
 
-from load import ROOT
+from load.installations.forked_process import ForkedProcess
+from sluice.cli.main import VERBS, main
+
+__all__ = ["main"]  # of the forks
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
     from load.installations.site import Site
 
 SLUICE = [sys.executable, "-c", "from sluice.cli.main import main; main()"]
+LATE = (
+    *("sluice.cli.machine.gateway_parts", "sluice.gateway.http.http_protocol", "uvicorn", "uvloop"),
+    *("aiokafka", "sluice.notify.notifier", "sluice.adapters.slack_messages", "sluice.adapters.webhook"),
+    *("sluice.adapters.kafka.kafka_ledger_group", "sluice.adapters.slack_calls"),
+)
+"""What these verbs import once they run."""
 END_S = 60.0
+
+
+def prepare() -> None:
+    """Import what the verbs that run long import."""
+    for name in ("gateway", "notify"):
+        import_module(VERBS[name].module)
+    for module in LATE:
+        import_module(module)
+
+
+def start_command(words: Sequence[str], environment: Mapping[str, str], log: Path) -> ForkedProcess:
+    """`sluice` with these words; its output is added to the log."""
+    with log.open("ab") as file:
+        return ForkedProcess(__name__, words, environment, file.fileno())
 
 
 class CommandProcess:
@@ -28,7 +52,7 @@ class CommandProcess:
         self._verb = verb
         self._environment = {**_drop_own(os.environ), **site.settings, **settings}
         self._log = site.folder / f"{name}.log"
-        self.process: subprocess.Popen[bytes] | None = None
+        self.process: ForkedProcess | None = None
 
     @property
     def is_running(self) -> bool:
@@ -37,10 +61,7 @@ class CommandProcess:
 
     def start(self) -> None:
         """Start it, or start it again."""
-        with self._log.open("ab") as log:
-            self.process = subprocess.Popen(
-                [*SLUICE, self._verb], cwd=ROOT, env=self._environment, stdout=log, stderr=log
-            )
+        self.process = start_command([self._verb], self._environment, self._log)
 
     def end(self, how: signal.Signals = signal.SIGTERM) -> int:
         """Stop it, or kill it; its status. 0 where it does not run."""

@@ -21,7 +21,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from load import ROOT
+from load.installations.forked_process import ForkedProcess
 from load.installations.site import prepare
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ LAST_WORDS = 6000
 
 
 class WorkerProcess:
-    """Started at once. Signals go to this child only: until it is waited for, no other has its id."""
+    """Started at once. Signals go to this process only: until it is waited for, no other has its id."""
 
     def __init__(self, site: Site, name: str, slow_s: float) -> None:
         """`name` is unique within the run; `slow_s` is the slow port's time."""
@@ -111,14 +111,8 @@ class WorkerProcess:
         names = {"gauge": self._gauge, "trap": self._trap, "hold": self._hold, "withhold": self._withhold}
         files = [word for name, file in names.items() for word in (f"--{name}", str(file))]
         with self.log.open("ab") as log:
-            self._child = subprocess.Popen(
-                [sys.executable, "-m", "load.installations.faulty_worker", *files, "--slow-s", str(slow_s)],
-                cwd=ROOT,
-                env=settings,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-            )
+            words = [*files, "--slow-s", str(slow_s)]
+            self._child = ForkedProcess("load.installations.faulty_worker", words, settings, log.fileno())
 
     @property
     def exit_code(self) -> int | None:

@@ -6,8 +6,6 @@ import json
 import os
 import signal
 import socket
-import subprocess
-import sys
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,19 +14,19 @@ from typing import TYPE_CHECKING, Any
 import httpx2
 
 from load.installations import neutral_policy
+from load.installations.command_process import start_command
 from sluice.gateway.http.api_keys import ApiKeyFile, make_key, read_keys, write_keys
 from sluice.secrets.redis_seal import make_seal_key, write_seal_keys
-from tests.documents.blocks import ROOT
 from tests.kafka.installation import DEADLINE_S, END_S
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from load.installations.forked_process import ForkedProcess
     from load.installations.site import Site
     from sluice.gateway.http.api_keys import KeyRole
 
-SLUICE = [sys.executable, "-c", "from sluice.cli.main import main; main()"]
 OTHER_TENANT, OTHER_AGENT = "other", "other-agent"
 SHADOW_TENANT, SHADOW_AGENT = "shadowed", "shadowed-agent"
 ESCALATING_TOOL = "load.refund"
@@ -53,7 +51,7 @@ class Gateway:
 
     url: str
     keys: Path
-    process: subprocess.Popen[bytes]
+    process: ForkedProcess
     log: Path
 
     def key(
@@ -118,14 +116,7 @@ def start(site: Site, name: str, **settings: Any) -> Gateway:
     environment["SLUICE_GATEWAY__API_KEYS"] = str(keys)
     if "redis_url" in settings:
         environment["SLUICE_REDIS__KEY_FILE"] = str(redis_keys(site))
-    with log.open("ab") as file:
-        process = subprocess.Popen(
-            [*SLUICE, "gateway"],
-            cwd=ROOT,
-            env={**own, **site.settings, **environment},
-            stdout=file,
-            stderr=file,
-        )
+    process = start_command(["gateway"], {**own, **site.settings, **environment}, log)
     gateway = Gateway(f"http://127.0.0.1:{port}", keys, process, log)
     _await_ready(gateway)
     return gateway
