@@ -47,6 +47,7 @@ OPERATIONS = [
     ("POST", "/v1/evaluate"),
     ("POST", "/v1/memory/evaluate"),
     ("POST", "/v1/retrievals/evaluate"),
+    ("POST", "/v1/mandates"),
     ("POST", OUTCOMES),
     ("GET", "/v1/verdicts/{verdict_id}"),
     ("POST", "/v1/verdicts/{verdict_id}/rerun"),

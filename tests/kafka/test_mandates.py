@@ -31,10 +31,14 @@ from sluice.client import (
 )
 from sluice.core.registry.keys import PublicKey
 from sluice_topics.catalog import MANDATES, SESSION_EVENTS, VERDICTS
+from tests.kafka.gateway_process import run_gateway
 from tests.kafka.installation import action, publish, read_stored, run_worker, site_on, wait_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
+
+    from typer.testing import Result
 
     from load.installations.site import Site
     from load.installations.worker_process import WorkerProcess
@@ -123,6 +127,72 @@ def test_an_action_waits_for_the_mandate_behind_it_and_not_for_one_that_never_co
     publish(site, [action("never", "a-1", **named)])
     (absent,) = wait_for(site, VERDICTS, "never", 1, worker)
     assert absent["blockReason"].startswith("outside_mandate: the session has no mandate")
+
+
+def write_key(path: Path, pem: bytes) -> str:
+    path.touch(mode=0o600)
+    path.write_bytes(pem)
+    return str(path)
+
+
+def test_the_command_issues_shows_and_revokes(site: Site, worker: WorkerProcess, tmp_path: Path) -> None:
+    def sluice(*words: str) -> Result:
+        return CliRunner().invoke(cli, ["mandate", *words], env=site.settings)
+
+    key, tools, out = write_key(tmp_path / "console.pem", PEM), tmp_path / "tools.json", tmp_path / "out.json"
+    tools.write_text(json.dumps([{"tool": READ, "count": 1}]))
+    words = ("issue", AGENT, "by-command", "--as", "console", "--key", key, "--tools", str(tools))
+    issued = sluice(*words, "--task", "Read once", "--for", "30m", "--out", str(out), "--json")
+    assert issued.exit_code == 0, issued.output
+    digest = json.loads(issued.stdout)["digest"]
+    assert compute_mandate_digest(json.loads(out.read_bytes())) == digest
+    unknown = sluice("issue", AGENT, "by-command", "--as", "nobody", "--key", key, "--task", "Read")
+    assert (unknown.exit_code, "unknown_issuer" in unknown.output) == (1, True)
+    with GateClient(site.bootstrap_servers, AGENT, options(site)) as gate:
+        call = {"session_id": "by-command", "mandate": digest}
+        assert [gate.propose(READ, {}, **call).verdict for _ in range(2)] == ["allowed", "needs_human"]
+    for name in (digest, "by-command", str(out)):
+        shown = sluice("show", name)
+        assert (shown.exit_code, "task: Read once" in shown.output) == (0, True), shown.output
+        assert f"{digest}: counts" in shown.output
+    assert sluice("show", "no-such-session").exit_code == 1
+    owner = write_key(tmp_path / "owner.pem", site.trust.write_pem("owner"))
+    revoked = sluice("revoke", str(out), "--key", owner, "--reason", "no longer wanted")
+    assert revoked.exit_code == 0, revoked.output
+    assert "revoked: no longer wanted" in sluice("show", digest).output
+    assert sluice("revoke", f"sha256:{64 * '0'}", "--key", owner, "--reason", "unknown").exit_code == 1
+
+
+def test_the_gateway_takes_a_mandate_and_one_in_a_session_s_first_call(
+    site: Site, worker: WorkerProcess
+) -> None:
+    def body(session: str, rows: int, **more: Any) -> dict[str, Any]:
+        return {"sessionId": session, "toolName": READ, "parameters": {"rows": rows}, **more}
+
+    with run_gateway(site) as gateway, gateway.client(gateway.key(agents=[AGENT])) as client:
+        mandate = issue(site, "by-gateway")
+        taken = client.post("/v1/mandates", json=mandate)
+        assert (taken.status_code, taken.json()["mandate"]["digest"]) == (
+            200,
+            compute_mandate_digest(mandate),
+        )
+        refused = client.post("/v1/mandates", json={**mandate, "task": "Read every row"})
+        assert (refused.status_code, refused.json()["error"]["code"]) == (422, "bad_signature")
+        others = client.post("/v1/mandates", json={**mandate, "agent_id": neutral_policy.AGENT})
+        assert (others.status_code, others.json()["error"]["code"]) == (403, "agent_not_bound")
+        named = {"mandate_digest": compute_mandate_digest(mandate)}
+        assert client.post("/v1/evaluate", json=body("by-gateway", 10, **named)).status_code == 200
+        assert client.post("/v1/evaluate", json=body("by-gateway", 11, **named)).status_code == 202
+        carried = issue(site, "first-call")
+        key = {"Idempotency-Key": "first-call"}
+        first = [
+            client.post("/v1/evaluate", json=body("first-call", 1, mandate=carried), headers=key)
+            for _ in range(2)
+        ]
+        assert [one.status_code for one in first] == [200, 200]
+        assert client.post("/v1/evaluate", json=body("first-call", 1, mandate="x")).status_code == 400
+        twice = body("first-call", 1, mandate=carried, mandate_digest=f"sha256:{64 * '0'}")
+        assert client.post("/v1/evaluate", json=twice).status_code == 400
 
 
 def test_a_revocation_ends_it_everywhere_within_a_second_and_every_decision_reruns(

@@ -66,6 +66,11 @@ VERBS = {
     "registry": Verb(
         _POLICY, "sluice.cli.policy.registry_verbs", "Write, check, sign and publish entries of the registry"
     ),
+    "mandate": Verb(
+        _POLICY,
+        "sluice.cli.policy.mandate_verbs",
+        "What agents are asked to do: issue, show and revoke signed mandates.",
+    ),
     "grader": Verb(_POLICY, "sluice.cli.policy.grader_prove", "Prove the model that judges actions."),
     "policy": Verb(_POLICY, "sluice.cli.policy.policy_import", "Make policies of a document."),
     "watch": Verb(_LEDGER, "sluice.cli.ledger.watch", "Show records as they are committed, one per line."),

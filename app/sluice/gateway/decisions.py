@@ -79,12 +79,7 @@ class Decisions:
         self, kind: InputKind, prepared: PreparedInput, request_id: str, traceparent: str | None = None
     ) -> dict[str, Any]:
         """Publish an input, and wait for the record that answers it. Raises HttpError."""
-        signer = self._signer if prepared.signs else None
-        source = f"{SOURCE}{prepared.agent}"
-        said = prepared.session, prepared.name, prepared.value
-        headers = build_headers(kind, Origin(source, traceparent), *said, signer)
-        headers.append((REQUEST_ID, request_id.encode()))
-        what = OutgoingInput(kind, prepared.name, prepared.session, prepared.value, headers)
+        what = self._build_input(kind, prepared, request_id, traceparent)
         async with translate_faults(kind):
             try:
                 return (await self._exchange.ask(what, prepared.wait_s)).record
@@ -93,6 +88,21 @@ class Decisions:
                     raise
                 message = {"outcome_id": kind.list_ids(late.place)[0], "status": "pending"}
                 return {"schema": PENDING_SCHEMA, **message}  # it is settled when its action comes
+
+    async def send(self, kind: InputKind, prepared: PreparedInput, request_id: str) -> None:
+        """Publish an input, and wait for no answer. Raises HttpError."""
+        async with translate_faults(kind):
+            await self._exchange.publish(self._build_input(kind, prepared, request_id, None))
+
+    def _build_input(
+        self, kind: InputKind, prepared: PreparedInput, request_id: str, traceparent: str | None
+    ) -> OutgoingInput:
+        signer = self._signer if prepared.signs else None
+        source = f"{SOURCE}{prepared.agent}"
+        said = prepared.session, prepared.name, prepared.value
+        headers = build_headers(kind, Origin(source, traceparent), *said, signer)
+        headers.append((REQUEST_ID, request_id.encode()))
+        return OutgoingInput(kind, prepared.name, prepared.session, prepared.value, headers)
 
     async def review(self, prepared: PreparedInput, subject_id: str, request_id: str) -> dict[str, Any]:
         """Publish a reviewer's answer, and wait for the record that says what became of it.

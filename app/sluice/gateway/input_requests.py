@@ -8,6 +8,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
+from sluice.client.mandates import compute_mandate_digest
 from sluice.client.sender import name_outcome, serialize_record
 from sluice.gateway.http.http_errors import HttpError, make_unreadable
 from sluice_topics.json_text import Unreadable, parse
@@ -18,6 +19,7 @@ from sluice_topics.records import (
     ProposedMemoryWrite,
     ProposedRetrieval,
     ReviewDecision,
+    TaskMandate,
 )
 
 if TYPE_CHECKING:
@@ -31,6 +33,8 @@ if TYPE_CHECKING:
 MODES = {"ENFORCE": "high_stakes", "SHADOW": "high_stakes"}
 """What seed 001's words of enforcement come to; SHADOW only where the tenant is in shadow."""
 SHORTEST_WAIT_S = 1.0
+MANDATE_FIELD = "mandate"
+"""Of an action's request: the signed mandate that it names, which the gateway publishes before it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +88,10 @@ def prepare_action(
 ) -> PreparedInput:
     """The action of POST /v1/evaluate. Raises HttpError."""
     fields = read_fields(body, ProposedAction)
+    mandate = fields.pop(MANDATE_FIELD, None)
+    if mandate is not None:
+        digest = compute_mandate_digest(mandate)
+        fields["mandate_digest"] = _unify(fields.get("mandate_digest"), digest, "mandate_digest")
     agent, session = bind(fields, context, registry)
     fields["action_id"] = fields.get("action_id") or context.make_id("action")
     mode = fields.get("mode")
@@ -145,6 +153,32 @@ def prepare_outcome(
         signs = require_agent(str(reporter), context.caller, registry).keys is not None
     name = name_outcome(str(session), str(fields["action_id"]))
     return PreparedInput(str(reporter), signs, str(session), name, value, limits.default_s)
+
+
+def prepare_mandate(
+    body: bytes, context: RequestContext, registry: RegistryView, limits: WaitLimits
+) -> PreparedInput:
+    """The mandate of POST /v1/mandates, as its issuer signed it, for an agent of the caller. Raises
+    HttpError."""
+    fields = read_fields(body, TaskMandate)
+    agent_id = _unify(fields.get("agent_id"), context.agent, "agent_id")
+    session = _unify(fields.get("session_id"), context.session, "session_id")
+    value = serialize_checked(fields, TaskMandate)
+    agent = require_agent(str(agent_id), context.caller, registry)
+    return PreparedInput(agent.id, False, str(session), str(fields["mandate_id"]), value, limits.default_s)
+
+
+def prepare_first_mandate(
+    body: bytes, context: RequestContext, registry: RegistryView, limits: WaitLimits
+) -> PreparedInput | None:
+    """The mandate in the body of an action, which goes before it; None where there is none. Raises
+    HttpError."""
+    mandate = read_fields(body, ProposedAction).get(MANDATE_FIELD)
+    if mandate is None:
+        return None
+    if not isinstance(mandate, dict):
+        raise make_unreadable(Unreadable("wrong_type", f"$.{MANDATE_FIELD}", "must be a JSON object"))
+    return prepare_mandate(serialize_record(mandate), context, registry, limits)
 
 
 def prepare_review(body: bytes, subject_id: str, session: str, limits: WaitLimits) -> PreparedInput:

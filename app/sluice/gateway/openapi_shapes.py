@@ -12,6 +12,7 @@ from sluice_topics.records import (
     ProposedMemoryWrite,
     ProposedRetrieval,
     ReviewDecision,
+    TaskMandate,
 )
 from sluice_topics.records.base import (  # noqa: TC001 - pydantic reads the annotations
     CheckpointState,
@@ -237,6 +238,10 @@ def build_action_schema() -> dict[str, Any]:
         "description": "ENFORCE reads as high_stakes; SHADOW only where the tenant is in shadow",
     }
     schema["properties"]["proposed_action"] = _build_whole(SeedAction)
+    schema["properties"]["mandate"] = {
+        "anyOf": [build_mandate_schema(), {"type": "null"}],
+        "description": "the signed mandate that the action names, published before it",
+    }
     schema["required"] = []
     schema["oneOf"] = [
         {"required": ["toolName", "parameters"], "not": {"required": ["proposed_action"]}},
@@ -246,6 +251,11 @@ def build_action_schema() -> dict[str, Any]:
         },
     ]
     return schema
+
+
+def build_mandate_schema() -> dict[str, Any]:
+    """The body of POST /v1/mandates: as its issuer signed it."""
+    return _build_request(TaskMandate)
 
 
 def build_write_schema() -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from fastapi.responses import Response
 from starlette.requests import Request  # noqa: TC002 - FastAPI reads the annotations
 
-from sluice.client.input_kinds import ACTION, OUTCOME, RETRIEVAL, WRITE
+from sluice.client.input_kinds import ACTION, MANDATE, OUTCOME, RETRIEVAL, WRITE
 from sluice.gateway.idempotency import (
     IdempotentRequests,
     RememberedRequest,
@@ -16,8 +16,11 @@ from sluice.gateway.idempotency import (
     compute_fingerprint,
 )
 from sluice.gateway.input_requests import (
+    MANDATE_FIELD,
     PreparedInput,
     prepare_action,
+    prepare_first_mandate,
+    prepare_mandate,
     prepare_outcome,
     prepare_retrieval,
     prepare_write,
@@ -79,9 +82,17 @@ class DecidingRoutes:
         """Take what an action really did."""
         return await self._decide(request, REPORT)
 
+    async def mandate(self, request: Request) -> Response:
+        """Take what an issuer says that an agent is asked to do."""
+        return await self._decide(request, MANDATED)
+
     async def _decide(self, request: Request, route: DecidingRoute) -> Response:
         context = await self.callers.identify(request)
         body, facts = await request.body(), read_facts(request)
+        if route is EVALUATE and MANDATE_FIELD.encode() in body:
+            first = prepare_first_mandate(body, context, self.registry, self.wait)
+            if first is not None:
+                await self.decisions.send(MANDATE, first, context.request_id)
         if context.idempotency is None:
             prepared = route.prepare(body, context, self.registry, self.wait)
             facts.agent, facts.session = prepared.agent, prepared.session
@@ -118,4 +129,5 @@ def respond(answer: StoredAnswer, facts: ResponseFacts) -> Response:
 EVALUATE = DecidingRoute("/v1/evaluate", ACTION, prepare_action, render_evaluation)
 WRITE_MEMORY = DecidingRoute("/v1/memory/evaluate", WRITE, prepare_write, render_memory)
 RETRIEVE = DecidingRoute("/v1/retrievals/evaluate", RETRIEVAL, prepare_retrieval, render_retrieval)
+MANDATED = DecidingRoute("/v1/mandates", MANDATE, prepare_mandate, render_outcome)
 REPORT = DecidingRoute("/v1/outcomes", OUTCOME, prepare_outcome, render_outcome)

@@ -21,6 +21,7 @@ from sluice.gateway.openapi_shapes import (
     WaitingResponse,
     build_action_schema,
     build_answer_schema,
+    build_mandate_schema,
     build_outcome_schema,
     build_retrieval_schema,
     build_review_schema,
@@ -28,7 +29,7 @@ from sluice.gateway.openapi_shapes import (
 )
 from sluice.gateway.routes.answer_rendering import build_memory_schema
 from sluice.gateway.routes.quarantine_routes import HeldMemoryResponse, MemoryCountsResponse
-from sluice_topics.records import ReservationSettled, ServedRetrieval
+from sluice_topics.records import MandateRecorded, ReservationSettled, ServedRetrieval
 
 if TYPE_CHECKING:
     from sluice.gateway.routes.deciding_routes import DecidingRoutes
@@ -84,6 +85,13 @@ def add_deciding(app: FastAPI, routes: DecidingRoutes) -> None:
             "Decide which items the agent may see",
             build_retrieval_schema(),
             build_answer_schema(ServedRetrieval),
+        ),
+        (
+            "/v1/mandates",
+            routes.mandate,
+            "Take what an issuer says that an agent is asked to do",
+            build_mandate_schema(),
+            build_answer_schema(MandateRecorded),
         ),
         (
             "/v1/outcomes",
