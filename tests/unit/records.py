@@ -156,6 +156,7 @@ def _verdict() -> dict[str, Any]:
             "values": {
                 "complete": False,
                 "values": {"$.to": {"trusted": True, "source": "contacts", "at_ms": 1}},
+                "uses": {"$.to": {"agent": "a", "times": 2, "days": 1, "last_ms": 1, "revision": 2}},
             },
         },
         rows_reserved=str(2**53),

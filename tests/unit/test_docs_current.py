@@ -34,6 +34,8 @@ WITHOUT_SESSION = {
     "DsseEnvelope",
     "SourceFeedback",
     "SourceHistory",
+    "DestinationUsed",
+    "UsualDestination",
     "NotifiedSubject",
     "QualityDecision",
     "Alarm",

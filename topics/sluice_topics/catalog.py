@@ -13,6 +13,7 @@ from sluice_topics.records import (
     AdmittedMemory,
     Alarm,
     DeadLetter,
+    DestinationUsed,
     DsseEnvelope,
     InputRefused,
     MandateRecorded,
@@ -42,6 +43,7 @@ from sluice_topics.records import (
     SourceFeedback,
     SourceHistory,
     TaskMandate,
+    UsualDestination,
     Verdict,
 )
 from sluice_topics.records.escalation_events import OF_ACTIONS, OF_GRANTS, OF_ITEMS
@@ -72,6 +74,8 @@ DEAD_LETTERS = "gate.dead_letters"
 SESSIONS_CHANGELOG = "sessions-changelog"
 SOURCE_FEEDBACK = "source-feedback"
 SOURCE_HISTORIES = "source-histories"
+DESTINATION_USES = "destination-uses"
+USUAL_DESTINATIONS = "usual-destinations"
 PROVENANCE_WANTED = "provenance-wanted"
 PROVENANCE_RECORDS = "provenance-records"
 NOTIFICATIONS = "notifications"
@@ -93,6 +97,8 @@ MAX_CONTROL_MESSAGE_BYTES = 2 * 1024 * 1024
 
 SESSION_KEY = "session_id, UTF-8: one session's inputs of every kind meet in one partition"
 SOURCE_KEY = "the JSON array [tenant_id, source_id], UTF-8: one owner folds one source's history"
+USED_KEY = "the JSON array [tenant_id, agent_id], UTF-8: one owner counts what one agent used"
+USUAL_KEY = "the JSON array [tenant_id, agent_id, tool, role, fingerprint], UTF-8"
 PROVENANCE_KEY = "the JSON array [tenant_id, uri], UTF-8"
 OUTPUT_KEY = "session_id, UTF-8 (absent where none was readable); the partition is the input's"
 
@@ -264,6 +270,20 @@ CATALOG: tuple[Topic, ...] = (
         SourceHistory,
         SOURCE_KEY,
         "Every memory source's history, which all workers read.",
+        cleanup="compact",
+    ),
+    _make_internal(
+        DESTINATION_USES,
+        DestinationUsed,
+        USED_KEY,
+        "Destinations that agents used, known otherwise, on their way to the owner of each count.",
+        cleanup="delete",
+    ),
+    _make_internal(
+        USUAL_DESTINATIONS,
+        UsualDestination,
+        USUAL_KEY,
+        "How often each agent used each destination, which all workers read.",
         cleanup="compact",
     ),
     _make_internal(

@@ -41,7 +41,7 @@ from sluice.stream.engine.transaction import BeforeCommit, TransactionSettings, 
 from sluice.stream.feeds.policy_feed import PolicyFeed
 from sluice.stream.feeds.provenance_resolver import ProvenanceResolver, ResolverSettings
 from sluice.stream.feeds.provenance_work import Shares
-from sluice.stream.feeds.shared_feeds import Kept, ProvenanceFeed, SourceFeed, ThreadRunner
+from sluice.stream.feeds.shared_feeds import Kept, ProvenanceFeed, SourceFeed, ThreadRunner, UseFeed
 from sluice.stream.process import Readiness, StopBound, SystemClock, end_stopped, fail_stop
 from sluice_topics.catalog import (
     BUNDLES,
@@ -51,6 +51,7 @@ from sluice_topics.catalog import (
     REGISTRY,
     SESSIONS_CHANGELOG,
     SOURCE_HISTORIES,
+    USUAL_DESTINATIONS,
 )
 
 if TYPE_CHECKING:
@@ -92,6 +93,7 @@ def build_worker(
             PolicyFeed(first, build_control_reader(settings), policy, settings.policy.refresh_s),
             SourceFeed(_build_compacted(settings, SOURCE_HISTORIES), settings.policy.refresh_s),
             provenance,
+            UseFeed(_build_compacted(settings, USUAL_DESTINATIONS), settings.policy.refresh_s),
             _build_resolver(settings, provenance),
         ),
         Ports({**build_ports(settings, first.policy), **added.ports}),

@@ -9,7 +9,7 @@ from sluice.core.trust.in_force import InForce
 from sluice.stream.engine.engine import Engine, Feeds
 from sluice.stream.engine.evaluation import Ports
 from sluice.stream.feeds.policy_feed import PolicyFeed
-from sluice.stream.feeds.shared_feeds import Kept, ProvenanceFeed, SourceFeed
+from sluice.stream.feeds.shared_feeds import Kept, ProvenanceFeed, SourceFeed, UseFeed
 from sluice.stream.process import SystemClock
 from sluice_topics.catalog import ACTIONS
 from tests.unit.stream.engine_settings import engine_settings, fail
@@ -136,6 +136,7 @@ def _engine(broker: Broker, model: Model | None = None) -> Engine:
             policy,
             SourceFeed(Topic(broker, "histories"), 0.0),
             ProvenanceFeed(Topic(broker, "references"), 0.0, Kept(1, 1), lambda: 0),
+            UseFeed(Topic(broker, "uses"), 0.0),
         ),
         Ports({} if model is None else {"model": model}),
         engine_settings(ACTIONS, max_batch=1, max_in_flight=1, halt_on_offset_gap=True, port_patience_s=0.01),

@@ -16,7 +16,7 @@ from sluice.stream.engine.intake import FetchedBatch
 from sluice.stream.engine.policy_recorder import POLICY_KEY
 from sluice.stream.engine.takeover import MOST_LINES, PolicyLost, Recovered
 from sluice.stream.feeds.policy_feed import PolicyFeed
-from sluice.stream.feeds.shared_feeds import Kept, ProvenanceFeed, SourceFeed
+from sluice.stream.feeds.shared_feeds import Kept, ProvenanceFeed, SourceFeed, UseFeed
 from sluice.stream.process import EXIT_POLICY, MOST_SIGNS, SystemClock, ending
 from sluice_topics.catalog import ACTIONS, REGISTRY
 from tests.unit.core.scene import point
@@ -105,6 +105,7 @@ class Worker:
                 PolicyFeed(point(), self.readings, self.readings.fold, 3600.0),
                 SourceFeed(Topic(broker, "histories"), 3600.0),
                 ProvenanceFeed(Topic(broker, "references"), 3600.0, Kept(1, 1), lambda: 0),
+                UseFeed(Topic(broker, "uses"), 3600.0),
             ),
             Ports({}),
             engine_settings(ACTIONS),

@@ -39,7 +39,14 @@ from sluice_topics.records.retrievals import (
     RetrievalReported,
     ServedRetrieval,
 )
-from sluice_topics.records.session_events import DeadLetter, InputRefused, ReservationSettled, SessionFolded
+from sluice_topics.records.session_events import (
+    DeadLetter,
+    DestinationUsed,
+    InputRefused,
+    ReservationSettled,
+    SessionFolded,
+    UsualDestination,
+)
 from sluice_topics.records.verdicts import ResolvedVerdict, Verdict
 
 __all__ = [
@@ -48,6 +55,7 @@ __all__ = [
     "Alarm",
     "ApprovalCounted",
     "DeadLetter",
+    "DestinationUsed",
     "DsseEnvelope",
     "EscalationExpired",
     "EscalationOpened",
@@ -88,5 +96,6 @@ __all__ = [
     "SourceFeedback",
     "SourceHistory",
     "TaskMandate",
+    "UsualDestination",
     "Verdict",
 ]

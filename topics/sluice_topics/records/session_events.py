@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from sluice_topics.records.base import Id, LedgerCount, LedgerRecord, Moment
+from sluice_topics.records.base import Id, LedgerCount, LedgerRecord, Moment, Record
 from sluice_topics.records.verdicts import Totals
 
 
@@ -71,3 +71,42 @@ class DeadLetter(LedgerRecord):
     value_base64: str
     value_size: Annotated[int, Field(ge=0, description="bytes of the whole value")]
     truncated: bool
+
+
+_Whole = Annotated[int, Field(ge=0)]
+_Print = Annotated[str, Field(pattern=r"^[0-9a-f]{32}$", description="a value's salted fingerprint, hex")]
+
+
+class DestinationUsed(Record):
+    """Destinations of an action that was carried out, known by the registry, a mandate or a person's answer;
+    key of the message: [tenant_id, agent_id], whose partition's owner counts them."""
+
+    schema_name: Annotated[Literal["sluice/destination_used/v1"], Field(alias="schema")]
+    tenant_id: Id
+    agent_id: Id
+    tool: Id
+    used: Annotated[
+        dict[Literal["destination", "object"], Annotated[list[_Print], Field(max_length=64)]],
+        Field(description="fingerprints by role"),
+    ]
+    action_id: Id
+    used_at: Annotated[_Whole, Field(description="broker time of its outcome, ms since 1970")]
+    decided_at: Moment
+
+
+class UsualDestination(Record):
+    """How often an agent used a destination; the newest record under its key counts. Key: [tenant_id,
+    agent_id, tool, role, fingerprint]."""
+
+    schema_name: Annotated[Literal["sluice/usual_destination/v1"], Field(alias="schema")]
+    tenant_id: Id
+    agent_id: Id
+    tool: Id
+    role: Literal["destination", "object"]
+    fingerprint: _Print
+    first_at: Annotated[_Whole, Field(description="ms since 1970")]
+    last_at: Annotated[_Whole, Field(description="ms since 1970")]
+    times: Annotated[_Whole, Field(description="0: it made room for another")]
+    days: Annotated[_Whole, Field(description="different days, UTC, on which it was used")]
+    revision: Annotated[int, Field(ge=1)]
+    decided_at: Moment

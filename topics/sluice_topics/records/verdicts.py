@@ -101,12 +101,27 @@ class SeenValueOrigin(Record):
     at_ms: Annotated[int, Field(ge=0, description="broker time, ms since 1970")]
 
 
+class DestinationUse(Record):
+    """That a destination was used before: by the agent or a peer, how often, on how many days, last when, and
+    the count's revision."""
+
+    agent: Id
+    times: Annotated[int, Field(ge=1)]
+    days: Annotated[int, Field(ge=1)]
+    last_ms: Annotated[int, Field(ge=0, description="ms since 1970")]
+    revision: Annotated[int, Field(ge=1)]
+
+
 class DestinationsSeen(Record):
     """What a session said of an action's destinations and objects: by the parameter's path those that it had
     seen. `complete`: all that came in is known, so that the others came from nowhere."""
 
     complete: bool
     values: dict[str, SeenValueOrigin]
+    uses: Annotated[
+        dict[str, DestinationUse] | None,
+        Field(description="by the parameter's path, of those that were used before; absent: none was"),
+    ] = None
 
 
 class SessionValues(Record):

@@ -31,13 +31,21 @@ from sluice.core.policy.kind import AnswerKind, CaseKind, DecisionKind, Kind
 from sluice.core.registry.registry_entries import collect_hashes, find_returns, find_untrusted_source
 from sluice.core.state.acknowledgement import NOTHING as NO_FLAGS
 from sluice.core.state.acknowledgement import acknowledgement
+from sluice.core.state.book import UseCounted
 from sluice.core.state.decision import Decision
 from sluice.core.state.expiry import make_time_records
 from sluice.core.state.nonces import keep_nonce
 from sluice.core.state.reservations import ActionUsage, count
 from sluice.core.state.session_view import NOTHING_SEEN, SessionView
-from sluice_topics.catalog import ACTIONS, OUTCOMES, SESSION_EVENTS, VERDICTS
-from sluice_topics.records import ActionOutcome, ProposedAction, ReservationSettled, Verdict
+from sluice.core.state.usual import NEVER_USED, AgentName, UsualName, record_usual
+from sluice_topics.catalog import ACTIONS, DESTINATION_USES, OUTCOMES, SESSION_EVENTS, VERDICTS
+from sluice_topics.records import (
+    ActionOutcome,
+    DestinationUsed,
+    ProposedAction,
+    ReservationSettled,
+    Verdict,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -46,6 +54,7 @@ if TYPE_CHECKING:
     from sluice.core.foundation.arrival import Arrival
     from sluice.core.foundation.chain import OutRecord
     from sluice.core.policy.policy import PointParts, Policy, Principal
+    from sluice.core.state.decision import Shared
     from sluice.core.state.session import SessionState
     from sluice.core.state.session_view import ActionSeen
 
@@ -227,3 +236,33 @@ OUTCOME = Kind(
     ),
     signer="reported_by",
 )
+
+
+def _name_user(used: DestinationUsed) -> str:
+    return AgentName(used.tenant_id, used.agent_id).key()
+
+
+def count_use(
+    parts: PointParts, arrival: Arrival, used: DestinationUsed, _: SessionState, shared: Shared
+) -> Decision:
+    """The next counts of what an agent used, for the table and for all workers; where there is no room, what
+    was not used for longest goes."""
+    del parts
+    records: list[OutRecord] = []
+    changes: list[UseCounted] = []
+    counts, whose = shared.book.uses, (used.tenant_id, used.agent_id, used.tool)
+    for role, fingerprints in used.used.items():
+        for fingerprint in dict.fromkeys(fingerprints):
+            name = UsualName(*whose, role, fingerprint)
+            before = counts.get(name)
+            gone = counts.crowding(name) if before is NEVER_USED else None
+            for one, after in (
+                *(() if gone is None else ((gone, counts.get(gone).forgotten()),)),
+                (name, before.after_use(used.used_at)),
+            ):
+                records.append(record_usual(one, after, arrival.timestamp_ms))
+                changes.append(UseCounted(one, after))
+    return Decision((), records, tuple(changes))
+
+
+USE = Kind("use", DESTINATION_USES, DestinationUsed, _name_user, "action_id", count_use, session=None)

@@ -66,6 +66,7 @@ if TYPE_CHECKING:
     from sluice.core.state.book import Change
     from sluice.core.state.decision import Shared
     from sluice.core.state.session import SessionState
+    from sluice.core.state.usual import UseCount, UsualName
     from sluice_topics.records import ProposedAction, ReviewDecision
 
 
@@ -79,7 +80,7 @@ def evaluate(
     if against is not None or escalation is None:
         return refuse(arrival, review, view, against or unknown(review))
     _, on_its_way = take_steps(escalation, arrival.timestamp_ms)
-    waits = _Answered(parts, arrival, review, view, on_its_way)
+    waits = _Answered(parts, arrival, review, view, on_its_way, shared.uses)
     if escalation.expires_ms <= arrival.timestamp_ms:
         decision = _too_late(waits)
     elif review.decision == DENY:
@@ -100,13 +101,14 @@ def evaluate(
 
 
 class _Answered(NamedTuple):
-    """A valid answer and the escalation that it answers."""
+    """A valid answer and the escalation that it answers. `uses`: how often destinations were used."""
 
     parts: PointParts
     arrival: Arrival
     review: ReviewDecision
     view: SessionView
     escalation: Escalation
+    uses: Mapping[UsualName, UseCount]
 
     @property
     def votes(self) -> tuple[Vote, ...]:
@@ -199,7 +201,7 @@ def _too_late(waits: _Answered) -> Decision:
 
 
 def _denied(waits: _Answered) -> Decision:
-    parts, arrival, review, view, escalation = waits
+    parts, arrival, review, view, escalation, _ = waits
     end = End(DENY, "BLOCK", f"approval_denied: {review.approver_id}", None)
     change = EscalationKept(escalation.after("denial", arrival.timestamp_ms, outcome="BLOCK"))
     return _ended(
@@ -211,7 +213,7 @@ def _denied(waits: _Answered) -> Decision:
 
 def _counted(waits: _Answered, demanding: Escalation) -> Decision:
     """It waits on, for what `demanding` asks for: the approvals that fulfil this are counted."""
-    parts, arrival, review, view, escalation = waits
+    parts, arrival, review, view, escalation, _ = waits
     registry = parts.policy.registry
     votes = fulfilling(registry, arrival, demanding, waits.votes)
     votes_for = approved_parameters(review, escalation)
@@ -222,7 +224,7 @@ def _counted(waits: _Answered, demanding: Escalation) -> Decision:
 
 def _released(waits: _Answered) -> Decision:
     """The last approval of a retrieval's items: the agent may ask for exactly them once more."""
-    parts, arrival, review, view, escalation = waits
+    parts, arrival, review, view, escalation, _ = waits
     registry = parts.policy.registry
     terms = parts.policy.find_principal(escalation.agent_id).bundle.approvals
     tier = escalation.tier
@@ -243,10 +245,10 @@ def _released(waits: _Answered) -> Decision:
 
 
 def _approved(waits: _Answered) -> Generator[Request, Answer, Decision]:
-    parts, arrival, review, view, escalation = waits
+    parts, arrival, review, view, escalation, _ = waits
 
     def reading(plan: ActionPlan, action: ProposedAction) -> SeenAtApproval:
-        return read_resolving(view, plan, action, escalation, parts)
+        return read_resolving(parts, view, plan, action, escalation, waits.uses)
 
     resolved = yield from _judged(parts, arrival, review, escalation, reading)
     if isinstance(resolved, Objection):

@@ -23,10 +23,11 @@ from sluice.core.foundation.strict import StrictModel
 from sluice.core.policy.bundles import BundlePart
 from sluice.core.policy.gate_modes import GateMode, ModePart
 from sluice.core.registry.argument_roles import MOST_ARGUMENTS, Argument
-from sluice.core.state.seen_values import NO_VALUES_SEEN, ValuesSeen, find_tenant_key
+from sluice.core.state.seen_values import NO_VALUES_SEEN, SeenUse, ValuesSeen, find_tenant_key
+from sluice.core.state.usual import Lesson, UsualName
 from sluice_topics.records.base import Tier  # noqa: TC001 - pydantic reads the annotations
 from sluice_topics.records.inputs import ActionType  # noqa: TC001 - as above
-from sluice_topics.relaxations import Members, Scale
+from sluice_topics.relaxations import Members, Scale, StricterWhen
 from sluice_topics.values import Value, find_values, fingerprint, read_value
 
 if TYPE_CHECKING:
@@ -34,14 +35,19 @@ if TYPE_CHECKING:
 
     from sluice.core.actions.stage import ActionContext, ActionPlan
     from sluice.core.state.session_view import SessionView
+    from sluice.core.state.usual import UseCount
     from sluice_topics.records import ProposedAction
 
 NAME = "destinations"
-Origin = Literal["registry", "trusted_result", "untrusted_read", "unknown", "nowhere"]
-"""Where a value comes from. `registry`: an entry of the agent or its tenant names it. `trusted_result`: a
-tool whose results are trusted returned it, under an enforcement point's signature. `untrusted_read`: it stood
-only in what is not trusted. `nowhere`: in nothing that came into the session. `unknown`: it was not found,
-and not all that came in is known."""
+Origin = Literal[
+    "task", "registry", "history", "trusted_result", "peers", "untrusted_read", "unknown", "nowhere"
+]
+"""Where a value comes from. `task`: the action's mandate names it. `registry`: an entry of the agent or its
+tenant names it. `history`: the agent has sent there before, and it was known otherwise then.
+`trusted_result`: a tool whose results are trusted returned it, under an enforcement point's signature.
+`peers`: an agent with the same registered role has sent there. `untrusted_read`: it stood only in what is not
+trusted. `nowhere`: in nothing that came into the session. `unknown`: it was not found, and not all that came
+in is known."""
 Answer = Literal["pass", "advise", "ask", "deny"]
 JudgedRole = Literal["destination", "object"]
 ANSWERS: tuple[Answer, ...] = get_args(Answer)
@@ -59,15 +65,23 @@ _WORDS = {
     "name": "the name",
 }
 _COMPILED = 1024
+_DAY_MS = 86_400_000
 
 
 class OriginAnswers(StrictModel):
     """What is done with an action by where its values come from: it passes, passes with an advice, waits for
     a person, or is denied. The strictest answer of all its values counts."""
 
+    task: Annotated[Answer, Scale(ANSWERS, "a value of the mandate is answered {new}, not {old}")] = "pass"
     registry: Annotated[Answer, Scale(ANSWERS, "a value of the registry is answered {new}, not {old}")] = (
         "pass"
     )
+    history: Annotated[
+        Answer, Scale(ANSWERS, "a value that the agent usually uses is answered {new}, not {old}")
+    ] = "pass"
+    peers: Annotated[
+        Answer, Scale(ANSWERS, "a value that agents of its role use is answered {new}, not {old}")
+    ] = "pass"
     trusted_result: Annotated[
         Answer, Scale(ANSWERS, "a value of a trusted result is answered {new}, not {old}")
     ] = "pass"
@@ -98,7 +112,8 @@ def _judge_destinations() -> list[JudgedRole]:
 
 class DestinationPolicy(ModePart):
     """`tiers`: by the action's tier what is done; a tier that is not there passes everything. `action_types`:
-    the same by type, in addition: the stricter answer counts. `roles`: whose values are looked up."""
+    the same by type, in addition: the stricter answer counts. `roles`: whose values are looked up. What was
+    used within `history_days` on `history_least_days` different days at least counts as usual."""
 
     objection = "an unknown destination"
 
@@ -117,6 +132,13 @@ class DestinationPolicy(ModePart):
         Members("more", "values of the role {member} are not looked up"),
     ] = Field(default_factory=_judge_destinations)
 
+    history_days: Annotated[
+        int, Field(ge=1, le=3660), StricterWhen("lower", "what was used counts for {new} days, not {old}")
+    ] = 180
+    history_least_days: Annotated[
+        int, Field(ge=1, le=366), StricterWhen("higher", "what was used on {new} days is usual, not on {old}")
+    ] = 1
+
     def find_answers(self, plan: ActionPlan) -> list[OriginAnswers]:
         """Those that count for the actions of a plan."""
         found = [self.action_types[one] for one in plan.types if one in self.action_types]
@@ -125,7 +147,8 @@ class DestinationPolicy(ModePart):
 
 class ValueFinding(BaseModel):
     """A value that did not simply pass: the path of its parameter, its role and kind, where it comes from,
-    and of one that was seen the source (a tool, an item, a memory) and how long before, in ms."""
+    and of one that was seen the source (a tool, an item, a memory) and how long before, in ms. `used_by`: the
+    agent that used it before."""
 
     path: str
     role: str
@@ -133,6 +156,7 @@ class ValueFinding(BaseModel):
     origin: Origin
     source: str | None = None
     seen_before_ms: int | None = None
+    used_by: str | None = None
 
 
 class DestinationDetail(ObjectionDetail):
@@ -195,16 +219,62 @@ def _split_list(text: str) -> list[str]:
 
 
 def look_up_values(
-    view: SessionView, plan: ActionPlan, action: ProposedAction, master: bytes | None
+    view: SessionView,
+    plan: ActionPlan,
+    action: ProposedAction,
+    master: bytes | None,
+    uses: Mapping[UsualName, UseCount],
 ) -> ValuesSeen:
-    """What the session says of the values that an action names. `master`: the key of fingerprints; without it
-    nothing is known."""
+    """What session and past uses say of the values that an action names. `master`: the key of fingerprints;
+    without it nothing is known."""
     if master is None:
         return NO_VALUES_SEEN
     key = find_tenant_key(master, plan.tenant)
     named, whole = find_named_values(plan, action)
-    seen = view.look_up_values(plan.owner, {one.path: (fingerprint(key, one.value),) for one in named})
-    return seen if whole else seen._replace(complete=False)
+    prints = {one.path: fingerprint(key, one.value) for one in named}
+    seen = view.look_up_values(plan.owner, {path: (one,) for path, one in prints.items()})
+    used = _find_uses(plan, named, prints, uses) if uses else {}
+    return seen._replace(complete=seen.complete and whole, uses=used, prints=prints)
+
+
+def _find_uses(
+    plan: ActionPlan,
+    named: Sequence[NamedValue],
+    prints: Mapping[str, bytes],
+    uses: Mapping[UsualName, UseCount],
+) -> dict[str, SeenUse]:
+    """By path the use of the agent itself, else the latest one of its peers."""
+    found: dict[str, SeenUse] = {}
+    agent = plan.agent
+    if agent is None:
+        return found
+    for one in named:
+        counts = []
+        for user in (agent.id, *plan.registry.find_peers(agent)):
+            name = UsualName(plan.tenant, user, plan.tool_name, one.role, prints[one.path].hex())
+            count, entry = uses.get(name), plan.registry.agents.get(user)
+            if count is not None and entry is not None and count.last_ms >= entry.usual_since_ms:
+                use = SeenUse(user, count.times, count.days, count.last_ms, count.revision)
+                counts.append(use)
+                if user == agent.id:
+                    break
+        if counts:
+            found[one.path] = max(counts, key=lambda use: (use.agent == agent.id, use.last_ms))
+    return found
+
+
+def choose_lesson(context: ActionContext, *, approved: bool) -> Lesson | None:
+    """What a carried-out action will teach once its outcome is signed: by role the fingerprints of its values
+    that the registry or the mandate names, and where a person approved it, of all."""
+    seen = context.seen.values
+    if seen is None or not seen.prints:
+        return None
+    plan, lesson = context.plan, dict[str, list[str]]()
+    registered, mandated = find_registered(plan), find_mandated(context)
+    for one in find_named_values(plan, context.action)[0]:
+        if approved or registered.names(one.value) or mandated.names(one.value):
+            lesson.setdefault(one.role, []).append(seen.prints[one.path].hex())
+    return Lesson(plan.tool_name, lesson) if lesson else None
 
 
 class JudgedValue(NamedTuple):
@@ -217,13 +287,13 @@ class JudgedValue(NamedTuple):
 
 def _judge(plan: ActionPlan, policy: DestinationPolicy, context: ActionContext) -> list[JudgedValue]:
     seen = context.seen.values or NO_VALUES_SEEN
-    registered = find_registered(plan)
+    sources = _Sources(find_mandated(context), find_registered(plan), seen, _find_usual(policy, context))
     answers = policy.find_answers(plan)
     named, whole = find_named_values(plan, context.action)
     judged = []
     for one in named:
         if one.role in policy.roles:
-            origin = _find_origin(one, registered, seen)
+            origin = sources.find_origin(one)
             judged.append(JudgedValue(one, origin, _find_strictest(answers, origin)))
     if not whole:
         rest = NamedValue("destination", "$", Value("name", ""))
@@ -235,15 +305,41 @@ def _find_strictest(answers: Sequence[OriginAnswers], origin: Origin) -> Answer:
     return max((one.answer(origin) for one in answers), key=ANSWERS.index, default="pass")
 
 
-def _find_origin(named: NamedValue, registered: Registered, seen: ValuesSeen) -> Origin:
-    if registered.names(named.value):
-        return "registry"
-    value = seen.values.get(named.path)
-    if value is not None and value.trusted:
-        return "trusted_result"
-    if value is not None:
-        return "untrusted_read"
-    return "nowhere" if seen.complete else "unknown"
+class _Sources(NamedTuple):
+    """All that can say where the values of one action come from; `usual`: by path who uses the value."""
+
+    mandated: Registered
+    registered: Registered
+    seen: ValuesSeen
+    usual: Mapping[str, str]
+
+    def find_origin(self, named: NamedValue) -> Origin:
+        """The best known place of a value."""
+        used, value = self.usual.get(named.path), self.seen.values.get(named.path)
+        places: tuple[tuple[Origin, bool], ...] = (
+            ("task", self.mandated.names(named.value)),
+            ("registry", self.registered.names(named.value)),
+            ("history", used == "history"),
+            ("trusted_result", value is not None and value.trusted),
+            ("peers", used == "peers"),
+            ("untrusted_read", value is not None),
+            ("nowhere", self.seen.complete),
+        )
+        return next((origin for origin, holds in places if holds), "unknown")
+
+
+def _find_usual(policy: DestinationPolicy, context: ActionContext) -> dict[str, str]:
+    """By path "history" where the agent itself, "peers" where another of its role uses the value often and
+    lately enough."""
+    seen, agent = context.seen.values, context.plan.agent
+    if seen is None or not seen.uses or agent is None:
+        return {}
+    since_ms = context.now_ms - policy.history_days * _DAY_MS
+    return {
+        path: "history" if use.agent == agent.id else "peers"
+        for path, use in seen.uses.items()
+        if use.last_ms >= since_ms and use.days >= policy.history_least_days
+    }
 
 
 class Registered:
@@ -268,6 +364,16 @@ class Registered:
 _BELOW = frozenset(["url", "path"])
 
 
+def find_mandated(context: ActionContext) -> Registered:
+    """The destinations that the action's mandate names, and every mandate above it with it."""
+    mandate = context.seen.mandate
+    if mandate is None or "void" in mandate or context.now_ms >= mandate["until_ms"]:
+        return _NONE_NAMED
+    scopes = [frozenset(scope["destinations"]) for scope in mandate["scopes"]]
+    named = tuple(sorted(frozenset.intersection(*scopes)))
+    return _compile_registered(named) if named else _NONE_NAMED
+
+
 def judges_destinations(plan: ActionPlan) -> bool | None:
     """Whether the gate may hold up the actions of a plan; None: it does not look at where they go, because it
     does not run, the tool has no roles, or the bundle has no answer for tier and type."""
@@ -280,6 +386,9 @@ def judges_destinations(plan: ActionPlan) -> bool | None:
 @lru_cache(maxsize=_COMPILED)
 def _compile_registered(texts: tuple[str, ...]) -> Registered:
     return Registered(texts)
+
+
+_NONE_NAMED = Registered(())
 
 
 def find_registered(plan: ActionPlan) -> Registered:
@@ -324,6 +433,9 @@ class Destinations(Gate):
 
 
 _CODES: Mapping[Origin, str] = {
+    "task": "mandated_destination",
+    "history": "usual_destination",
+    "peers": "usual_destination",
     "registry": "registered_destination",
     "trusted_result": "trusted_destination",
     "untrusted_read": "untrusted_destination",
@@ -334,11 +446,17 @@ _CODES: Mapping[Origin, str] = {
 
 def _describe_value(one: JudgedValue, context: ActionContext) -> dict[str, Any]:
     named = one.named
-    finding = {"path": named.path, "role": named.role, "kind": named.value.kind, "origin": one.origin}
-    seen = (context.seen.values or NO_VALUES_SEEN).values.get(named.path)
-    if seen is None:
-        return finding
-    return {**finding, "source": seen.source, "seen_before_ms": max(0, context.now_ms - seen.at_ms)}
+    finding: dict[str, Any] = {
+        "path": named.path,
+        "role": named.role,
+        "kind": named.value.kind,
+        "origin": one.origin,
+    }
+    known = context.seen.values or NO_VALUES_SEEN
+    seen, use = known.values.get(named.path), known.uses.get(named.path)
+    if seen is not None:
+        finding |= {"source": seen.source, "seen_before_ms": max(0, context.now_ms - seen.at_ms)}
+    return finding if use is None else {**finding, "used_by": use.agent}
 
 
 def _describe_sentence(one: JudgedValue, context: ActionContext) -> str:
@@ -347,13 +465,16 @@ def _describe_sentence(one: JudgedValue, context: ActionContext) -> str:
     what = f"{_WORDS[named.value.kind]} at {named.path}"
     if named.path == "$":
         return f"this action names more than {MOST_ARGUMENTS} values, and the rest was not looked up"
-    seen = (context.seen.values or NO_VALUES_SEEN).values.get(named.path)
+    known = context.seen.values or NO_VALUES_SEEN
+    seen, use = known.values.get(named.path), known.uses.get(named.path)
+    who = context.action.agent_id
+    never = f"{who} has never used it" if use is None else f"{use.agent} used it {use.times} times"
+    if one.origin in ("task", "registry"):
+        return f"{what} is named by the {'mandate' if one.origin == 'task' else 'registry'}"
     if seen is not None:
         ago = span(max(0, context.now_ms - seen.at_ms))
         stood = "stands in" if seen.trusted else "stood only in"
-        return f"{what} {stood} {seen.source}, which came in {ago} before"
-    if one.origin == "unknown":
-        return f"{what} was not found in this session, and not all that came in is known"
-    if one.origin == "registry":
-        return f"{what} is named by the registry"
-    return f"{what} was seen nowhere: no entry names it, and nothing in this session holds it"
+        return f"{what} {stood} {seen.source}, which came in {ago} before; {never}"
+    if one.origin == "nowhere":
+        return f"{what} was seen nowhere: no entry names it, and nothing in this session holds it; {never}"
+    return f"{what} was not found in this session, and not all that came in is known; {never}"

@@ -32,6 +32,7 @@ from sluice.core.state.reservations import (
 )
 from sluice.core.state.session import EarlyOutcome, who
 from sluice.core.state.session_view import SessionView
+from sluice.core.state.usual import AgentName, record_use
 from sluice_topics.catalog import ACTIONS, ALARMS, SESSION_EVENTS
 
 if TYPE_CHECKING:
@@ -41,7 +42,6 @@ if TYPE_CHECKING:
     from sluice.core.state.remembered import RecentAction
     from sluice.core.state.session import SessionState, Who
     from sluice_topics.records import ActionOutcome
-    from sluice_topics.records.inputs import OutcomeValues
 
 SCHEMA = "sluice/reservation_settled/v1"
 ALARM_SCHEMA = "sluice/outcome_alarm/v1"
@@ -76,9 +76,7 @@ def evaluate(
         return Decision(view.changes(), records)
     if report.tenant is not None:
         keep_nonce(view, who(report.tenant, outcome.reported_by), arrival)
-    if outcome.values is not None and parts.values_key is not None:
-        for owner, action in known:
-            _keep_values(view, owner, action, outcome.values, signed=signed)
+    records += _learn(parts, view, outcome, known, signed=signed)
     if known:
         open_ = [found for found in known if not is_settled_for_good(found[1], report)]
         for place, found in enumerate(open_):
@@ -88,19 +86,33 @@ def evaluate(
     return Decision(view.changes(), records)
 
 
-def _keep_values(
-    view: SessionView, owner: Who, action: RecentAction, values: OutcomeValues, *, signed: bool
-) -> None:
-    """Keep the values that the action's tool returned. Those of an outcome that comes before its action are
-    not kept: what that returned is then not known."""
-    view.remember_values(
-        owner,
-        name_results(action.offset),
-        "a tool's result",
-        [b64decode(one) for one in values.fingerprints],
-        signed=signed,
-        complete=not values.truncated,
-    )
+def _learn(
+    parts: PointParts,
+    view: SessionView,
+    outcome: ActionOutcome,
+    known: list[tuple[Who, RecentAction]],
+    *,
+    signed: bool,
+) -> list[OutRecord]:
+    """Keep the values that the action's tool returned; the records on what it used, for the agents' counts:
+    each once, and nothing of a disputed action. Of an outcome that comes before its action nothing is
+    learnt: what that returned is then not known."""
+    taught = []
+    for owner, action in known:
+        if outcome.values is not None and parts.values_key is not None:
+            view.remember_values(
+                owner,
+                name_results(action.offset),
+                "a tool's result",
+                [b64decode(one) for one in outcome.values.fingerprints],
+                signed=signed,
+                complete=not outcome.values.truncated,
+            )
+        if signed and outcome.error is None and not action.disputed:
+            lesson = view.take_lesson(owner, action.offset)
+            if lesson is not None:
+                taught.append(record_use(AgentName(*owner), lesson, outcome.action_id, view.now))
+    return taught
 
 
 def settle_early(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from sluice.core.actions.assessment import object_to, object_to_lateness, unregistered
 from sluice.core.actions.authority import OBLIGATIONS, make_escalation
 from sluice.core.actions.delegation import run_proven
-from sluice.core.actions.destinations import look_up_values
+from sluice.core.actions.destinations import choose_lesson, look_up_values
 from sluice.core.actions.outcomes import settle_early
 from sluice.core.actions.pipeline import Evaluation, run
 from sluice.core.actions.plan import collect_gate_memories
@@ -73,6 +73,7 @@ if TYPE_CHECKING:
     from sluice.core.state.remembered import GateMemory, RecentAction
     from sluice.core.state.reservations import ActionUsage
     from sluice.core.state.session import SessionState
+    from sluice.core.state.usual import Lesson
     from sluice.detection.call_inspection import Inspection
     from sluice_topics.records import ProposedAction
 
@@ -85,7 +86,8 @@ class RuledAction(NamedTuple):
     """What came of an action. `records`: its verdict, and the escalation that it opens (`waits`). `counted`:
     the action as the session counts it, None for one that was counted before; `room`: it can be remembered.
     `gates`: by their names what gates remember from here on. `apart`: its session does not change. `grant`:
-    the standing grant that it used, with what is left of it."""
+    the standing grant that it used, with what is left of it. `lesson`: what its outcome will teach
+    (destinations.py)."""
 
     records: tuple[OutRecord, ...]
     ruling: Ruling
@@ -95,6 +97,7 @@ class RuledAction(NamedTuple):
     waits: Escalation | None = None
     apart: bool = False
     grant: StandingGrant | None = None
+    lesson: Lesson | None = None
 
 
 def seen_by(seen: ActionSeen, gates: Container[str]) -> ActionSeen:
@@ -156,7 +159,7 @@ def evaluate(
             yield MANDATE_WAIT
         seen = check_standing(parts.policy.registry, action.agent_id, seen, view.now)
     if plan.looks_up_values:
-        seen = seen._replace(values=look_up_values(view, plan, action, parts.values_key))
+        seen = seen._replace(values=look_up_values(view, plan, action, parts.values_key, shared.uses))
 
     def find() -> StandingGrant | None:
         grants = shared.book.grants or parts.policy.registry.agent_grants
@@ -300,7 +303,10 @@ def _decide(
     room, kept = seen.room and plan.agent is not None, NOTHING_REMEMBERED
     if room and (plan.remembers or seen.remembered):
         kept = collect_gate_memories(context, Decided(ruling.real, ruling.carried, seen.known is not None))
-    return RuledAction(records, ruling, counted, room, kept, waits, grant=after)
+    lesson = None
+    if plan.looks_up_values and ruling.carried and ruling.real == "ALLOW":
+        lesson = choose_lesson(context, approved=False)
+    return RuledAction(records, ruling, counted, room, kept, waits, grant=after, lesson=lesson)
 
 
 def _repeat(arrival: Arrival, context: ActionContext, known: RecentAction) -> RuledAction:
@@ -333,6 +339,8 @@ def _keep(
         )
         for gate, kept in judged.gates.items():
             view.remember_for_gate(counted.owner, gate, kept)
+        if judged.lesson is not None:
+            view.keep_lesson(counted.owner, counted.offset, judged.lesson)
         if view.state.early:
             records += settle_early(parts, view, counted.owner, counted.action_id, counted.offset)
     if judged.waits is None:

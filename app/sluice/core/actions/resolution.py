@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from sluice.core.actions.assessment import object_to, unregistered
 from sluice.core.actions.authority import OBLIGATIONS, find_required_role
 from sluice.core.actions.delegation import run_proven
-from sluice.core.actions.destinations import look_up_values
+from sluice.core.actions.destinations import choose_lesson, look_up_values
 from sluice.core.actions.plan import collect_gate_memories
 from sluice.core.actions.proposal import SESSION_CAPACITY, assess
 from sluice.core.actions.stage import Decided
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from sluice.core.state.remembered import GateMemory
     from sluice.core.state.reservations import ActionUsage
     from sluice.core.state.session_view import ActionSeen, SessionView
+    from sluice.core.state.usual import Lesson, UseCount, UsualName
 
 SCHEMA = "sluice/resolved_verdict/v1"
 FORM = VerdictForm("ResolvedVerdict", ("resolves", "action", "escalation", "approvals"))
@@ -63,7 +64,8 @@ class SeenAtApproval(NamedTuple):
 
 class ResolvedAction(NamedTuple):
     """The decision on an approved action. `demanding` is the escalation with what the policy of now demands.
-    `last` is the approval that completed the quorum; `sighting` and `gates` are as in RuledAction."""
+    `last` is the approval that completed the quorum; `sighting`, `gates` and
+    `lesson` are as in RuledAction."""
 
     verdict: OutRecord
     ruling: Ruling
@@ -72,10 +74,16 @@ class ResolvedAction(NamedTuple):
     resolving: SeenAtApproval
     gates: Mapping[str, GateMemory | None]
     last: Vote
+    lesson: Lesson | None = None
 
 
 def read_resolving(
-    view: SessionView, plan: ActionPlan, action: ProposedAction, escalation: Escalation, parts: PointParts
+    parts: PointParts,
+    view: SessionView,
+    plan: ActionPlan,
+    action: ProposedAction,
+    escalation: Escalation,
+    uses: Mapping[UsualName, UseCount],
 ) -> SeenAtApproval:
     """Read the session. It remembers the action itself until the action leaves the window."""
     owner = plan.owner
@@ -85,7 +93,7 @@ def read_resolving(
     if action.mandate_digest is not None:
         seen = check_standing(plan.registry, action.agent_id, seen, view.now)
     if plan.looks_up_values:
-        seen = seen._replace(values=look_up_values(view, plan, action, parts.values_key))
+        seen = seen._replace(values=look_up_values(view, plan, action, parts.values_key, uses))
     return SeenAtApproval(seen, own and known is not None and known.carried > 0)
 
 
@@ -190,7 +198,10 @@ def resolve(
     demanding = escalation.raised_to(
         tier, find_required_role(tier), terms.count_needed(tier), own_key=terms.demands_own_key(tier)
     )
-    return ResolvedAction(verdict, ruling, demanding, sighting, resolving, kept, votes[-1])
+    lesson = None
+    if plan.looks_up_values and ruling.carried and ruling.real == "ALLOW":
+        lesson = choose_lesson(context, approved=True)
+    return ResolvedAction(verdict, ruling, demanding, sighting, resolving, kept, votes[-1], lesson)
 
 
 def count_resolved(view: SessionView, escalation: Escalation, resolved: ResolvedAction) -> None:
@@ -215,6 +226,8 @@ def count_resolved(view: SessionView, escalation: Escalation, resolved: Resolved
         view.remember(owner, action_id, after)
     for gate, kept in resolved.gates.items():
         view.remember_for_gate(owner, gate, kept)
+    if resolved.lesson is not None:
+        view.keep_lesson(owner, escalation.offset, resolved.lesson)
 
 
 def _told(arrival: Arrival, approval: Approval, resolving: SeenAtApproval) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from sluice.core.actions.action_kinds import ACTION, OUTCOME
+from sluice.core.actions.action_kinds import ACTION, OUTCOME, USE
 from sluice.core.actions.task_mandates import MANDATE
 from sluice.core.decide.review import REVIEW
 from sluice.core.memory.memory_kinds import FEEDBACK, WRITE
@@ -15,6 +15,7 @@ from sluice.core.retrieval.retrieval_kinds import REPORT, RETRIEVAL
 from sluice_topics.record_reading import Unreadable, read
 from sluice_topics.records import (
     ActionOutcome,
+    DestinationUsed,
     ProposedAction,
     ProposedMemoryWrite,
     ProposedRetrieval,
@@ -41,8 +42,9 @@ Message = (
     | ReviewDecision
     | TaskMandate
     | SourceFeedback
+    | DestinationUsed
 )
-KINDS: tuple[AnyKind, ...] = (ACTION, OUTCOME, WRITE, RETRIEVAL, REPORT, REVIEW, MANDATE, FEEDBACK)
+KINDS: tuple[AnyKind, ...] = (ACTION, OUTCOME, WRITE, RETRIEVAL, REPORT, REVIEW, MANDATE, FEEDBACK, USE)
 """In the order of sluice_topics/catalog.py."""
 BY_TOPIC: Mapping[str, AnyKind] = {kind.topic: kind for kind in KINDS}
 """By the base name of the input's topic."""

@@ -15,11 +15,11 @@ from sluice.core.decide.kinds import read_input_message
 from sluice.core.foundation.arrival import Arrival
 from sluice.core.foundation.errors import guarded
 from sluice.core.foundation.requests import Answer, next_request
-from sluice.core.state.book import Book
+from sluice.core.state.book import Book, UseCounted
 from sluice.core.state.decision import Shared
 from sluice.core.state.history import UNSEEN, SourceName
 from sluice.core.state.session import KEY_PREFIX, SessionState, session_key
-from sluice_topics.catalog import SOURCE_FEEDBACK
+from sluice_topics.catalog import DESTINATION_USES, SOURCE_FEEDBACK
 from sluice_topics.record_reading import Unreadable
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from sluice.core.policy.kind import AnyKind
     from sluice.core.state.decision import Decision
     from sluice.core.state.history import History
+    from sluice.core.state.usual import UseCount, UsualName
 
 T = TypeVar("T")
 
@@ -95,20 +96,22 @@ def decide_alone(
 class Replay:
     """Sessions in memory over one decision point, with a quarantine and source histories of their own.
 
-    What is learnt of a source is known to the next arrival: there is no other worker to wait for.
+    What is learnt of a source or a use is known to the next arrival: there is no other worker to wait for.
+    `point`: the decision point in force; another one may take its place.
     """
 
     def __init__(self, point: DecisionPoint, answer: Callable[[Request], Answer] = nobody) -> None:
-        self._point = point
+        self.point = point
         self._answer = answer
         self._sessions: dict[bytes, SessionState] = {}
         self._histories: dict[SourceName, History] = {}
+        self._uses: dict[UsualName, UseCount] = {}
         self.book = Book({})
 
     def take(self, arrival: Arrival) -> Decision:
         """Decide on the next arrival; its session changes at once. What expired before it comes first."""
         most = len(self.book) + len(self.book.open)
-        gone = self._point.expire_held(self.book, arrival.timestamp_ms, most)
+        gone = self.point.expire_held(self.book, arrival.timestamp_ms, most)
         if gone is not None:
             self.book.apply(gone.book)
         decision = self._decided(arrival)
@@ -123,7 +126,8 @@ class Replay:
     def _decided(self, arrival: Arrival) -> Decision:
         key = KEY_PREFIX + (arrival.key or b"")
         state = self._sessions.get(key) or SessionState(key)
-        decision = decide(self._point, arrival, state, self._answer, Shared(self.book, self._histories))
+        shared = Shared(self.book, self._histories, uses=self._uses)
+        decision = decide(self.point, arrival, state, self._answer, shared)
         state.apply(decision.session)
         if state.gone:
             self._sessions.pop(key, None)
@@ -134,6 +138,9 @@ class Replay:
         return decision
 
     def _learnt(self, record: OutRecord) -> bool:
+        if record.topic == DESTINATION_USES:
+            self._count_use(record)
+            return True
         if record.topic != SOURCE_FEEDBACK:
             return False
         body = record.body
@@ -141,3 +148,15 @@ class Replay:
         known = self._histories.get(name, UNSEEN)
         self._histories[name] = known.folded(body["type"], body["verdict"])
         return True
+
+    def _count_use(self, record: OutRecord) -> None:
+        """What an agent used is counted at once, as if its partition were this one."""
+        raw = json.dumps(record.body).encode()
+        arrival = Arrival(record.topic, 0, 0, record.body["used_at"], record.subject.encode(), raw)
+        counted = decide(self.point, arrival, SessionState(b""), shared=Shared(self.book))
+        self.book.apply(counted.book)
+        for change in counted.book:
+            if isinstance(change, UseCounted):
+                self._uses[change.name] = change.known
+                if not change.known.times:
+                    del self._uses[change.name]

@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     )
 
 
+MOST_PEERS = 64
+
+
 class Registry:
     """All entries in force, by kind and id; a source by its tenant and its own id, overrides by tenant and
     item, grants by tenant, agent and tool.
@@ -42,6 +45,7 @@ class Registry:
     def __init__(self, audience: Audience = UNNAMED) -> None:
         self.audience = audience
         self.agents: dict[str, Agent] = {}
+        self.agents_by_role: dict[tuple[str, str], list[str]] = {}
         self.tools: dict[str, Tool] = {}
         self.orgs: dict[str, Org] = {}
         self.enforcement_points: dict[str, EnforcementPoint] = {}
@@ -76,6 +80,11 @@ class Registry:
         if not self.known_bad:
             return ()
         return find_bad(self.known_bad, tenant, item_id, provenance_uri, body_digest)
+
+    def find_peers(self, agent: Agent) -> tuple[str, ...]:
+        """The other agents of its tenant that have one of its roles, by their ids, at most MOST_PEERS."""
+        named = {one for role in agent.roles for one in self.agents_by_role.get((agent.tenant, role), ())}
+        return tuple(sorted(named - {agent.id})[:MOST_PEERS])
 
     def signing_agent(self, name: str) -> Agent | None:
         """The agent of this name, if its inputs need a signature."""

@@ -18,7 +18,7 @@ from sluice.core.foundation.strict import Installations, StrictModel
 from sluice.core.registry.agent_keys import AgentKey, AgentKeyList, WindowSeconds  # noqa: TC001 - the same
 from sluice.core.registry.argument_roles import ArgumentRoles, RoleReader  # noqa: TC001 - the same
 from sluice.text.expression_sets import PatternSet, target_set
-from sluice_topics.records.base import Enforcement, Tier  # noqa: TC001 - pydantic reads the annotations
+from sluice_topics.records.base import Enforcement, Moment, Tier  # noqa: TC001 - pydantic reads the annotations
 from sluice_topics.records.inputs import ActionType  # noqa: TC001 - the same
 from sluice_topics.records.memory import SourceType  # noqa: TC001 - the same
 from sluice_topics.records.retrievals import AutonomyTier  # noqa: TC001 - the same
@@ -97,6 +97,7 @@ class Workspace(StrictModel):
 
 NO_WORKSPACE = Workspace()
 MOST_DESTINATIONS = 256
+MOST_AGENT_ROLES = 16
 DestinationText = Annotated[str, Field(min_length=1, max_length=512)]
 Destinations = Annotated[list[DestinationText], Field(max_length=MOST_DESTINATIONS)]
 """Addresses, accounts, hosts, paths and names that are known to be right, as people write them; "*@" before a
@@ -117,7 +118,9 @@ class AgentSpec(OfTenant):
     `causal` judges by. `constraints` count in place of extracted ones, one sentence each; an empty list:
     there are none. `workspace`: what it may change with less authority, because it is its own. `mandate`: at
     the least what every action of the agent needs of one (bundle: `mandate`).
-    `destinations`: where what it sends may go; the gate `destinations` asks nobody about them.
+    `destinations`: where what it sends may go; the gate `destinations` asks nobody about them. `roles`: what
+    it is for; where an agent of the tenant with a role of the same name usually sends, it may send too.
+    `usual_since`: what it used before this moment teaches nothing any more.
     """
 
     tier: Tier
@@ -135,6 +138,8 @@ class AgentSpec(OfTenant):
     workspace: Workspace | None = None
     mandate: Literal["counted", "needed"] | None = None
     destinations: Destinations = Field(default_factory=list)
+    roles: Annotated[list[Name], Field(max_length=MOST_AGENT_ROLES)] = Field(default_factory=list)
+    usual_since: Moment | None = None
 
 
 class ToolSpec(StrictModel):
@@ -254,6 +259,8 @@ class Agent(Entry):
     workspace: Workspace = NO_WORKSPACE
     mandate: Literal["counted", "needed"] | None = None
     destinations: tuple[str, ...] = ()
+    roles: frozenset[str] = frozenset()
+    usual_since_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)

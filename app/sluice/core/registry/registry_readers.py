@@ -97,7 +97,11 @@ def _put_agent(registry: Registry, base: Base, agent: AgentSpec) -> None:
         agent.workspace or NO_WORKSPACE,
         agent.mandate,
         tuple(agent.destinations),
+        frozenset(agent.roles),
+        0 if agent.usual_since is None else read_milliseconds(agent.usual_since),
     )
+    for role in agent.roles:
+        registry.agents_by_role.setdefault((agent.tenant_id, role), []).append(base[0])
 
 
 def _make_agent_key(key: AgentKeySpec) -> AgentKey:

@@ -20,6 +20,8 @@ from sluice.core.state.held import Held, read_quarantined
 from sluice.core.state.history import KEY_PREFIX as HISTORY_PREFIX
 from sluice.core.state.history import History, SourceName
 from sluice.core.state.statistics import NOTHING, Statistics, Whose, read_statistics
+from sluice.core.state.usual import KEY_PREFIX as USED_PREFIX
+from sluice.core.state.usual import UseCount, UseCounts, UsualName
 from sluice.core.state.waiting import WaitingRoom
 
 if TYPE_CHECKING:
@@ -84,7 +86,15 @@ class GrantKept:
     grant: StandingGrant
 
 
-Change = GrantKept | WriteDecided | Entered | Left | HistoryFolded | Alarmed | EscalationKept
+@dataclass(frozen=True, slots=True)
+class UseCounted:
+    """A destination's new count of uses."""
+
+    name: UsualName
+    known: UseCount
+
+
+Change = UseCounted | GrantKept | WriteDecided | Entered | Left | HistoryFolded | Alarmed | EscalationKept
 ALARM_PREFIX = b"a:"
 
 
@@ -103,6 +113,7 @@ class Book:
         self._usable = {_request(one): one for one in ended if _is_usable(one)}
         self.grants = {one.scope: one for one in read_grants(table)}
         self.statistics: dict[Whose, Statistics] = read_statistics(table)
+        self.uses = UseCounts(table)
         self._histories: dict[SourceName, History] = {}
         self.histories = Counter(
             orjson.loads(key[len(HISTORY_PREFIX) :])[0] for key in table if key.startswith(HISTORY_PREFIX)
@@ -185,6 +196,11 @@ class Book:
                     self.histories[name.tenant] += history.revision == 1
                     self._histories[name] = history
                     self._changed[HISTORY_PREFIX + name.key().encode()] = history.encode()
+                case UseCounted(used, known):
+                    self.uses.put(used, known)
+                    self._changed[USED_PREFIX + used.key().encode()] = (
+                        orjson.dumps(list(known)) if known.times else None
+                    )
                 case Alarmed(alarm, ended_ms):
                     self._alarmed[alarm] = ended_ms
                     self._changed[ALARM_PREFIX + orjson.dumps(list(alarm))] = orjson.dumps(ended_ms)

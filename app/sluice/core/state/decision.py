@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from sluice.core.state.book import Change
     from sluice.core.state.history import History, SourceName
     from sluice.core.state.session import SessionChange
+    from sluice.core.state.usual import UseCount, UsualName
 
 
 @dataclass(slots=True)
@@ -34,8 +35,9 @@ class Decision:
 class Shared:
     """State that several sessions share. `book`: the partition's own. `histories`: those of all sources,
     which the workers share and which may lag. `provenance`: the newest resolution of references, by tenant
-    and URI, which may lag too."""
+    and URI, which may lag too. `uses`: how often destinations were used, which may lag as well."""
 
     book: Book = field(default_factory=lambda: Book({}))
     histories: Mapping[SourceName, History] = field(default_factory=dict)
     provenance: Mapping[tuple[str, str], Resolution] = field(default_factory=dict)
+    uses: Mapping[UsualName, UseCount] = field(default_factory=dict)

@@ -110,7 +110,7 @@ class OpenMemory:
         self._owner = owner
         self._changes = changes
         self._tables: dict[Table, OpenTable] = {}
-        for entries in (stored.recent, stored.writes, stored.retrievals, stored.flagged):
+        for entries in (stored.recent, stored.writes, stored.retrievals, stored.flagged, stored.lessons):
             if entries and entries[next(iter(entries))][2] <= cut_ms:
                 break
         else:

@@ -33,10 +33,11 @@ SOURCE_BYTES = 104
 RETRIEVAL_BYTES = 136
 FLAGGED_BYTES = 304
 READ_BYTES = 128
+LESSON_BYTES, PRINT_BYTES = 352, 36
 GATE_BYTES = 96
 """The gate's name and the time, which are kept with the value that a gate remembers."""
-Table = Literal["recent", "writes", "sources", "retrievals", "flagged", "gates", "read", "values"]
-TIMED: tuple[Table, ...] = ("recent", "writes", "retrievals", "flagged")
+Table = Literal["recent", "writes", "sources", "retrievals", "flagged", "gates", "read", "values", "lessons"]
+TIMED: tuple[Table, ...] = ("recent", "writes", "retrievals", "flagged", "lessons")
 """Tables whose entries leave the window, the oldest first; an entry's time is in third place."""
 UNTIMED: tuple[Table, ...] = ("sources", "gates", "read", "values")
 FIXED_BYTES: Mapping[str, int] = {
@@ -145,6 +146,8 @@ def entry_bytes(table: Table, stored: Any) -> int:
     """Bytes that an entry takes at most in the stored form."""
     if table == "retrievals":
         return RETRIEVAL_BYTES + len(stored[1])
+    if table == "lessons":
+        return LESSON_BYTES + PRINT_BYTES * sum(map(len, stored[1].values()))
     if table == "values":
         return ENTRY_BYTES + len(stored[4])
     return GATE_BYTES + int(stored[2]) if table == "gates" else FIXED_BYTES[table]
@@ -156,7 +159,8 @@ class Remembered:
     oldest first, `writes` write id to a stored RecentWrite, `sources` a memory source's id to its type and
     last write (ms), `retrievals` a request's id to a stored RecentRetrieval, `flagged` an item's id to a
     stored Flagged, `gates` a gate's name to what it remembers: until_ms, the value and its bytes, `read` a
-    kind of untrusted content to a stored ReadSoFar, `values` an input's name to a stored SeenEntry.
+    kind of untrusted content to a stored ReadSoFar, `values` an input's name to a stored SeenEntry, `lessons`
+    an action's offset to its tool and the fingerprints by role that its outcome will teach, with the time.
 
     `size`: bytes that it takes at most in the stored form. `settled`: the names of those in `recent` that a
     signed outcome has settled.
@@ -170,6 +174,7 @@ class Remembered:
     gates: dict[str, Any] = field(default_factory=dict)
     read: dict[str, Any] = field(default_factory=dict)
     values: dict[str, Any] = field(default_factory=dict)
+    lessons: dict[str, Any] = field(default_factory=dict)
     size: int = field(default=AGENT_BYTES, init=False, compare=False)
     settled: dict[str, None] = field(default_factory=dict, init=False, compare=False)
 
@@ -237,7 +242,7 @@ class Remembered:
         """Whether there is something of this time or before, or nothing, and nothing later. What it knows of
         sources, untrusted content and values has no time; what gates remember has a later one of its own."""
         timed = False
-        for kept in (self.recent, self.writes, self.retrievals, self.flagged):
+        for kept in (self.recent, self.writes, self.retrievals, self.flagged, self.lessons):
             if kept:
                 if kept[next(reversed(kept))][2] > cut_ms:
                     return False
@@ -271,6 +276,7 @@ PLACES = (
     "disputed",
     "early",
     "values",
+    "lessons",
 )
 """The tables by the number under which an entry names its own."""
 

@@ -65,12 +65,31 @@ class SeenValue(NamedTuple):
     at_ms: int
 
 
+class SeenUse(NamedTuple):
+    """That a destination was used before: by which agent, how many times, on how many days, and last when
+    (ms). The revision is that of the count."""
+
+    agent: str
+    times: int
+    days: int
+    last_ms: int
+    revision: int
+
+
+_NO_USES: Mapping[str, SeenUse] = {}
+_NO_PRINTS: Mapping[str, bytes] = {}
+
+
 class ValuesSeen(NamedTuple):
-    """What a session says of an action's values. `values`: by the argument's path, of those that it has seen.
-    `complete`: it has seen all that came in, so that a value which is not among them came from nowhere."""
+    """What is known of an action's values. `values`: by the argument's path, of those that the session has
+    seen. `complete`: it has seen all that came in, so that a value which is not among them came from nowhere.
+    `uses`: by path, of those that the agent, or else one of its peers, has used in any session. `prints`: by
+    path the value's fingerprint; empty where it is read from a verdict."""
 
     values: Mapping[str, SeenValue]
     complete: bool
+    uses: Mapping[str, SeenUse] = _NO_USES
+    prints: Mapping[str, bytes] = _NO_PRINTS
 
     def recorded(self) -> dict[str, Any]:
         """As a verdict has it."""
@@ -78,7 +97,10 @@ class ValuesSeen(NamedTuple):
             path: {"trusted": one.trusted, "source": one.source, "at_ms": one.at_ms}
             for path, one in self.values.items()
         }
-        return {"complete": self.complete, "values": values}
+        if not self.uses:
+            return {"complete": self.complete, "values": values}
+        uses = {path: one._asdict() for path, one in self.uses.items()}
+        return {"complete": self.complete, "values": values, "uses": uses}
 
 
 NO_VALUES_SEEN = ValuesSeen({}, complete=False)
@@ -88,7 +110,8 @@ NO_VALUES_SEEN = ValuesSeen({}, complete=False)
 def read_recorded_values(recorded: Mapping[str, Any]) -> ValuesSeen:
     """From a verdict: the way back of `ValuesSeen.recorded`."""
     values = {path: SeenValue(**one) for path, one in recorded["values"].items()}
-    return ValuesSeen(values, recorded["complete"])
+    uses = {path: SeenUse(**one) for path, one in (recorded.get("uses") or {}).items()}
+    return ValuesSeen(values, recorded["complete"], uses)
 
 
 def add_fingerprints(prints: str, fingerprints: Iterable[bytes]) -> str:

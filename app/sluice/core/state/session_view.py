@@ -38,6 +38,7 @@ from sluice.core.state.remembered import (
     WRITE_BYTES,
     GateMemory,
     RecentWrite,
+    entry_bytes,
     read_recent_action,
     shorten_id,
 )
@@ -63,6 +64,7 @@ from sluice.core.state.session import (
     Restarted,
     Who,
 )
+from sluice.core.state.usual import Lesson
 from sluice_topics.values import collect_values, fingerprint
 
 if TYPE_CHECKING:
@@ -79,6 +81,8 @@ SHARES_IN_ALL = 4
 """How many times the bytes that one agent may fill alone a state may have of many: each has a share of it."""
 
 
+MOST_LESSONS = 16
+"""Actions of an agent in a session whose outcome may still teach something."""
 NOTHING_REMEMBERED: Mapping[str, Any] = {}
 
 
@@ -479,6 +483,25 @@ class SessionView:
         if found.values or found.truncated:
             prints = [fingerprint(key, one) for one in found.values]
             self.remember_values(owner, name, source, prints, complete=not found.truncated)
+
+    def keep_lesson(self, owner: Who, offset: int, lesson: Lesson) -> None:
+        """Keep what a carried-out action will teach once its outcome is signed; where there is no room, it
+        teaches nothing."""
+        if owner.tenant == UNREGISTERED:
+            return
+        lessons, stored = self._memory(owner).table("lessons"), (*lesson, self.now)
+        while len(lessons) >= MOST_LESSONS:
+            lessons.drop(next(iter(lessons)))
+        if self.fits(owner, entry_bytes("lessons", stored)):
+            lessons.put(str(offset), stored)
+
+    def take_lesson(self, owner: Who, offset: int) -> Lesson | None:
+        """What the action of this offset teaches, once."""
+        stored = self.entry(owner, "lessons", str(offset))
+        if stored is None:
+            return None
+        self._memory(owner).table("lessons").drop(str(offset))
+        return Lesson(stored[0], stored[1])
 
     def _put_values(self, owner: Who, name: str, entry: SeenEntry) -> None:
         """Keep an entry of values; while there is no room for it the oldest ones go, and it is kept that some

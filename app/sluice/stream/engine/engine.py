@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from sluice.stream.engine.takeover import Recovered, TellGroup
     from sluice.stream.engine.transaction import Transactor
     from sluice.stream.feeds.policy_feed import PolicyFeed
-    from sluice.stream.feeds.shared_feeds import ProvenanceFeed, SourceFeed, ThreadRunner
+    from sluice.stream.feeds.shared_feeds import ProvenanceFeed, SourceFeed, ThreadRunner, UseFeed
 
 log = logging.getLogger(__name__)
 
@@ -54,6 +54,7 @@ class Feeds:
     policy: PolicyFeed
     sources: SourceFeed
     provenance: ProvenanceFeed
+    uses: UseFeed
     resolver: ThreadRunner | None = None
 
 
@@ -89,6 +90,7 @@ class Engine:
             settings,
             feeds.sources.histories,
             feeds.provenance.recorded,
+            feeds.uses.uses,
             clock.wall_ms,
         )
         self._feeds = feeds

@@ -20,7 +20,7 @@ from sluice.stream.engine.outbox import RESERVED_KEY, Outbox, PartitionRecord, h
 from sluice.stream.engine.policy_recorder import RecordedPolicy
 from sluice.stream.engine.sessions import Sessions
 from sluice.stream.feeds.provenance_work import ReferenceRequests
-from sluice_topics.catalog import REVIEWS, SOURCE_FEEDBACK
+from sluice_topics.catalog import DESTINATION_USES, REVIEWS, SOURCE_FEEDBACK
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from sluice.core.state.decision import Decision
     from sluice.core.state.history import History, SourceName
     from sluice.core.state.session import SessionState
+    from sluice.core.state.usual import UseCount, UsualName
     from sluice.core.trust.policy_contents import PolicyContents
     from sluice.core.trust.refused import Refused
     from sluice.stream.engine.engine_settings import EngineSettings
@@ -42,7 +43,7 @@ CONTROL_PARTITION = 0
 """The owner of this partition enters errors on control topics and the installation's alarms into the
 ledger."""
 RECORDS_OF_A_DECISION = 8
-TRANSACTIONAL = frozenset({SOURCE_FEEDBACK})
+TRANSACTIONAL = frozenset({SOURCE_FEEDBACK, DESTINATION_USES})
 """Topics that the workers' transactions write. Their markers take offsets too, so the end is never a
 record's."""
 
@@ -51,7 +52,8 @@ record's."""
 class Surroundings:
     """The parts that all partitions of a worker share. `point` is the decision point in force, replaced when
     the policy changes: a decision takes it once and keeps it to its end. `histories` are those of all memory
-    sources and `provenance` the resolutions of references, both updated from outside. `wall_ms`: this
+    sources, `provenance` the resolutions of references and `uses` how often destinations were used, all
+    updated from outside. `wall_ms`: this
     machine's clock, ms since 1970; only the waiting time of an action with a deadline uses it."""
 
     point: DecisionPoint
@@ -59,6 +61,7 @@ class Surroundings:
     settings: EngineSettings
     histories: Mapping[SourceName, History]
     provenance: Mapping[tuple[str, str], Resolution] = field(default_factory=dict)
+    uses: Mapping[UsualName, UseCount] = field(default_factory=dict)
     wall_ms: Callable[[], int] = lambda: 0
 
 
@@ -97,7 +100,7 @@ class Partition:
         self.sessions = Sessions(table, settings.max_hot_sessions)
         self.book = Book(table)
         self.policy = RecordedPolicy(number, table)
-        self._shared = Shared(self.book, around.histories, around.provenance)
+        self._shared = Shared(self.book, around.histories, around.provenance, around.uses)
         self._reviews_at_takeover = ends.get(REVIEWS, 0)
         self._reviews = Backlog(int(settings.review_patience_s * 1000))
         self.lanes = Lanes(around.ports, self._begin, self._finish, fail)

@@ -1,9 +1,10 @@
 """Topics through which workers share state: each worker reads them to the end before its first decision,
 then on.
 
-They have each memory source's history, as its owner publishes it, and the resolutions of provenance
-references, as the resolvers record them. The newest record under a key counts. The state may lag behind its
-owner's: decisions do not wait for it, and record what they saw.
+They have each memory source's history and how often each agent used each destination, as their owners
+publish them, and the resolutions of provenance references, as the resolvers record them. The newest record
+under a key counts. The state may lag behind its owner's: decisions do not wait for it, and record what they
+saw.
 
 A feed runs in a thread with its own loop: if it is slow or fails, decisions go on.
 """
@@ -20,9 +21,10 @@ from aiokafka.errors import KafkaError
 
 from sluice.core.metadata.provenance import Resolution
 from sluice.core.state.history import History, SourceName
+from sluice.core.state.usual import UseCount, UsualName
 from sluice.ports import Known
 from sluice_topics.record_reading import Unreadable, read
-from sluice_topics.records import ProvenanceRecord, SourceHistory
+from sluice_topics.records import ProvenanceRecord, SourceHistory, UsualDestination
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine
@@ -92,6 +94,40 @@ class SourceFeed(CompactedFeed):
         known = self.histories.get(name)
         if known is None or known.revision < record.revision:
             self.histories[name] = History(record.type, record.positive, record.negative, record.revision)
+
+
+MOST_USES = 1_000_000
+"""Counts of destinations that a worker keeps, some 400 bytes each; of those beyond it knows nothing, so a
+person is asked."""
+
+
+class UseFeed(CompactedFeed):
+    """The feed of how often destinations were used. `uses` is one mapping that changes in place: a decision
+    looks up what it needs."""
+
+    def __init__(self, reader: CompactedReader, interval_s: float) -> None:
+        super().__init__(reader, interval_s, "usual destinations", self._taken)
+        self.uses: dict[UsualName, UseCount] = {}
+        self._is_full = False
+
+    def _taken(self, value: bytes) -> None:
+        record = read(UsualDestination, value)
+        if isinstance(record, Unreadable):
+            log.error("a usual destination cannot be read: %s at %s", record.code, record.path)
+            return
+        name = UsualName(record.tenant_id, record.agent_id, record.tool, record.role, record.fingerprint)
+        known = self.uses.get(name)
+        if known is not None and known.revision >= record.revision:
+            return
+        if not record.times:
+            self.uses.pop(name, None)
+        elif known is not None or len(self.uses) < MOST_USES:
+            self.uses[name] = UseCount(
+                record.first_at, record.last_at, record.times, record.days, record.revision
+            )
+        elif not self._is_full:
+            self._is_full = True
+            log.warning("more than %d usual destinations: of the others nothing is known here", MOST_USES)
 
 
 CLOCKS_APART_MS = 60_000

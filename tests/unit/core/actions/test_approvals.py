@@ -136,7 +136,7 @@ def test_an_approval_counts_only_while_its_approver_is_in_force() -> None:
     office.answer(opened, "ann")
     (ann,) = [one for one in APPROVERS if one["id"] == "ann"]
     revoked = {**ann, "revision": 2, "spec": {**ann["spec"], "active": False}}
-    office.replay._point = office.point(revoked)  # noqa: SLF001 - the policy changes while it waits
+    office.replay.point = office.point(revoked)
     counted = only(office.answer(opened, "ben"), "ApprovalCounted")
     assert (counted["approvals"], counted["dropped"], counted["dropped_because"]) == (
         1,
@@ -177,7 +177,7 @@ def test_an_answer_that_waited_beside_the_timer_finds_it_expired() -> None:
 def test_a_block_that_came_while_it_waited_stays_one() -> None:
     office = Office()
     opened = office.open_escalation()
-    office.replay._point = office.point(  # noqa: SLF001 - the policy changes while it waits
+    office.replay.point = office.point(
         entry("freeze", "stop", subject="agent", subject_id="operator", reason="an incident")
     )
     resolved = office.answer(opened, "ann")

@@ -46,7 +46,7 @@ def answer(office: Office, opened: dict[str, Any], by: str, decision: str = "app
 
 
 def _change_policy(office: Office, point: DecisionPoint) -> None:
-    office.replay._point = point  # noqa: SLF001 - the policy changes while it waits
+    office.replay.point = point
 
 
 def refusal(decision: Any) -> str:

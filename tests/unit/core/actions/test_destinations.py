@@ -109,7 +109,8 @@ def test_an_account_that_only_strangers_wrote_waits_and_the_sentence_says_where_
     verdict = pay(session, HOSTILE.replace(" ", ""))
     assert verdict["outcome"] == "ESCALATE"
     assert verdict["blockReason"] == (
-        "untrusted_destination: the account at $.payee.iban stood only in inbox, which came in 3 s before"
+        "untrusted_destination: the account at $.payee.iban stood only in inbox, which came in 3 s "
+        "before; operator has never used it"
     )
     assert pay(session, HONEST)["outcome"] == "ALLOW"
 

@@ -83,7 +83,7 @@ RISEN = {**ERASES, "revision": 2}
 
 def rise(at: Office, *more: dict[str, Any], **policy: Any) -> None:
     """The registry or the bundle changes while it waits."""
-    at.replay._point = at.point(*more, **policy)  # noqa: SLF001 - the policy changes while it waits
+    at.replay.point = at.point(*more, **policy)
 
 
 HIGHER = {"approvals": {"quorum": {"T3": 1, "T4": 2}}}

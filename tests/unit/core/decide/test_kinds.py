@@ -33,7 +33,14 @@ from sluice.core.rerun.rerun_result import WORDS
 from sluice.offline.panels import ROWS
 from sluice.offline.record_files import read_arrivals
 from sluice.verifier.placement import KINDS as VERIFIED
-from sluice_topics.catalog import BY_NAME, CATALOG, REVIEWS, SOURCE_FEEDBACK, get_wire_schema
+from sluice_topics.catalog import (
+    BY_NAME,
+    CATALOG,
+    DESTINATION_USES,
+    REVIEWS,
+    SOURCE_FEEDBACK,
+    get_wire_schema,
+)
 from sluice_topics.headers import make_input_headers
 from sluice_topics.record_reading import Unreadable
 from tests.unit import memory_records
@@ -45,7 +52,8 @@ if TYPE_CHECKING:
     from sluice_topics.records.base import Record
 
 ROOT = Path(__file__).resolve().parents[4]
-EXAMPLES_OF_INPUTS = {**EXAMPLES, "SourceFeedback": memory_records.other_records()["SourceFeedback"]}
+LEARNT = {name: memory_records.other_records()[name] for name in ("SourceFeedback", "DestinationUsed")}
+EXAMPLES_OF_INPUTS = {**EXAMPLES, **LEARNT}
 every_kind = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
 every_answer = pytest.mark.parametrize("answer", ANSWERS.values(), ids=lambda one: one.model.__name__)
 
@@ -65,9 +73,9 @@ def rows_of(document: str, heading: str) -> list[list[str]]:
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[0].splitlines()[2:]]
 
 
-def test_the_table_has_every_input_topic_of_the_catalog_and_what_is_learnt_of_sources() -> None:
+def test_the_table_has_every_input_topic_of_the_catalog_and_what_is_learnt_of_sources_and_uses() -> None:
     inputs = [topic.name for topic in CATALOG if topic.direction == "in"]
-    assert sorted(BY_TOPIC) == sorted([*inputs, SOURCE_FEEDBACK])
+    assert sorted(BY_TOPIC) == sorted([*inputs, SOURCE_FEEDBACK, DESTINATION_USES])
     assert all(BY_NAME[kind.topic].records == (kind.model,) for kind in KINDS)
     assert set(get_args(Message)) == BY_MODEL.keys()
     assert len({kind.name for kind in KINDS}) == len(KINDS)

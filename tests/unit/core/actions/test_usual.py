@@ -1,0 +1,194 @@
+"""What is usual for an agent: who can teach it, who cannot, and how it ends."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from sluice.core.actions.stages import list_shipped_stages
+from sluice.core.decide.decision_point import DecisionPoint
+from sluice.core.decide.replay import Replay, decide
+from sluice.core.foundation.arrival import Arrival
+from sluice.core.policy.policy import Policy
+from sluice.core.state import usual
+from sluice.core.state.book import Book
+from sluice.core.state.decision import Shared
+from sluice.core.state.session import SessionState
+from sluice.core.state.usual import AgentName, UseCount, UsualName
+from sluice_topics.catalog import DESTINATION_USES
+from sluice_topics.values import derive_tenant_key, fingerprint, read_value
+from tests.unit.core.actions.test_destinations import ENFORCED, HONEST, HOSTILE, MASTER, TOOLS, origin_of
+from tests.unit.core.scene import LIMITS, START, action, bundle, entry, outcome, registry, sign, verdict_of
+
+DAY = 86_400_000
+KNOWN_TO_ACME = entry("org", "acme", destinations=[HONEST])
+
+
+class Weeks:
+    """Sessions of one installation after one another, as a worker decides them."""
+
+    def __init__(self, *entries: dict[str, Any], **part: Any) -> None:
+        self.judge(*entries, **part)
+        self.now, self.offset = START, 0
+        self.replay = Replay(self.point)
+
+    def judge(self, *entries: dict[str, Any], **part: Any) -> None:
+        """From here on under these entries."""
+        judging = bundle(destinations={**ENFORCED, **part})
+        policy = Policy({judging.id: judging}, registry(*TOOLS, *entries), judging.id)
+        self.point = DecisionPoint(
+            policy, list_shipped_stages(), LIMITS, stopwatch=lambda: 0, environment="t", values_key=MASTER
+        )
+        if hasattr(self, "replay"):
+            self.replay.point = self.point
+
+    def take(self, topic: str, record: dict[str, Any]) -> tuple[Arrival, Any]:
+        """The next input."""
+        self.offset += 1
+        raw = json.dumps(record).encode()
+        arrival = Arrival(topic, 0, self.offset, self.now, record["session_id"].encode(), raw)
+        return arrival, self.replay.take(arrival)
+
+    def pay(
+        self, iban: str, *, agent: str = "operator", signed: bool = True, ends: bool = True, **more: Any
+    ) -> dict[str, Any]:
+        """A payment in a session of its own, and where it is allowed its outcome; its verdict."""
+        name = f"s-{self.offset}"
+        parameters = {"payee": {"iban": iban}, "amount": 1}
+        proposed = action(
+            action_id=name, session_id=name, agent_id=agent, toolName="transfer", parameters=parameters
+        )
+        arrival, decision = self.take("gate.actions.proposed", proposed)
+        verdict = verdict_of(decision)
+        if verdict["outcome"] == "ALLOW" and ends:
+            report = outcome(action_id=name, session_id=name, **more)
+            if signed:
+                bound = {"action_digest": arrival.digest, "input": arrival.coordinates()}
+                report = sign({**report, "reported_by": "door", **bound})
+            self.take("gate.outcomes", report)
+        self.now += DAY
+        return verdict
+
+
+def test_what_was_known_otherwise_and_carried_out_is_usual_from_then_on() -> None:
+    weeks = Weeks(KNOWN_TO_ACME)
+    assert origin_of(weeks.pay(HONEST)) == {"registry": 1}
+    weeks.judge()
+    verdict = weeks.pay(HONEST)
+    assert (verdict["outcome"], origin_of(verdict)) == ("ALLOW", {"history": 1})
+    (use,) = verdict["session"]["values"]["uses"].values()
+    assert (use["agent"], use["times"], use["days"], use["revision"]) == ("operator", 1, 1, 1)
+    assert weeks.pay(HOSTILE)["outcome"] == "ESCALATE"
+
+
+@pytest.mark.parametrize(
+    "way",
+    [
+        {"signed": False},
+        {"ends": False},
+        {"error": "timed out"},
+    ],
+    ids=["unsigned", "no outcome", "failed"],
+)
+def test_only_what_was_carried_out_under_a_signature_teaches(way: dict[str, Any]) -> None:
+    weeks = Weeks(KNOWN_TO_ACME)
+    weeks.pay(HONEST, **way)
+    weeks.judge()
+    assert weeks.pay(HONEST)["outcome"] == "ESCALATE"
+
+
+def test_an_agent_teaches_itself_nothing_by_doing_it_again() -> None:
+    lenient = {"tiers": {"T2": {"unknown": "pass", "nowhere": "pass", "untrusted_read": "pass"}}}
+    weeks = Weeks(**lenient)
+    for _ in range(20):
+        assert weeks.pay(HOSTILE)["outcome"] == "ALLOW"
+    weeks.judge()
+    assert weeks.pay(HOSTILE)["outcome"] == "ESCALATE"
+
+
+def test_what_is_usual_alone_keeps_nothing_usual() -> None:
+    weeks = Weeks(KNOWN_TO_ACME)
+    weeks.pay(HONEST)
+    weeks.judge(history_days=5)
+    assert [weeks.pay(HONEST)["outcome"] for _ in range(6)] == ["ALLOW"] * 5 + ["ESCALATE"]
+
+
+def test_days_that_are_asked_for_must_have_been() -> None:
+    weeks = Weeks(KNOWN_TO_ACME)
+    weeks.pay(HONEST)
+    weeks.judge(KNOWN_TO_ACME, history_least_days=2)
+    weeks.pay(HONEST)
+    weeks.judge(history_least_days=2)
+    assert origin_of(weeks.pay(HONEST)) == {"history": 1}
+    weeks.judge(history_least_days=3)
+    assert weeks.pay(HONEST)["outcome"] == "ESCALATE"
+
+
+def test_an_agents_entry_can_forget_what_was_before() -> None:
+    weeks = Weeks(KNOWN_TO_ACME)
+    weeks.pay(HONEST)
+    later = {"tenant_id": "acme", "tier": "T3", "usual_since": "2025-11-22T00:00:00.000Z"}
+    weeks.judge(entry("agent", "operator", 2, **later))
+    assert weeks.pay(HONEST)["outcome"] == "ESCALATE"
+
+
+def test_agents_of_one_role_and_tenant_are_peers() -> None:
+    def named(name: str, tenant: str, *roles: str) -> dict[str, Any]:
+        return entry("agent", name, 2, tenant_id=tenant, tier="T3", roles=list(roles))
+
+    agents = [named("operator", "acme", "payer"), named("chief", "acme", "payer", "other")]
+    agents += [named("other", "globex", "payer"), named("reader", "acme", "clerk")]
+    weeks = Weeks(KNOWN_TO_ACME, *agents)
+    weeks.pay(HONEST)
+    weeks.judge(*agents)
+    verdict = weeks.pay(HONEST, agent="chief")
+    assert (verdict["outcome"], origin_of(verdict)) == ("ALLOW", {"peers": 1})
+    assert weeks.pay(HONEST, agent="other")["outcome"] == "ESCALATE", "of another tenant"
+    assert weeks.pay(HONEST, agent="reader")["outcome"] != "ALLOW", "of another role"
+    weeks.judge(*agents, tiers={"T2": {"peers": "ask"}})
+    verdict = weeks.pay(HONEST, agent="chief")
+    assert verdict["blockReason"].startswith("usual_destination: the account at $.payee.iban was not found")
+    assert verdict["blockReason"].endswith("operator used it 1 times")
+
+
+def count_uses(book: Book, *, fingerprints: list[str], at_ms: int, tool: str = "transfer") -> list[Any]:
+    """What the owner of the agent's partition makes of a use."""
+    point = Weeks().point
+    lesson = usual.Lesson(tool, {"destination": fingerprints})
+    record = usual.record_use(AgentName("acme", "operator"), lesson, "a", at_ms)
+    raw = json.dumps(record.body).encode()
+    arrival = Arrival(DESTINATION_USES, 0, 0, at_ms, record.subject.encode(), raw)
+    decision = decide(point, arrival, SessionState(b""), shared=Shared(book))
+    book.apply(decision.book)
+    return [one.body for one in decision.records]
+
+
+def test_an_agents_counts_are_bounded_and_what_is_oldest_goes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(usual, "MOST_OF_ROLE", 3)
+    monkeypatch.setattr(usual, "MOST_OF_AGENT", 5)
+    table: dict[bytes, bytes] = {}
+    book = Book(table)
+    for number in range(6):
+        records = count_uses(book, fingerprints=[f"{number:032x}"], at_ms=START + number)
+    assert [(one["fingerprint"][-1], one["times"]) for one in records] == [("2", 0), ("5", 1)]
+    for number in range(3):
+        count_uses(book, fingerprints=[f"{number:032x}"], at_ms=START + DAY, tool="mail")
+    for key, value in book.flush().items():
+        table.pop(key, None) if value is None else table.update({key: value})
+    assert sum(key.startswith(usual.KEY_PREFIX) for key in table) == 5
+    restored = Book(table)
+    name = UsualName("acme", "operator", "mail", "destination", f"{0:032x}")
+    assert restored.uses.get(name) == UseCount(START + DAY, START + DAY, 1, 1, 1)
+
+
+def test_a_use_that_comes_late_changes_neither_the_last_day_nor_the_first_wrongly() -> None:
+    known = usual.NEVER_USED.after_use(START).after_use(START + 2 * DAY).after_use(START + DAY)
+    assert (known.first_ms, known.last_ms, known.times, known.days) == (START, START + 2 * DAY, 3, 2)
+
+
+def test_a_fingerprint_needs_the_tenants_key() -> None:
+    value = read_value(HONEST)
+    keys = [derive_tenant_key(MASTER, one) for one in ("acme", "globex")]
+    assert fingerprint(keys[0], value) != fingerprint(keys[1], value)
