@@ -33,6 +33,7 @@ from sluice.core.registry.keys import PublicKey
 from sluice_topics.catalog import MANDATES, SESSION_EVENTS, VERDICTS
 from tests.kafka.gateway_process import run_gateway
 from tests.kafka.installation import action, publish, read_stored, run_worker, site_on, wait_for
+from tests.kafka.mcp_place import Place
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -193,6 +194,29 @@ def test_the_gateway_takes_a_mandate_and_one_in_a_session_s_first_call(
         assert client.post("/v1/evaluate", json=body("first-call", 1, mandate="x")).status_code == 400
         twice = body("first-call", 1, mandate=carried, mandate_digest=f"sha256:{64 * '0'}")
         assert client.post("/v1/evaluate", json=twice).status_code == 400
+
+
+async def test_the_calls_of_an_mcp_server_act_under_its_task(
+    site: Site, worker: WorkerProcess, tmp_path: Path
+) -> None:
+    condition = "action.parameters.text == 'mine'"
+    mandate = issue(site, "by-mcp", tools=[{"tool": "load.read", "condition": condition}])
+    file = tmp_path / "mandate.json"
+    file.write_text(json.dumps(mandate))
+    place = Place(site, tmp_path, "by-mcp")
+    place.options = ["--server", "load", "--task", file, "--approval-s", "0.1"]
+    async with place.agent() as client:
+        mine = await client.call_tool("read", {"text": "mine"})
+        assert not mine.is_error, mine
+        other = await client.call_tool("read", {"text": "yours"})
+        assert other.is_error
+        assert "outside_mandate" in str(other.content)
+    assert place.calls == [["read", {"text": "mine"}]]
+    file.write_text(json.dumps({**mandate, "task": "Read every row"}))
+    refused = place.sluice("--server", "load", "--task", file, "--", "true")
+    assert (refused.returncode, "is refused: bad_signature" in refused.stderr) == (2, True)
+    elsewhere = place.sluice("--server", "load", "--agent", "another", "--task", file, "--", "true")
+    assert "is for another agent or session" in elsewhere.stderr
 
 
 def test_a_revocation_ends_it_everywhere_within_a_second_and_every_decision_reruns(

@@ -90,6 +90,22 @@ async def test_one_that_never_comes_counts_as_absent_when_the_time_is_over() -> 
     assert verdict["blockReason"].startswith("outside_mandate: the session has no mandate")
 
 
+async def test_many_that_name_nothing_that_is_there_wait_together_and_not_one_after_the_other() -> None:
+    owner = open_gated()
+    began = asyncio.get_running_loop().time()
+    enter(owner, [propose(place) for place in range(1, 7)])
+    await owner.quiet()
+    assert asyncio.get_running_loop().time() - began < 3 * MANDATE_WAIT.budget_ms / 1000
+    assert [verdict for _, verdict in read_verdicts(owner)] == ["denied"] * 6
+
+
+async def test_nothing_that_is_not_its_agents_waits_and_nothing_that_was_decided_before() -> None:
+    owner = open_gated()
+    enter(owner, [propose(1, mandate_digest=None), propose(2, action_id="a-1", mandate_digest=None)])
+    enter(owner, [propose(3, agent_id="nobody"), propose(4, action_id="a-1")])
+    assert [name for name, _ in read_verdicts(owner)] == ["a-1", "a-1", "a-3", "a-1"]
+
+
 async def test_a_worker_that_stops_meanwhile_leaves_the_action_undecided() -> None:
     owner = open_gated()
     enter(owner, [propose(1)])

@@ -58,20 +58,24 @@ async def serve(
 ) -> None:
     """Serve on standard input and output until the input ends. `upstream`: a command, or a URL.
 
-    Raises KafkaError if the broker is not there, PinsError, and MCPError if the server does not answer.
+    Raises KafkaError if the broker is not there, PinsError, MCPError if the server does not answer, and
+    ClientError with the gate's reason if it refuses the mandate.
     """
     proxy = Proxy(gate, upstream, pins, options)
-    async with gate, proxy.upstream:
-        shown = await proxy.look()
-        server: Server[Any] = Server(
-            options.server,
-            instructions=shown.instructions,
-            on_list_tools=proxy.list_tools,
-            on_call_tool=proxy.call_tool,
-        )
-        ready = server.create_initialization_options(NotificationOptions(tools_changed=True))
-        async with stdio_server() as (read, write):
-            await server.run(read, write, ready)
+    async with gate:
+        if options.mandate is not None:
+            await gate.mandate(options.mandate)
+        async with proxy.upstream:
+            shown = await proxy.look()
+            server: Server[Any] = Server(
+                options.server,
+                instructions=shown.instructions,
+                on_list_tools=proxy.list_tools,
+                on_call_tool=proxy.call_tool,
+            )
+            ready = server.create_initialization_options(NotificationOptions(tools_changed=True))
+            async with stdio_server() as (read, write):
+                await server.run(read, write, ready)
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,6 +181,7 @@ class Proxy:
             action_id=action_id,
             tool_description=tool.description,
             accept_narrowed=True,
+            mandate=self._options.mandate,
         )
         try:
             return await self._await_permit(ctx, registered, permit)

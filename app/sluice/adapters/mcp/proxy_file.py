@@ -41,7 +41,8 @@ class ProxyFile(StrictModel):
     `results`: fields of retrieved items (docs/quality.md) for `--results-as-retrievals`. `pass`: what is not
     dropped then. `env`: names of the environment's variables that the server gets. `reported_by` and
     `signing_key`: the enforcement point in whose name outcomes are signed. `values_key`: the file with the
-    key of the agent's tenant, by which the values in results are reported as fingerprints.
+    key of the agent's tenant, by which the values in results are reported as fingerprints. `task`: the file
+    with the mandate under which all calls act.
     """
 
     agent: Name | None = None
@@ -58,6 +59,7 @@ class ProxyFile(StrictModel):
     reported_by: Name | None = None
     signing_key: str | None = None
     values_key: str | None = None
+    task: str | None = None
 
 
 def read_proxy_file(file: Path) -> ProxyFile:
@@ -77,7 +79,8 @@ class ProxyOptions:
     """`server` is the server's name. `tools`: names in the registry by the server's own names; a tool that is
     not listed is "SERVER.TOOL" there. `results`: fields by wire names, such as `content_class`, with which
     what the server sends goes through the gate as retrieved items; None: it does not. `passed`: what is not
-    dropped then. `approval_s`: how long a call waits for a person if one must agree first.
+    dropped then. `approval_s`: how long a call waits for a person if one must agree first. `mandate`: signed,
+    under which all calls act; None: they name none.
     """
 
     server: str
@@ -86,6 +89,7 @@ class ProxyOptions:
     results: Mapping[str, Any] | None = None
     passed: frozenset[Passed] = frozenset()
     approval_s: float = DEFAULT_APPROVAL_S
+    mandate: Mapping[str, Any] | None = None
 
     def name_registered(self, tool: str) -> str:
         """The tool's name in the registry. A server's name has no dot, so it ends at the first one."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import os
 import sqlite3
@@ -76,6 +77,9 @@ def run(  # noqa: PLR0913 - the command's options
     config: Annotated[Path | None, typer.Option(help="TOML: agent, session, server, tools, results.")] = None,
     agent: Annotated[str | None, typer.Option(help="The agent's id in the registry.")] = None,
     session: Annotated[str | None, typer.Option(help="Session of the calls; without one, a new one.")] = None,
+    task: Annotated[
+        Path | None, typer.Option(help="A signed mandate, as `sluice mandate issue --out` wrote it.")
+    ] = None,
     server: Annotated[
         str | None, typer.Option(help="Name of the server: tool T is SERVER.T in the registry.")
     ] = None,
@@ -117,7 +121,12 @@ def run(  # noqa: PLR0913 - the command's options
         file_options = ProxyFile() if config is None else read_proxy_file(config)
     except ProxyFileError as error:
         stop(str(error))
-    agent, server = agent or file_options.agent, server or file_options.server
+    mandate = _read_mandate(task or _resolve_file(file_options.task))
+    session = session or file_options.session or mandate.get("session_id")
+    agent = agent or file_options.agent or mandate.get("agent_id")
+    server = server or file_options.server
+    if mandate and (agent, session) != (mandate.get("agent_id"), mandate.get("session_id")):
+        stop("--task is for another agent or session: leave --agent and --session out, or give its own")
     if agent is None or server is None:
         stop("say who calls and what: --agent and --server, or a file with --config")
     if (url is None) == (not command):
@@ -132,11 +141,12 @@ def run(  # noqa: PLR0913 - the command's options
     settings = require_settings()
     options = ProxyOptions(
         server,
-        session or file_options.session or f"mcp-{uuid.uuid4().hex}",
+        session or f"mcp-{uuid.uuid4().hex}",
         file_options.tools,
         file_options.results if results_as_retrievals else None,
         frozenset(passed or file_options.passed),
         approval_s or file_options.approval_s or DEFAULT_APPROVAL_S,
+        mandate or None,
     )
     gate_options = _build_gate_options(settings, file_options, agent_key, verdict_key or ())
     target: Any = url
@@ -194,6 +204,21 @@ def _read_pem(file: Path | None) -> bytes | None:
         return None
     require_private_key(file)
     return file.read_bytes()
+
+
+def _read_mandate(file: Path | None) -> dict[str, Any]:
+    """The mandate in a file; {} where there is no file."""
+    if file is None:
+        return {}
+    try:
+        mandate = json.loads(file.expanduser().read_bytes())
+    except OSError as error:
+        stop(f"cannot read {file}: {error.strerror}")
+    except ValueError as error:
+        stop(f"{file} is no JSON: {error}")
+    if not isinstance(mandate, dict) or "mandate_id" not in mandate or "session_id" not in mandate:
+        stop(f"{file} is no mandate: `sluice mandate issue --out FILE` writes one")
+    return mandate
 
 
 def _read_values_key(file: Path | None) -> bytes | None:

@@ -155,7 +155,7 @@ def evaluate(
     named = action.mandate_digest
     seen = view.see_action(plan.owner, action.action_id, named)
     if named is not None:
-        if seen.mandate is None:
+        if seen.mandate is None and seen.known is None and plan.agent is not None and _may_count(arrival):
             yield MANDATE_WAIT
         seen = check_standing(parts.policy.registry, action.agent_id, seen, view.now)
     if plan.looks_up_values:
@@ -247,6 +247,11 @@ def _evaluated(
     if grant is None or seen.dispute is not None:
         return evaluation, None
     return (yield from run_granted(grant, context, evaluation, parts.stopwatch))
+
+
+def _may_count(arrival: Arrival) -> bool:
+    """Whether the input is its agent's, as far as its signature says: nobody else's holds up the session."""
+    return arrival.signature is None or arrival.signature.is_new
 
 
 def _unsigned_because(signature: InputSignature, arrival: Arrival, known: RecentAction | None) -> str | None:

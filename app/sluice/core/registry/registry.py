@@ -62,6 +62,7 @@ class Registry:
         self.issuers: dict[str, Issuer] = {}
         self.tasks: dict[str, RegisteredTask] = {}
         self.mandate_revocations: dict[str, MandateRevocation] = {}
+        self._agent_keys: frozenset[str] | None = None
 
     def find_freezes(self, tenant: str, agent_id: str, session_id: str) -> tuple[Freeze, ...]:
         """The active freezes of everything, tenant, agent and session, in this order; those of one subject by
@@ -92,10 +93,13 @@ class Registry:
         return None if agent is None or agent.keys is None else agent
 
     def is_agent_key(self, key_id: str) -> bool:
-        """Whether some agent's inputs may be signed with this key, by the agent or by a delegate for it."""
-        named = (one.keys or () for one in self.agents.values())
-        named_by_delegates = (one.keys for one in self.delegates.values() if one.agents)
-        return any(key.id == key_id for keys in (*named, *named_by_delegates) for key in keys)
+        """Whether some agent's inputs may be signed with this key, by the agent or by a delegate for it. Ask
+        it of a whole registry: the keys are gathered once."""
+        if self._agent_keys is None:
+            of_agents = (one.keys or () for one in self.agents.values())
+            of_delegates = (one.keys for one in self.delegates.values() if one.agents)
+            self._agent_keys = frozenset(key.id for keys in (*of_agents, *of_delegates) for key in keys)
+        return key_id in self._agent_keys
 
     def find_delegates(self, tenant: str) -> tuple[Delegate, ...]:
         """The delegates that may sign for the agents of a tenant."""

@@ -277,6 +277,13 @@ class AwaitedMandate:
                 self.come.set()
 
 
+class QueuedInput(NamedTuple):
+    """An input in the lane of a session that waits. `since_s`: when it came, by the loop's clock."""
+
+    inbound: Inbound
+    since_s: float
+
+
 class Begun(NamedTuple):
     """An evaluation, and how far it has come."""
 
@@ -302,7 +309,7 @@ class Lanes:
         self._begin = begin
         self._finish = finish
         self._fail = fail
-        self.waiting: dict[bytes, deque[Inbound]] = {}
+        self.waiting: dict[bytes, deque[QueuedInput]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._awaited: dict[bytes, AwaitedMandate] = {}
 
@@ -316,7 +323,7 @@ class Lanes:
         for key, inbound in chunk:
             lane = self.waiting.get(key)
             if lane is not None:
-                lane.append(inbound)
+                lane.append(QueuedInput(inbound, asyncio.get_running_loop().time()))
                 if key in self._awaited:
                     self._let_mandates_pass(key)
                 continue
@@ -384,12 +391,12 @@ class Lanes:
         return None
 
     async def _wait(self, key: bytes, evaluation: InputInProgress, request: Request) -> None:
-        lane = self.waiting[key]
+        lane, since_s = self.waiting[key], asyncio.get_running_loop().time()
         asked: Request | None = request
         while True:
             while asked is not None:
                 if asked is MANDATE_WAIT:
-                    await self._await_mandate(key, evaluation.mandate_digest)
+                    await self._await_mandate(key, evaluation.mandate_digest, since_s)
                     evaluation, step = self._start(evaluation.inbound)
                     if step is MANDATE_WAIT:
                         step = evaluation.advance(READY)
@@ -398,17 +405,20 @@ class Lanes:
                 asked = self._settle(evaluation, step)
             if not lane:
                 break
-            evaluation, step = self._start(lane.popleft())
+            inbound, since_s = lane.popleft()
+            evaluation, step = self._start(inbound)
             asked = self._settle(evaluation, step)
         del self.waiting[key]
 
-    async def _await_mandate(self, key: bytes, digest: str | None) -> None:
-        """Return when the mandate of this digest has been decided, or the time for it is over."""
+    async def _await_mandate(self, key: bytes, digest: str | None, since_s: float) -> None:
+        """Return when the mandate of this digest has been decided, or the time for it is over. It begins when
+        the action came, so that many which name nothing that is there hold the partition up no longer than
+        one."""
         awaited = self._awaited.setdefault(key, AwaitedMandate(digest))
         self._let_mandates_pass(key)
         try:
             with suppress(TimeoutError):
-                async with asyncio.timeout(MANDATE_WAIT.budget_ms / 1000):
+                async with asyncio.timeout_at(since_s + MANDATE_WAIT.budget_ms / 1000):
                     await awaited.come.wait()
         finally:
             del self._awaited[key]
@@ -417,8 +427,8 @@ class Lanes:
         """Decide the mandates that lie in the lane of a session whose first input waits for one. That input
         is begun once more after its wait, so they may go before it; nothing else does."""
         lane, awaited = self.waiting[key], self._awaited[key]
-        for inbound in [one for one in lane if isinstance(one.message, TaskMandate)]:
-            lane.remove(inbound)
-            self._settle(*self._start(inbound))
-            if isinstance(inbound.message, TaskMandate):
-                awaited.note(inbound.message)
+        for one in [one for one in lane if isinstance(one.inbound.message, TaskMandate)]:
+            lane.remove(one)
+            self._settle(*self._start(one.inbound))
+            if isinstance(one.inbound.message, TaskMandate):
+                awaited.note(one.inbound.message)
