@@ -80,6 +80,7 @@ SAME: list[tuple[Value, list[str]]] = [
     ),
     (Value("id", "inv-7-23"), ["INV-7-23", "inv-7-23"]),
     (Value("id", "-1001234"), ["-1001234"]),
+    (Value("id", "2026-03-06t10:00"), ["2026-03-06T10:00", "2026-03-06t10:00"]),
     (Value("name", "john smith"), ["John Smith", "JOHN \u00a0SMITH", "Jo\u200dhn\u2060 Smith"]),
 ]
 

@@ -268,7 +268,8 @@ def _read_path(exact: str, wide: str) -> Value | None:
 
 
 def _may_be_host(found: re.Match[str]) -> bool:
-    """Whether a text without a scheme begins with a host: by a known port's place, or by its last label."""
+    """Whether a text without a scheme begins with a host: by a known port's place, or by its last label. A
+    word that begins with a digit is none for its port's sake: `2026-03-06T10:00` is a time."""
     host, port = found[1], found[2]
     labels = host.rstrip(".").split(".")
     if not all(_LABEL.fullmatch(one) for one in labels):
@@ -277,7 +278,7 @@ def _may_be_host(found: re.Match[str]) -> bool:
         return all(int(one) < 256 for one in labels)  # noqa: PLR2004 - a byte
     last = labels[-1].lower()
     if len(labels) == 1:
-        return host.lower() == "localhost" or (port is not None and not host.isdigit())
+        return host.lower() == "localhost" or (port is not None and not host[0].isdigit())
     return len(last) > 1 and (last.startswith("xn--") or last.isalpha()) and last not in _FILE_ENDINGS
 
 
