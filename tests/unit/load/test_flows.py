@@ -1,0 +1,63 @@
+"""The measurement of `destinations` on deployments: it counts rightly, and no fault is laxer."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import pytest
+
+from load import flows
+from load.flows import FAULTS, GATE, LOOKED_AT, SHIPPED, Configuration, Judged, Knowledge
+from sluice.core.actions.destinations import NAME
+
+DEPLOYMENTS = tuple(flows.load_deployment(name) for name in ("bank", "mail"))
+
+
+@cache
+def judge(configuration: str) -> Judged:
+    fault = next((one for one in FAULTS if one == configuration), None)
+    chosen = {"gate": GATE, "looked at": LOOKED_AT}.get(configuration, Configuration("", fault=fault))
+    return flows.judge(chosen, DEPLOYMENTS)
+
+
+def test_some_attacks_are_stopped_and_some_honest_tasks_pass() -> None:
+    found = judge("gate").count()
+    assert (found.attacks, found.honest) == (20, 30)
+    assert 10 <= found.stopped < 20
+    assert 15 <= found.free < 30
+
+
+def test_what_is_computed_from_the_origins_is_what_the_gate_answers() -> None:
+    assert flows.count_table(judge("looked at"), DEPLOYMENTS, SHIPPED) == judge("gate").count()
+    for deployment in DEPLOYMENTS:
+        by_gate, looked_at = (judge(name).honest[deployment.name] for name in ("gate", "looked at"))
+        for task, seen in zip(by_gate, looked_at, strict=True):
+            assert flows.Judge(deployment).holds_task(seen) is task.is_held(NAME)
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_no_fault_of_outcomes_makes_the_gate_laxer(fault: str) -> None:
+    found = flows.compare_fault(judge("gate"), judge(fault))
+    assert found.laxer == 0
+    assert found.stricter > 0
+
+
+def test_a_laxer_answer_is_noticed() -> None:
+    with pytest.raises(flows.LaxerError):
+        flows.compare_fault(judge("unreported"), judge("gate"))
+
+
+def test_more_that_is_known_asks_less_and_what_is_taught_by_answers_is_more() -> None:
+    known = Knowledge(trusted=True, task=True)
+    shares = [
+        flows.count_known(judge("looked at"), DEPLOYMENTS, one)
+        for one in (
+            known._replace(task=False),
+            known,
+            known._replace(history=10),
+            known._replace(history=10, answers_teach=True),
+        )
+    ]
+    assert shares[0] == judge("gate").count()
+    assert [one.free for one in shares] == sorted(one.free for one in shares)
+    assert [one.stopped for one in shares] == sorted((one.stopped for one in shares), reverse=True)
