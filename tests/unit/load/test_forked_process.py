@@ -81,7 +81,7 @@ def test_its_process_id_is_its_own_until_its_end_was_read(tmp_path: Path) -> Non
     while _state(started.pid) != "Z":
         assert time.monotonic() < deadline
         time.sleep(0.01)
-    assert started.poll() == CODE
+    assert started.wait(WAIT_S) == CODE
     while _state(started.pid) == "Z":
         assert time.monotonic() < deadline
         time.sleep(0.01)
