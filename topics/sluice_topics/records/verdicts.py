@@ -124,6 +124,18 @@ class DestinationsSeen(Record):
     ] = None
 
 
+class LimitSeenByAction(Record):
+    """What the action's partition had counted for a limit above the session before it, as it keeps it: rows,
+    actions and values as they are, sums of a parameter in thousandths."""
+
+    used: Annotated[int | None, Field(ge=0, description="null: there was no room to count")]
+    share: Annotated[int, Field(ge=0, description="what the partition may allow of the limit")]
+    new: Annotated[
+        int | None,
+        Field(ge=0, description="how many of the action's values were not counted; absent: none are"),
+    ] = None
+
+
 class SessionValues(Record):
     """All that the decision took from its session: its totals, what was known under the action's id, and
     whether one more action could be remembered, flags of what was read, the action whose outcome is disputed
@@ -156,6 +168,10 @@ class SessionValues(Record):
         Field(
             description="what the session said of the action's destinations; absent: its tool has no roles"
         ),
+    ] = None
+    limits: Annotated[
+        dict[str, LimitSeenByAction] | None,
+        Field(description="by their ids the limits that may be about the action; absent: there are none"),
     ] = None
 
 

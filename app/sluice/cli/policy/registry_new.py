@@ -183,6 +183,11 @@ def _make_approver(options: _EntryOptions) -> _Spec:
     }
 
 
+def _make_limit(options: _EntryOptions) -> _Spec:
+    spec = {"tenant_id": options.tenant, "per": "agent", "sum": "rows", "most": 1000, "window_ms": 86_400_000}
+    return options.name, spec
+
+
 _SPECS: dict[str, Callable[[_EntryOptions], _Spec]] = {
     "agent": _make_agent,
     "tool": _make_tool,
@@ -196,6 +201,7 @@ _SPECS: dict[str, Callable[[_EntryOptions], _Spec]] = {
     "source": _make_source,
     "provenance": _make_provenance,
     "known_bad": _make_known_bad,
+    "limit": _make_limit,
     "approver": _make_approver,
 }
 

@@ -66,7 +66,6 @@ if TYPE_CHECKING:
     from sluice.core.state.book import Change
     from sluice.core.state.decision import Shared
     from sluice.core.state.session import SessionState
-    from sluice.core.state.usual import UseCount, UsualName
     from sluice_topics.records import ProposedAction, ReviewDecision
 
 
@@ -80,7 +79,7 @@ def evaluate(
     if against is not None or escalation is None:
         return refuse(arrival, review, view, against or unknown(review))
     _, on_its_way = take_steps(escalation, arrival.timestamp_ms)
-    waits = _Answered(parts, arrival, review, view, on_its_way, shared.uses)
+    waits = _Answered(parts, arrival, review, view, on_its_way, shared)
     if escalation.expires_ms <= arrival.timestamp_ms:
         decision = _too_late(waits)
     elif review.decision == DENY:
@@ -101,14 +100,14 @@ def evaluate(
 
 
 class _Answered(NamedTuple):
-    """A valid answer and the escalation that it answers. `uses`: how often destinations were used."""
+    """A valid answer, the escalation that it answers, and what sessions share."""
 
     parts: PointParts
     arrival: Arrival
     review: ReviewDecision
     view: SessionView
     escalation: Escalation
-    uses: Mapping[UsualName, UseCount]
+    shared: Shared
 
     @property
     def votes(self) -> tuple[Vote, ...]:
@@ -248,7 +247,7 @@ def _approved(waits: _Answered) -> Generator[Request, Answer, Decision]:
     parts, arrival, review, view, escalation, _ = waits
 
     def reading(plan: ActionPlan, action: ProposedAction) -> SeenAtApproval:
-        return read_resolving(parts, view, plan, action, escalation, waits.uses)
+        return read_resolving(parts, view, plan, action, escalation, waits.shared)
 
     resolved = yield from _judged(parts, arrival, review, escalation, reading)
     if isinstance(resolved, Objection):
@@ -267,6 +266,8 @@ def _approved(waits: _Answered) -> Generator[Request, Answer, Decision]:
         votes=waits.votes,
     )
     changes: list[Change] = [EscalationKept(after)]
+    if resolved.charge is not None:
+        changes.append(resolved.charge)
     approver = parts.policy.registry.approvers[review.approver_id]
     grant = grant_of(arrival, review, escalation, approver) if end.outcome == "ALLOW" else None
     if grant is not None:

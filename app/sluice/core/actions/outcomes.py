@@ -9,6 +9,7 @@ from __future__ import annotations
 from base64 import b64decode
 from typing import TYPE_CHECKING, Any
 
+from sluice.core.actions.limits import list_corrections
 from sluice.core.foundation.arrival import outcome_id
 from sluice.core.foundation.canonical import wire_int
 from sluice.core.foundation.chain import OutRecord
@@ -49,7 +50,7 @@ DISPUTED = "outcome_disputed"
 
 
 def evaluate(
-    parts: PointParts, arrival: Arrival, outcome: ActionOutcome, state: SessionState, _: Shared
+    parts: PointParts, arrival: Arrival, outcome: ActionOutcome, state: SessionState, shared: Shared
 ) -> Decision:
     """Settle the action in every account that it may mean; keep the outcome when the action has not come.
 
@@ -83,7 +84,7 @@ def evaluate(
             records += _settle(parts, view, report, found, place, early=False)
     else:
         view.wait(report._replace(action_id=shorten_id(report.action_id)))
-    return Decision(view.changes(), records)
+    return Decision(view.changes(), records, list_corrections(view, shared.book))
 
 
 def _learn(

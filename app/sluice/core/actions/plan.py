@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from sluice.core.actions.destinations import judges_destinations
 from sluice.core.actions.effect_tier import find_effect_tier
+from sluice.core.actions.limits import find_limits
 from sluice.core.actions.stage import ActionPlan, Gate, Mode, PlannedGate, RememberingGate
 from sluice.core.foundation.errors import UnknownStageError
 from sluice.core.registry.registry_entries import (
@@ -144,6 +145,9 @@ def _plan(
     )
     remembering = tuple((one, one.may_remember(bundle)) for one in stages if isinstance(one, RememberingGate))
     plan = replace(plan, remembering=remembering, remembers=any(may for _, may in remembering))
+    limits = find_limits(plan)
+    if limits:
+        plan = replace(plan, limits=limits, entries=plan.entries | collect_hashes(*limits))
     lower = [
         replace(plan, tier=lowered, type_tier=tier, told={**told, "tier": lowered})
         for lowered in _find_lower_tiers(plan)

@@ -13,6 +13,13 @@ from sluice.core.actions.assessment import object_to, object_to_lateness, unregi
 from sluice.core.actions.authority import OBLIGATIONS, make_escalation
 from sluice.core.actions.delegation import run_proven
 from sluice.core.actions.destinations import choose_lesson, look_up_values
+from sluice.core.actions.limits import (
+    is_spent,
+    list_corrections,
+    make_charge,
+    must_judge_again,
+    see_limits,
+)
 from sluice.core.actions.outcomes import settle_early
 from sluice.core.actions.pipeline import Evaluation, run
 from sluice.core.actions.plan import collect_gate_memories
@@ -66,10 +73,11 @@ if TYPE_CHECKING:
     from sluice.core.foundation.requests import Answer, Request
     from sluice.core.policy.policy import PointParts
     from sluice.core.registry.registry_entries import Tool
-    from sluice.core.state.book import Book
+    from sluice.core.state.book import Book, Change
     from sluice.core.state.decision import Shared
     from sluice.core.state.escalation import Escalation
     from sluice.core.state.grant import StandingGrant
+    from sluice.core.state.limit_usage import LimitSeen
     from sluice.core.state.remembered import GateMemory, RecentAction
     from sluice.core.state.reservations import ActionUsage
     from sluice.core.state.session import SessionState
@@ -87,7 +95,7 @@ class RuledAction(NamedTuple):
     the action as the session counts it, None for one that was counted before; `room`: it can be remembered.
     `gates`: by their names what gates remember from here on. `apart`: its session does not change. `grant`:
     the standing grant that it used, with what is left of it. `lesson`: what its outcome will teach
-    (destinations.py)."""
+    (destinations.py). `context`: what it was judged on."""
 
     records: tuple[OutRecord, ...]
     ruling: Ruling
@@ -98,6 +106,15 @@ class RuledAction(NamedTuple):
     apart: bool = False
     grant: StandingGrant | None = None
     lesson: Lesson | None = None
+    context: ActionContext | None = None
+
+
+class Lookups(NamedTuple):
+    """What an action asks its partition at the moment at which it is decided, for sessions share it: the
+    standing grant of its scope, and what is counted for the limits of its plan."""
+
+    find_grant: Callable[[], StandingGrant | None]
+    see_limits: Callable[[], Mapping[str, LimitSeen]]
 
 
 def seen_by(seen: ActionSeen, gates: Container[str]) -> ActionSeen:
@@ -165,7 +182,12 @@ def evaluate(
         grants = shared.book.grants or parts.policy.registry.agent_grants
         return find_grant(parts, shared.book, plan, action, arrival) if grants else None
 
-    judged = yield from judge(parts, arrival, action, plan, seen, find)
+    def look() -> Mapping[str, LimitSeen]:
+        return see_limits(parts, shared.book, plan, action, arrival)
+
+    if plan.limits:
+        seen = seen._replace(limits=look())
+    judged = yield from judge(parts, arrival, action, plan, seen, Lookups(find, look))
     if judged.apart:
         return Decision((), [*judged.records])
     if arrival.signature is not None:
@@ -180,7 +202,9 @@ def judge_again(
     waited = replace(arrival, waited_ms=verdict.get("waited_ms") or 0)
     grant = read_recorded_grant(verdict, action.tool_name)
     plan: ActionPlan = parts.plan(action)
-    judged = yield from judge(parts, waited, action, plan, read_recorded_seen(verdict), lambda: grant)
+    seen = read_recorded_seen(verdict)
+    lookups = Lookups(lambda: grant, lambda: seen.limits or {})
+    judged = yield from judge(parts, waited, action, plan, seen, lookups)
     return judged.records[0]
 
 
@@ -190,11 +214,12 @@ def judge(
     action: ProposedAction,
     plan: ActionPlan,
     seen: ActionSeen,
-    find: Callable[[], StandingGrant | None],
+    lookups: Lookups,
 ) -> Generator[Request, Answer, RuledAction]:
-    """Judge an action by the stages of its bundle, on what was seen of its session. `find`: the standing
-    grant of its scope at that moment. Another session may use the last of it while a gate waits: then the
-    action is judged anew. An id seen within its window is answered from memory: no stage runs."""
+    """Judge an action by the stages of its bundle, on what was seen of its session. Another session may use
+    the last of its grant or of a limit while a gate waits: then the action is judged anew. An id seen within
+    its window is answered from memory: no stage runs."""
+    find = lookups.find_grant
     began = parts.stopwatch()
     refusal = None if arrival.signature is None else _unsigned_because(arrival.signature, arrival, seen.known)
     if refusal is not None:
@@ -211,7 +236,8 @@ def judge(
     if not seen.room:
         return _decide(arrival, context, Evaluation("BLOCK", SESSION_CAPACITY))
     evaluation, used = yield from _evaluated(parts, context, find)
-    while used is not None and not used.is_left_in(find()):
+    while (used is not None or plan.limits) and _is_overtaken(context, evaluation, used, lookups):
+        seen = seen._replace(limits=lookups.see_limits() if plan.limits else None)
         context = assess(plan, action, seen, arrival.timestamp_ms)
         _set_deadline(context, arrival, began)
         evaluation, used = yield from _evaluated(parts, context, find)
@@ -220,6 +246,16 @@ def judge(
     if action.deadline_ms is not None or not plan.accepted:
         object_to(context, evaluation, arrival.waited_ms)
     return _decide(arrival, context, evaluation, used and find())
+
+
+def _is_overtaken(
+    context: ActionContext, evaluation: Evaluation, used: StandingGrant | None, lookups: Lookups
+) -> bool:
+    """Whether other sessions have used the last of the grant meanwhile, or counted for the limits."""
+    if used is not None and not used.is_left_in(lookups.find_grant()):
+        return True
+    asked = bool(evaluation.model_outputs)
+    return bool(context.plan.limits) and must_judge_again(context, lookups.see_limits(), asked=asked)
 
 
 def _set_deadline(context: ActionContext, arrival: Arrival, began_ns: int) -> None:
@@ -244,7 +280,7 @@ def _evaluated(
     if parts.pauses:
         yield LAST_PAUSE
     grant = find()
-    if grant is None or seen.dispute is not None:
+    if grant is None or seen.dispute is not None or (context.plan.limits and is_spent(context)):
         return evaluation, None
     return (yield from run_granted(grant, context, evaluation, parts.stopwatch))
 
@@ -311,7 +347,9 @@ def _decide(
     lesson = None
     if plan.looks_up_values and ruling.carried and ruling.real == "ALLOW":
         lesson = choose_lesson(context, approved=False)
-    return RuledAction(records, ruling, counted, room, kept, waits, grant=after, lesson=lesson)
+    return RuledAction(
+        records, ruling, counted, room, kept, waits, grant=after, lesson=lesson, context=context
+    )
 
 
 def _repeat(arrival: Arrival, context: ActionContext, known: RecentAction) -> RuledAction:
@@ -348,7 +386,26 @@ def _keep(
             view.keep_lesson(counted.owner, counted.offset, judged.lesson)
         if view.state.early:
             records += settle_early(parts, view, counted.owner, counted.action_id, counted.offset)
-    if judged.waits is None:
-        return Decision(view.changes(), records, (judged.grant and (GrantKept(judged.grant),)) or ())
-    evicted, changes = open_in(book, judged.waits, parts.limits.max_escalations)
-    return Decision(view.changes(), [*records, *evicted], changes)
+    changes: tuple[Change, ...] = (judged.grant and (GrantKept(judged.grant),)) or ()
+    if judged.waits is not None:
+        evicted, changes = open_in(book, judged.waits, parts.limits.max_escalations)
+        records += evicted
+    if judged.context is not None and judged.context.plan.limits:
+        changes += _list_limit_changes(parts, view, judged.context, judged, book)
+    return Decision(view.changes(), records, changes)
+
+
+def _list_limit_changes(
+    parts: PointParts, view: SessionView, context: ActionContext, judged: RuledAction, book: Book
+) -> tuple[Change, ...]:
+    """What an action counts for limits, and what outcomes that came before it change of that."""
+    counted, waits = judged.counted, judged.waits
+    if counted is None:
+        return ()
+    until_ms = context.now_ms + parts.limits.action_window_ms
+    if waits is not None:
+        until_ms = max(until_ms, waits.expires_ms)
+    charge = make_charge(
+        context, counted.offset, until_ms, carried=judged.ruling.carried, waits=waits is not None
+    )
+    return () if charge is None else (charge, *list_corrections(view, book, charged=True))

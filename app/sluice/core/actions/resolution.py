@@ -14,6 +14,7 @@ from sluice.core.actions.assessment import object_to, unregistered
 from sluice.core.actions.authority import OBLIGATIONS, find_required_role
 from sluice.core.actions.delegation import run_proven
 from sluice.core.actions.destinations import choose_lesson, look_up_values
+from sluice.core.actions.limits import look_at_limits, make_charge, must_judge_again
 from sluice.core.actions.plan import collect_gate_memories
 from sluice.core.actions.proposal import SESSION_CAPACITY, assess
 from sluice.core.actions.stage import Decided
@@ -38,15 +39,18 @@ from sluice_topics.records import ProposedAction
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping
 
-    from sluice.core.actions.stage import ActionPlan
+    from sluice.core.actions.pipeline import Evaluation
+    from sluice.core.actions.stage import ActionContext, ActionPlan
     from sluice.core.foundation.arrival import Arrival
     from sluice.core.foundation.chain import OutRecord
     from sluice.core.foundation.requests import Answer, Request
     from sluice.core.policy.policy import PointParts
+    from sluice.core.state.decision import Shared
+    from sluice.core.state.limit_usage import LimitsCharged
     from sluice.core.state.remembered import GateMemory
     from sluice.core.state.reservations import ActionUsage
     from sluice.core.state.session_view import ActionSeen, SessionView
-    from sluice.core.state.usual import Lesson, UseCount, UsualName
+    from sluice.core.state.usual import Lesson
 
 SCHEMA = "sluice/resolved_verdict/v1"
 FORM = VerdictForm("ResolvedVerdict", ("resolves", "action", "escalation", "approvals"))
@@ -64,8 +68,8 @@ class SeenAtApproval(NamedTuple):
 
 class ResolvedAction(NamedTuple):
     """The decision on an approved action. `demanding` is the escalation with what the policy of now demands.
-    `last` is the approval that completed the quorum; `sighting`, `gates` and
-    `lesson` are as in RuledAction."""
+    `last` is the approval that completed the quorum; `sighting`, `gates` and `lesson` are as in RuledAction;
+    `charge`: what it counts for limits, None: nothing, or what it counted before."""
 
     verdict: OutRecord
     ruling: Ruling
@@ -74,6 +78,7 @@ class ResolvedAction(NamedTuple):
     resolving: SeenAtApproval
     gates: Mapping[str, GateMemory | None]
     last: Vote
+    charge: LimitsCharged | None
     lesson: Lesson | None = None
 
 
@@ -83,7 +88,7 @@ def read_resolving(
     plan: ActionPlan,
     action: ProposedAction,
     escalation: Escalation,
-    uses: Mapping[UsualName, UseCount],
+    shared: Shared,
 ) -> SeenAtApproval:
     """Read the session. It remembers the action itself until the action leaves the window."""
     owner = plan.owner
@@ -93,7 +98,10 @@ def read_resolving(
     if action.mandate_digest is not None:
         seen = check_standing(plan.registry, action.agent_id, seen, view.now)
     if plan.looks_up_values:
-        seen = seen._replace(values=look_up_values(view, plan, action, parts.values_key, uses))
+        seen = seen._replace(values=look_up_values(view, plan, action, parts.values_key, shared.uses))
+    if plan.limits:
+        place = escalation.partition, view.now, escalation.offset
+        seen = seen._replace(limits=look_at_limits(parts, shared.book, plan, action, place))
     return SeenAtApproval(seen, own and known is not None and known.carried > 0)
 
 
@@ -164,12 +172,11 @@ def resolve(
         action = action.model_copy(update={"parameters": narrowed})
     plan: ActionPlan = parts.plan(action)
     resolving = read(plan, action)
+    context, evaluation = yield from _run_approved(parts, arrival, action, plan, resolving.seen)
+    while plan.limits and must_judge_again(context, read(plan, action).seen.limits or {}, asked=True):
+        resolving = read(plan, action)
+        context, evaluation = yield from _run_approved(parts, arrival, action, plan, resolving.seen)
     seen = resolving.seen
-    context = assess(plan, action, seen, arrival.timestamp_ms)
-    context.approved = True
-    evaluation = unregistered(context)
-    if evaluation is None:
-        evaluation = yield from run_proven(context, parts.stopwatch)
     if seen.dispute is not None:
         evaluation.note_dispute(seen.dispute)
     if not plan.accepted:
@@ -198,10 +205,25 @@ def resolve(
     demanding = escalation.raised_to(
         tier, find_required_role(tier), terms.count_needed(tier), own_key=terms.demands_own_key(tier)
     )
-    lesson = None
+    lesson = charge = None
     if plan.looks_up_values and ruling.carried and ruling.real == "ALLOW":
         lesson = choose_lesson(context, approved=True)
-    return ResolvedAction(verdict, ruling, demanding, sighting, resolving, kept, votes[-1], lesson)
+    if plan.limits and ruling.carried:
+        until_ms = context.now_ms + parts.limits.action_window_ms
+        charge = make_charge(context, escalation.offset, until_ms, carried=True, waits=False)
+    return ResolvedAction(verdict, ruling, demanding, sighting, resolving, kept, votes[-1], charge, lesson)
+
+
+def _run_approved(
+    parts: PointParts, arrival: Arrival, action: ProposedAction, plan: ActionPlan, seen: ActionSeen
+) -> Generator[Request, Answer, tuple[ActionContext, Evaluation]]:
+    """What the gates make of an action to which a person has agreed."""
+    context = assess(plan, action, seen, arrival.timestamp_ms)
+    context.approved = True
+    evaluation = unregistered(context)
+    if evaluation is None:
+        evaluation = yield from run_proven(context, parts.stopwatch)
+    return context, evaluation
 
 
 def count_resolved(view: SessionView, escalation: Escalation, resolved: ResolvedAction) -> None:

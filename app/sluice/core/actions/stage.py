@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from sluice.core.foundation.requests import Answer, Request
     from sluice.core.policy.bundles import Bundle, BundlePart
     from sluice.core.registry.freezes import Freeze
+    from sluice.core.registry.limits import Limit
     from sluice.core.registry.registry import Registry
     from sluice.core.registry.registry_entries import Agent, Org, Tool, ToolReturns
     from sluice.core.state.acknowledgement import Acknowledgement
@@ -83,7 +84,8 @@ class ActionPlan:
     returns. `told`: the verdict's members that are the same for all actions of the plan. `looks_up_values`:
     the session is asked about the destinations of its actions; `judges_destinations`: they may be held up for
     them. `type_tier`: the tier of the action's type, where the call does less than that; "": `tier` is that
-    one. `by_tier`: the plans of the lower tiers that may follow from what a call does."""
+    one. `by_tier`: the plans of the lower tiers that may follow from what a call does. `limits`: those above
+    the session that may be about its actions."""
 
     agent_id: str
     tool_name: str
@@ -114,6 +116,7 @@ class ActionPlan:
     judges_destinations: bool = False
     type_tier: str = ""
     by_tier: Mapping[str, ActionPlan] = field(default_factory=dict)
+    limits: tuple[Limit, ...] = ()
     gates: tuple[PlannedGate, ...] = ()
     remembering: tuple[tuple[RememberingGate, bool], ...] = ()
     remembers: bool = False
@@ -134,7 +137,8 @@ class ActionContext:
     `grading`: the grader's state while the action is judged (grader.py); `resemblance`: the band in which
     similarity to known actions put it (action_similarity.py), None: it was not compared; `replacement`: the
     parameters as the gates of the checkpoints `front` and `back` would have them so far, None: as they are;
-    `written`: the texts of its parameters, once they were asked for;
+    `written`: the texts of its parameters, once they were asked for; `limit_uses`: what it adds to limits,
+    once that was asked for (limits.py);
     `pauses`: others go along, so the pipeline pauses before some gates;
     `due_ns`: what the stopwatch shows when the caller's deadline is over, None: there is none.
     """
@@ -158,6 +162,7 @@ class ActionContext:
     replacement: dict[str, Any] | None = None
     due_ns: int | None = None
     written: list[tuple[str, str]] | None = None
+    limit_uses: Any = None
     pauses: bool = False
 
     def reading(self) -> Inspection:

@@ -12,6 +12,7 @@ from sluice.core.actions.destinations import Destinations
 from sluice.core.actions.fast_reject import FastReject
 from sluice.core.actions.grader import Grader
 from sluice.core.actions.inbound import Inbound
+from sluice.core.actions.limits import Limits
 from sluice.core.actions.mandate import MandateGate
 from sluice.core.actions.outbound import Outbound
 from sluice.core.actions.policies import Policies
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 GATES: tuple[Gate, ...] = (
     Controls(),
+    Limits(),
     Inbound(),
     Outbound(),
     FastReject(),

@@ -19,6 +19,7 @@ from sluice.core.foundation.chain import OutRecord
 from sluice.core.foundation.clock import rfc3339
 from sluice.core.registry.registry_entries import collect_hashes
 from sluice.core.state.acknowledgement import advisory, read_flags
+from sluice.core.state.limit_usage import LimitSeen
 from sluice.core.state.recent_retrieval import ReadSoFar
 from sluice.core.state.remembered import make_known_action
 from sluice.core.state.reservations import ActionUsage
@@ -369,6 +370,8 @@ def recorded(seen: ActionSeen, flags: Acknowledgement, counted: int | None) -> d
         values["read"] = {kind: one._asdict() for kind, one in seen.read.items()}
     if seen.values is not None:
         values["values"] = seen.values.recorded()
+    if seen.limits is not None:
+        values["limits"] = {limit: one.recorded() for limit, one in seen.limits.items()}
     return values
 
 
@@ -390,4 +393,11 @@ def read_recorded_seen(verdict: Mapping[str, Any]) -> ActionSeen:
         session.get("mandate"),
         session.get("mandates") or 0,
         None if session.get("values") is None else read_recorded_values(session["values"]),
+        read_recorded_limits(session),
     )
+
+
+def read_recorded_limits(session: Mapping[str, Any]) -> dict[str, LimitSeen] | None:
+    """What a verdict's `session` says of limits; None for nothing."""
+    recorded = session.get("limits")
+    return None if recorded is None else {limit: LimitSeen(**one) for limit, one in recorded.items()}

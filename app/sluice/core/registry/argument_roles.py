@@ -53,7 +53,9 @@ class RoleReader:
 
     def __init__(self, roles: ArgumentRoles) -> None:
         self.roles = roles
-        self._paths = {tuple(_split(path)): role for role in reversed(ROLES) for path in getattr(roles, role)}
+        self._paths = {
+            tuple(split_path(path)): role for role in reversed(ROLES) for path in getattr(roles, role)
+        }
 
     def read(self, parameters: Mapping[str, Any]) -> Iterator[Argument]:
         """Every scalar of the parameters but booleans and nulls, in their order, with the role of the longest
@@ -76,7 +78,8 @@ class RoleReader:
             yield Argument(role, place, value)
 
 
-def _split(path: str) -> Iterator[str]:
+def split_path(path: str) -> Iterator[str]:
+    """The names of a JSON path, one below the other; "*" for each entry of a list."""
     for part in path.removeprefix("$").replace("[*]", ".*").split("."):
         if part:
             yield part

@@ -75,7 +75,7 @@ def merge_registries(parts: Iterable[Registry], audience: Audience = UNNAMED) ->
         for name in ("provenance", "known_bad"):
             for called, entry in getattr(part, name).items():
                 keep_first(getattr(whole, name), called, entry)
-        for name in ("freezes", "overrides", "agent_grants"):
+        for name in ("freezes", "overrides", "agent_grants", "limits"):
             for subject, together in getattr(part, name).items():
                 insert_sorted(getattr(whole, name), subject, together)
         for fact, revisions in part.facts.items():

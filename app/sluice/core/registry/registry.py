@@ -13,11 +13,14 @@ from sluice.core.registry.quality_entries import find_bad
 from sluice_topics.audience import UNNAMED, Audience
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from sluice.core.registry.agent_grants import AgentGrant
     from sluice.core.registry.agent_keys import Delegate
     from sluice.core.registry.approvers import Approver
     from sluice.core.registry.facts import Fact
     from sluice.core.registry.freezes import Freeze
+    from sluice.core.registry.limits import Limit
     from sluice.core.registry.mandates import Issuer, MandateRevocation, RegisteredTask
     from sluice.core.registry.model_proofs import ModelProof
     from sluice.core.registry.quality_entries import Known, KnownBad, Provenance, QualityOverrideEntry
@@ -35,7 +38,7 @@ MOST_PEERS = 64
 
 class Registry:
     """All entries in force, by kind and id; a source by its tenant and its own id, overrides by tenant and
-    item, grants by tenant, agent and tool.
+    item, grants by tenant, agent and tool, limits by tenant.
 
     Recorded provenance is kept by tenant and the URI's normal form, known bad entries by tenant, subject and
     value. Of several entries with the same name the first by its key counts, in whatever order they came.
@@ -62,6 +65,7 @@ class Registry:
         self.issuers: dict[str, Issuer] = {}
         self.tasks: dict[str, RegisteredTask] = {}
         self.mandate_revocations: dict[str, MandateRevocation] = {}
+        self.limits: dict[str, list[Limit]] = {}
         self._agent_keys: frozenset[str] | None = None
 
     def find_freezes(self, tenant: str, agent_id: str, session_id: str) -> tuple[Freeze, ...]:
@@ -86,6 +90,11 @@ class Registry:
         """The other agents of its tenant that have one of its roles, by their ids, at most MOST_PEERS."""
         named = {one for role in agent.roles for one in self.agents_by_role.get((agent.tenant, role), ())}
         return tuple(sorted(named - {agent.id})[:MOST_PEERS])
+
+    def find_limits(self, agent: Agent, tool: str, types: Collection[str]) -> tuple[Limit, ...]:
+        """The limits that may be about actions of an agent with a tool, which may be of these types; by their
+        keys."""
+        return tuple(one for one in self.limits.get(agent.tenant, ()) if one.is_about(agent, tool, types))
 
     def signing_agent(self, name: str) -> Agent | None:
         """The agent of this name, if its inputs need a signature."""

@@ -19,6 +19,7 @@ from sluice.core.registry.argument_roles import RoleReader
 from sluice.core.registry.facts import Fact, FactSpec
 from sluice.core.registry.freezes import Freeze, FreezeSpec
 from sluice.core.registry.keys import PublicKey
+from sluice.core.registry.limits import Limit, LimitSpec
 from sluice.core.registry.mandates import (
     Issuer,
     IssuerSpec,
@@ -249,6 +250,11 @@ def _put_mandate_revocation(registry: Registry, base: Base, said: MandateRevocat
     registry.mandate_revocations[base[0]] = MandateRevocation(*base, said.tenant_id, said.reason)
 
 
+def _put_limit(registry: Registry, base: Base, said: LimitSpec) -> None:
+    if said.active:
+        insert_sorted(registry.limits, said.tenant_id, [Limit(*base, said.tenant_id, said)])
+
+
 def _check_policy_loss(registry: Registry, base: Base, said: PolicyLossSpec) -> None:
     """Put nothing in: no decision rests on an accepted loss."""
 
@@ -314,6 +320,7 @@ KINDS: dict[Kind, EntryKind[Any]] = {
     "issuer": EntryKind(IssuerSpec, _put_issuer),
     "task": EntryKind(TaskSpec, _put_task),
     "mandate_revocation": EntryKind(MandateRevocationSpec, _put_mandate_revocation),
+    "limit": EntryKind(LimitSpec, _put_limit),
     "approver": EntryKind(ApproverSpec, _put_approver),
 }
 """Every kind of entry; the reference pages of kinds are made from it (sluice/offline/reference.py)."""

@@ -15,6 +15,7 @@ from sluice.core.actions.resolution import read_recorded_escalation
 from sluice.core.actions.stages import load_bundle
 from sluice.core.actions.standing_grants import read_recorded_grant
 from sluice.core.actions.verdict import SCHEMA as VERDICT
+from sluice.core.actions.verdict import read_recorded_limits
 from sluice.core.decide.decision_point import DecisionPoint
 from sluice.core.decide.kinds import read_input_message
 from sluice.core.foundation.canonical import canonical
@@ -32,6 +33,7 @@ from sluice.core.retrieval.quality_record import read_resolutions
 from sluice.core.state.book import Book, EscalationKept, GrantKept
 from sluice.core.state.decision import Shared
 from sluice.core.state.history import SourceName
+from sluice.core.state.limit_usage import LimitSeen, LimitUsage, Meter
 from sluice.core.trust.dsse import read_envelope
 from sluice.core.trust.refused import Reason
 from sluice.core.trust.signed_entries import BUNDLE, QUALITY_BUNDLE, Statement, read_statement
@@ -40,7 +42,7 @@ from sluice_topics.json_text import Unreadable
 from sluice_topics.records import ProposedMemoryWrite
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from sluice.core.actions.stage import Stage
     from sluice.core.foundation.arrival import Arrival
@@ -221,6 +223,29 @@ class _RecordedQuarantine(Book):
         return self._trust.get(memory_id)
 
 
+class _RecordedUsage(LimitUsage):
+    """What a decision says that its partition had counted."""
+
+    def __init__(self, seen: Mapping[str, LimitSeen]) -> None:
+        super().__init__({})
+        self._seen = seen
+
+    def see(
+        self, meter: Meter, share: int, at_ms: int, values: Iterable[str] | None, own: int | None
+    ) -> LimitSeen:
+        del share, at_ms, values, own
+        return self._seen.get(meter.key[1], LimitSeen(None, 0))
+
+
+def _open_book(recorded: Mapping[str, Any] | None) -> Book:
+    """A partition's book in which is counted what a verdict says."""
+    book = Book({})
+    seen = None if recorded is None else read_recorded_limits(recorded["session"])
+    if seen is not None:
+        book.limits = _RecordedUsage(seen)
+    return book
+
+
 def restore_shared(records: Sequence[dict[str, Any]], arrival: Arrival) -> Shared:
     """What the partition kept in addition to the session, as the records have it."""
     if arrival.topic == MEMORY_WRITES:
@@ -231,13 +256,13 @@ def restore_shared(records: Sequence[dict[str, Any]], arrival: Arrival) -> Share
         return Shared(_RecordedQuarantine(read_parent_trust(memory)), {source: read_history(memory)})
     resolved = next((one for one in records if one["schema"] == RESOLVED), None)
     if resolved is not None:
-        book = Book({})
+        book = _open_book(resolved)
         book.apply([EscalationKept(read_recorded_escalation(resolved))])
         return Shared(book)
-    granted = next((one for one in records if one["schema"] == VERDICT and "grant" in one), None)
-    if granted is not None:
-        action, book = read_input_message(arrival), Book({})
-        grant = read_recorded_grant(granted, getattr(action, "tool_name", ""))
+    verdict = next((one for one in records if one["schema"] == VERDICT), None)
+    if verdict is not None and ("grant" in verdict or "limits" in verdict["session"]):
+        action, book = read_input_message(arrival), _open_book(verdict)
+        grant = read_recorded_grant(verdict, getattr(action, "tool_name", ""))
         book.apply([] if grant is None else [GrantKept(grant)])
         return Shared(book)
     if arrival.topic == RETRIEVALS:

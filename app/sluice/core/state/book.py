@@ -19,6 +19,7 @@ from sluice.core.state.grant import StandingGrant, read_grants
 from sluice.core.state.held import Held, read_quarantined
 from sluice.core.state.history import KEY_PREFIX as HISTORY_PREFIX
 from sluice.core.state.history import History, SourceName
+from sluice.core.state.limit_usage import LimitsCharged, LimitsCorrected, LimitUsage
 from sluice.core.state.statistics import NOTHING, Statistics, Whose, read_statistics
 from sluice.core.state.usual import KEY_PREFIX as USED_PREFIX
 from sluice.core.state.usual import UseCount, UseCounts, UsualName
@@ -94,7 +95,18 @@ class UseCounted:
     known: UseCount
 
 
-Change = UseCounted | GrantKept | WriteDecided | Entered | Left | HistoryFolded | Alarmed | EscalationKept
+Change = (
+    UseCounted
+    | GrantKept
+    | WriteDecided
+    | Entered
+    | Left
+    | HistoryFolded
+    | Alarmed
+    | EscalationKept
+    | LimitsCharged
+    | LimitsCorrected
+)
 ALARM_PREFIX = b"a:"
 
 
@@ -124,6 +136,7 @@ class Book:
             if key.startswith(ALARM_PREFIX)
         }
         self._changed: dict[bytes, bytes | None] = {}
+        self.limits = LimitUsage(table)
 
     def __len__(self) -> int:
         """Memories in quarantine."""
@@ -192,22 +205,31 @@ class Book:
                     self._keep(escalation)
                 case GrantKept(grant):
                     self._keep_grant(grant)
-                case HistoryFolded(name, history):
-                    self.histories[name.tenant] += history.revision == 1
-                    self._histories[name] = history
-                    self._changed[HISTORY_PREFIX + name.key().encode()] = history.encode()
-                case UseCounted(used, known):
-                    self.uses.put(used, known)
-                    self._changed[USED_PREFIX + used.key().encode()] = (
-                        orjson.dumps(list(known)) if known.times else None
-                    )
-                case Alarmed(alarm, ended_ms):
-                    self._alarmed[alarm] = ended_ms
-                    self._changed[ALARM_PREFIX + orjson.dumps(list(alarm))] = orjson.dumps(ended_ms)
+                case LimitsCharged() | LimitsCorrected():
+                    self.limits.apply(change)
+                case _:
+                    self._learn(change)
+
+    def _learn(self, change: UseCounted | HistoryFolded | Alarmed) -> None:
+        match change:
+            case HistoryFolded(name, history):
+                self.histories[name.tenant] += history.revision == 1
+                self._histories[name] = history
+                self._changed[HISTORY_PREFIX + name.key().encode()] = history.encode()
+            case UseCounted(used, known):
+                self.uses.put(used, known)
+                stored = orjson.dumps(list(known)) if known.times else None
+                self._changed[USED_PREFIX + used.key().encode()] = stored
+            case Alarmed(alarm, ended_ms):
+                self._alarmed[alarm] = ended_ms
+                self._changed[ALARM_PREFIX + orjson.dumps(list(alarm))] = orjson.dumps(ended_ms)
 
     def flush(self) -> dict[bytes, bytes | None]:
         """The entries that changed since the last time, by key; None deletes one."""
         changed, self._changed = self._changed, {}
+        if self.limits.changed:
+            changed |= self.limits.changed
+            self.limits.changed = {}
         self._histories = {}
         return changed
 
@@ -228,6 +250,8 @@ class Book:
             return
         if escalation.escalation_id not in self._ended:
             self.open.remove(escalation.escalation_id)
+            if escalation.outcome != "ALLOW" and not escalation.is_of_items:
+                self.limits.release(escalation.offset)
         self._ended[escalation.escalation_id] = escalation
         if _is_usable(escalation):
             self._usable[_request(escalation)] = escalation

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sluice.core.foundation.canonical import MAX_SAFE_INTEGER, wire_int
 from sluice.core.registry.registry_entries import UNREGISTERED
+from sluice.core.state.limit_usage import LimitsCorrected
 from sluice.core.state.remembered import shorten_id
 from sluice.core.state.session import Who
 
@@ -198,6 +199,8 @@ def settle(view: SessionView, owner: Who, known: RecentAction, report: EarlyOutc
     )
     view.remember(owner, report.action_id, after)
     new = claims_more and not known.disputed
+    happened = counted if first else None
+    view.settled.append(LimitsCorrected(known.offset, counted - known.counted, happened))
     return Settlement(owner.tenant, known.counted, counted, total, counted < known.counted, claims_more, new)
 
 

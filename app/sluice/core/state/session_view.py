@@ -71,6 +71,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from sluice.core.foundation.limits import SessionLimits
+    from sluice.core.state.limit_usage import LimitsCorrected, LimitSeen
     from sluice.core.state.recent_retrieval import ReadKind, ReadSoFar
     from sluice.core.state.remembered import RecentAction, Remembered, Table
     from sluice.core.state.seen_values import ValuesSeen
@@ -94,7 +95,8 @@ class ActionSeen(NamedTuple):
     disputed; `remembered`: by a gate's name what it remembers of the agent; `read`: by kind the untrusted
     content that came to the tenant's agents before. `mandate`: the one that the action names, None where the
     session has none of that digest; `mandates`: how many the agent has where the action names none; `values`:
-    what is known of its destinations and objects, None: that was not asked for."""
+    what is known of its destinations and objects, None: that was not asked for; `limits`: what its
+    partition has counted for limits that may be about it, by their ids, None: there are none."""
 
     rows: int
     actions: int
@@ -107,6 +109,7 @@ class ActionSeen(NamedTuple):
     mandate: Mapping[str, Any] | None = None
     mandates: int = 0
     values: ValuesSeen | None = None
+    limits: Mapping[str, LimitSeen] | None = None
 
 
 NOTHING_SEEN = ActionSeen(0, 0, None, room=True, flags={}, dispute=None)
@@ -116,7 +119,7 @@ NOTHING_SEEN = ActionSeen(0, 0, None, room=True, flags={}, dispute=None)
 class SessionView:
     """What an input finds in its session, and what it leaves there. `now` is the input's broker time, never
     before the session's last; `folded`: the session was idle too long and starts anew; `refused`: early
-    outcomes whose time is over."""
+    outcomes whose time is over; `settled`: what outcomes settled in this input, as limits count it."""
 
     __slots__ = (
         "_answered",
@@ -135,6 +138,7 @@ class SessionView:
         "folded",
         "now",
         "refused",
+        "settled",
         "state",
     )
 
@@ -153,6 +157,7 @@ class SessionView:
         self._waits: list[EarlyOutcome] = []
         self._answered: set[int] = set()
         self.refused: list[EarlyOutcome] = []
+        self.settled: list[LimitsCorrected] = []
         if state.early:
             self._refuse_early()
         self.folded = bool(state.accounts) and state.last_at + limits.idle_timeout_ms <= self.now

@@ -21,6 +21,7 @@ from sluice_topics.asyncapi import make_asyncapi, make_schema
 from sluice_topics.records import Verdict
 from sluice_topics.relaxations import Relaxation, StricterWhen
 from tests.unit.core.actions import test_destinations as destinations
+from tests.unit.core.actions import test_limits as limits
 from tests.unit.core.actions.judging_scene import (
     LISTED,
     compare,
@@ -81,6 +82,7 @@ def verdicts() -> Iterator[dict[str, Any]]:
 
     yield from make_broken_sequences()
     yield from make_unknown_destinations()
+    yield limits.change(limits.office(limits.limit()), 1001)
     yield judge(extraction(*LISTED), judgement(0.6)).verdict(agent_id="clerk")
     yield grade(0.9).verdict()
     yield judge(extraction(*LISTED), judgement(0.6), mode="nudge").verdict(agent_id="clerk")
@@ -199,7 +201,7 @@ ONE_LOWER = {"reversible": 0, "irreversible": 999, "unknown": 700}
         ({}, []),
         ({"escalation_ttl_ms": 5}, []),
         ({"stages": ["controls", "rules", "tier_auth"]}, [f"the gate {one} no longer runs" for one in (
-            "inbound", "outbound", "fast_reject", "similarity", "consequence", "causal", "topology",
+            "limits", "inbound", "outbound", "fast_reject", "similarity", "consequence", "causal", "topology",
             "sequence", "destinations", "policies", "grader")]),
         ({"topology": {"max_chain_depth": 2}}, []),
         ({"topology": {"max_chain_depth": 4}}, ["a chain may hold 4 delegations, not 3"]),

@@ -65,7 +65,7 @@ def test_every_gate_is_listed_in_order_with_its_time_and_one_that_the_plan_settl
     assert gates(verdict) == list(ALL_STAGES)
     took = {gate["gate"]: gate["durationMs"] for gate in verdict["gateResults"]}
     settled = {name for name, ms in took.items() if ms == 0}
-    idle = {"controls", "outbound", "similarity", "causal", "destinations", "policies", "grader"}
+    idle = {"controls", "limits", "outbound", "similarity", "causal", "destinations", "policies", "grader"}
     assert settled == idle & set(ALL_STAGES)
     assert {took[name] for name in took.keys() - settled} == {1.5}
 
@@ -185,7 +185,7 @@ def test_an_evaluation_may_be_abandoned_at_a_question() -> None:
 
 
 def test_an_unknown_stage_is_named_at_loading() -> None:
-    with pytest.raises(UnknownStageError, match=r"'fast_rejct'.*controls, inbound, outbound, fast_reject"):
+    with pytest.raises(UnknownStageError, match=r"'fast_rejct'.*controls, limits, inbound, outbound"):
         in_order(["controls", "fast_rejct"], list_shipped_stages())
 
 

@@ -1,0 +1,326 @@
+"""Gate "limits": how much an agent or a tenant may do within a window, over all its sessions.
+
+A session's totals end with the session: three new ones of 400 rows each pass a limit of 1 000. A limit is an
+entry of the registry (sluice/core/registry/limits.py) that is shared out over the partitions. Each partition
+counts what it allows, and what waits for a person, against its own share and reads nobody else's count, so
+together they never allow more without a person. What an action found is in its verdict (`session.limits`).
+
+The gate comes early in a bundle, so that a person who is asked for another reason reads of a spent share too.
+"""
+
+from __future__ import annotations
+
+from decimal import ROUND_CEILING, Decimal
+from functools import lru_cache
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
+
+from pydantic import BaseModel, Field
+
+from sluice.core.actions.destinations import find_named_values
+from sluice.core.actions.rules import evaluate_by_type
+from sluice.core.actions.stage import PASSED, Detail, Gate, StageResult
+from sluice.core.foundation.canonical import MAX_SAFE_INTEGER
+from sluice.core.foundation.clock import span
+from sluice.core.foundation.errors import BundleError
+from sluice.core.registry.argument_roles import MOST_ARGUMENTS, split_path
+from sluice.core.registry.limits import THOUSANDTHS
+from sluice.core.rules.rule import Rule
+from sluice.core.rules.rule_set import RuleSet
+from sluice.core.state.limit_usage import Charge, LimitsCharged, LimitsCorrected, Meter
+from sluice.core.state.seen_values import FINGERPRINT_BYTES, find_tenant_key
+from sluice_topics.values import Value, fingerprint, read_json_value
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from sluice.core.actions.stage import ActionContext, ActionPlan
+    from sluice.core.foundation.arrival import Arrival
+    from sluice.core.policy.policy import PointParts
+    from sluice.core.registry.limits import Limit
+    from sluice.core.state.book import Book
+    from sluice.core.state.limit_usage import LimitSeen
+    from sluice.core.state.session_view import SessionView
+    from sluice_topics.records import ProposedAction
+
+NAME = "limits"
+SPENT, UNKNOWN = "limit_share_spent", "limit_unknown"
+COMPILED_CONDITIONS = 1024
+NO_KEY = b"limits of an installation without a key of values"
+
+
+class LimitFinding(BaseModel):
+    """A limit that speaks against an action: its id, what was used before of the partition's share (null:
+    there is no room to count), and what the action adds (null: that is not known)."""
+
+    limit: str
+    used: float | None
+    share: float
+    adds: float | None
+
+
+class LimitsDetail(Detail):
+    """Empty where no limit is about the action. `counted`: the ids of those that are; `spent`: those that
+    speak against it."""
+
+    counted: Annotated[list[str] | None, Field(title="counted by limit")] = None
+    spent: list[LimitFinding] | None = None
+
+
+class LimitUse(NamedTuple):
+    """A limit that is about an action, and what the action adds to it; None: that is not known."""
+
+    limit: Limit
+    adds: int | None
+
+    def is_over(self, seen: LimitSeen) -> bool:
+        """Whether the action does not fit into what the partition may allow."""
+        if self.adds is None or seen.used is None:
+            return True
+        return self.adds > 0 and seen.used + self.adds > seen.share
+
+
+class Limits(Gate):
+    """Asks a person, or denies, where a partition's share of a limit is spent."""
+
+    name = NAME
+    detail = LimitsDetail
+    leaves_denials = True
+
+    def evaluate(self, context: ActionContext) -> StageResult:
+        """The reason names the first limit with the strictest answer."""
+        uses, seen = list_uses(context), context.seen.limits or {}
+        if not uses:
+            return PASSED
+        spent = [one for one in uses if one.limit.id not in seen or one.is_over(seen[one.limit.id])]
+        detail: dict[str, Any] = {"counted": [one.limit.id for one in uses]}
+        if not spent:
+            return StageResult("pass", None, detail)
+        detail["spent"] = [_describe_finding(one, seen.get(one.limit.id)) for one in spent]
+        worst = next((one for one in spent if one.limit.spec.outcome == "deny"), spent[0])
+        outcome: Literal["block", "escalate"] = "block" if worst.limit.spec.outcome == "deny" else "escalate"
+        return StageResult(outcome, _describe_reason(worst, seen.get(worst.limit.id), context), detail)
+
+    def settle(self, plan: ActionPlan) -> StageResult | None:
+        """A pass where no limit can be about the plan's actions."""
+        return None if plan.limits else PASSED
+
+
+@lru_cache(maxsize=COMPILED_CONDITIONS)
+def compile_condition(when: str) -> RuleSet:
+    """A limit's condition. Raises BundleError."""
+    return RuleSet([Rule(id="limit", type="invariant", reason="a limit", condition=when)])
+
+
+def find_limits(plan: ActionPlan) -> tuple[Limit, ...]:
+    """The limits that may be about a plan's actions: none where its bundle does not name the gate."""
+    if NAME not in plan.bundle.stages or plan.agent is None:
+        return ()
+    return plan.registry.find_limits(plan.agent, plan.tool_name, plan.types)
+
+
+def see_limits(
+    parts: PointParts, book: Book, plan: ActionPlan, action: ProposedAction, arrival: Arrival
+) -> dict[str, LimitSeen]:
+    """By their ids what the partition has counted for the limits of a plan at this moment. `arrival`: of the
+    action, or of the answer to it."""
+    return look_at_limits(parts, book, plan, action, (arrival.partition, arrival.timestamp_ms, None))
+
+
+def look_at_limits(
+    parts: PointParts,
+    book: Book,
+    plan: ActionPlan,
+    action: ProposedAction,
+    place: tuple[int, int, int | None],
+) -> dict[str, LimitSeen]:
+    """The same. `place`: the partition, the moment in ms, and the offset of an action that may have counted
+    already, of which nothing is taken for used; None: none has."""
+    partition, at_ms, own = place
+    found = {}
+    for limit in plan.limits:
+        meter = _make_meter(limit, plan)
+        share = limit.share(partition, parts.limits.partitions)
+        prints = _fingerprint_values(limit, plan, action, parts.values_key)
+        seen = book.limits.see(meter, share, at_ms, prints, own)
+        found[limit.id] = seen if prints is None else seen._replace(values=prints)
+    return found
+
+
+def _make_meter(limit: Limit, plan: ActionPlan) -> Meter:
+    key = limit.tenant, limit.id, limit.find_subject(plan.agent_id)
+    return Meter(key, limit.measure, limit.spec.window_ms)
+
+
+def list_uses(context: ActionContext) -> tuple[LimitUse, ...]:
+    """The limits that are about an action, with what it adds; worked out once for all that ask."""
+    if context.limit_uses is None:
+        context.limit_uses = tuple(
+            LimitUse(one, _measure(one, context)) for one in context.plan.limits if _is_about(one, context)
+        )
+    uses: tuple[LimitUse, ...] = context.limit_uses
+    return uses
+
+
+def _is_about(limit: Limit, context: ActionContext) -> bool:
+    """Whether the limit's condition is not false of the action."""
+    if limit.spec.when is None:
+        return True
+    try:
+        condition = compile_condition(limit.spec.when)
+    except BundleError:
+        return True
+    by_type = evaluate_by_type(context, condition)
+    return any(one.passed is not False for same in by_type for one in same)
+
+
+def _measure(limit: Limit, context: ActionContext) -> int | None:
+    """What an action adds to a limit, as it is kept; None: that is not known."""
+    spec = limit.spec
+    if spec.sum == "rows":
+        return min(context.rows, MAX_SAFE_INTEGER)
+    if spec.sum is not None:
+        return sum_numbers(_read_numbers(spec.sum, context.plan, context.action))
+    if spec.distinct is not None:
+        known = read_distinct(spec.distinct, context.plan, context.action) is not None
+        return (context.seen.limits or {})[limit.id].new if known else None
+    return 1
+
+
+def sum_numbers(numbers: list[Any] | None) -> int | None:
+    """The sum in thousandths, each number rounded up; None where one of them is negative or no number."""
+    if numbers is None:
+        return None
+    total = 0
+    for one in numbers:
+        if isinstance(one, bool) or not isinstance(one, int | float) or not 0 <= one < float("inf"):
+            return None
+        total += int((Decimal(repr(one)) * THOUSANDTHS).to_integral_value(ROUND_CEILING))
+    return min(total, MAX_SAFE_INTEGER)
+
+
+def _read_numbers(path: str, plan: ActionPlan, action: ProposedAction) -> list[Any] | None:
+    if path != "amount":
+        return find_at(action.parameters, path)
+    roles = None if plan.tool is None else plan.tool.roles
+    if roles is None:
+        return None
+    found = [find_at(action.parameters, one) for one in roles.roles.amount]
+    named = [number for one in found if one is not None for number in one]
+    return named or None
+
+
+def find_at(parameters: Mapping[str, Any], path: str) -> list[Any] | None:
+    """The values at a JSON path of an action's parameters; None where one of the places is not there, or
+    there are too many."""
+    values: list[Any] = [parameters]
+    for name in split_path(path):
+        below: list[Any] = []
+        for one in values:
+            if name == "*" and isinstance(one, list):
+                below += one
+            elif isinstance(one, dict) and name in one:
+                below.append(one[name])
+            else:
+                return None
+        if len(below) > MOST_ARGUMENTS:
+            return None
+        values = below
+    return values
+
+
+def read_distinct(path: str, plan: ActionPlan, action: ProposedAction) -> list[Value] | None:
+    """The values in their normal form that a limit of distinct values counts; None: they are not known."""
+    if path in ("destination", "object"):
+        if plan.tool is None or plan.tool.roles is None:
+            return None
+        named, whole = find_named_values(plan, action)
+        return [one.value for one in named if one.role == path] if whole else None
+    found = find_at(action.parameters, path)
+    if found is None:
+        return None
+    read = [Value("name", str(one)) if isinstance(one, bool) else read_json_value(one) for one in found]
+    values = [one for one in read if one is not None]
+    return values if len(values) == len(read) else None
+
+
+def _fingerprint_values(
+    limit: Limit, plan: ActionPlan, action: ProposedAction, master: bytes | None
+) -> tuple[str, ...] | None:
+    """Of the values that a limit counts, each once; None where it counts none. Where the installation has no
+    key of values, people who may read the state can try out what a value is."""
+    if limit.spec.distinct is None:
+        return None
+    values = read_distinct(limit.spec.distinct, plan, action) or []
+    key = NO_KEY + plan.tenant.encode() if master is None else find_tenant_key(master, plan.tenant)
+    return tuple(dict.fromkeys(fingerprint(key, one)[:FINGERPRINT_BYTES].hex() for one in values))
+
+
+def must_judge_again(context: ActionContext, now: Mapping[str, LimitSeen], *, asked: bool) -> bool:
+    """Whether an action must be judged anew, because others have used the limits since. `asked`: models have
+    answered for it; then only where it makes a difference."""
+    before = context.seen.limits or {}
+    if before == now:
+        return False
+    return not asked or any(
+        one.is_over(now[one.limit.id]) and not one.is_over(before[one.limit.id]) for one in list_uses(context)
+    )
+
+
+def is_spent(context: ActionContext) -> bool:
+    """Whether a limit speaks against an action: then no standing grant replaces the person."""
+    seen = context.seen.limits or {}
+    return any(one.is_over(seen[one.limit.id]) for one in list_uses(context))
+
+
+def make_charge(
+    context: ActionContext, offset: int, until_ms: int, *, carried: bool, waits: bool
+) -> LimitsCharged | None:
+    """What an action counts from here on: all of it where it is carried out, and where it waits for a person
+    as much as fits. None: no limit is about it."""
+    uses, seen = list_uses(context), context.seen.limits or {}
+    if not uses:
+        return None
+    charges = []
+    for one in uses:
+        limit, full = one.limit, one.adds or 0
+        values = seen[limit.id].values if limit.spec.distinct is not None else ()
+        counts = carried or (waits and not one.is_over(seen[limit.id]))
+        meter = _make_meter(limit, context.plan)
+        charges.append(Charge(meter, full if counts else 0, full, values if counts else ()))
+    return LimitsCharged(offset, context.now_ms, until_ms, carried, tuple(charges))
+
+
+def list_corrections(view: SessionView, book: Book, *, charged: bool = False) -> tuple[LimitsCorrected, ...]:
+    """What the outcomes that an input settled change of what its actions count. `charged`: one of them is
+    counted by this input."""
+    return tuple(view.settled) if charged or len(book.limits) else ()
+
+
+def _show(kept: int, limit: Limit) -> float:
+    """A number as entries have it: whole ones as integers."""
+    return kept // limit.scale if kept % limit.scale == 0 else kept / limit.scale
+
+
+def _describe_finding(use: LimitUse, seen: LimitSeen | None) -> dict[str, Any]:
+    limit = use.limit
+    return {
+        "limit": limit.id,
+        "used": None if seen is None or seen.used is None else _show(seen.used, limit),
+        "share": 0 if seen is None else _show(seen.share, limit),
+        "adds": None if use.adds is None else _show(use.adds, limit),
+    }
+
+
+def _describe_reason(use: LimitUse, seen: LimitSeen | None, context: ActionContext) -> str:
+    """One sentence for the person who is asked."""
+    limit, spec = use.limit, use.limit.spec
+    if use.adds is None:
+        return f"{UNKNOWN}: {limit.id}: what the action adds ({limit.measure}) is not known"
+    if seen is None or seen.used is None:
+        return f"{UNKNOWN}: {limit.id}: there is no room to count for {context.plan.agent_id}"
+    whose = f"agent {context.plan.agent_id}" if spec.per == "agent" else f"tenant {limit.tenant}"
+    used, share, adds = (_show(one, limit) for one in (seen.used, seen.share, use.adds))
+    return (
+        f"{SPENT}: {limit.id}: {whose} has used {used} of the {share} that this partition may allow of "
+        f"{spec.most} within {span(spec.window_ms)}, and this adds {adds}"
+    )

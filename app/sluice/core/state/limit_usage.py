@@ -1,0 +1,350 @@
+"""What a partition has counted for limits above the session: its own part of each agent's or tenant's usage.
+
+An action counts where it is carried out, and where it waits for a person and fits. What it counts is kept
+with it as a charge, so that it can be taken back when nobody agrees, and corrected by an outcome as the rows
+of its session are (sluice/core/state/reservations.py). Usage is kept in buckets of the window: a bucket
+counts as long as any of it is within the window, so that a total is never below what the window holds.
+"""
+
+from __future__ import annotations
+
+import heapq
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import orjson
+
+from sluice.core.foundation.canonical import MAX_SAFE_INTEGER
+from sluice.core.registry.limits import MOST_VALUES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+USAGE_PREFIX, CHARGE_PREFIX = b"l:", b"c:"
+BUCKETS = 64
+"""Parts of a window that are kept of one usage at most."""
+MOST_SUBJECTS = 4096
+"""Agents and tenants with a usage, over all limits of a partition."""
+MOST_CHARGED = 16_384
+"""Actions of which a partition keeps what they counted. Of more the oldest goes; what it counted stays."""
+UsageKey = tuple[str, str, str]
+"""A limit's tenant and id, and the agent; "" for the tenant itself."""
+
+
+class Meter(NamedTuple):
+    """One usage: its key, what is counted (`Limit.measure`), and the window, ms."""
+
+    key: UsageKey
+    measure: str
+    window_ms: int
+
+    @property
+    def width_ms(self) -> int:
+        """Of a bucket. The window touches at most `BUCKETS` of them."""
+        return -(-self.window_ms // (BUCKETS - 1))
+
+    def is_within(self, bucket: int, at_ms: int) -> bool:
+        """Whether any of the bucket is within the window that ends at this moment."""
+        return (bucket + 1) * self.width_ms > at_ms - self.window_ms
+
+    def find_end_ms(self, bucket: int) -> int:
+        """When nothing of the bucket is within the window any more."""
+        return (bucket + 1) * self.width_ms + self.window_ms
+
+
+class Charge(NamedTuple):
+    """What an action counts on one meter. `amount`: what it counts now; `full`: what it counts once it is
+    carried out; `values`: of a meter of distinct values the fingerprints that are counted."""
+
+    meter: Meter
+    amount: int
+    full: int
+    values: tuple[str, ...] = ()
+
+    @property
+    def is_rows(self) -> bool:
+        """Whether an outcome's rows correct it."""
+        return self.meter.measure == "sum rows"
+
+
+class LimitsCharged(NamedTuple):
+    """The action at `offset` counts this, in place of what it counted before. `at_ms`: when; `until_ms`: then
+    no outcome corrects it any more; `carried`: it is carried out, so that no end of its escalation takes it
+    back."""
+
+    offset: int
+    at_ms: int
+    until_ms: int
+    carried: bool
+    charges: tuple[Charge, ...]
+
+
+class LimitsCorrected(NamedTuple):
+    """An outcome settled the action at `offset`: its rows are more or fewer (`by`), or it was carried out
+    though nobody counted it, with these rows (`happened`)."""
+
+    offset: int
+    by: int
+    happened: int | None = None
+
+
+class LimitSeen(NamedTuple):
+    """What an action finds of a limit. `used`: by others before, None: there is no room to count; `share`:
+    what the partition may allow; `new`: how many of its values are not counted yet, None: the limit counts
+    none; `values`: the fingerprints of all of them, which a verdict does not say."""
+
+    used: int | None
+    share: int
+    new: int | None = None
+    values: tuple[str, ...] = ()
+
+    def recorded(self) -> dict[str, int | None]:
+        """As a verdict has it."""
+        seen = {"used": self.used, "share": self.share}
+        return seen if self.new is None else {**seen, "new": self.new}
+
+
+class _Usage:
+    """`buckets` by their number; `values`: by fingerprint the last bucket that has it; `noted_ms`: the end
+    that was noted last."""
+
+    __slots__ = ("buckets", "meter", "noted_ms", "values")
+
+    def __init__(self, meter: Meter) -> None:
+        self.meter = meter
+        self.buckets: dict[int, int] = {}
+        self.values: dict[str, int] = {}
+        self.noted_ms = 0
+
+    def encode(self) -> bytes:
+        """The form in the table."""
+        buckets, values = [*self.buckets.items()], [*self.values.items()]
+        return orjson.dumps([self.meter, buckets, values], default=list)
+
+    @classmethod
+    def decode(cls, stored: bytes) -> _Usage:
+        """What `encode` wrote."""
+        (key, measure, window_ms), buckets, values = orjson.loads(stored)
+        tenant, limit, subject = key
+        usage = cls(Meter((tenant, limit, subject), measure, window_ms))
+        usage.buckets = dict(buckets)
+        usage.values = dict(values)
+        return usage
+
+    def count(self, at_ms: int) -> int:
+        """What is used within the window."""
+        within = self.meter.is_within
+        if self.values:
+            return sum(within(bucket, at_ms) for bucket in self.values.values())
+        return sum(amount for bucket, amount in self.buckets.items() if within(bucket, at_ms))
+
+    def count_new(self, values: Iterable[str], at_ms: int) -> int:
+        """How many of these values are not counted within the window."""
+        known, within = self.values, self.meter.is_within
+        return sum(one not in known or not within(known[one], at_ms) for one in set(values))
+
+    def add(self, charge: Charge, at_ms: int) -> None:
+        bucket = at_ms // self.meter.width_ms
+        for one in charge.values:
+            if one in self.values or len(self.values) < MOST_VALUES:
+                self.values[one] = max(bucket, self.values.get(one, bucket))
+        if charge.amount and not charge.values:
+            self.buckets[bucket] = min(self.buckets.get(bucket, 0) + charge.amount, MAX_SAFE_INTEGER)
+
+    def take_back(self, amount: int, at_ms: int) -> None:
+        """Count less. Of distinct values nothing is taken back: another action may have used them too."""
+        bucket = at_ms // self.meter.width_ms
+        left = self.buckets.get(bucket, 0) - amount
+        if left > 0:
+            self.buckets[bucket] = left
+        else:
+            self.buckets.pop(bucket, None)
+
+    def drop_past(self, at_ms: int) -> None:
+        within = self.meter.is_within
+        self.buckets = {one: amount for one, amount in self.buckets.items() if within(one, at_ms)}
+        self.values = {one: bucket for one, bucket in self.values.items() if within(bucket, at_ms)}
+
+    def move_to(self, meter: Meter) -> None:
+        """The window has another length now: each bucket counts to its end."""
+        width, old = meter.width_ms, self.meter.width_ms
+        buckets: dict[int, int] = {}
+        for one, amount in self.buckets.items():
+            place = ((one + 1) * old - 1) // width
+            buckets[place] = min(buckets.get(place, 0) + amount, MAX_SAFE_INTEGER)
+        self.buckets = buckets
+        self.values = {value: ((one + 1) * old - 1) // width for value, one in self.values.items()}
+        self.meter = meter
+
+    @property
+    def end_ms(self) -> int:
+        """When nothing of it counts any more."""
+        last = max([*self.buckets, *self.values.values()], default=-1)
+        return 0 if last < 0 else self.meter.find_end_ms(last)
+
+
+class LimitUsage:
+    """All of a partition's usage. Only events change it; `changed`: the table's new entries."""
+
+    def __init__(self, table: Mapping[bytes, bytes]) -> None:
+        """`table`: the partition's recovered state."""
+        self.changed: dict[bytes, bytes | None] = {}
+        read = (_Usage.decode(value) for key, value in table.items() if key.startswith(USAGE_PREFIX))
+        self._usage = {one.meter.key: one for one in read}
+        charged = (_decode_charged(value) for key, value in table.items() if key.startswith(CHARGE_PREFIX))
+        self._charged = {one.offset: one for one in sorted(charged)}
+        self._ends = [(one.end_ms, key) for key, one in self._usage.items()]
+        heapq.heapify(self._ends)
+
+    def __len__(self) -> int:
+        """Actions of which it is kept what they counted."""
+        return len(self._charged)
+
+    @property
+    def subjects(self) -> int:
+        """How many usages there are."""
+        return len(self._usage)
+
+    def see(
+        self, meter: Meter, share: int, at_ms: int, values: Iterable[str] | None, own: int | None
+    ) -> LimitSeen:
+        """What is used on a meter at this moment, without what the action at the offset `own` counts itself.
+        `values`: fingerprints of those of the action, None where the limit counts no values."""
+        usage = self._usage.get(meter.key)
+        if usage is None or usage.meter.measure != meter.measure:
+            full = usage is None and self._count_subjects(at_ms) >= MOST_SUBJECTS
+            return LimitSeen(None if full else 0, share, None if values is None else len(set(values)))
+        if usage.meter != meter:
+            moved = _Usage(usage.meter)
+            moved.buckets, moved.values = usage.buckets, usage.values
+            moved.move_to(meter)
+            usage = moved
+        if values is not None:
+            return LimitSeen(usage.count(at_ms), share, usage.count_new(values, at_ms))
+        return LimitSeen(max(0, usage.count(at_ms) - self._count_own(meter, own, at_ms)), share)
+
+    def _count_subjects(self, at_ms: int) -> int:
+        if len(self._usage) < MOST_SUBJECTS:
+            return len(self._usage)
+        return sum(one.end_ms > at_ms for one in self._usage.values())
+
+    def _count_own(self, meter: Meter, own: int | None, at_ms: int) -> int:
+        charged = None if own is None else self._charged.get(own)
+        if charged is None or not meter.is_within(charged.at_ms // meter.width_ms, at_ms):
+            return 0
+        return sum(one.amount for one in charged.charges if one.meter.key == meter.key)
+
+    def apply(self, change: LimitsCharged | LimitsCorrected) -> None:
+        """Take over a decision's change."""
+        if isinstance(change, LimitsCharged):
+            self._charge(change)
+        else:
+            self._correct(change)
+
+    def _charge(self, charged: LimitsCharged) -> None:
+        """Count an action, in place of what it counted before."""
+        before = self._charged.pop(charged.offset, None)
+        if before is not None:
+            self._take_back(before)
+        self._drop_past(charged.at_ms)
+        for one in charged.charges:
+            if one.amount or one.values:
+                self._add(one, charged.at_ms)
+        self._keep(charged)
+        while len(self._charged) > MOST_CHARGED:
+            self._forget(next(iter(self._charged)))
+
+    def release(self, offset: int) -> None:
+        """An escalation ended without its action: it counts nothing, unless it is carried out."""
+        charged = self._charged.get(offset)
+        if charged is None or charged.carried:
+            return
+        self._take_back(charged)
+        self._keep(
+            charged._replace(charges=tuple(one._replace(amount=0, values=()) for one in charged.charges))
+        )
+
+    def _correct(self, corrected: LimitsCorrected) -> None:
+        """Take an outcome's word for what an action did."""
+        charged = self._charged.get(corrected.offset)
+        if charged is None:
+            return
+        charges = []
+        for one in charged.charges:
+            amount = one.full if corrected.happened is not None else one.amount
+            if one.is_rows:
+                amount = one.amount + corrected.by if corrected.happened is None else corrected.happened
+            after = one._replace(amount=max(0, amount))
+            if after.amount != one.amount:
+                self._replace(one, after, charged.at_ms)
+            charges.append(after)
+        carried = charged.carried or corrected.happened is not None
+        self._keep(charged._replace(charges=tuple(charges), carried=carried))
+
+    def _replace(self, before: Charge, after: Charge, at_ms: int) -> None:
+        usage = self._usage.get(before.meter.key)
+        if usage is not None and usage.meter.measure == before.meter.measure:
+            usage.take_back(before.amount, at_ms)
+        self._add(after, at_ms)
+
+    def _add(self, charge: Charge, at_ms: int) -> None:
+        meter = charge.meter
+        usage = self._usage.get(meter.key)
+        if usage is None or usage.meter.measure != meter.measure:
+            if usage is None and len(self._usage) >= MOST_SUBJECTS:
+                return
+            usage = self._usage[meter.key] = _Usage(meter)
+        elif usage.meter != meter:
+            usage.move_to(meter)
+        usage.drop_past(at_ms)
+        usage.add(charge, at_ms)
+        self._write(usage)
+
+    def _take_back(self, charged: LimitsCharged) -> None:
+        for one in charged.charges:
+            usage = self._usage.get(one.meter.key)
+            if one.amount and usage is not None and usage.meter.measure == one.meter.measure:
+                usage.take_back(one.amount, charged.at_ms)
+                self._write(usage)
+
+    def _write(self, usage: _Usage) -> None:
+        key = usage.meter.key
+        self.changed[USAGE_PREFIX + orjson.dumps(key)] = usage.encode()
+        if usage.end_ms != usage.noted_ms:
+            usage.noted_ms = usage.end_ms
+            heapq.heappush(self._ends, (usage.end_ms, key))
+
+    def _keep(self, charged: LimitsCharged) -> None:
+        self._charged[charged.offset] = charged
+        self.changed[_name_charge(charged.offset)] = orjson.dumps(charged, default=list)
+
+    def _forget(self, offset: int) -> None:
+        del self._charged[offset]
+        self.changed[_name_charge(offset)] = None
+
+    def _drop_past(self, at_ms: int) -> None:
+        """Let go what no longer counts, and what no outcome can correct any more."""
+        while self._ends and self._ends[0][0] <= at_ms:
+            _, key = heapq.heappop(self._ends)
+            usage = self._usage.get(key)
+            if usage is not None and usage.end_ms <= at_ms:
+                del self._usage[key]
+                self.changed[USAGE_PREFIX + orjson.dumps(key)] = None
+        while self._charged:
+            offset, oldest = next(iter(self._charged.items()))
+            if oldest.until_ms > at_ms:
+                break
+            self._forget(offset)
+
+
+def _name_charge(offset: int) -> bytes:
+    return b"%b%d" % (CHARGE_PREFIX, offset)
+
+
+def _decode_charged(stored: bytes) -> LimitsCharged:
+    offset, at_ms, until_ms, carried, charges = orjson.loads(stored)
+    return LimitsCharged(offset, at_ms, until_ms, carried, tuple(map(_decode_charge, charges)))
+
+
+def _decode_charge(stored: list[Any]) -> Charge:
+    (key, measure, window_ms), amount, full, values = stored
+    return Charge(Meter(tuple(key), measure, window_ms), amount, full, tuple(values))
