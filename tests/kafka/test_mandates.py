@@ -14,6 +14,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from typer.testing import CliRunner
 
 from load.installations import neutral_policy
+from load.installations.worker_process import WorkerProcess
 from sluice.cli.demo.throwaway_trust import publish_policy
 from sluice.cli.main import cli
 from sluice.client import (
@@ -32,7 +33,7 @@ from sluice.client import (
 from sluice.core.registry.keys import PublicKey
 from sluice_topics.catalog import MANDATES, SESSION_EVENTS, VERDICTS
 from tests.kafka.gateway_process import run_gateway
-from tests.kafka.installation import action, publish, read_stored, run_worker, site_on, wait_for
+from tests.kafka.installation import action, publish, read_stored, run_worker, site_on, wait_for, wait_until
 from tests.kafka.mcp_place import Place
 
 if TYPE_CHECKING:
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
     from typer.testing import Result
 
     from load.installations.site import Site
-    from load.installations.worker_process import WorkerProcess
 
 pytestmark = pytest.mark.kafka
 AGENT, READ = "mandated-agent", neutral_policy.READ_TOOL
@@ -57,13 +57,16 @@ def entry(kind: str, name: str, **spec: Any) -> dict[str, Any]:
     return {"kind": kind, "id": name, "revision": 1, "spec": spec}
 
 
-@pytest.fixture(scope="module")
-def site(kafka: str, module_prefix: str, tmp_path_factory: pytest.TempPathFactory) -> Site:
-    folder = tmp_path_factory.mktemp("mandates")
-    made = site_on(kafka, folder, module_prefix.rstrip("."), ("controls", "mandate", "tier_auth"))
+def make_site(kafka: str, folder: Path, name: str) -> Site:
+    made = site_on(kafka, folder, name, ("controls", "mandate", "tier_auth"))
     entries = [entry("agent", AGENT, tier="T2", mandate="needed"), entry("issuer", "console", keys=[PUBLIC])]
     asyncio.run(publish_policy(kafka, made.prefix, made.trust.sign_entries(entries)))
     return made
+
+
+@pytest.fixture(scope="module")
+def site(kafka: str, module_prefix: str, tmp_path_factory: pytest.TempPathFactory) -> Site:
+    return make_site(kafka, tmp_path_factory.mktemp("mandates"), module_prefix.rstrip("."))
 
 
 @pytest.fixture(scope="module")
@@ -248,3 +251,26 @@ def test_a_revocation_ends_it_everywhere_within_a_second_and_every_decision_reru
     assert told.exit_code == 0, told.stdout[:2000]
     assert json.loads(told.stdout)["by_kind"]["verdict"]["identical"] == len(read_stored(site, VERDICTS))
     assert CliRunner().invoke(cli, ["ledger", "verify"], env=site.settings).exit_code == 0
+
+
+def test_a_killed_workers_successor_has_the_mandate_and_its_counts(
+    kafka: str, module_prefix: str, tmp_path: Path
+) -> None:
+    site = make_site(kafka, tmp_path, f"{module_prefix.rstrip('.')}-killed")
+    mandate = issue(site, "lasting", tools=[{"tool": READ, "count": 2}])
+    named = {"agent_id": AGENT, "mandate_digest": compute_mandate_digest(mandate)}
+    doomed = WorkerProcess(site, "doomed", 0.0)
+    try:
+        wait_until(lambda: bool(doomed.partitions()), doomed)
+        publish(site, [mandate], MANDATES)
+        publish(site, [action("lasting", "a-1", **named)])
+        wait_for(site, VERDICTS, "lasting", 1, doomed)
+    finally:
+        doomed.end_now()
+    publish(site, [action("lasting", f"a-{place}", **named) for place in (2, 3)])
+    for successor in run_worker(site, "successor"):
+        found = wait_for(site, VERDICTS, "lasting", 3, successor)
+    assert [one["verdict"] for one in found] == ["allowed", "allowed", "needs_human"]
+    assert "was used 2 times already" in found[2]["blockReason"]
+    told = CliRunner().invoke(cli, ["rerun", "--all", "--json"], env=site.settings)
+    assert (told.exit_code, json.loads(told.stdout)["identical"]) == (0, 3), told.stdout[:2000]

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from sluice.core.actions.stages import load_bundle
 from sluice.core.foundation.errors import BundleError
@@ -275,3 +277,73 @@ def test_a_call_that_waits_for_a_person_has_used_its_count_and_uses_it_once(outs
     assert (resolved["verdict"], resolved["session"]["mandate"]["digest"]) == ("allowed", digest_of(mandate))
     uses = office.propose("a-3", **named).records[0].body["session"]["remembered"]["mandate"]["uses"]
     assert uses == {digest_of(mandate): {"until": START + 10 * MINUTE, "used": {"0.0": 1}, "waiting": {}}}
+
+
+STRICTNESS = ["allowed", "needs_human", "denied"]
+CONDITIONS = [
+    None,
+    "true",
+    "false",
+    "action.parameters.amount < 9",
+    "nothing.like == 'it'",
+    "mandate.present",
+]
+terms = st.fixed_dictionaries(
+    {
+        "tools": st.none()
+        | st.lists(
+            st.builds(
+                lambda tool, condition, count: {
+                    name: one
+                    for name, one in {"tool": tool, "condition": condition, "count": count}.items()
+                    if one is not None
+                },
+                st.sampled_from(["find", "change", "erase", "anything"]),
+                st.sampled_from(CONDITIONS),
+                st.none() | st.integers(1, 3),
+            ),
+            max_size=4,
+        )
+    }
+)
+needs = st.dictionaries(
+    st.sampled_from(["T1", "T2", "T3", "T4"]),
+    st.fixed_dictionaries(
+        {
+            "need": st.sampled_from(["not_needed", "counted", "needed"]),
+            "outside": st.sampled_from(["observe", "ask", "deny"]),
+        }
+    ),
+)
+proposed = st.fixed_dictionaries(
+    {
+        "toolName": st.sampled_from(["find", "change", "erase", "pay", "anything", "unknown"]),
+        "parameters": st.sampled_from([{"amount": 5}, {"amount": 50}, {"cmd": "rm -rf /"}, {}]),
+        "mode": st.sampled_from(["standard", "high_stakes"]),
+        "agent_id": st.sampled_from(["operator", "reader", "trial", "nobody"]),
+        "governanceContext": st.sampled_from([None, {"originalIntentHash": f"sha256:{64 * '1'}"}]),
+    }
+)
+
+
+@given(terms=terms, tiers=needs, fields=proposed, named=st.sampled_from(["this", "other", None]))
+@settings(max_examples=150, deadline=None)
+def test_no_mandate_makes_an_outcome_less_strict(
+    terms: dict[str, Any], tiers: dict[str, Any], fields: dict[str, Any], named: str | None
+) -> None:
+    """Of one action in a session of its own, under the same bundle with the gate and without it."""
+    mandate = make_mandate(**terms)
+    digest = {"this": digest_of(mandate), "other": f"sha256:{64 * '0'}", None: None}[named]
+    found = []
+    for stages in (STAGES, [one for one in STAGES if one != "mandate"]):
+        case = Mandated(entries=ISSUERS, bundle=make_bundle(stages, tiers=tiers))
+        case.issue(mandate)
+        verdict = case.propose(**fields, mandate_digest=digest)
+        found.append(
+            STRICTNESS.index(
+                {"ALLOW": "allowed", "ESCALATE": "needs_human", "BLOCK": "denied"}[
+                    verdict["shadowOutcome"] or verdict["outcome"]
+                ]
+            )
+        )
+    assert found[0] >= found[1]
