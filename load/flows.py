@@ -21,13 +21,16 @@ import json
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 
+from sluice.client.mandates import MandateIssuer, MandateTerms, compute_mandate_digest, issue_mandate
+from sluice.client.sender import InputSigner
 from sluice.core.actions.destinations import (
     ANSWERS,
     NAME,
@@ -41,21 +44,27 @@ from sluice.core.actions.destinations import (
 from sluice.core.actions.stages import list_shipped_stages, load_bundle
 from sluice.core.decide.decision_point import DecisionPoint
 from sluice.core.decide.replay import Replay
-from sluice.core.foundation.arrival import Arrival
+from sluice.core.foundation.arrival import Arrival, escalation_id
 from sluice.core.foundation.canonical import canonical
+from sluice.core.foundation.requests import HELD_INPUT
+from sluice.core.foundation.requests import Answer as PortAnswer
 from sluice.core.policy.policy import Policy
+from sluice.core.registry.keys import SigningKey
 from sluice.core.registry.loading import load_registry
+from sluice.core.trust.signing import sign_review
 from sluice.offline.bundle_source import read_whole_bundle
 from sluice.settings.reader import Settings
 from sluice_topics.audience import UNNAMED, record_message
-from sluice_topics.catalog import ACTIONS, OUTCOMES
+from sluice_topics.catalog import ACTIONS, MANDATES, OUTCOMES, REVIEWS
 from sluice_topics.records.base import Tier
+from sluice_topics.records.mandates import MOST_DESTINATIONS
 from sluice_topics.values import collect_values, derive_tenant_key, find_values, fingerprint
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from sluice.core.actions.stage import ActionContext, StageResult
+    from sluice.core.foundation.requests import Request
     from sluice.core.registry.registry import Registry
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -78,7 +87,8 @@ TIERS: tuple[Tier, ...] = ("T1", "T2", "T3", "T4")
 BEGAN_MS = 1_790_000_000_000
 STEP_MS = 1000
 MASTER = bytes(range(32))
-AGENT, POINT, STRANGER = "assistant", "point", "strangers_point"
+AGENT, POINT, STRANGER, ISSUER, APPROVER = "assistant", "point", "strangers_point", "issuer", "approver"
+DAY_MS = 86_400_000
 ORIGINS: tuple[Origin, ...] = get_args(Origin)
 HISTORY = (0, 5, 10, 14)
 """Tasks of an agent from which it is known where its calls usually go."""
@@ -146,7 +156,10 @@ def _read_task(row: Mapping[str, Any]) -> Task:
 class Configuration:
     """What is registered and decided. `tiers`: the bundle's answers; None: as shipped. `gate`: whose
     questions count. `registers_roles`: whether the tools' entries have roles; `registers_domain`: whether
-    the organisation's entry names its own addresses."""
+    the organisation's entry names its own addresses. `gives_task`: each task comes with a mandate, which
+    names the values in its text. `is_in_order`: the honest tasks come after one another, and the attacks each
+    after all of them, so that what is usual is known; a person approves each honest call that waits, also for
+    its tier."""
 
     name: str
     tiers: Mapping[str, Mapping[str, Answer]] | None = None
@@ -155,6 +168,8 @@ class Configuration:
     roles: tuple[str, ...] = ("destination",)
     fault: Fault | None = None
     registers_domain: bool = False
+    gives_task: bool = False
+    is_in_order: bool = False
 
     def make_bundle(self) -> bytes:
         """The shipped bundle with the gate enforced."""
@@ -279,6 +294,15 @@ def _make_key(name: str) -> Ed25519PrivateKey:
     return Ed25519PrivateKey.from_private_bytes(hashlib.sha256(name.encode()).digest())
 
 
+def _write_pem(name: str) -> bytes:
+    return _make_key(name).private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+
+
+def _write_public_key(name: str) -> str:
+    public = _make_key(name).public_key().public_bytes(Encoding.Raw, PublicFormat.Raw)
+    return base64.b64encode(public).decode()
+
+
 def make_registry(deployment: Deployment, configuration: Configuration) -> Registry:
     """Its tools, its agent of the tier T4, its enforcement point and another tenant's."""
     entries = [_make_entry("agent", AGENT, tenant_id=deployment.name, tier="T4")]
@@ -286,9 +310,12 @@ def make_registry(deployment: Deployment, configuration: Configuration) -> Regis
         own = [f"*@{OWN_DOMAINS[deployment.name]}"]
         entries.append(_make_entry("org", deployment.name, destinations=own))
     for name, tenant in ((POINT, deployment.name), (STRANGER, "strangers")):
-        public = _make_key(name).public_key().public_bytes(Encoding.Raw, PublicFormat.Raw)
-        text = base64.b64encode(public).decode()
-        entries.append(_make_entry("enforcement_point", name, tenant_id=tenant, public_key=text))
+        public = _write_public_key(name)
+        entries.append(_make_entry("enforcement_point", name, tenant_id=tenant, public_key=public))
+    keys = [{"public_key": _write_public_key(ISSUER)}]
+    entries.append(_make_entry("issuer", ISSUER, tenant_id=deployment.name, keys=keys))
+    public, roles = _write_public_key(APPROVER), ["approver", "vp"]
+    entries.append(_make_entry("approver", APPROVER, public_key=public, roles=roles))
     for tool, registered in deployment.tools.items():
         spec: dict[str, Any] = {
             name: value for name, value in registered.items() if name not in ("returns", "roles")
@@ -305,11 +332,22 @@ def _make_entry(kind: str, name: str, **spec: Any) -> dict[str, Any]:
     return {"kind": kind, "id": name, "revision": 1, "spec": spec}
 
 
+class BranchingReplay(Replay):
+    """A replay from which others go on."""
+
+    def branch(self) -> BranchingReplay:
+        """Another one that knows what is usual by now, and no session."""
+        other = BranchingReplay(self.point, self._answer)
+        other._uses = dict(self._uses)
+        return other
+
+
 class Driver:
     """Puts the tasks of one deployment to a decision point under one configuration."""
 
     def __init__(self, deployment: Deployment, configuration: Configuration) -> None:
-        self._deployment, self._fault = deployment, configuration.fault
+        self._deployment, self._configuration = deployment, configuration
+        self._fault = configuration.fault
         bundle = _load_bundle(configuration.make_bundle())
         registry = make_registry(deployment, configuration)
         self._gate = RecordingGate()
@@ -322,14 +360,26 @@ class Driver:
             environment="flows",
             values_key=MASTER,
         )
-        self._replay = Replay(point)
+        self._replay = BranchingReplay(point, self._answer)
+        self._inputs: dict[tuple[str, int], bytes] = {}
         self._key = derive_tenant_key(MASTER, deployment.name)
         self._offsets = Counter[str]()
         self._now_ms = BEGAN_MS
 
+    def judge_attacks(self) -> list[JudgedTask]:
+        """Each after what was judged before, and after no other attack."""
+        before, judged = self._replay, []
+        for task in self._deployment.attacks:
+            self._replay = before.branch()
+            judged.append(self.judge(task))
+        self._replay = before
+        return judged
+
     def judge(self, task: Task) -> JudgedTask:
         """Drive a task through, in a session of its own."""
         judged, late = [], list[dict[str, Any]]()
+        self._now_ms += DAY_MS
+        mandate = self._give(task) if self._configuration.gives_task else None
         for number, call in enumerate(task.calls):
             action_id = f"{task.id}-{number}"
             action = {
@@ -340,9 +390,13 @@ class Driver:
                 "toolName": call.tool,
                 "parameters": call.parameters,
                 "rows_affected": 1,
+                **({} if mandate is None else {"mandate_digest": mandate}),
             }
             arrival = self._make_arrival(ACTIONS, action)
             verdict = self._propose(arrival)
+            judged.append(JudgedCall(call, verdict["tier"], _read_answers(verdict), self._gate.looked_up))
+            if self._configuration.is_in_order and not task.harmful:
+                self._approve(verdict, arrival)
             waiting, late = late, []
             if self._fault == "forged before" and verdict["outcome"] != "BLOCK":
                 self._forge(arrival, action_id, task, number)
@@ -352,7 +406,6 @@ class Driver:
                     waiting, late = late, []
             for outcome in waiting:
                 self._replay.take(self._make_arrival(OUTCOMES, outcome))
-            judged.append(JudgedCall(call, verdict["tier"], _read_answers(verdict), self._gate.looked_up))
         return JudgedTask(task, tuple(judged))
 
     def _propose(self, arrival: Arrival) -> dict[str, Any]:
@@ -361,11 +414,44 @@ class Driver:
         verdict: dict[str, Any] = record.body
         return verdict
 
+    def _give(self, task: Task) -> str:
+        """Publish the task's mandate; its digest."""
+        named = dict.fromkeys(one.text for one in find_values(task.text))
+        terms = MandateTerms(task=task.text, destinations=[*named][:MOST_DESTINATIONS], mandate_id=task.id)
+        signer = MandateIssuer(ISSUER, InputSigner(_write_pem(ISSUER), UNNAMED))
+        until = datetime.fromtimestamp((self._now_ms + DAY_MS) / 1000, UTC)
+        mandate = issue_mandate(signer, AGENT, task.id, until, terms)
+        self._replay.take(self._make_arrival(MANDATES, mandate))
+        return compute_mandate_digest(mandate)
+
+    def _approve(self, verdict: Mapping[str, Any], arrival: Arrival) -> None:
+        """A person's answer to an action that waits."""
+        if verdict["outcome"] != "ESCALATE":
+            return
+        fields = {
+            "subject_id": escalation_id(arrival.decision_id),
+            "session_id": verdict["session_id"],
+            "decision": "approve",
+            "approver_id": APPROVER,
+            "digest": arrival.digest,
+            "justification": "as the task asks",
+        }
+        review = sign_review(fields, SigningKey(_make_key(APPROVER)), UNNAMED)
+        self._replay.take(self._make_arrival(REVIEWS, review.model_dump(mode="json", exclude_unset=True)))
+
+    def _answer(self, request: Request) -> PortAnswer:
+        """An input that waits for its review, as it lies on the broker."""
+        place: Any = request.payload
+        if request.port != HELD_INPUT:
+            return PortAnswer("unavailable", detail="no port")
+        return PortAnswer("answered", self._inputs[place["topic"], place["offset"]])
+
     def _make_arrival(self, topic: str, record: Mapping[str, Any]) -> Arrival:
         self._offsets[topic] += 1
         self._now_ms += STEP_MS
         raw = json.dumps(record).encode()
         key = str(record["session_id"]).encode()
+        self._inputs[topic, self._offsets[topic]] = raw
         return Arrival(topic, 0, self._offsets[topic], self._now_ms, key, raw)
 
     def _make_outcome(self, arrival: Arrival, action_id: str, session: str, result: Any) -> dict[str, Any]:
@@ -431,7 +517,7 @@ def judge(configuration: Configuration, deployments: Sequence[Deployment]) -> Ju
     for one in deployments:
         driver = Driver(one, configuration)
         judged.honest[one.name] = [driver.judge(task) for task in one.honest]
-        judged.attacks[one.name] = [driver.judge(task) for task in one.attacks]
+        judged.attacks[one.name] = driver.judge_attacks()
     return judged
 
 
@@ -466,18 +552,25 @@ RULE = Configuration(
     "the rule outside_after_untrusted, tools without roles", gate="rules", registers_roles=False
 )
 GATE = Configuration("destinations enforced")
+IN_ORDER = (
+    Configuration("and what is usual after 0 to 14 tasks", is_in_order=True),
+    Configuration("and the task", gives_task=True),
+    Configuration("and the task and what is usual", gives_task=True, is_in_order=True),
+)
 
 
 class Knowledge(NamedTuple):
     """What counts as known beside the registry. `trusted`: trusted results; `task`: the values that the
     task's text names; `history`: those of so many earlier tasks; `answers_teach`: also what a person agreed
-    to is history. `of_any_tool`: history counts for every tool of the agent, else for the same tool."""
+    to is history. `of_any_tool`: history counts for every tool of the agent, else for the same tool;
+    `objects`: objects are looked up too."""
 
     trusted: bool
     task: bool
     history: int = 0
     answers_teach: bool = False
     of_any_tool: bool = False
+    objects: bool = False
 
 
 TODAY = Knowledge(trusted=True, task=False)
@@ -549,17 +642,19 @@ def count_known(judged: Judged, deployments: Sequence[Deployment], knowledge: Kn
     shares = Shares(0, 0, 0, 0)
     for one in deployments:
         honest, attacks = judged.honest[one.name], judged.attacks[one.name]
-        after_all = _learn(one, knowledge, honest)
+        after_all = learn(one, knowledge, honest)
         stopped = sum(after_all.holds_task(task) for task in attacks)
         held = sum(
-            _learn(one, knowledge, honest[:place]).holds_task(task) for place, task in enumerate(honest)
+            learn(one, knowledge, honest[:place]).holds_task(task) for place, task in enumerate(honest)
         )
         shares = shares.add(Shares(stopped, len(attacks), len(honest) - held, len(honest)))
     return shares
 
 
-def _learn(deployment: Deployment, knowledge: Knowledge, before: Sequence[JudgedTask]) -> Judge:
-    judge = Judge(deployment, knowledge)
+def learn(deployment: Deployment, knowledge: Knowledge, before: Sequence[JudgedTask]) -> Judge:
+    """A judge who knows the last `history` of the honest tasks before."""
+    roles = ("destination", "object") if knowledge.objects else ("destination",)
+    judge = Judge(deployment, knowledge, roles=roles)
     for task in before[max(0, len(before) - knowledge.history) :]:
         judge.learn(task)
     return judge
@@ -638,6 +733,8 @@ def _report_gates(
     yield _head("what holds a call", "attacks stopped", "honest tasks without a question")
     yield f"| {rule.configuration.name} | {rule.count()} |"
     yield f"| `destinations` as shipped, enforced | {gate.count()} |"
+    for one in IN_ORDER:
+        yield f"| the same, {one.name} | {judge(one, deployments).count()} |"
     both = ("destination", "object")
     yield f"| the same, own addresses registered | {count_table(with_domain, deployments, SHIPPED)} |"
     yield f"| as shipped, objects too | {count_table(looked_at, deployments, SHIPPED, both)} |"
@@ -696,6 +793,8 @@ def _report_history(
         yield "\n" + _head(f"history {how}: stopped / without a question; known from", *columns)
         rows = [(looked_at, name, knowledge) for name, knowledge in KNOWLEDGE.items()]
         rows.append((with_domain, "the same, and the organisation's own addresses", rows[-1][2]))
+        objects = rows[-1][2]._replace(objects=True)
+        rows.append((with_domain, "the same, objects looked up too", objects))
         for judged, name, knowledge in rows:
             each = (
                 count_known(judged, deployments, knowledge._replace(history=count, answers_teach=teach))
@@ -713,7 +812,7 @@ def _report_parts(
     """Attacks stopped, by way and by deployment."""
     held: list[tuple[str, str, bool, bool, bool]] = []
     for one in deployments:
-        judge_most = _learn(one, MOST, looked_at.honest[one.name])
+        judge_most = learn(one, MOST, looked_at.honest[one.name])
         tasks = zip(rule.attacks[one.name], gate.attacks[one.name], looked_at.attacks[one.name], strict=True)
         for by_rule, by_gate, seen in tasks:
             said = (by_rule.is_held("rules"), by_gate.is_held(NAME), judge_most.holds_task(seen))

@@ -35,6 +35,18 @@ def test_what_is_computed_from_the_origins_is_what_the_gate_answers() -> None:
             assert flows.Judge(deployment).holds_task(seen) is task.is_held(NAME)
 
 
+def test_what_is_computed_of_task_and_history_is_what_the_gates_make_of_mandates_and_past_uses() -> None:
+    known = Knowledge(trusted=True, task=True, history=14, answers_teach=True)
+    expected = [known._replace(task=False), known._replace(history=0, answers_teach=False), known]
+    for configuration, knowledge in zip(flows.IN_ORDER, expected, strict=True):
+        by_gates = flows.judge(configuration, DEPLOYMENTS)
+        assert by_gates.count() == flows.count_known(judge("looked at"), DEPLOYMENTS, knowledge)
+        for one in DEPLOYMENTS:
+            stopped = [task.is_held(NAME) for task in by_gates.attacks[one.name]]
+            learnt = flows.learn(one, knowledge, judge("looked at").honest[one.name])
+            assert stopped == [learnt.holds_task(task) for task in judge("looked at").attacks[one.name]]
+
+
 @pytest.mark.parametrize("fault", FAULTS)
 def test_no_fault_of_outcomes_makes_the_gate_laxer(fault: str) -> None:
     found = flows.compare_fault(judge("gate"), judge(fault))
