@@ -26,6 +26,7 @@ from sluice.core.registry.argument_roles import MOST_ARGUMENTS, split_path
 from sluice.core.registry.limits import THOUSANDTHS
 from sluice.core.rules.rule import Rule
 from sluice.core.rules.rule_set import RuleSet
+from sluice.core.rules.variables import LIMITS
 from sluice.core.state.limit_usage import Charge, LimitsCharged, LimitsCorrected, Meter
 from sluice.core.state.seen_values import FINGERPRINT_BYTES, find_tenant_key
 from sluice_topics.values import Value, fingerprint, read_json_value
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
     from sluice.core.actions.stage import ActionContext, ActionPlan
     from sluice.core.foundation.arrival import Arrival
+    from sluice.core.policy.bundles import Bundle
     from sluice.core.policy.policy import PointParts
     from sluice.core.registry.limits import Limit
     from sluice.core.state.book import Book
@@ -45,6 +47,7 @@ if TYPE_CHECKING:
 NAME = "limits"
 SPENT, UNKNOWN = "limit_share_spent", "limit_unknown"
 COMPILED_CONDITIONS = 1024
+KNOWN_BUNDLES = 64
 NO_KEY = b"limits of an installation without a key of values"
 
 
@@ -257,13 +260,21 @@ def _fingerprint_values(
 
 def must_judge_again(context: ActionContext, now: Mapping[str, LimitSeen], *, asked: bool) -> bool:
     """Whether an action must be judged anew, because others have used the limits since. `asked`: models have
-    answered for it; then only where it makes a difference."""
+    answered for it; then only where it makes a difference, or a condition of the bundle may read it."""
     before = context.seen.limits or {}
     if before == now:
         return False
-    return not asked or any(
+    if not asked or _may_read_limits(context.plan.bundle):
+        return True
+    return any(
         one.is_over(now[one.limit.id]) and not one.is_over(before[one.limit.id]) for one in list_uses(context)
     )
+
+
+@lru_cache(maxsize=KNOWN_BUNDLES)
+def _may_read_limits(bundle: Bundle) -> bool:
+    """Whether a condition of the bundle may read what limits say: the word stands somewhere in its parts."""
+    return any(LIMITS in repr(one) for one in bundle.written.values())
 
 
 def is_spent(context: ActionContext) -> bool:
@@ -296,18 +307,13 @@ def list_corrections(view: SessionView, book: Book, *, charged: bool = False) ->
     return tuple(view.settled) if charged or len(book.limits) else ()
 
 
-def _show(kept: int, limit: Limit) -> float:
-    """A number as entries have it: whole ones as integers."""
-    return kept // limit.scale if kept % limit.scale == 0 else kept / limit.scale
-
-
 def _describe_finding(use: LimitUse, seen: LimitSeen | None) -> dict[str, Any]:
     limit = use.limit
     return {
         "limit": limit.id,
-        "used": None if seen is None or seen.used is None else _show(seen.used, limit),
-        "share": 0 if seen is None else _show(seen.share, limit),
-        "adds": None if use.adds is None else _show(use.adds, limit),
+        "used": None if seen is None or seen.used is None else limit.show(seen.used),
+        "share": 0 if seen is None else limit.show(seen.share),
+        "adds": None if use.adds is None else limit.show(use.adds),
     }
 
 
@@ -319,7 +325,7 @@ def _describe_reason(use: LimitUse, seen: LimitSeen | None, context: ActionConte
     if seen is None or seen.used is None:
         return f"{UNKNOWN}: {limit.id}: there is no room to count for {context.plan.agent_id}"
     whose = f"agent {context.plan.agent_id}" if spec.per == "agent" else f"tenant {limit.tenant}"
-    used, share, adds = (_show(one, limit) for one in (seen.used, seen.share, use.adds))
+    used, share, adds = (limit.show(one) for one in (seen.used, seen.share, use.adds))
     return (
         f"{SPENT}: {limit.id}: {whose} has used {used} of the {share} that this partition may allow of "
         f"{spec.most} within {span(spec.window_ms)}, and this adds {adds}"

@@ -101,6 +101,10 @@ class Limit(Entry):
         place = (partition - first) % partitions
         return (self.spec.most // partitions + (place < self.spec.most % partitions)) * self.scale
 
+    def show(self, kept: int) -> float:
+        """A number in the entry's unit; a whole one as an integer."""
+        return kept // self.scale if kept % self.scale == 0 else kept / self.scale
+
     def find_subject(self, agent_id: str) -> str:
         """Whose usage an action of this agent is: the agent's id, or "" for the tenant."""
         return agent_id if self.spec.per == "agent" else ""

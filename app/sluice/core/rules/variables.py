@@ -16,9 +16,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
     from sluice.core.cel.language import Expression, Language
+    from sluice.core.registry.limits import Limit
     from sluice.core.registry.registry_entries import Agent, Tool
     from sluice.core.rules.rule import FactReference
     from sluice.core.state.acknowledgement import Acknowledgement
+    from sluice.core.state.limit_usage import LimitSeen
     from sluice.core.state.recent_retrieval import ReadKind, ReadSoFar
     from sluice.detection.call_inspection import Inspection
     from sluice_topics.records import ProposedAction
@@ -51,6 +53,8 @@ class PlannedInput(Protocol):
     def tool(self) -> Tool | None: ...
     @property
     def judges_destinations(self) -> bool: ...
+    @property
+    def limits(self) -> tuple[Limit, ...]: ...
 
 
 class SessionInput(Protocol):
@@ -60,6 +64,8 @@ class SessionInput(Protocol):
     def read(self) -> Mapping[str, ReadSoFar]: ...
     @property
     def mandate(self) -> Mapping[str, Any] | None: ...
+    @property
+    def limits(self) -> Mapping[str, LimitSeen] | None: ...
 
 
 class ActionInput(Protocol):
@@ -131,6 +137,23 @@ def _of_own_scope(context: ActionInput, name: str, default: Any) -> Any:
     return default if mandate is None else mandate["scopes"][0].get(name, default)
 
 
+def _show_limits(context: ActionInput) -> dict[str, dict[str, float]]:
+    """By their ids what the partition's shares of limits were before the action, in the entries' units. One
+    for which there is no room to count is used up."""
+    seen, shown = context.seen.limits or {}, {}
+    for limit in context.plan.limits:
+        if limit.id in seen:
+            share = seen[limit.id].share
+            used = seen[limit.id].used
+            used = max(share, 1) if used is None else used
+            shown[limit.id] = {
+                "used": limit.show(used),
+                "share": limit.show(share),
+                "left": limit.show(max(0, share - used)),
+            }
+    return shown
+
+
 def _planned(of_type: cel.Type, name: str) -> Variable:
     return Variable(of_type, attrgetter(f"plan.{name}"), planned=True)
 
@@ -139,6 +162,7 @@ _MOST = INT64 - 1
 """The largest count that CEL's int can hold: beyond it, every comparison with a threshold comes out the
 same."""
 ACTION_TYPE = "action.type"
+LIMITS = "limits"
 MANDATE_DESTINATIONS, MANDATE_VALUES = "mandate.destinations", "mandate.values"
 VARIABLES: dict[str, Variable] = {
     "action.id": Variable(_TEXT, attrgetter("action.action_id")),
@@ -177,6 +201,7 @@ VARIABLES: dict[str, Variable] = {
     "now": Variable(cel.Type.TIMESTAMP, lambda it: moment(it.now_ms)),
     "reading.patterns": Variable(_TEXTS, lambda it: sorted({hit.id for hit in it.reading().hits})),
     "reading.complete": Variable(_BOOL, lambda it: it.reading().inconclusive is None),
+    LIMITS: Variable(_OBJECT, _show_limits),
     MANDATE_DESTINATIONS: Variable(_TEXTS, lambda it: _of_own_scope(it, "destinations", [])),
     MANDATE_VALUES: Variable(_OBJECT, lambda it: _of_own_scope(it, "values", {})),
     "action.parameters": Variable(_OBJECT, attrgetter("action.parameters")),

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
+from sluice.core.actions.limits import compile_condition
 from sluice.core.actions.stages import load_bundle
 from sluice.core.foundation.canonical import canonical, digest
-from sluice.core.foundation.errors import EnvelopeError, RegistryError
+from sluice.core.foundation.errors import BundleError, EnvelopeError, RegistryError
 from sluice.core.foundation.strict import first_error, json_object
 from sluice.core.quality_bundle.quality_bundle import load_quality_bundle
 from sluice.core.registry.keys import Roots, encode_signed
@@ -67,8 +68,13 @@ def cosign(value: bytes, signers: Iterable[Signer]) -> Envelope:
 
 def check_entries(raw: bytes) -> list[EntryFile]:
     """The entries of a registry file, in its order. Raises RegistryError with the path and the reason."""
-    nobody = Authority(Roots([]))
-    for approver in load_registry(raw).approvers.values():
+    nobody, registry = Authority(Roots([])), load_registry(raw)
+    for limit in (one for limits in registry.limits.values() for one in limits):
+        try:
+            compile_condition(limit.spec.when or "true")
+        except BundleError as error:
+            raise RegistryError(f"$.entries: {limit.key}: when: {error}") from None
+    for approver in registry.approvers.values():
         unusable = nobody.object_to_key(approver)
         if unusable is not None:
             raise RegistryError(f"$.entries: {approver.key}: {unusable.path}: {unusable.message}")

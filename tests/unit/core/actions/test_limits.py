@@ -24,6 +24,7 @@ from sluice.core.state.book import Book
 from sluice.core.state.decision import Shared
 from sluice.core.state.limit_usage import LimitSeen, Meter
 from sluice.core.state.session import SessionState, session_key
+from sluice.core.trust.signing import check_entries
 from sluice_topics.catalog import ACTIONS, OUTCOMES
 from sluice_topics.records import ProposedAction
 from tests.unit.core.actions.escalation_scene import TTL_MS, Office
@@ -411,6 +412,29 @@ def test_entries_that_say_nothing_clear_are_refused(spec: dict[str, Any]) -> Non
         load_registry(json.dumps({"entries": [limit(**spec)]}).encode())
 
 
+def test_a_condition_that_does_not_compile_is_refused_before_it_is_signed() -> None:
+    def check(when: str) -> list[Any]:
+        return check_entries(json.dumps({"entries": [limit(when=when)]}).encode())
+
+    assert len(check("action.rows > 3")) == 1
+    with pytest.raises(RegistryError, match=r"^\$\.entries: limit/l-1@1: when: "):
+        check("action.row > 3")
+
+
+def test_rules_see_what_the_partition_has_left() -> None:
+    rule = {"id": "half", "type": "invariant", "reason": "half is used", "when": "'l-1' in limits"}
+    halves = {**rule, "condition": "limits['l-1'].used * 2 <= limits['l-1'].share && limits['l-1'].left > 1"}
+    of = office(limit(), rules=[halves])
+    assert words([change(of, 500), change(of, 1), change(of, 1)]) == ["allowed", "allowed", "denied"]
+    of = office(
+        limit(sum="$.amount", tools=["transfer"]), rules=[{**rule, "condition": "limits['l-1'].left > 0.5"}]
+    )
+    assert words([change(of), pay(of, 999.5), pay(of, 0.1)]) == ["allowed", "allowed", "denied"]
+    other = {**rule, "when": "true", "condition": "limits['gone'].used == 0"}
+    verdict = change(office(limit(), rules=[other]))
+    assert (verdict["verdict"], verdict["blockReason"][:23]) == ("needs_human", "inconclusive: rule half")
+
+
 def test_a_decision_is_recounted_from_what_its_verdict_says() -> None:
     of = office(limit(), limit("l-2", distinct="$.to", tools=["transfer"], most=4))
     pay(of)
@@ -474,9 +498,14 @@ def test_sessions_that_are_decided_together_use_no_more_of_a_limit_than_is_left(
     assert found == [("allowed", 0), ("allowed", 400), ("needs_human", 800), ("needs_human", 800)]
 
 
-def test_sessions_that_wait_for_a_model_use_no_more_of_a_limit_than_is_left() -> None:
-    """A model is asked once more only where it makes a difference that others have counted meanwhile."""
-    of = office(limit())
+@pytest.mark.parametrize(("rules", "second"), [([], 0), ([{"condition": "!('l-9' in limits)"}], 400)])
+def test_sessions_that_wait_for_a_model_use_no_more_of_a_limit_than_is_left(
+    rules: list[dict[str, Any]], second: int
+) -> None:
+    """A model is asked once more only where it makes a difference that others have counted meanwhile, or
+    where a rule reads what they have."""
+    written = [{"id": "r", "type": "invariant", "reason": "x", **one} for one in rules]
+    of = office(limit(), rules=written)
     of.stages = (Limits(), Waits(), TierAuth())
     found = finish(of, begin(of, of.point(TRANSFER, limit()), pauses=False))
-    assert found == [("allowed", 0), ("allowed", 0), ("needs_human", 800), ("needs_human", 800)]
+    assert found == [("allowed", 0), ("allowed", second), ("needs_human", 800), ("needs_human", 800)]
