@@ -104,7 +104,9 @@ def record_mandate(
     kept: dict[str, Any] = {}
     if agent is not None:
         try:
-            kept = _describe(_read_chain(registry, mandate, agent.tenant, view.now))
+            scopes = _read_chain(registry, mandate, agent.tenant, view.now)
+            _check_span(scopes[0].until_ms, view.now, parts.limits.idle_timeout_ms)
+            kept = _describe(scopes)
         except _RefusedError as one:
             why = one.why
         else:
@@ -208,6 +210,14 @@ def _read_until(until: str, now_ms: int) -> int:
     if until_ms <= now_ms:
         raise _RefusedError("mandate_over", f"it counted until {until}")
     return until_ms
+
+
+def _check_span(until_ms: int, now_ms: int, idle_timeout_ms: int) -> None:
+    """Raises _RefusedError for a mandate that may outlive its session: one that folds forgets what was used
+    of counts, and the same mandate published once more would begin anew."""
+    if until_ms > now_ms + idle_timeout_ms:
+        latest = rfc3339(now_ms + idle_timeout_ms)
+        raise _RefusedError("mandate_too_long", f"it counts longer than an idle session, until {latest}")
 
 
 def _find_template(registry: Registry, mandate: SignedMandate, tenant: str) -> RegisteredTask | None:

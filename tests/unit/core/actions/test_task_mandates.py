@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from hashlib import sha256
 from typing import Any
 
@@ -28,7 +29,7 @@ from tests.unit.core.actions.mandate_scene import (
     make_mandate,
     write_pem,
 )
-from tests.unit.core.scene import MINUTE, START, entry, public_key
+from tests.unit.core.scene import LIMITS, MINUTE, START, entry, public_key
 
 DEADLY = {"tool": "pay", "condition": "action.parameters.amount < 100", "count": 2}
 
@@ -106,6 +107,7 @@ ENDED = entry(
         ({**make_mandate(session_id="s-0"), "session_id": "s-1"}, (), "bad_signature"),
         (make_mandate(agent_id="nobody"), (), "unknown_agent"),
         (make_mandate(until_ms=START), (), "mandate_over"),
+        (make_mandate(until_ms=START + LIMITS.idle_timeout_ms + 1), (), "mandate_too_long"),
         (make_mandate(task_hash="sha256:" + 64 * "0", task="another"), (), "wrong_task_hash"),
         (make_mandate(tools=[{"tool": "pay", "condition": "nothing =="}]), (), "bad_condition"),
         (make_mandate(tools=[{"tool": "pay", "condition": "action.rows"}]), (), "bad_condition"),
@@ -272,4 +274,14 @@ def test_the_lines_of_the_guide_make_a_mandate_that_counts() -> None:
     names: dict[str, Any] = {"pem": write_pem(CONSOLE), "UNNAMED": UNNAMED}
     exec(here.replace('"ticket-4711"', '"s-1"'), names)  # noqa: S102 - our own
     case = scene(entry("agent", "accountant", tenant_id="acme", tier="T3"))
+    case.now = time.time_ns() // 1_000_000
     assert case.issue(names["mandate"])["mandate"]["task"] == "Pay the invoice of ACME"
+
+
+def test_a_mandate_published_again_after_its_session_has_folded_is_over() -> None:
+    """Else what was used of its counts would be forgotten with the session."""
+    case = scene()
+    mandate = make_mandate(until_ms=START + LIMITS.idle_timeout_ms, tools=[{"tool": "find", "count": 1}])
+    assert case.issue(mandate)["schema"] == "sluice/mandate_recorded/v1"
+    case.now += LIMITS.idle_timeout_ms
+    assert case.issue(mandate)["reason"] == "mandate_over"
