@@ -16,9 +16,11 @@ from typing import TYPE_CHECKING, Any
 
 import rfc8785
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from load.attacks.attempt import BEGAN_MS, POINT, POINT_KEY, TOOL, Attempt, entries, point_over
 from sluice.cli.demo.throwaway_trust import AGENT, ThrowawayTrust
+from sluice.client.mandates import MandateIssuer, MandateTerms, issue_mandate
 from sluice.client.sender import InputSigner, delegation_grant
 from sluice.core.cases.cases import run_cases
 from sluice.core.decide.replay import Replay, nobody
@@ -33,7 +35,7 @@ from sluice.core.trust.fold import fold
 from sluice.core.trust.signed_entries import PAYLOAD_TYPES
 from sluice.core.trust.signing import sign_review
 from sluice_topics.audience import Audience, record_message
-from sluice_topics.catalog import ACTIONS, OUTCOMES, REGISTRY, REVIEWS
+from sluice_topics.catalog import ACTIONS, MANDATES, OUTCOMES, REGISTRY, REVIEWS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -49,6 +51,8 @@ STAGING = {
 SESSION, ROWS, PARTITION = "s-1", 40, 3
 TRUST, CHILD_TRUST = ThrowawayTrust(), ThrowawayTrust()
 ANN = SigningKey(Ed25519PrivateKey.generate())
+CONSOLE = Ed25519PrivateKey.generate()
+CONSOLE_PEM = CONSOLE.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
 WAITS = "pay"
 """A tool of tier T3: a person must approve."""
 
@@ -62,6 +66,7 @@ def run(extent: Extent) -> Iterator[Attempt]:
             ("an outcome", _report),
             ("a review", _review),
             ("a grant", _delegate),
+            ("a mandate", _mandate),
         ):
             counts, answer = attempt(audience)
             wanted = audience == PRODUCTION
@@ -118,6 +123,16 @@ def _delegate(audience: Audience) -> tuple[bool, str]:
     return _check_allowed(_Place().act("child", signer, governanceContext={"grants": [grant]}))
 
 
+def _mandate(audience: Audience) -> tuple[bool, str]:
+    """An issuer's word on what the honest agent is asked to do."""
+    until = datetime.fromtimestamp(BEGAN_MS / 1000 + 600, UTC)
+    issuer = MandateIssuer("console", InputSigner(CONSOLE_PEM, audience))
+    mandate = issue_mandate(issuer, "honest", SESSION, until, MandateTerms(task="Read"))
+    place = _Place()
+    (record,) = place.replay.take(place.arrival(MANDATES, mandate)).records
+    return record.kind == "MandateRecorded", record.body.get("reason") or record.kind
+
+
 def _entries_for_others() -> Iterator[Attempt]:
     """A registry entry that names the installations that it is for."""
     for where, wanted in (("acme-staging", False), (PRODUCTION.installation, True)):
@@ -139,6 +154,7 @@ class _Place:
     def __init__(self) -> None:
         more = [
             _entry("agent", "signer", tier="T3", keys=[_key(TRUST)], delegates_to=["child"]),
+            _entry("issuer", "console", keys=[{"public_key": SigningKey(CONSOLE).public.text}]),
             _entry("agent", "child", tier="T3", keys=[_key(CHILD_TRUST)], callers=["signer"]),
             {"kind": "tool", "id": WAITS, "revision": 1, "spec": {"tier": "T3", "reversible": True}},
             {
