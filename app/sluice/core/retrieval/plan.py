@@ -193,7 +193,7 @@ class RetrievalContext(NamedTuple):
         return dict(sorted(used.items())) if self.freezes else used
 
 
-class _Key(NamedTuple):
+class _RetrievalKey(NamedTuple):
     """What a plan follows from, under one policy. `tool_name` is None for a tool for which no quality bundle
     has times of its own."""
 
@@ -210,13 +210,15 @@ def plan_retrievals(policy: Policy, environment: str) -> Callable[[ProposedRetri
     def plan(retrieval: ProposedRetrieval) -> RetrievalPlan:
         tool_name = retrieval.tool_name
         return make(
-            _Key(retrieval.agent_id, retrieval.autonomy_tier, tool_name if tool_name in timed else None)
+            _RetrievalKey(
+                retrieval.agent_id, retrieval.autonomy_tier, tool_name if tool_name in timed else None
+            )
         )
 
     return plan
 
 
-def _plan(policy: Policy, environment: str, key: _Key) -> RetrievalPlan:
+def _plan(policy: Policy, environment: str, key: _RetrievalKey) -> RetrievalPlan:
     principal = policy.find_principal(key.agent_id)
     agent, tenant, quality = principal.agent, principal.tenant, principal.quality
     tier = principal.tier(key.autonomy_tier)

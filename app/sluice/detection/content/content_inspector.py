@@ -17,7 +17,7 @@ from sluice.detection.content.released_names import Names
 from sluice.detection.content.text import Text
 from sluice.detection.disguises.forms import Forms
 from sluice.detection.disguises.letters import plain
-from sluice.detection.disguises.unfold import PLAIN, Form
+from sluice.detection.disguises.unfold import PLAIN, UnfoldedText
 from sluice.detection.disguises.vocabulary import Vocabulary
 from sluice.detection.kept import Compilation, RememberedTexts, find_compilation, keep_compilation
 
@@ -101,7 +101,7 @@ class Detector:
         self.compilation = Compilation(expressions.written, looked_for)
         self.vocabulary = Vocabulary(ranked, looked_for)
 
-    def findings(self, form: Form, seen: set[bytes]) -> Iterator[Finding]:
+    def findings(self, form: UnfoldedText, seen: set[bytes]) -> Iterator[Finding]:
         """One of each pattern, an unframed one where there is any.
 
         `seen`: the sentences that the text had in other forms, which are not read again; these are added.
@@ -212,7 +212,7 @@ class ContentInspector:
     def inspect_as_it_stands(self, text: str) -> tuple[Finding, ...]:
         """What is found in the text alone, no disguise taken off."""
         first = plain(text)
-        found = list(self._detector.findings(Form(first.how or PLAIN, first.text), set()))
+        found = list(self._detector.findings(UnfoldedText(first.how or PLAIN, first.text), set()))
         return (*found, *self._several(found))
 
     def _several(self, found: list[Finding]) -> Iterator[Finding]:

@@ -22,7 +22,7 @@ from sluice.detection.disguises.spelling import (
     shifted,
     ungarble,
 )
-from sluice.detection.disguises.unfold import PLAIN, Form, TooManyForms, unfold
+from sluice.detection.disguises.unfold import PLAIN, TooManyForms, UnfoldedText, unfold
 from sluice.text.expression_sets import PatternSet
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ _SHORT = 256
 class Unfolding(NamedTuple):
     """The forms of a text, the plain one first; which bound they passed."""
 
-    forms: list[Form]
+    forms: list[UnfoldedText]
     removed: int
     bound: str | None
 
@@ -117,7 +117,7 @@ class Forms:
     def of(self, text: str) -> Unfolding:
         """Each different form once."""
         first = plain(text)
-        forms = [Form(first.how or PLAIN, first.text)]
+        forms = [UnfoldedText(first.how or PLAIN, first.text)]
         if len(text) <= _SHORT and text.isascii() and self.read_as_written(first.text):
             return Unfolding(forms, first.removed, None)
         if len(text) > READ_CHARS:
@@ -125,7 +125,7 @@ class Forms:
                 forms, first.removed, f"a text of {len(text)} characters is too long to be unfolded"
             )
         if not text.isascii() and HIDDEN.search(text):
-            forms += [Form(how, plain(hidden).text) for how, hidden in hidden_texts(text)]
+            forms += [UnfoldedText(how, plain(hidden).text) for how, hidden in hidden_texts(text)]
         try:
             for form in unfold([*forms], self._undisguise, len(text)):
                 forms.append(form)

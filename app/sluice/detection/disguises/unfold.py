@@ -27,7 +27,7 @@ SPARE_CHARS = 32 * 1024
 PLAIN = "plain"
 
 
-class Form(NamedTuple):
+class UnfoldedText(NamedTuple):
     """`how`: the disguises taken off, outermost first: "plain", "look-alike", "url > base64"."""
 
     how: str
@@ -38,7 +38,7 @@ class TooManyForms(Exception):
     """A text has more forms than are read, so that one of those left may say anything."""
 
 
-def unfold(first: Iterable[Form], undisguise: Undisguise, size: int) -> Iterator[Form]:
+def unfold(first: Iterable[UnfoldedText], undisguise: Undisguise, size: int) -> Iterator[UnfoldedText]:
     """The forms that the first ones unfold to, each different text once; not the first ones themselves.
 
     `size`: of the text, in characters. Raises TooManyForms where there are more.
@@ -58,13 +58,15 @@ def unfold(first: Iterable[Form], undisguise: Undisguise, size: int) -> Iterator
                 if len(seen) >= FORMS or left < 0:
                     raise TooManyForms("the text unfolds to more forms than are read")
                 seen.add(text)
-                layer.append(Form(disguise if form.how == PLAIN else f"{form.how} > {disguise}", text))
+                layer.append(
+                    UnfoldedText(disguise if form.how == PLAIN else f"{form.how} > {disguise}", text)
+                )
                 yield layer[-1]
 
 
-def forms(text: str) -> Iterator[Form]:
+def forms(text: str) -> Iterator[UnfoldedText]:
     """What a text in an action unfolds to; not the text itself. Raises TooManyForms where it is too much."""
-    return unfold([Form(PLAIN, text)], _undisguise, len(text))
+    return unfold([UnfoldedText(PLAIN, text)], _undisguise, len(text))
 
 
 def _undisguise(text: str) -> Iterator[tuple[str, str]]:
