@@ -208,7 +208,7 @@ def resolve(
     lesson = charge = None
     if plan.looks_up_values and ruling.carried and ruling.real == "ALLOW":
         lesson = choose_lesson(context, approved=True)
-    if plan.limits and ruling.carried:
+    if plan.limits and adds:
         until_ms = context.now_ms + parts.limits.action_window_ms
         charge = make_charge(context, escalation.offset, until_ms, carried=True, waits=False)
     return ResolvedAction(verdict, ruling, demanding, sighting, resolving, kept, votes[-1], charge, lesson)

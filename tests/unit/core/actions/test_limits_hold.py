@@ -125,11 +125,11 @@ def answer(of: Any, told: Told, place: int, word: str) -> None:
 
 
 def report(of: Any, told: Told, place: int, *, rows: int, signed: bool) -> None:
-    """An outcome of an action that was carried out, or that waits and was carried out all the same."""
+    """An outcome of an action that was carried out, or was so though it waits or nobody agreed."""
     if not told.done:
         return
     made = told.done[place % len(told.done)]
-    if made.signed or made.opened is not None or not made.carried:
+    if made.signed:
         return
     rows = rows if signed else min(rows, FACTOR * max(made.rows, 1))
     name, session = read_names(made)
@@ -137,9 +137,11 @@ def report(of: Any, told: Told, place: int, *, rows: int, signed: bool) -> None:
     if signed:
         bound = {"action_digest": made.arrival.digest, "input": made.arrival.coordinates()}
         record = sign({**record, "reported_by": "door", **bound})
-        made.counts, made.signed = rows, True
-    else:
-        made.counts = max(made.counts, rows)
+        made.signed = True
+    if rows > 0 and not made.carried:
+        made.counts, made.carried = rows, True
+    elif made.carried:
+        made.counts = rows if signed else max(made.counts, rows)
     of.now -= 1000
     of.take(OUTCOMES, record)
 

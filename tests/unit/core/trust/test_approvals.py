@@ -248,7 +248,7 @@ PATTERN = {"id": "pat", "reason": "no", "severity": "critical", "source": "own",
         ({"irreversible_row_threshold": 5}, {"irreversible_row_threshold": 6}, "denied above 6 rows"),
         ({"patterns": {"targets": [PATTERN]}}, {"patterns": {}}, "the pattern pat is gone"),
         ({"memory": {}}, {"memory": {"enabled": False}}, "memory: every memory write is allowed"),
-        ({}, {"stages": ["controls", "tier_auth"]}, "the gate inbound no longer runs"),
+        ({}, {"stages": ["controls", "tier_auth"]}, "the gate limits no longer runs"),
         ({"topology": {}}, {"topology": {"max_chain_depth": 9}}, "a chain may hold 9 delegations"),
     ],
 )
