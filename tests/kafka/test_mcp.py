@@ -300,6 +300,7 @@ async def test_a_tool_that_the_ledger_saw_unregistered_is_proposed_and_runs_when
             "action_type": "DATABASE_READ",
             "reversible": True,
             "trusts_row_claims": False,
+            "roles": {"content": ["$.text"]},
         }
         assert drafts["load.unknown"]["tier"] == "T2", "what this bundle has for its type"
         assert "load.read" not in drafts, "a person gave it a tier"
