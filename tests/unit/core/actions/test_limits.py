@@ -20,6 +20,7 @@ from sluice.core.foundation.requests import PAUSE, READY, Answer, Request
 from sluice.core.registry.limits import Limit, LimitSpec
 from sluice.core.registry.loading import load_registry
 from sluice.core.rerun.evidence import restore_shared
+from sluice.core.state import limit_usage
 from sluice.core.state.book import Book
 from sluice.core.state.decision import Shared
 from sluice.core.state.limit_usage import LimitSeen, Meter
@@ -244,6 +245,30 @@ def test_distinct_values_are_bounded_however_many_people_approve() -> None:
     table = book.flush()
     (usage,) = [value for key, value in table.items() if key.startswith(b"l:") and value is not None]
     assert len(usage) < 64 * 1024
+
+
+def test_where_there_is_no_room_to_count_a_person_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limit_usage, "MOST_SUBJECTS", 1)
+    of = office(limit(window_ms=DAY_MS), entry("agent", "second", tenant_id="acme", tier="T3"))
+    assert change(of, 1)["verdict"] == "allowed"
+    verdict = change(of, 1, agent_id="second")
+    assert verdict["blockReason"] == "limit_unknown: l-1: there is no room to count for second"
+    assert verdict["session"]["limits"] == {"l-1": {"used": None, "share": 1000}}
+    of.now += 2 * DAY_MS
+    assert change(of, 1, agent_id="second")["verdict"] == "allowed"
+
+
+def test_what_so_many_actions_counted_is_kept_and_older_ones_are_not_corrected(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(limit_usage, "MOST_CHARGED", 3)
+    of = office(limit())
+    for number in range(5):
+        change(of, 100, action_id=f"a-{number}")
+    assert len(of.replay.book.limits) == 3
+    for number in (0, 4):
+        of.take(OUTCOMES, outcome(action_id=f"a-{number}", rows_affected=200))
+    assert change(of, 401)["session"]["limits"]["l-1"]["used"] == 600
 
 
 def test_what_waits_is_reserved_and_given_back_when_nobody_agrees() -> None:
