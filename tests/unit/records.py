@@ -156,7 +156,17 @@ def _verdict() -> dict[str, Any]:
             "values": {
                 "complete": False,
                 "values": {"$.to": {"trusted": True, "source": "contacts", "at_ms": 1}},
-                "uses": {"$.to": {"agent": "a", "times": 2, "days": 1, "last_ms": 1, "revision": 2}},
+                "uses": {
+                    "$.to": {
+                        "agent": "a",
+                        "role": "destination",
+                        "fingerprint": "0a" * 16,
+                        "times": 2,
+                        "days": 1,
+                        "last_ms": 1,
+                        "revision": 2,
+                    }
+                },
             },
         },
         rows_reserved=str(2**53),

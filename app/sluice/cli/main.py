@@ -71,6 +71,11 @@ VERBS = {
         "sluice.cli.policy.mandate_verbs",
         "What agents are asked to do: issue, show and revoke signed mandates.",
     ),
+    "usual": Verb(
+        _POLICY,
+        "sluice.cli.policy.usual_verbs",
+        "Which destinations agents usually use: show and forget them.",
+    ),
     "grader": Verb(_POLICY, "sluice.cli.policy.grader_prove", "Prove the model that judges actions."),
     "policy": Verb(_POLICY, "sluice.cli.policy.policy_import", "Make policies of a document."),
     "watch": Verb(_LEDGER, "sluice.cli.ledger.watch", "Show records as they are committed, one per line."),

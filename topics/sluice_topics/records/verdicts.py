@@ -102,10 +102,12 @@ class SeenValueOrigin(Record):
 
 
 class DestinationUse(Record):
-    """That a destination was used before: by the agent or a peer, how often, on how many days, last when, and
-    the count's revision."""
+    """That a destination was used before: by the agent or a peer, in which role, its salted fingerprint, how
+    often, on how many days, last when, and the count's revision."""
 
     agent: Id
+    role: Literal["destination", "object"]
+    fingerprint: Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
     times: Annotated[int, Field(ge=1)]
     days: Annotated[int, Field(ge=1)]
     last_ms: Annotated[int, Field(ge=0, description="ms since 1970")]

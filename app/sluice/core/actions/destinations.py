@@ -254,7 +254,7 @@ def _find_uses(
             name = UsualName(plan.tenant, user, plan.tool_name, one.role, prints[one.path].hex())
             count, entry = uses.get(name), plan.registry.agents.get(user)
             if count is not None and entry is not None and count.last_ms >= entry.usual_since_ms:
-                use = SeenUse(user, count.times, count.days, count.last_ms, count.revision)
+                use = SeenUse(user, *name[3:], count.times, count.days, count.last_ms, count.revision)
                 counts.append(use)
                 if user == agent.id:
                     break

@@ -34,6 +34,8 @@ from sluice.core.state.book import Book, EscalationKept, GrantKept
 from sluice.core.state.decision import Shared
 from sluice.core.state.history import SourceName
 from sluice.core.state.limit_usage import LimitSeen, LimitUsage, Meter
+from sluice.core.state.seen_values import read_recorded_values
+from sluice.core.state.usual import UseCount, UsualName
 from sluice.core.trust.dsse import read_envelope
 from sluice.core.trust.refused import Reason
 from sluice.core.trust.signed_entries import BUNDLE, QUALITY_BUNDLE, Statement, read_statement
@@ -258,14 +260,29 @@ def restore_shared(records: Sequence[dict[str, Any]], arrival: Arrival) -> Share
     if resolved is not None:
         book = _open_book(resolved)
         book.apply([EscalationKept(read_recorded_escalation(resolved))])
-        return Shared(book)
+        return Shared(book, uses=_read_uses(resolved, resolved["escalation"]["tool"]))
     verdict = next((one for one in records if one["schema"] == VERDICT), None)
+    tool = getattr(read_input_message(arrival), "tool_name", "")
+    uses = {} if verdict is None else _read_uses(verdict, tool)
     if verdict is not None and ("grant" in verdict or "limits" in verdict["session"]):
-        action, book = read_input_message(arrival), _open_book(verdict)
-        grant = read_recorded_grant(verdict, getattr(action, "tool_name", ""))
+        book, grant = _open_book(verdict), read_recorded_grant(verdict, tool)
         book.apply([] if grant is None else [GrantKept(grant)])
-        return Shared(book)
+        return Shared(book, uses=uses)
     if arrival.topic == RETRIEVALS:
         known = [read_resolutions(one) for one in records if one["schema"] == QUALITY]
         return Shared(provenance={name: found for one in known for name, found in one.items()})
-    return Shared()
+    return Shared(uses=uses)
+
+
+def _read_uses(verdict: Mapping[str, Any], tool: str) -> dict[UsualName, UseCount]:
+    """The uses of destinations that a verdict saw."""
+    values = verdict["session"].get("values")
+    if values is None:
+        return {}
+    seen = read_recorded_values(values).uses.values()
+    return {
+        UsualName(verdict["tenant_id"], one.agent, tool, one.role, one.fingerprint): UseCount(
+            one.last_ms, one.last_ms, one.times, one.days, one.revision
+        )
+        for one in seen
+    }

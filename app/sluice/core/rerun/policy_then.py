@@ -114,7 +114,7 @@ class PolicyThen:
 
     def __init__(self, records: Iterable[Arrival], roots: Roots, installation: Installation) -> None:
         """`records`: all of both control topics."""
-        self._installation = installation
+        self.installation = installation
         self._compiled = CompileCache(partial(run_cases, stages=installation.stages), installation.audience)
         accepted = fold(records, roots, self._compiled).entries.values()
         self._moments = sorted({one.since_ms for one in accepted})
@@ -131,7 +131,7 @@ class PolicyThen:
     def find_possible(self, recorded: dict[str, Any], came_ms: int, written_ms: int) -> Possible:
         """Under what a record can have been decided whose input came and that was written at these times,
         ms."""
-        lag = self._installation.max_lag_ms
+        lag = self.installation.max_lag_ms
         named = {
             recorded["bundle_hash"],
             recorded.get("quality_bundle_hash"),
@@ -159,12 +159,12 @@ class PolicyThen:
                     chosen.append(one)
         tried = [late] if early == late else [early, late]
         policies = [policy for policy in map(self._make_policy, tried) if policy is not None]
-        points = tuple(PointsUnder(policy, self._installation) for policy in policies)
+        points = tuple(PointsUnder(policy, self.installation) for policy in policies)
         return Possible(points, changed, named - seen)
 
     def _make_policy(self, chosen: list[Accepted]) -> Policy | None:
         """None as long as there was no default bundle, without which nothing is decided."""
-        of = self._installation
+        of = self.installation
         bundles = {one.said.id: one.bundle for one in chosen if one.kind == BUNDLE and one.bundle is not None}
         if of.default_bundle not in bundles:
             return None

@@ -57,6 +57,7 @@ CLOCKS_APART_MS = 60_000
 GONE = "the session's state before: an input of the session is no longer there"
 NO_POLICY = "the session's state before: the policy of an input cannot be told"
 FOLDS = "the session's state before: it was idle long enough to fold, and the ledger has no such record"
+NO_KEY = "the session's values: the master key of values is not set here"
 UNTOUCHED = frozenset({"unknown_subject", UNSIGNED_AGENT})
 """Refusals that leave the session as it was."""
 _IDS = tuple(one.id_field for one in ANSWERS.values())
@@ -135,6 +136,8 @@ class Recount:
             return [Recounted() for _ in group]
         if decision.session[:1] == (Restarted(),):
             self._lose(key, FOLDS)
+        if self.then.installation.values_key is None and any(_has_values(one.fields) for one in group):
+            self._lose(key, NO_KEY)
         found = [self._check_record(one.fields, decision, key) for one in group]
         held = [_get_held_before(state, one.fields) for one in group]
         state.apply(decision.session)
@@ -204,6 +207,14 @@ def _list_session_paths(recorded: dict[str, Any]) -> tuple[Path, ...]:
     """Where a record says what it took from its session."""
     answer = ANSWERS.get(recorded["schema"])
     return () if answer is None else answer.of_session
+
+
+def _has_values(recorded: dict[str, Any]) -> bool:
+    """Whether a verdict says what its session knew of values: only a worker with their key knows any."""
+    if recorded["schema"] not in (VERDICT, RESOLVED):
+        return False
+    values = recorded["session"].get("values")
+    return values is not None and (values["complete"] or values["values"] or "uses" in values)
 
 
 def _make_key(recorded: dict[str, Any]) -> bytes | None:

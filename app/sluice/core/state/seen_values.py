@@ -66,10 +66,12 @@ class SeenValue(NamedTuple):
 
 
 class SeenUse(NamedTuple):
-    """That a destination was used before: by which agent, how many times, on how many days, and last when
-    (ms). The revision is that of the count."""
+    """That a destination was used before: by which agent, in which role, its fingerprint (hex), how many
+    times, on how many days, and last when (ms). The revision is that of the count."""
 
     agent: str
+    role: str
+    fingerprint: str
     times: int
     days: int
     last_ms: int

@@ -131,7 +131,10 @@ class Engine:
         log.info("fenced %d partitions in %.0f ms", len(wanted), 1e3 * (self._clock.monotonic_s() - started))
         feeds = self._feeds
         await asyncio.gather(
-            feeds.policy.catch_up(self.use), feeds.sources.catch_up(), feeds.provenance.catch_up()
+            feeds.policy.catch_up(self.use),
+            feeds.sources.catch_up(),
+            feeds.provenance.catch_up(),
+            feeds.uses.catch_up(),
         )
 
     async def open(self, generation: int, recovered: Recovered) -> None:
@@ -189,6 +192,7 @@ class Engine:
         yield self._feeds.policy.follow(self.use)
         yield self._feeds.sources.follow()
         yield self._feeds.provenance.follow()
+        yield self._feeds.uses.follow()
 
     def use(self, point: DecisionPoint, refused: Sequence[Refused], contents: PolicyContents) -> None:
         """Decide with this point from here on; decisions that have begun keep their point.
@@ -260,7 +264,11 @@ class Engine:
         if feeds.resolver is not None:
             await feeds.resolver.close()
         await asyncio.gather(
-            feeds.policy.close(), feeds.sources.close(), feeds.provenance.close(), self._around.ports.close()
+            feeds.policy.close(),
+            feeds.sources.close(),
+            feeds.provenance.close(),
+            feeds.uses.close(),
+            self._around.ports.close(),
         )
 
     def changelog_offsets(self) -> dict[int, int]:

@@ -1,0 +1,101 @@
+"""`sluice usual show | forget`: which destinations an agent usually uses, and making it forget them."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path  # noqa: TC003 - Typer reads the annotations
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.table import Column, Table
+
+from sluice.adapters.kafka.kafka_ledger import read_values
+from sluice.cli.output import WRONG, clean, console, print_json, require_broker, require_settings, stop
+from sluice.cli.policy.control_topics import AsJson, require_folded
+from sluice.cli.policy.registry_new import write_entry_or_stop
+from sluice.core.foundation.clock import rfc3339
+from sluice.core.trust.change_log import list_entries_in_force
+from sluice.settings.reader import list_real_names
+from sluice_topics.catalog import REGISTRY, USUAL_DESTINATIONS
+from sluice_topics.json_text import parse
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+Agent = Annotated[str, typer.Argument(metavar="AGENT", help="The agent's id.")]
+cli = typer.Typer(no_args_is_help=True, help="Which destinations agents usually use: show and forget them.")
+
+
+@cli.command()
+def show(agent: Agent, as_json: AsJson = False) -> None:
+    """List what is counted of an agent: by tool and role the fingerprint of each destination.
+
+    The destinations themselves are not kept: the fingerprints are made with
+    the tenant's key (`sluice keys values`).
+
+    Exit codes: 0 shown, 1 nothing is counted of it, 2 could not do it.
+    """
+    counts = _read_counts(agent)
+    if not counts:
+        stop(f"nothing is counted of {agent}", WRONG)
+    if as_json:
+        print_json(counts)
+    else:
+        console.print(_build_table(counts))
+
+
+@cli.command()
+def forget(
+    agent: Agent, out: Annotated[Path, typer.Argument(metavar="OUT", help="A file that does not exist yet.")]
+) -> None:
+    """Draft the agent's entry anew, so that what it used until now teaches nothing any more.
+
+    The file changes nothing until `sluice registry sign` and `publish`.
+
+    Exit codes: 0 drafted, 2 could not do it.
+    """
+    entries = list_entries_in_force(require_folded(REGISTRY), REGISTRY)
+    known = next((one.said for one in entries if (one.kind, one.said.id) == ("agent", agent)), None)
+    if known is None:
+        stop(f"no agent is in force under {agent}")
+    written = known.document
+    spec = {**written["spec"], "usual_since": rfc3339(time.time_ns() // 1_000_000)}
+    write_entry_or_stop(out, {**written, "revision": written["revision"] + 1, "spec": spec})
+    sign = f"sluice registry sign {clean(out)} --key APPROVER.pem --out SIGNED"
+    message = f"[green]written[/] {clean(out)}; next: {sign}"
+    console.print(message, soft_wrap=True, highlight=False)
+
+
+def _read_counts(agent: str) -> list[dict[str, Any]]:
+    """The newest record of each count of the agent, the last used first."""
+    settings, counts = require_settings(), dict[tuple[str, ...], dict[str, Any]]()
+
+    def take(value: bytes | None) -> None:
+        record = None if value is None else parse(value)
+        if record is not None and record["agent_id"] == agent:
+            key = record["tenant_id"], record["tool"], record["role"], record["fingerprint"]
+            if counts.get(key, {"revision": 0})["revision"] < record["revision"]:
+                counts[key] = record
+
+    names = list_real_names(settings)
+    topics = {names[USUAL_DESTINATIONS]: USUAL_DESTINATIONS}
+    require_broker(read_values(settings.kafka.bootstrap_servers, topics, take))
+    used = [one for one in counts.values() if one["times"]]
+    return sorted(used, key=lambda one: (-one["last_at"], one["fingerprint"]))
+
+
+def _build_table(counts: Sequence[dict[str, Any]]) -> Table:
+    table = Table(
+        Column("tool", overflow="fold"),
+        Column("role", no_wrap=True),
+        Column("fingerprint", no_wrap=True),
+        Column("times", justify="right"),
+        Column("days", justify="right"),
+        Column("last used", no_wrap=True),
+        box=None,
+        pad_edge=False,
+    )
+    for one in counts:
+        cells = (one["tool"], one["role"], one["fingerprint"], one["times"], one["days"])
+        table.add_row(*(clean(str(cell)) for cell in cells), rfc3339(one["last_at"]))
+    return table
