@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from sluice.stream.engine.transaction import Transactor
 
 NUMBERS = {2, 5}
-ASSIGNED = ["fence", "fence", "read the policy", "read the histories", "read the references"]
+ASSIGNED = ["fence", "fence", "read the policy", "read the histories", "read the references", "read the uses"]
 
 
 class Broker:

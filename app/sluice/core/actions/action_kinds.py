@@ -151,6 +151,8 @@ def _judge(
     factor = bundle.outcomes.unsigned_factor
     tool = parts.policy.registry.tools.get(action.tool_name)
     returns = None if parts.values_key is None else find_returns(tool)
+    if returns is not None:
+        returns = returns._replace(trusted=False)
     sighting = ActionUsage(
         principal.owner,
         action.action_id,

@@ -12,6 +12,7 @@ The gate holds, and never rejects by itself as shipped. It has its say only over
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, get_args
 
@@ -23,12 +24,13 @@ from sluice.core.foundation.strict import StrictModel
 from sluice.core.policy.bundles import BundlePart
 from sluice.core.policy.gate_modes import GateMode, ModePart
 from sluice.core.registry.argument_roles import MOST_ARGUMENTS, Argument
-from sluice.core.state.seen_values import NO_VALUES_SEEN, SeenUse, ValuesSeen, find_tenant_key
+from sluice.core.state.seen_values import NO_VALUES_SEEN, SeenUse, ValuesSeen
 from sluice.core.state.usual import Lesson, UsualName
+from sluice.text.plurals import counted
 from sluice_topics.records.base import Tier  # noqa: TC001 - pydantic reads the annotations
 from sluice_topics.records.inputs import ActionType  # noqa: TC001 - as above
 from sluice_topics.relaxations import Members, Scale, StricterWhen
-from sluice_topics.values import Value, find_values, fingerprint, read_value
+from sluice_topics.values import Value, find_values, fingerprint, read_json_value, read_value
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -65,6 +67,10 @@ _WORDS = {
     "name": "the name",
 }
 _COMPILED = 1024
+_LONGEST_PATH = 80
+_QUOTED = re.compile(r'\["(?:[^"\\]|\\.)*"\]')
+_UNCLEAR = frozenset(["unclear"])
+"""Kinds of texts that readers take for different destinations: nothing names them, and nobody knows them."""
 _DAY_MS = 86_400_000
 
 
@@ -102,8 +108,9 @@ class OriginAnswers(StrictModel):
 
 
 def _ship_tiers() -> dict[Tier, OriginAnswers]:
-    """A new value is only mentioned where what is done with it can be undone."""
-    return {"T2": OriginAnswers(nowhere="advise"), "T3": OriginAnswers(), "T4": OriginAnswers()}
+    """A value that was seen nowhere is asked about as one that only strangers wrote: an agent can begin a new
+    session, which has read nothing."""
+    return {"T2": OriginAnswers(), "T3": OriginAnswers(), "T4": OriginAnswers()}
 
 
 def _judge_destinations() -> list[JudgedRole]:
@@ -196,40 +203,39 @@ def find_named_values(plan: ActionPlan, action: ProposedAction) -> tuple[list[Na
 
 
 def _read_argument(argument: Argument, role: JudgedRole) -> Iterator[NamedValue]:
-    """The value of an argument, or each of those that its text lists."""
-    text = str(argument.value)
-    whole = read_value(text)
-    if whole.kind != "name" or len(text) > _LONGEST_LIST:
-        yield NamedValue(role, argument.path, whole)
-        return
-    listed = dict.fromkeys(one for one in find_values(text) if one.kind != "name")
-    parts = [read_value(one) for one in _split_list(text)]
-    every = dict.fromkeys([*listed, *parts]) if len(parts) > 1 or listed else {whole: None}
+    """The value of an argument, or each of those that its text lists. A text that is one value for us may be
+    a list for the tool: what reads as a destination of its own behind a separator is looked up too."""
+    whole = read_json_value(argument.value) or Value("name", "")
+    text = argument.value if isinstance(argument.value, str) else ""
+    parts = [one for one in _SEPARATORS.split(text) if one] if len(text) <= _LONGEST_LIST else []
+    every = {whole: None}
+    if whole.kind == "name":
+        listed = [one for one in find_values(text) if one.kind != "name"] if parts else []
+        split = [read_value(one) for one in _ITEMS.split(text) if one.strip()] if len(parts) > 1 else []
+        every = dict.fromkeys([*listed, *split]) or every
+    elif len(parts) > 1:
+        further = (read_value(one) for one in parts[1:])
+        every |= dict.fromkeys(one for one in further if one.kind in _BY_ITSELF or one.text.startswith("/"))
     for number, value in enumerate(every):
         path = argument.path if len(every) == 1 else f"{argument.path}#{number + 1}"
         yield NamedValue(role, path, value)
 
 
 _LONGEST_LIST = 4096
-
-
-def _split_list(text: str) -> list[str]:
-    parts = text.replace(";", ",").replace("\n", ",").split(",")
-    return [one for one in map(str.strip, parts) if one]
+_SEPARATORS = re.compile(r"[\s,;|]+")
+_ITEMS = re.compile(r"[,;|\n]")
 
 
 def look_up_values(
     view: SessionView,
     plan: ActionPlan,
     action: ProposedAction,
-    master: bytes | None,
     uses: Mapping[UsualName, UseCount],
 ) -> ValuesSeen:
-    """What session and past uses say of the values that an action names. `master`: the key of fingerprints;
-    without it nothing is known."""
-    if master is None:
+    """What session and past uses say of the values that an action names; without a key nothing is known."""
+    key = plan.values_key
+    if key is None:
         return NO_VALUES_SEEN
-    key = find_tenant_key(master, plan.tenant)
     named, whole = find_named_values(plan, action)
     prints = {one.path: fingerprint(key, one.value) for one in named}
     seen = view.look_up_values(plan.owner, {path: (one,) for path, one in prints.items()})
@@ -315,6 +321,8 @@ class _Sources(NamedTuple):
 
     def find_origin(self, named: NamedValue) -> Origin:
         """The best known place of a value."""
+        if named.value.kind in _UNCLEAR:
+            return "unknown"
         used, value = self.usual.get(named.path), self.seen.values.get(named.path)
         places: tuple[tuple[Origin, bool], ...] = (
             ("task", self.mandated.names(named.value)),
@@ -347,21 +355,23 @@ class Registered:
     folder."""
 
     def __init__(self, texts: Sequence[str]) -> None:
-        self._domains = {one[2:].casefold() for one in texts if one.startswith("*@")}
+        self._domains = {one[2:].lower() for one in texts if one.startswith("*@")}
         values = [read_value(one) for one in texts if not one.startswith("*@")]
         self._values = frozenset(one.text for one in values)
-        self._roots = tuple(f"{one.text.rstrip('/')}/" for one in values if one.kind in _BELOW)
+        self._roots = {
+            kind: tuple(f"{one.text.rstrip('/')}/" for one in values if one.kind == kind)
+            for kind in ("url", "path")
+        }
 
     def names(self, value: Value) -> bool:
         """Whether an entry names the value."""
+        if value.kind in _UNCLEAR:
+            return False
         if value.text in self._values:
             return True
         if value.kind == "email":
             return value.text.rpartition("@")[2] in self._domains
-        return value.kind in _BELOW and value.text.startswith(self._roots) if self._roots else False
-
-
-_BELOW = frozenset(["url", "path"])
+        return value.text.startswith(self._roots.get(value.kind, ()))
 
 
 def find_mandated(context: ActionContext) -> Registered:
@@ -402,6 +412,8 @@ class Destinations(Gate):
 
     name = NAME
     detail = DestinationDetail
+    always_speaks = True
+    grants_cover = False
     part = BundlePart(name, DestinationPolicy, DestinationPolicy())
 
     def evaluate(self, context: ActionContext) -> StageResult:
@@ -422,6 +434,8 @@ class Destinations(Gate):
         values = [_describe_value(one, context) for one in judged if one.answer != "pass"]
         detail: dict[str, Any] = {"origins": origins, "values": values}
         sentence = _describe_sentence(worst, context)
+        if len(values) > 1:
+            sentence += f"; {counted(len(values) - 1, 'other value is', 'other values are')} asked about too"
         if worst.answer == "advise":
             return StageResult("pass", None, {**detail, "advice": sentence})
         outcome: Literal["block", "escalate"] = "block" if worst.answer == "deny" else "escalate"
@@ -459,10 +473,16 @@ def _describe_value(one: JudgedValue, context: ActionContext) -> dict[str, Any]:
     return finding if use is None else {**finding, "used_by": use.agent}
 
 
+def shorten_path(path: str) -> str:
+    """A path for people. Names in it come from the caller: one that is more than a word is left out."""
+    plain = _QUOTED.sub("[…]", path)
+    return plain if len(plain) <= _LONGEST_PATH else f"{plain[:_LONGEST_PATH]}…"
+
+
 def _describe_sentence(one: JudgedValue, context: ActionContext) -> str:
     """One sentence for the person who is asked. The value itself stands in the action's parameters."""
     named = one.named
-    what = f"{_WORDS[named.value.kind]} at {named.path}"
+    what = f"{_WORDS.get(named.value.kind, 'the text')} at {shorten_path(named.path)}"
     if named.path == "$":
         return f"this action names more than {MOST_ARGUMENTS} values, and the rest was not looked up"
     known = context.seen.values or NO_VALUES_SEEN

@@ -21,7 +21,7 @@ from sluice.core.policy.bundle_frame import LAST_STAGE
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
 
-    from sluice.core.actions.stage import ActionContext, Asking, PlannedGate, StageOutcome
+    from sluice.core.actions.stage import ActionContext, Asking, PlannedGate, Stage, StageOutcome
     from sluice.core.foundation.requests import Answer, Request
 
 _WORST_FIRST = ("block", "escalate", "nudged", "observed", "unanswered", "pass")
@@ -96,9 +96,9 @@ def run(context: ActionContext, stopwatch: Callable[[], int]) -> Generator[Reque
     done, blockable = Evaluation(), context.tightened
     more: list[StageResult] = []
     for gate in context.plan.gates:
-        name, evaluate, _, mode, settled, leaves_denials, pauses = gate
+        name, evaluate, stage, mode, settled, leaves_denials, pauses = gate
         waits = context.escalated is not None and name != LAST_STAGE
-        if waits and not blockable:
+        if waits and not (blockable or _speaks(stage)):
             continue
         began = 0
         step: StageResult | Asking | None = settled
@@ -128,11 +128,23 @@ def run(context: ActionContext, stopwatch: Callable[[], int]) -> Generator[Reque
             done.settle("BLOCK", reason)
             break
         if outcome == "escalate" and not context.approved:
-            context.escalated = context.escalated or reason or name
+            context.escalated = _join_reasons(context.escalated, stage, reason or name)
             blockable = blockable or leaves_denials
             done.settle("ESCALATE", context.escalated)
     done.add(*more)
     return done
+
+
+def _speaks(stage: Stage) -> bool:
+    """Whether it judges also what waits for a person already."""
+    return getattr(stage, "always_speaks", False)
+
+
+def _join_reasons(earlier: str | None, stage: Stage, reason: str) -> str:
+    """Why an action waits: the first reason, and behind it that of a gate that always speaks."""
+    if earlier is None:
+        return reason
+    return f"{earlier}; {reason}" if _speaks(stage) else earlier
 
 
 def _unasked(asking: Asking) -> StageResult | None:

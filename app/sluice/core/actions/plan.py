@@ -25,6 +25,7 @@ from sluice.core.registry.registry_entries import (
     find_returns,
     find_untrusted_source,
 )
+from sluice.core.state.seen_values import find_tenant_key
 from sluice.detection.call_inspection import read_effects
 
 if TYPE_CHECKING:
@@ -64,11 +65,11 @@ def in_order(names: Iterable[str], stages: Iterable[Stage]) -> tuple[Stage, ...]
 
 
 def plans(
-    policy: Policy, ordered: Mapping[str, tuple[Stage, ...]], *, keeps_values: bool = False
+    policy: Policy, ordered: Mapping[str, tuple[Stage, ...]], *, master: bytes | None = None
 ) -> Callable[[ProposedAction], ActionPlan]:
-    """The plans under one policy. `ordered`: by a bundle's hash its stages in their order; `keeps_values`:
-    sessions keep the values of what tools return. Pure, so what it returns may cache."""
-    made = lru_cache(maxsize=CACHED)(partial(_plan, policy, ordered, keeps_values=keeps_values))
+    """The plans under one policy. `ordered`: by a bundle's hash its stages in their order; `master`:
+    the key of values, None: sessions keep none. Pure, so what it returns may cache."""
+    made = lru_cache(maxsize=CACHED)(partial(_plan, policy, ordered, master=master))
 
     def plan(action: ProposedAction) -> ActionPlan:
         of_claims = made(
@@ -95,7 +96,7 @@ def _choose_by_effect(plan: ActionPlan, action: ProposedAction) -> ActionPlan:
 
 
 def _plan(
-    policy: Policy, ordered: Mapping[str, tuple[Stage, ...]], key: _Key, *, keeps_values: bool
+    policy: Policy, ordered: Mapping[str, tuple[Stage, ...]], key: _Key, *, master: bytes | None
 ) -> ActionPlan:
     principal, tool = policy.find_principal(key.agent_id), policy.registry.tools.get(key.tool_name)
     bundle, own = principal.bundle, principal.bundle_asked_for
@@ -140,11 +141,13 @@ def _plan(
         collect_hashes(principal.agent, tool, principal.org),
         policy.registry,
         find_untrusted_source(tool),
-        find_returns(tool) if keeps_values else None,
+        find_returns(tool) if master is not None else None,
         told,
     )
     remembering = tuple((one, one.may_remember(bundle)) for one in stages if isinstance(one, RememberingGate))
     plan = replace(plan, remembering=remembering, remembers=any(may for _, may in remembering))
+    if master is not None:
+        plan = replace(plan, values_key=find_tenant_key(master, plan.tenant))
     limits = find_limits(plan)
     if limits:
         plan = replace(plan, limits=limits, entries=plan.entries | collect_hashes(*limits))

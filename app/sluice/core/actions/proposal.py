@@ -176,7 +176,7 @@ def evaluate(
             yield MANDATE_WAIT
         seen = check_standing(parts.policy.registry, action.agent_id, seen, view.now)
     if plan.looks_up_values:
-        seen = seen._replace(values=look_up_values(view, plan, action, parts.values_key, shared.uses))
+        seen = seen._replace(values=look_up_values(view, plan, action, shared.uses))
 
     def find() -> StandingGrant | None:
         grants = shared.book.grants or parts.policy.registry.agent_grants

@@ -98,7 +98,7 @@ def read_resolving(
     if action.mandate_digest is not None:
         seen = check_standing(plan.registry, action.agent_id, seen, view.now)
     if plan.looks_up_values:
-        seen = seen._replace(values=look_up_values(view, plan, action, parts.values_key, shared.uses))
+        seen = seen._replace(values=look_up_values(view, plan, action, shared.uses))
     if plan.limits:
         place = escalation.partition, view.now, escalation.offset
         seen = seen._replace(limits=look_at_limits(parts, shared.book, plan, action, place))

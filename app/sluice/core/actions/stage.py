@@ -81,11 +81,12 @@ class ActionPlan:
     `gates`: of the bundle, in its order; `remembering`: those of them that remember something of an agent,
     and whether the bundle has anything for them to remember, `remembers`: for any of them. `reads`: the tool,
     where what it returns is content of strangers; `returns`: where the session keeps the values of what it
-    returns. `told`: the verdict's members that are the same for all actions of the plan. `looks_up_values`:
-    the session is asked about the destinations of its actions; `judges_destinations`: they may be held up for
-    them. `type_tier`: the tier of the action's type, where the call does less than that; "": `tier` is that
-    one. `by_tier`: the plans of the lower tiers that may follow from what a call does. `limits`: those above
-    the session that may be about its actions."""
+    returns. `told`: the verdict's members that are the same for all actions of the plan. `values_key`: the
+    tenant's key of fingerprints, None: sessions keep none. `looks_up_values`: the session is asked about the
+    destinations of its actions; `judges_destinations`: they may be held up for them. `type_tier`: the tier of
+    the action's type, where the call does less than that; "": `tier` is that one. `by_tier`: the plans of the
+    lower tiers that may follow from what a call does. `limits`: those above the
+    session that may be about its actions."""
 
     agent_id: str
     tool_name: str
@@ -112,6 +113,7 @@ class ActionPlan:
     reads: str | None
     returns: ToolReturns | None
     told: Mapping[str, Any]
+    values_key: bytes | None = field(default=None, repr=False)
     looks_up_values: bool = False
     judges_destinations: bool = False
     type_tier: str = ""
@@ -249,7 +251,9 @@ class Gate(ABC):
     judges the agent's reasoning for it, which is seed 002's checkpoint `integrity`. `decides_unanswered`: it
     says itself what a missing answer means; else the pipeline does. `leaves_denials`: where it escalates, the
     gates behind it that need no answer from outside may still block. `pauses`: it reads so much that inputs
-    which are decided together all come to it before any goes past it.
+    which are decided together all come to it before any goes past it. `always_speaks`: it judges also what
+    waits for a person already, and its objection is added to the reason. `grants_cover`: a standing grant for
+    the tool answers its objection.
     """
 
     name: ClassVar[str]
@@ -260,6 +264,8 @@ class Gate(ABC):
     decides_unanswered: ClassVar[bool] = False
     leaves_denials: ClassVar[bool] = False
     pauses: ClassVar[bool] = False
+    always_speaks: ClassVar[bool] = False
+    grants_cover: ClassVar[bool] = True
 
     @abstractmethod
     def evaluate(self, context: ActionContext) -> StageResult | Asking:

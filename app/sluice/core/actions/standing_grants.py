@@ -137,6 +137,10 @@ def run_granted(
         return evaluation, None
     context.approved, context.escalated = True, None
     again = yield from run_proven(context, stopwatch)
+    uncovered = {gate.name for gate in context.plan.gates if not getattr(gate.stage, "grants_cover", True)}
+    if any(one["gate"] in uncovered and not one["passed"] for one in again.gates):
+        context.approved = False
+        return evaluation, None
     again.model_outputs[:0] = evaluation.model_outputs
     if again.outcome == "ALLOW":
         again.obligations += OBLIGATIONS[context.plan.tier]

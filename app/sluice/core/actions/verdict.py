@@ -26,6 +26,7 @@ from sluice.core.state.reservations import ActionUsage
 from sluice.core.state.seen_values import read_recorded_values
 from sluice.core.state.session_view import NOTHING_REMEMBERED, ActionSeen
 from sluice_topics.catalog import VERDICTS
+from sluice_topics.values import collect_values, fingerprint
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -84,17 +85,20 @@ def find_ruling(outcome: str, shadow: str | None, mode: str) -> Ruling:
 
 def make_usage(context: ActionContext, digest: str, offset: int) -> ActionUsage:
     """An action as its session counts it; `digest` and `offset` are those of the input that proposed it."""
-    plan, action_id = context.plan, context.action.action_id
-    most = plan.bundle.outcomes.unsigned_factor
+    plan, action = context.plan, context.action
+    own: tuple[bytes, ...] = ()
+    if plan.values_key is not None and plan.returns is not None and plan.returns.trusted:
+        own = tuple(fingerprint(plan.values_key, one) for one in collect_values(action.parameters).values)
     return ActionUsage(
         plan.owner,
-        action_id,
+        action.action_id,
         digest.removeprefix("sha256:"),
         offset,
         context.rows,
-        most,
+        plan.bundle.outcomes.unsigned_factor,
         plan.reads,
         plan.returns,
+        own,
     )
 
 

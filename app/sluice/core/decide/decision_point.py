@@ -79,7 +79,7 @@ class DecisionPoint:
             limits,
             stopwatch,
             environment,
-            plans(policy, ordered, keeps_values=values_key is not None),
+            plans(policy, ordered, master=values_key),
             plan_writes(policy),
             plan_retrievals(policy, environment),
             values_key=values_key,

@@ -7,6 +7,8 @@ object of its own is read like one in a text.
 
 from __future__ import annotations
 
+import json
+import re
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, get_args
 
 from pydantic import Field
@@ -40,8 +42,8 @@ class ArgumentRoles(StrictModel):
 
 
 class Argument(NamedTuple):
-    """A scalar in an action's parameters: its role ("" where its tool's entry gives it none), its place as a
-    JSON path with numbers, and its value."""
+    """A scalar in an action's parameters, or a name in them that may be a value: its role ("" where the
+    tool's entry gives it none), its place, and its value. No two arguments have the same place."""
 
     role: Role | Literal[""]
     path: str
@@ -49,17 +51,27 @@ class Argument(NamedTuple):
 
 
 class RoleReader:
-    """Finds the arguments of a tool's calls, with their roles."""
+    """Finds the arguments of a tool's calls, with their roles.
+
+    A caller writes the call, and may write it in another shape than the tool's schema. So names are compared
+    without their case, a name may hold a path of its own (`payee.iban`, `payee[iban]`), lists do not count, a
+    text that stands above the place of a role has that role, and so have a JSON text's own members.
+    """
 
     def __init__(self, roles: ArgumentRoles) -> None:
         self.roles = roles
-        self._paths = {
-            tuple(split_path(path)): role for role in reversed(ROLES) for path in getattr(roles, role)
+        self._paths = {_split(path): role for role in reversed(ROLES) for path in getattr(roles, role)}
+        self._above = {
+            path[:length]: role
+            for path, role in self._paths.items()
+            if role in _JUDGED
+            for length in range(1, len(path))
         }
 
     def read(self, parameters: Mapping[str, Any]) -> Iterator[Argument]:
         """Every scalar of the parameters but booleans and nulls, in their order, with the role of the longest
-        path that leads to it. Structures that are deeper than a JSON text may be are not expected."""
+        path that leads to it. Below a role that is judged also each name that is not one of the schema's: one
+        that is more than a word, or has no text below it; elsewhere each name that is more than a word."""
         yield from self._walk(parameters, "$", (), "")
 
     def _walk(
@@ -67,15 +79,24 @@ class RoleReader:
     ) -> Iterator[Argument]:
         role = self._paths.get(pattern, role)
         if isinstance(value, str):
-            yield Argument(role, place, value)
+            above = self._above.get(pattern) if not role else None
+            parsed = _parse_json(value) if above or role in _JUDGED else None
+            if parsed is not None:
+                yield from self._walk(parsed, f"{place}!", pattern, role)
+            yield Argument(role or above or "", place, value)
         elif isinstance(value, dict):
             for name, below in value.items():
-                yield from self._walk(below, f"{place}.{name}", (*pattern, name), role)
+                under = f"{place}{_write_name(name)}"
+                if not _WORD.fullmatch(name) or (
+                    role in _JUDGED and not isinstance(below, str | dict | list)
+                ):
+                    yield Argument(role, f"{under}~", name)
+                yield from self._walk(below, under, (*pattern, *_split(f"$.{name}")), role)
         elif isinstance(value, list):
             for number, below in enumerate(value):
-                yield from self._walk(below, f"{place}[{number}]", (*pattern, "*"), role)
+                yield from self._walk(below, f"{place}[{number}]", pattern, role)
         elif isinstance(value, int | float) and not isinstance(value, bool):
-            yield Argument(role, place, value)
+            yield Argument(role or self._above.get(pattern, ""), place, value)
 
 
 def split_path(path: str) -> Iterator[str]:
@@ -83,3 +104,31 @@ def split_path(path: str) -> Iterator[str]:
     for part in path.removeprefix("$").replace("[*]", ".*").split("."):
         if part:
             yield part
+
+
+_JUDGED = frozenset(["destination", "object"])
+_WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
+_LONGEST_JSON = 16_384
+
+
+def _write_name(name: str) -> str:
+    """A member's name in a path: as it is where it is a word, else as JSON, so that two paths never look
+    alike."""
+    return f".{name}" if _WORD.fullmatch(name) else f"[{json.dumps(name)}]"
+
+
+def _split(path: str) -> tuple[str, ...]:
+    """The names of a path, without their case and without lists."""
+    parts = re.split(r"[.\[\]]+", path.removeprefix("$"))
+    return tuple(part.casefold() for part in parts if part not in ("", "*") and not part.isdigit())
+
+
+def _parse_json(text: str) -> Any:
+    """The object or list that a text is as JSON; None for every other text."""
+    if text.lstrip()[:1] not in ("{", "[") or len(text) > _LONGEST_JSON:
+        return None
+    try:
+        parsed = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return parsed if isinstance(parsed, dict | list) else None

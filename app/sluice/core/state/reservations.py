@@ -80,7 +80,8 @@ def _under_id(view: SessionView, tenant: str, action_id: str) -> list[tuple[Who,
 class ActionUsage(NamedTuple):
     """One action as the session counts it: its agent, its id, the hex digest and offset of the input, its
     rows, and the factor of them that an unsigned outcome may claim. `reads`: its tool, where what that
-    returns is content of strangers; `returns`: where the session keeps the values of what it returns."""
+    returns is content of strangers; `returns`: where the session keeps the values of what it returns;
+    `own`: the fingerprints of what the action itself says, where those are trusted."""
 
     owner: Who
     action_id: str
@@ -90,6 +91,7 @@ class ActionUsage(NamedTuple):
     unsigned_factor: int
     reads: str | None = None
     returns: ToolReturns | None = None
+    own: tuple[bytes, ...] = ()
 
     @property
     def most(self) -> int:
@@ -135,7 +137,7 @@ def expect_results(view: SessionView, usage: ActionUsage) -> None:
         view.remember_read(usage.owner, "external", usage.reads)
     if usage.returns is not None:
         tool, trusted = usage.returns
-        view.expect_values(usage.owner, name_results(usage.offset), tool, trusted=trusted)
+        view.expect_values(usage.owner, name_results(usage.offset), tool, usage.own, trusted=trusted)
 
 
 def name_results(offset: int) -> str:

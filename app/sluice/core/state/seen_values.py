@@ -29,6 +29,7 @@ MOST_ENTRIES = 128
 ENTRY_BYTES = 176
 """An entry's name, source and time, which are kept with the fingerprints."""
 LOST_ENTRY = "lost"
+EXPECTED, WHOLE, CUT = range(3)
 
 
 _KEYS = 1024
@@ -42,13 +43,14 @@ def find_tenant_key(master: bytes, tenant: str) -> bytes:
 
 class SeenEntry(NamedTuple):
     """What one input brought in. `trusted`: the organisation's own word, by the registry and under a
-    signature; `at_ms` broker time; `source`: the tool, item or memory; `complete`: all of its values are
-    here; `prints`: the fingerprints, `FINGERPRINT_BYTES` each, base64."""
+    signature; `at_ms` broker time; `source`: the tool, item or memory; `state`: EXPECTED (a call that is
+    carried out; `prints` are what the call itself said), WHOLE, or CUT (there were more values); `prints`:
+    the fingerprints, `FINGERPRINT_BYTES` each, base64."""
 
     trusted: bool
     at_ms: int
     source: str
-    complete: bool
+    state: int
     prints: str
 
     @property
@@ -116,12 +118,15 @@ def read_recorded_values(recorded: Mapping[str, Any]) -> ValuesSeen:
     return ValuesSeen(values, recorded["complete"], uses)
 
 
-def add_fingerprints(prints: str, fingerprints: Iterable[bytes]) -> str:
-    """An entry's fingerprints with further ones, each once."""
+def unpack_fingerprints(prints: str) -> list[bytes]:
+    """An entry's fingerprints."""
     raw = b64decode(prints)
-    known = [raw[at : at + FINGERPRINT_BYTES] for at in range(0, len(raw), FINGERPRINT_BYTES)]
-    every = dict.fromkeys([*known, *(one[:FINGERPRINT_BYTES] for one in fingerprints)])
-    return b64encode(b"".join(every)).decode()
+    return [raw[at : at + FINGERPRINT_BYTES] for at in range(0, len(raw), FINGERPRINT_BYTES)]
+
+
+def pack_fingerprints(fingerprints: Iterable[bytes]) -> str:
+    """As an entry holds them, each once."""
+    return b64encode(b"".join(dict.fromkeys(one[:FINGERPRINT_BYTES] for one in fingerprints))).decode()
 
 
 def look_up(tables: Sequence[Mapping[str, Any]], fingerprints: Mapping[str, Sequence[bytes]]) -> ValuesSeen:
@@ -132,9 +137,9 @@ def look_up(tables: Sequence[Mapping[str, Any]], fingerprints: Mapping[str, Sequ
     wanted = [(path, one[:FINGERPRINT_BYTES]) for path, each in fingerprints.items() for one in each]
     for table in tables:
         for stored in table.values():
-            trusted, at_ms, source, is_complete, prints = stored
-            complete = complete and bool(is_complete)
-            if not prints:
+            trusted, at_ms, source, state, prints = stored
+            complete = complete and state == WHOLE
+            if not prints or state == EXPECTED:
                 continue
             raw = b64decode(prints)
             for path, fingerprint in wanted:

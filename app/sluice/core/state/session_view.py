@@ -43,14 +43,19 @@ from sluice.core.state.remembered import (
     shorten_id,
 )
 from sluice.core.state.seen_values import (
+    CUT,
     ENTRY_BYTES,
+    EXPECTED,
+    FINGERPRINT_BYTES,
     LOST_ENTRY,
     MOST_BYTES,
     MOST_ENTRIES,
+    WHOLE,
     SeenEntry,
-    add_fingerprints,
     find_tenant_key,
     look_up,
+    pack_fingerprints,
+    unpack_fingerprints,
 )
 from sluice.core.state.session import (
     NEVER_DUE_MS,
@@ -450,9 +455,11 @@ class SessionView:
         `fingerprints`: by the argument's path."""
         return look_up([one.values for one in self._of_tenant(owner.tenant) if one.values], fingerprints)
 
-    def expect_values(self, owner: Who, name: str, tool: str, *, trusted: bool) -> None:
-        """Keep that a call whose results count is carried out, and that its values are not known yet."""
-        self._put_values(owner, name, SeenEntry(trusted, self._at_ms, shorten_id(tool), False, ""))
+    def expect_values(self, owner: Who, name: str, tool: str, own: Sequence[bytes], *, trusted: bool) -> None:
+        """Keep that a call whose results count is carried out, and that its values are not known yet. `own`:
+        the fingerprints of what the call itself says: a result that repeats them is nobody's word."""
+        prints = pack_fingerprints(own)
+        self._put_values(owner, name, SeenEntry(trusted, self._at_ms, shorten_id(tool), EXPECTED, prints))
 
     def remember_values(
         self,
@@ -467,17 +474,28 @@ class SessionView:
         """Keep the values that an input brought in, with those of its name that are there. `signed`: by an
         enforcement point; then they complete the entry of an expected call, and are trusted where that says
         so. Others stand beside it, and what was expected stays incomplete."""
-        expected = self.entry(owner, "values", name)
-        if not signed and expected is not None:
+        expected, state = self.entry(owner, "values", name), WHOLE if complete else CUT
+        prints = [one[:FINGERPRINT_BYTES] for one in fingerprints]
+        if expected is not None and not signed:
             name, source = f"{name}?", expected[2]
             expected = self.entry(owner, "values", name)
-        trusted, prints = False, ""
+        trusted = False
         if expected is not None:
-            _, _, source, was_complete, prints = expected
-            trusted = bool(expected[0]) and signed
-            complete = complete and (bool(was_complete) or not prints)
-        prints = add_fingerprints(prints, fingerprints)
-        self._put_values(owner, name, SeenEntry(trusted, self._at_ms, shorten_id(source), complete, prints))
+            trusted, source = bool(expected[0]) and signed, expected[2]
+            known = unpack_fingerprints(expected[4])
+            if expected[3] == EXPECTED:
+                echoed = [one for one in prints if one in known]
+                if trusted and echoed:
+                    prints = [one for one in prints if one not in known]
+                    entry = SeenEntry(
+                        False, self._at_ms, shorten_id(source), WHOLE, pack_fingerprints(echoed)
+                    )
+                    self._put_values(owner, f"{name}?", entry)
+            else:
+                prints = [*known, *prints]
+                state = max(state, expected[3])
+        entry = SeenEntry(trusted, self._at_ms, shorten_id(source), state, pack_fingerprints(prints))
+        self._put_values(owner, name, entry)
 
     def remember_content(self, owner: Who, name: str, source: str, content: Any, master: bytes) -> None:
         """Keep the values in a text, or other JSON, that came in. They are not trusted, whoever wrote it.
@@ -525,7 +543,7 @@ class SessionView:
         if room:
             table.put(name, tuple(entry))
         if (lost or not room) and table.get(LOST_ENTRY) is None:
-            table.put(LOST_ENTRY, tuple(SeenEntry(False, self._at_ms, LOST_ENTRY, False, "")))
+            table.put(LOST_ENTRY, tuple(SeenEntry(False, self._at_ms, LOST_ENTRY, CUT, "")))
 
     def _takes_values(self, owner: Who, others: Mapping[str, int], entry: SeenEntry) -> bool:
         """Whether the entry finds room, and beside it LOST_ENTRY."""
