@@ -686,15 +686,11 @@ class FaultCount(NamedTuple):
 
 
 def compare_fault(right: Judged, wrong: Judged) -> FaultCount:
-    """What a fault changes. Raises LaxerError where a call of T3 or T4 has a laxer answer.
-
-    In T2 there is one way to a laxer one: what a tool returned whose entry says nothing of its results is not
-    waited for, so that a value which stood there alone is new, not a stranger's; and in T2, as shipped, new
-    values are only mentioned."""
+    """What a fault changes. Raises LaxerError where a call has a laxer answer."""
     stricter, laxer, every = 0, 0, 0
     for before, after in zip(_list_calls(right), _list_calls(wrong), strict=True):
         was, now = (ANSWERS.index(one.answers.get(NAME, "pass")) for one in (before, after))
-        if now < was and after.tier != "T2":
+        if now < was:
             fault = wrong.configuration.fault
             raise LaxerError(f"{fault}: {after.call.tool} {after.call.parameters} was {before.answers}")
         stricter, laxer, every = stricter + (now > was), laxer + (now < was), every + 1

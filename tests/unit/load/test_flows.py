@@ -51,7 +51,11 @@ def test_what_is_computed_of_task_and_history_is_what_the_gates_make_of_mandates
 def test_no_fault_of_outcomes_makes_the_gate_laxer(fault: str) -> None:
     found = flows.compare_fault(judge("gate"), judge(fault))
     assert found.laxer == 0
-    assert found.stricter > 0
+    assert found.stricter > 0 or fault in ALIKE
+
+
+ALIKE = ("truncated", "forged before")
+"""Where all that is missing is a value that was seen nowhere, which as shipped is asked about as well."""
 
 
 def test_a_laxer_answer_is_noticed() -> None:

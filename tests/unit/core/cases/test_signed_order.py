@@ -20,8 +20,9 @@ WIPE = {"toolName": "run", "parameters": {"c": "rm -rf /"}}
 
 
 def test_the_shipped_bundle_names_every_gate_and_observes_with_what_was_not_there_before() -> None:
-    """Mend 22.17: every gate of the seeds runs; those that read content or ask a model hold nothing up."""
-    assert set(SHIPPED["stages"]) == {one.name for one in list_shipped_stages()}
+    """Mend 22.17: every gate of the seeds runs; those that read content or ask a model hold nothing up. An
+    installation that has issuers of mandates names `mandate` itself (docs/mandates.md)."""
+    assert set(SHIPPED["stages"]) == {one.name for one in list_shipped_stages()} - {"mandate"}
     assert tuple(one for one in SHIPPED["stages"] if one in ORDER_OF_OLD) == ORDER_OF_OLD
     for gate in ("inbound", "outbound", "similarity", "causal", "grader", "destinations"):
         assert SHIPPED[gate]["mode"] == "observe", gate

@@ -11,7 +11,7 @@ import pytest
 from load.attacks.forging import change, relink, replace_value
 from load.attacks.recorded_site import LIMITS, RecordedSite
 from sluice.core.registry.loading import build_registry
-from sluice.core.rerun.policy_then import PointsUnder, Possible
+from sluice.core.rerun.policy_then import Installation, PointsUnder, Possible
 from sluice.core.rerun.recount import GONE
 from sluice.core.rerun.walk import group_answers, read_entry
 from sluice_topics.catalog import (
@@ -194,6 +194,7 @@ class Around(NamedTuple):
     """The policies around a change, the earliest first, whenever it is asked."""
 
     points: tuple[PointsUnder, ...]
+    installation: Installation
 
     def find_possible(self, *_: object) -> Possible:
         """All of them."""
@@ -212,7 +213,7 @@ def test_of_the_policies_around_a_change_the_latest_that_gives_the_record_is_tak
     (known,) = possible.points
     policy, installation = known._policy, known._installation  # noqa: SLF001 - the same, without a registry
     nobody = PointsUnder(replace(policy, registry=build_registry([])), installation)
-    walk.recount.then = cast("PolicyThen", Around((nobody, known)))
+    walk.recount.then = cast("PolicyThen", Around((nobody, known), installation))
     assert [one for one in walk_site(walk, site) if one.status != "identical"] == []
 
 
@@ -239,5 +240,5 @@ def test_a_reading_that_a_later_policy_would_answer_otherwise_is_recounted_as_it
     (known,) = walk.recount.then.find_possible(acted, site.now, site.now).points
     policy, installation = known._policy, known._installation  # noqa: SLF001 - the same, without a registry
     nobody = PointsUnder(replace(policy, registry=build_registry([])), installation)
-    walk.recount.then = cast("PolicyThen", Around((known, nobody)))
+    walk.recount.then = cast("PolicyThen", Around((known, nobody), installation))
     assert [one for one in walk_site(walk, site) if one.status != "identical"] == []
