@@ -53,6 +53,8 @@ in is known."""
 Answer = Literal["pass", "advise", "ask", "deny"]
 JudgedRole = Literal["destination", "object"]
 ANSWERS: tuple[Answer, ...] = get_args(Answer)
+_MAY_BE_VALUE = re.compile(r"[^A-Za-z \-_'!?,]")
+"""What every address, link and account has; most words and sentences have none of it."""
 _BY_ITSELF = frozenset(["email", "url", "iban"])
 """Values that are a destination wherever they stand: also in a parameter to which nobody gave a role."""
 _WORDS = {
@@ -194,7 +196,7 @@ def find_named_values(plan: ActionPlan, action: ProposedAction) -> tuple[list[Na
     for argument in tool.roles.read(action.parameters):
         if argument.role in ("destination", "object"):
             found += _read_argument(argument, argument.role)
-        elif not argument.role and isinstance(argument.value, str):
+        elif not argument.role and isinstance(argument.value, str) and _MAY_BE_VALUE.search(argument.value):
             read = _read_argument(argument, "destination")
             found += [one for one in read if one.value.kind in _BY_ITSELF]
         if len(found) > MOST_ARGUMENTS:
@@ -214,7 +216,7 @@ def _read_argument(argument: Argument, role: JudgedRole) -> Iterator[NamedValue]
         split = [read_value(one) for one in _ITEMS.split(text) if one.strip()] if len(parts) > 1 else []
         every = dict.fromkeys([*listed, *split]) or every
     elif len(parts) > 1:
-        further = (read_value(one) for one in parts[1:])
+        further = (read_value(one) for one in parts[1:] if _MARKED.search(one))
         every |= dict.fromkeys(one for one in further if one.kind in _BY_ITSELF or one.text.startswith("/"))
     for number, value in enumerate(every):
         path = argument.path if len(every) == 1 else f"{argument.path}#{number + 1}"
@@ -223,6 +225,8 @@ def _read_argument(argument: Argument, role: JudgedRole) -> Iterator[NamedValue]
 
 _LONGEST_LIST = 4096
 _SEPARATORS = re.compile(r"[\s,;|]+")
+_MARKED = re.compile(r"[@/:.\\]")
+"""What a part that is an address, a link or a path has at the least."""
 _ITEMS = re.compile(r"[,;|\n]")
 
 
@@ -240,7 +244,7 @@ def look_up_values(
     prints = {one.path: fingerprint(key, one.value) for one in named}
     seen = view.look_up_values(plan.owner, {path: (one,) for path, one in prints.items()})
     used = _find_uses(plan, named, prints, uses) if uses else {}
-    return seen._replace(complete=seen.complete and whole, uses=used, prints=prints)
+    return seen._replace(complete=seen.complete and whole, uses=used, prints=prints, named=(named, whole))
 
 
 def _find_uses(
@@ -277,7 +281,8 @@ def choose_lesson(context: ActionContext, *, approved: bool) -> Lesson | None:
         return None
     plan, lesson = context.plan, dict[str, list[str]]()
     registered, mandated = find_registered(plan), find_mandated(context)
-    for one in find_named_values(plan, context.action)[0]:
+    named, _ = seen.named or find_named_values(plan, context.action)
+    for one in named:
         if approved or registered.names(one.value) or mandated.names(one.value):
             lesson.setdefault(one.role, []).append(seen.prints[one.path].hex())
     return Lesson(plan.tool_name, lesson) if lesson else None
@@ -295,7 +300,7 @@ def _judge(plan: ActionPlan, policy: DestinationPolicy, context: ActionContext) 
     seen = context.seen.values or NO_VALUES_SEEN
     sources = _Sources(find_mandated(context), find_registered(plan), seen, _find_usual(policy, context))
     answers = policy.find_answers(plan)
-    named, whole = find_named_values(plan, context.action)
+    named, whole = seen.named or find_named_values(plan, context.action)
     judged = []
     for one in named:
         if one.role in policy.roles:

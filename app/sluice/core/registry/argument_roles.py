@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, get_args
 
 from pydantic import Field
@@ -117,6 +118,7 @@ def _write_name(name: str) -> str:
     return f".{name}" if _WORD.fullmatch(name) else f"[{json.dumps(name)}]"
 
 
+@lru_cache(maxsize=4096)
 def _split(path: str) -> tuple[str, ...]:
     """The names of a path, without their case and without lists."""
     parts = re.split(r"[.\[\]]+", path.removeprefix("$"))

@@ -88,12 +88,14 @@ class ValuesSeen(NamedTuple):
     """What is known of an action's values. `values`: by the argument's path, of those that the session has
     seen. `complete`: it has seen all that came in, so that a value which is not among them came from nowhere.
     `uses`: by path, of those that the agent, or else one of its peers, has used in any session. `prints`: by
-    path the value's fingerprint; empty where it is read from a verdict."""
+    path the value's fingerprint; `named`: what was looked up, as the gate reads it; both are not there where
+    it is read from a verdict."""
 
     values: Mapping[str, SeenValue]
     complete: bool
     uses: Mapping[str, SeenUse] = _NO_USES
     prints: Mapping[str, bytes] = _NO_PRINTS
+    named: Any = None
 
     def recorded(self) -> dict[str, Any]:
         """As a verdict has it."""
