@@ -8,6 +8,7 @@ value is, only its own text says, never its place: the same text gives the same 
 from __future__ import annotations
 
 import hmac
+import html
 import json
 import posixpath
 import re
@@ -26,7 +27,7 @@ from uuid import UUID
 
 from sluice_topics.audience import encode
 
-Kind = Literal["email", "url", "iban", "account", "phone", "handle", "path", "id", "name"]
+Kind = Literal["email", "url", "iban", "account", "phone", "handle", "path", "id", "name", "unclear"]
 
 MAX_TEXT = 256 * 1024
 """Characters of a result that are read."""
@@ -35,7 +36,7 @@ MAX_VALUES = 512
 MAX_LEAF = 128
 """Characters of a text that counts as a value as a whole too."""
 LONGEST_VALUE = 2048
-"""Characters; a longer text is a `name`, whatever it holds."""
+"""Characters; a longer text that may be a link or an address is `unclear`, and any other a `name`."""
 FINGERPRINT_BYTES = 16
 KEY_BYTES = 32
 _SMALLEST_NUMBER = 1000
@@ -45,20 +46,22 @@ class Value(NamedTuple):
     """A value in its normal form. `text`:
 
     `email`: in lower case, without display name and `mailto:`; the host as that of a `url`.
-    `url`: host, port if it is not the scheme's own, and path; the scheme only where it is not one of
-    internet hosts (`s3://bucket/key`). The host is in lower case and Unicode, the path without dot segments,
-    and encoded only where the character means something else. User, query and fragment are left out.
+    `url`: host, port if it is not the scheme's own, path, query and fragment; the scheme only where it is not
+    one of the web or of git, and with it the user (`s3://bucket/key`, `sftp://ann@host/in`). The host is in
+    lower case and Unicode, the path without dot segments, and encoded only where the character means
+    something else. A web's URL has no user.
     `iban`: letters and digits in upper case; its check digits hold.
     `account`: digits, or a prefix of up to 4 letters and at least 8 digits, without separators.
     `phone`: `+` and digits. A number without a country's prefix cannot be compared with one that has it: it
     stays digits alone.
     `handle`: in lower case, with its `@` or `#`.
     `path`: with slashes and without dot segments; with a drive or a share in lower case.
-    `id`: letters and digits in lower case with their separators; a UUID without its hyphens.
-    `name`: every other text: NFKC, case folded.
-
-    Characters that cannot be seen are left out, and runs of white space are one space, but not of a path, nor
-    of a URL's: there each character counts.
+    `id`: letters and digits with their separators, in the case in which they are written; a UUID without its
+    hyphens, and it and hexadecimal digits in lower case.
+    `name`: every other text: in lower case, runs of white space as one space.
+    `unclear`: a text that may be a destination, and that readers (mail programs, HTTP clients, file systems)
+    take for different ones. Its text is the exact one after a NUL, with which no other kind's begins, so that
+    it equals itself alone. It should count as known to nobody.
     """
 
     kind: Kind
@@ -80,11 +83,25 @@ _UNSEEN = re.compile(
     "\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u2800\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff9-\ufffb"
     "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
 )
-_MAIL = re.compile(r"""[^\s@<>()\[\],;:"\\/]{1,64}@([^\s@<>()\[\],;:"\\/]{1,253})""")
-_BRACKETED = re.compile(r"""(?:"[^"<>]*"|[^"<>@,;:])*<([^<>]*)>""")
-_RECIPIENT = re.compile(r"(?:cc|to)=|@|%40", re.IGNORECASE)
+_SPACE = " \t\r\n"
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+_MAIL = re.compile(r"""([^\s@<>()\[\],;:"\\]{1,64})@([^\s@<>()\[\],;:"\\/]{1,253})""")
+_ROUTE = re.compile(r"[%!/]")
+"""In a local part: some mail servers send `eve%evil.example@acme.example` on."""
+_PHRASED = re.compile(r"""(?:"[^"<>\\]*"|[\w .\-'\u2019&+])*<([^<>]*)>""")
+_LISTED = re.compile(r'"[^"]*(?:@[^"]*[,;]|[,;][^"]*@)[^"]*"')
+"""In quotes, what is a list for those who split at commas."""
+_QUOTED = re.compile(r'"[^"\\]*"')
+_AMBIGUOUS = re.compile(r'[()\[\]\\":]')
+_HEADERS = re.compile(r"(?:(?:subject|body)=(?!.*%0[ad])[^&;@]*(?:&|$))*", re.IGNORECASE)
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]{0,30}):(?=[/\\])")
-_WEB = re.compile(r"(https?|wss?|ftp):[/\\]*", re.IGNORECASE)
+_LINK = re.compile(
+    r"[\s/\\]*(?:[A-Za-z][A-Za-z0-9+.\-\t\r\n]{0,40}:[\t\r\n/\\]*[/\\]|(?:mailto|https?|wss?|s?ftp|ssh|file):(?=\S)|[/\\]{2})",
+    re.IGNORECASE,
+)
+_WEB = frozenset(["http", "https", "ws", "wss"])
+_GIT = frozenset(["git", "ssh", "git+ssh"])
+_ONE_WORD = re.compile(r"\S+")
 _PORTS = {
     "http": "80",
     "https": "443",
@@ -98,14 +115,27 @@ _PORTS = {
     "git+ssh": "22",
     "rsync": "873",
 }
-_COPY = re.compile(r"[\w.\-]{1,64}@([\w.\-]{1,253}):([^\s\\]+)")
+_COPY = re.compile(r"([\w.\-]{1,64})@([\w.\-]{1,253}):([^\s\\]+)")
 """`git@host:path`, as ssh and git write it."""
-_QUERY = re.compile(r"[?#]")
-_LOCAL = re.compile(r"//(?:localhost)?(?=/|$)(?:/(?=[A-Za-z]:))?")
-_BARE = re.compile(r"([^\s/\\?#@:]{1,253})(:\d{1,5})?(?:[/?#][^\\]*)?")
+_LOCAL = re.compile(r"(?://(?:localhost)?)?(?=/)(?:/(?=[A-Za-z]:))?")
+_BARE = re.compile(r"([^\s/\\?#@:]{1,253})(:\d{1,5})?([/?#].*)?")
 _LABEL = re.compile(r"[^\W_](?:[\w\-]{0,61}[^\W_])?")
+_HOST_LABEL = re.compile(r"[\w\-]{1,63}")
 _IPV6 = re.compile(r"(?=[^:]*:[^:]*:)\[?[0-9A-Fa-f:.]{2,45}\]?(:\d{1,5})?")
-_NUMBERS = re.compile(r"(?:0x[0-9a-f]{1,8}|\d{1,10})(?:\.(?:0x[0-9a-f]{1,8}|\d{1,10})){0,3}")
+_NUMBERS = re.compile(r"(?:0x[0-9a-f]*|\d+)(?:\.(?:0x[0-9a-f]*|\d+)){0,3}")
+_DECIMAL = re.compile(r"(?:0|[1-9][0-9]{0,2})(?:\.(?:0|[1-9][0-9]{0,2})){3}")
+_QUERY = re.compile(r"[?#]")
+_DISGUISED = re.compile(
+    r"%(?:2[5f]|5c|[01]|7f|(?![0-9a-f]{2}))|[;\x00-\x1f\x7f]|(?<=/)/|(?:^|/)(?:\.|%2e){2}[^/]|"
+    r"(?:^|/)(?:(?:\.|%2e)?%2e|%2e\.)(?:/|$)|[,|:]\s*/|,[^/,]*@|,\s*https?:",
+    re.IGNORECASE,
+)
+"""In a path: what some resolve, decode or split, and others take for a name."""
+_MAY_DISGUISE = re.compile(r"[%;,|:\x00-\x1f\x7f]")
+_NOT_IN_URL = re.compile(
+    r"[\s\x00-\x1f\x7f\\|\"<>]|[,;]\s*(?:[a-z][a-z0-9+.\-]*://|[^/,;&=]+@)", re.IGNORECASE
+)
+_BAD_BYTES = re.compile(r"(?:%[89a-f][0-9a-f])+", re.IGNORECASE)
 _IPV4 = re.compile(r"\d{1,3}(?:\.\d{1,3}){3}")
 _FILE_ENDINGS = frozenset(
     """
@@ -117,6 +147,8 @@ _FILE_ENDINGS = frozenset(
     """.split()  # noqa: SIM905 - many in a line
 )
 """What is no host's last label here, though `md` and `py` are domains."""
+_DOMAIN_ENDINGS = frozenset(["cc", "md", "mov", "py", "rs", "sh", "so", "zip"])
+"""Endings of files that are domains too: of a host where a port or a path follows."""
 _IBAN = re.compile(r"[A-Z]{2}[0-9]{2}[A-Z0-9]{11,30}")
 _LENGTHS = {
     one[:2]: int(one[2:])
@@ -133,13 +165,23 @@ _AS_NUMBERS = {ord("A") + at: str(10 + at) for at in range(26)}
 _DIGIT = re.compile(r"[0-9]")
 _MAY_BE_NUMBER = re.compile(r"[\w ./()\-+:]{1,256}")
 _SEPARATORS = re.compile(r"[ .\-]")
+_IBAN_SEPARATORS = re.compile(r"[ .\-_/]")
 _TELEPHONE = re.compile(r"(tel:)?(\+|00(?=[1-9]))?([\d ()./\-]{5,40})", re.IGNORECASE)
 _AREA = re.compile(r"\(\d{2,5}\)[\d ./\-]+|0\d{1,5}/[\d \-]{4,}")
-_ACCOUNT = re.compile(r"\d+(?:[ .\-]\d+)*|(?=(?:\D*\d){8})[A-Za-z]{1,4}[ .\-]?\d+(?:[ .\-]\d+)*")
+_TRUNK = re.compile(
+    r"[ ./\-]*(?:[17]|2[07]|3[0-469]|4[013-9]|5[1-8]|6[0-6]|8[1246]|9[0-58]|"
+    r"2[1-689]\d|3[578]\d|42\d|5[09]\d|6[7-9]\d|8[0578]\d|9[679]\d)[ ./\-]*\(0\)[^()]*"
+)
+"""`(0)` after a country's prefix, the 0 that is dialled within the country alone."""
+_ACCOUNT = re.compile(
+    r"\d+(?:[ \-]\d+)*|\d{1,3}(?:\.\d{3}){2,}(?:-\d{1,2})?|\d{4}(?:\.\d{4}){2,}|"
+    r"(?=(?:\D*\d){8})[A-Za-z]{1,4}[ .\-]?\d+(?:[ \-]\d+)*"
+)
 _HANDLE = re.compile(r"[@#][\w.\-]+")
 _UUID = re.compile(
     r"(?:urn:uuid:)?\{?([0-9a-f]{8})-([0-9a-f]{4})-([0-9a-f]{4})-([0-9a-f]{4})-([0-9a-f]{12})\}?"
 )
+_HEX = re.compile(r"(?:0x)?[0-9a-f]{8,}|(?:0x)?[0-9A-F]{8,}|0x[0-9a-fA-F]{40}")
 _ID = re.compile(r"-?(?=[^\d]*\d)[^\W_][\w.:~\-]*")
 _DRIVE = re.compile(r"[A-Za-z]:(?=[\\/])|\\\\(?=[^\\])")
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\d(?:[T ][\d:.,+Z\- ]*)?")
@@ -154,43 +196,88 @@ def read_value(text: str) -> Value:
 
     A `00` before 8 to 15 digits that do not begin with 0 counts as a telephone's `+`. Never fails.
     """
+    exact = text.strip(_SPACE)
     if len(text) > LONGEST_VALUE:
-        return Value(
-            "name", " ".join(unicodedata.normalize("NFKC", _UNSEEN.sub("", text)).casefold().split())
-        )
-    wide = " ".join(_UNSEEN.sub("", text).split())
-    exact = text.strip()
+        may_go = _LINK.match(exact) or _ONE_WORD.fullmatch(exact)
+        return _make_unclear(text) if may_go else _make_name(text)
     if not text.isascii():
-        wide = " ".join(_UNSEEN.sub("", unicodedata.normalize("NFKC", wide)).split())
         exact = unicodedata.normalize("NFC", exact)
-    return (
-        _read_number(wide)
-        or _read_mail(wide)
-        or _read_place(exact, wide)
-        or _read_word(wide)
-        or Value("name", unicodedata.normalize("NFKC", wide.casefold()))
-    )
+    wide = " ".join(exact.split())
+    is_plain = exact.isascii() and exact.isprintable()
+    if not is_plain and (
+        _UNSEEN.search(wide) or (not wide.isascii() and not unicodedata.is_normalized("NFKC", wide))
+    ):
+        seen = " ".join(_UNSEEN.sub("", unicodedata.normalize("NFKC", wide)).split())
+        is_name = _read_kinds(seen, seen) is None or not seen
+        return _make_name(text) if is_name and "@" not in seen else _make_unclear(text)
+    value = _read_kinds(exact, wide)
+    if value is None:
+        return _make_name(text)
+    has_control = not is_plain and _CONTROL.search(exact)
+    if value.kind == "unclear" or has_control or (value.kind == "path" and text != exact):
+        return _make_unclear(text)
+    return value
+
+
+def _read_kinds(exact: str, wide: str) -> Value | None:
+    """The value of a kind other than `name`; of an unclear one the text is not its normal form."""
+    return _read_number(wide) or _read_mail(wide) or _read_place(exact) or _read_word(wide)
+
+
+def _make_unclear(text: str) -> Value:
+    return Value("unclear", "\x00" + text)
+
+
+_UNCLEAR = _make_unclear("")
+
+
+def _make_name(text: str) -> Value:
+    """Each letter counts, but for its case and the width of white space."""
+    text = " ".join(unicodedata.normalize("NFC", text).split())
+    return Value("name", "".join(map(str.lower, text)).lstrip("\x00"))
+
+
+def is_destination(value: Value) -> bool:
+    """Whether a value is a destination wherever it stands, also in a parameter without a role: an address, a
+    link, an IBAN, and an unclear text that may be one of them."""
+    if value.kind == "unclear":
+        text = value.text[1:]
+        return _GOES.search(text) is not None or len(text) > LONGEST_VALUE
+    return value.kind in ("email", "url", "iban")
+
+
+_GOES = re.compile(r"@|%40|//|^\s*[^\s/\\]+\.[^\s/\\\d][^\s/\\]+[/\\]", re.IGNORECASE)
 
 
 def read_json_value(value: Any) -> Value | None:
     """The value that a JSON scalar is; None for what is none: true, false, null, a list or an object.
 
-    A whole number is the value that its digits are: 4821 is "4821".
+    A whole number is the value that its digits are: 4821 is "4821", and so is 4821.0; another is unclear.
     """
     if isinstance(value, str):
         return read_value(value)
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
     if isinstance(value, float):
-        return read_value(str(int(value)) if value.is_integer() and abs(value) < 1e21 else repr(value))  # noqa: PLR2004 - beyond it JSON's writers use an exponent
+        is_whole = value.is_integer() and abs(value) <= _WHOLE_FLOATS
+        return read_value(str(int(value))) if is_whole else _make_unclear(repr(value))
     return read_value(str(value) if value.bit_length() <= LONGEST_VALUE else hex(value))
+
+
+_WHOLE_FLOATS = 2**53
+"""Up to it a float is the number that was written."""
+
+
+def read_domain(text: str) -> str:
+    """A domain as `read_value` gives it in addresses and URLs; empty for what is none, or is unclear."""
+    return _read_host(unicodedata.normalize("NFC", text.strip(_SPACE)))
 
 
 def _read_number(text: str) -> Value | None:
     """An IBAN, a telephone or an account."""
     if not _MAY_BE_NUMBER.fullmatch(text) or not _has_digit(text) or _IPV4.fullmatch(text):
         return None
-    if text[:2].isalpha() and is_iban(iban := _SEPARATORS.sub("", text).upper()):
+    if text[:2].isalpha() and is_iban(iban := _IBAN_SEPARATORS.sub("", text).upper()):
         return Value("iban", iban)
     if found := _read_telephone(text):
         return found
@@ -202,7 +289,11 @@ def _read_telephone(text: str) -> Value | None:
     if found is None:
         return None
     named, prefix, rest = found.groups("")
-    digits = re.sub(r"\D", "", rest.replace("(0)", "", 1) if prefix else rest)
+    if prefix and "(0)" in rest:
+        if not _TRUNK.fullmatch(rest):
+            return _UNCLEAR
+        rest = rest.replace("(0)", "")
+    digits = re.sub(r"\D", "", rest)
     if prefix and (6 + len(prefix)) <= len(digits) <= _MOST_DIGITS:
         return Value("phone", "+" + digits)
     if prefix != "+" and (named or _AREA.fullmatch(rest)):
@@ -224,100 +315,187 @@ def is_iban(text: str) -> bool:
 def _read_mail(text: str) -> Value | None:
     """An address alone. With others beside it, as `a@x, <b@y>` or `mailto:b@y?bcc=a@x`, it is none: a mail
     would go to all of them."""
-    if "@" not in text:
-        return None
+    is_link = text[:7].lower() == "mailto:"
+    if "@" not in text and not is_link:
+        return _UNCLEAR if "%40" in text and "/" not in text and " " not in text else None
     if text[-1] == ">":
-        found = _BRACKETED.fullmatch(text)
-        text = "" if found is None else found[1].strip()
-    if text[:7].lower() == "mailto:":
+        found = _PHRASED.fullmatch(text)
+        if found is None or _LISTED.search(text):
+            outside = _QUOTED.sub("", text)
+            return _UNCLEAR if _AMBIGUOUS.search(outside) or found else None
+        text = found[1].strip()
+    elif is_link:
         address, _, more = text[7:].partition("?")
-        text = "" if _RECIPIENT.search(more) else unquote(address)
+        if not _HEADERS.fullmatch(more):
+            return _UNCLEAR
+        text = unquote(address)
     found = _MAIL.fullmatch(text)
-    if found is None or not (host := _read_host(found[1])):
+    if found is None:
+        return _UNCLEAR if is_link or _ROUTED.fullmatch(text) else None
+    local, host = _lower(found[1]), _read_host(found[2])
+    if not host or _ROUTE.search(local):
+        return _UNCLEAR
+    return Value("email", f"{local}@{host}")
+
+
+_ROUTED = re.compile(r"""(?=[^@]*["%!\\(\[])[^\s/]+@[^\s/@]+""")
+
+
+def _read_place(exact: str) -> Value | None:
+    """A URL or a path: each letter of it counts, and none is left out."""
+    if ":" in exact or exact[:1] in "/\\":
+        if _DRIVE.match(exact):
+            return _read_drive(exact)
+        if scheme := _SCHEME.match(exact):
+            return _read_url(scheme[1].lower(), exact[scheme.end() :])
+        if _LINK.match(exact):
+            return _UNCLEAR
+    return _read_bare_url(exact) or _read_path(exact)
+
+
+def _read_drive(text: str) -> Value:
+    """A path of Windows, which takes the dots and spaces at a segment's end for nothing, and a colon for a
+    stream's name."""
+    if re.search(r":.*:|^\\.*:|(?<!^)[\\/]{2}|(?<=[^.\\/])[. ]+(?=[\\/]|$)|\.{3}", text):
+        return _UNCLEAR
+    return Value("path", _resolve_path(text).lower())
+
+
+def _read_bare_url(text: str) -> Value | None:
+    if "." not in text and ":" not in text:
         return None
-    return Value("email", f"{_lower(text[: found.start(1) - 1])}@{host}")
-
-
-def _read_place(exact: str, wide: str) -> Value | None:
-    """A URL or a path. `wide` says which; `exact` gives the letters of its path, of which each counts."""
-    if _DRIVE.match(wide):
-        return Value("path", _resolve_path(exact if _DRIVE.match(exact) else wide).lower())
-    if scheme := _WEB.match(wide) or _SCHEME.match(wide):
-        text = exact if exact.startswith(scheme[0]) else wide
-        return _read_url(scheme[1].lower(), text[scheme.end() :])
-    return _read_bare_url(exact, wide) or _read_path(exact, wide)
-
-
-def _read_bare_url(exact: str, wide: str) -> Value | None:
-    if "." not in wide and ":" not in wide:
+    if copied := _COPY.fullmatch(text):
+        user, host = copied[1], _read_host(copied[2])
+        path = _clean_url_path(copied[3])
+        if not host or path is None:
+            return _UNCLEAR
+        return Value("url", host + path if user == "git" else f"scp://{user}@{host}{path}")
+    if _IPV6.fullmatch(text):
+        return _read_url("http", "//" + (text if text.startswith("[") else f"[{text}]"))
+    found = _BARE.fullmatch(text)
+    if found is None or not _may_be_host(found):
         return None
-    if (copied := _COPY.fullmatch(wide)) and (host := _read_host(copied[1])):
-        return Value("url", host + _clean_url_path(copied[2]))
-    if _IPV6.fullmatch(wide):
-        return _read_url("http", wide if wide.startswith("[") else f"[{wide}]")
-    if (found := _BARE.fullmatch(wide)) and _may_be_host(found):
-        return _read_url("http", exact if _BARE.fullmatch(exact) else wide)
-    return None
+    return _UNCLEAR if "/../" in text or text.endswith("/..") else _read_url("http", "//" + text)
 
 
-def _read_path(exact: str, wide: str) -> Value | None:
-    if "/" in wide or "\\" in wide:
-        return Value("path", _resolve_path(exact if "/" in exact or "\\" in exact else wide))
-    is_file = "." in wide and " " not in wide and wide.rpartition(".")[2].lower() in _FILE_ENDINGS
-    return Value("path", exact) if is_file else None
+def _read_path(text: str) -> Value | None:
+    if "/" in text or "\\" in text:
+        if not _is_unclear_path(text):
+            return Value("path", _resolve_path(text))
+        return None if " " in text and "\\" not in text and text[0] not in "/.~" else _UNCLEAR
+    is_file = "." in text and " " not in text and text.rpartition(".")[2].lower() in _FILE_ENDINGS
+    return Value("path", text) if is_file else None
+
+
+def _is_unclear_path(text: str) -> bool:
+    """A backslash separates names for some alone: only a relative path without dot segments may have it."""
+    if "\\" in text and ("/" in text or text[0] == "\\" or re.search(r"[@:]|(?:^|\\)\.\.(?:\\|$)", text)):
+        return True
+    first = _BARE.fullmatch(re.split(r"[/\\]", text, maxsplit=1)[0])
+    if "\\" in text and first and "." in first[1] and _may_be_host(first):
+        return True
+    return _is_disguised(text.replace("\\", "/"))
+
+
+def _is_disguised(path: str) -> bool:
+    may_be = ".." in path or "//" in path or _MAY_DISGUISE.search(path)
+    return bool(may_be and _DISGUISED.search(path))
 
 
 def _may_be_host(found: re.Match[str]) -> bool:
     """Whether a text without a scheme begins with a host: by a known port's place, or by its last label. A
     word that begins with a digit is none for its port's sake: `2026-03-06T10:00` is a time."""
     host, port = found[1], found[2]
-    labels = host.rstrip(".").split(".")
-    if not all(_LABEL.fullmatch(one) for one in labels):
+    labels = host.removesuffix(".").split(".")
+    if not all(_HOST_LABEL.fullmatch(one) for one in labels):
         return False
     if _IPV4.fullmatch(host):
         return all(int(one) < 256 for one in labels)  # noqa: PLR2004 - a byte
     last = labels[-1].lower()
     if len(labels) == 1:
         return host.lower() == "localhost" or (port is not None and not host[0].isdigit())
-    return len(last) > 1 and (last.startswith("xn--") or last.isalpha()) and last not in _FILE_ENDINGS
+    if last in _FILE_ENDINGS:
+        return last in _DOMAIN_ENDINGS and bool(port or found[3])
+    return len(last) > 1 and (last.startswith("xn--") or last.isalpha())
 
 
-def _read_url(scheme: str, rest: str) -> Value | None:
-    """Of what follows `scheme:`. With a backslash it is none: some take it for a slash, and others for a part
-    of the user, `https://a.example\\@b.example`."""
-    rest = _QUERY.split(rest, maxsplit=1)[0]
+def _read_url(scheme: str, rest: str) -> Value:
+    """Of what follows `scheme:`."""
     if scheme == "file":
-        path = _LOCAL.sub("", unquote(rest.replace("\\", "/")))
-        return Value("path", _resolve_path(path).lower() if _DRIVE.match(path) else _resolve_path(path))
-    if "\\" in rest:
-        return None
-    authority, _, path = rest.lstrip("/").partition("/")
-    host, colon, port = authority.rpartition("@")[2].rpartition(":")
-    if not colon or (port and not port.isdecimal()):
+        return _read_file(rest)
+    if not rest.startswith("//") or _NOT_IN_URL.search(rest):
+        return _UNCLEAR
+    found = _PARTS.fullmatch(rest)
+    if found is None:
+        return _UNCLEAR
+    authority, path, query = found.groups()
+    user, at, place = authority.rpartition("@")
+    host, colon, port = place.rpartition(":")
+    if not colon or (port and not (port.isascii() and port.isdigit())):
         host, port = host + colon + port, ""
-    host, port = _read_host(unquote(host)), port.lstrip("0")
-    if not host:
-        return None
+    host, port, tail = _read_host(host), port.lstrip("0"), _clean_url_path((path or "")[1:])
+    if not host or tail is None or "@" in user:
+        return _UNCLEAR
     if port and port != _PORTS.get(scheme):
         host += ":" + port
-    text = host + _clean_url_path(path)
-    return Value("url", text if scheme in _PORTS else f"{scheme}://{text}")
+    query = "" if query in (None, "?", "#", "?#") else query
+    if query and scheme in _WEB:
+        tail = tail or "/"
+    tail += _clean_query(query)
+    if scheme in _WEB or (scheme in _GIT and user in ("", "git")):
+        return Value("url", host + tail)
+    return Value("url", f"{scheme}://{user}{at}{host}{tail}")
+
+
+_PARTS = re.compile(r"//([^/?#]*)(/[^?#]*)?([?#].*)?")
+
+
+def _read_file(rest: str) -> Value:
+    found = _LOCAL.match(rest)
+    if found is None or re.search(r"[?#\\]|%(?:2[f5]|5c)", rest, re.IGNORECASE):
+        return _UNCLEAR
+    path = unquote(rest[found.end() :], errors="surrogateescape")
+    if _DRIVE.match(path):
+        return _read_drive(path)
+    return _UNCLEAR if _is_disguised(path) else Value("path", _resolve_path(path))
+
+
+def _clean_query(text: str) -> str:
+    return _encode_other(unicodedata.normalize("NFC", _ENCODED.sub(_decode_run, text))) if text else ""
+
+
+def _encode_other(text: str) -> str:
+    return (
+        text
+        if text.isascii()
+        else "".join(one if one < "\x7f" or _is_foreign(one) else _encode(one) for one in text)
+    )
 
 
 def _read_host(text: str) -> str:
-    """A host in lower case, in Unicode, a number of IPv4 with its dots; empty for what is no host."""
+    """A host in lower case and Unicode; empty for what is no host, or one that clients take for different
+    ones: IDNA of 2003 and of 2008 encode `straße` differently, and `010` of an address is 8 or 10."""
     if text.startswith("["):
         return _read_ipv6(text)
     if not text.isascii():
-        text = _UNSEEN.sub("", text)
-    text = _lower(unicodedata.normalize("NFKC", text)).replace("\u3002", ".").strip(".")
-    if _NUMBERS.fullmatch(text):
-        try:
-            return socket.inet_ntoa(socket.inet_aton(text))
-        except OSError:
+        folded = unicodedata.normalize("NFKC", text.casefold())
+        if _UNSEEN.search(text) or folded != _lower(text) or unicodedata.normalize("NFKC", text) != text:
             return ""
-    labels = [_decode_label(one) for one in text.split(".")]
-    return ".".join(labels) if all(labels) and not re.search(r"[\s/\\?#@:<>\[\]]", text) else ""
+    text = _lower(text).removesuffix(".")
+    labels = text.split(".")
+    if _NUMBERS.fullmatch(text) or labels[-1].isdigit():
+        is_address = _DECIMAL.fullmatch(text) and all(int(one) < 256 for one in labels)  # noqa: PLR2004 - a byte
+        return text if is_address else ""
+    labels = [_decode_label(one) for one in labels if _is_label(one)]
+    return ".".join(labels) if len(labels) == text.count(".") + 1 else ""
+
+
+def _is_label(text: str) -> bool:
+    if _HOST_LABEL.fullmatch(text):
+        return True
+    return 0 < len(text) < 64 and all(  # noqa: PLR2004 - a label's length
+        one in {"-", "_"} or one.isalnum() or unicodedata.category(one)[0] == "M" for one in text
+    )
 
 
 def _read_ipv6(text: str) -> str:
@@ -346,10 +524,15 @@ def _lower(text: str) -> str:
     return text.lower() if text.isascii() else unicodedata.normalize("NFKC", "".join(map(str.lower, text)))
 
 
-def _clean_url_path(path: str) -> str:
+def _clean_url_path(path: str) -> str | None:
     """A URL's path, given without its first slash, with it: what need not be encoded is not, all else is, and
-    dot segments are resolved. Empty for the root."""
-    path = unicodedata.normalize("NFC", _ENCODED.sub(_decode_run, path))
+    dot segments are resolved. Empty for the root; None for one that is unclear."""
+    if not path:
+        return ""
+    if path[0] == "/" or _is_disguised(path) or _has_bad_bytes(path):
+        return None
+    if "%" in path or not path.isascii():
+        path = unicodedata.normalize("NFC", _ENCODED.sub(_decode_run, path))
     kept: list[str] = []
     segments = _TO_ENCODE.sub(_encode_letter, path).split("/")
     for segment in segments:
@@ -360,6 +543,16 @@ def _clean_url_path(path: str) -> str:
     if segments[-1] in (".", "..") and kept:
         kept.append("")
     return "/" + "/".join(kept) if kept != [""] and kept else ""
+
+
+def _has_bad_bytes(path: str) -> bool:
+    """Whether encoded bytes are no UTF-8, such as a dot or a slash in more bytes than it needs."""
+    try:
+        for found in _BAD_BYTES.finditer(path):
+            unquote_to_bytes(found[0]).decode()
+    except UnicodeDecodeError:
+        return True
+    return False
 
 
 def _decode_run(found: re.Match[str]) -> str:
@@ -395,7 +588,9 @@ def _read_word(text: str) -> Value | None:
         return Value("handle", _lower(text))
     if found := _UUID.fullmatch(text.lower()):
         return Value("id", "".join(found.groups()))
-    return Value("id", _lower(text)) if _ID.fullmatch(text) else None
+    if _HEX.fullmatch(text):
+        text = text.lower()
+    return Value("id", text) if _ID.fullmatch(text) else None
 
 
 # What a text or a result holds
@@ -411,9 +606,18 @@ _PRINTED = re.compile(r"[!-~]+")
 _CLOSING = {")": "(", "]": "[", "}": "{"}
 _BEFORE, _AFTER = "'\u2019*=:!?", "'\u2019*.:!?…"
 _SHORTEST = 4
+_ADDRESS = re.compile(
+    r"(?<![A-Za-z0-9.+_\-])[A-Za-z0-9.+_\-]{1,64}@(?:[A-Za-z0-9\-]{1,63}\.){1,8}[A-Za-z0-9\-]{2,63}"
+)
+_QUOTED_PRINTABLE = re.compile(r"=(?:\r?\n|([2-7][0-9A-F]))")
+_TAG = re.compile(r"</?[A-Za-z][^<>@]{0,200}>")
+_MARKS = re.compile(r"\*\*+|__+")
+_AT = re.compile(r"(?<=\w)\s?[(\[{] ?(?:at|AT) ?[)\]}]\s?(?=\w)")
+_BRACKETED_AT = re.compile(r"[(\[{] ?(?:at|AT) ?[)\]}]")
+_DOT = re.compile(r"(?<=\w)\s?[(\[{] ?(?:dot|DOT) ?[)\]}]\s?(?=\w)")
 _GROUPS = re.compile(r"(?<!\w)([A-Z]{1,4}[ .\-]?)?[+(]?\d++(?:[ ./()\-]{1,2}\d++){1,12}")
 _NEGATIVE = re.compile(r"(?<![\w.\-])-\d{4,}+(?![\w.\-])")
-_IBAN_BEGINS = re.compile(r"(?<![A-Za-z0-9])[A-Za-z]{2}\d{2}(?=[ \-]?[A-Za-z0-9])")
+_IBAN_BEGINS = re.compile(r"(?:(?<![A-Za-z0-9])|(?<=IBAN))[A-Za-z]{2}\d{2}(?=[ \-]?[A-Za-z0-9])")
 _CAPITAL = "A-Z\u00c0-\u00de\u0100-\u024f\u0370-\u03ff\u0400-\u052f\u1e00-\u1fff"
 _CAPITALISED_WORD = rf"[{_CAPITAL}][\w'\u2019\-]*+(?![@/\\]|\.\w)"
 _CAPITALISED = re.compile(rf"(?<![\w@/\\.\-]){_CAPITALISED_WORD}(?: {_CAPITALISED_WORD})*")
@@ -437,6 +641,7 @@ _RANKS: dict[Kind, int] = {
     "account": 2,
     "id": 2,
     "path": 3,
+    "unclear": 3,
     "name": 4,
 }
 """Which values go into a list first; between them, as 1, those that are a whole leaf of a result."""
@@ -447,12 +652,50 @@ def find_values(text: str) -> Iterator[Value]:
     """The values within a text, of its first MAX_TEXT characters; one may come more than once.
 
     Names are sequences of up to three capitalised words, of a longer one each two and three; one that begins
-    a sentence is a name without its first word too. Of a URL its host is a value too, and of a handle the
-    name without its sign. Dates are none. Time: linear.
+    a sentence is a name without its first word too. Of a web's URL what is before its query and its host are
+    values too. Dates are none. Time: linear.
     """
     text = _cut(text, MAX_TEXT)
-    tokens = (_read_token(token) for token in dict.fromkeys(_TOKEN.findall(text)) if _TELLING.search(token))
-    return chain(chain.from_iterable(tokens), _find_numbers(text), _find_names(text))
+    tokens = {one: None for one in _TOKEN.findall(text) if _TELLING.search(one)}
+    values = [map(_read_token, tokens), (_find_addresses(text), _find_numbers(text), _find_names(text))]
+    if (plain := _decode_text(text)) != text:
+        more = {one: None for one in _TOKEN.findall(plain) if _TELLING.search(one) and one not in tokens}
+        values += [map(_read_token, more), (_find_addresses(plain), _find_ibans(plain))]
+    return chain.from_iterable(chain.from_iterable(values))
+
+
+def _find_addresses(text: str) -> Iterator[Value]:
+    """Addresses whatever stands around them, as in `href='mailto:a@b.c'` or `a@b.c's`."""
+    if "@" in text:
+        for found in dict.fromkeys(_ADDRESS.findall(text)):
+            value = read_value(found)
+            if value.kind == "email":
+                yield value
+
+
+def _decode_text(text: str) -> str:
+    """A text as a reader sees it: without soft line breaks, encoded letters (quoted-printable, URL, HTML),
+    tags, marks and what cannot be seen. Each once, whatever its format; not longer than MAX_TEXT."""
+    decoded = text
+    if "=" in decoded:
+        decoded = _QUOTED_PRINTABLE.sub(_decode_quoted, decoded)
+    if "%" in decoded:
+        decoded = unquote(decoded)
+    if "&" in decoded:
+        decoded = html.unescape(decoded)
+    if "<" in decoded:
+        decoded = _TAG.sub("", decoded)
+    if "**" in decoded or "__" in decoded:
+        decoded = _MARKS.sub("", decoded)
+    if _BRACKETED_AT.search(decoded):
+        decoded = _DOT.sub(".", _AT.sub("@", decoded))
+    if not decoded.isascii():
+        decoded = _UNSEEN.sub("", unicodedata.normalize("NFKC", decoded))
+    return decoded if decoded == text else _cut(decoded, MAX_TEXT)
+
+
+def _decode_quoted(found: re.Match[str]) -> str:
+    return chr(int(found[1], 16)) if found[1] else ""
 
 
 def collect_values(result: Any) -> SeenValues:
@@ -531,8 +774,9 @@ class _Collector:
             except (ValueError, RecursionError):
                 pass
         if 0 < len(text) <= MAX_LEAF and not _MOMENT.fullmatch(text):
-            for value in _add_parts(read_value(text)):
-                self._add(value, _LEAF_RANK)
+            for spelling in dict.fromkeys((text, _decode_text(text))):
+                for value in _add_parts(read_value(spelling)):
+                    self._add(value, _LEAF_RANK)
         self._search(text, with_names=True)
         return []
 
@@ -562,10 +806,13 @@ def _cut(text: str, length: int) -> str:
 def _add_parts(value: Value) -> Iterator[Value]:
     """The value, and what is seen where it is seen."""
     yield value
-    if value.kind == "handle":
-        yield read_value(value.text[1:])
-    elif value.kind == "url" and "://" not in value.text and "/" in value.text:
-        yield Value("url", value.text.partition("/")[0])
+    if value.kind != "url":
+        return
+    scheme, mark, rest = value.text.rpartition("://") if "://" in value.text[:32] else ("", "", value.text)
+    if not mark and (whole := _QUERY.split(rest, maxsplit=1)[0]) != rest:
+        yield Value("url", whole.removesuffix("/") if whole.count("/") == 1 else whole)
+    if "/" in rest and (not mark or scheme in _PORTS):
+        yield Value("url", rest.partition("/")[0].rpartition("@")[2])
 
 
 def _read_token(token: str) -> Iterator[Value]:
@@ -610,6 +857,10 @@ def _find_numbers(text: str) -> Iterator[Value]:
                 yield value
     for found in _NEGATIVE.finditer(text):
         yield read_value(found[0])
+    yield from _find_ibans(text)
+
+
+def _find_ibans(text: str) -> Iterator[Value]:
     for found in _IBAN_BEGINS.finditer(text):
         iban = _read_spaced(text, found.start(), _LENGTHS.get(found[0][:2].upper(), 0))
         if is_iban(iban):
