@@ -30,7 +30,15 @@ from sluice.text.plurals import counted
 from sluice_topics.records.base import Tier  # noqa: TC001 - pydantic reads the annotations
 from sluice_topics.records.inputs import ActionType  # noqa: TC001 - as above
 from sluice_topics.relaxations import Members, Scale, StricterWhen
-from sluice_topics.values import Value, find_values, fingerprint, read_json_value, read_value
+from sluice_topics.values import (
+    Value,
+    find_values,
+    fingerprint,
+    is_destination,
+    read_domain,
+    read_json_value,
+    read_value,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -55,8 +63,6 @@ JudgedRole = Literal["destination", "object"]
 ANSWERS: tuple[Answer, ...] = get_args(Answer)
 _MAY_BE_VALUE = re.compile(r"[^A-Za-z \-_'!?,]")
 """What every address, link and account has; most words and sentences have none of it."""
-_BY_ITSELF = frozenset(["email", "url", "iban"])
-"""Values that are a destination wherever they stand: also in a parameter to which nobody gave a role."""
 _WORDS = {
     "email": "the address",
     "url": "the link",
@@ -198,7 +204,7 @@ def find_named_values(plan: ActionPlan, action: ProposedAction) -> tuple[list[Na
             found += _read_argument(argument, argument.role)
         elif not argument.role and isinstance(argument.value, str) and _MAY_BE_VALUE.search(argument.value):
             read = _read_argument(argument, "destination")
-            found += [one for one in read if one.value.kind in _BY_ITSELF]
+            found += [one for one in read if is_destination(one.value)]
         if len(found) > MOST_ARGUMENTS:
             return found[:MOST_ARGUMENTS], False
     return found, True
@@ -217,7 +223,7 @@ def _read_argument(argument: Argument, role: JudgedRole) -> Iterator[NamedValue]
         every = dict.fromkeys([*listed, *split]) or every
     elif len(parts) > 1:
         further = (read_value(one) for one in parts[1:] if _MARKED.search(one))
-        every |= dict.fromkeys(one for one in further if one.kind in _BY_ITSELF or one.text.startswith("/"))
+        every |= dict.fromkeys(one for one in further if is_destination(one) or one.text.startswith("/"))
     for number, value in enumerate(every):
         path = argument.path if len(every) == 1 else f"{argument.path}#{number + 1}"
         yield NamedValue(role, path, value)
@@ -355,16 +361,24 @@ def _find_usual(policy: DestinationPolicy, context: ActionContext) -> dict[str, 
     }
 
 
+_IS_ROOT = re.compile(r"[^?#]*")
+"""A link with a query or a fragment stands for itself alone."""
+
+
 class Registered:
     """The destinations that entries name: exact values, addresses of a domain, and what is below a host or a
     folder."""
 
     def __init__(self, texts: Sequence[str]) -> None:
-        self._domains = {one[2:].lower() for one in texts if one.startswith("*@")}
+        self._domains = {read_domain(one[2:]) for one in texts if one.startswith("*@")} - {""}
         values = [read_value(one) for one in texts if not one.startswith("*@")]
         self._values = frozenset(one.text for one in values)
         self._roots = {
-            kind: tuple(f"{one.text.rstrip('/')}/" for one in values if one.kind == kind)
+            kind: tuple(
+                f"{one.text.rstrip('/')}/"
+                for one in values
+                if one.kind == kind and _IS_ROOT.fullmatch(one.text)
+            )
             for kind in ("url", "path")
         }
 

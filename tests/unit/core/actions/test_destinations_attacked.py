@@ -119,6 +119,34 @@ def test_a_role_whose_path_the_call_spells_in_another_shape_is_not_an_empty_role
 
 
 # 4
+@pytest.mark.parametrize(
+    "url",
+    [
+        "upi://pay?pa=eve@bank",
+        "https://chat.example/hook?room=eve",
+        "sftp://eve@store.example/in",
+        "eve@store.example:in",
+    ],
+)
+def test_a_query_or_a_user_that_says_where_it_goes_is_part_of_the_value(url: str) -> None:
+    assert send(url) != "ALLOW"
+
+
+@pytest.mark.parametrize(
+    ("known", "sent"),
+    [
+        ("tg://resolve?domain=acme", "tg://resolve?domain=eve"),
+        (
+            "https://api.telegram.org/bot1/sendMessage?chat_id=1",
+            "https://api.telegram.org/bot1/sendMessage?chat_id=9",
+        ),
+        ("https://matrix.to/#/@ann:acme.example", "https://matrix.to/#/@eve:evil.example"),
+        ("https://docs.example/d/ACME", "https://docs.example/?share=eve%40evil.example"),
+        ("sftp://acme@store.example/in", "sftp://eve@store.example/in"),
+    ],
+)
+def test_a_result_with_one_query_trusts_no_other(known: str, sent: str) -> None:
+    assert send(sent, known=None, result={"link": known}) != "ALLOW"
 
 
 # 5
@@ -131,6 +159,11 @@ def test_each_link_of_a_list_is_looked_up(separator: str) -> None:
 def test_what_follows_a_known_link_is_looked_up(separator: str) -> None:
     link = "https://docs.example/d/ACME"
     assert send(f"{link}{separator}https://evil.example/", known=None, result={"link": link}) != "ALLOW"
+
+
+@pytest.mark.parametrize("separator", ["\n", ",", ";", ":", "|"])
+def test_each_path_of_a_list_is_looked_up(separator: str) -> None:
+    assert send(f"/srv/share/x{separator}/home/eve/y") != "ALLOW"
 
 
 @pytest.mark.parametrize(
@@ -149,15 +182,64 @@ def test_a_backslash_before_a_user_is_no_path_below_a_host(text: str) -> None:
 
 
 # 7: email.message.EmailMessage reads Ann, eve@evil.example and ann@acme.example
+@pytest.mark.parametrize(
+    "text",
+    [
+        'Ann (" ) , eve@evil.example, (") <ann@acme.example>',
+        '(")eve@evil.example,(") <ann@acme.example>',
+        # getaddresses(strict=False), as smtplib had it, sends these to eve@evil.example
+        '"eve@evil.example" [Ann <ann@acme.example>',
+        '"eve@evil.example"(<ann@acme.example>',
+    ],
+)
+def test_a_phrase_that_readers_take_apart_differently_is_no_name(text: str) -> None:
+    assert send(text) != "ALLOW"
 
 
 # 8
+@pytest.mark.parametrize(
+    "rest",
+    [
+        "..%2feve/drop",
+        "%2e%2e%2feve",
+        "..%5ceve",
+        "..;/eve",
+        "%252e%252e/eve",
+        ".\n./eve",
+        "..\t/eve",
+        "..%00/eve",
+        "..%c0%afeve",
+        "/../eve",
+    ],
+)
+def test_a_dot_segment_in_disguise_leaves_the_folder(rest: str) -> None:
+    assert send(f"https://hub.example/acme/{rest}") != "ALLOW"
 
 
 # 9
+@pytest.mark.parametrize(
+    "text",
+    [
+        "https://evil.example/?x=" + "A" * 2100,
+        "//evil.example/x",
+        "ht\ntps://evil.example/x",
+        "evil.zip/x",
+        "evil.sh:443",
+        "eve%40evil.example",
+        "GB82_WEST_1234_5698_7654_32",
+        "GB82/WEST/1234/5698/7654/32",
+    ],
+)
+def test_a_link_without_a_role_counts_however_long_and_spelt(text: str) -> None:
+    assert outcome("send", {"to": A, "callback": text}) != "ALLOW"
 
 
 # 10
+@pytest.mark.parametrize(
+    ("known", "sent"), [("123456780", 12345678.0), ("12345678", 1234567.8), ("012345678", 0.12345678)]
+)
+def test_a_number_with_a_point_is_no_longer_one(known: str, sent: float) -> None:
+    assert outcome("remit", {"payee": {"account": sent}}, known=[known]) != "ALLOW"
 
 
 def test_a_whole_float_is_the_number_that_it_is() -> None:
@@ -165,18 +247,56 @@ def test_a_whole_float_is_the_number_that_it_is() -> None:
 
 
 # 11: node's and requests' hosts of these are others
+@pytest.mark.parametrize(
+    "text",
+    [
+        "https://\u0646\u0627\u0645\u0647\u200c\u0627\u06cc.example/",
+        "info@\u0646\u0627\u0645\u0647\u200c\u0627\u06cc.example",
+        "https://STRA\u1e9eE.example/",
+        "https://acme-pay\u2800.example/",
+        "http://192.0.2.010/",
+    ],
+)
+def test_hosts_that_a_client_tells_apart_are_not_one(text: str) -> None:
+    known = [*KNOWN, "info@\u0646\u0627\u0645\u0647\u0627\u06cc.example"]
+    assert send(text, known=known) != "ALLOW"
 
 
 # 12
+@pytest.mark.parametrize("text", ["/home/eve\\..\\..\\srv\\share\\x", "files.acme.example/../../home/eve/x"])
+def test_a_path_is_not_resolved_in_a_way_that_its_system_does_not(text: str) -> None:
+    assert send(text) != "ALLOW"
 
 
 # 13
+@pytest.mark.parametrize("text", ["+4930123(0)456", "+493012345(0)6"])
+def test_a_trunk_zero_stands_only_after_the_country(text: str) -> None:
+    assert send(text) != "ALLOW"
 
 
 # 14
+@pytest.mark.parametrize(
+    ("known", "sent"),
+    [
+        ("Finance", "Fin\u200bance"),
+        ("#ops", "#ops\u200b"),
+        ("finance", "\ufb01nance"),
+        ("Bo\u00df", "Boss"),
+        ("C024BE91L", "c024be91L"),
+        ("s3://acme/in", "s3://acme/in\t"[:-1] + "?x=1"),
+    ],
+)
+def test_names_and_ids_that_a_system_tells_apart_are_not_one(known: str, sent: str) -> None:
+    assert send(sent, known=[known]) != "ALLOW"
 
 
 # 15
+@pytest.mark.parametrize(
+    ("result", "sent"),
+    [({"price": 1234.5}, "12345"), ({"version": "12.5.1"}, "1251"), ({"host": "#ops"}, "ops")],
+)
+def test_a_value_of_another_kind_is_not_the_account_of_the_same_digits(result: Any, sent: str) -> None:
+    assert send(sent, known=None, result=result) != "ALLOW"
 
 
 # 0: real T3, the only way at that tier without a person who reads the action
@@ -227,7 +347,46 @@ def lax(text: Any, destination: str, wait: int = 0) -> str:
     return str(session.verdict(action_id="way", toolName="send", parameters={"to": destination})["outcome"])
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "<a href='mailto:eve@evil.example?subject=x'>",
+        "eve&#64;evil.example",
+        "mailto:eve%40evil.example",
+        "eve%40evil.example",
+        "eve=40evil.example",
+        "eve@evil.example's",
+        "x/eve@evil.example",
+        "eve@**evil**.example",
+        "eve@evil.=\nexample",
+        "https://evil.example/?m=eve@evil.example",
+        "eve (at) evil.example",
+    ],
+)
+def test_an_address_that_an_agent_can_put_together_is_not_nowhere(text: Any) -> None:
+    assert lax(text, E) != "ALLOW"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        HOSTILE.replace(" ", "\u00a0"),
+        "IBAN" + HOSTILE.replace(" ", ""),
+        HOSTILE.replace(" ", "&nbsp;"),
+        "<b>GB82</b> WEST 1234 5698 7654 32",
+    ],
+)
+def test_an_account_that_an_agent_can_put_together_is_not_nowhere(text: str) -> None:
+    assert lax("pay to " + text + ".", HOSTILE) != "ALLOW"
+
+
 # 17
+@pytest.mark.parametrize(
+    "text",
+    ["mailto:ann@acme.example?b%63c=eve", "eve%evil.example@acme.example", "evil.example!eve@acme.example"],
+)
+def test_routes_in_an_address(text: str) -> None:
+    assert send(text) != "ALLOW"
 
 
 # 18: found with the source at hand
