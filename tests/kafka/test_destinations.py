@@ -132,6 +132,13 @@ def test_results_and_registry_say_where_an_account_comes_from_and_what_was_used_
     assert shown.exit_code == 0, shown.output
     (use,) = json.loads(shown.stdout)
     assert (use["tool"], use["role"], use["days"]) == ("pay", "destination", 1)
+    asked = CliRunner().invoke(cli, ["usual", "backtest", "--json"], env=site.settings)
+    assert asked.exit_code == 0, asked.output
+    (row,) = json.loads(asked.stdout)
+    assert (row["agent"], row["tool"], row["denied"]) == ("payer", "pay", 0)
+    assert row["would_ask"] == row["allowed"] >= 3
+    assert row["judged"] > row["would_ask"]
+    assert "untrusted_read 1" in row["origins"]
     told = CliRunner().invoke(cli, ["rerun", "--all", "--json"], env=site.settings)
     assert told.exit_code == 0, told.stdout[:2000]
     assert json.loads(told.stdout)["by_kind"]["verdict"]["identical"] == len(read_stored(site, VERDICTS))

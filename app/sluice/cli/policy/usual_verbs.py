@@ -10,20 +10,34 @@ import typer
 from rich.table import Column, Table
 
 from sluice.adapters.kafka.kafka_ledger import read_values
-from sluice.cli.output import WRONG, clean, console, print_json, require_broker, require_settings, stop
+from sluice.cli.output import (
+    WRONG,
+    clean,
+    console,
+    parse_span,
+    print_json,
+    require_broker,
+    require_settings,
+    stop,
+)
 from sluice.cli.policy.control_topics import AsJson, require_folded
 from sluice.cli.policy.registry_new import write_entry_or_stop
+from sluice.cli.quality_read import From, read_or_stop
 from sluice.core.foundation.clock import rfc3339
+from sluice.core.reports.destination_questions import RESOLVED, VERDICT, DestinationQuestions, QuestionCount
 from sluice.core.trust.change_log import list_entries_in_force
 from sluice.settings.reader import list_real_names
-from sluice_topics.catalog import REGISTRY, USUAL_DESTINATIONS
+from sluice_topics.catalog import ESCALATIONS, REGISTRY, USUAL_DESTINATIONS, VERDICTS
 from sluice_topics.json_text import parse
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 Agent = Annotated[str, typer.Argument(metavar="AGENT", help="The agent's id.")]
-cli = typer.Typer(no_args_is_help=True, help="Which destinations agents usually use: show and forget them.")
+cli = typer.Typer(
+    no_args_is_help=True,
+    help="Which destinations agents usually use: show and forget them; what the gate would have asked.",
+)
 
 
 @cli.command()
@@ -64,6 +78,59 @@ def forget(
     sign = f"sluice registry sign {clean(out)} --key APPROVER.pem --out SIGNED"
     message = f"[green]written[/] {clean(out)}; next: {sign}"
     console.print(message, soft_wrap=True, highlight=False)
+
+
+@cli.command()
+def backtest(
+    since: Annotated[str, typer.Option(metavar="SPAN", help="How far back: 12h, 7d.")] = "7d",
+    from_: From = None,
+    as_json: AsJson = False,
+) -> None:
+    """Count what the gate `destinations` would have asked while it only observed, by agent and tool.
+
+    For each: the actions that it looked at, how many questions a day, which
+    of them people approved or denied whom another gate had asked, what
+    another gate blocked, and what was allowed with nobody asked. What people
+    denied is what it would have caught.
+
+    Exit codes: 0 counted, 1 it looked at nothing, 2 could not do it.
+    """
+    span_ms = parse_span(since)
+    if span_ms is None:
+        stop(f"no span: {since}; it is like 12h or 7d")
+    found = DestinationQuestions(time.time_ns() // 1_000_000 - span_ms)
+    sinks = {VERDICT: found.take_verdict, RESOLVED: found.take_end}
+    read_or_stop([VERDICTS, ESCALATIONS], sinks, from_)
+    if not found.counts:
+        stop(
+            "the gate destinations looked at no action: no tool has roles, or no bundle names the gate", WRONG
+        )
+    rows = [_describe_questions(found, *one) for one in sorted(found.counts.items())]
+    if as_json:
+        print_json(rows)
+        return
+    table = Table(*(Column(name, overflow="fold") for name in rows[0]), box=None, pad_edge=False)
+    for row in rows:
+        table.add_row(*(clean(str(cell)) for cell in row.values()))
+    console.print(table)
+
+
+def _describe_questions(
+    found: DestinationQuestions, name: tuple[str, str], count: QuestionCount
+) -> dict[str, Any]:
+    origins = ", ".join(f"{origin} {times}" for origin, times in sorted(count.origins.items()))
+    return {
+        "agent": name[0],
+        "tool": name[1],
+        "judged": count.judged,
+        "would_ask": count.asked,
+        "a_day": round(found.asked_a_day(count), 1),
+        "approved": count.approved,
+        "denied": count.denied,
+        "blocked": count.blocked,
+        "allowed": count.allowed,
+        "origins": origins,
+    }
 
 
 def _read_counts(agent: str) -> list[dict[str, Any]]:

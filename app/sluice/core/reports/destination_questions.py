@@ -1,0 +1,95 @@
+"""What the gate `destinations` would have asked while it only observed: counted from the ledger's verdicts.
+
+A bundle that observes with the gate leaves in each verdict what it would have asked. So nothing has to be
+decided again: the verdicts are read, and the answers that people gave to the same actions for other reasons.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from sluice.core.actions.destinations import NAME
+from sluice.core.foundation.clock import read_milliseconds
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+VERDICT, RESOLVED = "sluice/verdict/v1", "sluice/escalation_resolved/v1"
+_DAY_MS = 86_400_000
+_TOOL = "tool/"
+
+
+@dataclass(slots=True)
+class QuestionCount:
+    """Of one agent and tool: the actions that the gate looked at, those of them about which it would have
+    asked a person (or did), what became of these (`approved` and `denied` by a person who was asked for
+    another reason, `blocked` by another gate, `allowed` with nobody asked), and where their values came
+    from."""
+
+    judged: int = 0
+    asked: int = 0
+    approved: int = 0
+    denied: int = 0
+    blocked: int = 0
+    allowed: int = 0
+    origins: Counter[str] = field(default_factory=Counter)
+
+
+@dataclass(slots=True)
+class DestinationQuestions:
+    """Takes records of verdicts and of escalations' ends, those since `since_ms`."""
+
+    since_ms: int
+    counts: dict[tuple[str, str], QuestionCount] = field(default_factory=dict)
+    days: set[int] = field(default_factory=set)
+    _waiting: dict[str, QuestionCount] = field(default_factory=dict)
+
+    def take_verdict(self, verdict: Mapping[str, Any]) -> None:
+        """One verdict by wire names; a duplicate is no action of its own."""
+        at_ms = read_milliseconds(verdict["decided_at"])
+        detail = _find_detail(verdict)
+        if at_ms < self.since_ms or verdict.get("duplicate_of"):
+            return
+        self.days.add(at_ms // _DAY_MS)
+        if detail is None or not detail.get("origins"):
+            return
+        count = self.counts.setdefault((verdict["agent_id"], _read_tool(verdict)), QuestionCount())
+        count.judged += 1
+        if not _would_ask(verdict, detail):
+            return
+        count.asked += 1
+        count.origins.update(one["origin"] for one in detail.get("values") or ())
+        if verdict["escalationId"] is not None:
+            self._waiting[verdict["escalationId"]] = count
+        elif verdict["outcome"] == "BLOCK":
+            count.blocked += 1
+        else:
+            count.allowed += 1
+
+    def take_end(self, ended: Mapping[str, Any]) -> None:
+        """How a person's answer ended an escalation."""
+        count = self._waiting.pop(ended["escalation_id"], None)
+        if count is not None:
+            count.approved += ended["decision"] == "approve"
+            count.denied += ended["decision"] == "deny"
+
+    def asked_a_day(self, count: QuestionCount) -> float:
+        """Questions a day, over the days that have verdicts."""
+        return count.asked / max(1, len(self.days))
+
+
+def _find_detail(verdict: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    return next((one["detail"] for one in verdict["gateResults"] if one["gate"] == NAME), None)
+
+
+def _would_ask(verdict: Mapping[str, Any], detail: Mapping[str, Any]) -> bool:
+    asked = any(one["gate"] == NAME and not one["passed"] for one in verdict["gateResults"])
+    return asked or detail.get("would") is not None
+
+
+def _read_tool(verdict: Mapping[str, Any]) -> str:
+    """The tool of a verdict: only tools with an entry have roles, and the verdict rests on that."""
+    names = (key for key in verdict["registry_hashes"] if key.startswith(_TOOL))
+    return next((key.removeprefix(_TOOL).rpartition("@")[0] for key in names), "")
