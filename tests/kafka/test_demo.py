@@ -93,6 +93,8 @@ def _every_gate_is_shown(result: Result) -> None:
     asking = [found[key] for key in (("causal", "order_supplies"), ("grader", "reply_to_customer"))]
     assert [one.models for one in (*asking, found["policies", "export_customers"])] == [(MODEL,)] * 3
     assert found["tier_auth", "look_up_order"].verdict == "allowed"
+    assert found["destinations", "pay_invoice"].said.startswith("unknown_destination: the account at $.iban")
+    assert found["mandate", "look_up_order"].said.startswith("outside_mandate: ")
 
 
 def _limits_bite(result: Result) -> None:

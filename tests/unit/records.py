@@ -153,6 +153,7 @@ def _verdict() -> dict[str, Any]:
             "read": {"external": {"times": 2, "last_at": 1, "last": "i-3"}},
             "mandate": _mandate(),
             "mandates": None,
+            "limits": None,
             "values": {
                 "complete": False,
                 "values": {"$.to": {"trusted": True, "source": "contacts", "at_ms": 1}},

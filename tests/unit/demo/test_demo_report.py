@@ -48,7 +48,7 @@ def result(material: Material, *reruns: Rerun) -> Result:
         material,
         DemoAnswers(place.prefix),
         REFUNDS,
-        JUDGED * (len(material.judged) // 2),
+        (JUDGED * len(material.judged))[: len(material.judged)],
         examined,
     )
 

@@ -74,21 +74,26 @@ def make_registry_entries(tenant: str, config: dict[str, Any]) -> list[dict[str,
     """The agents with their bundle, and the tools."""
     agents = [
         _make_entry(
-            "agent", one["id"], tenant_id=tenant, tier="T2", policy_bundle_id=BUNDLE, **_make_prompt(one)
+            "agent", one["id"], tenant_id=tenant, tier="T2", policy_bundle_id=BUNDLE, **_take(one, *_OF_AGENT)
         )
         for one in config["agent"]
     ]
-    types = {one["tool"]: one["type"] for one in config["action"]}
-    spec = {"tier": "T1", "reversible": True, "trusts_row_claims": True}
-    return agents + [_make_entry("tool", name, action_type=of, **spec) for name, of in types.items()]
+    tools: dict[str, dict[str, Any]] = {}
+    for one in config["action"]:
+        spec = tools.setdefault(one["tool"], {"tier": "T1", "reversible": True, "trusts_row_claims": True})
+        spec |= {"action_type": one["type"], **_take(one, "roles")}
+    return agents + [_make_entry("tool", name, **spec) for name, spec in tools.items()]
 
 
 def _make_entry(kind: str, name: str, **spec: Any) -> dict[str, Any]:
     return {"kind": kind, "id": name, "revision": 1, "spec": spec}
 
 
-def _make_prompt(agent: dict[str, Any]) -> dict[str, str]:
-    return {name: agent[name] for name in ("system_prompt",) if name in agent}
+_OF_AGENT = ("system_prompt", "destinations", "mandate")
+
+
+def _take(written: dict[str, Any], *names: str) -> dict[str, Any]:
+    return {name: written[name] for name in names if name in written}
 
 
 async def judge_actions(place: RunLocation, actions: Iterable[dict[str, Any]]) -> list[DemoJudgement]:
