@@ -286,6 +286,10 @@ class EscalationSeen(Record):
     ] = None
     route: Annotated[RouteSeen | None, Field(description="null: every approver may answer")] = None
     own_key: Annotated[bool | None, Field(description="true: no delegate may sign an answer")] = None
+    claimed: Annotated[
+        LedgerCount | None,
+        Field(description="rows that counted on an unsigned outcome's word, if fewer than its own"),
+    ] = None
 
 
 class ResolvedVerdict(Verdict):

@@ -201,21 +201,21 @@ def find_named_values(plan: ActionPlan, action: ProposedAction) -> tuple[list[Na
         return found, True
     for argument in tool.roles.read(action.parameters):
         if argument.role in ("destination", "object"):
-            found += _read_argument(argument, argument.role)
+            found += read_argument(argument, argument.role)
         elif not argument.role and isinstance(argument.value, str) and _MAY_BE_VALUE.search(argument.value):
-            read = _read_argument(argument, "destination")
+            read = read_argument(argument, "destination")
             found += [one for one in read if is_destination(one.value)]
         if len(found) > MOST_ARGUMENTS:
             return found[:MOST_ARGUMENTS], False
     return found, True
 
 
-def _read_argument(argument: Argument, role: JudgedRole) -> Iterator[NamedValue]:
+def read_argument(argument: Argument, role: JudgedRole) -> Iterator[NamedValue]:
     """The value of an argument, or each of those that its text lists. A text that is one value for us may be
     a list for the tool: what reads as a destination of its own behind a separator is looked up too."""
     whole = read_json_value(argument.value) or Value("name", "")
     text = argument.value if isinstance(argument.value, str) else ""
-    parts = [one for one in _SEPARATORS.split(text) if one] if len(text) <= _LONGEST_LIST else []
+    parts = [one for one in _SEPARATORS.split(text) if one] if len(text) <= LONGEST_LIST else []
     every = {whole: None}
     if whole.kind == "name":
         listed = [one for one in find_values(text) if one.kind != "name"] if parts else []
@@ -229,7 +229,8 @@ def _read_argument(argument: Argument, role: JudgedRole) -> Iterator[NamedValue]
         yield NamedValue(role, path, value)
 
 
-_LONGEST_LIST = 4096
+LONGEST_LIST = 4096
+"""Characters; a longer text is not split into the values that it may list."""
 _SEPARATORS = re.compile(r"[\s,;|]+")
 _MARKED = re.compile(r"[@/:.\\]")
 """What a part that is an address, a link or a path has at the least."""

@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 from pydantic import BaseModel, Field
 
-from sluice.core.actions.destinations import find_named_values
+from sluice.core.actions.destinations import LONGEST_LIST, find_named_values, read_argument
 from sluice.core.actions.rules import evaluate_by_type
 from sluice.core.actions.stage import PASSED, Detail, Gate, StageResult
 from sluice.core.foundation.canonical import MAX_SAFE_INTEGER
 from sluice.core.foundation.clock import span
 from sluice.core.foundation.errors import BundleError
-from sluice.core.registry.argument_roles import MOST_ARGUMENTS, split_path
+from sluice.core.registry.argument_roles import MOST_ARGUMENTS, Argument, fold_names, split_path
 from sluice.core.registry.limits import THOUSANDTHS
 from sluice.core.rules.rule import Rule
 from sluice.core.rules.rule_set import RuleSet
@@ -180,7 +180,7 @@ def _measure(limit: Limit, context: ActionContext) -> int | None:
     """What an action adds to a limit, as it is kept; None: that is not known."""
     spec = limit.spec
     if spec.sum == "rows":
-        return min(context.rows, MAX_SAFE_INTEGER)
+        return context.rows
     if spec.sum is not None:
         return sum_numbers(_read_numbers(spec.sum, context.plan, context.action))
     if spec.distinct is not None:
@@ -198,7 +198,7 @@ def sum_numbers(numbers: list[Any] | None) -> int | None:
         if isinstance(one, bool) or not isinstance(one, int | float) or not 0 <= one < float("inf"):
             return None
         total += int((Decimal(repr(one)) * THOUSANDTHS).to_integral_value(ROUND_CEILING))
-    return min(total, MAX_SAFE_INTEGER)
+    return total
 
 
 def _read_numbers(path: str, plan: ActionPlan, action: ProposedAction) -> list[Any] | None:
@@ -207,21 +207,27 @@ def _read_numbers(path: str, plan: ActionPlan, action: ProposedAction) -> list[A
     roles = None if plan.tool is None else plan.tool.roles
     if roles is None:
         return None
-    found = [find_at(action.parameters, one) for one in roles.roles.amount]
-    named = [number for one in found if one is not None for number in one]
-    return named or None
+    amounts: list[Any] = []
+    for one in roles.roles.amount:
+        if not _is_absent(action.parameters, one):
+            at_path = find_at(action.parameters, one)
+            if at_path is None:
+                return None
+            amounts += at_path
+    read = sum(one.role == "amount" for one in roles.read(action.parameters))
+    return amounts if amounts and read == len(amounts) <= MOST_ARGUMENTS else None
 
 
 def find_at(parameters: Mapping[str, Any], path: str) -> list[Any] | None:
-    """The values at a JSON path of an action's parameters; None where one of the places is not there, or
-    there are too many."""
+    """The values at a JSON path of an action's parameters; None where one of the places is not there, where
+    a tool may take another member for one of its names, or where there are too many."""
     values: list[Any] = [parameters]
     for name in split_path(path):
         below: list[Any] = []
         for one in values:
             if name == "*" and isinstance(one, list):
                 below += one
-            elif isinstance(one, dict) and name in one:
+            elif name != "*" and isinstance(one, dict) and _list_alike(one, name) == [name]:
                 below.append(one[name])
             else:
                 return None
@@ -231,19 +237,57 @@ def find_at(parameters: Mapping[str, Any], path: str) -> list[Any] | None:
     return values
 
 
+def _list_alike(members: Mapping[str, Any], name: str) -> list[str]:
+    """The members that a tool may take for this name: written in another case, or with a path in them."""
+    folded = fold_names(f"$.{name}")[:1]
+    return [one for one in members if one == name or (folded and fold_names(f"$.{one}")[:1] == folded)]
+
+
+def _is_absent(parameters: Mapping[str, Any], path: str) -> bool:
+    """Whether nothing in the parameters is on the way to the last place of a JSON path."""
+    values: list[Any] = [parameters]
+    for name in split_path(path):
+        if name == "*":
+            if not all(isinstance(one, list) for one in values):
+                return False
+            values = [below for one in values for below in one]
+        elif not all(isinstance(one, dict) for one in values):
+            return False
+        elif values and not any(_list_alike(one, name) for one in values):
+            return True
+        else:
+            values = [one[name] for one in values if name in one]
+    return False
+
+
 def read_distinct(path: str, plan: ActionPlan, action: ProposedAction) -> list[Value] | None:
     """The values in their normal form that a limit of distinct values counts; None: they are not known."""
     if path in ("destination", "object"):
         if plan.tool is None or plan.tool.roles is None:
             return None
+        texts = [one.value for one in plan.tool.roles.read(action.parameters) if one.role == path]
         named, whole = find_named_values(plan, action)
-        return [one.value for one in named if one.role == path] if whole else None
-    found = find_at(action.parameters, path)
-    if found is None:
+        values = [one.value for one in named if one.role == path]
+        return values if whole and values and _are_clear(texts, values) else None
+    at_path, values = find_at(action.parameters, path), []
+    if at_path is None:
         return None
-    read = [Value("name", str(one)) if isinstance(one, bool) else read_json_value(one) for one in found]
-    values = [one for one in read if one is not None]
-    return values if len(values) == len(read) else None
+    for one in at_path:
+        if isinstance(one, bool):
+            values.append(Value("name", str(one)))
+        elif read_json_value(one) is None:
+            return None
+        else:
+            listed = read_argument(Argument("destination", path, one), "destination")
+            values += [each.value for each in listed]
+    return values if len(values) <= MOST_ARGUMENTS and _are_clear(at_path, values) else None
+
+
+def _are_clear(texts: list[Any], values: list[Value]) -> bool:
+    """Whether it is known how many values these texts name: each was short enough to be split, and no value
+    is one that readers take for different ones, or holds two addresses."""
+    short = all(not isinstance(one, str) or len(one) <= LONGEST_LIST for one in texts)
+    return short and not any(one.kind == "unclear" or one.text.count("@") > 1 for one in values)
 
 
 def _fingerprint_values(
@@ -297,7 +341,7 @@ def make_charge(
         values = seen[limit.id].values if limit.spec.distinct is not None else ()
         counts = carried or (waits and not one.is_over(seen[limit.id]))
         meter = _make_meter(limit, context.plan)
-        charges.append(Charge(meter, full if counts else 0, full, values if counts else ()))
+        charges.append(Charge(meter, full, full, values) if counts else Charge(meter, 0, full, (), values))
     return LimitsCharged(offset, context.now_ms, until_ms, carried, tuple(charges))
 
 
@@ -313,7 +357,7 @@ def _describe_finding(use: LimitUse, seen: LimitSeen | None) -> dict[str, Any]:
         "limit": limit.id,
         "used": None if seen is None or seen.used is None else limit.show(seen.used),
         "share": 0 if seen is None else limit.show(seen.share),
-        "adds": None if use.adds is None else limit.show(use.adds),
+        "adds": None if use.adds is None else limit.show(min(use.adds, MAX_SAFE_INTEGER)),
     }
 
 
@@ -325,7 +369,7 @@ def _describe_reason(use: LimitUse, seen: LimitSeen | None, context: ActionConte
     if seen is None or seen.used is None:
         return f"{UNKNOWN}: {limit.id}: there is no room to count for {context.plan.agent_id}"
     whose = f"agent {context.plan.agent_id}" if spec.per == "agent" else f"tenant {limit.tenant}"
-    used, share, adds = (limit.show(one) for one in (seen.used, seen.share, use.adds))
+    used, share, adds = (limit.show(min(one, MAX_SAFE_INTEGER)) for one in (seen.used, seen.share, use.adds))
     return (
         f"{SPENT}: {limit.id}: {whose} has used {used} of the {share} that this partition may allow of "
         f"{spec.most} within {span(spec.window_ms)}, and this adds {adds}"

@@ -29,6 +29,7 @@ from sluice.core.actions.verdict import (
     rule,
 )
 from sluice.core.foundation.arrival import resolved_id
+from sluice.core.foundation.canonical import wire_int
 from sluice.core.foundation.clock import read_milliseconds, rfc3339
 from sluice.core.foundation.requests import take_input
 from sluice.core.state.escalation import Escalation, Route, Vote, parameters_digest
@@ -60,10 +61,16 @@ NARROWED = VerdictForm(FORM.kind, (*FORM.hashed, "narrowed"))
 
 class SeenAtApproval(NamedTuple):
     """What an approval reads from the session. `counted`: the totals contain the action already, because its
-    agent carried it out before the approval."""
+    agent carried it out before the approval. `claimed`: of one that counts on the word of unsigned outcomes
+    the rows that the totals contain, which may be less than it does."""
 
     seen: ActionSeen
     counted: bool
+    claimed: int | None = None
+
+    def find_missing(self, rows: int) -> int:
+        """Of the rows of an action that counts already, those that the totals do not contain."""
+        return 0 if self.claimed is None else max(0, rows - self.claimed)
 
 
 class ResolvedAction(NamedTuple):
@@ -102,12 +109,18 @@ def read_resolving(
     if plan.limits:
         place = escalation.partition, view.now, escalation.offset
         seen = seen._replace(limits=look_at_limits(parts, shared.book, plan, action, place))
-    return SeenAtApproval(seen, own and known is not None and known.carried > 0)
+    if known is None or not own or known.carried == 0:
+        return SeenAtApproval(seen, counted=False)
+    claimed = known.counted if known.peak > 0 and not known.signed else None
+    return SeenAtApproval(seen, counted=True, claimed=claimed)
 
 
 def read_recorded_resolving(recorded: Mapping[str, Any]) -> SeenAtApproval:
     """Read back what a resolved verdict says was seen."""
-    return SeenAtApproval(read_recorded_seen(recorded), recorded["escalation"]["counted"])
+    escalation = recorded["escalation"]
+    claimed = escalation.get("claimed")
+    seen = read_recorded_seen(recorded)
+    return SeenAtApproval(seen, escalation["counted"], None if claimed is None else int(claimed))
 
 
 def read_recorded_escalation(recorded: Mapping[str, Any]) -> Escalation:
@@ -189,6 +202,7 @@ def resolve(
     adds = ruling.carried and not resolving.counted
     about = describe_action(replace(arrival, waited_ms=0), context, context.rows if adds else None)
     about.pop("waited_ms", None)
+    missing = resolving.find_missing(context.rows) if ruling.carried else 0
     about["registry_hashes"] = {
         **about["registry_hashes"],
         **evaluation.entries,
@@ -196,6 +210,8 @@ def resolve(
         **{one.delegate.entry: one.delegate.entry_hash for one in votes if one.delegate is not None},
     }
     about |= _told(arrival, approval, resolving)
+    if missing:
+        _describe_missing(about, resolving, missing)
     form = FORM if narrowed is None else NARROWED
     verdict = make_verdict_record(arrival, about, evaluation, ruling, action.session_id, form)
     sighting = make_usage(context, escalation.digest, escalation.offset)
@@ -208,7 +224,7 @@ def resolve(
     lesson = charge = None
     if plan.looks_up_values and ruling.carried and ruling.real == "ALLOW":
         lesson = choose_lesson(context, approved=True)
-    if plan.limits and adds:
+    if plan.limits and (adds or missing):
         until_ms = context.now_ms + parts.limits.action_window_ms
         charge = make_charge(context, escalation.offset, until_ms, carried=True, waits=False)
     return ResolvedAction(verdict, ruling, demanding, sighting, resolving, kept, votes[-1], charge, lesson)
@@ -241,6 +257,10 @@ def count_resolved(view: SessionView, escalation: Escalation, resolved: Resolved
             view.count(owner.tenant, sighting.rows, 1)
             expect_results(view, sighting)
         rows, times = (sighting.rows, 1) if adds else (0, 0)
+        missing = resolved.resolving.find_missing(sighting.rows)
+        if missing and ruling.carried:
+            rows = missing
+            view.count(owner.tenant, missing, 0)
         most = max(known.most, sighting.most)
         after = known._replace(
             mark=ruling.mark, counted=known.counted + rows, carried=known.carried + times, most=most
@@ -250,6 +270,14 @@ def count_resolved(view: SessionView, escalation: Escalation, resolved: Resolved
         view.remember_for_gate(owner, gate, kept)
     if resolved.lesson is not None:
         view.keep_lesson(owner, escalation.offset, resolved.lesson)
+
+
+def _describe_missing(about: dict[str, Any], resolving: SeenAtApproval, missing: int) -> None:
+    """Let a resolved verdict say that the rows which an unsigned outcome left out are reserved."""
+    before, rows = about["session"]["before"], resolving.seen.rows + missing
+    about["session"]["after"] = {**before, "aggregateRowsAffected": wire_int(rows)}
+    about["rows_reserved"] = wire_int(missing)
+    about["escalation"]["claimed"] = wire_int(resolving.claimed or 0)
 
 
 def _told(arrival: Arrival, approval: Approval, resolving: SeenAtApproval) -> dict[str, Any]:

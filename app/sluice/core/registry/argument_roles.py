@@ -61,7 +61,7 @@ class RoleReader:
 
     def __init__(self, roles: ArgumentRoles) -> None:
         self.roles = roles
-        self._paths = {_split(path): role for role in reversed(ROLES) for path in getattr(roles, role)}
+        self._paths = {fold_names(path): role for role in reversed(ROLES) for path in getattr(roles, role)}
         self._above = {
             path[:length]: role
             for path, role in self._paths.items()
@@ -92,7 +92,7 @@ class RoleReader:
                     role in _JUDGED and not isinstance(below, str | dict | list)
                 ):
                     yield Argument(role, f"{under}~", name)
-                yield from self._walk(below, under, (*pattern, *_split(f"$.{name}")), role)
+                yield from self._walk(below, under, (*pattern, *fold_names(f"$.{name}")), role)
         elif isinstance(value, list):
             for number, below in enumerate(value):
                 yield from self._walk(below, f"{place}[{number}]", pattern, role)
@@ -119,7 +119,7 @@ def _write_name(name: str) -> str:
 
 
 @lru_cache(maxsize=4096)
-def _split(path: str) -> tuple[str, ...]:
+def fold_names(path: str) -> tuple[str, ...]:
     """The names of a path, without their case and without lists."""
     parts = re.split(r"[.\[\]]+", path.removeprefix("$"))
     return tuple(part.casefold() for part in parts if part not in ("", "*") and not part.isdigit())

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import orjson
 
-from sluice.core.foundation.canonical import MAX_SAFE_INTEGER
+from sluice.core.foundation.canonical import MAX_SAFE_INTEGER, wire_int
 from sluice.core.registry.limits import MOST_VALUES
 
 if TYPE_CHECKING:
@@ -53,12 +53,14 @@ class Meter(NamedTuple):
 
 class Charge(NamedTuple):
     """What an action counts on one meter. `amount`: what it counts now; `full`: what it counts once it is
-    carried out; `values`: of a meter of distinct values the fingerprints that are counted."""
+    carried out; `values`: of a meter of distinct values the fingerprints that are counted; `later`: those
+    that are once it is carried out."""
 
     meter: Meter
     amount: int
     full: int
     values: tuple[str, ...] = ()
+    later: tuple[str, ...] = ()
 
     @property
     def is_rows(self) -> bool:
@@ -79,12 +81,22 @@ class LimitsCharged(NamedTuple):
 
 
 class LimitsCorrected(NamedTuple):
-    """An outcome settled the action at `offset`: its rows are more or fewer (`by`), or it was carried out
-    though nobody counted it, with these rows (`happened`)."""
+    """An outcome settled the action at `offset`, for which its session now counts `rows`. `final`: a signed
+    outcome says so, else the action counts no less than before. `happened`: it was carried out though its
+    session did not count it. `by`: the session counts several actions under this id, with so many rows more;
+    None: this one alone."""
 
     offset: int
-    by: int
-    happened: int | None = None
+    rows: int
+    final: bool = False
+    happened: bool = False
+    by: int | None = None
+
+    def correct(self, amount: int) -> int:
+        """The rows that count in place of this amount."""
+        if self.final:
+            return self.rows
+        return max(amount, self.rows) if self.by is None else max(0, amount + self.by)
 
 
 class LimitSeen(NamedTuple):
@@ -117,7 +129,8 @@ class _Usage:
 
     def encode(self) -> bytes:
         """The form in the table."""
-        buckets, values = [*self.buckets.items()], [*self.values.items()]
+        buckets = [(bucket, wire_int(amount)) for bucket, amount in self.buckets.items()]
+        values = [*self.values.items()]
         return orjson.dumps([self.meter, buckets, values], default=list)
 
     @classmethod
@@ -126,7 +139,7 @@ class _Usage:
         (key, measure, window_ms), buckets, values = orjson.loads(stored)
         tenant, limit, subject = key
         usage = cls(Meter((tenant, limit, subject), measure, window_ms))
-        usage.buckets = dict(buckets)
+        usage.buckets = {bucket: int(amount) for bucket, amount in buckets}
         usage.values = dict(values)
         return usage
 
@@ -148,7 +161,7 @@ class _Usage:
             if one in self.values or len(self.values) < MOST_VALUES:
                 self.values[one] = max(bucket, self.values.get(one, bucket))
         if charge.amount and not charge.values:
-            self.buckets[bucket] = min(self.buckets.get(bucket, 0) + charge.amount, MAX_SAFE_INTEGER)
+            self.buckets[bucket] = self.buckets.get(bucket, 0) + charge.amount
 
     def take_back(self, amount: int, at_ms: int) -> None:
         """Count less. Of distinct values nothing is taken back: another action may have used them too."""
@@ -170,7 +183,7 @@ class _Usage:
         buckets: dict[int, int] = {}
         for one, amount in self.buckets.items():
             place = ((one + 1) * old - 1) // width
-            buckets[place] = min(buckets.get(place, 0) + amount, MAX_SAFE_INTEGER)
+            buckets[place] = buckets.get(place, 0) + amount
         self.buckets = buckets
         self.values = {value: ((one + 1) * old - 1) // width for value, one in self.values.items()}
         self.meter = meter
@@ -220,7 +233,8 @@ class LimitUsage:
             usage = moved
         if values is not None:
             return LimitSeen(usage.count(at_ms), share, usage.count_new(values, at_ms))
-        return LimitSeen(max(0, usage.count(at_ms) - self._count_own(meter, own, at_ms)), share)
+        used = max(0, usage.count(at_ms) - self._count_own(meter, own, at_ms))
+        return LimitSeen(min(used, MAX_SAFE_INTEGER), share)
 
     def _count_subjects(self, at_ms: int) -> int:
         if len(self._usage) < MOST_SUBJECTS:
@@ -231,7 +245,7 @@ class LimitUsage:
         charged = None if own is None else self._charged.get(own)
         if charged is None or not meter.is_within(charged.at_ms // meter.width_ms, at_ms):
             return 0
-        return sum(one.amount for one in charged.charges if one.meter.key == meter.key)
+        return sum(one.amount for one in charged.charges if one.meter[:2] == meter[:2])
 
     def apply(self, change: LimitsCharged | LimitsCorrected) -> None:
         """Take over a decision's change."""
@@ -259,9 +273,10 @@ class LimitUsage:
         if charged is None or charged.carried:
             return
         self._take_back(charged)
-        self._keep(
-            charged._replace(charges=tuple(one._replace(amount=0, values=()) for one in charged.charges))
+        charges = (
+            one._replace(amount=0, values=(), later=one.values or one.later) for one in charged.charges
         )
+        self._keep(charged._replace(charges=tuple(charges)))
 
     def _correct(self, corrected: LimitsCorrected) -> None:
         """Take an outcome's word for what an action did."""
@@ -270,21 +285,27 @@ class LimitUsage:
             return
         charges = []
         for one in charged.charges:
-            amount = one.full if corrected.happened is not None else one.amount
+            after = one
             if one.is_rows:
-                amount = one.amount + corrected.by if corrected.happened is None else corrected.happened
-            after = one._replace(amount=max(0, amount))
-            if after.amount != one.amount:
+                after = one._replace(amount=corrected.correct(one.amount))
+            elif corrected.happened:
+                after = one._replace(amount=one.full, values=one.values or one.later, later=())
+            if after != one:
                 self._replace(one, after, charged.at_ms)
             charges.append(after)
-        carried = charged.carried or corrected.happened is not None
+        carried = charged.carried or corrected.happened
         self._keep(charged._replace(charges=tuple(charges), carried=carried))
 
     def _replace(self, before: Charge, after: Charge, at_ms: int) -> None:
+        """Count the same action otherwise, under the window that its usage has by now, and nothing where that
+        counts something else."""
         usage = self._usage.get(before.meter.key)
-        if usage is not None and usage.meter.measure == before.meter.measure:
+        if usage is None:
+            self._add(after, at_ms)
+        elif usage.meter.measure == before.meter.measure:
             usage.take_back(before.amount, at_ms)
-        self._add(after, at_ms)
+            usage.add(after, at_ms)
+            self._write(usage)
 
     def _add(self, charge: Charge, at_ms: int) -> None:
         meter = charge.meter
@@ -315,7 +336,12 @@ class LimitUsage:
 
     def _keep(self, charged: LimitsCharged) -> None:
         self._charged[charged.offset] = charged
-        self.changed[_name_charge(charged.offset)] = orjson.dumps(charged, default=list)
+        charges = [
+            (one.meter, wire_int(one.amount), wire_int(one.full), one.values, one.later)
+            for one in charged.charges
+        ]
+        stored = [*charged[:4], charges]
+        self.changed[_name_charge(charged.offset)] = orjson.dumps(stored, default=list)
 
     def _forget(self, offset: int) -> None:
         del self._charged[offset]
@@ -346,5 +372,6 @@ def _decode_charged(stored: bytes) -> LimitsCharged:
 
 
 def _decode_charge(stored: list[Any]) -> Charge:
-    (key, measure, window_ms), amount, full, values = stored
-    return Charge(Meter(tuple(key), measure, window_ms), amount, full, tuple(values))
+    (key, measure, window_ms), amount, full, *values = stored
+    meter = Meter(tuple(key), measure, window_ms)
+    return Charge(meter, int(amount), int(full), *map(tuple, values))
