@@ -29,7 +29,7 @@ from sluice.core.rules.rule_set import RuleSet
 from sluice.core.rules.variables import LIMITS
 from sluice.core.state.limit_usage import Charge, LimitsCharged, LimitsCorrected, Meter
 from sluice.core.state.seen_values import FINGERPRINT_BYTES, find_tenant_key
-from sluice_topics.values import Value, fingerprint, read_json_value
+from sluice_topics.values import Value, find_values, fingerprint, read_json_value
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -285,9 +285,15 @@ def read_distinct(path: str, plan: ActionPlan, action: ProposedAction) -> list[V
 
 def _are_clear(texts: list[Any], values: list[Value]) -> bool:
     """Whether it is known how many values these texts name: each was short enough to be split, and no value
-    is one that readers take for different ones, or holds two addresses."""
+    is one that readers take for different ones, or holds two addresses or accounts."""
     short = all(not isinstance(one, str) or len(one) <= LONGEST_LIST for one in texts)
-    return short and not any(one.kind == "unclear" or one.text.count("@") > 1 for one in values)
+    return short and not any(_may_be_several(one) for one in values)
+
+
+def _may_be_several(value: Value) -> bool:
+    if value.kind == "unclear" or value.text.count("@") > 1:
+        return True
+    return value.kind == "path" and sum(one.kind == "iban" for one in set(find_values(value.text))) > 1
 
 
 def _fingerprint_values(

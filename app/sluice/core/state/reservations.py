@@ -201,8 +201,9 @@ def settle(view: SessionView, owner: Who, known: RecentAction, report: EarlyOutc
     )
     view.remember(owner, report.action_id, after)
     new = claims_more and not known.disputed
+    stands = final and (first or known.carried > 0)
     by = counted - known.counted if known.shared and not first else None
-    view.settled.append(LimitsCorrected(known.offset, counted, final, first, by))
+    view.settled.append(LimitsCorrected(known.offset, counted, stands, first, by))
     return Settlement(owner.tenant, known.counted, counted, total, counted < known.counted, claims_more, new)
 
 

@@ -160,6 +160,7 @@ PEOPLE = [f"u{n}@evil{n}.org" for n in range(300)]
         ("destination", "\n".join(PEOPLE)),
         ("destination", "\uff0c".join(PEOPLE[:9])),
         ("destination", "/".join(PEOPLE[:9])),
+        ("destination", "DE02120300000000202051/DE02500105170137075030"),
         ("$.to", ", ".join(PEOPLE[:9])),
         ("$.to", json.dumps(PEOPLE[:9])),
     ],
@@ -240,3 +241,11 @@ def test_a_signed_outcome_settles_what_an_unsigned_one_left_reserved() -> None:
     of.take(OUTCOMES, outcome(action_id="w-1", rows_affected=1))
     report_signed(of, waits, "w-1", 500)
     assert change(of, 1, "s-3")["session"]["limits"]["l-1"]["used"] == 500
+
+
+def test_a_signed_outcome_of_nothing_leaves_reserved_what_still_waits() -> None:
+    of = office(limit())
+    waits = of.arrival(ACTIONS, action(action_id="w-1", toolName="erase", rows_affected=800))
+    of.replay.take(waits)
+    report_signed(of, waits, "w-1", 0)
+    assert change(of, 400, "s-3")["session"]["limits"]["l-1"]["used"] == 800
