@@ -26,6 +26,7 @@ from sluice.core.actions.verdict import (
     make_usage,
     make_verdict_record,
     read_recorded_seen,
+    repeated,
     rule,
 )
 from sluice.core.foundation.arrival import resolved_id
@@ -109,7 +110,8 @@ def read_resolving(
     if plan.limits:
         place = escalation.partition, view.now, escalation.offset
         seen = seen._replace(limits=look_at_limits(parts, shared.book, plan, action, place))
-    if known is None or not own or known.carried == 0:
+    others_counted = known is not None and known.shared and not repeated(known.mark, plan.mode).carried
+    if known is None or not own or known.carried == 0 or others_counted:
         return SeenAtApproval(seen, counted=False)
     claimed = known.counted if known.peak > 0 and not known.signed else None
     return SeenAtApproval(seen, counted=True, claimed=claimed)

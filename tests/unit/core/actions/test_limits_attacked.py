@@ -249,3 +249,12 @@ def test_a_signed_outcome_of_nothing_leaves_reserved_what_still_waits() -> None:
     of.replay.take(waits)
     report_signed(of, waits, "w-1", 0)
     assert change(of, 400, "s-3")["session"]["limits"]["l-1"]["used"] == 800
+
+
+def test_another_action_with_its_id_does_not_count_for_one_that_is_approved() -> None:
+    of = office(limit())
+    waits = of.open_escalation("w-1", rows_affected=800)
+    put_standard(of, "w-1", 1)
+    resolved = only(of.answer(waits, "ann"), "ResolvedVerdict")
+    assert (resolved["outcome"], resolved["rows_reserved"], of.rows()) == ("ALLOW", 800, 801)
+    assert change(of, 1, "s-9")["session"]["limits"]["l-1"]["used"] == 801
