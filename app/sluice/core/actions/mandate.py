@@ -106,6 +106,7 @@ class MandateGate(RememberingGate):
     memory = MandateMemory
     judges_content = False
     leaves_denials = True
+    grants_cover = False
     part = BundlePart(name, MandatePolicy, MandatePolicy())
 
     def settle(self, plan: ActionPlan) -> StageResult | None:

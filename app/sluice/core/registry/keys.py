@@ -166,10 +166,19 @@ def is_granted_by(key: Ed25519PublicKey, grant: DelegationGrant, audience: Audie
 @lru_cache(maxsize=SEEN_GRANTS)
 def _is_valid(raw: bytes, signature: str, message: bytes) -> bool:
     try:
-        Ed25519PublicKey.from_public_bytes(raw).verify(base64.b64decode(signature, validate=True), message)
+        Ed25519PublicKey.from_public_bytes(raw).verify(_decode_signature(signature), message)
     except (InvalidSignature, binascii.Error, ValueError):
         return False
     return True
+
+
+def _decode_signature(text: str) -> bytes:
+    """The signature in base64. In another spelling of the same bytes it would give the record another digest.
+    Raises ValueError."""
+    raw = base64.b64decode(text, validate=True)
+    if base64.b64encode(raw).decode() != text:
+        raise ValueError("base64 that is written in more than one way")
+    return raw
 
 
 def encode_mandate(mandate: SignedMandate, audience: Audience) -> bytes:
@@ -198,7 +207,7 @@ def is_mandate_of(key: Ed25519PublicKey, mandate: SignedMandate, audience: Audie
 def is_signed_by(key: Ed25519PublicKey, record: ActionOutcome | ReviewDecision, audience: Audience) -> bool:
     """Whether the record bears a valid Ed25519 signature (base64) of this key for this installation."""
     try:
-        key.verify(base64.b64decode(record.signature or "", validate=True), encode_signed(record, audience))
+        key.verify(_decode_signature(record.signature or ""), encode_signed(record, audience))
     except (InvalidSignature, binascii.Error, ValueError, CanonicalError):
         return False
     return True
