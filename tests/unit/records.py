@@ -234,6 +234,7 @@ def _resolve_verdict() -> dict[str, Any]:
         "own_key": False,
         "parameters_digest": HASH,
         "votes_for": HASH,
+        "claimed": 3,
     }
     return {
         **_verdict(),

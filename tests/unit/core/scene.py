@@ -6,7 +6,7 @@ import base64
 import json
 from copy import copy
 from dataclasses import dataclass, field
-from functools import cache
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -64,7 +64,7 @@ def relaxations(before: Bundle, after: Bundle) -> list[Relaxation]:
     return list(find_relaxations(before.file, after.file))
 
 
-@cache
+@lru_cache(maxsize=128)
 def _load(changes: str) -> Bundle:
     """Written and compiled once for all tests: a bundle does not change."""
     return load_bundle(json.dumps({**json.loads(BUNDLE_BYTES), **json.loads(changes)}).encode())
@@ -106,7 +106,7 @@ def registry(*more: dict[str, Any]) -> Registry:
     return _read_registry(json.dumps([*ENTRIES, *more]))
 
 
-@cache
+@lru_cache(maxsize=128)
 def _read_registry(entries: str) -> Registry:
     """Read once for all tests: a registry does not change."""
     return load_registry(f'{{"entries": {entries}}}'.encode())

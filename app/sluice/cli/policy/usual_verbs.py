@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 Agent = Annotated[str, typer.Argument(metavar="AGENT", help="The agent's id.")]
 cli = typer.Typer(
     no_args_is_help=True,
-    help="Which destinations agents usually use: show and forget them; what the gate would have asked.",
+    help="Which destinations agents usually use: show and forget them. What the gate would have asked.",
 )
 
 
