@@ -77,8 +77,6 @@ _WORDS = {
 _COMPILED = 1024
 _LONGEST_PATH = 80
 _QUOTED = re.compile(r'\["(?:[^"\\]|\\.)*"\]')
-_UNCLEAR = frozenset(["unclear"])
-"""Kinds of texts that readers take for different destinations: nothing names them, and nobody knows them."""
 _DAY_MS = 86_400_000
 
 
@@ -185,7 +183,7 @@ class DestinationDetail(ObjectionDetail):
 
 class NamedValue(NamedTuple):
     """A value that an action names: the role and path of its parameter (with `#` and a number where one text
-    holds several), the value, and its fingerprint's key-free form."""
+    holds several), and the value."""
 
     role: JudgedRole
     path: str
@@ -249,7 +247,7 @@ def look_up_values(
         return NO_VALUES_SEEN
     named, whole = find_named_values(plan, action)
     prints = {one.path: fingerprint(key, one.value) for one in named}
-    seen = view.look_up_values(plan.owner, {path: (one,) for path, one in prints.items()})
+    seen = view.look_up_values(plan.owner, prints)
     used = _find_uses(plan, named, prints, uses) if uses else {}
     return seen._replace(complete=seen.complete and whole, uses=used, prints=prints, named=(named, whole))
 
@@ -265,9 +263,10 @@ def _find_uses(
     agent = plan.agent
     if agent is None:
         return found
+    users = (agent.id, *plan.registry.find_peers(agent))
     for one in named:
         counts = []
-        for user in (agent.id, *plan.registry.find_peers(agent)):
+        for user in users:
             name = UsualName(plan.tenant, user, plan.tool_name, one.role, prints[one.path].hex())
             count, entry = uses.get(name), plan.registry.agents.get(user)
             if count is not None and entry is not None and count.last_ms >= entry.usual_since_ms:
@@ -288,8 +287,7 @@ def choose_lesson(context: ActionContext, *, approved: bool) -> Lesson | None:
         return None
     plan, lesson = context.plan, dict[str, list[str]]()
     registered, mandated = find_registered(plan), find_mandated(context)
-    named, _ = seen.named or find_named_values(plan, context.action)
-    for one in named:
+    for one in _list_named(context)[0]:
         if approved or registered.names(one.value) or mandated.names(one.value):
             lesson.setdefault(one.role, []).append(seen.prints[one.path].hex())
     return Lesson(plan.tool_name, lesson) if lesson else None
@@ -307,7 +305,7 @@ def _judge(plan: ActionPlan, policy: DestinationPolicy, context: ActionContext) 
     seen = context.seen.values or NO_VALUES_SEEN
     sources = _Sources(find_mandated(context), find_registered(plan), seen, _find_usual(policy, context))
     answers = policy.find_answers(plan)
-    named, whole = seen.named or find_named_values(plan, context.action)
+    named, whole = _list_named(context)
     judged = []
     for one in named:
         if one.role in policy.roles:
@@ -317,6 +315,13 @@ def _judge(plan: ActionPlan, policy: DestinationPolicy, context: ActionContext) 
         rest = NamedValue("destination", "$", Value("name", ""))
         judged.append(JudgedValue(rest, "unknown", _find_strictest(answers, "unknown")))
     return judged
+
+
+def _list_named(context: ActionContext) -> tuple[list[NamedValue], bool]:
+    """As `find_named_values`: what was looked up, read again only where a verdict says what was seen."""
+    seen = context.seen.values
+    named: tuple[list[NamedValue], bool] | None = None if seen is None else seen.named
+    return named or find_named_values(context.plan, context.action)
 
 
 def _find_strictest(answers: Sequence[OriginAnswers], origin: Origin) -> Answer:
@@ -333,7 +338,7 @@ class _Sources(NamedTuple):
 
     def find_origin(self, named: NamedValue) -> Origin:
         """The best known place of a value."""
-        if named.value.kind in _UNCLEAR:
+        if named.value.kind == "unclear":
             return "unknown"
         used, value = self.usual.get(named.path), self.seen.values.get(named.path)
         places: tuple[tuple[Origin, bool], ...] = (
@@ -385,7 +390,7 @@ class Registered:
 
     def names(self, value: Value) -> bool:
         """Whether an entry names the value."""
-        if value.kind in _UNCLEAR:
+        if value.kind == "unclear":
             return False
         if value.text in self._values:
             return True
@@ -440,7 +445,7 @@ class Destinations(Gate):
         """The reason names the first value with the strictest answer."""
         plan = context.plan
         policy: DestinationPolicy = plan.bundle.parts[self.name]
-        if self.settle(plan) is not None:
+        if not plan.looks_up_values:
             return PASSED
         judged = _judge(plan, policy, context)
         if not judged:
@@ -463,7 +468,7 @@ class Destinations(Gate):
 
     def settle(self, plan: ActionPlan) -> StageResult | None:
         """A pass for tools without roles, and where the bundle has no answer for tier and type."""
-        return PASSED if judges_destinations(plan) is None else None
+        return None if plan.looks_up_values else PASSED
 
 
 _CODES: Mapping[Origin, str] = {

@@ -131,12 +131,12 @@ def pack_fingerprints(fingerprints: Iterable[bytes]) -> str:
     return b64encode(b"".join(dict.fromkeys(one[:FINGERPRINT_BYTES] for one in fingerprints))).decode()
 
 
-def look_up(tables: Sequence[Mapping[str, Any]], fingerprints: Mapping[str, Sequence[bytes]]) -> ValuesSeen:
+def look_up(tables: Sequence[Mapping[str, Any]], fingerprints: Mapping[str, bytes]) -> ValuesSeen:
     """What the tables of several agents (stored SeenEntry by name) say of an action's values. `fingerprints`:
-    by the argument's path those of the value and of each spelling that may stand for it."""
+    by the argument's path."""
     found: dict[str, SeenValue] = {}
     complete = True
-    wanted = [(path, one[:FINGERPRINT_BYTES]) for path, each in fingerprints.items() for one in each]
+    wanted = [(path, one[:FINGERPRINT_BYTES]) for path, one in fingerprints.items()]
     for table in tables:
         for stored in table.values():
             trusted, at_ms, source, state, prints = stored

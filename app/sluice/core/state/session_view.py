@@ -450,7 +450,7 @@ class SessionView:
             read = self._memory(owner).table("read")
             read.put(kind, add_read(read.get(kind), times, shorten_id(last), self._at_ms))
 
-    def look_up_values(self, owner: Who, fingerprints: Mapping[str, Sequence[bytes]]) -> ValuesSeen:
+    def look_up_values(self, owner: Who, fingerprints: Mapping[str, bytes]) -> ValuesSeen:
         """What the session has seen of an action's values, whichever agent of the tenant it came to.
         `fingerprints`: by the argument's path."""
         return look_up([one.values for one in self._of_tenant(owner.tenant) if one.values], fingerprints)
