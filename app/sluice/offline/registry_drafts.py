@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from sluice.core.foundation.strict import StrictModel
 from sluice.core.registry.argument_roles import DEEPEST, MOST_PATHS, PARAMETER_PATH, Role
+from sluice.core.reports.destination_questions import read_registered_tool
 from sluice.text.name_words import words_of
 
 if TYPE_CHECKING:
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from sluice.core.registry.registry_entries import Tool
 
 UNREGISTERED = "unregistered_tool: "
-_TOOL = "tool/"
 _READS = ("DATABASE_READ", "FILE_READ")
 _PROGRAM, _ELSEWHERE = "CODE_EXECUTION", "API_CALL"
 _ADDS = frozenset({*_READS, _ELSEWHERE, "DATABASE_WRITE", "FILE_WRITE", "OTHER"})
@@ -224,10 +224,7 @@ def _make_draft(facts: _ToolFacts, why: str, **spec: Any) -> ToolDraft:
 
 
 def _read_tool(verdict: Mapping[str, Any]) -> str | None:
-    for key in verdict["registry_hashes"]:
-        if key.startswith(_TOOL):
-            return str(key.removeprefix(_TOOL).rpartition("@")[0])
-    return next(
+    return read_registered_tool(verdict) or next(
         (one.removeprefix(UNREGISTERED) for one in _list_reasons(verdict) if _is_unregistered(one)), None
     )
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, get_args
 from pydantic import BaseModel, Field
 
 from sluice.core.actions.stage import PASSED, Gate, ObjectionDetail, StageResult
-from sluice.core.foundation.clock import span
+from sluice.core.foundation.clock import DAY_MS, span
 from sluice.core.foundation.strict import StrictModel
 from sluice.core.policy.bundles import BundlePart
 from sluice.core.policy.gate_modes import GateMode, ModePart
@@ -77,7 +77,6 @@ _WORDS = {
 _COMPILED = 1024
 _LONGEST_PATH = 80
 _QUOTED = re.compile(r'\["(?:[^"\\]|\\.)*"\]')
-_DAY_MS = 86_400_000
 
 
 class OriginAnswers(StrictModel):
@@ -359,7 +358,7 @@ def _find_usual(policy: DestinationPolicy, context: ActionContext) -> dict[str, 
     seen, agent = context.seen.values, context.plan.agent
     if seen is None or not seen.uses or agent is None:
         return {}
-    since_ms = context.now_ms - policy.history_days * _DAY_MS
+    since_ms = context.now_ms - policy.history_days * DAY_MS
     return {
         path: "history" if use.agent == agent.id else "peers"
         for path, use in seen.uses.items()

@@ -28,7 +28,8 @@ def read_milliseconds(moment: str) -> int:
     return (at - _EPOCH) // timedelta(milliseconds=1)
 
 
-_UNITS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1000, "s"))
+DAY_MS = 86_400_000
+_UNITS = ((DAY_MS, "d"), (3_600_000, "h"), (60_000, "min"), (1000, "s"))
 
 
 def span(ms: int) -> str:

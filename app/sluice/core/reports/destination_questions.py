@@ -11,13 +11,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from sluice.core.actions.destinations import NAME
-from sluice.core.foundation.clock import read_milliseconds
+from sluice.core.foundation.clock import DAY_MS, read_milliseconds
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 VERDICT, RESOLVED = "sluice/verdict/v1", "sluice/escalation_resolved/v1"
-_DAY_MS = 86_400_000
 _TOOL = "tool/"
 
 
@@ -52,10 +51,12 @@ class DestinationQuestions:
         detail = _find_detail(verdict)
         if at_ms < self.since_ms or verdict.get("duplicate_of"):
             return
-        self.days.add(at_ms // _DAY_MS)
+        self.days.add(at_ms // DAY_MS)
         if detail is None or not detail.get("origins"):
             return
-        count = self.counts.setdefault((verdict["agent_id"], _read_tool(verdict)), QuestionCount())
+        count = self.counts.setdefault(
+            (verdict["agent_id"], read_registered_tool(verdict) or ""), QuestionCount()
+        )
         count.judged += 1
         if not _would_ask(verdict, detail):
             return
@@ -89,7 +90,7 @@ def _would_ask(verdict: Mapping[str, Any], detail: Mapping[str, Any]) -> bool:
     return asked or detail.get("would") is not None
 
 
-def _read_tool(verdict: Mapping[str, Any]) -> str:
-    """The tool of a verdict: only tools with an entry have roles, and the verdict rests on that."""
+def read_registered_tool(verdict: Mapping[str, Any]) -> str | None:
+    """The tool of a verdict that rests on the tool's entry; None for a tool without one."""
     names = (key for key in verdict["registry_hashes"] if key.startswith(_TOOL))
-    return next((key.removeprefix(_TOOL).rpartition("@")[0] for key in names), "")
+    return next((key.removeprefix(_TOOL).rpartition("@")[0] for key in names), None)

@@ -17,12 +17,19 @@ from sluice.core.foundation.clock import rfc3339
 from sluice_topics.catalog import SOURCE_FEEDBACK, SOURCE_HISTORIES
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from sluice.core.state.held import Held
 
 SCHEMA_FEEDBACK = "sluice/source_feedback/v1"
 SCHEMA_HISTORY = "sluice/source_history/v1"
 KEY_PREFIX = b"f:"
 """Of an owned history in the sessions' table."""
+
+
+def write_array_key(parts: Iterable[str]) -> str:
+    """A message key of several names: their JSON array."""
+    return json.dumps(list(parts), ensure_ascii=False, separators=(",", ":"))
 
 
 class SourceName(NamedTuple):
@@ -33,7 +40,7 @@ class SourceName(NamedTuple):
 
     def key(self) -> str:
         """The message key of everything about this source."""
-        return json.dumps([self.tenant, self.source], ensure_ascii=False, separators=(",", ":"))
+        return write_array_key(self)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,13 +11,13 @@ workers. A decision records the revision that it saw.
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import orjson
 
 from sluice.core.foundation.chain import OutRecord
-from sluice.core.foundation.clock import rfc3339
+from sluice.core.foundation.clock import DAY_MS, rfc3339
+from sluice.core.state.history import write_array_key
 from sluice_topics.catalog import DESTINATION_USES, USUAL_DESTINATIONS
 
 if TYPE_CHECKING:
@@ -29,7 +29,6 @@ KEY_PREFIX = b"u:"
 """Of an owned count in the sessions' table."""
 MOST_OF_ROLE = 1000
 MOST_OF_AGENT = 10_000
-_DAY_MS = 86_400_000
 
 
 class AgentName(NamedTuple):
@@ -40,7 +39,7 @@ class AgentName(NamedTuple):
 
     def key(self) -> str:
         """The message key of everything that this agent used."""
-        return json.dumps([self.tenant, self.agent], ensure_ascii=False, separators=(",", ":"))
+        return write_array_key(self)
 
 
 class UsualName(NamedTuple):
@@ -54,7 +53,7 @@ class UsualName(NamedTuple):
 
     def key(self) -> str:
         """The message key of this count."""
-        return json.dumps(list(self), ensure_ascii=False, separators=(",", ":"))
+        return write_array_key(self)
 
     @property
     def owner(self) -> AgentName:
@@ -89,7 +88,7 @@ class UseCount(NamedTuple):
         """The count with one use more. Uses may come late."""
         if not self.times:
             return UseCount(at_ms, at_ms, 1, 1, self.revision + 1)
-        new_day = at_ms // _DAY_MS > self.last_ms // _DAY_MS
+        new_day = at_ms // DAY_MS > self.last_ms // DAY_MS
         first, last = min(self.first_ms, at_ms), max(self.last_ms, at_ms)
         return UseCount(first, last, self.times + 1, self.days + new_day, self.revision + 1)
 
