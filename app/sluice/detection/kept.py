@@ -1,7 +1,8 @@
 """What a content library comes to, kept by what it follows from: to expand and to compile it takes seconds.
 
 A process has one store or none, as Python keeps its compiled patterns: a kept answer is the answer that would
-be worked out again, so nothing that decides depends on whether there is a store.
+be worked out again, so nothing that decides depends on whether there is a store. Why it is not an argument:
+docs/decisions/0019-what-readers-earn.md.
 """
 
 from __future__ import annotations

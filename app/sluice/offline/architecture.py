@@ -53,7 +53,8 @@ _DETECTORS = """
 
 What a call would run and what a text says is found by `sluice.detection`, which imports nothing of the core.
 The core and everything else come in by two of its files: `call_inspection.py` (`inspect_call`) and
-`text_inspection.py` (`inspect_text`); import-linter holds both. Below the core and the detectors there is
+`text_inspection.py` (`inspect_text`); import-linter holds both. A third, `kept.py`, is for the command line
+alone, which says there where compilations are stored. Below the core and the detectors there is
 only `sluice.text`, the plain handling of names, references and expressions.
 """
 _KNOTS = """
