@@ -25,6 +25,7 @@ from sluice.cli.demo.throwaway_trust import OWNER, REVIEWER, publish_policy
 from sluice.cli.machine.gateway import STOP_S
 from sluice.gateway.http.api_keys import write_keys
 from sluice.gateway.pages.accounts import PeopleFile, PersonAccount, hash_password
+from sluice.secrets.value_keys import write_value_key
 from tests.browser.test_quality_report import NAMES
 from tests.kafka.gateway_process import (
     ESCALATING_TOOL,
@@ -49,7 +50,9 @@ WIRE = "load.wire"
 PATIENT_AGENT = "patient-agent"
 """Its held memories wait for an hour, and a pattern finds `SUSPECT` in what it does."""
 SUSPECT = "wipe the archive"
-STAGES = ("controls", "fast_reject", "tier_auth")
+TRANSFER = "load.transfer"
+"""A tool whose entry says which parameter names where it goes."""
+STAGES = ("controls", "fast_reject", "destinations", "tier_auth")
 PASSWORD = "correct horse battery"  # noqa: S105 - of people who live as long as the test
 PEOPLE = {
     "olga": (OWNER, ["reviewer", "vp"], neutral_policy.TENANT),
@@ -119,6 +122,18 @@ class PageSite:
             while told["memory_id"] not in client.get("/v1/quarantine").text:
                 pass
         return told
+
+    def transfer(self, iban: str, *, read_in: str | None = None) -> dict[str, Any]:
+        """A payment to an account that waits for an approver, as its escalation stands. `read_in`: the source
+        of a memory of the session that has the account."""
+        session = f"s-{uuid.uuid4().hex[:8]}"
+        with self.client() as client:
+            if read_in is not None:
+                source = {"id": read_in, "type": "user"}
+                fields = write(session, "w", content=f"Pay {iban} from now on.", source=source)
+                told = client.post("/v1/memory/evaluate", json=fields)
+                assert told.json()["action"] == "allow", told.text
+        return self.escalate(TRANSFER, session=session, parameters={"iban": iban}, rows_affected=1)
 
     def attempt_all(self) -> list[str]:
         """What agents may write, in every field that pages show; the pages that show it."""
@@ -285,7 +300,13 @@ def run_pages(kafka: str, folder: Path, name: str, **settings: Any) -> Iterator[
     """All of it, stopped in good order afterwards."""
     binary = chromium()
     expect.set_options(timeout=PATIENCE_MS)
-    made = site_on(kafka, folder, name, STAGES, SLUICE_WORKER__TIMER_INTERVAL_S="0.2")
+    master = folder / "master.key"
+    write_value_key(master, bytes(range(32)))
+    own_settings = {
+        "SLUICE_WORKER__TIMER_INTERVAL_S": "0.2",
+        "SLUICE_VALUES__MASTER_KEY_FILE": str(master),
+    }
+    made = site_on(kafka, folder, name, STAGES, **own_settings)
     patient = {**neutral_policy.bundle(stages=STAGES), "id": "load.patient"}
     found = {"id": "load.suspect", "reason": "words of a test", "source": "tests/kafka/pages_site.py"}
     patient["patterns"] = {"text": [{**found, "severity": "warn", "pattern": SUSPECT}]}
@@ -293,6 +314,7 @@ def run_pages(kafka: str, folder: Path, name: str, **settings: Any) -> Iterator[
     wire = {"tier": "T4", "action_type": "PAYMENT", "reversible": False, "trusts_row_claims": True}
     own = [
         entry("tool", WIRE, **wire),
+        entry("tool", TRANSFER, **{**wire, "tier": "T3", "roles": {"destination": ["$.iban"]}}),
         entry(
             "agent",
             PATIENT_AGENT,

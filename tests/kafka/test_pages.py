@@ -96,6 +96,29 @@ def test_an_approval_on_the_page_lets_the_action_run_and_the_ledger_names_the_pe
     assert told["status"] == "approved"
 
 
+def test_each_value_is_shown_with_where_it_comes_from(at: PageSite) -> None:
+    iban, source = "GB82 WEST 1234 5698 7654 32", f"invoice.pdf {ATTEMPTS[0]}"
+    read, new = at.transfer(iban, read_in=source), at.transfer(iban)
+    with at.visit("olga") as page:
+        path = f"/review/escalations/{read['escalation_id']}"
+        page.goto(path)
+        row = page.get_by_role("row", name="the account at $.iban")
+        for said in (iban, "destination", "it stood only in what is not trusted", "in invoice.pdf <script>"):
+            expect(row).to_contain_text(said)
+        expect(row).to_contain_text(re.compile(r"\d+ (ms|s) before"))
+        expect(row).to_contain_text(f"{neutral_policy.AGENT} has never used it")
+        runs_nothing(page, path)
+        page.goto(f"/review/escalations/{new['escalation_id']}")
+        expect(page.get_by_role("row", name="the account at $.iban")).to_contain_text("it was seen nowhere")
+        is_accessible(page, "an escalation with values")
+    shown = run_in_thread(
+        CliRunner().invoke, cli, ["escalations", "show", read["escalation_id"]], env=at.site.settings
+    )
+    assert "the account at $.iban (destination): it stood only in what is not trusted; in invoice.pdf" in (
+        " ".join(shown.output.split())
+    )
+
+
 def test_an_approver_narrows_the_action_on_the_page(at: PageSite) -> None:
     waits = at.escalate(parameters={"order": "17"})
     path = f"/review/escalations/{waits['escalation_id']}"

@@ -31,6 +31,13 @@ _ESCALATION = {
 
 def ledger_records(linked: Callable[..., dict[str, Any]]) -> dict[str, dict[str, Any]]:
     """One good body per kind; `linked` gives the chain's fields."""
+    looked_up: dict[str, Any] = {
+        "path": "$.iban",
+        "role": "destination",
+        "kind": "iban",
+        "origin": "untrusted_read",
+    }
+    looked_up |= {"source": "invoice.pdf", "seen_before_ms": 3000, "used_by": None}
     opened = {
         "reason": "tier",
         "tier": "T4",
@@ -39,6 +46,7 @@ def ledger_records(linked: Callable[..., dict[str, Any]]) -> dict[str, dict[str,
         "opened_at": MOMENT,
         "parameters_digest": HASH,
         "own_key": False,
+        "values": [looked_up],
     }
     with_own_key = {
         "approver_id": "p-1",

@@ -9,6 +9,7 @@ Slack: "chat.postMessage", "chat.update", as of 2026.
 
 from __future__ import annotations
 
+import json
 import logging
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -16,11 +17,13 @@ from typing import TYPE_CHECKING, Any
 from slack_sdk.errors import SlackApiError
 
 from sluice.adapters.slack_calls import OF_THE_BLOCKS, RefusedError, SlackCalls, read_code
+from sluice.core.reports.value_words import add_texts
 from sluice.notify.notifier import TryLaterError
 from sluice.notify.reported_subject import REMINDED, REROUTED, ReportedSubject, apply_record
 from sluice.notify.slack_blocks import (
     FIELD_CHARS,
     MESSAGE_CHARS,
+    MOST_VALUES,
     build_message,
     build_metadata,
     build_plain_message,
@@ -152,8 +155,12 @@ class SlackMessages:
         action = await self._places.action_of(reported)
         if action is None:
             return reported
+        values = add_texts(reported.values[:MOST_VALUES], json.loads(action[1])) if reported.values else []
         return replace(
-            reported, tool=shorten(action[0], FIELD_CHARS), parameters=shorten(action[1], MESSAGE_CHARS)
+            reported,
+            tool=shorten(action[0], FIELD_CHARS),
+            parameters=shorten(action[1], MESSAGE_CHARS),
+            values=(*values, *reported.values[MOST_VALUES:]),
         )
 
     async def _keep(

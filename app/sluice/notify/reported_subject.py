@@ -50,7 +50,9 @@ class ReportedSubject:
 
     `proposed`, `approved`: digests of the action's parameters and of those that the approvals so far are for,
     which `approved_by` gave; `approval`: the place of the newest of these, whose record has the sequence
-    `counted`; `narrowed`: its parameters as they are shown, where they are others.
+    `counted`; `narrowed`: its parameters as they are shown, where they are others. `values`: those of the
+    action that were looked up and did not simply pass, as EscalationOpened has them, with their texts where
+    parameters are shown.
 
     Of an alarm: `name` is its subject, `tier` its severity, `role` and the one of `groups` the recipient whom
     the bundle names, `reason` its message, `ended_at` when it was raised; `tenant` is "" where the alarm is
@@ -90,6 +92,7 @@ class ReportedSubject:
     approval: dict[str, Any] | None = None
     counted: int = -1
     narrowed: str | None = None
+    values: tuple[Mapping[str, Any], ...] = ()
 
     @property
     def is_narrowed(self) -> bool:
@@ -103,13 +106,13 @@ class ReportedSubject:
 
     def write_fields(self) -> dict[str, Any]:
         """Write the fields for a record."""
-        return {**asdict(self), "groups": list(self.groups), "approved_by": list(self.approved_by)}
+        return {**asdict(self), **{name: list(getattr(self, name)) for name in _LISTS}}
 
     @classmethod
     def read(cls, fields: Mapping[str, Any]) -> ReportedSubject:
         """Read `fields`, of this release or of another one. Raises TypeError where a field is missing."""
         known = {name: fields[name] for name in cls.__slots__ if name in fields}
-        lists = {name: tuple(fields.get(name, ())) for name in ("groups", "approved_by")}
+        lists = {name: tuple(fields.get(name, ())) for name in _LISTS}
         return cls(**{**known, **lists})
 
 
@@ -154,6 +157,7 @@ def _apply_approval(subject: ReportedSubject, record: Mapping[str, Any]) -> Repo
     )
 
 
+_LISTS = ("groups", "approved_by", "values")
 _FIELDS: dict[Kind, tuple[str, str, str]] = {
     "action": ("escalation_id", "action_id", "action_digest"),
     "retrieval": ("escalation_id", "request_id", "request_hash"),
@@ -184,6 +188,7 @@ def _read_opening(record: Mapping[str, Any]) -> ReportedSubject:
         next_group=record.get("next_group"),
         next_at=record.get("next_at"),
         proposed=record.get("parameters_digest"),
+        values=tuple(record.get("values") or ()),
     )
 
 

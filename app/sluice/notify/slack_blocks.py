@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from sluice.core.reports.value_words import describe_values
 from sluice.text.plurals import counted
 from sluice.text.visible import visible_text
 
@@ -25,6 +26,8 @@ MESSAGE_CHARS = 1500
 FORM_CHARS = 12_000
 """Of the action, in a form: who approves must have seen all of it."""
 PIECE_CHARS = 2_500
+MOST_VALUES = 8
+"""Of the looked-up values of an action, in a message and in a form."""
 MOST_JUSTIFICATION = 1000
 EVENT_TYPE = "sluice_subject"
 """Of a message's metadata, by which it is found again."""
@@ -79,6 +82,7 @@ def build_message(subject: ReportedSubject, page: str | None = None) -> dict[str
     ]
     if subject.parameters is not None:
         blocks.append(_build_preformatted(shorten(subject.parameters, MESSAGE_CHARS)))
+    blocks += _describe_looked_up(subject)
     blocks += _describe_approved(subject, subject.narrowed and shorten(subject.narrowed, MESSAGE_CHARS))
     if subject.status not in {"waiting", "raised"}:
         blocks.append(_build_section(_describe_end(subject)))
@@ -110,6 +114,16 @@ def build_plain_message(subject: ReportedSubject) -> dict[str, Any]:
     return {
         "text": f"{escape(write_headline(subject), SECTION_CHARS)} ({escape(subject.subject_id)}): {where}"
     }
+
+
+def _describe_looked_up(subject: ReportedSubject) -> list[Block]:
+    """Describe the values of the action that were looked up and did not simply pass, one block each."""
+    found = []
+    for one in describe_values(subject.values[:MOST_VALUES], subject.agent):
+        value = "" if one.value is None else f"\n{shorten(one.value, FIELD_CHARS)}"
+        found.append(_build_section(f"{shorten(one.sentence, SECTION_CHARS - len(value))}{value}"))
+    more = len(subject.values) - len(found)
+    return [*found, _build_section(f"and {counted(more, 'other value')}")] if more > 0 else found
 
 
 def _describe_approved(subject: ReportedSubject, narrowed: str | None) -> list[Block]:
@@ -157,6 +171,7 @@ def build_form(
             },
             _build_section(f"Why it waits: {subject.reason}"),
             *(_build_preformatted(one) for one in pieces),
+            *_describe_looked_up(subject),
             *_describe_approved(subject, subject.narrowed),
             {"type": "context", "elements": [_build_plain(f"{subject.subject_id} · {subject.digest}")]},
             asked,

@@ -10,8 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sluice.core.reports.value_words import add_texts
 from sluice.notify.reported_subject import ReportedSubject, apply_record
-from sluice.notify.slack_blocks import FORM_CHARS, build_form, build_message, escape, shorten
+from sluice.notify.slack_blocks import (
+    FORM_CHARS,
+    MOST_VALUES,
+    build_form,
+    build_message,
+    escape,
+    shorten,
+)
 from tests.unit import memory_records
 from tests.unit.escalation_records import ledger_records
 from tests.unit.records import ledger_records as every_record
@@ -146,3 +154,20 @@ def test_a_form_shows_the_whole_action_within_slacks_bounds(text: str) -> None:
     assert shown == text[:FORM_CHARS]
     assert len(form["private_metadata"]) <= 3000
     assert len(form["blocks"]) <= 100
+
+
+def test_looked_up_values_are_said_in_plain_text_and_their_texts_only_where_they_were_added() -> None:
+    source = "<!channel> *invoice* \u202e"
+    looked_up = {"path": "$.iban", "role": "destination", "kind": "iban", "origin": "untrusted_read"}
+    values = [{**looked_up, "source": source, "seen_before_ms": 3000}, *[looked_up] * MOST_VALUES]
+    subject = describe({**OPENED, "values": values})
+    assert ReportedSubject.read(json.loads(json.dumps(subject.write_fields()))) == subject
+    added = tuple(add_texts(subject.values, {"iban": "<@U0ANN> GB82"}))
+    for shown in (subject, replace(subject, values=added)):
+        for blocks in (build_message(shown)["blocks"], build_form("approve", shown, "{}", {})["blocks"]):
+            said = [one["text"] for one in blocks if "the account at $.iban" in json.dumps(one)]
+            assert len(said) == MOST_VALUES
+            assert {one["type"] for one in said} == {"plain_text"}
+            assert "in <!channel> *invoice* <U+202E>, 3 s before" in said[0]["text"]
+            assert ("<@U0ANN> GB82" in said[0]["text"]) is (shown is not subject)
+            assert "and 1 other value" in json.dumps(blocks)

@@ -29,6 +29,18 @@ class _Escalation(LedgerRecord):
     expires_at: Moment
 
 
+class EscalatedValue(Record):
+    """A value of the action that was looked up and did not simply pass."""
+
+    path: Annotated[str, Field(description="of its parameter; $: values beyond those that are looked up")]
+    role: str
+    kind: str
+    origin: Annotated[str, Field(description="where it comes from (docs/destinations.md)")]
+    source: Annotated[str | None, Field(description="the tool, item or memory that brought it in")] = None
+    seen_before_ms: Annotated[int | None, Field(ge=0, description="how long before the action, ms")] = None
+    used_by: Annotated[Id | None, Field(description="the agent that used it before")] = None
+
+
 PARAMETERS = "of the action's parameters as proposed, RFC 8785"
 
 
@@ -48,6 +60,9 @@ class EscalationOpened(_Escalation):
     next_group: Annotated[Id | None, Field(description="gets it next, and may answer then too")] = None
     next_at: Annotated[Moment | None, Field(description="when the next group gets it")] = None
     parameters_digest: Annotated[Digest, Field(description=PARAMETERS)]
+    values: Annotated[
+        list[EscalatedValue] | None, Field(description="looked-up values to mind; absent: none")
+    ] = None
     opened_at: Moment
 
 

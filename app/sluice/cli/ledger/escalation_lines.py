@@ -10,7 +10,9 @@ from sluice.cli.ledger.escalated_actions import Counted, Event, Expired, Opened,
 from sluice.cli.ledger.quarantined_memories import describe_channel, describe_rest
 from sluice.cli.output import clean, print_line, quote, read_clock_ms
 from sluice.core.foundation.clock import read_milliseconds, span
+from sluice.core.reports.value_words import describe_values
 from sluice.text.plurals import counted
+from sluice_topics.record_reading import find_call
 from sluice_topics.records import (
     EscalationOpened,
     EscalationReminded,
@@ -39,6 +41,7 @@ def print_whole(found: Escalated, to: Console, most: int) -> None:
                 reasons = gate["detail"].get("reasons") or [gate["failureReason"]]
                 for reason in reasons:
                     print_line(f"  {verdict['decided_at']} {clean(gate['gate'])}: {clean(reason)}", to)
+    _print_values(found, to, most)
     for event in found.events:
         print_line(f"  {event.decided_at} {_describe_event(event)}", to)
     if found.state == "waiting" and found.approvals:
@@ -49,6 +52,19 @@ def print_whole(found: Escalated, to: Console, most: int) -> None:
     what = "action" if isinstance(opened, EscalationOpened) else "retrieval"
     print_line(f"  {what}, {found.digest}:", to)
     to.print(quote(_indent(orjson.loads(found.action)), most), soft_wrap=True, highlight=False)
+
+
+def _print_values(found: Escalated, to: Console, most: int) -> None:
+    """Print the looked-up values that did not simply pass."""
+    opened = found.opened
+    if not isinstance(opened, EscalationOpened) or not opened.values:
+        return
+    action = None if found.action is None else find_call(orjson.loads(found.action))
+    values = [one.model_dump() for one in opened.values]
+    for one in describe_values(values, opened.agent_id, None if action is None else action[1]):
+        print_line(f"  {clean(one.sentence)}", to)
+        if one.value is not None:
+            to.print(quote(one.value, most), soft_wrap=True, highlight=False)
 
 
 def _print_approved(found: Escalated, to: Console, most: int) -> None:

@@ -63,7 +63,7 @@ JudgedRole = Literal["destination", "object"]
 ANSWERS: tuple[Answer, ...] = get_args(Answer)
 _MAY_BE_VALUE = re.compile(r"[^A-Za-z \-_'!?,]")
 """What every address, link and account has; most words and sentences have none of it."""
-_WORDS = {
+KIND_WORDS = {
     "email": "the address",
     "url": "the link",
     "iban": "the account",
@@ -470,6 +470,13 @@ class Destinations(Gate):
         return None if plan.looks_up_values else PASSED
 
 
+def list_noted_values(gates: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
+    """Of a verdict's gates, or of those that ran: the values that did not simply pass, as ValueFinding."""
+    found: Sequence[Mapping[str, Any]] | None
+    found = next((one["detail"].get("values") for one in gates if one["gate"] == NAME), None)
+    return found or ()
+
+
 _CODES: Mapping[Origin, str] = {
     "task": "mandated_destination",
     "history": "usual_destination",
@@ -506,7 +513,7 @@ def shorten_path(path: str) -> str:
 def _describe_sentence(one: JudgedValue, context: ActionContext) -> str:
     """One sentence for the person who is asked. The value itself stands in the action's parameters."""
     named = one.named
-    what = f"{_WORDS.get(named.value.kind, 'the text')} at {shorten_path(named.path)}"
+    what = f"{KIND_WORDS.get(named.value.kind, 'the text')} at {shorten_path(named.path)}"
     if named.path == "$":
         return f"this action names more than {MOST_ARGUMENTS} values, and the rest was not looked up"
     known = context.seen.values or NO_VALUES_SEEN

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from sluice.core.actions.assessment import object_to, object_to_lateness, unregistered
 from sluice.core.actions.authority import OBLIGATIONS, make_escalation
 from sluice.core.actions.delegation import run_proven
-from sluice.core.actions.destinations import choose_lesson, look_up_values
+from sluice.core.actions.destinations import choose_lesson, list_noted_values, look_up_values
 from sluice.core.actions.limits import (
     is_spent,
     list_corrections,
@@ -336,7 +336,10 @@ def _decide(
         about["registry_hashes"] = about["registry_hashes"] | entries_of(grant)
     verdict = make_verdict_record(arrival, about, evaluation, ruling, action.session_id, form)
     counted = make_usage(context, verdict.body["input"]["digest"], arrival.offset)
-    records = (verdict,) if waits is None else (verdict, opened(arrival, waits, evaluation.reason or ""))
+    records: tuple[OutRecord, ...] = (verdict,)
+    if waits is not None:
+        noted = list_noted_values(evaluation.gates)
+        records = (verdict, opened(arrival, waits, evaluation.reason or "", noted))
     after = None
     if grant is not None and ruling.carried:
         after = grant.used()

@@ -100,6 +100,23 @@ class RoleReader:
             yield Argument(role or self._above.get(pattern, ""), place, value)
 
 
+def read_argument_at(parameters: Mapping[str, Any], path: str) -> str | int | float | None:
+    """The value at a place that `RoleReader.read` gives an argument; None: there is none."""
+    value: Any = parameters
+    name = ""
+    for word, quoted, number, mark in _STEP.findall(path):
+        if number:
+            value = value[int(number)] if isinstance(value, list) and int(number) < len(value) else None
+        elif mark == "!":
+            value = _parse_json(value) if isinstance(value, str) else None
+        elif mark:
+            return name
+        else:
+            name = json.loads(quoted) if quoted else word
+            value = value.get(name) if isinstance(value, dict) else None
+    return value if isinstance(value, str | int | float) and not isinstance(value, bool) else None
+
+
 def split_path(path: str) -> Iterator[str]:
     """The names of a JSON path, one below the other; "*" for each entry of a list."""
     for part in path.removeprefix("$").replace("[*]", ".*").split("."):
@@ -110,6 +127,8 @@ def split_path(path: str) -> Iterator[str]:
 _JUDGED = frozenset(["destination", "object"])
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
 _LONGEST_JSON = 16_384
+_STEP = re.compile(r'\.([A-Za-z_][A-Za-z0-9_-]{0,63})|\[("(?:[^"\\]|\\.)*")\]|\[([0-9]{1,9})\]|([!~])')
+"""A step of an argument's path: a name, one as JSON, an entry of a list, a JSON text, the name itself."""
 
 
 def _write_name(name: str) -> str:

@@ -15,6 +15,8 @@ from sluice.core.state.decision import Decision
 from sluice_topics.catalog import ESCALATIONS
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from sluice.core.foundation.arrival import Arrival
     from sluice.core.state.book import Book
     from sluice.core.state.escalation import Escalation, Route, RouteStep
@@ -37,8 +39,10 @@ _SCHEMAS = {
 }
 
 
-def opened(arrival: Arrival, escalation: Escalation, reason: str) -> OutRecord:
-    """EscalationOpened."""
+def opened(
+    arrival: Arrival, escalation: Escalation, reason: str, values: Sequence[Mapping[str, Any]] = ()
+) -> OutRecord:
+    """EscalationOpened. `values`: the looked-up values that did not simply pass."""
     told: dict[str, Any] = {
         **fields_of(escalation),
         "reason": reason,
@@ -53,6 +57,8 @@ def opened(arrival: Arrival, escalation: Escalation, reason: str) -> OutRecord:
         told["own_key"] = True
     if escalation.route is not None:
         told |= _turn(escalation, escalation.route, 0)
+    if values:
+        told["values"] = [*values]
     return event("EscalationOpened", told, escalation, escalation.opened_ms, arrival)
 
 

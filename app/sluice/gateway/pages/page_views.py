@@ -10,6 +10,7 @@ from urllib.parse import quote
 
 from sluice.client.input_kinds import ESCALATIONS, QUARANTINE, VERDICTS
 from sluice.core.foundation.chain import hash_holds
+from sluice.core.reports.value_words import describe_values
 from sluice.gateway import subjects
 from sluice.gateway.decisions import translate_faults
 from sluice.gateway.http.http_errors import HttpError
@@ -18,6 +19,7 @@ from sluice.gateway.pages.queue import SORTS, Query, build_rows, find_walk, list
 from sluice.gateway.routes.callers import TenantTurns
 from sluice.gateway.routes.reading_routes import LedgerUnreadable
 from sluice.gateway.waiting_subjects import is_narrowed
+from sluice_topics.record_reading import find_call
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -109,6 +111,8 @@ class PageViews:
             "against": self._find_objection(visit, opened),
             "content": await self.subjects.fetch_content(opened),
         }
+        _, parameters = find_call(about["content"] or {}) or ("", None)
+        about["values"] = describe_values(opened.get("values") or (), str(opened["agent_id"]), parameters)
         about |= {"is_narrowed": is_narrowed(opened), "approved": await self.subjects.fetch_approved(opened)}
         if "verdict_id" in opened:
             about["verdict"] = await self.subjects.fetch_decision(opened["verdict_id"], visit.caller)

@@ -23,6 +23,7 @@ from slack_sdk.errors import SlackClientError
 from starlette.requests import Request  # noqa: TC002 - FastAPI reads the annotations
 
 from sluice.client.input_kinds import ESCALATIONS
+from sluice.core.reports.value_words import add_texts
 from sluice.gateway.decisions import NOT_THERE
 from sluice.gateway.delegated_answers import PersonsAnswer
 from sluice.gateway.http.http_errors import HttpError, make_unauthorized
@@ -38,6 +39,7 @@ from sluice.notify.slack_blocks import (
 )
 from sluice.text.plurals import counted
 from sluice.text.visible import visible_text
+from sluice_topics.record_reading import find_call
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -158,7 +160,8 @@ class SlackRoutes:
             raise NotShownError(f"The policy demands the approver's own key. Answer in a terminal: {how}")
         if self.people.find_delegate(tenant) is None:
             raise NotShownError("This gateway signs for nobody of this tenant. Answer in a terminal.")
-        shown = _write_visible(await self.subjects.fetch_content(opened))
+        content = await self.subjects.fetch_content(opened)
+        shown = _write_visible(content)
         if decision == "approve" and (shown is None or len(shown) > FORM_CHARS):
             why = "can no longer be read" if shown is None else "is too long to be shown in Slack"
             told_why = f"What waits {why}, and nobody approves what nobody sees."
@@ -170,6 +173,7 @@ class SlackRoutes:
             approvals=opened.get("approvals", 0),
             approved=opened.get("approved_parameters"),
             approved_by=tuple(opened.get("approved_by", ())),
+            values=tuple(add_texts(reported.values, (find_call(content or {}) or ("", None))[1])),
         )
         private = {name: opened[name] for name in KEPT if name in opened}
         if reported.is_narrowed:
