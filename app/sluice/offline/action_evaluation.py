@@ -71,13 +71,14 @@ def answer_nothing(requests: Sequence[Request]) -> list[Answer]:
 @dataclass(frozen=True, slots=True)
 class JudgedAction:
     """A row and its outcome. `gate` is the one that blocked, or the first that escalated. `band` is what
-    similarity to known actions came to; None: the row was not compared."""
+    similarity to known actions came to; None: the row was not compared. `tier`: None of an unreadable row."""
 
     row: ActionRow
     outcome: str
     gate: str | None = None
     reason: str | None = None
     band: str | None = None
+    tier: str | None = None
 
     @property
     def caught(self) -> bool:
@@ -164,21 +165,24 @@ def add_hosted(bundle: Bundle, *, in_doubt: bool = False) -> Bundle:
     return judging
 
 
-def judge_actions(
+def judge_actions(  # noqa: PLR0913 - what a panel is judged under
     rows: Sequence[ActionRow],
     bundle: Bundle,
     stages: Sequence[Stage],
     at_ms: int,
     likeness: Likeness | None = None,
     ask: Ask = answer_nothing,
+    *,
+    tools: Sequence[EntryFile] = (),
 ) -> Iterator[JudgedAction]:
     """Each row in a session of its own, in high_stakes mode unless it names one, under enforcement.
 
     `likeness`: the gate `similarity` judges too. `ask` answers what is asked; a hosted model may fail to.
-    Raises NotMeasured.
+    `tools`: entries that count instead of those that say nothing. Raises NotMeasured.
     """
-    tools = [row.tool for row in rows if row.tool]
-    entries = make_neutral_entries(TENANT, [row.agent for row in rows], tools)
+    registered = {entry.id for entry in tools}
+    neutral = [row.tool for row in rows if row.tool and row.tool not in registered]
+    entries = [*make_neutral_entries(TENANT, [row.agent for row in rows], neutral), *tools]
     if Causal.name in bundle.stages:
         entries = [_constrain(one) if one.kind == "agent" else one for one in entries]
     registry = build_registry(entries)
@@ -224,5 +228,5 @@ def _judge_decision(row: ActionRow, decision: Decision) -> JudgedAction:
     failed = [gate["gate"] for gate in verdict["gateResults"] if not gate["passed"]]
     gate = None if not failed else failed[-1 if verdict["outcome"] == "BLOCK" else 0]
     details = [one["detail"] for one in verdict["gateResults"] if one["gate"] == ActionSimilarity.name]
-    bands = [one.get("band") for one in details]
-    return JudgedAction(row, verdict["outcome"], gate, verdict["blockReason"], *bands)
+    band = next((one.get("band") for one in details), None)
+    return JudgedAction(row, verdict["outcome"], gate, verdict["blockReason"], band, verdict["tier"])
