@@ -83,7 +83,7 @@ class _Flood:
         )
         for number, agent in enumerate(agents):
             arrival = _arrival(agent, number)
-            lanes.enter([(arrival.key or b"", receive(arrival))])
+            lanes.enter([receive(arrival)])
         async with asyncio.timeout(120):
             await done
         found: dict[str, list[dict[str, Any]]] = {}

@@ -19,9 +19,9 @@ from load.bench.fixtures import action_events, bench_policy, items, memory_write
 from sluice.core.decide.kinds import BY_TOPIC
 from sluice.core.foundation.arrival import Arrival
 from sluice.stream.engine.engine_settings import EngineSettings
-from sluice.stream.engine.evaluation import Ports
+from sluice.stream.engine.evaluation import Ports, WorkerContext
 from sluice.stream.engine.outbox import home_of
-from sluice.stream.engine.partition import Partition, Surroundings
+from sluice.stream.engine.partition import Partition
 from sluice_topics.catalog import ACTIONS, CATALOG
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ def _plain(offset: int, key: bytes, value: bytes) -> Arrival:
 
 def _median(point: DecisionPoint, arrivals: list[Arrival]) -> PathLength:
     number = home_of(arrivals[0].key or b"", _PARTITIONS)
-    owner = Partition(number, Surroundings(point, Ports({}), _SETTINGS, {}), {}, {}, _fail)
+    owner = Partition(number, WorkerContext(point, Ports({}), _SETTINGS, {}), {}, {}, _fail)
     lengths = [_length(owner, replace(one, partition=number)) for one in arrivals]
     return median_low(lengths[len(lengths) // 2 :])
 

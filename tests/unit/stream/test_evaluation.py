@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from load import ROOT
@@ -134,10 +135,10 @@ async def test_an_answer_that_is_at_hand_is_decided_upon_as_the_input_is_deliver
         lambda fault: decided.put_nowait(repr(fault).encode()),
     )
     asked = receive(evaluation("high_stakes", ask=True).arrival)
-    lanes.enter([(b"s", asked), (b"s", asked)])
-    assert (decided.qsize(), len(lanes.waiting[b"s"])) == (0, 1)
+    lanes.enter([asked, asked])
+    assert (decided.qsize(), len(lanes.waiting[b"s:s"])) == (0, 1)
     assert [await decided.get(), await decided.get()] == [asked.arrival.value] * 2
     await asyncio.sleep(0)
-    lanes.enter([(b"other", asked)])
+    lanes.enter([replace(asked, session_key=b"s:other")])
     assert (decided.get_nowait(), lanes.waiting) == (asked.arrival.value, {})
     assert port.answers == [{}]

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 from sluice.core.decide.kinds import BY_TOPIC
 from sluice.core.foundation.arrival import Arrival
 from sluice.core.state.history import SourceName
-from sluice.stream.engine.evaluation import Ports
+from sluice.stream.engine.evaluation import Ports, WorkerContext
 from sluice.stream.engine.outbox import home_of
-from sluice.stream.engine.partition import Partition, Surroundings
+from sluice.stream.engine.partition import Partition
 from sluice_topics.catalog import MEMORY_WRITES, REVIEWS, SESSION_EVENTS, SOURCE_FEEDBACK, SOURCE_HISTORIES
 from tests.unit.core.memory.write_scene import HOUR, REVIEWERS, STRANGER, memory_bundle, review, write
 from tests.unit.core.scene import START, point
@@ -51,8 +51,8 @@ def partition(
     settings = engine_settings(
         *BY_TOPIC, partitions=PARTITIONS, halt_on_offset_gap=True, review_patience_s=PATIENCE_MS / 1000
     )
-    around = Surroundings(point(*REVIEWERS, policy=memory_bundle()), Ports(ports), settings, {})
-    return Partition(number, around, table, ends or {}, fail)
+    context = WorkerContext(point(*REVIEWERS, policy=memory_bundle()), Ports(ports), settings, {})
+    return Partition(number, context, table, ends or {}, fail)
 
 
 def decide(owner: Partition, topic: str, *records: dict[str, Any], at_ms: int = START) -> None:

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, cast
 
 from sluice.core.foundation.arrival import Arrival
 from sluice.core.trust.refused import Reason, Refused
-from sluice.stream.engine.evaluation import Ports
-from sluice.stream.engine.partition import Partition, Surroundings
+from sluice.stream.engine.evaluation import Ports, WorkerContext
+from sluice.stream.engine.partition import Partition
 from sluice_topics.catalog import ACTIONS, OUTCOMES, REGISTRY
 from tests.unit.stream.engine_settings import engine_settings, fail
 
@@ -20,7 +20,7 @@ BATCH = 4
 def keeper(table: dict[bytes, bytes]) -> Partition:
     nothing_is_decided = cast("DecisionPoint", None)
     settings = engine_settings(ACTIONS, OUTCOMES, partitions=1, max_batch=BATCH, max_in_flight=8)
-    return Partition(0, Surroundings(nothing_is_decided, Ports({}), settings, {}), table, {}, fail)
+    return Partition(0, WorkerContext(nothing_is_decided, Ports({}), settings, {}), table, {}, fail)
 
 
 def garbage(records: int) -> list[Refused]:

@@ -17,8 +17,8 @@ from sluice.core.foundation.requests import HELD_INPUT, Request
 from sluice.core.memory.analysis import PORT as ANALYSIS
 from sluice.core.memory.lineage import PORT as LINEAGE
 from sluice.settings.reader import Settings
-from sluice.stream.engine.evaluation import Ports
-from sluice.stream.engine.partition import Partition, Surroundings
+from sluice.stream.engine.evaluation import Ports, WorkerContext
+from sluice.stream.engine.partition import Partition
 from sluice_topics.catalog import ACTIONS, DEAD_LETTERS, ESCALATIONS, VERDICTS
 from tests.unit.core.actions.escalation_scene import Office
 from tests.unit.core.actions.test_agent_grants import OURS, grant
@@ -54,7 +54,7 @@ class Inputs:
 def open_partition(point: DecisionPoint, ports: dict[str, Port] | None = None) -> Partition:
     """A partition that nobody had before, in which every session is at home."""
     settings = engine_settings(*BY_TOPIC, partitions=1)
-    return Partition(0, Surroundings(point, Ports(ports or {}), settings, {}), {}, {}, fail)
+    return Partition(0, WorkerContext(point, Ports(ports or {}), settings, {}), {}, {}, fail)
 
 
 def enter(owner: Partition, arrivals: Sequence[Arrival]) -> None:

@@ -7,12 +7,12 @@ import json
 from typing import TYPE_CHECKING, cast
 
 from sluice.core.foundation.arrival import Arrival
-from sluice.stream.engine.crash_guard import CrashGuard, Marker, Trial
-from sluice.stream.engine.evaluation import Ports
+from sluice.stream.engine.crash_guard import RESERVED_KEY, CrashGuard, Marker, PartitionRecord, Trial
+from sluice.stream.engine.evaluation import Ports, WorkerContext
 from sluice.stream.engine.intake import Intake
-from sluice.stream.engine.outbox import RESERVED_KEY, PartitionRecord, home_of
+from sluice.stream.engine.outbox import home_of
 from sluice.stream.engine.owned import Owned
-from sluice.stream.engine.partition import Partition, Surroundings
+from sluice.stream.engine.partition import Partition
 from sluice.stream.engine.writer import Linger
 from sluice_topics.catalog import ACTIONS
 from tests.unit.core.scene import START, action, point
@@ -54,8 +54,8 @@ def start_after_crash(
     left = PartitionRecord(positions={ACTIONS: (next_offset, pending)}, marker=Marker(open=True))
     table = {RESERVED_KEY: left.encode()}
     settings = engine_settings(ACTIONS, partitions=PARTITIONS)
-    around = Surroundings(point(), Ports({}), settings, {})
-    partition = Partition(NUMBER, around, table, {ACTIONS: END}, fail)
+    context = WorkerContext(point(), Ports({}), settings, {})
+    partition = Partition(NUMBER, context, table, {ACTIONS: END}, fail)
     transactor = cast("Transactor", commits)
     return Owned(partition, transactor, settings, Linger(0.0, 0.0), fail, asyncio.Lock()), partition
 

@@ -12,6 +12,9 @@ starts:
 
 So exactly the input that was in flight at three crashes in a row is denied, after at most three restarts.
 A crash that no input caused costs about a second of smaller transactions.
+
+The marker is a part of the partition's own record: what belongs to no session, in the sessions' changelog
+under a reserved key. It goes with each batch.
 """
 
 from __future__ import annotations
@@ -19,10 +22,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+import orjson
+
+from sluice.core.foundation.chain import GENESIS
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 CRASHES_TO_CONDEMN = 3
+RESERVED_KEY = b"p:"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +66,44 @@ class Marker:
         is_open, trial, single, group = value
         shown = Trial(*trial) if isinstance(trial, list) else None
         return cls(bool(is_open), shown, single, group)  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionRecord:
+    """Ledger head, positions and crash marker; written in every transaction of the partition.
+
+    `positions`: per topic (base name) the next offset and the offsets below it that are not decided.
+    `controls`: per control topic the offset below which the ledger has every refusal of a record.
+    """
+
+    sequence: int = 0
+    head: str = GENESIS
+    positions: Mapping[str, tuple[int, tuple[int, ...]]] = field(default_factory=dict)
+    marker: Marker = field(default_factory=Marker)
+    controls: Mapping[str, int] = field(default_factory=dict)
+
+    def encode(self) -> bytes:
+        return orjson.dumps(
+            {
+                "sequence": self.sequence,
+                "head": self.head,
+                "positions": self.positions,
+                "marker": self.marker.as_json(),
+                "controls": self.controls,
+            }
+        )
+
+    @classmethod
+    def decode(cls, value: bytes | None) -> PartitionRecord:
+        """The record as written; for None the record of a partition that never had an owner."""
+        if value is None:
+            return cls()
+        tree = orjson.loads(value)
+        positions = {
+            topic: (offset, tuple(pending)) for topic, (offset, pending) in tree["positions"].items()
+        }
+        marker = Marker.from_json(tree["marker"])
+        return cls(tree["sequence"], tree["head"], positions, marker, tree["controls"])
 
 
 class CrashGuard:

@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Protocol
 from aiokafka.errors import KafkaError
 
 from sluice.core.trust.policy_contents import NOTHING
+from sluice.stream.engine.evaluation import WorkerContext
 from sluice.stream.engine.owned import Owned
-from sluice.stream.engine.partition import CONTROL_PARTITION, Partition, Surroundings
+from sluice.stream.engine.partition import CONTROL_PARTITION, Partition
 from sluice.stream.engine.takeover import PolicyLost, refuse_if_behind
 from sluice.stream.engine.writer import Linger
 from sluice.stream.process import start_task
@@ -84,7 +85,7 @@ class Engine:
         fail: Callable[[BaseException], None],
     ) -> None:
         self.settings = settings
-        self._around = Surroundings(
+        self._context = WorkerContext(
             feeds.policy.first,
             ports,
             settings,
@@ -123,7 +124,7 @@ class Engine:
         no decision may use an older one.
         """
         await self.drain()
-        await self._around.ports.start(self.settings.port_patience_s)
+        await self._context.ports.start(self.settings.port_patience_s)
         wanted = sorted(set(numbers))
         started = self._clock.monotonic_s()
         self._fenced = {number: self._new_transactor(number) for number in wanted}
@@ -173,7 +174,7 @@ class Engine:
     def _recovered(self, number: int, recovered: Recovered) -> Partition:
         """The partition with its state. Raises StateBehind."""
         ends = recovered.ends.get(number, {})
-        partition = Partition(number, self._around, recovered.store.partition(number), ends, self._fail)
+        partition = Partition(number, self._context, recovered.store.partition(number), ends, self._fail)
         refuse_if_behind(partition, recovered.committed.get(number, {}))
         return partition
 
@@ -204,7 +205,7 @@ class Engine:
         if lost:
             self._fail(PolicyLost(sorted(lost)))
             return
-        self._around.point = point
+        self._context.point = point
         self._refused, self._contents = refused, contents
         for owned in self._owned.values():
             owned.record_policy(contents)
@@ -268,7 +269,7 @@ class Engine:
             feeds.sources.close(),
             feeds.provenance.close(),
             feeds.uses.close(),
-            self._around.ports.close(),
+            self._context.ports.close(),
         )
 
     def changelog_offsets(self) -> dict[int, int]:

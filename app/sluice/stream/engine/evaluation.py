@@ -15,16 +15,17 @@ import asyncio
 import logging
 from collections import deque
 from contextlib import AsyncExitStack, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple
 
 from sluice.core.decide.kinds import goes_by_stages, read_input_message
-from sluice.core.foundation.errors import CanonicalError
-from sluice.core.foundation.errors import guarded as answered
+from sluice.core.foundation.errors import CanonicalError, guarded
 from sluice.core.foundation.requests import LAST_PAUSE, MANDATE_WAIT, PAUSE, READY, Answer, Request
 from sluice.core.registry.keys import digest_mandate
+from sluice.core.state.session import KEY_PREFIX
 from sluice.ports import Cached, Crowding, Persistent, Port, PortBusy, PortUnavailable, Queued
+from sluice.stream.engine.outbox import home_of
 from sluice.stream.process import start_task
 from sluice_topics.record_reading import Unreadable
 from sluice_topics.records import TaskMandate
@@ -35,50 +36,49 @@ if TYPE_CHECKING:
     from sluice.core.decide.decision_point import DecisionPoint
     from sluice.core.decide.kinds import Message
     from sluice.core.foundation.arrival import Arrival
+    from sluice.core.metadata.provenance import Resolution
     from sluice.core.state.decision import Decision, Shared
+    from sluice.core.state.history import History, SourceName
     from sluice.core.state.session import SessionState
+    from sluice.core.state.usual import UseCount, UsualName
+    from sluice.stream.engine.engine_settings import EngineSettings
+    from sluice.stream.engine.sessions import Sessions
 
 
 log = logging.getLogger(__name__)
 
-T = TypeVar("T")
 
-
-def guarded(attempt: Callable[[], T], answer: Callable[[str], T]) -> T:
-    """`attempt()`, or `answer(reason)` when the core raises."""
-    return answered(attempt, answer, _noticed)
-
-
-def _noticed(fault: Exception) -> None:
+def log_fault(fault: Exception) -> None:
+    """Log what the core raised at an input."""
     log.error("the core raised; the input is answered internal_error", exc_info=fault)
 
 
 @dataclass(frozen=True, slots=True)
-class Inbound:
-    """`message` is the record, why it is none, or None for an input that is not to be looked into."""
+class ReadInput:
+    """`message` is the record, why it is none, or None for an input that is not to be looked into.
+    `session_key`: the table's key of its session. `has_deadline`: whether it matters how long it waited."""
 
     arrival: Arrival
     message: Message | Unreadable | None
+    session_key: bytes
+    has_deadline: bool = False
 
-    @property
-    def has_deadline(self) -> bool:
-        """Whether it matters how long it waited."""
-        return getattr(self.message, "deadline_ms", None) is not None
-
-    def waited_until(self, now_ms: int) -> Inbound:
+    def waited_until(self, now_ms: int) -> ReadInput:
         """With the time since the broker took it; a clock behind the broker's makes it none."""
         waited_ms = max(0, now_ms - self.arrival.timestamp_ms)
         return replace(self, arrival=replace(self.arrival, waited_ms=waited_ms))
 
 
-def receive(arrival: Arrival) -> Inbound:
+def receive(arrival: Arrival) -> ReadInput:
     """Read an arrival. If the reader raises, the input is answered without being read."""
-    return Inbound(arrival, guarded(partial(read_input_message, arrival), _nothing))
+    message = guarded(partial(read_input_message, arrival), _nothing, log_fault)
+    has_deadline = getattr(message, "deadline_ms", None) is not None
+    return ReadInput(arrival, message, KEY_PREFIX + (arrival.key or b""), has_deadline)
 
 
-def unread(arrival: Arrival) -> Inbound:
+def unread(arrival: Arrival) -> ReadInput:
     """An arrival whose bytes are left alone."""
-    return Inbound(arrival, None)
+    return ReadInput(arrival, None, KEY_PREFIX + (arrival.key or b""))
 
 
 def _nothing(reason: str) -> Message | Unreadable | None:
@@ -177,6 +177,23 @@ async def _started(name: str, port: Port, patience_s: float) -> None:
         log.error("the port %s is not ready: %s", name, reason)  # noqa: TRY400 - what it says is enough
 
 
+@dataclass(slots=True)
+class WorkerContext:
+    """The parts that all partitions of a worker share. `point` is the decision point in force, replaced when
+    the policy changes: a decision takes it once and keeps it to its end. `histories` are those of all memory
+    sources, `provenance` the resolutions of references and `uses` how often destinations were used, all
+    updated from outside. `wall_ms`: this
+    machine's clock, ms since 1970; only the waiting time of an action with a deadline uses it."""
+
+    point: DecisionPoint
+    ports: Ports
+    settings: EngineSettings
+    histories: Mapping[SourceName, History]
+    provenance: Mapping[tuple[str, str], Resolution] = field(default_factory=dict)
+    uses: Mapping[UsualName, UseCount] = field(default_factory=dict)
+    wall_ms: Callable[[], int] = lambda: 0
+
+
 WRONG_PARTITION = Unreadable(
     "wrong_partition",
     "$.session_id",
@@ -196,23 +213,23 @@ class InputInProgress:
         "_point",
         "_shared",
         "arrival",
-        "inbound",
         "pauses",
+        "read",
         "state",
     )
 
     def __init__(
-        self, point: DecisionPoint, inbound: Inbound, state: SessionState, shared: Shared, *, at_home: bool
+        self, point: DecisionPoint, read: ReadInput, state: SessionState, shared: Shared, *, at_home: bool
     ) -> None:
         """`at_home`: the record is in the partition of its key."""
         self._point = point
         self._shared = shared
-        self._message = inbound.message
+        self._message = read.message
         self._at_home = at_home
         self._generator: Generator[Request, Answer, Decision] | None = None
-        self.inbound = inbound
-        self.arrival: Arrival = inbound.arrival
+        self.arrival: Arrival = read.arrival
         self.pauses = False
+        self.read = read
         self.state = state
 
     @property
@@ -237,7 +254,7 @@ class InputInProgress:
             decision: Decision = decided.value
             return decision
         except Exception as fault:  # noqa: BLE001 - whatever an input makes the core raise is answered
-            return guarded(partial(_raise, fault), self._fault)
+            return guarded(partial(_raise, fault), self._fault, log_fault)
 
     def _start(self) -> Request | Decision:
         message = self._message
@@ -257,6 +274,18 @@ class InputInProgress:
         if message is None or isinstance(message, Unreadable):
             raise RuntimeError(f"no answer to an unreadable input: {reason}")
         return self._point.fault(self.arrival, message, self.state, reason)
+
+
+def begin_input(
+    context: WorkerContext, sessions: Sessions, shared: Shared, number: int, read: ReadInput
+) -> InputInProgress:
+    """Begin an input of this partition number on its session's state, by the decision point in force."""
+    if read.has_deadline:
+        read = read.waited_until(context.wall_ms())
+    state = sessions.load(read.session_key)
+    lives = bool(state.accounts or state.early)
+    at_home = lives or home_of(read.arrival.key or b"", context.settings.partitions) == number
+    return InputInProgress(context.point, read, state, shared, at_home=at_home)
 
 
 def _raise(fault: Exception) -> Request | Decision:
@@ -280,7 +309,7 @@ class AwaitedMandate:
 class QueuedInput(NamedTuple):
     """An input in the lane of a session that waits. `since_s`: when it came, by the loop's clock."""
 
-    inbound: Inbound
+    read: ReadInput
     since_s: float
 
 
@@ -301,7 +330,7 @@ class Lanes:
     def __init__(
         self,
         ports: Ports,
-        begin: Callable[[Inbound], InputInProgress],
+        begin: Callable[[ReadInput], InputInProgress],
         finish: Callable[[InputInProgress, Decision], None],
         fail: Callable[[BaseException], None],
     ) -> None:
@@ -313,21 +342,22 @@ class Lanes:
         self._tasks: set[asyncio.Task[None]] = set()
         self._awaited: dict[bytes, AwaitedMandate] = {}
 
-    def enter(self, chunk: Sequence[tuple[bytes, Inbound]]) -> None:
-        """Decide inputs in their order, each at once or when its session no longer waits. By session key.
+    def enter(self, chunk: Sequence[ReadInput]) -> None:
+        """Decide inputs in their order, each at once or when its session no longer waits.
 
         What needs nothing that sessions share is done for all of them before (`_go_to_last_pause`). A mandate
         goes before an action of its session that waits for one.
         """
         begun = self._go_to_last_pause(chunk)
-        for key, inbound in chunk:
+        for read in chunk:
+            key = read.session_key
             lane = self.waiting.get(key)
             if lane is not None:
-                lane.append(QueuedInput(inbound, asyncio.get_running_loop().time()))
+                lane.append(QueuedInput(read, asyncio.get_running_loop().time()))
                 if key in self._awaited:
                     self._let_mandates_pass(key)
                 continue
-            evaluation, step = begun.pop(key) if key in begun else self._start(inbound)
+            evaluation, step = begun.pop(key) if key in begun else self._start(read)
             request = self._settle(evaluation, step)
             if request is not None:
                 self.waiting[key] = deque()
@@ -346,19 +376,19 @@ class Lanes:
             await asyncio.wait(tasks)
         self.waiting.clear()
 
-    def _go_to_last_pause(self, chunk: Sequence[tuple[bytes, Inbound]]) -> dict[bytes, Begun]:
+    def _go_to_last_pause(self, chunk: Sequence[ReadInput]) -> dict[bytes, Begun]:
         """Begin the first input of each session that does not wait, and take all of them from pause to pause
         together, so that code and data of a gate stay in the processor's cache. By session key, each as far
         as it comes without what sessions share: at its last pause, at a question to a port, or decided."""
         if len(chunk) == 1:
             return {}
-        first: dict[bytes, Inbound] = {}
-        for key, inbound in chunk:
-            first.setdefault(key, inbound)
+        first: dict[bytes, ReadInput] = {}
+        for read in chunk:
+            first.setdefault(read.session_key, read)
         members = [
-            (key, self._begin(inbound))
-            for key, inbound in first.items()
-            if key not in self.waiting and goes_by_stages(inbound.message)
+            (key, self._begin(read))
+            for key, read in first.items()
+            if key not in self.waiting and goes_by_stages(read.message)
         ]
         for _, evaluation in members:
             evaluation.pauses = True
@@ -375,8 +405,8 @@ class Lanes:
             members, answer = going, READY
         return begun
 
-    def _start(self, inbound: Inbound) -> Begun:
-        evaluation = self._begin(inbound)
+    def _start(self, read: ReadInput) -> Begun:
+        evaluation = self._begin(read)
         return Begun(evaluation, evaluation.advance())
 
     def _settle(self, evaluation: InputInProgress, step: Request | Decision) -> Request | None:
@@ -397,7 +427,7 @@ class Lanes:
             while asked is not None:
                 if asked is MANDATE_WAIT:
                     await self._await_mandate(key, evaluation.mandate_digest, since_s)
-                    evaluation, step = self._start(evaluation.inbound)
+                    evaluation, step = self._start(evaluation.read)
                     if step is MANDATE_WAIT:
                         step = evaluation.advance(READY)
                 else:
@@ -405,8 +435,8 @@ class Lanes:
                 asked = self._settle(evaluation, step)
             if not lane:
                 break
-            inbound, since_s = lane.popleft()
-            evaluation, step = self._start(inbound)
+            read, since_s = lane.popleft()
+            evaluation, step = self._start(read)
             asked = self._settle(evaluation, step)
         del self.waiting[key]
 
@@ -427,8 +457,8 @@ class Lanes:
         """Decide the mandates that lie in the lane of a session whose first input waits for one. That input
         is begun once more after its wait, so they may go before it; nothing else does."""
         lane, awaited = self.waiting[key], self._awaited[key]
-        for one in [one for one in lane if isinstance(one.inbound.message, TaskMandate)]:
-            lane.remove(one)
-            self._settle(*self._start(one.inbound))
-            if isinstance(one.inbound.message, TaskMandate):
-                awaited.note(one.inbound.message)
+        for queued in [one for one in lane if isinstance(one.read.message, TaskMandate)]:
+            lane.remove(queued)
+            self._settle(*self._start(queued.read))
+            if isinstance(queued.read.message, TaskMandate):
+                awaited.note(queued.read.message)

@@ -3,28 +3,23 @@
 The order of staging is the order of the chain. A record that could not be linked would stop the worker. But
 everything that an input can put into a ledger record was canonicalised before, for the decision's rerun hash,
 and what it can put into released content is bounded (sluice/core/memory/admitted.py) and written unchanged.
-
-With each batch goes the partition's own record: what belongs to no session, in the sessions' changelog under
-a reserved key.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-import orjson
 from aiokafka.partitioner import murmur2
 
 from sluice.core.foundation.canonical import canonical
-from sluice.core.foundation.chain import GENESIS
 from sluice.core.reports.memory_recount import LiveCounts
-from sluice.stream.engine.crash_guard import Marker
+from sluice.stream.engine.crash_guard import RESERVED_KEY, PartitionRecord
 from sluice_topics.catalog import BY_NAME
 from sluice_topics.headers import Headers, make_output_headers
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterable, Iterable, Mapping
+    from collections.abc import AsyncIterable, Iterable
 
     from sluice.core.foundation.chain import Chain, OutRecord
     from sluice.stream.engine.record_signer import RecordSigner
@@ -94,47 +89,6 @@ class Outbox:
             return Output(record.topic, key, value, [], home_of(key, self._partitions))
         headers = make_output_headers(record.body, record.kind, self._source, traceparent)
         return Output(record.topic, key, value, headers)
-
-
-RESERVED_KEY = b"p:"
-
-
-@dataclass(frozen=True, slots=True)
-class PartitionRecord:
-    """Ledger head, positions and crash marker; written in every transaction of the partition.
-
-    `positions`: per topic (base name) the next offset and the offsets below it that are not decided.
-    `controls`: per control topic the offset below which the ledger has every refusal of a record.
-    """
-
-    sequence: int = 0
-    head: str = GENESIS
-    positions: Mapping[str, tuple[int, tuple[int, ...]]] = field(default_factory=dict)
-    marker: Marker = field(default_factory=Marker)
-    controls: Mapping[str, int] = field(default_factory=dict)
-
-    def encode(self) -> bytes:
-        return orjson.dumps(
-            {
-                "sequence": self.sequence,
-                "head": self.head,
-                "positions": self.positions,
-                "marker": self.marker.as_json(),
-                "controls": self.controls,
-            }
-        )
-
-    @classmethod
-    def decode(cls, value: bytes | None) -> PartitionRecord:
-        """The record as written; for None the record of a partition that never had an owner."""
-        if value is None:
-            return cls()
-        tree = orjson.loads(value)
-        positions = {
-            topic: (offset, tuple(pending)) for topic, (offset, pending) in tree["positions"].items()
-        }
-        marker = Marker.from_json(tree["marker"])
-        return cls(tree["sequence"], tree["head"], positions, marker, tree["controls"])
 
 
 class ChangelogRecord(Protocol):

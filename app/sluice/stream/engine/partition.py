@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
 from sluice.core.foundation.chain import Chain
+from sluice.core.foundation.errors import guarded
 from sluice.core.foundation.refusals import make_dead_letter
 from sluice.core.state.book import Book
 from sluice.core.state.decision import Shared
-from sluice.core.state.session import KEY_PREFIX
-from sluice.stream.engine.crash_guard import CrashGuard
-from sluice.stream.engine.evaluation import Inbound, InputInProgress, Lanes, guarded, receive, unread
+from sluice.stream.engine.crash_guard import RESERVED_KEY, CrashGuard, PartitionRecord
+from sluice.stream.engine.evaluation import Lanes, begin_input, log_fault, receive, unread
 from sluice.stream.engine.intake import Backlog, Intake
-from sluice.stream.engine.outbox import RESERVED_KEY, Outbox, PartitionRecord, home_of
+from sluice.stream.engine.outbox import Outbox
 from sluice.stream.engine.policy_recorder import RecordedPolicy
 from sluice.stream.engine.sessions import Sessions
 from sluice.stream.feeds.provenance_work import ReferenceRequests
@@ -25,17 +24,12 @@ from sluice_topics.catalog import DESTINATION_USES, REVIEWS, SOURCE_FEEDBACK
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from sluice.core.decide.decision_point import DecisionPoint
     from sluice.core.foundation.arrival import Arrival
-    from sluice.core.metadata.provenance import Resolution
     from sluice.core.state.decision import Decision
-    from sluice.core.state.history import History, SourceName
     from sluice.core.state.session import SessionState
-    from sluice.core.state.usual import UseCount, UsualName
     from sluice.core.trust.policy_contents import PolicyContents
     from sluice.core.trust.refused import Refused
-    from sluice.stream.engine.engine_settings import EngineSettings
-    from sluice.stream.engine.evaluation import Ports
+    from sluice.stream.engine.evaluation import InputInProgress, ReadInput, WorkerContext
     from sluice.stream.engine.outbox import Output
 
 
@@ -48,39 +42,22 @@ TRANSACTIONAL = frozenset({SOURCE_FEEDBACK, DESTINATION_USES})
 record's."""
 
 
-@dataclass(slots=True)
-class Surroundings:
-    """The parts that all partitions of a worker share. `point` is the decision point in force, replaced when
-    the policy changes: a decision takes it once and keeps it to its end. `histories` are those of all memory
-    sources, `provenance` the resolutions of references and `uses` how often destinations were used, all
-    updated from outside. `wall_ms`: this
-    machine's clock, ms since 1970; only the waiting time of an action with a deadline uses it."""
-
-    point: DecisionPoint
-    ports: Ports
-    settings: EngineSettings
-    histories: Mapping[SourceName, History]
-    provenance: Mapping[tuple[str, str], Resolution] = field(default_factory=dict)
-    uses: Mapping[UsualName, UseCount] = field(default_factory=dict)
-    wall_ms: Callable[[], int] = lambda: 0
-
-
 class Partition:
     """The single writer of one partition number. All methods are synchronous except `drained` and `quiet`."""
 
     def __init__(
         self,
         number: int,
-        around: Surroundings,
+        context: WorkerContext,
         table: dict[bytes, bytes],
         ends: Mapping[str, int],
         fail: Callable[[BaseException], None],
     ) -> None:
         """`table`: the recovered state of this partition. `ends`: end offset per input topic at takeover."""
         record = PartitionRecord.decode(table.get(RESERVED_KEY))
-        settings = around.settings
+        settings = context.settings
         self.number = number
-        self._around = around
+        self._context = context
         self._table = table
         self.chain = Chain(number, record.sequence, record.head, settings.decider_version)
         self._controls = dict(record.controls)
@@ -100,10 +77,11 @@ class Partition:
         self.sessions = Sessions(table, settings.max_hot_sessions)
         self.book = Book(table)
         self.policy = RecordedPolicy(number, table)
-        self._shared = Shared(self.book, around.histories, around.provenance, around.uses)
+        self._shared = Shared(self.book, context.histories, context.provenance, context.uses)
         self._reviews_at_takeover = ends.get(REVIEWS, 0)
         self._reviews = Backlog(int(settings.review_patience_s * 1000))
-        self.lanes = Lanes(around.ports, self._begin, self._finish, fail)
+        begin = partial(begin_input, context, self.sessions, self._shared, number)
+        self.lanes = Lanes(context.ports, begin, self._finish, fail)
         self._outbox = Outbox(self.chain, settings.source, settings.partitions, settings.signer)
         self._wanted = ReferenceRequests()
         self.staged = 0
@@ -138,10 +116,10 @@ class Partition:
     def tick(self, now_ms: int, reviews_end: int | None = None) -> None:
         """Act on sessions and memories whose time has come. A session with an input in flight is left to its
         lane. `reviews_end`: the end of the reviews as far as it is known now."""
-        settings = self._around.settings
+        settings = self._context.settings
         for key in self.sessions.due(now_ms, self.lanes.waiting, settings.timer_batch):
             expire = partial(self._expire, key, now_ms)
-            expired = guarded(expire, lambda _: None)
+            expired = guarded(expire, lambda _: None, log_fault)
             if expired is None:
                 self.sessions.retry(key, now_ms + int(settings.timer_retry_s * 1000))
             else:
@@ -162,7 +140,7 @@ class Partition:
         )
         if until is None:
             return
-        expired = self._around.point.expire_held(self.book, until, self._around.settings.timer_batch)
+        expired = self._context.point.expire_held(self.book, until, self._context.settings.timer_batch)
         if expired is not None:
             self.book.apply(expired.book)
             self._outbox.add(expired.records, None)
@@ -170,7 +148,7 @@ class Partition:
 
     def _raise_alarms(self, now_ms: int) -> None:
         """Raise the installation's alarms, which belong to no session."""
-        raised = self._around.point.alarms(self.book, now_ms)
+        raised = self._context.point.alarms(self.book, now_ms)
         if raised is not None:
             self.book.apply(raised.book)
             self._outbox.add(raised.records, None)
@@ -190,7 +168,7 @@ class Partition:
 
     def record_policy(self, contents: PolicyContents, *, starts: bool) -> None:
         """Enter into the ledger what is in force: always when a worker `starts` here, else if it changed."""
-        record = self.policy.record(contents, self._around.wall_ms(), starts=starts)
+        record = self.policy.record(contents, self._context.wall_ms(), starts=starts)
         if record is not None:
             self._outbox.add([record], None)
             self._count_staged()
@@ -228,7 +206,7 @@ class Partition:
         while self._unnoted:
             one = self._unnoted[0]
             arrival, at = one.arrival, (one.arrival.topic, one.at_offset)
-            if self.staged >= self._around.settings.max_batch and at != last:
+            if self.staged >= self._context.settings.max_batch and at != last:
                 return
             last = at
             self._unnoted.popleft()
@@ -237,27 +215,14 @@ class Partition:
             self._outbox.add([letter], arrival.traceparent)
             self._count_staged()
 
-    def _enter(self, chunk: list[Inbound]) -> None:
+    def _enter(self, chunk: list[ReadInput]) -> None:
         self._undecided += len(chunk)
         self._quiet.clear()
-        self.lanes.enter([(_session_key(inbound.arrival), inbound) for inbound in chunk])
-
-    def _begin(self, inbound: Inbound) -> InputInProgress:
-        if inbound.has_deadline:
-            inbound = inbound.waited_until(self._around.wall_ms())
-        key = _session_key(inbound.arrival)
-        at_home = self.sessions.known(key) or self._home(inbound.arrival.key) == self.number
-        return InputInProgress(
-            self._around.point, inbound, self.sessions.load(key), self._shared, at_home=at_home
-        )
-
-    def _home(self, key: bytes | None) -> int:
-        return home_of(key or b"", self._around.settings.partitions)
+        self.lanes.enter(chunk)
 
     def _finish(self, evaluation: InputInProgress, decision: Decision) -> None:
         arrival, state = evaluation.arrival, evaluation.state
-        lives = bool(state.accounts or state.early)
-        queued_at = state.due_ms if lives and self.sessions.known(state.key) else None
+        queued_at = state.due_ms if state.accounts or state.early else None
         self._stage(state.key, state, decision, arrival.traceparent, queued_at=queued_at)
         self.intakes[arrival.topic].done(arrival.offset)
         self._undecided -= 1
@@ -265,7 +230,7 @@ class Partition:
             self._quiet.set()
 
     def _expire(self, key: bytes, now_ms: int) -> Decision | None:
-        return self._around.point.expire(key, self.sessions.load(key), now_ms)
+        return self._context.point.expire(key, self.sessions.load(key), now_ms)
 
     def _stage(
         self,
@@ -290,12 +255,8 @@ class Partition:
         bounded size."""
         self.staged += 1 + records // RECORDS_OF_A_DECISION
         self.work.set()
-        if self.staged >= self._around.settings.max_batch:
+        if self.staged >= self._context.settings.max_batch:
             self.full.set()
-
-
-def _session_key(arrival: Arrival) -> bytes:
-    return KEY_PREFIX + (arrival.key or b"")
 
 
 def _put(table: dict[bytes, bytes], key: bytes, value: bytes | None) -> None:
