@@ -97,10 +97,12 @@ def _mandate() -> dict[str, Any]:
                 "tools": [{"tool": "pay", "condition": "action.rows < 2", "count": 1}],
                 "destinations": [],
                 "values": None,
+                "until_ms": None,
             }
         ],
         "entries": {"issuer/console@1": HASH},
         "void": None,
+        "used_by_others": None,
     }
 
 

@@ -113,7 +113,10 @@ IN_USE = {
     "causal": ASKED,
     "grader": {"rules": [{"id": "polite", "reason": "be polite", "criterion": "It is polite."}]},
     "policies": {"policies": [PASSAGE]},
-    "mandate": {"tiers": {"T3": {"need": "counted", "outside": "ask"}}},
+    "mandate": {
+        "tiers": {"T3": {"need": "counted", "outside": "ask"}},
+        "agents": {"a": {"tiers": {"T3": {"need": "needed", "outside": "deny"}}}},
+    },
     "sequence": {"rules": [SEQUENCE], "freeze": {"denials": 2, "within_ms": 9}},
     "similarity": {"enabled": True, "library": f"sha256:{64 * '0'}", "calibration": CALIBRATION},
     "memory": {

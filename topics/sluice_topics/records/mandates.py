@@ -102,7 +102,7 @@ class TaskMandate(SignedMandate):
 
 class ScopeSeen(Record):
     """What one mandate of a chain lets an agent do. `tools` null: every tool; `values`: of the slots of its
-    template, absent without one."""
+    template, absent without one; `until_ms`: as MandateSeen has it, absent in the mandate's own scope."""
 
     digest: Digest
     agent_id: Id
@@ -111,6 +111,7 @@ class ScopeSeen(Record):
     tools: list[MandatedTool] | None
     destinations: list[str]
     values: dict[str, str] | None = None
+    until_ms: Annotated[int | None, Field(ge=0)] = None
 
 
 class MandateSeen(Record):
@@ -127,7 +128,21 @@ class MandateSeen(Record):
     entries: Annotated[dict[str, Digest], Field(description="kind/id@revision to hash of what it rests on")]
     void: Annotated[
         str | None,
-        Field(description="why it no longer counted when an action named it; absent: nobody had ended it"),
+        Field(
+            description=(
+                "why it no longer counted when an action named it, though its time was not over by the "
+                "action's own; absent: it counted"
+            )
+        ),
+    ] = None
+    used_by_others: Annotated[
+        dict[Digest, dict[str, int]] | None,
+        Field(
+            description=(
+                "what other agents had used in the session of the counts of its scopes: by digest and by "
+                '"0.place" of the tool how many calls; absent: nothing'
+            )
+        ),
     ] = None
 
 

@@ -7,13 +7,15 @@ signed by somebody other than the agent (docs/mandates.md).
 An action lies within its mandate if the mandate is in force and, in its own tools and in those of every
 mandate above it, one stands for this tool whose condition holds and whose count is not used up. A condition
 that cannot be decided does not hold. The gate remembers the counts: of calls that were carried out, or may be
-once a person agrees.
+once a person agrees. A count is one for all that lies within the mandate that says it, in one session: the
+mandate itself, those below it, and all agents.
 
 It only narrows. What lies within a mandate is judged by all other gates as before.
 """
 
 from __future__ import annotations
 
+from itertools import product
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, get_args
 
 from pydantic import BaseModel, Field
@@ -24,23 +26,30 @@ from sluice.core.actions.task_mandates import EVERY_CALL, compile_condition
 from sluice.core.foundation.clock import rfc3339
 from sluice.core.foundation.errors import BundleError
 from sluice.core.foundation.strict import StrictModel
+from sluice.core.policy.approval_policy import TIERS
 from sluice.core.policy.bundles import BundlePart
 from sluice.core.registry.mandates import MandateNeed
-from sluice.core.rules.variables import MANDATE_DESTINATIONS, MANDATE_VALUES
+from sluice.core.registry.registry_entries import Name  # noqa: TC001 - pydantic reads the annotations
+from sluice.core.rules.variables import MANDATE_DESTINATIONS, MANDATE_VALUES, find_mandate_in_force
+from sluice.core.state.mandates import USES, find_end_ms
 from sluice.core.state.remembered import GateMemory, shorten_id
 from sluice_topics.records.base import Tier  # noqa: TC001 - pydantic reads the annotations
-from sluice_topics.relaxations import Members, Scale
+from sluice_topics.relaxations import ComparedBy, Members, PartOf, Relaxation, Scale
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from sluice.core.actions.stage import ActionContext, ActionPlan, StageOutcome
 
 OUTSIDE = "outside_mandate"
 MOST_WAITING = 32
 """Calls that wait for a person, of which a mandate's memory keeps what they used."""
+MOST_COUNTED = 16
+"""Mandates of which an agent's memory keeps counts: its own, and those above them."""
+MOST_AGENTS = 1024
 NEEDS: tuple[MandateNeed, ...] = get_args(MandateNeed)
 Effect = Literal["observe", "ask", "deny"]
+EFFECTS: tuple[Effect, ...] = get_args(Effect)
 _OUTCOMES: Mapping[Effect, StageOutcome] = {"observe": "pass", "ask": "escalate", "deny": "block"}
 Why = Literal["none_named", "absent", "ended", "over", "other_intent", "tool", "condition", "count"]
 
@@ -52,17 +61,50 @@ class TierMandate(StrictModel):
 
     need: Annotated[MandateNeed, Scale(NEEDS, "a mandate is {new} for {id}, not {old}")] = "not_needed"
     outside: Annotated[
-        Effect, Scale(get_args(Effect), "outside its mandate an action of {id} comes to {new}, not {old}")
+        Effect, Scale(EFFECTS, "outside its mandate an action of {id} comes to {new}, not {old}")
     ] = "ask"
+
+
+class AgentMandates(StrictModel):
+    """What actions of one agent need, in the tiers that it names; the others are as for all agents."""
+
+    tiers: Annotated[dict[Tier, TierMandate], PartOf("agents")]
+
+
+def _compare_agents(before: MandatePolicy, after: MandatePolicy) -> Iterator[Relaxation]:
+    """Where an agent that has terms of its own needs less than it did."""
+    named = dict.fromkeys((*before.agents, *after.agents))
+    for agent, tier in product(named, TIERS):
+        if not any(agent in one.agents and tier in one.agents[agent].tiers for one in (before, after)):
+            continue
+        old, new = before.find_terms(agent, tier), after.find_terms(agent, tier)
+        path = f"agents[{agent}].tiers.{tier}"
+        if NEEDS.index(new.need) < NEEDS.index(old.need):
+            says = f"a mandate is {new.need} for {tier} of {agent}, not {old.need}"
+            yield Relaxation(says, f"{path}.need", old.need, new.need)
+        if EFFECTS.index(new.outside) < EFFECTS.index(old.outside):
+            what = f"outside its mandate an action of {tier} of {agent}"
+            says = f"{what} comes to {new.outside}, not {old.outside}"
+            yield Relaxation(says, f"{path}.outside", old.outside, new.outside)
 
 
 class MandatePolicy(StrictModel):
     """By tier what an action needs of a mandate; a tier that is left out needs none, and asks a person where
-    an agent's entry wants one."""
+    an agent's entry wants one. `agents`: by an agent's id what its actions need instead, in the tiers that
+    stand there."""
 
     tiers: Annotated[
         dict[Tier, TierMandate], Members("more", "an action of {member} needs no mandate any more")
     ] = Field(default_factory=dict)
+    agents: Annotated[
+        dict[Name, AgentMandates], Field(max_length=MOST_AGENTS), ComparedBy(_compare_agents)
+    ] = Field(default_factory=dict)
+
+    def find_terms(self, agent_id: str | None, tier: str) -> TierMandate:
+        """What the bundle says for an agent's actions of a tier; None: an agent that nothing is said of."""
+        own = None if agent_id is None else self.agents.get(agent_id)
+        terms: TierMandate | None = None if own is None else own.tiers.get(tier)  # type: ignore[call-overload]
+        return terms or self.tiers.get(tier, _NOTHING)  # type: ignore[call-overload]
 
 
 class MandateDetail(Detail):
@@ -77,8 +119,9 @@ class MandateDetail(Detail):
 
 
 class MandateUses(BaseModel):
-    """What was used of a mandate. `used`: by "scope.tool", their places from 0, how many calls. `waiting`: by
-    action id what each call that waits for a person has used of it."""
+    """What an agent used of a mandate's counts. `used`: by "0.tool", a tool's place from 0, how many calls,
+    also of mandates within it. `waiting`: by action id what each call that waits for a person has used of
+    it."""
 
     until: int
     used: dict[str, int] = Field(default_factory=dict)
@@ -86,8 +129,8 @@ class MandateUses(BaseModel):
 
 
 class MandateMemory(BaseModel):
-    """What the gate remembers of one agent in a session: by a mandate's digest its uses, of mandates with
-    counts."""
+    """What the gate remembers of one agent in a session: by the digest of a mandate with counts what the
+    agent used of it."""
 
     uses: dict[str, MandateUses]
 
@@ -101,12 +144,13 @@ class _Objection(NamedTuple):
 class MandateGate(RememberingGate):
     """Asks a person, or denies, where an action lies outside what its agent was asked to do."""
 
-    name = "mandate"
+    name = USES
     detail = MandateDetail
     memory = MandateMemory
     judges_content = False
     leaves_denials = True
     grants_cover = False
+    counts_without_room = True
     part = BundlePart(name, MandatePolicy, MandatePolicy())
 
     def settle(self, plan: ActionPlan) -> StageResult | None:
@@ -124,13 +168,9 @@ class MandateGate(RememberingGate):
         detail: dict[str, Any] = {}
         if mandate is not None:
             detail = {"mandate": mandate["digest"], "issuer_id": mandate["scopes"][0]["issuer_id"]}
-        found = _object_to_mandate(context)
+        found = _object_to_mandate(context) or _find_places(context, _list_uses(context)).objection
         if found is None:
-            used = _read_used(context, context.seen.remembered.get(self.name))
-            within = _find_places(context, used)
-            if not isinstance(within, _Objection):
-                return StageResult("pass", None, detail)
-            found = within
+            return StageResult("pass", None, detail)
         detail["outside"] = found.why
         if found.above is not None:
             detail["above"] = found.above
@@ -141,24 +181,19 @@ class MandateGate(RememberingGate):
 
     def keep(self, context: ActionContext, decided: Decided) -> GateMemory | None:
         """What was used of the agent's mandates, without those whose time is over."""
-        known, now = context.seen.remembered.get(self.name), context.now_ms
-        if known is None and context.action.mandate_digest is None:
+        if context.seen.remembered.get(self.name) is None and context.action.mandate_digest is None:
             return None
-        uses = {digest: one for digest, one in (known or {"uses": {}})["uses"].items() if one["until"] > now}
-        mandate = context.seen.mandate
-        if mandate is not None and _object_to_mandate(context) is None:
-            kept = _use(context, decided, uses.get(mandate["digest"]), _read_used(context, known))
-            if kept is not None:
-                uses[mandate["digest"]] = kept
-        if not uses:
-            return None
-        return GateMemory(max(one["until"] for one in uses.values()), {"uses": uses})
+        uses = _list_uses(context)
+        if find_mandate_in_force(context) is not None:
+            _use(context, decided, uses)
+        uses = {digest: one for digest, one in uses.items() if one["used"]}
+        return GateMemory(max(one["until"] for one in uses.values()), {"uses": uses}) if uses else None
 
 
 def _find_terms(plan: ActionPlan) -> TierMandate:
     """What the plan's actions need: the stricter of bundle and agent."""
     policy: MandatePolicy = plan.bundle.parts[MandateGate.name]
-    terms: TierMandate = policy.tiers.get(plan.tier, _NOTHING)  # type: ignore[call-overload]
+    terms = policy.find_terms(None if plan.agent is None else plan.agent.id, plan.tier)
     own = None if plan.agent is None else plan.agent.mandate
     if own is None or NEEDS.index(own) <= NEEDS.index(terms.need):
         return terms
@@ -186,36 +221,72 @@ def _object_to_mandate(context: ActionContext) -> _Objection | None:
     return None
 
 
-def _find_places(context: ActionContext, used: Mapping[str, int]) -> list[str] | _Objection:
-    """By which tools of its own and of the mandates above it an action lies within its mandate, as
-    "scope.tool", of those that are counted; or in what it lies outside. `used`: calls so far."""
-    places = []
-    for level, scope in enumerate((context.seen.mandate or {"scopes": ()})["scopes"]):
-        found = _find_place(context, level, scope, used)
+def _list_uses(context: ActionContext) -> dict[str, Any]:
+    """By digest what the agent used of counts that are not over, as MandateUses writes it and free to change;
+    without the action's own use where a person has approved it."""
+    kept = context.seen.remembered.get(MandateGate.name) or {"uses": {}}
+    own = shorten_id(context.action.action_id) if context.approved else None
+    uses = {}
+    for digest, one in kept["uses"].items():
+        if one["until"] <= context.now_ms:
+            continue
+        used, waiting = dict(one["used"]), dict(one["waiting"])
+        for place in waiting.pop(own, ()):
+            used[place] -= 1
+        used = {place: calls for place, calls in used.items() if calls}
+        uses[digest] = {"until": one["until"], "used": used, "waiting": waiting}
+    return uses
+
+
+class _Places(NamedTuple):
+    """By a mandate's digest the place of its tool that has the action and is counted, of those that do not
+    object; and the first objection."""
+
+    places: Mapping[str, str]
+    objection: _Objection | None
+
+
+def _find_places(context: ActionContext, uses: Mapping[str, Any]) -> _Places:
+    """By which tools of its own and of the mandates above it an action lies within its mandate. `uses`: as
+    `_list_uses` gives it."""
+    mandate: Mapping[str, Any] = context.seen.mandate or {"scopes": ()}
+    others = mandate.get("used_by_others") or {}
+    places: dict[str, str] = {}
+    objections = []
+    for level, scope in enumerate(mandate["scopes"]):
+        digest = scope["digest"]
+        own = uses[digest]["used"] if digest in uses else {}
+        found = _find_place(context, level, scope, (own, others.get(digest, {})))
+        if isinstance(found, str) and digest not in uses and len(uses.keys() | places) >= MOST_COUNTED:
+            text = f"the session keeps the counts of {MOST_COUNTED} mandates of the agent already"
+            found = _Objection("count", text, level or None)
         if isinstance(found, _Objection):
-            return found
-        places += found
-    return places
+            objections.append(found)
+        elif found is not None:
+            places[digest] = found
+    return _Places(places, objections[0] if objections else None)
 
 
 def _find_place(
-    context: ActionContext, level: int, scope: Mapping[str, Any], used: Mapping[str, int]
-) -> list[str] | _Objection:
+    context: ActionContext, level: int, scope: Mapping[str, Any], used: tuple[Mapping[str, int], ...]
+) -> str | _Objection | None:
+    """The place of the counted tool that has the action, None for a tool without a count, or in what the
+    action lies outside. `used`: by whom however many calls were made."""
     tool, above = context.action.tool_name, level or None
     if scope["tools"] is None:
-        return []
+        return None
     objection = _Objection("tool", f"the task does not need the tool {tool}", above)
-    for place, one in enumerate(scope["tools"]):
+    for number, one in enumerate(scope["tools"]):
         if one["tool"] != tool:
             continue
-        condition, name = one.get("condition", EVERY_CALL), f"{level}.{place}"
+        condition, place = one.get("condition", EVERY_CALL), f"0.{number}"
         if not _holds(context, condition, scope):
             if objection.why == "tool":
                 objection = _Objection("condition", f"{tool} is for calls of which {condition}", above)
         elif "count" not in one:
-            return []
-        elif used.get(name, 0) < one["count"]:
-            return [name]
+            return None
+        elif sum(by.get(place, 0) for by in used) < one["count"]:
+            return place
         else:
             objection = _Objection("count", f"{tool} was used {one['count']} times already", above)
     return objection
@@ -233,36 +304,19 @@ def _holds(context: ActionContext, condition: str, scope: Mapping[str, Any]) -> 
     return all(one.passed is True for results in by_type for one in results)
 
 
-def _read_used(context: ActionContext, known: Any) -> dict[str, int]:
-    """Calls so far under the action's mandate, without its own use where a person has approved it."""
+def _use(context: ActionContext, decided: Decided, uses: dict[str, Any]) -> None:
+    """Count an action that is carried out, or may be, wherever a count in its mandate's chain has room for
+    it, also where it lies outside by something else. `uses`: as `_list_uses` gives it, and is changed."""
     mandate = context.seen.mandate
-    uses = None if known is None or mandate is None else known["uses"].get(mandate["digest"])
-    if uses is None:
-        return {}
-    used, own = dict(uses["used"]), shorten_id(context.action.action_id)
-    if context.approved:
-        for name in uses["waiting"].get(own, ()):
-            used[name] -= 1
-    return used
-
-
-def _use(
-    context: ActionContext, decided: Decided, before: Any, used: dict[str, int]
-) -> dict[str, Any] | None:
-    """What was used of the action's mandate after it; None where nothing of it is counted."""
-    own = shorten_id(context.action.action_id)
-    waiting = {} if before is None else dict(before["waiting"])
-    if context.approved:
-        waiting.pop(own, None)
-    places = _find_places(context, used) if decided.may_happen else []
-    if not isinstance(places, _Objection) and places:
-        for name in places:
-            used[name] = used.get(name, 0) + 1
+    if mandate is None or not decided.may_happen:
+        return
+    places, ends = _find_places(context, uses).places, {}
+    for scope in mandate["scopes"]:
+        ends[scope["digest"]] = find_end_ms(mandate, scope)
+    for digest, place in places.items():
+        one = uses.setdefault(digest, {"until": ends[digest], "used": {}, "waiting": {}})
+        one["used"][place] = one["used"].get(place, 0) + 1
         if not decided.carried:
-            waiting[own] = places
-    while len(waiting) > MOST_WAITING:
-        del waiting[next(iter(waiting))]
-    used = {name: count for name, count in used.items() if count}
-    if not used or context.seen.mandate is None:
-        return None if before is None else {**before, "used": used, "waiting": waiting}
-    return {"until": context.seen.mandate["until_ms"], "used": used, "waiting": waiting}
+            one["waiting"][shorten_id(context.action.action_id)] = [place]
+        while len(one["waiting"]) > MOST_WAITING:
+            del one["waiting"][next(iter(one["waiting"]))]

@@ -211,11 +211,14 @@ def _tier(bundle: Bundle, tool: Tool | None, readings: list[tuple[str, bool | No
     return max(bundle.action_types[name].tier.of(reversible) for name, reversible in readings)
 
 
-def collect_gate_memories(context: ActionContext, decided: Decided) -> dict[str, GateMemory | None]:
-    """By their names what the plan's gates remember of the agent after an action."""
+def collect_gate_memories(
+    context: ActionContext, decided: Decided, *, room: bool
+) -> dict[str, GateMemory | None]:
+    """By their names what the plan's gates remember of the agent after an action. `room`: its session can
+    remember it."""
     remembered = context.seen.remembered
     return {
         gate.name: gate.keep(context, decided)
         for gate, may_remember in context.plan.remembering
-        if may_remember or gate.name in remembered
+        if (room or gate.counts_without_room) and (may_remember or gate.name in remembered)
     }

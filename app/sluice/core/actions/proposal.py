@@ -174,7 +174,7 @@ def evaluate(
     if named is not None:
         if seen.mandate is None and seen.known is None and plan.agent is not None and _may_count(arrival):
             yield MANDATE_WAIT
-        seen = check_standing(parts.policy.registry, action.agent_id, seen, view.now)
+        seen = check_standing(parts.policy.registry, action.agent_id, seen, view)
     if plan.looks_up_values:
         seen = seen._replace(values=look_up_values(view, plan, action, shared.uses))
 
@@ -345,8 +345,9 @@ def _decide(
         after = grant.used()
         records = (*records, make_used_record(after, arrival, action.action_id))
     room, kept = seen.room and plan.agent is not None, NOTHING_REMEMBERED
-    if room and (plan.remembers or seen.remembered):
-        kept = collect_gate_memories(context, Decided(ruling.real, ruling.carried, seen.known is not None))
+    if plan.agent is not None and (plan.remembers or seen.remembered) and (room or ruling.carried):
+        decided = Decided(ruling.real, ruling.carried, seen.known is not None)
+        kept = collect_gate_memories(context, decided, room=room)
     lesson = None
     if plan.looks_up_values and ruling.carried and ruling.real == "ALLOW":
         lesson = choose_lesson(context, approved=False)

@@ -104,7 +104,7 @@ def read_resolving(
     own = known is not None and known.offset == escalation.offset
     seen = view.see_action(owner, action.action_id, action.mandate_digest)
     if action.mandate_digest is not None:
-        seen = check_standing(plan.registry, action.agent_id, seen, view.now)
+        seen = check_standing(plan.registry, action.agent_id, seen, view)
     if plan.looks_up_values:
         seen = seen._replace(values=look_up_values(view, plan, action, shared.uses))
     if plan.limits:
@@ -218,7 +218,7 @@ def resolve(
     verdict = make_verdict_record(arrival, about, evaluation, ruling, action.session_id, form)
     sighting = make_usage(context, escalation.digest, escalation.offset)
     decided = Decided(ruling.real, ruling.carried, known=True)
-    kept = collect_gate_memories(context, decided) if seen.room else {}
+    kept = collect_gate_memories(context, decided, room=seen.room) if seen.room or ruling.carried else {}
     terms, tier = plan.bundle.approvals, plan.tier
     demanding = escalation.raised_to(
         tier, find_required_role(tier), terms.count_needed(tier), own_key=terms.demands_own_key(tier)

@@ -334,16 +334,19 @@ class RememberingGate(Gate):
 
     `memory`: the shape of what it remembers, a JSON value that is bounded by the gate's own part of the
     bundle. Before an action is judged it is `context.seen.remembered[name]`, absent where there is nothing;
-    the verdict says what it was (`session.remembered`), and a rerun judges on that.
+    the verdict says what it was (`session.remembered`), and a rerun judges on that. `counts_without_room`: it
+    is asked to keep also what came of an action that was carried out although its session had no room for it;
+    what it keeps is bounded whatever the session holds.
     """
 
     memory: ClassVar[type[BaseModel]]
+    counts_without_room: ClassVar[bool] = False
 
     @abstractmethod
     def keep(self, context: ActionContext, decided: Decided) -> GateMemory | None:
         """What is remembered after an action that was decided; None: nothing. Called for every action that is
-        new, that has room in its session and whose agent is registered, whether or not the gate was reached.
-        Only `context` and `decided` may be looked at."""
+        new, that has room in its session (see `counts_without_room`) and whose agent is registered, whether
+        or not the gate was reached. Only `context` and `decided` may be looked at."""
 
     def may_remember(self, bundle: Bundle) -> bool:
         """Whether it can come to remember something under this bundle. What it remembers already it is asked

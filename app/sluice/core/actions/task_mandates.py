@@ -105,7 +105,7 @@ def record_mandate(
     if agent is not None:
         try:
             scopes = _read_chain(registry, mandate, agent.tenant, view.now)
-            _check_span(scopes[0].until_ms, view.now, parts.limits.idle_timeout_ms)
+            _check_span(scopes, view.now, parts.limits.idle_timeout_ms)
             kept = _describe(scopes)
         except _RefusedError as one:
             why = one.why
@@ -135,12 +135,13 @@ def record_mandate(
 
 def _describe(scopes: Sequence[_Scope]) -> dict[str, Any]:
     """As MandateSeen writes it; the first scope is the mandate's own."""
-    own = scopes[0]
+    own, *above = scopes
     seen: dict[str, Any] = {"digest": own.digest, "task_hash": own.task_hash, "until_ms": own.until_ms}
     if own.task is not None:
         seen["task"] = own.task
     entries = collect_hashes(*(entry for one in scopes for entry in one.entries))
-    return {**seen, "scopes": [one.as_seen() for one in scopes], "entries": entries}
+    ends = [{**one.as_seen(), "until_ms": one.until_ms} for one in above]
+    return {**seen, "scopes": [own.as_seen(), *ends], "entries": entries}
 
 
 def _read_chain(registry: Registry, mandate: TaskMandate, tenant: str, now_ms: int) -> list[_Scope]:
@@ -212,10 +213,10 @@ def _read_until(until: str, now_ms: int) -> int:
     return until_ms
 
 
-def _check_span(until_ms: int, now_ms: int, idle_timeout_ms: int) -> None:
-    """Raises _RefusedError for a mandate that may outlive its session: one that folds forgets what was used
-    of counts, and the same mandate published once more would begin anew."""
-    if until_ms > now_ms + idle_timeout_ms:
+def _check_span(scopes: Sequence[_Scope], now_ms: int, idle_timeout_ms: int) -> None:
+    """Raises _RefusedError for a mandate of which the counts, or those above it, may outlive its session: one
+    that folds forgets what was used, and the same mandate published once more would begin anew."""
+    if max(one.until_ms for one in scopes) > now_ms + idle_timeout_ms:
         latest = rfc3339(now_ms + idle_timeout_ms)
         raise _RefusedError("mandate_too_long", f"it counts longer than an idle session, until {latest}")
 
@@ -279,9 +280,10 @@ def _sum_counts(tools: Sequence[Mapping[str, Any]], tool: str) -> int | None:
     return None if None in counts else sum(one for one in counts if one is not None)
 
 
-def check_standing(registry: Registry, agent_id: str, seen: ActionSeen, now_ms: int) -> ActionSeen:
+def check_standing(registry: Registry, agent_id: str, seen: ActionSeen, view: SessionView) -> ActionSeen:
     """With what the registry says now of the mandate that was seen: `void`, where somebody has ended it or
-    one above it before its time, and the entries on which that rests."""
+    one above it before its time, and the entries on which that rests. It is void too where its time was over
+    before, and only the broker's clock has gone back."""
     mandate, agent = seen.mandate, registry.agents.get(agent_id)
     if mandate is None or agent is None:
         return seen
@@ -293,8 +295,10 @@ def check_standing(registry: Registry, agent_id: str, seen: ActionSeen, now_ms: 
         else:
             revoked = None
         issuer = registry.issuers.get(scope["issuer_id"])
-        void = void or _object_to_scope(registry, issuer, agent.tenant, scope, now_ms)
+        void = void or _object_to_scope(registry, issuer, agent.tenant, scope, view.now)
         entries |= collect_hashes(revoked, issuer)
+    if void is None and view.is_set_back and mandate["until_ms"] <= view.now:
+        void = f"it counted until {rfc3339(mandate['until_ms'])}, and the session has been later than that"
     return seen._replace(mandate={**mandate, "entries": entries, **({} if void is None else {"void": void})})
 
 

@@ -4,6 +4,9 @@ An action counts where it is carried out, and where it waits for a person and fi
 with it as a charge, so that it can be taken back when nobody agrees, and corrected by an outcome as the rows
 of its session are (sluice/core/state/reservations.py). Usage is kept in buckets of the window: a bucket
 counts as long as any of it is within the window, so that a total is never below what the window holds.
+
+Time is the latest at which the partition has counted anything. Where the broker's clock goes back, it stands
+still: else a window that was dropped as past would lie ahead once more, with nothing in it.
 """
 
 from __future__ import annotations
@@ -205,6 +208,7 @@ class LimitUsage:
         self._usage = {one.meter.key: one for one in read}
         charged = (_decode_charged(value) for key, value in table.items() if key.startswith(CHARGE_PREFIX))
         self._charged = {one.offset: one for one in sorted(charged)}
+        self._latest_ms = max((one.at_ms for one in self._charged.values()), default=0)
         self._ends = [(one.end_ms, key) for key, one in self._usage.items()]
         heapq.heapify(self._ends)
 
@@ -222,6 +226,7 @@ class LimitUsage:
     ) -> LimitSeen:
         """What is used on a meter at this moment, without what the action at the offset `own` counts itself.
         `values`: fingerprints of those of the action, None where the limit counts no values."""
+        at_ms = max(at_ms, self._latest_ms)
         usage = self._usage.get(meter.key)
         if usage is None or usage.meter.measure != meter.measure:
             full = usage is None and self._count_subjects(at_ms) >= MOST_SUBJECTS
@@ -256,6 +261,11 @@ class LimitUsage:
 
     def _charge(self, charged: LimitsCharged) -> None:
         """Count an action, in place of what it counted before."""
+        late_ms = self._latest_ms - charged.at_ms
+        if late_ms > 0:
+            until_ms = charged.until_ms + late_ms
+            charged = charged._replace(at_ms=self._latest_ms, until_ms=until_ms)
+        self._latest_ms = charged.at_ms
         before = self._charged.pop(charged.offset, None)
         if before is not None:
             self._take_back(before)

@@ -13,6 +13,7 @@ from sluice.core.registry.registry_entries import UNREGISTERED
 from sluice.core.state.mandates import (
     LARGEST_MANDATE,
     MOST_MANDATES,
+    add_others_uses,
     count_mandates,
     find_mandate,
     list_past,
@@ -575,9 +576,22 @@ class SessionView:
             account.dispute if account.disputed else None,
             memory.values_of_gates(self._cut_ms) if memory.gates else NOTHING_REMEMBERED,
             read_by_all(read) if read else NOTHING_READ,
-            find_mandate(memory.gates, mandate_digest) if mandate_digest and memory.gates else None,
+            self._see_mandate(owner, account, mandate_digest) if mandate_digest and memory.gates else None,
             count_mandates(memory.gates, self.now) if memory.gates and not mandate_digest else 0,
         )
+
+    def _see_mandate(self, owner: Who, account: Account, digest: str) -> Mapping[str, Any] | None:
+        """An agent's mandate, with what other agents of the tenant have used of the counts in its chain."""
+        mandate = find_mandate(account.agents[owner.agent].gates, digest)
+        if mandate is None or len(account.agents) == 1:
+            return mandate
+        others = (one.gates for agent, one in account.agents.items() if agent != owner.agent and one.gates)
+        return add_others_uses(mandate, others, self.now)
+
+    @property
+    def is_set_back(self) -> bool:
+        """Whether the input's broker time is before the session's last."""
+        return self._at_ms < self.now
 
     def remembered_by_gates(self, owner: Who, account: Account) -> Mapping[str, Any]:
         """What gates remember of an agent, by the gate's name. `account`: the tenant's."""

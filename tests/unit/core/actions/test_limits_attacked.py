@@ -258,3 +258,33 @@ def test_another_action_with_its_id_does_not_count_for_one_that_is_approved() ->
     resolved = only(of.answer(waits, "ann"), "ResolvedVerdict")
     assert (resolved["outcome"], resolved["rows_reserved"], of.rows()) == ("ALLOW", 800, 801)
     assert change(of, 1, "s-9")["session"]["limits"]["l-1"]["used"] == 801
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_clock_that_goes_back_opens_no_window_again(restarts: bool) -> None:
+    of = office(limit(window_ms=3_600_000))
+    change(of, 900, "s-1")
+    of.now += 2 * 3_600_000
+    change(of, 900, "s-2", agent_id="chief")
+    of.now -= 2 * 3_600_000
+    if restarts:
+        restart(of)
+    assert change(of, 900, "s-3")["verdict"] == "allowed"
+    of.now += 3_600_000 + 120_000
+    if restarts:
+        restart(of)
+    assert change(of, 900, "s-4")["verdict"] == "needs_human", "the hour is not over on the latest clock"
+    of.now += 2 * 3_600_000
+    assert change(of, 900, "s-5")["verdict"] == "allowed"
+
+
+def test_an_outcome_still_corrects_what_was_counted_while_the_clock_was_behind() -> None:
+    of = office(limit())
+    of.now += OURS.action_window_ms
+    change(of, 1, "s-1")
+    of.now -= OURS.action_window_ms - 1000
+    change(of, 100, "s-2", action_id="late")
+    of.now += 2000
+    change(of, 1, "s-1")
+    of.take(OUTCOMES, {**outcome(action_id="late", rows_affected=500), "session_id": "s-2"})
+    assert change(of, 1, "s-3")["session"]["limits"]["l-1"]["used"] > 500

@@ -153,6 +153,22 @@ def test_an_agents_entry_asks_for_more_than_the_bundle_and_never_for_less() -> N
     assert act(scene(DENIES, easy), None)[0] == "denied"
 
 
+def test_a_bundle_says_for_single_agents_what_they_need_instead() -> None:
+    own = {
+        "operator": {"tiers": {"T2": {"need": "needed", "outside": "deny"}}},
+        "chief": {"tiers": {"T2": {"need": "not_needed"}}},
+    }
+    made = make_bundle(tiers={"T1": {"need": "needed"}, "T2": {"need": "needed"}}, agents=own)
+    case = Mandated(entries=ISSUERS, bundle=made)
+    told = {"mandate": None, **change(5)}
+    found = {agent: act(case, agent_id=agent, **told)[0] for agent in ("operator", "chief", "reader")}
+    assert found == {"operator": "denied", "chief": "allowed", "reader": "needs_human"}
+    assert act(case, None, toolName="find")[0] == "needs_human", "a tier that is left out is as for all"
+    careful = entry("agent", "chief", 2, tenant_id="acme", tier="T4", mandate="needed")
+    case = Mandated(entries=(*ISSUERS, careful), bundle=made)
+    assert act(case, agent_id="chief", **told)[0] == "needs_human", "the stricter of bundle and entry counts"
+
+
 def test_a_bundle_without_the_gate_is_as_before() -> None:
     case = Mandated(entries=ISSUERS, bundle=document())
     case.issue(TASK)
@@ -261,6 +277,29 @@ def test_what_relaxes_the_part_is_found() -> None:
         assert relaxations(looser, strict) == []
     with pytest.raises(BundleError, match="mandate"):
         load(T9={"need": "needed"})
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "paths"),
+    [
+        ({}, {"T3": {"need": "needed", "outside": "deny"}}, []),
+        ({}, {"T3": {"need": "needed", "outside": "observe"}}, ["T3.outside"]),
+        ({}, {"T3": {"need": "counted", "outside": "deny"}}, ["T3.need"]),
+        ({"T3": {"need": "needed", "outside": "deny"}}, {}, ["T3.outside"]),
+        ({"T4": {"need": "needed"}}, {}, ["T4.need"]),
+        ({"T4": {"need": "needed"}}, {"T4": {"need": "not_needed"}}, ["T4.need"]),
+        ({}, {"T4": {"need": "counted"}}, []),
+    ],
+)
+def test_what_relaxes_the_terms_of_an_agent_is_found(
+    before: dict[str, Any], after: dict[str, Any], paths: list[str]
+) -> None:
+    def load(own: dict[str, Any]) -> Any:
+        agents = {"operator": {"tiers": own}} if own else {}
+        return load_bundle(make_bundle(tiers={"T3": {"need": "needed", "outside": "ask"}}, agents=agents))
+
+    found = [one.path for one in relaxations(load(before), load(after))]
+    assert found == [f"mandate.agents[operator].tiers.{one}" for one in paths]
 
 
 @pytest.mark.parametrize("outside", ["ask", "deny"])

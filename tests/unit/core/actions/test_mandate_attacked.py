@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from base64 import b64decode
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,8 +12,8 @@ from sluice_topics.catalog import MANDATES
 from tests.unit.core.actions.escalation_scene import Office
 from tests.unit.core.actions.mandate_scene import ISSUERS, STAGES, digest_of, make_mandate
 from tests.unit.core.actions.test_limits import OURS
-from tests.unit.core.actions.test_mandate import act, change, scene
-from tests.unit.core.scene import entry, only
+from tests.unit.core.actions.test_mandate import DENIES, act, change, detail, scene
+from tests.unit.core.scene import LIMITS, MINUTE, START, entry, only
 
 ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 ONCE = [{"tool": "change", "count": 1}]
@@ -67,3 +68,156 @@ def test_a_standing_grant_is_no_answer_to_an_action_outside_its_mandate(named: b
     assert only(office.propose("a-1", parameters={"id": 8}, **names), "Verdict")["verdict"] == "needs_human"
     inside = {"mandate_digest": digest_of(mandate), "parameters": {"id": 7}}
     assert only(office.propose("a-2", **inside), "Verdict")["verdict"] == "allowed"
+
+
+TWICE = [{"tool": "change", "count": 2}, {"tool": "find"}]
+
+
+def make_child(parent: dict[str, Any], name: str, **given: Any) -> dict[str, Any]:
+    return make_mandate(mandate_id=name, parent=parent, **{"tools": TWICE, **given})
+
+
+def test_siblings_and_their_parent_have_its_count_together() -> None:
+    parent = make_mandate(mandate_id="m-0", tools=TWICE)
+    first, second = make_child(parent, "m-1"), make_child(parent, "m-2")
+    case = scene()
+    for one in (parent, first, second):
+        case.issue(one)
+    assert act(case, digest_of(first), **change(5))[0] == "allowed"
+    assert act(case, digest_of(second), **change(5))[0] == "allowed"
+    assert act(case, digest_of(first), **change(5))[0] == "denied"
+    assert (detail(case)["outside"], detail(case)["above"]) == ("count", 1)
+    assert act(case, digest_of(parent), **change(5))[0] == "denied"
+    assert (detail(case)["outside"], "above" in detail(case)) == ("count", False)
+    assert act(case, digest_of(second), toolName="find")[0] == "allowed"
+
+
+def test_a_count_is_one_for_all_agents_of_the_session() -> None:
+    parent = make_mandate(mandate_id="m-0", agent_id="chief", tools=TWICE)
+    child = make_child(parent, "m-1")
+    case = scene()
+    case.issue(parent)
+    case.issue(child)
+    assert act(case, digest_of(parent), **change(5), agent_id="chief")[0] == "allowed"
+    assert act(case, digest_of(child), **change(5))[0] == "allowed"
+    assert act(case, digest_of(child), **change(5))[0] == "denied"
+    assert act(case, digest_of(parent), **change(5), agent_id="chief")[0] == "denied"
+    used = case.verdicts[-1]["session"]["mandate"]["used_by_others"]
+    assert used == {digest_of(parent): {"0.0": 1}}
+
+
+def test_a_count_above_lasts_longer_than_a_child_that_used_it() -> None:
+    parent = make_mandate(mandate_id="m-0", tools=ONCE, until_ms=START + 60 * MINUTE)
+    case = scene()
+    short = make_child(parent, "m-1", tools=ONCE, until_ms=START + MINUTE)
+    case.issue(short)
+    assert act(case, digest_of(short), **change(5))[0] == "allowed"
+    case.now += 5 * MINUTE
+    later = make_child(parent, "m-2", tools=ONCE)
+    case.issue(later)
+    assert act(case, digest_of(later), **change(5))[0] == "denied"
+    assert detail(case)["above"] == 1
+
+
+def test_no_count_above_outlives_the_session_that_keeps_it() -> None:
+    case = scene()
+    long = make_mandate(mandate_id="m-0", until_ms=START + LIMITS.idle_timeout_ms + MINUTE)
+    assert case.issue(make_mandate(parent=long))["reason"] == "mandate_too_long"
+
+
+@pytest.mark.parametrize("by", ["chief", "operator"])
+def test_calls_of_siblings_that_wait_share_the_count_above(by: str) -> None:
+    part = {"tiers": {"T3": {"need": "needed", "outside": "deny"}}}
+    office = Office(ISSUERS, policy={"patterns": {}, "stages": STAGES, "mandate": part})
+    tools = [{"tool": "erase", "count": 1}]
+    parent = make_mandate(mandate_id="m-0", agent_id="chief", tools=tools)
+    first, second = (
+        make_child(parent, "m-1", tools=tools),
+        make_child(parent, "m-2", tools=tools, agent_id=by),
+    )
+    for one in (first, second):
+        office.take(MANDATES, one)
+    opened = office.open_escalation(mandate_digest=digest_of(first))
+    again = office.propose("a-2", agent_id=by, mandate_digest=digest_of(second)).records[0].body
+    assert again["blockReason"].startswith("outside_mandate: erase was used 1 times already")
+    assert only(office.answer(opened, "ann"), "ResolvedVerdict")["verdict"] == "allowed"
+    again = office.propose("a-3", agent_id=by, mandate_digest=digest_of(second)).records[0].body
+    assert again["verdict"] == "denied"
+
+
+def test_the_counts_of_too_many_mandates_are_not_kept_and_so_not_granted() -> None:
+    case = scene(limits=replace(LIMITS, max_recent_actions=64))
+    found = []
+    for number in range(20):
+        parent = make_mandate(mandate_id=f"p-{number}", tools=ONCE, until_ms=START + 60 * MINUTE)
+        child = make_child(parent, f"m-{number}", tools=ONCE, until_ms=case.now + 1000)
+        case.issue(child)
+        found.append(act(case, digest_of(child), **change(5))[0])
+        case.now += 2000
+    assert found == ["allowed"] * 15 + ["denied"] * 5
+    assert "counts of 16 mandates" in case.verdicts[-1]["blockReason"]
+
+
+@pytest.mark.parametrize("mode", ["standard", "shadow"])
+def test_a_call_that_is_carried_out_without_room_in_the_session_uses_its_count(mode: str) -> None:
+    more = (entry("org", "acme", enforcement="shadow"),) if mode == "shadow" else ()
+    case = scene(DENIES, *more, limits=replace(LIMITS, max_recent_actions=1))
+    mandate = make_mandate(tools=ONCE)
+    case.issue(mandate)
+    told = {"mode": "high_stakes" if mode == "shadow" else mode}
+    act(case, toolName="find", **told)
+    act(case, digest_of(mandate), **change(5), **told)
+    assert "session_capacity" in (case.verdicts[-1]["shadowOutcome"], case.verdicts[-1]["blockReason"])
+    act(case, digest_of(mandate), **change(5), **told)
+    uses = case.verdicts[-1]["session"]["remembered"]["mandate"]["uses"]
+    assert uses[digest_of(mandate)]["used"] == {"0.0": 1}
+
+
+def test_a_call_that_lies_outside_only_above_uses_its_own_count_where_it_is_let_pass() -> None:
+    small = [{"tool": "change", "condition": "action.parameters.amount < 10"}]
+    parent = make_mandate(mandate_id="m-0", tools=small)
+    child = make_child(parent, "m-1", tools=[{"tool": "change", "count": 1}])
+    assert scene().issue(child)["schema"] == "sluice/mandate_recorded/v1"
+    case = scene({"T2": {"need": "needed", "outside": "observe"}})
+    case.issue(child)
+    assert act(case, digest_of(child), **change(500))[0] == "allowed"
+    assert (detail(case)["outside"], detail(case)["above"]) == ("condition", 1)
+    assert act(case, digest_of(child), **change(5))[0] == "allowed"
+    assert detail(case)["outside"] == "count"
+
+
+def test_a_call_that_states_another_task_uses_the_count_where_it_is_let_pass() -> None:
+    case = scene({"T2": {"need": "needed", "outside": "observe"}})
+    mandate = make_mandate(tools=ONCE)
+    case.issue(mandate)
+    other = {"originalIntentHash": "sha256:" + 64 * "1"}
+    assert act(case, digest_of(mandate), **change(5), governanceContext=other)[0] == "allowed"
+    assert detail(case)["outside"] == "other_intent"
+    act(case, digest_of(mandate), **change(5))
+    assert detail(case)["outside"] == "count"
+
+
+def test_a_clock_that_goes_back_brings_no_mandate_back() -> None:
+    case = scene()
+    mandate = make_mandate(tools=ONCE, destinations=["a@b.c"])
+    case.issue(mandate)
+    assert act(case, digest_of(mandate), **change(5))[0] == "allowed"
+    case.now += 11 * MINUTE
+    assert act(case, digest_of(mandate), **change(5))[0] == "denied"
+    case.now -= 8 * MINUTE
+    assert case.issue(mandate)["reason"] == "mandate_over"
+    assert act(case, digest_of(mandate), **change(5))[0] == "denied"
+    assert detail(case)["outside"] == "ended"
+    assert "the session has been later" in case.verdicts[-1]["blockReason"]
+
+
+def test_an_approval_under_a_clock_that_went_back_finds_no_mandate_that_was_over() -> None:
+    part = {"tiers": {"T3": {"need": "needed", "outside": "deny"}}}
+    office = Office(ISSUERS, policy={"patterns": {}, "stages": STAGES, "mandate": part})
+    mandate = make_mandate(tools=[{"tool": "erase", "count": 1}], until_ms=START + MINUTE)
+    office.take(MANDATES, mandate)
+    opened = office.open_escalation(mandate_digest=digest_of(mandate))
+    office.now += 2 * MINUTE
+    office.propose("a-2", toolName="find")
+    office.now -= 2 * MINUTE
+    assert only(office.answer(opened, "ann"), "ResolvedVerdict")["outcome"] == "BLOCK"
