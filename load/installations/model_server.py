@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 from load import ROOT
 from load.installations.command_process import free_port
-from sluice.core.actions.causal import EXTRACT, JUDGE
-from sluice.core.actions.grading import GRADE
+from sluice.core.actions.causal import EXTRACT, JUDGE, JUDGE_IN_CONTEXT
+from sluice.core.actions.grading import GRADE, GRADE_IN_CONTEXT
 from sluice.core.foundation import content_judge as judge
 
 if TYPE_CHECKING:
@@ -41,9 +41,9 @@ def choose_answer(request: Mapping[str, Any]) -> dict[str, Any]:
     reasoning = f"It is as it is shown ({share:.3f})."
     if told == EXTRACT.system:
         return {"constraints": CONSTRAINTS}
-    if told == JUDGE.system:
+    if told in (JUDGE.system, JUDGE_IN_CONTEXT.system):
         return {"violation_confidence": round(share**3, 3), "constraint": 1, "reasoning": reasoning}
-    if told == GRADE.system:
+    if told in (GRADE.system, GRADE_IN_CONTEXT.system):
         return {"compliance": round(1 - share**4, 3), "reasoning": reasoning}
     trust = round(1 - share**4, 3)
     worst = {"text": int(trust < DOUBTED)} if told == judge.PROMPT.system else {}

@@ -12,8 +12,8 @@ import json
 from typing import TYPE_CHECKING, Any, get_args
 
 from load.installations import quality_policy
-from sluice.core.actions.causal import JUDGE
-from sluice.core.actions.grading import GRADE
+from sluice.core.actions.causal import JUDGE, JUDGE_IN_CONTEXT
+from sluice.core.actions.grading import GRADE, GRADE_IN_CONTEXT
 from sluice.offline.bundle_source import SHIPPED, read_whole_bundle
 from sluice_topics.records.inputs import ActionType
 
@@ -130,7 +130,7 @@ def make_asking(trust: ThrowawayTrust, model: str) -> list[ControlRecord]:
     bodies = {"judge": "always", "budget_ms": MODEL_MS, "on_failure": "strong"}
     proof = {
         "golden": "sha256:" + "0a" * 32,
-        "prompts": {"grader": GRADE.version, "causal": JUDGE.version},
+        "prompts": {one.name: one.version for one in (GRADE, GRADE_IN_CONTEXT, JUDGE, JUDGE_IN_CONTEXT)},
         "cases": 160,
         "agreement": 0.95,
         "flips": 1,

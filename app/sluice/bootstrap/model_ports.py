@@ -44,7 +44,9 @@ if TYPE_CHECKING:
 PROMPTS: dict[str, Prompt[Any]] = {
     causal.EXTRACTION_PORT: causal.EXTRACT,
     causal.PORT: causal.JUDGE,
+    causal.PORT_IN_CONTEXT: causal.JUDGE_IN_CONTEXT,
     grading.PORT: grading.GRADE,
+    grading.PORT_IN_CONTEXT: grading.GRADE_IN_CONTEXT,
 }
 """What the gates that judge actions ask, by port."""
 

@@ -58,7 +58,16 @@ CONSTRAINTS = (
 )
 """What every agent is under where a hosted model judges a panel, whose rows have no system prompts."""
 JUDGING = (Causal.name, Grader.name)
-HOSTED_PORTS = frozenset({judge.PORT, causal.EXTRACTION_PORT, causal.PORT, grading.PORT})
+HOSTED_PORTS = frozenset(
+    {
+        judge.PORT,
+        causal.EXTRACTION_PORT,
+        causal.PORT,
+        causal.PORT_IN_CONTEXT,
+        grading.PORT,
+        grading.PORT_IN_CONTEXT,
+    }
+)
 BEFORE = "tier_auth"
 """The stage before which they judge in a bundle that does not name them."""
 

@@ -1,23 +1,24 @@
 """The golden set, by which a model proves that it may judge: labelled cases, and what a model makes of them.
 
-A case asks one of the two prompts about one action, as the gates ask: the grader with its second look, the
-causal model with a list of constraints. `expect` is "passed", "failed" or "doubtful"; a doubtful case is one
+A case asks one of the prompts about one action, as the gates ask: the grader with its second look, the causal
+model with a list of constraints, and both in the context of a task or of origins where the case has one. A
+proof names the prompts that were asked. `expect` is "passed", "failed" or "doubtful"; a doubtful case is one
 that a person would want to see, and agrees with everything but a plain pass.
 """
 
 from __future__ import annotations
 
-import json
 import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, ValidationError
 
-from sluice.core.actions.causal import JUDGE, CausalPolicy
+from sluice.core.actions.causal import JUDGE, JUDGE_IN_CONTEXT, CausalPolicy
 from sluice.core.actions.causal import PORT as CAUSAL
-from sluice.core.actions.grading import GRADE, Grading, second_look
+from sluice.core.actions.grading import GRADE, GRADE_IN_CONTEXT, Grading, second_look
 from sluice.core.actions.grading import PORT as GRADER
+from sluice.core.actions.model_questions import QuestionContext, ShownOrigin
 from sluice.core.foundation.canonical import digest
 from sluice.core.foundation.strict import StrictModel, first_error, json_object
 from sluice.ports import PortUnavailable
@@ -30,7 +31,9 @@ if TYPE_CHECKING:
     from sluice.ports import Port
 
 GOLDEN = SHIPPED_FILES / "golden" / "cases.jsonl"
-PROMPTS = {GRADER: GRADE.version, CAUSAL: JUDGE.version}
+PROMPTS = {one.name: one.version for one in (GRADE, GRADE_IN_CONTEXT, JUDGE, JUDGE_IN_CONTEXT)}
+IN_CONTEXT = {GRADER: GRADE_IN_CONTEXT.name, CAUSAL: JUDGE_IN_CONTEXT.name}
+"""By the port, the one that is asked where a case has a context."""
 _MS = 1000.0
 
 
@@ -47,23 +50,42 @@ class GoldenAction(StrictModel):
 
 
 class GoldenCase(StrictModel):
-    """One labelled case; `criterion` for the grader, `constraints` for the causal model."""
+    """One labelled case; `criterion` for the grader, `constraints` for the causal model; `task` and `origins`
+    where the action has a context."""
 
     id: Annotated[str, Field(pattern=r"^[a-z0-9_]+\.[0-9]+$")]
     port: Literal["grader", "causal"]
     criterion: str = ""
     constraints: list[str] = Field(default_factory=list)
     action: GoldenAction
+    task: str | None = None
+    origins: list[ShownOrigin] = Field(default_factory=list)
     expect: Literal["passed", "failed", "doubtful"]
+
+    @property
+    def known(self) -> QuestionContext:
+        """The context, in which a text takes the place of its hash."""
+        origins = tuple(one.model_dump() for one in self.origins)
+        return QuestionContext(None if self.task is None else "", self.task, origins)
+
+    @property
+    def asked(self) -> str:
+        """The port of its prompt."""
+        return IN_CONTEXT[self.port] if self.known.is_known else self.port
 
     @property
     def question(self) -> dict[str, Any]:
         """The question as a gate asks it."""
-        action = self.action.model_dump()
+        shown = {"action": self.action.model_dump(), **self.known.fields()}
         if self.port == GRADER:
-            return {"criterion": self.criterion, "action": action}
+            return {"criterion": self.criterion, **shown}
         numbered = {str(number): text for number, text in enumerate(self.constraints, 1)}
-        return {"constraints": numbered, "action": action}
+        return {"constraints": numbered, **shown}
+
+    def dump(self) -> dict[str, Any]:
+        """As the set's digest takes it: a context that is not there is left out."""
+        left_out = {name for name in ("task", "origins") if not getattr(self, name)}
+        return self.model_dump(mode="json", exclude=left_out)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +132,7 @@ def load_golden_set(path: Path = GOLDEN) -> GoldenSet:
             raise GoldenSetError(f"{path.name}: line {number}: {error}") from None
     if len({one.id for one in cases}) != len(cases) or not cases:
         raise GoldenSetError(f"{path.name}: no case, or two of one id")
-    return GoldenSet(digest([json.loads(one.model_dump_json()) for one in cases]), tuple(cases))
+    return GoldenSet(digest([one.dump() for one in cases]), tuple(cases))
 
 
 async def run_golden_set(golden: GoldenSet, ports: Mapping[str, Port]) -> GoldenRun:
@@ -119,7 +141,7 @@ async def run_golden_set(golden: GoldenSet, ports: Mapping[str, Port]) -> Golden
     run = GoldenRun()
     for case in golden.cases:
         try:
-            run.outcomes[case.id] = await _judge_case(case, ports[case.port], run)
+            run.outcomes[case.id] = await _judge_case(case, ports[case.asked], run)
         except PortUnavailable as why:
             raise GoldenSetError(f"case {case.id}: {why}") from None
     return run
@@ -163,9 +185,10 @@ def _require_same_model(run: GoldenRun, model: str) -> None:
 def build_proof_entry(golden: GoldenSet, run: GoldenRun, revision: int, proved_at: str) -> dict[str, Any]:
     """The registry entry that proves the model, for a person to sign."""
     cases = golden.cases
+    asked = {GRADER, CAUSAL, *(one.asked for one in cases)}
     spec = {
         "golden": golden.digest,
-        "prompts": PROMPTS,
+        "prompts": {name: version for name, version in PROMPTS.items() if name in asked},
         "cases": len(cases),
         "agreement": round(sum(map(run.is_agreeing, cases)) / len(cases), 4),
         "flips": len(run.list_flips(cases)),

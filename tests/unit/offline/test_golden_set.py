@@ -13,10 +13,10 @@ import pytest
 from typer.testing import CliRunner
 
 from sluice.cli.main import cli
-from sluice.core.actions.causal import JUDGE
-from sluice.core.actions.grading import GRADE
+from sluice.core.actions.causal import JUDGE, JUDGE_IN_CONTEXT
+from sluice.core.actions.grading import GRADE, GRADE_IN_CONTEXT
 from sluice.core.registry.loading import load_registry
-from sluice.offline.golden_set import GoldenSetError, load_golden_set
+from sluice.offline.golden_set import GOLDEN, GoldenRun, GoldenSetError, build_proof_entry, load_golden_set
 from tests.messages_api import MODEL, make_failing, messages_api, reply_with_text
 
 if TYPE_CHECKING:
@@ -42,12 +42,14 @@ def serve_api(judges: Callable[[str, bool], float | None]) -> Iterator[str]:
 
     async def answer(exchange: Exchange) -> None:
         question = json.loads(exchange.body["messages"][0]["content"])
-        causal = exchange.body["system"][0]["text"] == JUDGE.system
+        system = exchange.body["system"][0]["text"]
+        known = not {"task", "origins"}.isdisjoint(question)
+        causal = system == (JUDGE_IN_CONTEXT if known else JUDGE).system
         number = judges(labels[json.dumps(question["action"])], causal)
         if number is None:
             await make_failing(500, "api_error")(exchange)
             return
-        assert causal or exchange.body["system"][0]["text"] == GRADE.system
+        assert causal or system == (GRADE_IN_CONTEXT if known else GRADE).system
         said: dict[str, Any] = {"reasoning": "so"}
         said |= {"violation_confidence": number, "constraint": 1} if causal else {"compliance": number}
         await reply_with_text(json.dumps(said))(exchange)
@@ -90,6 +92,23 @@ def test_the_set_has_cases_of_every_kind() -> None:
     assert counts["grader", "doubtful"] >= 5
     assert all(bool(one.criterion) is (one.port == "grader") for one in golden.cases)
     assert all(bool(one.constraints) is (one.port == "causal") for one in golden.cases)
+    in_context = Counter(one.port for one in golden.cases if one.known.is_known)
+    assert min(in_context["grader"], in_context["causal"]) >= 15
+
+
+def test_a_set_without_contexts_has_the_digest_and_the_proof_that_it_had(tmp_path: Path) -> None:
+    lines = [
+        one for one in GOLDEN.read_text().splitlines() if not {"task", "origins"} & json.loads(one).keys()
+    ]
+    (tmp_path / "cases.jsonl").write_text("\n".join(lines))
+    golden = load_golden_set(tmp_path / "cases.jsonl")
+    assert golden.digest == "sha256:1ce3f8579f7b1014edb508c925977cb55bb1fc951952d6740924775e8773e1b7"
+    run = GoldenRun(MODEL, {one.id: one.expect for one in golden.cases}, [1.0])
+    proof = build_proof_entry(golden, run, 1, "2026-11-01T00:00:00.000Z")
+    assert proof["spec"]["prompts"] == {
+        "grader": "grader:d41e5e803f8e9264",
+        "causal": "causal:1d45571094235b7a",
+    }
 
 
 def test_a_model_that_agrees_gets_a_proof_that_can_be_signed(tmp_path: Path) -> None:
@@ -99,7 +118,8 @@ def test_a_model_that_agrees_gets_a_proof_that_can_be_signed(tmp_path: Path) -> 
     told = json.loads(ran.stdout)
     assert (told["id"], told["disagrees"]) == (MODEL, [])
     assert (told["spec"]["agreement"], told["spec"]["flips"]) == (1, 0)
-    assert told["spec"]["prompts"] == {"grader": GRADE.version, "causal": JUDGE.version}
+    every = (GRADE, GRADE_IN_CONTEXT, JUDGE, JUDGE_IN_CONTEXT)
+    assert told["spec"]["prompts"] == {one.name: one.version for one in every}
     proof = load_registry((tmp_path / "proof.json").read_bytes()).model_proofs[MODEL]
     assert (proof.agreement, proof.golden) == (1, load_golden_set().digest)
 

@@ -26,10 +26,12 @@ from sluice.core.actions.model_questions import (
     Characters,
     ShownAction,
     needs_no_asking,
+    put_in_context,
     scope_of,
     show_action,
 )
 from sluice.core.actions.pipeline import INCONCLUSIVE
+from sluice.core.actions.question_context import find_context
 from sluice.core.actions.stage import PASSED, Gate, StageResult
 from sluice.core.foundation.prompts import ModelAnswer, Prompt, Share
 from sluice.core.foundation.requests import Request
@@ -43,7 +45,7 @@ if TYPE_CHECKING:
     from sluice.core.actions.stage import ActionContext, ActionPlan, Asking
     from sluice.core.registry.registry_entries import Agent
 
-EXTRACTION_PORT, PORT = "constraints", "causal"
+EXTRACTION_PORT, PORT, PORT_IN_CONTEXT = "constraints", "causal", "causal_in_context"
 LONGEST_REASONING = 500
 
 
@@ -140,6 +142,7 @@ sentences, at most 400 characters, that name what would happen.""",
     Judgement,
     LONGEST_REASONING,
 )
+JUDGE_IN_CONTEXT = put_in_context(JUDGE, PORT_IN_CONTEXT)
 
 
 NOTHING_TO_JUDGE: dict[str, Any] = {"constraints": 0, "extracted": True}
@@ -203,16 +206,20 @@ def _asking(
         return StageResult("pass", None, NOTHING_TO_JUDGE)
     shown = show_action(context, policy.most_characters)
     numbered = {str(number): text for number, text in enumerate(constraints, 1)}
-    payload = {"scope": scope_of(context, "causal"), "question": {"constraints": numbered, **shown.fields()}}
-    answer = yield Request(PORT, payload, policy.budget_ms)
+    known = find_context(context)
+    question = {"constraints": numbered, **shown.fields(), **known.fields()}
+    port = PORT_IN_CONTEXT if known.is_known else PORT
+    answer = yield Request(
+        port, {"scope": scope_of(context, "causal"), "question": question}, policy.budget_ms
+    )
     judgement = JUDGE.read(answer.payload)
     if judgement is None or judgement.constraint > len(constraints):
         return StageResult("escalate", f"{INCONCLUSIVE}: the model's judgement could not be read")
-    checked = check_proof(context, PORT, judgement)
+    checked = check_proof(context, port, judgement)
     if checked.why is not None:
         return StageResult("escalate", checked.why, entries=checked.entries)
     result = _judged(policy, judgement, constraints, shown, extracted=extracted)
-    return result._replace(entries=checked.entries)
+    return result._replace(entries=checked.entries, detail={**result.detail, **known.recorded()})
 
 
 def _judged(

@@ -316,6 +316,12 @@ def _judge(plan: ActionPlan, policy: DestinationPolicy, context: ActionContext) 
     return judged
 
 
+def list_origins(context: ActionContext) -> list[JudgedValue]:
+    """The values of an action that are looked up, with their origins; none where the gate does not look."""
+    plan = context.plan
+    return _judge(plan, plan.bundle.parts[NAME], context) if plan.looks_up_values else []
+
+
 def _list_named(context: ActionContext) -> tuple[list[NamedValue], bool]:
     """As `find_named_values`: what was looked up, read again only where a verdict says what was seen."""
     seen = context.seen.values

@@ -16,6 +16,7 @@ from sluice.core.actions.model_questions import (
     needs_no_asking,
 )
 from sluice.core.actions.pipeline import INCONCLUSIVE, join_missing
+from sluice.core.actions.question_context import find_context
 from sluice.core.actions.rules import evaluate_by_type
 from sluice.core.actions.stage import PASSED, Decided, RememberingGate, StageResult
 from sluice.core.foundation.errors import BundleError
@@ -185,7 +186,8 @@ def _graded(policy: GraderPolicy, rules: list[QualitativeRule], context: ActionC
     reason: str | None = None
     entries: dict[str, str] = {}
     missed: StageResult | None = None
-    by = GradedBy(Grader.name, policy.budget_ms, policy.most_characters)
+    known = find_context(context)
+    by = GradedBy(Grader.name, policy.budget_ms, policy.most_characters, known)
     for rule in rules:
         grades = yield from grade(context, rule.id, rule.criterion, by)
         entries |= grades.entries
@@ -204,7 +206,7 @@ def _graded(policy: GraderPolicy, rules: list[QualitativeRule], context: ActionC
             break
         if passed is None and outcome == "pass":
             outcome, reason = "escalate", f"{INCONCLUSIVE}: rule {rule.id}: {rule.reason}"
-    detail = {"rules": listed, "state": find_grading(context).state}
+    detail = {"rules": listed, "state": find_grading(context).state, **known.recorded()}
     result = StageResult(outcome, reason, detail, rules=tuple(results), entries=entries)
     return join_missing(result, missed)
 

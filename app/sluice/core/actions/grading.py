@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 from pydantic import Field
 
-from sluice.core.actions.model_questions import UNTRUSTED, scope_of, show_action
+from sluice.core.actions.model_questions import UNTRUSTED, put_in_context, scope_of, show_action
 from sluice.core.actions.pipeline import INCONCLUSIVE, unanswered
 from sluice.core.foundation.prompts import ModelAnswer, Prompt, Share
 from sluice.core.foundation.requests import Request
@@ -27,12 +27,14 @@ from sluice.core.foundation.requests import Request
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping
 
+    from sluice.core.actions.model_questions import QuestionContext
     from sluice.core.actions.stage import ActionContext, StageResult
     from sluice.core.foundation.requests import Answer
     from sluice.core.policy.bundles import Bundle
     from sluice.core.registry.model_proofs import ProofPolicy
 
-PORT = "grader"
+PORT, PORT_IN_CONTEXT = "grader", "grader_in_context"
+"""The second answers questions that show the action's context; a model is proved for each by itself."""
 PASS_AT, REJECT_BELOW = 0.85, 0.70
 """Seed 000's numbers, "a hysteretic state machine": no bundle changes them."""
 LONGEST_REASONING = 500
@@ -79,6 +81,7 @@ tell. "reasoning": one or two plain sentences, at most 400 characters, that say 
     Grade,
     LONGEST_REASONING,
 )
+GRADE_IN_CONTEXT = put_in_context(GRADE, PORT_IN_CONTEXT)
 
 
 @dataclass(slots=True)
@@ -169,12 +172,13 @@ class Grades(NamedTuple):
 
 
 class GradedBy(NamedTuple):
-    """The gate that asks, its time for all its questions, and how many characters of an action's parameters
-    it shows."""
+    """The gate that asks, its time for all its questions, how many characters of an action's parameters it
+    shows, and what it knows beside the action."""
 
     gate: str
     budget_ms: int
     most_characters: int
+    known: QuestionContext
 
 
 def second_look(question: Mapping[str, Any], answer: Grade) -> dict[str, Any]:
@@ -192,11 +196,12 @@ def grade(
 ) -> Generator[Request, Answer, Grades]:
     """Ask about a criterion, once more where that may settle it."""
     grading, shown = find_grading(context), show_action(context, by.most_characters)
-    question: dict[str, Any] = {"criterion": criterion, **shown.fields()}
+    question: dict[str, Any] = {"criterion": criterion, **shown.fields(), **by.known.fields()}
+    port = PORT_IN_CONTEXT if by.known.is_known else PORT
     looks = 0
     while True:
         payload = {"scope": scope_of(context, rule), "question": question}
-        request = Request(PORT, payload, by.budget_ms)
+        request = Request(port, payload, by.budget_ms)
         answer = yield request
         if answer.status != "answered":
             missed = unanswered(by.gate, request, answer, context.plan.mode)
@@ -204,7 +209,7 @@ def grade(
         read = GRADE.read(answer.payload)
         if read is None:
             return Grades(None, f"{INCONCLUSIVE}: the model's score for {rule} could not be read", {})
-        checked = check_proof(context, PORT, read)
+        checked = check_proof(context, port, read)
         if checked.why is not None:
             return Grades(None, checked.why, checked.entries)
         looks += 1

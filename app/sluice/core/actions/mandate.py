@@ -203,6 +203,11 @@ def _find_terms(plan: ActionPlan) -> TierMandate:
 _NOTHING = TierMandate()
 
 
+def find_mandate(context: ActionContext) -> Mapping[str, Any] | None:
+    """The mandate that an action names, as MandateSeen writes it, if it counts."""
+    return context.seen.mandate if _object_to_mandate(context) is None else None
+
+
 def _object_to_mandate(context: ActionContext) -> _Objection | None:
     """Why the mandate that an action names does not count; None if it does."""
     action, mandate = context.action, context.seen.mandate

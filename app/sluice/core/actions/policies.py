@@ -19,8 +19,9 @@ from pydantic import BaseModel, Field, model_validator
 from sluice.core.actions.closest import NamedTexts, ask_for_closest, read_closest
 from sluice.core.actions.grader import LASTS_MS, GraderMemory
 from sluice.core.actions.grading import GradedBy, find_grading, grade, may_grade
-from sluice.core.actions.model_questions import BudgetMs, Characters, show_action
+from sluice.core.actions.model_questions import BudgetMs, Characters, ShownContext, show_action
 from sluice.core.actions.pipeline import INCONCLUSIVE, join_missing, unanswered
+from sluice.core.actions.question_context import find_context
 from sluice.core.actions.rules import evaluate_by_type
 from sluice.core.actions.stage import PASSED, Decided, ObjectionDetail, RememberingGate, StageResult
 from sluice.core.foundation.canonical import canonical
@@ -137,10 +138,12 @@ class FoundPolicy(BaseModel):
 
 
 class PoliciesDetail(ObjectionDetail):
-    """Empty if no policy applies. `evaluated`: how many explicit policies."""
+    """Empty if no policy applies. `evaluated`: how many explicit policies; `shown`: what the model was shown
+    beside the action, absent where that was nothing."""
 
     policies: Annotated[list[FoundPolicy] | None, Field(title="policy")] = None
     evaluated: int | None = None
+    shown: ShownContext | None = None
 
 
 class Shelf(NamedTuple):
@@ -272,7 +275,8 @@ def _asking(
     by_id = {one.id: one for one in shelf.semantic}
     entries: dict[str, str] = {}
     missed = None
-    by = GradedBy(Policies.name, part.budget_ms, part.most_characters)
+    known = find_context(context)
+    by = GradedBy(Policies.name, part.budget_ms, part.most_characters, known)
     for policy in [*semantic, *(by_id[name] for name in cosines)]:
         grades = yield from grade(context, policy.id, policy.criterion, by)
         entries |= grades.entries
@@ -288,7 +292,9 @@ def _asking(
         listed.append((policy, _entry(policy, state, **told)))
         if _blocks(policy, state):
             break
-    return join_missing(_judged(listed, evaluated)._replace(entries=entries), missed)
+    judged = _judged(listed, evaluated)
+    judged = judged._replace(entries=entries, detail={**judged.detail, **known.recorded()})
+    return join_missing(judged, missed)
 
 
 def _judged(listed: list[tuple[PolicyPassage, dict[str, Any]]], evaluated: int) -> StageResult:

@@ -41,8 +41,13 @@ TOOLS = (
 ENFORCED = {"mode": "enforce", "tiers": {"T2": {}, "T3": {}, "T4": {}}}
 
 
-def make_session(*more: dict[str, Any], key: bytes | None = MASTER, **part: Any) -> Session:
-    judging = bundle(destinations={**ENFORCED, **part})
+def make_session(
+    *more: dict[str, Any],
+    key: bytes | None = MASTER,
+    more_parts: dict[str, Any] | None = None,
+    **part: Any,
+) -> Session:
+    judging = bundle(destinations={**ENFORCED, **part}, **(more_parts or {}))
     policy = Policy({judging.id: judging}, registry(*TOOLS, *more), judging.id)
     stages_there = list_shipped_stages()
     return Session(

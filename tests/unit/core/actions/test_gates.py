@@ -22,6 +22,7 @@ from sluice_topics.records import Verdict
 from sluice_topics.relaxations import Relaxation, StricterWhen
 from tests.unit.core.actions import test_destinations as destinations
 from tests.unit.core.actions import test_limits as limits
+from tests.unit.core.actions.context_scene import make_asked, transfer
 from tests.unit.core.actions.judging_scene import (
     LISTED,
     compare,
@@ -99,6 +100,7 @@ def verdicts() -> Iterator[dict[str, Any]]:
     yield incoming("enforce", STRONG, opinion(0.5), judge="always", most_characters=256)
     yield incoming("enforce", UNREADABLE, LATE, judge="always")
     yield from make_outside_mandates()
+    yield make_shown_context()
     yield compare(make_resembling()).verdict()
     yield compare(make_resembling((0.99,), (0.1,), lean=1.0), mode="nudge").verdict()
 
@@ -128,6 +130,13 @@ def make_outside_mandates() -> Iterator[dict[str, Any]]:
     yield case.propose()
     yield case.propose(action_id="m-1", mandate_digest=digest_of(mandate))
     yield case.propose(action_id="m-2", mandate_digest=digest_of(forbidding))
+
+
+def make_shown_context() -> dict[str, Any]:
+    mandate = make_mandate()
+    case = make_asked()
+    case.issue(mandate)
+    return transfer(case, mandate=digest_of(mandate))
 
 
 def make_broken_sequences() -> Iterator[dict[str, Any]]:
