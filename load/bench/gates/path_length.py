@@ -2,11 +2,12 @@
 
 Counted from `Partition.start` to the staged batch, in a session and a process that have seen such inputs
 before: files of app/ and topics/ whose functions run, how often the call goes from one of them to another,
-and the calls themselves. docs/architecture.md has them.
+the calls themselves, and the types that carry it. docs/architecture.md has them.
 """
 
 from __future__ import annotations
 
+import gc
 import sys
 from dataclasses import replace
 from statistics import median_low
@@ -50,17 +51,25 @@ _SETTINGS = EngineSettings(
 
 
 class PathLength(NamedTuple):
-    """Files entered, goings from one file to another, and calls."""
+    """Files entered, goings from one file to another, calls, and the types of app/ and topics/ of which an
+    object that was made for the input is handed to a function, as an argument or as its `self`."""
 
     files: int
     switches: int
     calls: int
+    types: int
 
 
 class _Profile:
-    """Counts the calls of functions in app/ and topics/."""
+    """Counts the calls of functions in app/ and topics/.
+
+    What is there before, an input is served by and not carried. It is held meanwhile, so that no object that
+    is made for the input takes its id.
+    """
 
     def __init__(self) -> None:
+        self._there = {id(one): one for one in gc.get_objects() if _is_counted(one)}
+        self._types: set[type] = set()
         self._files: set[str] = set()
         self._last = ""
         self._switches = 0
@@ -75,10 +84,20 @@ class _Profile:
         self._files.add(name)
         self._switches += name != self._last
         self._last = name
+        code = frame.f_code
+        for argument in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]:
+            value = frame.f_locals.get(argument)
+            if _is_counted(value) and id(value) not in self._there:
+                self._types.add(type(value))
 
     @property
     def length(self) -> PathLength:
-        return PathLength(len(self._files), self._switches, self._calls)
+        return PathLength(len(self._files), self._switches, self._calls, len(self._types))
+
+
+def _is_counted(value: object) -> bool:
+    """Whether its type is defined in app/ or topics/."""
+    return str(type(value).__module__).startswith(("sluice.", "sluice_topics."))
 
 
 def path_lengths(point: DecisionPoint) -> dict[str, PathLength]:
@@ -102,18 +121,25 @@ def _plain(offset: int, key: bytes, value: bytes) -> Arrival:
 def _median(point: DecisionPoint, arrivals: list[Arrival]) -> PathLength:
     number = home_of(arrivals[0].key or b"", _PARTITIONS)
     owner = Partition(number, WorkerContext(point, Ports({}), _SETTINGS, {}), {}, {}, _fail)
-    lengths = [_length(owner, replace(one, partition=number)) for one in arrivals]
-    return median_low(lengths[len(lengths) // 2 :])
+    at_home = [replace(one, partition=number) for one in arrivals]
+    for arrival in at_home:
+        owner.intakes[arrival.topic].admit(arrival.offset)
+    for arrival in at_home[: len(at_home) // 2]:
+        _decide(owner, arrival)
+    return median_low(_length(owner, arrival) for arrival in at_home[len(at_home) // 2 :])
+
+
+def _decide(owner: Partition, arrival: Arrival) -> None:
+    owner.start([arrival])
+    owner.take(open_=True)
 
 
 def _length(owner: Partition, arrival: Arrival) -> PathLength:
-    owner.intakes[arrival.topic].admit(arrival.offset)
     profile = _Profile()
     before = sys.getprofile()
     sys.setprofile(profile)
     try:
-        owner.start([arrival])
-        owner.take(open_=True)
+        _decide(owner, arrival)
     finally:
         sys.setprofile(before)
     return profile.length
@@ -125,4 +151,5 @@ def _fail(fault: BaseException) -> None:
 
 if __name__ == "__main__":
     for kind, length in path_lengths(bench_policy.point()).items():
-        print(f"{kind:<13} {length.files} files, {length.switches} switches, {length.calls} calls")
+        files, switches, calls, types = length
+        print(f"{kind:<13} {files} files, {switches} switches, {calls} calls, {types} types")

@@ -313,11 +313,8 @@ class QueuedInput(NamedTuple):
     since_s: float
 
 
-class Begun(NamedTuple):
-    """An evaluation, and how far it has come."""
-
-    evaluation: InputInProgress
-    step: Request | Decision
+Begun = tuple[InputInProgress, "Request | Decision"]
+"""An evaluation, and how far it has come."""
 
 
 class Lanes:
@@ -401,13 +398,13 @@ class Lanes:
                 if step is PAUSE:
                     going.append(member)
                 else:
-                    begun[member[0]] = Begun(member[1], step)
+                    begun[member[0]] = member[1], step
             members, answer = going, READY
         return begun
 
     def _start(self, read: ReadInput) -> Begun:
         evaluation = self._begin(read)
-        return Begun(evaluation, evaluation.advance())
+        return evaluation, evaluation.advance()
 
     def _settle(self, evaluation: InputInProgress, step: Request | Decision) -> Request | None:
         """Go on until there is a decision, which is staged, or a question whose answer is not at hand."""
