@@ -7,7 +7,6 @@ the calls themselves, and the types that carry it. docs/architecture.md has them
 
 from __future__ import annotations
 
-import gc
 import sys
 from dataclasses import replace
 from statistics import median_low
@@ -52,7 +51,7 @@ _SETTINGS = EngineSettings(
 
 class PathLength(NamedTuple):
     """Files entered, goings from one file to another, calls, and the types of app/ and topics/ of which an
-    object that was made for the input is handed to a function, as an argument or as its `self`."""
+    object of this input alone is handed to a function, as an argument or as its `self`."""
 
     files: int
     switches: int
@@ -61,15 +60,14 @@ class PathLength(NamedTuple):
 
 
 class _Profile:
-    """Counts the calls of functions in app/ and topics/.
+    """Counts the calls of functions in app/ and topics/."""
 
-    What is there before, an input is served by and not carried. It is held meanwhile, so that no object that
-    is made for the input takes its id.
-    """
-
-    def __init__(self) -> None:
-        self._there = {id(one): one for one in gc.get_objects() if _is_counted(one)}
-        self._types: set[type] = set()
+    def __init__(self, there: dict[int, Any]) -> None:
+        """`there`: what functions were handed at earlier inputs, by id, so it serves this one and does not
+        carry it; held there, so that no object that is made for this input takes its id. What this one's
+        functions are handed is added."""
+        self._there = there
+        self._carriers: dict[int, Any] = {}
         self._files: set[str] = set()
         self._last = ""
         self._switches = 0
@@ -88,11 +86,13 @@ class _Profile:
         for argument in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]:
             value = frame.f_locals.get(argument)
             if _is_counted(value) and id(value) not in self._there:
-                self._types.add(type(value))
+                self._carriers[id(value)] = value
 
-    @property
-    def length(self) -> PathLength:
-        return PathLength(len(self._files), self._switches, self._calls, len(self._types))
+    def finish(self) -> PathLength:
+        """Return the length of the input's way."""
+        self._there |= self._carriers
+        types = {type(one) for one in self._carriers.values()}
+        return PathLength(len(self._files), self._switches, self._calls, len(types))
 
 
 def _is_counted(value: object) -> bool:
@@ -124,25 +124,21 @@ def _median(point: DecisionPoint, arrivals: list[Arrival]) -> PathLength:
     at_home = [replace(one, partition=number) for one in arrivals]
     for arrival in at_home:
         owner.intakes[arrival.topic].admit(arrival.offset)
-    for arrival in at_home[: len(at_home) // 2]:
-        _decide(owner, arrival)
-    return median_low(_length(owner, arrival) for arrival in at_home[len(at_home) // 2 :])
+    there: dict[int, Any] = {}
+    lengths = [_length(owner, arrival, there) for arrival in at_home]
+    return median_low(lengths[len(lengths) // 2 :])
 
 
-def _decide(owner: Partition, arrival: Arrival) -> None:
-    owner.start([arrival])
-    owner.take(open_=True)
-
-
-def _length(owner: Partition, arrival: Arrival) -> PathLength:
-    profile = _Profile()
+def _length(owner: Partition, arrival: Arrival, there: dict[int, Any]) -> PathLength:
+    profile = _Profile(there)
     before = sys.getprofile()
     sys.setprofile(profile)
     try:
-        _decide(owner, arrival)
+        owner.start([arrival])
+        owner.take(open_=True)
     finally:
         sys.setprofile(before)
-    return profile.length
+    return profile.finish()
 
 
 def _fail(fault: BaseException) -> None:
