@@ -7,6 +7,7 @@ value is, only its own text says, never its place: the same text gives the same 
 
 from __future__ import annotations
 
+import hashlib
 import hmac
 import html
 import json
@@ -15,13 +16,14 @@ import re
 import socket
 import unicodedata
 from base64 import b64decode, b64encode
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from datetime import date
 from decimal import Decimal
+from functools import lru_cache, wraps
 from itertools import chain, islice
 from pathlib import PurePath
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeVar
 from urllib.parse import unquote, unquote_to_bytes
 from uuid import UUID
 
@@ -40,6 +42,15 @@ LONGEST_VALUE = 2048
 FINGERPRINT_BYTES = 16
 KEY_BYTES = 32
 _SMALLEST_NUMBER = 1000
+_Read = TypeVar("_Read")
+_KEPT = 4096
+"""Short texts, and what was read in them, that a process keeps: results of one system repeat themselves."""
+
+
+def _keep_short(read: Callable[[str], _Read]) -> Callable[[str], _Read]:
+    """Keep what a function reads in texts of up to MAX_LEAF characters."""
+    kept = lru_cache(maxsize=_KEPT)(read)
+    return wraps(read)(lambda text: kept(text) if len(text) <= MAX_LEAF else read(text))
 
 
 class Value(NamedTuple):
@@ -161,8 +172,11 @@ _LENGTHS = {
     """.split()  # noqa: SIM905 - many in a line
 }
 """Characters of a country's IBAN (SWIFT's registry, release 99)."""
+_SHORTEST_IBAN = 15
 _AS_NUMBERS = {ord("A") + at: str(10 + at) for at in range(26)}
 _DIGIT = re.compile(r"[0-9]")
+_DIGITS = re.compile(r"(?!00)[0-9]{1,64}")
+"""Of an account, and nothing else."""
 _MAY_BE_NUMBER = re.compile(r"[\w ./()\-+:]{1,256}")
 _SEPARATORS = re.compile(r"[ .\-]")
 _IBAN_SEPARATORS = re.compile(r"[ .\-_/]")
@@ -191,19 +205,22 @@ _TO_ENCODE = re.compile(r"[^A-Za-z0-9._~\-!$&'()*+,;=:@/%]|%(?![0-9A-Fa-f]{2})")
 _MOST_DIGITS = 15
 
 
+@_keep_short
 def read_value(text: str) -> Value:
     """The value that a whole text is, such as a parameter which says where an action goes.
 
     A `00` before 8 to 15 digits that do not begin with 0 counts as a telephone's `+`. Never fails.
     """
+    if _DIGITS.fullmatch(text):
+        return Value("account", text)
     exact = text.strip(_SPACE)
     if len(text) > LONGEST_VALUE:
         may_go = _LINK.match(exact) or _ONE_WORD.fullmatch(exact)
         return _make_unclear(text) if may_go else _make_name(text)
     if not text.isascii():
         exact = unicodedata.normalize("NFC", exact)
-    wide = " ".join(exact.split())
     is_plain = exact.isascii() and exact.isprintable()
+    wide = exact if is_plain and "  " not in exact else " ".join(exact.split())
     if not is_plain and (
         _UNSEEN.search(wide) or (not wide.isascii() and not unicodedata.is_normalized("NFKC", wide))
     ):
@@ -221,6 +238,8 @@ def read_value(text: str) -> Value:
 
 def _read_kinds(exact: str, wide: str) -> Value | None:
     """The value of a kind other than `name`; of an unclear one the text is not its normal form."""
+    if len(exact) < _LENGTH_OF_UUID and _NO_KIND.fullmatch(exact):
+        return None
     return _read_number(wide) or _read_mail(wide) or _read_place(exact) or _read_word(wide)
 
 
@@ -229,10 +248,15 @@ def _make_unclear(text: str) -> Value:
 
 
 _UNCLEAR = _make_unclear("")
+_LENGTH_OF_UUID = 36
+_NO_KIND = re.compile(r"[A-Za-z ,;!?'()\-_&+*]*")
+"""What has neither a digit nor a sign of an address or a place. (A UUID may have none.)"""
 
 
 def _make_name(text: str) -> Value:
     """Each letter counts, but for its case and the width of white space."""
+    if text.isascii():
+        return Value("name", " ".join(text.split()).lower().lstrip("\x00"))
     text = " ".join(unicodedata.normalize("NFC", text).split())
     return Value("name", "".join(map(str.lower, text)).lstrip("\x00"))
 
@@ -275,9 +299,13 @@ def read_domain(text: str) -> str:
 
 def _read_number(text: str) -> Value | None:
     """An IBAN, a telephone or an account."""
-    if not _MAY_BE_NUMBER.fullmatch(text) or not _has_digit(text) or _IPV4.fullmatch(text):
+    if not _DIGIT.search(text) or not _MAY_BE_NUMBER.fullmatch(text) or _IPV4.fullmatch(text):
         return None
-    if text[:2].isalpha() and is_iban(iban := _IBAN_SEPARATORS.sub("", text).upper()):
+    if (
+        len(text) >= _SHORTEST_IBAN
+        and text[:2].isalpha()
+        and is_iban(iban := _IBAN_SEPARATORS.sub("", text).upper())
+    ):
         return Value("iban", iban)
     if found := _read_telephone(text):
         return found
@@ -472,6 +500,7 @@ def _encode_other(text: str) -> str:
     )
 
 
+@lru_cache(maxsize=_KEPT)
 def _read_host(text: str) -> str:
     """A host in lower case and Unicode; empty for what is no host, or one that clients take for different
     ones: IDNA of 2003 and of 2008 encode `straße` differently, and `010` of an address is 8 or 10."""
@@ -599,6 +628,10 @@ _DELIMITERS = r"\s<>\"“”„«»\u2039\u203a|,;`\x00-\x1f"
 _TOKEN = re.compile(
     rf"(?<![A-Za-z0-9+.\-])[A-Za-z][A-Za-z0-9+.\-]{{1,15}}://[^{_DELIMITERS}]++|[^{_DELIMITERS}()\[\]{{}}]++"
 )
+_WORD = re.compile(rf"[^{_DELIMITERS}]++")
+_SPACED = {**dict.fromkeys(range(32), " "), **{ord(one): " " for one in '<>"|,;`'}}
+"""The delimiters of ASCII."""
+_BRACKET = re.compile(r"[()\[\]{}]")
 _TELLING = re.compile(r"[@/\\#\d]|\.(?=[^\W\d_])")
 """Without it a word is nothing but a word."""
 _PRINTED = re.compile(r"[!-~]+")
@@ -615,12 +648,22 @@ _MARKS = re.compile(r"\*\*+|__+")
 _AT = re.compile(r"(?<=\w)\s?[(\[{] ?(?:at|AT) ?[)\]}]\s?(?=\w)")
 _BRACKETED_AT = re.compile(r"[(\[{] ?(?:at|AT) ?[)\]}]")
 _DOT = re.compile(r"(?<=\w)\s?[(\[{] ?(?:dot|DOT) ?[)\]}]\s?(?=\w)")
-_GROUPS = re.compile(r"(?<!\w)([A-Z]{1,4}[ .\-]?)?[+(]?\d++(?:[ ./()\-]{1,2}\d++){1,12}")
-_NEGATIVE = re.compile(r"(?<![\w.\-])-\d{4,}+(?![\w.\-])")
-_IBAN_BEGINS = re.compile(r"(?:(?<![A-Za-z0-9])|(?<=IBAN))[A-Za-z]{2}\d{2}(?=[ \-]?[A-Za-z0-9])")
+_GROUPS = re.compile(
+    r"[A-Z+(\d](?<!\w.)(?:(?<=[A-Z])[A-Z]{0,3}[ .\-]?[+(]?\d++|(?<=[+(])\d++|(?<=\d)\d*+)"
+    r"(?:[ ./()\-]{1,2}\d++){1,12}",
+    re.DOTALL,
+)
+"""This and the next three begin with what is rare, so that most of a text is passed over quickly."""
+_PREFIX = re.compile(r"[A-Z]{1,4}[ .\-]?")
+_NEGATIVE = re.compile(r"-(?<![\w.\-]-)\d{4,}+(?![\w.\-])")
+_IBAN_DIGITS = re.compile(
+    r"[\d]\d(?<=[A-Za-z]{2}..)(?=[ \-]?[A-Za-z0-9])(?:(?<![A-Za-z0-9]....)|(?<=IBAN....))", re.DOTALL
+)
 _CAPITAL = "A-Z\u00c0-\u00de\u0100-\u024f\u0370-\u03ff\u0400-\u052f\u1e00-\u1fff"
 _CAPITALISED_WORD = rf"[{_CAPITAL}][\w'\u2019\-]*+(?![@/\\]|\.\w)"
-_CAPITALISED = re.compile(rf"(?<![\w@/\\.\-]){_CAPITALISED_WORD}(?: {_CAPITALISED_WORD})*")
+_CAPITALISED = re.compile(
+    rf"[{_CAPITAL}](?<![\w@/\\.\-].)[\w'\u2019\-]*+(?![@/\\]|\.\w)(?: {_CAPITALISED_WORD})*", re.DOTALL
+)
 _NO_NAMES = frozenset(
     """
     A After All Also An And Any Are As At Be Because Been Before But By Can Could Dear Did Do Does For
@@ -645,7 +688,7 @@ _RANKS: dict[Kind, int] = {
     "name": 4,
 }
 """Which values go into a list first; between them, as 1, those that are a whole leaf of a result."""
-_LEAF_RANK = 1
+_LEAF_RANKS: dict[Kind, int] = {kind: min(1, rank) for kind, rank in _RANKS.items()}
 
 
 def find_values(text: str) -> Iterator[Value]:
@@ -656,21 +699,52 @@ def find_values(text: str) -> Iterator[Value]:
     values too. Dates are none. Time: linear.
     """
     text = _cut(text, MAX_TEXT)
-    tokens = {one: None for one in _TOKEN.findall(text) if _TELLING.search(one)}
-    values = [map(_read_token, tokens), (_find_addresses(text), _find_numbers(text), _find_names(text))]
-    if (plain := _decode_text(text)) != text:
-        more = {one: None for one in _TOKEN.findall(plain) if _TELLING.search(one) and one not in tokens}
-        values += [map(_read_token, more), (_find_addresses(plain), _find_ibans(plain))]
-    return chain.from_iterable(chain.from_iterable(values))
+    return _search(text, _decode_text(text), with_names=True)
 
 
-def _find_addresses(text: str) -> Iterator[Value]:
+def _search(text: str, plain: str, *, with_names: bool) -> Iterator[Value]:
+    """`plain`: the text as it is read; `with_names`: else some of the names may be left out."""
+    words = _list_words(text)
+    tokens = _list_tokens(words)
+    yield from chain.from_iterable(map(_read_token, tokens))
+    yield from _find_addresses(words)
+    if words:
+        yield from _find_numbers(text)
+    if with_names or not text.isascii():
+        yield from _find_names(text)
+    if plain is text or plain == text:
+        return
+    words = _list_words(plain)
+    yield from chain.from_iterable(_read_token(one) for one in _list_tokens(words) if one not in tokens)
+    yield from _find_addresses(words)
+    yield from _find_ibans(plain)
+
+
+def _list_words(text: str) -> list[str]:
+    """What stands between delimiters and may hold a value, each once. A text without such words holds names
+    alone."""
+    words = text.translate(_SPACED).split() if text.isascii() else _WORD.findall(text)
+    return [one for one in dict.fromkeys(words) if not one.isalpha() and _TELLING.search(one)]
+
+
+def _list_tokens(words: Iterable[str]) -> dict[str, None]:
+    """Words without brackets, but for those of a URL."""
+    tokens: dict[str, None] = {}
+    for word in words:
+        if _BRACKET.search(word):
+            tokens |= {one: None for one in _TOKEN.findall(word) if _TELLING.search(one)}
+        else:
+            tokens[word] = None
+    return tokens
+
+
+def _find_addresses(words: Iterable[str]) -> Iterator[Value]:
     """Addresses whatever stands around them, as in `href='mailto:a@b.c'` or `a@b.c's`."""
-    if "@" in text:
-        for found in dict.fromkeys(_ADDRESS.findall(text)):
-            value = read_value(found)
-            if value.kind == "email":
-                yield value
+    listed = [_ADDRESS.findall(one) for one in words if "@" in one]
+    for found in dict.fromkeys(chain.from_iterable(listed)):
+        value = read_value(found)
+        if value.kind == "email":
+            yield value
 
 
 def _decode_text(text: str) -> str:
@@ -687,7 +761,7 @@ def _decode_text(text: str) -> str:
         decoded = _TAG.sub("", decoded)
     if "**" in decoded or "__" in decoded:
         decoded = _MARKS.sub("", decoded)
-    if _BRACKETED_AT.search(decoded):
+    if _BRACKET.search(decoded) and _BRACKETED_AT.search(decoded):
         decoded = _DOT.sub(".", _AT.sub("@", decoded))
     if not decoded.isascii():
         decoded = _UNSEEN.sub("", unicodedata.normalize("NFKC", decoded))
@@ -724,7 +798,7 @@ class _Collector:
         self.characters_left -= 1
         if isinstance(node, str):
             return self._read_text(node)
-        if isinstance(node, Mapping):
+        if type(node) is dict or (type(node) is not list and isinstance(node, Mapping)):
             return self._read_object(node)
         if isinstance(node, (list, tuple, set, frozenset)):
             return self._take_first(node)
@@ -732,7 +806,7 @@ class _Collector:
             return []
         if isinstance(node, (int, float)):
             if abs(node) >= _SMALLEST_NUMBER and (value := read_json_value(node)):
-                self._add(value, _LEAF_RANK)
+                self._add(value, _LEAF_RANKS[value.kind])
             return []
         return self._read_other(node)
 
@@ -773,10 +847,14 @@ class _Collector:
                 return [json.loads(text)]
             except (ValueError, RecursionError):
                 pass
-        if 0 < len(text) <= MAX_LEAF and not _MOMENT.fullmatch(text):
-            for spelling in dict.fromkeys((text, _decode_text(text))):
-                for value in _add_parts(read_value(spelling)):
-                    self._add(value, _LEAF_RANK)
+        if len(text) <= min(MAX_LEAF, self.characters_left):
+            self.characters_left -= len(text)
+            for value, rank in () if self._is_full else _read_leaf(text):
+                self._add(value, rank)
+            return []
+        if len(text) <= MAX_LEAF:
+            for value in _read_as_whole(text, _decode_text(text)):
+                self._add(value, _LEAF_RANKS[value.kind])
         self._search(text, with_names=True)
         return []
 
@@ -785,14 +863,46 @@ class _Collector:
             self.truncated = True
             text = _cut(text, max(0, self.characters_left))
         self.characters_left -= len(text)
-        for value in find_values(text):
+        if self._is_full:
+            return
+        for value in _search(text, _decode_text(text), with_names=with_names and self._names_count()):
             if with_names or value.kind != "name":
                 self._add(value, _RANKS[value.kind])
+                if self._is_full:
+                    return
+
+    def _names_count(self) -> bool:
+        """Whether a name in a text can be among the first MAX_VALUES; the values of one rank are distinct,
+        and those of the first are in no other."""
+        first, leaves, *others = map(len, self._ranked[: _RANKS["name"]])
+        return first + max(leaves, sum(others)) <= MAX_VALUES
 
     def _add(self, value: Value, rank: int) -> None:
-        ranked = self._ranked[min(rank, _RANKS[value.kind])]
+        ranked = self._ranked[rank]
         if value.text and len(ranked) <= MAX_VALUES:
             ranked[value] = None
+
+    @property
+    def _is_full(self) -> bool:
+        """Whether no further value can be among the first MAX_VALUES."""
+        return len(self._ranked[0]) > MAX_VALUES
+
+
+@_keep_short
+def _read_leaf(text: str) -> tuple[tuple[Value, int], ...]:
+    """The values of a short leaf, with their ranks."""
+    plain = _decode_text(text)
+    ranked = {(one, _LEAF_RANKS[one.kind]): None for one in _read_as_whole(text, plain)}
+    for value in _search(text, plain, with_names=True):
+        ranked[value, _RANKS[value.kind]] = None
+    return tuple(ranked)
+
+
+def _read_as_whole(text: str, plain: str) -> list[Value]:
+    """What a text that is no moment is as a whole, as it is written and as it is read (`plain`)."""
+    if not text or (text[0].isdigit() and _MOMENT.fullmatch(text)):
+        return []
+    return [*_add_parts(read_value(text)), *([] if plain == text else _add_parts(read_value(plain)))]
 
 
 def _cut(text: str, length: int) -> str:
@@ -803,38 +913,44 @@ def _cut(text: str, length: int) -> str:
     return whole[0] if whole else ""
 
 
-def _add_parts(value: Value) -> Iterator[Value]:
+def _add_parts(value: Value) -> list[Value]:
     """The value, and what is seen where it is seen."""
-    yield value
+    values = [value]
     if value.kind != "url":
-        return
+        return values
     scheme, mark, rest = value.text.rpartition("://") if "://" in value.text[:32] else ("", "", value.text)
     if not mark and (whole := _QUERY.split(rest, maxsplit=1)[0]) != rest:
-        yield Value("url", whole.removesuffix("/") if whole.count("/") == 1 else whole)
+        values.append(Value("url", whole.removesuffix("/") if whole.count("/") == 1 else whole))
     if "/" in rest and (not mark or scheme in _PORTS):
-        yield Value("url", rest.partition("/")[0].rpartition("@")[2])
+        values.append(Value("url", rest.partition("/")[0].rpartition("@")[2]))
+    return values
 
 
-def _read_token(token: str) -> Iterator[Value]:
+@_keep_short
+def _read_token(token: str) -> tuple[Value, ...]:
+    values: list[Value] = []
     if "://" in token:
         token = _close_brackets(token)
     elif not token.isascii():
         for part in dict.fromkeys(_PRINTED.findall(token)):
             if part != token and _TELLING.search(part):
-                yield from _read_token(part)
+                values += _read_token(part)
     token = token.lstrip(_BEFORE).rstrip(_AFTER)
+    if len(token) < _SHORTEST and token.isascii() and token.isdigit():
+        return tuple(values)
     value = read_value(token)
     is_short = value.kind in ("account", "id") and len(value.text) < _SHORTEST
     if value.kind != "name" and not is_short and not _MOMENT.fullmatch(token):
-        yield from _add_parts(value)
-    if "://" in token:
-        return
+        values += _add_parts(value)
+    if "://" in token or ("=" not in token and ":" not in token):
+        return tuple(values)
     is_whole = value.kind in ("email", "phone") or (value.kind == "url" and "." in value.text)
     splits = "=" if is_whole or _DRIVE.match(token) else "=:"
     parts = re.split(f"[{splits}]", token) if any(one in token for one in splits) else ()
     for part in dict.fromkeys(parts):
         if _TELLING.search(part):
-            yield from _read_token(part)
+            values += _read_token(part)
+    return tuple(values)
 
 
 def _close_brackets(token: str) -> str:
@@ -851,18 +967,20 @@ def _close_brackets(token: str) -> str:
 def _find_numbers(text: str) -> Iterator[Value]:
     """Telephones, accounts and IBANs that are written in groups, and numbers below 0."""
     for found in _GROUPS.finditer(text):
-        for spelling in dict.fromkeys((found[0], found[0].removeprefix(found[1] or ""))):
+        for spelling in dict.fromkeys((found[0], _PREFIX.sub("", found[0], count=1))):
             value = read_value(spelling)
             if value.kind in ("account", "phone") and not _MOMENT.fullmatch(spelling):
                 yield value
-    for found in _NEGATIVE.finditer(text):
-        yield read_value(found[0])
+    if "-" in text:
+        for found in _NEGATIVE.finditer(text):
+            yield read_value(found[0])
     yield from _find_ibans(text)
 
 
 def _find_ibans(text: str) -> Iterator[Value]:
-    for found in _IBAN_BEGINS.finditer(text):
-        iban = _read_spaced(text, found.start(), _LENGTHS.get(found[0][:2].upper(), 0))
+    for found in _IBAN_DIGITS.finditer(text):
+        begin = found.start() - 2
+        iban = _read_spaced(text, begin, _LENGTHS.get(text[begin : begin + 2].upper(), 0))
         if is_iban(iban):
             yield Value("iban", iban)
 
@@ -881,9 +999,23 @@ def _read_spaced(text: str, at: int, length: int) -> str:
 
 def _find_names(text: str) -> Iterator[Value]:
     for found in _CAPITALISED.finditer(text):
-        for words in _list_names(found[0].split(" "), begins=_begins_sentence(text, found)):
-            name = " ".join(words)
-            yield Value("name", name.lower()) if name.isascii() else read_value(name)
+        words = found[0]
+        yield from (_read_names_after_stop if _begins_sentence(text, found) else _read_names)(words)
+
+
+@_keep_short
+def _read_names(text: str) -> tuple[Value, ...]:
+    return tuple(map(_read_name, _list_names(text.split(" "), begins=False)))
+
+
+@_keep_short
+def _read_names_after_stop(text: str) -> tuple[Value, ...]:
+    return tuple(map(_read_name, _list_names(text.split(" "), begins=True)))
+
+
+def _read_name(words: Sequence[str]) -> Value:
+    name = " ".join(words)
+    return Value("name", name.lower()) if name.isascii() else read_value(name)
 
 
 def _begins_sentence(text: str, found: re.Match[str]) -> bool:
@@ -943,7 +1075,22 @@ def fingerprint(key: bytes, value: Value) -> bytes:
     still the same. So a handle and an e-mail address cannot be mixed up, since their text says what they are.
     """
     text = value.text.lower() if value.kind == "iban" else value.text
-    return hmac.digest(key, text.encode("utf-8", "surrogatepass"), "sha256")[:FINGERPRINT_BYTES]
+    begun, ended = _begin_hmac(key)
+    inner, outer = begun.copy(), ended.copy()
+    inner.update(text.encode("utf-8", "surrogatepass"))
+    outer.update(inner.digest())
+    return outer.digest()[:FINGERPRINT_BYTES]
+
+
+@lru_cache(maxsize=1024)
+def _begin_hmac(key: bytes) -> tuple[hashlib._Hash, hashlib._Hash]:
+    """The inner and the outer hash of an HMAC (RFC 2104) after the key: half of its work is the key's."""
+    block = (key if len(key) <= _BLOCK else hashlib.sha256(key).digest()).ljust(_BLOCK, b"\0")
+    return hashlib.sha256(block.translate(_INNER)), hashlib.sha256(block.translate(_OUTER))
+
+
+_BLOCK = 64
+_INNER, _OUTER = (bytes(one ^ pad for one in range(256)) for pad in (0x36, 0x5C))
 
 
 def fingerprint_result(key: bytes, result: Any) -> dict[str, Any]:
