@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from load.attacks import (
     caller_words,
     changed_calls,
@@ -13,6 +15,7 @@ from load.attacks import (
     hostile_receivers,
     idle_partition,
     interrupted_calls,
+    known_ways,
     large_sessions,
     lost_policy,
     lost_topics,
@@ -34,6 +37,7 @@ from load.attacks import (
 )
 from load.attacks.attempt import Attack
 
+_OF_GATES = known_ways.ROOT / "tests" / "unit" / "core" / "actions"
 ATTACKS: tuple[Attack, ...] = (
     Attack(
         1,
@@ -94,6 +98,24 @@ ATTACKS: tuple[Attack, ...] = (
         "understated_effects",
         "a command that is said to do less than it does, so that nobody is asked",
         understated_effects.run,
+    ),
+    Attack.run_test_file(
+        24,
+        "past_destinations",
+        "an address or an account of a stranger that passes for one that is known",
+        partial(known_ways.run_tests, _OF_GATES / "test_destinations_attacked.py"),
+    ),
+    Attack.run_test_file(
+        24,
+        "past_mandates",
+        "a call that nobody asked for, or more calls than were asked for, under a mandate",
+        partial(known_ways.run_tests, _OF_GATES / "test_mandate_attacked.py"),
+    ),
+    Attack.run_test_file(
+        24,
+        "past_limits",
+        "more within a window than a limit above the session says, without a person",
+        partial(known_ways.run_tests, _OF_GATES / "test_limits_attacked.py"),
     ),
     Attack(
         8,

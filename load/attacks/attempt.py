@@ -65,6 +65,7 @@ class Attack:
     """A family of attempts. `point`: the number of what it attacks, as in tests; `aim`: the attacker's.
 
     `run_on`: the same on a broker that runs already, by its bootstrap servers, where any will do.
+    `is_tested`: the attempts are tests of the suite, which need not run twice there.
     """
 
     point: int
@@ -74,6 +75,14 @@ class Attack:
     needs_broker: bool = False
     needs_redis: bool = False
     run_on: RunOn | None = None
+    is_tested: bool = False
+
+    @classmethod
+    def run_test_file(
+        cls, point: int, name: str, aim: str, run: Callable[[Extent], Iterator[Attempt]]
+    ) -> Attack:
+        """An attack whose attempts are the tests of a file (known_ways.py)."""
+        return cls(point, name, aim, run, is_tested=True)
 
     @classmethod
     def run_on_broker(cls, point: int, name: str, aim: str, run_on: RunOn) -> Attack:

@@ -210,6 +210,7 @@ def test_an_approval_takes_nothing_away_that_was_counted_of_something_else() -> 
     assert (resolved["outcome"], resolved["session"]["limits"]["l-1"]["used"]) == ("BLOCK", 4)
 
 
+@pytest.mark.control
 @pytest.mark.parametrize("more", [{}, {"lines": []}, {"lines": [{"text": "no amount here"}]}])
 def test_an_amount_that_is_not_there_adds_nothing_beside_one_that_is(more: Any) -> None:
     of = custom(limit(sum="amount", tools=["transfer"]))
@@ -217,6 +218,7 @@ def test_an_amount_that_is_not_there_adds_nothing_beside_one_that_is(more: Any) 
     assert pays(of, {"to": "a@x.org", "fee": 0})["session"]["limits"]["l-1"]["used"] == 300_000
 
 
+@pytest.mark.control
 def test_a_text_that_lists_values_counts_as_each_of_them() -> None:
     of = office(limit(distinct="$.to", tools=["transfer"], most=16))
     assert pay(of, 1, to="ann@example.com, bob@example.com")["verdict"] == "allowed"
@@ -234,6 +236,7 @@ def test_a_takeover_keeps_what_a_huge_claim_counts() -> None:
     assert change(of, 1, "s-9")["session"]["limits"]["l-1"]["used"] == 907
 
 
+@pytest.mark.control
 def test_a_signed_outcome_settles_what_an_unsigned_one_left_reserved() -> None:
     of = office(limit())
     waits = of.arrival(ACTIONS, action(action_id="w-1", toolName="erase", rows_affected=800))

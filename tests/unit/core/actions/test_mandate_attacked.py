@@ -221,3 +221,14 @@ def test_an_approval_under_a_clock_that_went_back_finds_no_mandate_that_was_over
     office.propose("a-2", toolName="find")
     office.now -= 2 * MINUTE
     assert only(office.answer(opened, "ann"), "ResolvedVerdict")["outcome"] == "BLOCK"
+
+
+@pytest.mark.control
+def test_what_was_asked_for_is_done_once_under_each_of_two_mandates() -> None:
+    parent = make_mandate(mandate_id="m-0", tools=TWICE)
+    first, second = make_child(parent, "m-1", tools=ONCE), make_child(parent, "m-2", tools=ONCE)
+    other = make_mandate(mandate_id="m-3", tools=ONCE)
+    case = scene()
+    for one in (first, second, other):
+        case.issue(one)
+        assert act(case, digest_of(one), **change(5)) == ("allowed", None)
