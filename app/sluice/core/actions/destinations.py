@@ -31,6 +31,7 @@ from sluice_topics.records.base import Tier  # noqa: TC001 - pydantic reads the 
 from sluice_topics.records.inputs import ActionType  # noqa: TC001 - as above
 from sluice_topics.relaxations import Members, Scale, StricterWhen
 from sluice_topics.values import (
+    MAX_LEAF,
     Value,
     find_values,
     fingerprint,
@@ -41,7 +42,7 @@ from sluice_topics.values import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from sluice.core.actions.stage import ActionContext, ActionPlan
     from sluice.core.state.session_view import SessionView
@@ -197,21 +198,33 @@ def find_named_values(plan: ActionPlan, action: ProposedAction) -> tuple[list[Na
     if tool is None or tool.roles is None:
         return found, True
     for argument in tool.roles.read(action.parameters):
-        if argument.role in ("destination", "object"):
-            found += read_argument(argument, argument.role)
-        elif not argument.role and isinstance(argument.value, str) and _MAY_BE_VALUE.search(argument.value):
+        role, _, value = argument
+        if role in ("destination", "object"):
+            found += read_argument(argument, role)
+        elif not role and isinstance(value, str) and _MAY_BE_VALUE.search(value):
             read = read_argument(argument, "destination")
             found += [one for one in read if is_destination(one.value)]
+        else:
+            continue
         if len(found) > MOST_ARGUMENTS:
             return found[:MOST_ARGUMENTS], False
     return found, True
 
 
-def read_argument(argument: Argument, role: JudgedRole) -> Iterator[NamedValue]:
+def read_argument(argument: Argument, role: JudgedRole) -> list[NamedValue]:
     """The value of an argument, or each of those that its text lists. A text that is one value for us may be
     a list for the tool: what reads as a destination of its own behind a separator is looked up too."""
-    whole = read_json_value(argument.value) or Value("name", "")
-    text = argument.value if isinstance(argument.value, str) else ""
+    path, written = argument.path, argument.value
+    if not isinstance(written, str):
+        return [NamedValue(role, path, read_json_value(written) or Value("name", ""))]
+    values = (_list_in_short if len(written) <= MAX_LEAF else _list_values)(written)
+    if len(values) == 1:
+        return [NamedValue(role, path, values[0])]
+    return [NamedValue(role, f"{path}#{number + 1}", one) for number, one in enumerate(values)]
+
+
+def _list_values(text: str) -> tuple[Value, ...]:
+    whole = read_value(text)
     parts = [one for one in _SEPARATORS.split(text) if one] if len(text) <= LONGEST_LIST else []
     every = {whole: None}
     if whole.kind == "name":
@@ -221,9 +234,10 @@ def read_argument(argument: Argument, role: JudgedRole) -> Iterator[NamedValue]:
     elif len(parts) > 1:
         further = (read_value(one) for one in parts[1:] if _MARKED.search(one))
         every |= dict.fromkeys(one for one in further if is_destination(one) or one.text.startswith("/"))
-    for number, value in enumerate(every):
-        path = argument.path if len(every) == 1 else f"{argument.path}#{number + 1}"
-        yield NamedValue(role, path, value)
+    return tuple(every)
+
+
+_list_in_short = lru_cache(maxsize=_COMPILED)(_list_values)
 
 
 LONGEST_LIST = 4096

@@ -68,36 +68,76 @@ class RoleReader:
             if role in _JUDGED
             for length in range(1, len(path))
         }
+        self._root = self._make_place((), "", kept=True)
+        self._steps_left = _MOST_STEPS
 
-    def read(self, parameters: Mapping[str, Any]) -> Iterator[Argument]:
+    def read(self, parameters: Mapping[str, Any]) -> list[Argument]:
         """Every scalar of the parameters but booleans and nulls, in their order, with the role of the longest
         path that leads to it. Below a role that is judged also each name that is not one of the schema's: one
         that is more than a word, or has no text below it; elsewhere each name that is more than a word."""
-        yield from self._walk(parameters, "$", (), "")
+        arguments: list[Argument] = []
+        self._walk(parameters, "$", self._root, arguments)
+        return arguments
 
-    def _walk(
-        self, value: Any, place: str, pattern: tuple[str, ...], role: Role | Literal[""]
-    ) -> Iterator[Argument]:
-        role = self._paths.get(pattern, role)
+    def _walk(self, value: Any, path: str, place: _Place, arguments: list[Argument]) -> None:
         if isinstance(value, str):
-            above = self._above.get(pattern) if not role else None
-            parsed = _parse_json(value) if above or role in _JUDGED else None
-            if parsed is not None:
-                yield from self._walk(parsed, f"{place}!", pattern, role)
-            yield Argument(role or above or "", place, value)
+            if place.is_judged and (parsed := _parse_json(value)) is not None:
+                self._walk(parsed, f"{path}!", place, arguments)
+            arguments.append(Argument(place.role_of_scalars, path, value))
         elif isinstance(value, dict):
+            judges_names = place.role in _JUDGED
             for name, below in value.items():
-                under = f"{place}{_write_name(name)}"
-                if not _WORD.fullmatch(name) or (
-                    role in _JUDGED and not isinstance(below, str | dict | list)
-                ):
-                    yield Argument(role, f"{under}~", name)
-                yield from self._walk(below, under, (*pattern, *fold_names(f"$.{name}")), role)
+                written, is_word, under = place.below.get(name) or self._step(place, name)
+                if not is_word or (judges_names and not isinstance(below, str | dict | list)):
+                    arguments.append(Argument(place.role, f"{path}{written}~", name))
+                self._walk(below, path + written, under, arguments)
         elif isinstance(value, list):
             for number, below in enumerate(value):
-                yield from self._walk(below, f"{place}[{number}]", pattern, role)
+                self._walk(below, f"{path}[{number}]", place, arguments)
         elif isinstance(value, int | float) and not isinstance(value, bool):
-            yield Argument(role or self._above.get(pattern, ""), place, value)
+            arguments.append(Argument(place.role_of_scalars, path, value))
+
+    def _step(self, place: _Place, name: str) -> _Step:
+        """From a place to the member of a name. Words are kept, as many as a tool has in good faith."""
+        pattern, is_word = (*place.pattern, *fold_names(f"$.{name}")), _WORD.fullmatch(name) is not None
+        kept = place.is_kept and is_word and self._steps_left > 0
+        step = _write_name(name), is_word, self._make_place(pattern, place.role, kept=kept)
+        if kept:
+            self._steps_left -= 1
+            place.below[name] = step
+        return step
+
+    def _make_place(self, pattern: tuple[str, ...], inherited: Role | Literal[""], *, kept: bool) -> _Place:
+        role = self._paths.get(pattern, inherited)
+        return _Place(pattern, role, role or self._above.get(pattern, ""), is_kept=kept)
+
+
+class _Place:
+    """Where the walk through parameters stands. `pattern`: the folded names that lead there; `role`: of the
+    longest path among them; `role_of_scalars`: the same, or that of a path which leads on from here; `below`:
+    by name the steps that were taken from here, where they are kept."""
+
+    __slots__ = ("below", "is_judged", "is_kept", "pattern", "role", "role_of_scalars")
+
+    def __init__(
+        self,
+        pattern: tuple[str, ...],
+        role: Role | Literal[""],
+        role_of_scalars: Role | Literal[""],
+        *,
+        is_kept: bool,
+    ) -> None:
+        self.pattern = pattern
+        self.role = role
+        self.role_of_scalars = role_of_scalars
+        self.is_judged = role_of_scalars in _JUDGED
+        self.is_kept = is_kept
+        self.below: dict[str, _Step] = {}
+
+
+_Step = tuple[str, bool, _Place]
+"""The name as a path has it, whether it is a word, and the place below it."""
+_MOST_STEPS = 1024
 
 
 def read_argument_at(parameters: Mapping[str, Any], path: str) -> str | int | float | None:

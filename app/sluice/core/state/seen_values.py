@@ -12,6 +12,7 @@ leaves the entry LOST_ENTRY, so that from then on nothing is known to be new.
 from __future__ import annotations
 
 from base64 import b64decode, b64encode
+from binascii import a2b_base64
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -143,7 +144,7 @@ def look_up(tables: Sequence[Mapping[str, Any]], fingerprints: Mapping[str, byte
             complete = complete and state == WHOLE
             if not prints or state == EXPECTED:
                 continue
-            raw = b64decode(prints)
+            raw = _decode(prints)
             for path, fingerprint in wanted:
                 if _holds(raw, fingerprint):
                     value = SeenValue(bool(trusted), source, at_ms)
@@ -151,6 +152,11 @@ def look_up(tables: Sequence[Mapping[str, Any]], fingerprints: Mapping[str, byte
                     if known is None or (value.trusted, value.at_ms) > (known.trusted, known.at_ms):
                         found[path] = value
     return ValuesSeen(found, complete)
+
+
+@lru_cache(maxsize=1024)
+def _decode(prints: str) -> bytes:
+    return a2b_base64(prints)
 
 
 def _holds(raw: bytes, fingerprint: bytes) -> bool:
