@@ -425,7 +425,7 @@ class Driver:
         return compute_mandate_digest(mandate)
 
     def _approve(self, verdict: Mapping[str, Any], arrival: Arrival) -> None:
-        """A person's answer to an action that waits."""
+        """A person's answer to an action that waits, which makes its values known where it may."""
         if verdict["outcome"] != "ESCALATE":
             return
         fields = {
@@ -435,6 +435,7 @@ class Driver:
             "approver_id": APPROVER,
             "digest": arrival.digest,
             "justification": "as the task asks",
+            **({} if verdict["tier"] == "T4" else {"remember_days": 30}),
         }
         review = sign_review(fields, SigningKey(_make_key(APPROVER)), UNNAMED)
         self._replay.take(self._make_arrival(REVIEWS, review.model_dump(mode="json", exclude_unset=True)))

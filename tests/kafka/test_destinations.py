@@ -11,10 +11,11 @@ import pytest
 from typer.testing import CliRunner
 
 from load.installations import neutral_policy
+from load.installations.approvers import approver
 from sluice.cli.demo.throwaway_trust import publish_policy
 from sluice.cli.main import cli
 from sluice.cli.policy.key_files import make_private_key, read_private_key
-from sluice.client import ClientOptions, GateClient
+from sluice.client import ActionAnswer, ClientOptions, GateClient
 from sluice.secrets.value_keys import write_value_key
 from sluice_topics.catalog import VERDICTS
 from sluice_topics.values import derive_tenant_key
@@ -66,10 +67,13 @@ def site(kafka: str, module_prefix: str, tmp_path_factory: pytest.TempPathFactor
     settings = {"SLUICE_VALUES__MASTER_KEY_FILE": str(master)}
     made = site_on(kafka, folder, module_prefix.rstrip("."), stages, **settings)
     public = read_private_key(point).public.text
+    vera = approver(made.trust, "vera", make_private_key(folder / "vera.pem"), ["approver"])
+    asyncio.run(publish_policy(kafka, made.prefix, [vera]))
     publish_entries(
         made,
         agent(1, destinations=[REGISTERED]),
         entry("tool", "pay", **PAYS),
+        entry("tool", "wire", **{**PAYS, "tier": "T3"}),
         entry("tool", "contacts", **READS, returns_trusted=True),
         entry("tool", "inbox", **READS, returns_untrusted=True),
         entry("enforcement_point", "payers-point", tenant_id=neutral_policy.TENANT, public_key=public),
@@ -147,6 +151,41 @@ def test_results_and_registry_say_where_an_account_comes_from_and_what_was_used_
     found = json.loads(told.stdout)
     assert (found["by_kind"]["verdict"]["different"], told.exit_code) == (0, 0), told.stdout[:2000]
     assert any("master key of values" in why for why in found["not_checked"]), found["not_checked"]
+
+
+def test_an_answer_makes_an_account_known_for_days(site: Site, worker: WorkerProcess) -> None:
+    def command(*words: str) -> Any:
+        done = CliRunner().invoke(cli, [*words, "--json"], env=site.settings)
+        assert done.exit_code == 0, done.output
+        return json.loads(done.stdout)
+
+    with open_gate(site) as gate:
+
+        def wire(session: str) -> ActionAnswer:
+            return gate.propose("wire", {"iban": IN_MAIL}, session_id=session, rows_affected=1)
+
+        waits = wire("asked")
+        (value,) = command("escalations", "show", str(waits.escalation_id))["events"][0]["values"]
+        assert (value["path"], value["origin"]) == ("$.iban", "nowhere")
+        signed = ("--as", "vera", "--key", str(site.folder / "vera.pem"), "--justification", "our supplier")
+        command("escalations", "approve", str(waits.escalation_id), *signed, "--yes", "--remember-days", "7")
+        gate.report_outcome(gate.await_approval(waits, 60), 1)
+        deadline, number = time.monotonic() + 60, 0
+        while (origin := find_origin(wire(f"known-{number}").record)) != "history":
+            assert origin == "nowhere"
+            assert time.monotonic() < deadline
+            number += 1
+    counts = command("usual", "show", "payer")
+    (use,) = (one for one in counts if one["tool"] == "wire")
+    assert (use["times"], use["known_until"] > use["answered_at"]) == (0, True)
+    assert "known by an answer until" in " ".join(
+        CliRunner()
+        .invoke(cli, ["usual", "show", "payer"], env={**site.settings, "COLUMNS": "300"})
+        .stdout.split()
+    )
+    (ended,) = (one for one in command("escalations", "show", str(waits.escalation_id))["events"][-1:])
+    assert ended["known_until"] is not None
+    assert command("rerun", "--all")["by_kind"]["verdict"]["different"] == 0
 
 
 def test_an_agent_forgets_by_its_entry(site: Site, worker: WorkerProcess, tmp_path: Path) -> None:

@@ -111,6 +111,14 @@ def test_each_value_is_shown_with_where_it_comes_from(at: PageSite) -> None:
         page.goto(f"/review/escalations/{new['escalation_id']}")
         expect(page.get_by_role("row", name="the account at $.iban")).to_contain_text("it was seen nowhere")
         is_accessible(page, "an escalation with values")
+        days = page.get_by_label("Known for so many days")
+        days.fill("7")
+        page.get_by_label("Why").fill("our supplier")
+        page.get_by_role("button", name="Approve").click()
+        read_text(page).to_contain_text("its destinations are known for this agent and tool until")
+        page.goto(f"/review/escalations/{at.escalate(WIRE)['escalation_id']}")
+        expect(page.get_by_role("button", name="Approve")).to_be_visible()
+        expect(days).to_have_count(0)
     shown = run_in_thread(
         CliRunner().invoke, cli, ["escalations", "show", read["escalation_id"]], env=at.site.settings
     )

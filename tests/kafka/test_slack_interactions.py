@@ -16,7 +16,7 @@ from load.installations import approvers, neutral_policy
 from load.installations.slack_api import SECRET, TOKEN, SlackApi, sign_request, slack_api, slack_settings
 from sluice.cli.demo.throwaway_trust import GATEWAY, publish_policy
 from sluice.notify.slack_blocks import DECISION_FORM
-from sluice_topics.catalog import ESCALATIONS
+from sluice_topics.catalog import ESCALATIONS, REVIEWS
 from tests.kafka.gateway_process import Gateway, run_gateway
 from tests.kafka.installation import DEADLINE_S, action, publish, run_worker, site_on, wait_for
 
@@ -110,9 +110,13 @@ def press_button(waits: dict[str, Any], decision: str, user: str, channel: str =
     }
 
 
-def list_sent(view: dict[str, Any], user: str, why: str = "the customer confirmed it") -> dict[str, Any]:
+def list_sent(
+    view: dict[str, Any], user: str, why: str = "the customer confirmed it", days: str | None = None
+) -> dict[str, Any]:
     """A form that a person has filled in."""
     values = {"justification": {"justification": {"type": "plain_text_input", "value": why}}}
+    if days is not None:
+        values["remember_days"] = {"remember_days": {"type": "number_input", "value": days}}
     return {
         "type": "view_submission",
         "user": {"id": user},
@@ -182,6 +186,20 @@ def test_a_person_answers_in_a_form_that_shows_the_whole_action(
     assert (ended["approver_id"], ended["outcome"]) == ("ann", ends[1])
     assert ended["justification"] == "the customer confirmed it"
     assert (ended["delegate"]["id"], ended["delegate"]["channel"]) == (GATEWAY, "slack")
+
+
+def test_days_in_the_form_are_part_of_the_answer_and_thirty_at_most(
+    site: Site, worker: WorkerProcess, gateway: Gateway, api: SlackApi
+) -> None:
+    waits = escalate(site, worker)
+    view = form(gateway, api, waits, "approve", "U0ANN")
+    for days in ("31", "0", "a week"):
+        title, text = answer(gateway, view, "U0ANN", days=days)
+        assert (title, "than or equal to" in text) == ("Not answered", True)
+    assert answer(gateway, view, "U0ANN", days="7")[0] == "Approved"
+    wait_for(site, ESCALATIONS, waits["session_id"], 2, worker)
+    (review,) = wait_for(site, REVIEWS, waits["session_id"], 1, worker)
+    assert review["remember_days"] == 7
 
 
 def test_of_two_who_answer_at_once_one_counts_and_the_other_is_told(

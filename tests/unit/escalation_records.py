@@ -61,6 +61,7 @@ def ledger_records(linked: Callable[..., dict[str, Any]]) -> dict[str, dict[str,
         "outcome": "ALLOW",
         "blockReason": None,
         "resolved_verdict_id": "resolved:gate.reviews:3:1",
+        "known_until": MOMENT,
         "resolved_at": MOMENT,
     }
     counted = {**answered, "approval_id": "approval:gate.reviews:3:1", "approvals": 1, "quorum": 2}

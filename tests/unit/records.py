@@ -168,6 +168,8 @@ def _verdict() -> dict[str, Any]:
                         "days": 1,
                         "last_ms": 1,
                         "revision": 2,
+                        "answered_ms": 1,
+                        "until_ms": 2,
                     }
                 },
             },

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from sluice.gateway.registry_view import RegistryView
     from sluice_topics.records.base import Channel
 
+MOST_DIGITS = 3
 DIGESTS = ("action_digest", "request_hash", "content_digest")
 """Of what waits, by the kinds of records that opened it."""
 SUBJECTS = ("escalation_id", "memory_id")
@@ -47,14 +48,24 @@ HttpError."""
 
 @dataclass(frozen=True, slots=True)
 class PersonsAnswer:
-    """What a person says to what waits. `person`: the id of a registered approver. `parameters`: with an
-    approval of an action, those with which it may run instead."""
+    """What a person says to what waits. `person`: the id of a registered approver. With an approval of an
+    action, `parameters`: those with which it may run instead; `remember_days`: how long the agent's
+    destinations of the tool are known by it."""
 
     person: str
     channel: Channel
     decision: Literal["approve", "deny", "reject"]
     justification: str
     parameters: dict[str, Any] | None = None
+    remember_days: int | None = None
+
+
+def read_days(text: str) -> int | None:
+    """The `remember_days` that a person writes; None: nothing was written. 0, which no answer may have, for
+    what is no number of days."""
+    if not text.strip():
+        return None
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= MOST_DIGITS else 0
 
 
 class DelegatedAnswers:
@@ -128,7 +139,7 @@ class DelegatedAnswers:
         if delegate is None or self._key is None:
             raise HttpError(503, "no_delegate", f"{_NO_DELEGATE}: answer in a terminal")
         subject = str(next(opened[name] for name in SUBJECTS if name in opened))
-        fields = {
+        fields: dict[str, Any] = {
             "subject_id": subject,
             "session_id": opened["session_id"],
             "decision": answer.decision,
@@ -137,8 +148,8 @@ class DelegatedAnswers:
             "justification": answer.justification,
             "delegate": {"id": delegate.id, "channel": answer.channel, "key_id": self._key.keyid},
         }
-        if answer.parameters is not None:
-            fields["parameters"] = answer.parameters
+        more = {"parameters": answer.parameters, "remember_days": answer.remember_days}
+        fields |= {name: value for name, value in more.items() if value is not None}
         try:
             review = sign_review(fields, self._key, self._registry.registry.audience)
         except ValidationError as error:

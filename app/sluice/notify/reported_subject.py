@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from sluice.client.binding import ENDINGS
+from sluice.core.reports.value_words import may_remember
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -98,6 +99,12 @@ class ReportedSubject:
     def is_narrowed(self) -> bool:
         """Whether the approvals so far are for other parameters than the action's."""
         return self.approved != self.proposed and self.approved is not None
+
+    @property
+    def may_remember(self) -> bool:
+        """Whether a person may say how long its values are known."""
+        asked = {"values": self.values, "tier": self.tier, "quorum": self.quorum}
+        return self.kind == "action" and may_remember(asked)
 
     @property
     def group(self) -> str | None:

@@ -32,8 +32,11 @@ MOST_JUSTIFICATION = 1000
 EVENT_TYPE = "sluice_subject"
 """Of a message's metadata, by which it is found again."""
 DECISION_ACTION, DECISION_FORM, PAGE_ACTION = "sluice_decision", "sluice_decision_form", "sluice_page"
-JUSTIFICATION = "justification"
+JUSTIFICATION, REMEMBER = "justification", "remember_days"
 OWN_KEY = "The policy demands the approver's own key: answer with `sluice escalations` in a terminal."
+DAYS_HINT = (
+    "Once it was carried out, its values are not asked about again until then. Empty: this action alone."
+)
 REVIEW = "Review it on the review pages, or with `sluice quarantine review` in a terminal."
 _NAMES = {"action": "Action", "retrieval": "Request", "memory": "Write"}
 _KINDS = {"action": "an action", "retrieval": "a retrieval", "memory": "a memory"}
@@ -175,7 +178,26 @@ def build_form(
             *_describe_approved(subject, subject.narrowed),
             {"type": "context", "elements": [_build_plain(f"{subject.subject_id} · {subject.digest}")]},
             asked,
+            *([_build_days_input()] if decision == "approve" and subject.may_remember else []),
         ],
+    }
+
+
+def _build_days_input() -> Block:
+    """Ask for how many days the action's values are known by an approval."""
+    return {
+        "type": "input",
+        "block_id": REMEMBER,
+        "optional": True,
+        "label": _build_plain("Known for so many days, for this agent and tool"),
+        "hint": _build_plain(DAYS_HINT),
+        "element": {
+            "type": "number_input",
+            "action_id": REMEMBER,
+            "is_decimal_allowed": False,
+            "min_value": "1",
+            "max_value": "30",
+        },
     }
 
 

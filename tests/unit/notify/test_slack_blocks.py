@@ -171,3 +171,22 @@ def test_looked_up_values_are_said_in_plain_text_and_their_texts_only_where_they
             assert "in <!channel> *invoice* <U+202E>, 3 s before" in said[0]["text"]
             assert ("<@U0ANN> GB82" in said[0]["text"]) is (shown is not subject)
             assert "and 1 other value" in json.dumps(blocks)
+
+
+@pytest.mark.parametrize(
+    ("decision", "changed", "asked"),
+    [
+        ("approve", {}, True),
+        ("deny", {}, False),
+        ("approve", {"tier": "T4"}, False),
+        ("approve", {"quorum": 2}, False),
+        ("approve", {"values": None}, False),
+    ],
+)
+def test_days_are_asked_for_where_an_answer_may_last(
+    decision: str, changed: dict[str, Any], asked: bool
+) -> None:
+    looked_up = {"path": "$.iban", "role": "destination", "kind": "iban", "origin": "nowhere"}
+    subject = describe({**OPENED, "tier": "T3", "quorum": None, "values": [looked_up], **changed})
+    blocks = build_form(decision, subject, "{}", {})["blocks"]
+    assert ("remember_days" in [one.get("block_id") for one in blocks]) is asked

@@ -132,6 +132,12 @@ class EscalationResolved(_Answered):
     outcome: Annotated[Outcome, Field(description="what the agent may do now")]
     block_reason: Annotated[str | None, Field(alias="blockReason")] = None
     resolved_verdict_id: Annotated[Id | None, Field(description="null for a denial")] = None
+    known_until: Annotated[
+        Moment | None,
+        Field(
+            description="the agent's destinations of this tool are known until then, once it was carried out"
+        ),
+    ] = None
     resolved_at: Moment
 
 

@@ -325,6 +325,11 @@ class ReviewDecision(Record):
         Field(description="with an approval of an action: what the agent may do without asking again"),
         counts("bounded by the approver's own authority, and never for the highest tier"),
     ] = None
+    remember_days: Annotated[
+        int | None,
+        Field(ge=1, le=30, description="with an approval of an action: where it goes is known for so long"),
+        counts("for this agent and tool, once it was carried out; never for the highest tier"),
+    ] = None
     signature: Annotated[
         str,
         Field(min_length=1, max_length=8192),

@@ -78,8 +78,9 @@ _Print = Annotated[str, Field(pattern=r"^[0-9a-f]{32}$", description="a value's 
 
 
 class DestinationUsed(Record):
-    """Destinations of an action that was carried out, known by the registry, a mandate or a person's answer;
-    key of the message: [tenant_id, agent_id], whose partition's owner counts them."""
+    """Destinations of an action that was carried out, known by the registry or a mandate, and those that a
+    person's answer makes known; key of the message: [tenant_id, agent_id], whose partition's owner counts
+    them."""
 
     schema_name: Annotated[Literal["sluice/destination_used/v1"], Field(alias="schema")]
     tenant_id: Id
@@ -90,6 +91,11 @@ class DestinationUsed(Record):
         Field(description="fingerprints by role"),
     ]
     action_id: Id
+    answered: Annotated[
+        dict[Literal["destination", "object"], Annotated[list[_Print], Field(max_length=64)]] | None,
+        Field(description="fingerprints by role that are known until `known_until`; absent: none"),
+    ] = None
+    known_until: Annotated[_Whole | None, Field(description="ms since 1970, by the approver's answer")] = None
     used_at: Annotated[_Whole, Field(description="broker time of its outcome, ms since 1970")]
     decided_at: Moment
 
@@ -106,7 +112,11 @@ class UsualDestination(Record):
     fingerprint: _Print
     first_at: Annotated[_Whole, Field(description="ms since 1970")]
     last_at: Annotated[_Whole, Field(description="ms since 1970")]
-    times: Annotated[_Whole, Field(description="0: it made room for another")]
+    times: Annotated[
+        _Whole, Field(description="0: only a person's answer makes it known, or it made room for another")
+    ]
     days: Annotated[_Whole, Field(description="different days, UTC, on which it was used")]
     revision: Annotated[int, Field(ge=1)]
+    answered_at: Annotated[_Whole | None, Field(description="of the newest answer, ms since 1970")] = None
+    known_until: Annotated[_Whole | None, Field(description="by that answer; absent: there is none")] = None
     decided_at: Moment

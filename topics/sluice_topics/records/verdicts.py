@@ -108,10 +108,14 @@ class DestinationUse(Record):
     agent: Id
     role: Literal["destination", "object"]
     fingerprint: Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
-    times: Annotated[int, Field(ge=1)]
-    days: Annotated[int, Field(ge=1)]
+    times: Annotated[int, Field(ge=0, description="0: only a person's answer makes it known")]
+    days: Annotated[int, Field(ge=0)]
     last_ms: Annotated[int, Field(ge=0, description="ms since 1970")]
     revision: Annotated[int, Field(ge=1)]
+    answered_ms: Annotated[int | None, Field(ge=1, description="when a person's answer made it known")] = None
+    until_ms: Annotated[
+        int | None, Field(ge=1, description="until when, ms since 1970; absent: none did")
+    ] = None
 
 
 class DestinationsSeen(Record):

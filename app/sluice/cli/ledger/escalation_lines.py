@@ -10,7 +10,7 @@ from sluice.cli.ledger.escalated_actions import Counted, Event, Expired, Opened,
 from sluice.cli.ledger.quarantined_memories import describe_channel, describe_rest
 from sluice.cli.output import clean, print_line, quote, read_clock_ms
 from sluice.core.foundation.clock import read_milliseconds, span
-from sluice.core.reports.value_words import describe_values
+from sluice.core.reports.value_words import describe_values, write_known_until
 from sluice.text.plurals import counted
 from sluice_topics.record_reading import find_call
 from sluice_topics.records import (
@@ -104,6 +104,8 @@ def _describe_event(event: Event) -> str:
 def _describe_consequence(end: Resolved) -> str:
     if isinstance(end, RetrievalEscalationResolved):
         return f", to be asked for again until {end.usable_until}" if end.usable_until else ""
+    if end.known_until:
+        return f"; {write_known_until(end.known_until)}"
     return f", came to {end.outcome}: {clean(end.block_reason)}" if end.block_reason else ""
 
 

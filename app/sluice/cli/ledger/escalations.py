@@ -131,6 +131,14 @@ GrantUses = Annotated[
 GrantFor = Annotated[str, typer.Option(metavar="SPAN", help="How long the grant stands: 30s, 10m, 1h, 2d.")]
 
 
+RememberDays = Annotated[
+    int | None,
+    typer.Option(
+        min=1, max=30, metavar="N", help="Where it goes is known for N days: this agent, this tool."
+    ),
+]
+
+
 @cli.command()
 def approve(  # noqa: PLR0913 - the command's options
     escalation: Subject,
@@ -143,6 +151,7 @@ def approve(  # noqa: PLR0913 - the command's options
     grant_uses: GrantUses = None,
     grant_for: GrantFor = "1h",
     grant_when: GrantWhen = None,
+    remember_days: RememberDays = None,
     yes: Yes = False,
     wait: Wait = 30,
     as_json: AsJson = False,
@@ -159,7 +168,9 @@ def approve(  # noqa: PLR0913 - the command's options
     others starts the count again.
 
     With --grant-uses the agent may use the tool so many times more in this
-    session without asking again; `revoke` ends that.
+    session without asking again; `revoke` ends that. With --remember-days
+    the destinations of this action are known to the gate `destinations`
+    for so long, once the action was carried out. Neither for T4.
 
     Exit codes: 0 it counted; 1 it was refused (not open, expired, no
     approver, wrong role, own action) or you did not sign; 2 could not do
@@ -173,6 +184,8 @@ def approve(  # noqa: PLR0913 - the command's options
         until = rfc3339(read_clock_ms() + require_span(grant_for))
         more["grant"] = {"uses": grant_uses, "until": until}
         more["grant"] |= {} if grant_when is None else {"when": grant_when}
+    if remember_days is not None:
+        more["remember_days"] = remember_days
     if as_counted:
         if parameters is not None:
             stop("--as-counted and --parameters exclude each other")

@@ -147,8 +147,12 @@ def _read_counts(agent: str) -> list[dict[str, Any]]:
     names = list_real_names(settings)
     topics = {names[USUAL_DESTINATIONS]: USUAL_DESTINATIONS}
     require_broker(read_values(settings.kafka.bootstrap_servers, topics, take))
-    used = [one for one in counts.values() if one["times"]]
-    return sorted(used, key=lambda one: (-one["last_at"], one["fingerprint"]))
+    used = [one for one in counts.values() if one["times"] or one.get("known_until")]
+    return sorted(used, key=lambda one: (-_find_newest(one), one["fingerprint"]))
+
+
+def _find_newest(count: dict[str, Any]) -> int:
+    return max(int(count["last_at"]), int(count.get("answered_at") or 0))
 
 
 def _build_table(counts: Sequence[dict[str, Any]]) -> Table:
@@ -159,10 +163,12 @@ def _build_table(counts: Sequence[dict[str, Any]]) -> Table:
         Column("times", justify="right"),
         Column("days", justify="right"),
         Column("last used", no_wrap=True),
+        Column("known by an answer until", no_wrap=True),
         box=None,
         pad_edge=False,
     )
     for one in counts:
         cells = (one["tool"], one["role"], one["fingerprint"], one["times"], one["days"])
-        table.add_row(*(clean(str(cell)) for cell in cells), rfc3339(one["last_at"]))
+        moments = (one["last_at"], one.get("known_until"))
+        table.add_row(*map(clean, map(str, cells)), *(rfc3339(at) if at else "" for at in moments))
     return table

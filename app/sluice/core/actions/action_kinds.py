@@ -48,7 +48,7 @@ from sluice_topics.records import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from sluice.core.actions.verdict import Ruling
     from sluice.core.foundation.arrival import Arrival
@@ -244,6 +244,11 @@ def _name_user(used: DestinationUsed) -> str:
     return AgentName(used.tenant_id, used.agent_id).key()
 
 
+def _list_fingerprints(by_role: Mapping[Any, Sequence[str]]) -> Iterator[tuple[str, str]]:
+    """Each role and fingerprint, once."""
+    return ((role, one) for role, prints in by_role.items() for one in dict.fromkeys(prints))
+
+
 def count_use(
     parts: PointParts, arrival: Arrival, used: DestinationUsed, _: SessionState, shared: Shared
 ) -> Decision:
@@ -253,14 +258,18 @@ def count_use(
     records: list[OutRecord] = []
     changes: list[UseCounted] = []
     counts, whose = shared.book.uses, (used.tenant_id, used.agent_id, used.tool)
-    for role, fingerprints in used.used.items():
-        for fingerprint in dict.fromkeys(fingerprints):
+    until_ms = used.known_until or 0
+    for by_role, answered in ((used.used, False), (used.answered or {}, True)):
+        for role, fingerprint in _list_fingerprints(by_role):
             name = UsualName(*whose, role, fingerprint)
             before = counts.get(name)
             gone = counts.crowding(name) if before is NEVER_USED else None
+            known = (
+                before.after_answer(used.used_at, until_ms) if answered else before.after_use(used.used_at)
+            )
             for one, after in (
                 *(() if gone is None else ((gone, counts.get(gone).forgotten()),)),
-                (name, before.after_use(used.used_at)),
+                (name, known),
             ):
                 records.append(record_usual(one, after, arrival.timestamp_ms))
                 changes.append(UseCounted(one, after))

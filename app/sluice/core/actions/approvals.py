@@ -35,7 +35,7 @@ from sluice.core.actions.resolution import (
     resolve,
 )
 from sluice.core.actions.standing_grants import grant_of, make_given_record
-from sluice.core.foundation.clock import rfc3339
+from sluice.core.foundation.clock import DAY_MS, rfc3339
 from sluice.core.foundation.refusals import Objection, refuse_review
 from sluice.core.foundation.requests import ask_for_input
 from sluice.core.registry.review_signing import find_answer_delegate, make_signer_fields
@@ -162,7 +162,8 @@ def _judged(
         return Objection("content_unavailable", "the escalated action could not be read again")
     registry = parts.policy.registry
     votes = _votes(registry, arrival, review, escalation)
-    approval = Approval(escalation, votes, review.parameters)
+    until_ms = arrival.timestamp_ms + review.remember_days * DAY_MS if review.remember_days else 0
+    approval = Approval(escalation, votes, review.parameters, until_ms)
     resolved = yield from resolve(parts, arrival, action, approval, read_seen)
     demanding = resolved.demanding
     against = object_to_last(registry, arrival, review, demanding, votes[-1])
@@ -255,7 +256,8 @@ def _approved(waits: _Answered) -> Generator[Request, Answer, Decision]:
     if isinstance(resolved, Escalation):
         return _counted(waits, resolved)
     body = resolved.verdict.body
-    end = End(APPROVE, body["outcome"], body["blockReason"], body["verdict_id"])
+    until_ms = 0 if resolved.lesson is None else resolved.lesson.until_ms
+    end = End(APPROVE, body["outcome"], body["blockReason"], body["verdict_id"], until_ms)
     told = make_resolved_record(escalation, arrival, make_signer_fields(parts.policy.registry, review), end)
     records = [*make_time_records(view), resolved.verdict, told]
     count_resolved(view, escalation, resolved)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sluice.core.actions.standing_grants import object_to_grant
+from sluice.core.actions.standing_grants import object_to_grant, object_to_lasting_answer
 from sluice.core.foundation.refusals import Objection
 from sluice.core.registry.review_signing import ANSWERING, may_still_sign, object_to_signature
 from sluice.core.state.escalation import parameters_digest
@@ -31,8 +31,8 @@ def object_to_review(
         return unknown(review)
     if review.decision not in (APPROVE, DENY):
         return Objection("wrong_decision", "an escalation is approved or denied; reject answers a memory")
-    if review.decision == DENY and (review.parameters is not None or review.grant is not None):
-        return Objection("wrong_decision", "parameters and grants go with an approval")
+    if review.decision == DENY and _says_more(review):
+        return Objection("wrong_decision", "parameters, grants and days go with an approval")
     if review.digest != escalation.digest:
         return Objection("wrong_digest", "the answer is to another input than the one that waits")
     if escalation.is_of_items and review.decision == APPROVE:
@@ -42,10 +42,26 @@ def object_to_review(
     return _object_to_answer(registry, arrival, review, escalation)
 
 
+def _says_more(review: ReviewDecision) -> bool:
+    """Whether it has what only the approval of an action may have."""
+    return any(one is not None for one in (review.parameters, review.grant, review.remember_days))
+
+
+def _object_to_more(arrival: Arrival, review: ReviewDecision, escalation: Escalation) -> Objection | None:
+    """Why the grant, or the days that an approval asks for, are refused."""
+    grant = object_to_grant(arrival, review, escalation)
+    if grant is not None:
+        return Objection("wrong_grant", grant)
+    if review.remember_days is None:
+        return None
+    lasting = object_to_lasting_answer(escalation.tier, escalation.quorum)
+    return None if lasting is None else Objection("cannot_remember", lasting)
+
+
 def _object_to_release(review: ReviewDecision) -> Objection | None:
     """Seed 004: an override has a reason that a later reader understands."""
-    if review.parameters is not None or review.grant is not None:
-        return Objection("wrong_decision", "parameters and grants go with an action")
+    if _says_more(review):
+        return Objection("wrong_decision", "parameters, grants and days go with an action")
     if len(review.justification) < SHORTEST_REASON:
         return Objection("short_justification", f"of fewer than {SHORTEST_REASON} characters")
     return None
@@ -55,9 +71,7 @@ def _object_to_answer(
     registry: Registry, arrival: Arrival, review: ReviewDecision, escalation: Escalation
 ) -> Objection | None:
     against = _object_to_signer(registry, arrival, review, escalation)
-    asked_for = None if against is not None else object_to_grant(arrival, review, escalation)
-    if asked_for is not None:
-        return Objection("wrong_grant", asked_for)
+    against = against or _object_to_more(arrival, review, escalation)
     if against is None and not escalation.is_pending:
         return Objection("already_ended", escalation.told())
     votes = escalation.votes_with(approved_parameters(review, escalation))
@@ -106,8 +120,7 @@ def object_to_last(
     if not _may_approve(registry, arrival, demanding, last):
         needed = f"the action needs the role {demanding.role} now"
         return Objection("wrong_role", f"{needed}, which {last.approver_id} has not in force")
-    refused = object_to_grant(arrival, review, demanding)
-    return None if refused is None else Objection("wrong_grant", refused)
+    return _object_to_more(arrival, review, demanding)
 
 
 def fulfilling(

@@ -19,11 +19,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, get_args
 from pydantic import BaseModel, Field
 
 from sluice.core.actions.stage import PASSED, Gate, ObjectionDetail, StageResult
-from sluice.core.foundation.clock import DAY_MS, span
+from sluice.core.foundation.clock import DAY_MS, rfc3339, span
 from sluice.core.foundation.strict import StrictModel
 from sluice.core.policy.bundles import BundlePart
 from sluice.core.policy.gate_modes import GateMode, ModePart
 from sluice.core.registry.argument_roles import MOST_ARGUMENTS, Argument
+from sluice.core.registry.loading import HIGHEST_TIER
 from sluice.core.state.seen_values import NO_VALUES_SEEN, SeenUse, ValuesSeen
 from sluice.core.state.usual import Lesson, UsualName
 from sluice.text.plurals import counted
@@ -54,7 +55,8 @@ Origin = Literal[
     "task", "registry", "history", "trusted_result", "peers", "untrusted_read", "unknown", "nowhere"
 ]
 """Where a value comes from. `task`: the action's mandate names it. `registry`: an entry of the agent or its
-tenant names it. `history`: the agent has sent there before, and it was known otherwise then.
+tenant names it. `history`: the agent has sent there before, and it was known otherwise then, or a person who
+approved that said for how long it is known.
 `trusted_result`: a tool whose results are trusted returned it, under an enforcement point's signature.
 `peers`: an agent with the same registered role has sent there. `untrusted_read`: it stood only in what is not
 trusted. `nowhere`: in nothing that came into the session. `unknown`: it was not found, and not all that came
@@ -261,7 +263,7 @@ def look_up_values(
     named, whole = find_named_values(plan, action)
     prints = {one.path: fingerprint(key, one.value) for one in named}
     seen = view.look_up_values(plan.owner, prints)
-    used = _find_uses(plan, named, prints, uses) if uses else {}
+    used = _find_uses(plan, named, prints, uses, view.now) if uses else {}
     return seen._replace(complete=seen.complete and whole, uses=used, prints=prints, named=(named, whole))
 
 
@@ -270,8 +272,10 @@ def _find_uses(
     named: Sequence[NamedValue],
     prints: Mapping[str, bytes],
     uses: Mapping[UsualName, UseCount],
+    now_ms: int,
 ) -> dict[str, SeenUse]:
-    """By path the use of the agent itself, else the latest one of its peers."""
+    """By path the use of the agent itself, else the latest one of its peers; its own of which nothing is left
+    but an answer that is over comes last. An answer is for the agent alone."""
     found: dict[str, SeenUse] = {}
     agent = plan.agent
     if agent is None:
@@ -282,27 +286,39 @@ def _find_uses(
         for user in users:
             name = UsualName(plan.tenant, user, plan.tool_name, one.role, prints[one.path].hex())
             count, entry = uses.get(name), plan.registry.agents.get(user)
-            if count is not None and entry is not None and count.last_ms >= entry.usual_since_ms:
-                use = SeenUse(user, *name[3:], count.times, count.days, count.last_ms, count.revision)
+            if count is None or entry is None:
+                continue
+            left = count.since(entry.usual_since_ms)
+            left = left if user == agent.id else left.without_answer()
+            if not left.is_forgotten:
+                bounds = left.times, left.days, left.last_ms, left.revision
+                use = SeenUse(user, *name[3:], *bounds, left.answered_ms, left.until_ms)
                 counts.append(use)
-                if user == agent.id:
+                if user == agent.id and (use.times or use.until_ms > now_ms):
                     break
         if counts:
-            found[one.path] = max(counts, key=lambda use: (use.agent == agent.id, use.last_ms))
+            found[one.path] = max(
+                counts, key=lambda use: (use.agent == agent.id and bool(use.times), use.last_ms)
+            )
     return found
 
 
-def choose_lesson(context: ActionContext, *, approved: bool) -> Lesson | None:
+def choose_lesson(context: ActionContext, known_until_ms: int = 0) -> Lesson | None:
     """What a carried-out action will teach once its outcome is signed: by role the fingerprints of its values
-    that the registry or the mandate names, and where a person approved it, of all."""
+    that the registry or the mandate names. Where a person approved it and said until when its values are
+    known (ms; 0: nobody did), the others are known until then."""
     seen = context.seen.values
     if seen is None or not seen.prints:
         return None
-    plan, lesson = context.plan, dict[str, list[str]]()
+    plan, lesson, answered = context.plan, dict[str, list[str]](), dict[str, list[str]]()
     registered, mandated = find_registered(plan), find_mandated(context)
     for one in _list_named(context)[0]:
-        if approved or registered.names(one.value) or mandated.names(one.value):
+        if registered.names(one.value) or mandated.names(one.value):
             lesson.setdefault(one.role, []).append(seen.prints[one.path].hex())
+        elif known_until_ms:
+            answered.setdefault(one.role, []).append(seen.prints[one.path].hex())
+    if answered:
+        return Lesson(plan.tool_name, lesson, answered, known_until_ms)
     return Lesson(plan.tool_name, lesson) if lesson else None
 
 
@@ -374,15 +390,17 @@ class _Sources(NamedTuple):
 
 def _find_usual(policy: DestinationPolicy, context: ActionContext) -> dict[str, str]:
     """By path "history" where the agent itself, "peers" where another of its role uses the value often and
-    lately enough."""
+    lately enough, or where a person's answer for the agent still counts, but for the highest tier."""
     seen, agent = context.seen.values, context.plan.agent
     if seen is None or not seen.uses or agent is None:
         return {}
     since_ms = context.now_ms - policy.history_days * DAY_MS
+    may_be_answered = context.plan.tier != HIGHEST_TIER
     return {
         path: "history" if use.agent == agent.id else "peers"
         for path, use in seen.uses.items()
-        if use.last_ms >= since_ms and use.days >= policy.history_least_days
+        if (use.last_ms >= since_ms and use.days >= policy.history_least_days)
+        or (may_be_answered and use.agent == agent.id and context.now_ms < use.until_ms)
     }
 
 
@@ -539,7 +557,10 @@ def _describe_sentence(one: JudgedValue, context: ActionContext) -> str:
     known = context.seen.values or NO_VALUES_SEEN
     seen, use = known.values.get(named.path), known.uses.get(named.path)
     who = context.action.agent_id
-    never = f"{who} has never used it" if use is None else f"{use.agent} used it {use.times} times"
+    never = f"{who} has never used it"
+    if use is not None:
+        answer = f"a person made it known until {rfc3339(use.until_ms)}"
+        never = f"{use.agent} used it {use.times} times" if use.times else answer
     if one.origin in ("task", "registry"):
         return f"{what} is named by the {'mandate' if one.origin == 'task' else 'registry'}"
     if seen is not None:

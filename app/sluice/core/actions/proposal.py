@@ -350,7 +350,7 @@ def _decide(
         kept = collect_gate_memories(context, decided, room=room)
     lesson = None
     if plan.looks_up_values and ruling.carried and ruling.real == "ALLOW":
-        lesson = choose_lesson(context, approved=False)
+        lesson = choose_lesson(context)
     return RuledAction(
         records, ruling, counted, room, kept, waits, grant=after, lesson=lesson, context=context
     )

@@ -166,12 +166,14 @@ def read_escalated_action(answer: Answer, escalation: Escalation) -> ProposedAct
 
 
 class Approval(NamedTuple):
-    """A complete approval: its escalation, all votes that were counted, and the parameters by which the last
-    approver replaced those of the action (None: they stay)."""
+    """A complete approval: its escalation, all votes that were counted, the parameters by which the last
+    approver replaced those of the action (None: they stay), and until when its values are known by the
+    approver's answer (ms; 0: the answer does not say so)."""
 
     escalation: Escalation
     votes: tuple[Vote, ...]
     narrowed: dict[str, Any] | None
+    known_until_ms: int
 
 
 def resolve(
@@ -182,7 +184,7 @@ def resolve(
     read: Callable[[ActionPlan, ProposedAction], SeenAtApproval],
 ) -> Generator[Request, Answer, ResolvedAction]:
     """Judge an approved action. `arrival` is the arrival of the last approver's review."""
-    escalation, votes, narrowed = approval
+    escalation, votes, narrowed, _ = approval
     if narrowed is not None:
         action = action.model_copy(update={"parameters": narrowed})
     plan: ActionPlan = parts.plan(action)
@@ -225,7 +227,7 @@ def resolve(
     )
     lesson = charge = None
     if plan.looks_up_values and ruling.carried and ruling.real == "ALLOW":
-        lesson = choose_lesson(context, approved=True)
+        lesson = choose_lesson(context, approval.known_until_ms)
     if plan.limits and (adds or missing):
         until_ms = context.now_ms + parts.limits.action_window_ms
         charge = make_charge(context, escalation.offset, until_ms, carried=True, waits=False)
@@ -284,7 +286,7 @@ def _describe_missing(about: dict[str, Any], resolving: SeenAtApproval, missing:
 
 def _told(arrival: Arrival, approval: Approval, resolving: SeenAtApproval) -> dict[str, Any]:
     """The fields of a resolved verdict that a verdict does not have."""
-    escalation, votes, narrowed = approval
+    escalation, votes, narrowed, _ = approval
     told: dict[str, Any] = {
         "schema": SCHEMA,
         "verdict_id": resolved_id(arrival.decision_id),

@@ -53,15 +53,23 @@ def condition_of(when: str) -> RuleSet:
     return RuleSet([Rule(id="grant", type="invariant", reason="a standing grant", condition=when)])
 
 
+def object_to_lasting_answer(tier: str, quorum: int) -> str | None:
+    """Why an answer to an action of this tier and quorum may not count for later actions; None: it may."""
+    if tier == HIGHEST_TIER:
+        return f"an action of tier {HIGHEST_TIER} is approved one by one"
+    if quorum > 1:
+        return "an action that needs several approvals is approved one by one"
+    return None
+
+
 def object_to_grant(arrival: Arrival, review: ReviewDecision, escalation: Escalation) -> str | None:
     """Why the grant in an approval is refused; None if it is not, or if the approval has none."""
     grant = review.grant
     if grant is None:
         return None
-    if escalation.tier == HIGHEST_TIER:
-        return f"an action of tier {HIGHEST_TIER} is approved one by one"
-    if escalation.quorum > 1:
-        return "an action that needs several approvals is approved one by one"
+    one_by_one = object_to_lasting_answer(escalation.tier, escalation.quorum)
+    if one_by_one is not None:
+        return one_by_one
     if read_milliseconds(grant.until) <= arrival.timestamp_ms:
         return "the grant would be over before it begins"
     try:

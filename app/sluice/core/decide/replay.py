@@ -158,5 +158,5 @@ class Replay:
         for change in counted.book:
             if isinstance(change, UseCounted):
                 self._uses[change.name] = change.known
-                if not change.known.times:
+                if change.known.is_forgotten:
                     del self._uses[change.name]

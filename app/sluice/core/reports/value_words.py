@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sluice.core.actions.destinations import KIND_WORDS, Origin, read_argument, shorten_path
+from sluice.core.actions.standing_grants import object_to_lasting_answer
 from sluice.core.foundation.clock import span
 from sluice.core.registry.argument_roles import MOST_ARGUMENTS, Argument, read_argument_at
 
@@ -73,6 +74,19 @@ def _describe_value(finding: Mapping[str, Any], agent_id: str, parameters: Any) 
     used = f"{agent_id} has never used it" if user is None else f"{user} has used it before"
     value = _read_value(finding, parameters) if isinstance(parameters, dict) else finding.get("text")
     return ValueInWords(name, finding["role"], value, words, came, used)
+
+
+def may_remember(opened: Mapping[str, Any]) -> bool:
+    """Whether a person may say how long the values of what an EscalationOpened opened are known."""
+    return (
+        bool(opened.get("values"))
+        and object_to_lasting_answer(opened["tier"], opened.get("quorum") or 1) is None
+    )
+
+
+def write_known_until(until: str) -> str:
+    """Say what an answer with `remember_days` does, of an EscalationResolved with `known_until`."""
+    return f"Once it was carried out, its destinations are known for this agent and tool until {until}."
 
 
 def _read_value(finding: Mapping[str, Any], parameters: Mapping[str, Any]) -> str | None:

@@ -282,7 +282,7 @@ def _read_uses(verdict: Mapping[str, Any], tool: str) -> dict[UsualName, UseCoun
     seen = read_recorded_values(values).uses.values()
     return {
         UsualName(verdict["tenant_id"], one.agent, tool, one.role, one.fingerprint): UseCount(
-            one.last_ms, one.last_ms, one.times, one.days, one.revision
+            one.last_ms, one.last_ms, one.times, one.days, one.revision, one.answered_ms, one.until_ms
         )
         for one in seen
     }

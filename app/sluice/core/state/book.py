@@ -218,7 +218,7 @@ class Book:
                 self._changed[HISTORY_PREFIX + name.key().encode()] = history.encode()
             case UseCounted(used, known):
                 self.uses.put(used, known)
-                stored = orjson.dumps(list(known)) if known.times else None
+                stored = None if known.is_forgotten else known.encode()
                 self._changed[USED_PREFIX + used.key().encode()] = stored
             case Alarmed(alarm, ended_ms):
                 self._alarmed[alarm] = ended_ms

@@ -104,12 +104,15 @@ def _step_record(
 
 
 class End(NamedTuple):
-    """How an answer ended an escalation. `verdict_id` is that of the resolved verdict, None for a denial."""
+    """How an answer ended an escalation. `verdict_id` is that of the resolved verdict, None for a denial.
+    `known_until_ms`: until when the action's values will be known by the answer, once it was carried out; 0:
+    the answer makes none known."""
 
     decision: str
     outcome: str
     reason: str | None
     verdict_id: str | None
+    known_until_ms: int = 0
 
 
 def make_resolved_record(
@@ -129,6 +132,8 @@ def make_resolved_record(
             "blockReason": end.reason,
             "resolved_verdict_id": end.verdict_id,
         }
+        if end.known_until_ms:
+            told["known_until"] = rfc3339(end.known_until_ms)
     told["resolved_at"] = rfc3339(now)
     return event("EscalationResolved", told, escalation, now, arrival)
 

@@ -34,6 +34,9 @@ RETRIEVAL_BYTES = 136
 FLAGGED_BYTES = 304
 READ_BYTES = 128
 LESSON_BYTES, PRINT_BYTES = 352, 36
+ANSWER_BYTES = 64
+"""Of a lesson, where a person's answer makes values known: its end and the roles."""
+_LESSON_ALONE = 3
 GATE_BYTES = 96
 """The gate's name and the time, which are kept with the value that a gate remembers."""
 Table = Literal["recent", "writes", "sources", "retrievals", "flagged", "gates", "read", "values", "lessons"]
@@ -147,7 +150,10 @@ def entry_bytes(table: Table, stored: Any) -> int:
     if table == "retrievals":
         return RETRIEVAL_BYTES + len(stored[1])
     if table == "lessons":
-        return LESSON_BYTES + PRINT_BYTES * sum(map(len, stored[1].values()))
+        prints = sum(map(len, stored[1].values()))
+        if len(stored) > _LESSON_ALONE:
+            return LESSON_BYTES + ANSWER_BYTES + PRINT_BYTES * (prints + sum(map(len, stored[3].values())))
+        return LESSON_BYTES + PRINT_BYTES * prints
     if table == "values":
         return ENTRY_BYTES + len(stored[4])
     return GATE_BYTES + int(stored[2]) if table == "gates" else FIXED_BYTES[table]
@@ -160,7 +166,7 @@ class Remembered:
     last write (ms), `retrievals` a request's id to a stored RecentRetrieval, `flagged` an item's id to a
     stored Flagged, `gates` a gate's name to what it remembers: until_ms, the value and its bytes, `read` a
     kind of untrusted content to a stored ReadSoFar, `values` an input's name to a stored SeenEntry, `lessons`
-    an action's offset to its tool and the fingerprints by role that its outcome will teach, with the time.
+    an action's offset to a stored Lesson, which its outcome will teach.
 
     `size`: bytes that it takes at most in the stored form. `settled`: the names of those in `recent` that a
     signed outcome has settled.

@@ -70,7 +70,8 @@ class SeenValue(NamedTuple):
 
 class SeenUse(NamedTuple):
     """That a destination was used before: by which agent, in which role, its fingerprint (hex), how many
-    times, on how many days, and last when (ms). The revision is that of the count."""
+    times, on how many days, and last when (ms). The revision is that of the count. `answered_ms`, `until_ms`:
+    when a person's answer made it known for the agent, and until when; 0: none did."""
 
     agent: str
     role: str
@@ -79,6 +80,15 @@ class SeenUse(NamedTuple):
     days: int
     last_ms: int
     revision: int
+    answered_ms: int = 0
+    until_ms: int = 0
+
+    def recorded(self) -> dict[str, Any]:
+        """As a verdict has it."""
+        fields = self._asdict()
+        if not self.until_ms:
+            del fields["answered_ms"], fields["until_ms"]
+        return fields
 
 
 _NO_USES: Mapping[str, SeenUse] = {}
@@ -106,7 +116,7 @@ class ValuesSeen(NamedTuple):
         }
         if not self.uses:
             return {"complete": self.complete, "values": values}
-        uses = {path: one._asdict() for path, one in self.uses.items()}
+        uses = {path: one.recorded() for path, one in self.uses.items()}
         return {"complete": self.complete, "values": values, "uses": uses}
 
 

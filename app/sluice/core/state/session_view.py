@@ -513,7 +513,7 @@ class SessionView:
         teaches nothing."""
         if owner.tenant == UNREGISTERED:
             return
-        lessons, stored = self._memory(owner).table("lessons"), (*lesson, self.now)
+        lessons, stored = self._memory(owner).table("lessons"), lesson.store(self.now)
         while len(lessons) >= MOST_LESSONS:
             lessons.drop(next(iter(lessons)))
         if self.fits(owner, entry_bytes("lessons", stored)):
@@ -525,7 +525,7 @@ class SessionView:
         if stored is None:
             return None
         self._memory(owner).table("lessons").drop(str(offset))
-        return Lesson(stored[0], stored[1])
+        return Lesson.read(stored)
 
     def _put_values(self, owner: Who, name: str, entry: SeenEntry) -> None:
         """Keep an entry of values; while there is no room for it the oldest ones go, and it is kept that some

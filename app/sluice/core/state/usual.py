@@ -1,8 +1,9 @@
 """Where an agent usually sends what a tool sends: the destinations that it has used, across sessions.
 
 A use teaches only if it was carried out, an enforcement point's signature says so, and its destination was
-known otherwise: by the registry, by a mandate, or because a person answered for it. What an agent does again
-and again teaches nothing by itself.
+known otherwise: by the registry or by a mandate. What an agent does again and again teaches nothing by
+itself. A person who approves an action may say for how many days its destinations are known: then its use
+makes them known until that end, and counts for nothing else.
 
 Each session's partition sends what was used to the agent's own partition, as it does with memory sources
 (sluice/core/state/history.py). The one owner of that partition counts it and sends the new count to all
@@ -66,31 +67,79 @@ class UsualName(NamedTuple):
         return cls(*orjson.loads(key[len(KEY_PREFIX) :]))
 
 
+_NOTHING_ANSWERED: Mapping[str, Sequence[str]] = {}
+
+
 class Lesson(NamedTuple):
     """What an action teaches once its outcome is signed: its tool, and by role the fingerprints of what it
-    used, hex."""
+    used, hex; and those that a person's answer makes known until a time (ms)."""
 
     tool: str
     used: Mapping[str, Sequence[str]]
+    answered: Mapping[str, Sequence[str]] = _NOTHING_ANSWERED
+    until_ms: int = 0
+
+    def store(self, at_ms: int) -> tuple[Any, ...]:
+        """As a session keeps it; the time is in third place."""
+        return (self.tool, self.used, at_ms, *((self.answered, self.until_ms) if self.until_ms else ()))
+
+    @classmethod
+    def read(cls, stored: Sequence[Any]) -> Lesson:
+        """What `store` gave."""
+        return cls(stored[0], stored[1], *stored[3:])
 
 
 class UseCount(NamedTuple):
-    """How often a destination was used: first and last, ms of broker time, how many times, and on how many
-    days (UTC). `revision` counts the changes; one with no times was forgotten."""
+    """How often a destination was used that was known otherwise: first and last, ms of broker time, how many
+    times, and on how many days (UTC). `revision` counts the changes. `until_ms`: until when a person's answer
+    makes it known for this agent, and `answered_ms`: when it did; 0: none has. One with neither times nor an
+    answer was forgotten."""
 
     first_ms: int
     last_ms: int
     times: int
     days: int
     revision: int
+    answered_ms: int = 0
+    until_ms: int = 0
+
+    @property
+    def is_forgotten(self) -> bool:
+        """Whether nothing is left of it."""
+        return not self.times and not self.until_ms
+
+    @property
+    def newest_ms(self) -> int:
+        """When it changed last."""
+        return max(self.last_ms, self.answered_ms)
+
+    def encode(self) -> bytes:
+        """The form in the table."""
+        return orjson.dumps([*self] if self.until_ms else [*self[:5]])
 
     def after_use(self, at_ms: int) -> UseCount:
         """The count with one use more. Uses may come late."""
+        answer = self.answered_ms, self.until_ms
         if not self.times:
-            return UseCount(at_ms, at_ms, 1, 1, self.revision + 1)
+            return UseCount(at_ms, at_ms, 1, 1, self.revision + 1, *answer)
         new_day = at_ms // DAY_MS > self.last_ms // DAY_MS
         first, last = min(self.first_ms, at_ms), max(self.last_ms, at_ms)
-        return UseCount(first, last, self.times + 1, self.days + new_day, self.revision + 1)
+        return UseCount(first, last, self.times + 1, self.days + new_day, self.revision + 1, *answer)
+
+    def after_answer(self, at_ms: int, until_ms: int) -> UseCount:
+        """The count with a person's answer, the newest of which counts. Answers may come late."""
+        if at_ms < self.answered_ms:
+            return self._replace(revision=self.revision + 1)
+        return self._replace(revision=self.revision + 1, answered_ms=at_ms, until_ms=until_ms)
+
+    def since(self, ms: int) -> UseCount:
+        """What is left of it where all before this time is forgotten."""
+        left = self if self.last_ms >= ms else self._replace(first_ms=0, last_ms=0, times=0, days=0)
+        return left if left.answered_ms >= ms else left.without_answer()
+
+    def without_answer(self) -> UseCount:
+        """The count for others than the agent of the answer."""
+        return self._replace(answered_ms=0, until_ms=0)
 
     def forgotten(self) -> UseCount:
         """What is left where it made room for another."""
@@ -112,12 +161,15 @@ def record_use(owner: AgentName, lesson: Lesson, action_id: str, at_ms: int) -> 
         "used_at": at_ms,
         "decided_at": rfc3339(at_ms),
     }
+    if lesson.until_ms:
+        body["answered"] = {role: list(fingerprints) for role, fingerprints in lesson.answered.items()}
+        body["known_until"] = lesson.until_ms
     return OutRecord(DESTINATION_USES, "DestinationUsed", body, owner.key())
 
 
 def record_usual(name: UsualName, known: UseCount, now_ms: int) -> OutRecord:
     """The count as all workers read it."""
-    body = {
+    body: dict[str, Any] = {
         "schema": SCHEMA_USUAL,
         "tenant_id": name.tenant,
         "agent_id": name.agent,
@@ -131,6 +183,8 @@ def record_usual(name: UsualName, known: UseCount, now_ms: int) -> OutRecord:
         "revision": known.revision,
         "decided_at": rfc3339(now_ms),
     }
+    if known.until_ms:
+        body |= {"answered_at": known.answered_ms, "known_until": known.until_ms}
     return OutRecord(USUAL_DESTINATIONS, "UsualDestination", body, name.key())
 
 
@@ -148,9 +202,9 @@ class UseCounts:
         return self._by_agent.get(name.owner, {}).get(name, NEVER_USED)
 
     def put(self, name: UsualName, known: UseCount) -> None:
-        """Keep a count, or with one with no times forget it."""
+        """Keep a count, or with a forgotten one forget it."""
         of_agent = self._by_agent.setdefault(name.owner, {})
-        if known.times:
+        if not known.is_forgotten:
             of_agent[name] = known
         else:
             of_agent.pop(name, None)
@@ -161,7 +215,7 @@ class UseCounts:
         of_agent = self._by_agent.get(name.owner, {})
         alike = [one for one in of_agent if one[:4] == name[:4]]
         if len(alike) >= MOST_OF_ROLE:
-            return min(alike, key=lambda one: of_agent[one].last_ms)
+            return min(alike, key=lambda one: of_agent[one].newest_ms)
         if len(of_agent) >= MOST_OF_AGENT:
-            return min(of_agent, key=lambda one: of_agent[one].last_ms)
+            return min(of_agent, key=lambda one: of_agent[one].newest_ms)
         return None

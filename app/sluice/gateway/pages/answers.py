@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sluice.client.input_kinds import ESCALATIONS, QUARANTINE
+from sluice.core.reports.value_words import write_known_until
 from sluice.gateway import subjects
-from sluice.gateway.delegated_answers import PersonsAnswer
+from sluice.gateway.delegated_answers import PersonsAnswer, read_days
 from sluice.gateway.http.http_errors import HttpError
 from sluice.gateway.pages import rendering
 from sluice.gateway.pages.forms import read_fields, read_form
@@ -128,12 +129,14 @@ def _read_answer(form: dict[str, str], narrowed: dict[str, Any] | None, session:
     decision, why = _DECISIONS.get(form.get("decision", "")), form.get("justification", "").strip()
     if decision is None or not why:
         raise HttpError(400, "missing_field", "say why, and choose an answer")
+    days = form.get("remember_days", "") if decision == "approve" else ""
     return PersonsAnswer(
         session.account.approver_id,
         "browser",
         decision,  # type: ignore[arg-type]
         why,
         narrowed,
+        read_days(days),
     )
 
 
@@ -155,4 +158,6 @@ def _describe_result(record: dict[str, Any]) -> Said:
         return "good", f"Counted: approval {record['approvals']} of {record['quorum']}.{again}"
     came_to = record.get("outcome")
     outcome = f" The action {_OUTCOMES.get(came_to, f'came to {came_to}')}." if came_to else ""
-    return "good", f"Your answer counted.{outcome}"
+    until = record.get("known_until")
+    known = f" {write_known_until(until)}" if until else ""
+    return "good", f"Your answer counted.{outcome}{known}"

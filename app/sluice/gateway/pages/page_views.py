@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 from sluice.client.input_kinds import ESCALATIONS, QUARANTINE, VERDICTS
 from sluice.core.foundation.chain import hash_holds
-from sluice.core.reports.value_words import describe_values
+from sluice.core.reports.value_words import describe_values, may_remember
 from sluice.gateway import subjects
 from sluice.gateway.decisions import translate_faults
 from sluice.gateway.http.http_errors import HttpError
@@ -113,6 +113,7 @@ class PageViews:
         }
         _, parameters = find_call(about["content"] or {}) or ("", None)
         about["values"] = describe_values(opened.get("values") or (), str(opened["agent_id"]), parameters)
+        about["may_remember"] = may_remember(opened)
         about |= {"is_narrowed": is_narrowed(opened), "approved": await self.subjects.fetch_approved(opened)}
         if "verdict_id" in opened:
             about["verdict"] = await self.subjects.fetch_decision(opened["verdict_id"], visit.caller)

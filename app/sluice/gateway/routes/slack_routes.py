@@ -23,9 +23,9 @@ from slack_sdk.errors import SlackClientError
 from starlette.requests import Request  # noqa: TC002 - FastAPI reads the annotations
 
 from sluice.client.input_kinds import ESCALATIONS
-from sluice.core.reports.value_words import add_texts
+from sluice.core.reports.value_words import add_texts, write_known_until
 from sluice.gateway.decisions import NOT_THERE
-from sluice.gateway.delegated_answers import PersonsAnswer
+from sluice.gateway.delegated_answers import PersonsAnswer, read_days
 from sluice.gateway.http.http_errors import HttpError, make_unauthorized
 from sluice.gateway.routes.callers import read_facts
 from sluice.notify.reported_subject import apply_record
@@ -34,6 +34,7 @@ from sluice.notify.slack_blocks import (
     DECISION_FORM,
     FORM_CHARS,
     JUSTIFICATION,
+    REMEMBER,
     build_form,
     build_notice_view,
 )
@@ -217,12 +218,14 @@ class SlackRoutes:
         view = payload["view"]
         opened = json.loads(view["private_metadata"])
         decision = opened.pop("decision")
-        said = view["state"]["values"][JUSTIFICATION][JUSTIFICATION].get("value") or ""
+        given = view["state"]["values"]
+        said = given[JUSTIFICATION][JUSTIFICATION].get("value") or ""
+        days = given.get(REMEMBER, {}).get(REMEMBER, {}).get("value") or ""
         if person is None:
             return build_notice_view(
                 "Not answered", "You are no registered approver: slack.approvers names them."
             )
-        answer = PersonsAnswer(person, "slack", decision, said)
+        answer = PersonsAnswer(person, "slack", decision, said, remember_days=read_days(days))
         giving = asyncio.create_task(self._give(opened, answer, request_id))
         self.giving.add(giving)
         giving.add_done_callback(self.giving.discard)
@@ -253,8 +256,9 @@ class SlackRoutes:
         blocked = (
             f" A gate blocked it all the same: {record['blockReason']}." if record.get("blockReason") else ""
         )
+        known = f" {write_known_until(record['known_until'])}" if record.get("known_until") else ""
         return build_notice_view(
-            "Approved" if record["decision"] == "approve" else "Denied", f"It counts.{blocked}"
+            "Approved" if record["decision"] == "approve" else "Denied", f"It counts.{blocked}{known}"
         )
 
     async def _whisper(self, payload: Mapping[str, Any], text: str) -> None:

@@ -119,12 +119,12 @@ class UseFeed(CompactedFeed):
         known = self.uses.get(name)
         if known is not None and known.revision >= record.revision:
             return
-        if not record.times:
+        bounds, answer = (record.first_at, record.last_at), (record.answered_at or 0, record.known_until or 0)
+        count = UseCount(*bounds, record.times, record.days, record.revision, *answer)
+        if count.is_forgotten:
             self.uses.pop(name, None)
         elif known is not None or len(self.uses) < MOST_USES:
-            self.uses[name] = UseCount(
-                record.first_at, record.last_at, record.times, record.days, record.revision
-            )
+            self.uses[name] = count
         elif not self._is_full:
             self._is_full = True
             log.warning("more than %d usual destinations: of the others nothing is known here", MOST_USES)

@@ -6,21 +6,39 @@ import json
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from sluice.core.actions.stages import list_shipped_stages
 from sluice.core.decide.decision_point import DecisionPoint
 from sluice.core.decide.replay import Replay, decide
 from sluice.core.foundation.arrival import Arrival
+from sluice.core.foundation.clock import rfc3339
+from sluice.core.foundation.requests import Answer, Request
 from sluice.core.policy.policy import Policy
 from sluice.core.state import usual
 from sluice.core.state.book import Book
 from sluice.core.state.decision import Shared
 from sluice.core.state.session import SessionState
 from sluice.core.state.usual import AgentName, UseCount, UsualName
-from sluice_topics.catalog import DESTINATION_USES
+from sluice_topics.catalog import ACTIONS, DESTINATION_USES, REVIEWS
 from sluice_topics.values import derive_tenant_key, fingerprint, read_value
+from tests.unit.core.actions.escalation_scene import APPROVERS, KEYS, Office, answer_to
+from tests.unit.core.actions.test_approvals import refusal
 from tests.unit.core.actions.test_destinations import ENFORCED, HONEST, HOSTILE, MASTER, TOOLS, origin_of
-from tests.unit.core.scene import LIMITS, START, action, bundle, entry, outcome, registry, sign, verdict_of
+from tests.unit.core.scene import (
+    LIMITS,
+    START,
+    action,
+    bundle,
+    entry,
+    kinds,
+    only,
+    outcome,
+    public_key,
+    registry,
+    sign,
+    verdict_of,
+)
 
 DAY = 86_400_000
 KNOWN_TO_ACME = entry("org", "acme", destinations=[HONEST])
@@ -32,12 +50,18 @@ class Weeks:
     def __init__(self, *entries: dict[str, Any], **part: Any) -> None:
         self.judge(*entries, **part)
         self.now, self.offset = START, 0
-        self.replay = Replay(self.point)
+        self.inputs: dict[int, bytes] = {}
+        self.replay = Replay(self.point, self._read_input)
+
+    def _read_input(self, asked: Request) -> Answer:
+        place: Any = asked.payload
+        return Answer("answered", self.inputs[place["offset"]])
 
     def judge(self, *entries: dict[str, Any], **part: Any) -> None:
         """From here on under these entries."""
         judging = bundle(destinations={**ENFORCED, **part})
-        policy = Policy({judging.id: judging}, registry(*TOOLS, *entries), judging.id)
+        known = {(one["kind"], one["id"]): one for one in (*APPROVERS, *TOOLS, *entries)}
+        policy = Policy({judging.id: judging}, registry(*known.values()), judging.id)
         self.point = DecisionPoint(
             policy, list_shipped_stages(), LIMITS, stopwatch=lambda: 0, environment="t", values_key=MASTER
         )
@@ -47,22 +71,37 @@ class Weeks:
     def take(self, topic: str, record: dict[str, Any]) -> tuple[Arrival, Any]:
         """The next input."""
         self.offset += 1
-        raw = json.dumps(record).encode()
+        raw = self.inputs[self.offset] = json.dumps(record).encode()
         arrival = Arrival(topic, 0, self.offset, self.now, record["session_id"].encode(), raw)
         return arrival, self.replay.take(arrival)
 
     def pay(
-        self, iban: str, *, agent: str = "operator", signed: bool = True, ends: bool = True, **more: Any
+        self,
+        iban: str,
+        *,
+        agent: str = "operator",
+        signed: bool = True,
+        ends: bool = True,
+        answered: dict[str, Any] | None = None,
+        tool: str = "transfer",
+        **more: Any,
     ) -> dict[str, Any]:
-        """A payment in a session of its own, and where it is allowed its outcome; its verdict."""
+        """A payment in a session of its own, where it waits with `answered` an approver's answer to it, and
+        where it may run its outcome; its first verdict."""
         name = f"s-{self.offset}"
         parameters = {"payee": {"iban": iban}, "amount": 1}
         proposed = action(
-            action_id=name, session_id=name, agent_id=agent, toolName="transfer", parameters=parameters
+            action_id=name, session_id=name, agent_id=agent, toolName=tool, parameters=parameters
         )
-        arrival, decision = self.take("gate.actions.proposed", proposed)
+        arrival, decision = self.take(ACTIONS, proposed)
         verdict = verdict_of(decision)
-        if verdict["outcome"] == "ALLOW" and ends:
+        may_run = verdict["outcome"] == "ALLOW"
+        if answered is not None:
+            said = {"decision": "approve", **answered}
+            opened = only(decision, "EscalationOpened")
+            _, self.end = self.take(REVIEWS, answer_to(opened, said.pop("by", "ann"), **said))
+            may_run = "EscalationResolved" in kinds(self.end) and said["decision"] == "approve"
+        if may_run and ends:
             report = outcome(action_id=name, session_id=name, **more)
             if signed:
                 bound = {"action_digest": arrival.digest, "input": arrival.coordinates()}
@@ -151,6 +190,108 @@ def test_agents_of_one_role_and_tenant_are_peers() -> None:
     verdict = weeks.pay(HONEST, agent="chief")
     assert verdict["blockReason"].startswith("usual_destination: the account at $.payee.iban was not found")
     assert verdict["blockReason"].endswith("operator used it 1 times")
+
+
+FOR_A_WEEK = {"remember_days": 7}
+
+
+def test_an_approval_alone_makes_nothing_known() -> None:
+    weeks = Weeks()
+    assert weeks.pay(HOSTILE, answered={})["outcome"] == "ESCALATE"
+    assert only(weeks.end, "ResolvedVerdict")["outcome"] == "ALLOW"
+    assert weeks.pay(HOSTILE)["outcome"] == "ESCALATE"
+
+
+def test_an_answer_with_days_is_for_this_agent_tool_and_value_until_they_are_over() -> None:
+    roles = {"tenant_id": "acme", "tier": "T3", "roles": ["payer"]}
+    agents = [entry("agent", name, 2, **roles) for name in ("operator", "chief")]
+    weeks = Weeks(*agents, history_least_days=3)
+    weeks.pay(HOSTILE, answered=FOR_A_WEEK)
+    until = "2025-11-28T13:00:00.000Z"
+    assert only(weeks.end, "EscalationResolved")["known_until"] == until
+    verdict = weeks.pay(HOSTILE)
+    assert (verdict["outcome"], origin_of(verdict)) == ("ALLOW", {"history": 1})
+    (use,) = verdict["session"]["values"]["uses"].values()
+    assert (use["times"], use["until_ms"] - use["answered_ms"]) == (0, 7 * DAY)
+    assert weeks.pay(HOSTILE, agent="chief")["outcome"] == "ESCALATE", "a peer"
+    assert weeks.pay(HOSTILE, tool="mail")["outcome"] == "ESCALATE", "another tool"
+    assert weeks.pay(HONEST)["outcome"] == "ESCALATE", "another value"
+    assert [weeks.pay(HOSTILE)["outcome"] for _ in range(3)] == ["ALLOW", "ALLOW", "ESCALATE"]
+    verdict = weeks.pay(HOSTILE, answered={"remember_days": 30})
+    assert verdict["blockReason"].endswith(f"a person made it known until {until}")
+    assert weeks.pay(HOSTILE)["outcome"] == "ALLOW"
+    weeks.judge(*(entry("agent", one["id"], 3, **roles, usual_since=rfc3339(weeks.now)) for one in agents))
+    assert weeks.pay(HOSTILE)["outcome"] == "ESCALATE", "forgotten"
+
+
+def test_an_answer_lengthens_nothing_that_is_known_otherwise_and_ends_apart_from_it() -> None:
+    weeks = Weeks(KNOWN_TO_ACME)
+    weeks.pay(HONEST)
+    weeks.judge(history_days=3)
+    weeks.now += 4 * DAY
+    assert weeks.pay(HONEST, answered={"remember_days": 2})["outcome"] == "ESCALATE"
+    assert [weeks.pay(HONEST)["outcome"] for _ in range(2)] == ["ALLOW", "ESCALATE"]
+    weeks.judge(history_days=300)
+    assert weeks.pay(HONEST)["outcome"] == "ALLOW"
+
+
+@pytest.mark.parametrize(
+    "way",
+    [{"signed": False}, {"ends": False}, {"error": "timed out"}],
+    ids=["unsigned", "no outcome", "failed"],
+)
+def test_an_answer_counts_only_once_the_action_was_carried_out(way: dict[str, Any]) -> None:
+    weeks = Weeks()
+    weeks.pay(HOSTILE, answered=FOR_A_WEEK, **way)
+    assert weeks.pay(HOSTILE)["outcome"] == "ESCALATE"
+
+
+@pytest.mark.parametrize(
+    ("answered", "reason"),
+    [
+        ({"decision": "deny"}, "wrong_decision"),
+        ({"by": "operator", "key": "mallory"}, "own_action"),
+        ({"by": "mallory"}, "not_an_approver"),
+        ({"key": "mallory"}, "wrong_signature"),
+    ],
+)
+def test_who_may_not_answer_makes_nothing_known(answered: dict[str, Any], reason: str) -> None:
+    agent = entry("approver", "operator", public_key=public_key(KEYS["mallory"]), roles=["approver"])
+    weeks = Weeks(agent)
+    weeks.pay(HOSTILE, answered={**FOR_A_WEEK, **answered})
+    assert only(weeks.end, "InputRefused")["reason"] == reason
+    assert weeks.pay(HOSTILE)["outcome"] == "ESCALATE"
+
+
+@pytest.mark.parametrize("days", [0, 31])
+def test_no_answer_is_for_longer_than_thirty_days(days: int) -> None:
+    with pytest.raises(ValidationError):
+        Weeks().pay(HOSTILE, answered={"remember_days": days})
+
+
+def test_where_actions_are_approved_one_by_one_no_answer_makes_anything_known() -> None:
+    def of_tier(tier: str) -> dict[str, Any]:
+        return {**TOOLS[0], "revision": 2, "spec": {**TOOLS[0]["spec"], "tier": tier}}
+
+    weeks = Weeks(of_tier("T4"))
+    weeks.pay(HOSTILE, answered={**FOR_A_WEEK, "by": "vera"})
+    assert only(weeks.end, "InputRefused")["reason"] == "cannot_remember"
+    weeks.judge()
+    weeks.pay(HOSTILE, answered=FOR_A_WEEK)
+    assert weeks.pay(HOSTILE)["outcome"] == "ALLOW"
+    weeks.judge(of_tier("T4"))
+    verdict = weeks.pay(HOSTILE)
+    assert (verdict["outcome"], origin_of(verdict)) == ("ESCALATE", {"nowhere": 1})
+    office = Office(policy={"approvals": {"quorum": {"T3": 2}}})
+    assert refusal(office.answer(office.open_escalation(), "ann", remember_days=7)) == "cannot_remember"
+
+
+def test_with_other_parameters_an_answer_makes_these_known() -> None:
+    weeks = Weeks()
+    other = {"payee": {"iban": HONEST}, "amount": 1}
+    weeks.pay(HOSTILE, answered={**FOR_A_WEEK, "parameters": other})
+    assert weeks.pay(HOSTILE)["outcome"] == "ESCALATE"
+    assert weeks.pay(HONEST)["outcome"] == "ALLOW"
 
 
 def count_uses(book: Book, *, fingerprints: list[str], at_ms: int, tool: str = "transfer") -> list[Any]:
