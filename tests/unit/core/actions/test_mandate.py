@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -10,7 +11,8 @@ from hypothesis import strategies as st
 
 from sluice.core.actions.stages import load_bundle
 from sluice.core.foundation.errors import BundleError
-from sluice_topics.catalog import MANDATES
+from sluice.core.state.session import SessionState, session_key
+from sluice_topics.catalog import ACTIONS, MANDATES
 from tests.unit.core.actions.escalation_scene import Office
 from tests.unit.core.actions.mandate_scene import (
     ISSUERS,
@@ -22,7 +24,7 @@ from tests.unit.core.actions.mandate_scene import (
     make_mandate,
 )
 from tests.unit.core.rerun.reruns import document
-from tests.unit.core.scene import MINUTE, START, entry, only, relaxations
+from tests.unit.core.scene import LIMITS, MINUTE, START, action, entry, only, relaxations
 
 if TYPE_CHECKING:
     from sluice.core.foundation.limits import SessionLimits
@@ -316,6 +318,72 @@ def test_a_call_that_waits_for_a_person_has_used_its_count_and_uses_it_once(outs
     assert (resolved["verdict"], resolved["session"]["mandate"]["digest"]) == ("allowed", digest_of(mandate))
     uses = office.propose("a-3", **named).records[0].body["session"]["remembered"]["mandate"]["uses"]
     assert uses == {digest_of(mandate): {"until": START + 10 * MINUTE, "used": {"0.0": 1}, "waiting": {}}}
+
+
+STEPS = st.lists(
+    st.tuples(
+        st.sampled_from(["change", "erase", "approve", "deny", "takeover"]),
+        st.integers(0, 3),
+        st.booleans(),
+    ),
+    max_size=24,
+)
+
+
+def make_family(agents: list[str], counts: tuple[int, ...]) -> list[dict[str, Any]]:
+    """A mandate, and three within it."""
+    made: list[dict[str, Any]] = []
+    for number, agent in enumerate(agents):
+        count = min(counts[0], counts[number])
+        more: dict[str, Any] = {"parent": made[0]} if made else {}
+        tools = [{"tool": tool, "count": count} for tool in ("change", "erase")]
+        made.append(make_mandate(mandate_id=f"m-{number}", agent_id=agent, tools=tools, **more))
+    return made
+
+
+@given(counts=st.tuples(*[st.integers(1, 4)] * 4), shared=st.booleans(), steps=STEPS)
+@settings(max_examples=60, deadline=None)
+def test_what_is_carried_out_or_waits_never_exceeds_a_count_of_its_chain(
+    counts: tuple[int, ...], shared: bool, steps: list[tuple[str, int, bool]]
+) -> None:
+    """A parent and three children, of one agent or two, against a plain count of each."""
+    terms = {"need": "needed", "outside": "deny"}
+    part = {"tiers": {"T2": terms, "T3": terms}}
+    limits = replace(LIMITS, max_recent_actions=64)
+    office = Office(ISSUERS, limits=limits, policy={"patterns": {}, "stages": STAGES, "mandate": part})
+
+    agents = ["chief", "operator", "operator", "operator" if shared else "chief"]
+    mandates = make_family(agents, counts)
+    for one in mandates:
+        office.take(MANDATES, one)
+    left = {
+        (tool, number): one["tools"][0]["count"]
+        for number, one in enumerate(mandates)
+        for tool in ("change", "erase")
+    }
+    waiting: list[dict[str, Any]] = []
+    for number, (what, chosen, standard) in enumerate(steps):
+        if what == "takeover":
+            key = session_key("s-1")
+            entries = office.replay.session(b"s-1").entries()
+            office.replay._sessions[key] = SessionState.read(key, entries)  # noqa: SLF001
+        elif what in ("approve", "deny"):
+            if waiting:
+                records = office.answer(waiting.pop(chosen % len(waiting)), "ann", what)
+                if what == "approve":
+                    assert only(records, "ResolvedVerdict")["outcome"] == "ALLOW"
+        else:
+            mode = "standard" if standard else "high_stakes"
+            digest = digest_of(mandates[chosen])
+            record = {"action_id": f"a-{number}", "agent_id": agents[chosen], "toolName": what, "mode": mode}
+            decision = office.take(ACTIONS, action(**record, parameters={}, mandate_digest=digest))
+            fits = all(left[what, place] > 0 for place in {0, chosen})
+            outcome = only(decision, "Verdict")["outcome"]
+            assert outcome == ({"change": "ALLOW", "erase": "ESCALATE"}[what] if fits else "BLOCK")
+            for place in {0, chosen}:
+                if (standard or fits) and left[what, place] > 0:
+                    left[what, place] -= 1
+            waiting += [one.body for one in decision.records if one.kind == "EscalationOpened"]
 
 
 STRICTNESS = ["allowed", "needs_human", "denied"]
