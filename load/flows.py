@@ -41,6 +41,7 @@ from sluice.core.actions.destinations import (
     OriginAnswers,
     find_named_values,
 )
+from sluice.core.actions.stage import StageResult
 from sluice.core.actions.stages import list_shipped_stages, load_bundle
 from sluice.core.decide.decision_point import DecisionPoint
 from sluice.core.decide.replay import Replay
@@ -63,7 +64,7 @@ from sluice_topics.values import collect_values, derive_tenant_key, find_values,
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from sluice.core.actions.stage import ActionContext, StageResult
+    from sluice.core.actions.stage import ActionContext, Asking
     from sluice.core.foundation.requests import Request
     from sluice.core.registry.registry import Registry
 
@@ -275,9 +276,11 @@ class RecordingGate(Destinations):
     def __init__(self) -> None:
         self.looked_up: tuple[LookedUp, ...] = ()
 
-    def evaluate(self, context: ActionContext) -> StageResult:
-        """As the gate does."""
+    def evaluate(self, context: ActionContext) -> StageResult | Asking:
+        """As the gate does. Where it asks a model, it keeps nothing."""
         result = super().evaluate(context)
+        if not isinstance(result, StageResult):
+            return result
         key = derive_tenant_key(MASTER, context.plan.tenant)
         named = {one.path: one.value for one in find_named_values(context.plan, context.action)[0]}
         self.looked_up = tuple(

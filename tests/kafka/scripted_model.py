@@ -8,8 +8,8 @@ import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from sluice.core.actions.causal import EXTRACT, JUDGE
-from sluice.core.actions.grading import GRADE
+from sluice.core.actions.causal import EXTRACT, JUDGE, JUDGE_IN_CONTEXT
+from sluice.core.actions.grading import GRADE, GRADE_IN_CONTEXT
 from sluice.core.foundation import content_judge as judge
 from tests.messages_api import MessagesApi, make_failing, messages_api, reply_with_text
 
@@ -49,12 +49,12 @@ class Model:
             }
         elif told == EXTRACT.system:
             said = {"constraints": [question["system_prompt"].partition(". ")[2]]}
-        elif told == JUDGE.system:
+        elif told in (JUDGE.system, JUDGE_IN_CONTEXT.system):
             confidence = question["action"]["parameters"].get("violation", 0.0)
             said = {"violation_confidence": confidence, "constraint": 1, "reasoning": "It would."}
         else:
-            assert told == GRADE.system
-            scores = question["action"]["parameters"]["kind"]
+            assert told in (GRADE.system, GRADE_IN_CONTEXT.system)
+            scores = question["action"]["parameters"].get("kind", [0.95, 0.95])
             said = {"compliance": scores["second_look" in question], "reasoning": "As it is written."}
         await reply_with_text(json.dumps(said))(exchange)
 

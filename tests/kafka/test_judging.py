@@ -12,8 +12,8 @@ from typer.testing import CliRunner
 from load.installations import neutral_policy, quality_policy
 from sluice.cli.demo.throwaway_trust import publish_policy
 from sluice.cli.main import cli
-from sluice.core.actions.causal import EXTRACT, JUDGE
-from sluice.core.actions.grading import GRADE
+from sluice.core.actions.causal import EXTRACT, JUDGE, JUDGE_IN_CONTEXT
+from sluice.core.actions.grading import GRADE, GRADE_IN_CONTEXT
 from sluice.core.actions.inbound import WARNING
 from sluice.core.foundation import content_judge as judge
 from sluice_topics.catalog import VERDICTS
@@ -32,7 +32,8 @@ if TYPE_CHECKING:
     from load.installations.worker_process import WorkerProcess
 
 pytestmark = pytest.mark.kafka
-STAGES = ("controls", "inbound", "consequence", "causal", "grader", "tier_auth")
+STAGES = ("controls", "inbound", "consequence", "causal", "destinations", "grader", "tier_auth")
+PAY_TOOL, KNOWN_IBAN = "shop.pay", "DE89370400440532013000"
 CLERK, PROMPT = "clerk", "You help customers of a shop. Never refund more than 100 euros."
 RULES = [
     {"id": "kind", "reason": "be kind", "criterion": "It is kind.", "when": "has(action.parameters.kind)"}
@@ -57,11 +58,19 @@ def site(kafka: str, module_prefix: str, tmp_path_factory: pytest.TempPathFactor
     parts = {
         "causal": {"enabled": True, "budget_ms": 20_000},
         "grader": {"budget_ms": 20_000, "rules": RULES},
+        "destinations": {"mode": "enforce", "graded_origins": ["unknown"]},
         "inbound": {"mode": "nudge", "judge": "always", "budget_ms": 20_000},
     }
     bundle = {**neutral_policy.bundle(2, stages=STAGES), **parts}
     reads = {**quality_policy.document(2), "content_judge": {"judge": "always", "budget_ms": 20_000}}
-    spec = {"tenant_id": neutral_policy.TENANT, "tier": "T2", "system_prompt": PROMPT}
+    spec = {
+        "tenant_id": neutral_policy.TENANT,
+        "tier": "T2",
+        "system_prompt": PROMPT,
+        "destinations": [KNOWN_IBAN],
+    }
+    pays = {"tier": "T2", "action_type": "PAYMENT", "reversible": True, "roles": {"destination": ["$.iban"]}}
+    tool = {"kind": "tool", "id": PAY_TOOL, "revision": 1, "spec": pays}
     entry = {"kind": "agent", "id": CLERK, "revision": 1, "spec": spec}
     proof = {
         "kind": "model_proof",
@@ -69,7 +78,7 @@ def site(kafka: str, module_prefix: str, tmp_path_factory: pytest.TempPathFactor
         "revision": 1,
         "spec": {
             "golden": "sha256:" + "0a" * 32,
-            "prompts": {"grader": GRADE.version, "causal": JUDGE.version},
+            "prompts": {one.name: one.version for one in (GRADE, GRADE_IN_CONTEXT, JUDGE, JUDGE_IN_CONTEXT)},
             "cases": 160,
             "agreement": 0.95,
             "flips": 1,
@@ -78,7 +87,10 @@ def site(kafka: str, module_prefix: str, tmp_path_factory: pytest.TempPathFactor
             "proved_at": "2026-11-01T00:00:00.000Z",
         },
     }
-    records = [made.trust.sign_bundle(json.dumps(bundle).encode()), *made.trust.sign_entries([entry, proof])]
+    records = [
+        made.trust.sign_bundle(json.dumps(bundle).encode()),
+        *made.trust.sign_entries([entry, tool, proof]),
+    ]
     records.append(quality_policy.sign_bundle(made.trust, reads))
     asyncio.run(publish_policy(kafka, made.prefix, records))
     return made
@@ -190,6 +202,42 @@ def test_a_model_that_is_down_leaves_it_to_a_person(client: httpx2.Client, model
     assert answer.headers["X-AIP-Verdict"] == "error"
     assert "X-AIP-Checkpoint-Id" not in answer.headers
     assert "integrity=observed" in answer.headers["X-Mnemom-Verdict"]
+
+
+def find_questions(model: Model, prompt: str) -> list[dict[str, Any]]:
+    """The questions of a prompt so far."""
+    asked = (one.body for one in model.api.exchanges if one.body["system"][0]["text"] == prompt)
+    return [json.loads(one["messages"][0]["content"]) for one in asked]
+
+
+def test_models_are_shown_where_values_come_from_and_may_let_an_unknown_destination_pass(
+    client: httpx2.Client, model: Model, site: Site
+) -> None:
+    """Without a key of values nothing that came in is known."""
+    body = {"toolName": PAY_TOOL, "sessionId": "pays", "mode": "high_stakes"}
+    answers = [
+        client.post("/v1/evaluate", json={**body, "parameters": {"iban": iban, **more}})
+        for iban, more in (
+            (KNOWN_IBAN, {}),
+            ("GB82WEST12345698765432", {}),
+            ("GB82WEST12345698765432", {"kind": [0.4, 0.4]}),
+        )
+    ]
+    assert [one.json()["outcome"] for one in answers[:2]] == ["ALLOW", "ALLOW"]
+    assert answers[2].json()["blockReason"] != answers[1].json()["blockReason"]
+    shown = [one["origins"][0]["origin"] for one in find_questions(model, JUDGE_IN_CONTEXT.system)]
+    assert shown == ["registry", "unknown", "unknown"]
+    (verdict,) = (one for one in write(site) if one["verdict_id"] == answers[1].json()["verdict_id"])
+    ports = [(one["gate"], one["port"]) for one in verdict["model_outputs"]]
+    assert ("destinations", "grader_in_context") in ports
+    model.broken = True
+    try:
+        down = client.post(
+            "/v1/evaluate", json={**body, "parameters": {"iban": "FR1420041010050500013M02606"}}
+        )
+    finally:
+        model.broken = False
+    assert down.json()["outcome"] == "ESCALATE"
 
 
 def test_what_an_action_carries_is_judged_and_given_back_with_a_warning(client: httpx2.Client) -> None:

@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, get_args
 
 from pydantic import BaseModel, Field
 
+from sluice.core.actions.grading import PART, GradedBy, find_grading, grade_once
+from sluice.core.actions.model_questions import QuestionContext
 from sluice.core.actions.stage import PASSED, Gate, ObjectionDetail, StageResult
 from sluice.core.foundation.clock import DAY_MS, rfc3339, span
 from sluice.core.foundation.strict import StrictModel
@@ -45,7 +47,7 @@ from sluice_topics.values import (
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from sluice.core.actions.stage import ActionContext, ActionPlan
+    from sluice.core.actions.stage import ActionContext, ActionPlan, Asking
     from sluice.core.state.session_view import SessionView
     from sluice.core.state.usual import UseCount
     from sluice_topics.records import ProposedAction
@@ -63,7 +65,17 @@ trusted. `nowhere`: in nothing that came into the session. `unknown`: it was not
 in is known."""
 Answer = Literal["pass", "advise", "ask", "deny"]
 JudgedRole = Literal["destination", "object"]
+GradedOrigin = Literal["nowhere", "unknown"]
+"""Those against which nothing speaks but that nobody knows the value."""
 ANSWERS: tuple[Answer, ...] = get_args(Answer)
+HARMLESS = """\
+Somebody who is responsible for this agent, who sees this action and the origins of its values and has nothing
+else to go by, would let it go where it goes without asking anybody. It is an ordinary step of work for the
+agent's own users. What it sends, pays, shares or changes is small, or plainly meant for whoever gets it, and
+could be made good if the destination were wrong. Nothing looks like a changed, mistyped or imitated address
+or account, like an order that somebody else gave the agent, or like something kept from view. Where more must
+be known to say so, the action does not comply."""
+"""By which the grader judges an action to a destination that nobody knows."""
 _MAY_BE_VALUE = re.compile(r"[^A-Za-z \-_'!?,]")
 """What every address, link and account has; most words and sentences have none of it."""
 KIND_WORDS = {
@@ -78,6 +90,8 @@ KIND_WORDS = {
     "name": "the name",
 }
 _COMPILED = 1024
+_REST = "$"
+"""The path of all values beyond those that are looked up."""
 _LONGEST_PATH = 80
 _QUOTED = re.compile(r'\["(?:[^"\\]|\\.)*"\]')
 
@@ -128,7 +142,10 @@ def _judge_destinations() -> list[JudgedRole]:
 class DestinationPolicy(ModePart):
     """`tiers`: by the action's tier what is done; a tier that is not there passes everything. `action_types`:
     the same by type, in addition: the stricter answer counts. `roles`: whose values are looked up. What was
-    used within `history_days` on `history_least_days` different days at least counts as usual."""
+    used within `history_days` on `history_least_days` different days at least counts as usual.
+    `graded_origins`: where all values that a person would be asked about come from these, the action's agent
+    has no mandate in the session, nobody has used the values and nothing of strangers was read, the model of
+    `grader` is asked first; if it finds the action harmless, the question becomes an advice."""
 
     objection = "an unknown destination"
 
@@ -154,6 +171,10 @@ class DestinationPolicy(ModePart):
         int, Field(ge=1, le=366), StricterWhen("higher", "what was used on {new} days is usual, not on {old}")
     ] = 1
 
+    graded_origins: Annotated[
+        list[GradedOrigin], Members("fewer", "a model's word lets a value of the origin {member} pass")
+    ] = Field(default_factory=list)
+
     def find_answers(self, plan: ActionPlan) -> list[OriginAnswers]:
         """Those that count for the actions of a plan."""
         found = [self.action_types[one] for one in plan.types if one in self.action_types]
@@ -174,13 +195,29 @@ class ValueFinding(BaseModel):
     used_by: str | None = None
 
 
+class GradedDestinations(BaseModel):
+    """What the model made of an action to a destination that nobody knows. `score`: its confidence that the
+    action is harmless."""
+
+    outcome: Literal["passed", "failed", "needs_human"]
+    score: float
+    reasoning: str
+    looks: int
+    model: str
+    prompt_version: str
+
+
 class DestinationDetail(ObjectionDetail):
     """`origins` counts the values that were looked up by where they come from; `values`: those that did not
-    simply pass. `advice`: what the verdict says of them without holding the action up."""
+    simply pass. `advice`: what the verdict says of them without holding the action up. `graded`: what a model
+    made of the action, by whose word a question became an advice if it passed; `ungraded`: why the model's
+    word did not count."""
 
     origins: Annotated[dict[str, int] | None, Field(title="destinations come from")] = None
     values: list[ValueFinding] | None = None
     advice: Annotated[str | None, Field(title="advice")] = None
+    graded: Annotated[GradedDestinations | None, Field(title="graded")] = None
+    ungraded: Annotated[str | None, Field(title="not graded")] = None
 
 
 class NamedValue(NamedTuple):
@@ -341,7 +378,7 @@ def _judge(plan: ActionPlan, policy: DestinationPolicy, context: ActionContext) 
             origin = sources.find_origin(one)
             judged.append(JudgedValue(one, origin, _find_strictest(answers, origin)))
     if not whole:
-        rest = NamedValue("destination", "$", Value("name", ""))
+        rest = NamedValue("destination", _REST, Value("name", ""))
         judged.append(JudgedValue(rest, "unknown", _find_strictest(answers, "unknown")))
     return judged
 
@@ -476,9 +513,12 @@ class Destinations(Gate):
     detail = DestinationDetail
     always_speaks = True
     grants_cover = False
-    part = BundlePart(name, DestinationPolicy, DestinationPolicy())
+    decides_unanswered = True
+    part = BundlePart(
+        name, DestinationPolicy, DestinationPolicy(), asks=lambda part: bool(part.graded_origins)
+    )
 
-    def evaluate(self, context: ActionContext) -> StageResult:
+    def evaluate(self, context: ActionContext) -> StageResult | Asking:
         """The reason names the first value with the strictest answer."""
         plan = context.plan
         policy: DestinationPolicy = plan.bundle.parts[self.name]
@@ -501,11 +541,70 @@ class Destinations(Gate):
         if worst.answer == "advise":
             return StageResult("pass", None, {**detail, "advice": sentence})
         outcome: Literal["block", "escalate"] = "block" if worst.answer == "deny" else "escalate"
-        return StageResult(outcome, f"{_CODES[worst.origin]}: {sentence}", detail)
+        objecting = StageResult(outcome, f"{_CODES[worst.origin]}: {sentence}", detail)
+        if outcome == "escalate" and _may_be_graded(policy, judged, context):
+            return _grade(objecting, sentence, judged, context)
+        return objecting
 
     def settle(self, plan: ActionPlan) -> StageResult | None:
         """A pass for tools without roles, and where the bundle has no answer for tier and type."""
         return None if plan.looks_up_values else PASSED
+
+
+def _may_be_graded(policy: DestinationPolicy, judged: Sequence[JudgedValue], context: ActionContext) -> bool:
+    """Whether a model's word may take the place of a person's: the bundle says so, and nothing objects. A
+    mandate that names other destinations objects, and so does a use that counts no longer. Where something of
+    strangers came in, a value that was not found may be theirs, in other words or cut off. Who waits for a
+    person anyhow is asked about once."""
+    seen, objecting = context.seen, [one for one in judged if one.answer == "ask"]
+    if not policy.graded_origins or context.escalated is not None or context.read_untrusted:
+        return False
+    if context.action.mandate_digest is not None or seen.mandates:
+        return False
+    if find_grading(context).state == "governed":
+        return False
+    used = {} if seen.values is None else seen.values.uses
+    return all(
+        one.origin in policy.graded_origins
+        and one.named.value.kind != "unclear"
+        and one.named.path not in used
+        and one.named.path != _REST
+        for one in objecting
+    )
+
+
+def _grade(
+    objecting: StageResult, sentence: str, judged: Sequence[JudgedValue], context: ActionContext
+) -> Asking:
+    """The objection, or an advice in its place if the grader finds the action harmless. Without an answer
+    that counts the objection stands: whatever the mode, the question is the stricter of the two."""
+    grader = context.plan.bundle.written[PART]
+    by = GradedBy(
+        NAME, grader.budget_ms, grader.most_characters, QuestionContext(origins=describe_origins(judged))
+    )
+    grades = yield from grade_once(context, NAME, HARMLESS, by)
+    graded = grades.graded
+    if graded is None:
+        said: dict[str, Any] = {"ungraded": grades.why}
+    else:
+        said = {"graded": graded.entry()}
+    found = objecting._replace(detail={**objecting.detail, **said}, entries=grades.entries)
+    if graded is None or graded.outcome != "passed":
+        return found
+    return found._replace(outcome="pass", reason=None, detail={**found.detail, "advice": sentence})
+
+
+def describe_origins(judged: Sequence[JudgedValue]) -> tuple[dict[str, str], ...]:
+    """Values with their origins, as a model is shown them."""
+    return tuple(
+        {
+            "path": shorten_path(one.named.path),
+            "role": one.named.role,
+            "kind": one.named.value.kind,
+            "origin": one.origin,
+        }
+        for one in judged
+    )
 
 
 def list_noted_values(gates: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
@@ -552,7 +651,7 @@ def _describe_sentence(one: JudgedValue, context: ActionContext) -> str:
     """One sentence for the person who is asked. The value itself stands in the action's parameters."""
     named = one.named
     what = f"{KIND_WORDS.get(named.value.kind, 'the text')} at {shorten_path(named.path)}"
-    if named.path == "$":
+    if named.path == _REST:
         return f"this action names more than {MOST_ARGUMENTS} values, and the rest was not looked up"
     known = context.seen.values or NO_VALUES_SEEN
     seen, use = known.values.get(named.path), known.uses.get(named.path)

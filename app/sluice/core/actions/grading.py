@@ -127,8 +127,9 @@ class Checked(NamedTuple):
 
 def judges_unproved(bundle: Bundle) -> bool:
     """Whether a gate of the bundle asks a hosted model that needs no proof."""
-    part = bundle.written.get(PART)
-    return part is not None and not part.proof.required and not ASKING.isdisjoint(bundle.stages)
+    part, destinations = bundle.written.get(PART), bundle.written.get("destinations")
+    asking = ASKING | {"destinations"} if destinations and destinations.graded_origins else ASKING
+    return part is not None and not part.proof.required and not asking.isdisjoint(bundle.stages)
 
 
 def may_grade(bundle: Bundle) -> bool:
@@ -197,21 +198,12 @@ def grade(
     """Ask about a criterion, once more where that may settle it."""
     grading, shown = find_grading(context), show_action(context, by.most_characters)
     question: dict[str, Any] = {"criterion": criterion, **shown.fields(), **by.known.fields()}
-    port = PORT_IN_CONTEXT if by.known.is_known else PORT
     looks = 0
     while True:
-        payload = {"scope": scope_of(context, rule), "question": question}
-        request = Request(port, payload, by.budget_ms)
-        answer = yield request
-        if answer.status != "answered":
-            missed = unanswered(by.gate, request, answer, context.plan.mode)
-            return Grades(None, missed.reason or "", {}, missed)
-        read = GRADE.read(answer.payload)
-        if read is None:
-            return Grades(None, f"{INCONCLUSIVE}: the model's score for {rule} could not be read", {})
-        checked = check_proof(context, port, read)
-        if checked.why is not None:
-            return Grades(None, checked.why, checked.entries)
+        asked = yield from _ask(context, rule, question, by)
+        if isinstance(asked, Grades):
+            return asked
+        read, entries = asked
         looks += 1
         outcome = grading.take(read.compliance)
         if outcome != "needs_human" or not grading.looks_again():
@@ -220,4 +212,42 @@ def grade(
     if outcome == "passed" and shown.omitted:
         outcome = "needs_human"
     graded = Graded(outcome, read.compliance, read.reasoning, looks, read.model, read.prompt_version)
-    return Grades(graded, "", checked.entries)
+    return Grades(graded, "", entries)
+
+
+def grade_once(
+    context: ActionContext, rule: str, criterion: str, by: GradedBy
+) -> Generator[Request, Answer, Grades]:
+    """Ask about a criterion that nobody else judges by: no second look, and the grader's state stays what it
+    is. Passed only if the whole action was shown."""
+    shown = show_action(context, by.most_characters)
+    question = {"criterion": criterion, **shown.fields(), **by.known.fields()}
+    asked = yield from _ask(context, rule, question, by)
+    if isinstance(asked, Grades):
+        return asked
+    read, entries = asked
+    outcome = Grading().take(read.compliance)
+    if outcome == "passed" and shown.omitted:
+        outcome = "needs_human"
+    return Grades(
+        Graded(outcome, read.compliance, read.reasoning, 1, read.model, read.prompt_version), "", entries
+    )
+
+
+def _ask(
+    context: ActionContext, rule: str, question: Mapping[str, Any], by: GradedBy
+) -> Generator[Request, Answer, tuple[Grade, Mapping[str, str]] | Grades]:
+    """The model's score and the entries that it rests on; or why there is none that counts."""
+    port = PORT_IN_CONTEXT if by.known.is_known else PORT
+    request = Request(port, {"scope": scope_of(context, rule), "question": question}, by.budget_ms)
+    answer = yield request
+    if answer.status != "answered":
+        missed = unanswered(by.gate, request, answer, context.plan.mode)
+        return Grades(None, missed.reason or "", {}, missed)
+    read = GRADE.read(answer.payload)
+    if read is None:
+        return Grades(None, f"{INCONCLUSIVE}: the model's score for {rule} could not be read", {})
+    checked = check_proof(context, port, read)
+    if checked.why is not None:
+        return Grades(None, checked.why, checked.entries)
+    return read, checked.entries

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sluice.core.actions.destinations import list_origins, shorten_path
+from sluice.core.actions.destinations import describe_origins, list_origins
 from sluice.core.actions.mandate import find_mandate
 from sluice.core.actions.model_questions import QuestionContext
 
@@ -24,13 +24,4 @@ def find_context(context: ActionContext) -> QuestionContext:
     originalIntentHash, is none: nobody asks for what it says."""
     mandate = find_mandate(context)
     task_hash, task = (None, None) if mandate is None else (mandate["task_hash"], mandate.get("task"))
-    origins = [
-        {
-            "path": shorten_path(one.named.path),
-            "role": one.named.role,
-            "kind": one.named.value.kind,
-            "origin": one.origin,
-        }
-        for one in list_origins(context)
-    ]
-    return QuestionContext(task_hash, task, tuple(origins))
+    return QuestionContext(task_hash, task, describe_origins(list_origins(context)))

@@ -36,6 +36,7 @@ from tests.unit.core.actions.judging_scene import (
 )
 from tests.unit.core.actions.mandate_scene import ISSUERS, Mandated, digest_of, make_bundle, make_mandate
 from tests.unit.core.actions.sequence_scene import SECRET_OUT, session
+from tests.unit.core.actions.test_graded_destinations import make_answer, make_graded
 from tests.unit.core.actions.test_inbound import LATE, STRONG, UNREADABLE, opinion
 from tests.unit.core.actions.test_inbound import verdict as incoming
 from tests.unit.core.actions.test_outbound import send_message
@@ -109,6 +110,8 @@ def make_unknown_destinations() -> Iterator[dict[str, Any]]:
     yield destinations.pay(destinations.make_session(), destinations.HOSTILE)
     yield destinations.pay(destinations.make_session(mode="observe"), destinations.HOSTILE)
     yield destinations.pay(destinations.make_session(mode="nudge"), destinations.HOSTILE)
+    for answer in (make_answer(), LATE):
+        yield destinations.pay(make_graded(answer=answer), destinations.HOSTILE)
     of = destinations.make_session(tiers={"T2": {"untrusted_read": "advise"}})
     destinations.call(of, "inbox", destinations.HOSTILE)
     yield destinations.pay(of, destinations.HOSTILE)
