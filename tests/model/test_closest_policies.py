@@ -1,4 +1,4 @@
-"""The port `closest` on the real encoder: which policies of a shelf an action is near to."""
+"""The port `closest` on the real encoder: which policies of a bundle an action is near to."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from sluice.adapters.models.cached_answers import AnswerStore
     from sluice.adapters.models.prompted_port import HostedModel
     from sluice.core.actions.closest import NamedTexts
-    from sluice.core.actions.policies import Shelf
+    from sluice.core.actions.policies import PolicyIndex
     from sluice.core.foundation.prompts import Prompt
     from sluice.core.policy.pattern_library import ActionLibrary
     from sluice.core.policy.policy import Policy
@@ -188,7 +188,7 @@ def _list_libraries(policy: Policy) -> list[SimilarityLibrary]:
 def _list_policy_texts(policy: Policy) -> list[NamedTexts]:
     """The policies of bundles among which the closest to an action are looked up."""
     asking = [one for one in policy.bundles.values() if Policies.name in one.stages]
-    shelves: list[Shelf] = [one.parts[Policies.name] for one in asking]
+    shelves: list[PolicyIndex] = [one.parts[Policies.name] for one in asking]
     return [one.library for one in shelves if len(one.library.ids) > one.part.closest]
 
 

@@ -157,8 +157,8 @@ def test_policies_are_proposed_of_what_obliges_and_load_in_a_bundle(tmp_path: Pa
         "include": ["r.json", "shipped:policies/gdpr.json"],
     }
     (tmp_path / "mine.json").write_text(json.dumps(bundle))
-    shelf = load_bundle(read_whole_bundle(tmp_path / "mine.json")).parts["policies"]
-    assert len(shelf.part.policies) == 5 + len(read_shipped("gdpr"))
+    policies = load_bundle(read_whole_bundle(tmp_path / "mine.json")).parts["policies"]
+    assert len(policies.part.policies) == 5 + len(read_shipped("gdpr"))
     again = CliRunner().invoke(
         cli, ["policy", "import", str(tmp_path / "Refund Rules.md"), str(tmp_path / "r.json")]
     )
@@ -184,7 +184,7 @@ def read_shipped(name: str) -> list[dict[str, Any]]:
 def test_the_sets_that_ship_load_and_each_policy_has_its_place(tmp_path: Path, name: str) -> None:
     bundle = {"extends": "shipped:default.json", "id": "mine", "include": [f"shipped:policies/{name}.json"]}
     (tmp_path / "mine.json").write_text(json.dumps(bundle))
-    shelf = load_bundle(read_whole_bundle(tmp_path / "mine.json")).parts["policies"]
-    assert len(shelf.part.policies) >= 14
+    policies = load_bundle(read_whole_bundle(tmp_path / "mine.json")).parts["policies"]
+    assert len(policies.part.policies) >= 14
     marks = {"gdpr": "Article ", "hipaa": "§ 164.", "soc2": ("CC", "A1", "C1", "PI1", "P6")}
-    assert all(one.source.place.startswith(marks[name]) for one in shelf.part.policies)
+    assert all(one.source.place.startswith(marks[name]) for one in policies.part.policies)

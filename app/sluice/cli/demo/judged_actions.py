@@ -65,8 +65,8 @@ def make_bundle(shipped: bytes, shipped_folder: Path, config: dict[str, Any]) ->
 def _take_policies(folder: Path, wanted: dict[str, Any]) -> dict[str, Any]:
     """A policy of a shipped set, for the tools that the config names."""
     found = json_object((folder / wanted["from"]).read_bytes())["policies"]
-    shelf = found["policies"] if isinstance(found, dict) else found
-    (one,) = [policy for policy in shelf if policy["id"] == wanted["id"]]
+    policies = found["policies"] if isinstance(found, dict) else found
+    (one,) = [policy for policy in policies if policy["id"] == wanted["id"]]
     return {**one, "appliesToTools": wanted["appliesToTools"]}
 
 

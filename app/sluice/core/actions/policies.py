@@ -146,7 +146,7 @@ class PoliciesDetail(ObjectionDetail):
     shown: ShownContext | None = None
 
 
-class Shelf(NamedTuple):
+class PolicyIndex(NamedTuple):
     """A bundle's `policies`, compiled. `conditions` are those of the policies at the places in `explicit`;
     `library`: the semantic ones that name no tool."""
 
@@ -157,7 +157,7 @@ class Shelf(NamedTuple):
     library: NamedTexts
 
 
-def compile_shelf(part: PolicyShelf) -> Shelf:
+def index_policies(part: PolicyShelf) -> PolicyIndex:
     """Compile the conditions. Raises BundleError with the place of one that is refused."""
     explicit = tuple(one for one in part.policies if one.condition is not None)
     semantic = tuple(one for one in part.policies if one.condition is None)
@@ -176,7 +176,7 @@ def compile_shelf(part: PolicyShelf) -> Shelf:
         raise BundleError(f"$.policies: {str(error).partition(': ')[2]}") from None
     searched = [one for one in semantic if not one.applies_to_tools]
     texts = NamedTexts.of({one.id: f"{one.title}: {one.text}" for one in searched})
-    return Shelf(part, conditions, explicit, semantic, texts)
+    return PolicyIndex(part, conditions, explicit, semantic, texts)
 
 
 def _rule(policy: PolicyPassage) -> Rule:
@@ -200,16 +200,16 @@ class Policies(RememberingGate):
     detail = PoliciesDetail
     memory = GraderMemory
     decides_unanswered = True
-    part = BundlePart(name, PolicyShelf, PolicyShelf(), compile_shelf, asks=always_asks)
+    part = BundlePart(name, PolicyShelf, PolicyShelf(), index_policies, asks=always_asks)
 
     def evaluate(self, context: ActionContext) -> StageResult | Asking:
         """The explicit ones first: what they block, no model is asked about."""
-        shelf: Shelf = context.plan.bundle.parts[self.name]
-        found, evaluated = _explicit(shelf, context)
-        semantic = [one for one in shelf.semantic if _names(one, context.action.tool_name)]
-        if not (semantic or shelf.library.ids) or any(_blocks(one, state) for one, state in found):
+        index: PolicyIndex = context.plan.bundle.parts[self.name]
+        found, evaluated = _explicit(index, context)
+        semantic = [one for one in index.semantic if _names(one, context.action.tool_name)]
+        if not (semantic or index.library.ids) or any(_blocks(one, state) for one, state in found):
             return _judged([(one, _entry(one, state)) for one, state in found], evaluated)
-        return _asking(shelf, context, found, semantic, evaluated)
+        return _asking(index, context, found, semantic, evaluated)
 
     def settle(self, plan: ActionPlan) -> StageResult | None:
         """A pass where the bundle has no policy of prose."""
@@ -230,15 +230,15 @@ class Policies(RememberingGate):
 Found = list[tuple[PolicyPassage, Outcome]]
 
 
-def _explicit(shelf: Shelf, context: ActionContext) -> tuple[Found, int]:
+def _explicit(index: PolicyIndex, context: ActionContext) -> tuple[Found, int]:
     """Those that the action violates or that cannot be decided, and how many apply."""
     tool = context.action.tool_name
-    applying = [not one.applies_to_tools or _names(one, tool) for one in shelf.explicit]
+    applying = [not one.applies_to_tools or _names(one, tool) for one in index.explicit]
     if not any(applying):
         return [], 0
     found: Found = []
-    by_type = evaluate_by_type(context, shelf.conditions)
-    for policy, applies, same in zip(shelf.explicit, applying, zip(*by_type, strict=True), strict=True):
+    by_type = evaluate_by_type(context, index.conditions)
+    for policy, applies, same in zip(index.explicit, applying, zip(*by_type, strict=True), strict=True):
         results = {one.passed for one in same}
         if applies and results != {True}:
             found.append((policy, "failed" if False in results else "undecided"))
@@ -256,23 +256,23 @@ def _entry(policy: PolicyPassage, state: Outcome, **more: Any) -> dict[str, Any]
 
 
 def _asking(
-    shelf: Shelf, context: ActionContext, found: Found, semantic: list[PolicyPassage], evaluated: int
+    index: PolicyIndex, context: ActionContext, found: Found, semantic: list[PolicyPassage], evaluated: int
 ) -> Asking:
-    part = shelf.part
-    cosines: dict[str, float | None] = dict.fromkeys(shelf.library.ids)
+    part = index.part
+    cosines: dict[str, float | None] = dict.fromkeys(index.library.ids)
     listed = [(one, _entry(one, state)) for one, state in found]
-    if len(shelf.library.ids) > part.closest:
+    if len(index.library.ids) > part.closest:
         text = canonical(show_action(context, part.most_characters).action).decode()
-        answer = yield (request := ask_for_closest(text, shelf.library, part.closest, part.budget_ms))
+        answer = yield (request := ask_for_closest(text, index.library, part.closest, part.budget_ms))
         if answer.status != "answered":
             unsearched = unanswered(Policies.name, request, answer, context.plan.mode)
             return join_missing(_judged(listed, evaluated), unsearched)
-        near = read_closest(answer.payload, shelf.library)
+        near = read_closest(answer.payload, index.library)
         if near is None:
             detail = {"policies": [one for _, one in listed], "evaluated": evaluated}
             return StageResult("escalate", f"{INCONCLUSIVE}: the closest policies could not be read", detail)
         cosines = {**near}
-    by_id = {one.id: one for one in shelf.semantic}
+    by_id = {one.id: one for one in index.semantic}
     entries: dict[str, str] = {}
     missed = None
     known = find_context(context)
