@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from load.attacks.attempt import AttackedSession, Attempt
 from load.attacks.false_outcomes import fields, sign_outcome
 from sluice.core.state.book import Book, Entered, Left
-from sluice.core.state.held import Held
+from sluice.core.state.quarantined import QuarantinedMemory
 from sluice_topics.catalog import MEMORY_WRITES, RETRIEVALS
 
 if TYPE_CHECKING:
@@ -146,7 +146,7 @@ def retrieval(place: AttackedSession, agent: str, request: str) -> dict[str, Any
     }
 
 
-def _make_held(agent: str, offset: int) -> Held:
+def _make_held(agent: str, offset: int) -> QuarantinedMemory:
     digest = "sha256:" + base64.b16encode(bytes(32)).decode()
     names = (f"memory:t:3:{offset}", f"w{offset}", agent, "s", "acme", "mail", "user", digest, digest)
-    return Held(*names, "t", 3, offset, 0.5, 0.7, offset, 10**9)
+    return QuarantinedMemory(*names, "t", 3, offset, 0.5, 0.7, offset, 10**9)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from sluice.core.state.book import Book
     from sluice.core.state.decision import Decision
     from sluice.core.state.escalation import Escalation
-    from sluice.core.state.held import Held
+    from sluice.core.state.quarantined import QuarantinedMemory
     from sluice.ports import Port
 
 
@@ -143,7 +143,7 @@ class HeldInputs:
         if arrival.topic in (MEMORY_WRITES, ACTIONS):
             self._values[(arrival.topic, arrival.partition, arrival.offset)] = arrival.value
         if len(self._values) > len(book) + len(book.open):
-            waiting: list[Held | Escalation] = [*book.all_held, *book.open.oldest_first()]
+            waiting: list[QuarantinedMemory | Escalation] = [*book.all_held, *book.open.oldest_first()]
             held = {(one.topic, one.partition, one.offset) for one in waiting}
             self._values = {place: value for place, value in self._values.items() if place in held}
 

@@ -21,8 +21,8 @@ from sluice.core.registry.review_signing import make_signer_fields, object_to_si
 from sluice.core.state.book import Entered, Left
 from sluice.core.state.decision import Decision
 from sluice.core.state.expiry import make_time_records
-from sluice.core.state.held import Held
 from sluice.core.state.history import reviewed as feedback
+from sluice.core.state.quarantined import QuarantinedMemory
 from sluice.core.state.session import who
 from sluice.core.state.session_view import SessionView
 from sluice_topics.catalog import QUARANTINE
@@ -47,10 +47,10 @@ EXPIRED = "nobody reviewed it in time"
 EVICTED = "the quarantine was full and this was the oldest of the agent that held the most"
 
 
-def quarantine_write(context: WriteContext, judged: WriteJudgement) -> Held:
+def quarantine_write(context: WriteContext, judged: WriteJudgement) -> QuarantinedMemory:
     """The write as the state keeps it. Its time runs from the input's own."""
     arrival, write, policy = context.arrival, context.write, context.plan.bundle.memory
-    return Held(
+    return QuarantinedMemory(
         context.memory_id,
         write.write_id,
         write.agent_id,
@@ -71,7 +71,7 @@ def quarantine_write(context: WriteContext, judged: WriteJudgement) -> Held:
 
 
 def enter(
-    arrival: Arrival, held: Held, reason: str, book: Book, most: int
+    arrival: Arrival, held: QuarantinedMemory, reason: str, book: Book, most: int
 ) -> tuple[list[OutRecord], list[Change]]:
     """The records and changes of a memory that goes into quarantine. While it is full, the agent that holds
     the most loses its oldest."""
@@ -87,7 +87,7 @@ def enter(
     return records, [*map(Left, evicted), Entered(held)]
 
 
-def expire(held: Held, now_ms: int, arrival: Arrival | None = None) -> tuple[OutRecord, Change]:
+def expire(held: QuarantinedMemory, now_ms: int, arrival: Arrival | None = None) -> tuple[OutRecord, Change]:
     """A memory whose time is over at `now_ms`; `arrival`: the input that found it so, None for a timer."""
     return _record_event("QuarantineExpired", held, now_ms, arrival, reason=EXPIRED), Left(held)
 
@@ -100,7 +100,9 @@ def expire_due(book: Book, now_ms: int, limit: int) -> Decision | None:
     return Decision((), [record for record, _ in due], tuple(change for _, change in due))
 
 
-def record_review(held: Held, arrival: Arrival, review: dict[str, Any], *, approved: bool) -> OutRecord:
+def record_review(
+    held: QuarantinedMemory, arrival: Arrival, review: dict[str, Any], *, approved: bool
+) -> OutRecord:
     """`review`: the fields about who answered."""
     kind = "QuarantineApproved" if approved else "QuarantineRejected"
     return _record_event(kind, held, arrival.timestamp_ms, arrival, **review)
@@ -115,7 +117,9 @@ _SCHEMAS = {
 }
 
 
-def _record_event(kind: str, held: Held, now_ms: int, arrival: Arrival | None, **more: Any) -> OutRecord:
+def _record_event(
+    kind: str, held: QuarantinedMemory, now_ms: int, arrival: Arrival | None, **more: Any
+) -> OutRecord:
     body = {
         "schema": _SCHEMAS[kind],
         **held.fields(),
@@ -156,7 +160,7 @@ def evaluate(
 
 
 def _find_objection(
-    registry: Registry, arrival: Arrival, review: ReviewDecision, held: Held | None
+    registry: Registry, arrival: Arrival, review: ReviewDecision, held: QuarantinedMemory | None
 ) -> Objection | None:
     if held is None or held.session_id != review.session_id:
         return _object_to_unknown(review)
@@ -171,7 +175,7 @@ def _find_objection(
 
 
 def _find_signer_objection(
-    registry: Registry, arrival: Arrival, review: ReviewDecision, held: Held
+    registry: Registry, arrival: Arrival, review: ReviewDecision, held: QuarantinedMemory
 ) -> Objection | None:
     approver = registry.approvers.get(review.approver_id)
     if (
@@ -192,7 +196,7 @@ def _object_to_unknown(review: ReviewDecision) -> Objection:
     return Objection("unknown_subject", f"nothing of this session waits under {review.subject_id}")
 
 
-def _read_content(answer: Answer, held: Held) -> ProposedMemoryWrite | None:
+def _read_content(answer: Answer, held: QuarantinedMemory) -> ProposedMemoryWrite | None:
     """The write that is held, from the bytes at its coordinates; None when they are not what was held."""
     value = take_input(answer, held.input_digest)
     write = None if value is None else read(ProposedMemoryWrite, value)
@@ -204,7 +208,9 @@ def _refuse(arrival: Arrival, review: ReviewDecision, view: SessionView, why: Ob
     return Decision(() if view.state.gone else view.changes(), records)
 
 
-def _refuse_late(arrival: Arrival, review: ReviewDecision, view: SessionView, held: Held) -> Decision:
+def _refuse_late(
+    arrival: Arrival, review: ReviewDecision, view: SessionView, held: QuarantinedMemory
+) -> Decision:
     """The input's own time is past the memory's: it finds it expired, timer or not."""
     event, change = expire(held, arrival.timestamp_ms, arrival)
     decision = _refuse(arrival, review, view, Objection("expired", "the memory expired before the review"))
@@ -218,7 +224,7 @@ def _decide(
     arrival: Arrival,
     review: ReviewDecision,
     view: SessionView,
-    held: Held,
+    held: QuarantinedMemory,
     write: ProposedMemoryWrite | None,
 ) -> Decision:
     """`write`: what to release; None for a rejection."""
@@ -232,7 +238,7 @@ def _decide(
     return Decision(() if view.state.gone else view.changes(), records, (Left(held),))
 
 
-def _describe_released(held: Held) -> Released:
+def _describe_released(held: QuarantinedMemory) -> Released:
     coordinates = {
         "topic": held.topic,
         "partition": held.partition,
@@ -245,7 +251,7 @@ def _describe_released(held: Held) -> Released:
     )
 
 
-def _remember(view: SessionView, held: Held, *, approved: bool) -> None:
+def _remember(view: SessionView, held: QuarantinedMemory, *, approved: bool) -> None:
     """What a person said goes for memories derived from it: at least the write threshold, or nothing."""
     owner = who(held.tenant, held.agent_id)
     known = view.write(owner, held.write_id)

@@ -16,10 +16,10 @@ import orjson
 from sluice.core.registry.agent_grants import LONGEST_GRANT_MS
 from sluice.core.state.escalation import Escalation, decode_escalations
 from sluice.core.state.grant import StandingGrant, read_grants
-from sluice.core.state.held import Held, read_quarantined
 from sluice.core.state.history import KEY_PREFIX as HISTORY_PREFIX
 from sluice.core.state.history import History, SourceName
 from sluice.core.state.limit_usage import LimitsCharged, LimitsCorrected, LimitUsage
+from sluice.core.state.quarantined import QuarantinedMemory, read_quarantined
 from sluice.core.state.statistics import NOTHING, Statistics, Whose, read_statistics
 from sluice.core.state.usual import KEY_PREFIX as USED_PREFIX
 from sluice.core.state.usual import UseCount, UseCounts, UsualName
@@ -47,14 +47,14 @@ class WriteDecided:
 class Entered:
     """A memory goes into quarantine."""
 
-    held: Held
+    held: QuarantinedMemory
 
 
 @dataclass(frozen=True, slots=True)
 class Left:
     """A memory leaves the quarantine: reviewed, expired or evicted."""
 
-    held: Held
+    held: QuarantinedMemory
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +142,7 @@ class Book:
         """Memories in quarantine."""
         return len(self._held)
 
-    def held(self, memory_id: str) -> Held | None:
+    def held(self, memory_id: str) -> QuarantinedMemory | None:
         """The memory in quarantine under this id."""
         return self._held.get(memory_id)
 
@@ -152,15 +152,15 @@ class Book:
         return held.trust if held is not None and held.tenant == tenant else None
 
     @property
-    def all_held(self) -> list[Held]:
+    def all_held(self) -> list[QuarantinedMemory]:
         """Everything in quarantine, the oldest first by its input's offset."""
         return self._held.oldest_first()
 
-    def crowding(self, count: int) -> list[Held]:
+    def crowding(self, count: int) -> list[QuarantinedMemory]:
         """Up to `count` held memories that must make room; see `Waiting.crowding`."""
         return self._held.crowding(count)
 
-    def due(self, now_ms: int, limit: int) -> list[Held]:
+    def due(self, now_ms: int, limit: int) -> list[QuarantinedMemory]:
         """Up to `limit` held memories whose time is over, the earliest first."""
         return self._held.due(now_ms, limit)
 
@@ -233,12 +233,12 @@ class Book:
         self._histories = {}
         return changed
 
-    def _enter(self, held: Held) -> None:
+    def _enter(self, held: QuarantinedMemory) -> None:
         self._held.put(held)
         self._changed[held.key] = held.encode()
         self._resize(held, 1)
 
-    def _leave(self, held: Held) -> None:
+    def _leave(self, held: QuarantinedMemory) -> None:
         self._held.remove(held.memory_id)
         self._changed[held.key] = None
         self._resize(held, -1)
@@ -288,7 +288,7 @@ class Book:
             del self.grants[one.scope]
             self._changed[one.key] = None
 
-    def _resize(self, held: Held, by: int) -> None:
+    def _resize(self, held: QuarantinedMemory, by: int) -> None:
         whose = Whose(held.tenant, held.agent_id)
         self._count(whose, self.statistics.get(whose, NOTHING).resized(by))
 

@@ -19,7 +19,7 @@ from sluice_topics.catalog import SOURCE_FEEDBACK, SOURCE_HISTORIES
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from sluice.core.state.held import Held
+    from sluice.core.state.quarantined import QuarantinedMemory
 
 SCHEMA_FEEDBACK = "sluice/source_feedback/v1"
 SCHEMA_HISTORY = "sluice/source_history/v1"
@@ -80,7 +80,7 @@ def seen(name: SourceName, claimed_type: str, memory_id: str, now_ms: int) -> Ou
     return _feedback(name, claimed_type, "seen", memory_id, now_ms)
 
 
-def reviewed(held: Held, *, approved: bool, now_ms: int) -> OutRecord:
+def reviewed(held: QuarantinedMemory, *, approved: bool, now_ms: int) -> OutRecord:
     """Feedback: a person judged one of the source's memories."""
     name = SourceName(held.tenant, held.source_id)
     return _feedback(name, held.source_type, "positive" if approved else "negative", held.memory_id, now_ms)

@@ -5,16 +5,16 @@ from __future__ import annotations
 import pytest
 
 from sluice.core.state.book import Book, Entered, HistoryFolded, Left, WriteDecided
-from sluice.core.state.held import Held
 from sluice.core.state.history import History, SourceName
+from sluice.core.state.quarantined import QuarantinedMemory
 from sluice.core.state.statistics import Whose
 
 MAIL = SourceName("acme", "mail")
 
 
-def make_held(offset: int, expires_ms: int = 100, agent: str = "operator") -> Held:
+def make_held(offset: int, expires_ms: int = 100, agent: str = "operator") -> QuarantinedMemory:
     """A memory in quarantine, from the write at this offset."""
-    return Held(
+    return QuarantinedMemory(
         f"memory:t:3:{offset}",
         f"w{offset}",
         agent,

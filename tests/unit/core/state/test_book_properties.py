@@ -27,7 +27,7 @@ from tests.unit.core.scene import START
 if TYPE_CHECKING:
     from sluice.core.foundation.chain import OutRecord
     from sluice.core.state.decision import Decision
-    from sluice.core.state.held import Held
+    from sluice.core.state.quarantined import QuarantinedMemory
 
 CAP = 3
 SESSIONS = st.sampled_from(["s-1", "s-2"])
@@ -114,7 +114,7 @@ class Quarantine(RuleBasedStateMachine):
             if not state.gone:
                 self.place.sessions[name] = SessionState.read(state.key, state.entries())
 
-    def free(self) -> list[Held]:
+    def free(self) -> list[QuarantinedMemory]:
         """What is held of sessions that wait for nothing."""
         return [one for one in self.place.book.all_held if not self.busy(one.session_id)]
 

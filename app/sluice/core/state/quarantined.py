@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 KEY_PREFIX = b"q:"
 
 
-class Held(NamedTuple):
+class QuarantinedMemory(NamedTuple):
     """A held memory. `input_digest` covers the bytes at topic, partition and offset; `threshold` is the write
     threshold of its decision. Times are broker times of the input, ms; they stay the same when another worker
     owns the partition.
@@ -57,7 +57,7 @@ class Held(NamedTuple):
         return orjson.dumps(list(self))
 
     @classmethod
-    def decode(cls, stored: bytes) -> Held:
+    def decode(cls, stored: bytes) -> QuarantinedMemory:
         """What `encode` wrote."""
         return cls(*orjson.loads(stored))
 
@@ -79,6 +79,6 @@ class Held(NamedTuple):
         }
 
 
-def read_quarantined(table: Mapping[bytes, bytes]) -> list[Held]:
+def read_quarantined(table: Mapping[bytes, bytes]) -> list[QuarantinedMemory]:
     """Every held memory of a partition's table."""
-    return [Held.decode(value) for key, value in table.items() if key.startswith(KEY_PREFIX)]
+    return [QuarantinedMemory.decode(value) for key, value in table.items() if key.startswith(KEY_PREFIX)]
