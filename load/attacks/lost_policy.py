@@ -22,8 +22,8 @@ from sluice.core.registry.keys import Roots, SigningKey
 from sluice.core.trust.change_log import list_entries_in_force
 from sluice.core.trust.compile_cache import CompileCache
 from sluice.core.trust.dsse import sign
-from sluice.core.trust.fold import fold
 from sluice.core.trust.policy_contents import PolicyContents, collect_contents, find_loss
+from sluice.core.trust.reduction import reduce_policy
 from sluice.core.trust.signed_entries import PAYLOAD_TYPES
 from sluice_topics.audience import Audience
 from sluice_topics.catalog import REGISTRY
@@ -178,8 +178,8 @@ def _contents(records: Iterable[ControlRecord]) -> PolicyContents:
         Arrival(topic, 0, place, BEGAN_MS + place, key, value)
         for place, (topic, key, value) in enumerate(records)
     ]
-    folded = fold(lines, Roots([TRUST.root_key]), _COMPILED)
-    return collect_contents(list_entries_in_force(folded, REGISTRY))
+    reduced = reduce_policy(lines, Roots([TRUST.root_key]), _COMPILED)
+    return collect_contents(list_entries_in_force(reduced, REGISTRY))
 
 
 def _describe_loss(

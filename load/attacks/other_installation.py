@@ -31,7 +31,7 @@ from sluice.core.registry.loading import build_registry
 from sluice.core.registry.registry_entries import EntryFile
 from sluice.core.trust.compile_cache import CompileCache
 from sluice.core.trust.dsse import sign
-from sluice.core.trust.fold import fold
+from sluice.core.trust.reduction import reduce_policy
 from sluice.core.trust.signed_entries import PAYLOAD_TYPES
 from sluice.core.trust.signing import sign_review
 from sluice_topics.audience import Audience, record_message
@@ -142,9 +142,9 @@ def _entries_for_others() -> Iterator[Attempt]:
         lines = [TRUST.make_approver(), (REGISTRY, b"agent/mighty@1", value)]
         records = [Arrival(topic, 0, n, BEGAN_MS, key, it) for n, (topic, key, it) in enumerate(lines)]
         compiled = CompileCache(partial(run_cases, stages=None), PRODUCTION)
-        folded = fold(records, Roots([TRUST.root_key]), compiled)
-        counts = "mighty" in folded.registry.agents
-        answer = "in force" if counts else folded.refused[0].code
+        reduced = reduce_policy(records, Roots([TRUST.root_key]), compiled)
+        counts = "mighty" in reduced.registry.agents
+        answer = "in force" if counts else reduced.refused[0].code
         yield Attempt(f"a registry entry for {where}", counts == wanted, answer, harmless=wanted)
 
 

@@ -24,7 +24,7 @@ from sluice.core.rerun.recount import Recount
 from sluice.core.rerun.rerunner import Rerunner
 from sluice.core.rerun.walk import DECIDED, PartitionWalk, WrittenRecord, group_answers, read_entry
 from sluice.core.state.session import KEY_PREFIX, SessionState
-from sluice.core.trust.in_force import PolicyFold
+from sluice.core.trust.in_force import PolicyReducer
 from sluice.settings.groups import Settings
 from sluice.shipped import SHIPPED_FILES
 from sluice.verifier.export import Located
@@ -97,7 +97,7 @@ class RecordedSite:
         self.now += HOUR
         self._roots = Roots([self.trust.root_key])
         self._chain = Chain(PARTITION, decider_version=VERSION)
-        point = PolicyFold(self._roots, "sluice.default", _point).first(self.control)
+        point = PolicyReducer(self._roots, "sluice.default", _point).first(self.control)
         self._replay = Replay(point, self._answer)
 
     def take(self, topic: str, record: dict[str, Any]) -> None:
@@ -188,7 +188,7 @@ def make_decision(
 ) -> dict[str, Any]:
     """The first decision of a kind on an input as the core would have given it under other control records:
     on the session that the inputs before it made, or `alone` on none, or `unread`."""
-    point = PolicyFold(Roots([site.trust.root_key]), "sluice.default", _point).first(control)
+    point = PolicyReducer(Roots([site.trust.root_key]), "sluice.default", _point).first(control)
     if how == "unread":
         decision = point.unread(arrival)
     else:

@@ -20,7 +20,7 @@ from sluice.core.foundation.canonical import digest
 from sluice.core.registry.keys import Roots
 from sluice.core.trust.compile_cache import CompileCache
 from sluice.core.trust.dsse import Envelope, read_envelope, sign
-from sluice.core.trust.fold import fold
+from sluice.core.trust.reduction import reduce_policy
 from sluice.core.trust.signed_entries import PAYLOAD_TYPES
 from sluice.core.trust.signing import cosign
 from sluice.offline.bundle_source import read_whole_bundle
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from load.attacks.attempt import Extent
     from sluice.cli.demo.throwaway_trust import ControlRecord
     from sluice.core.registry.keys import SigningKey
-    from sluice.core.trust.fold import Folded
+    from sluice.core.trust.reduction import ReducedPolicy
 
 TRUST = ThrowawayTrust()
 OWNER, REVIEWER, STRANGER = TRUST.owner, TRUST.reviewer, ThrowawayTrust().reviewer
@@ -140,9 +140,9 @@ def _judge(
     *,
     counts: bool,
 ) -> Attempt:
-    folded = _fold([*policy, *records])
-    counted = all(digest(_body(one)) in folded.entries for one in documents)
-    codes = {one.code for one in folded.refused}
+    reduced = _fold([*policy, *records])
+    counted = all(digest(_body(one)) in reduced.entries for one in documents)
+    codes = {one.code for one in reduced.refused}
     held = counted if counts else not counted and "second_approver_missing" in codes
     return Attempt(tried, held, "counts" if counted else ", ".join(sorted(codes)), harmless=counts)
 
@@ -162,12 +162,12 @@ def _sign_policy() -> list[ControlRecord]:
     ]
 
 
-def _fold(records: Iterable[ControlRecord]) -> Folded:
+def _fold(records: Iterable[ControlRecord]) -> ReducedPolicy:
     lines = [
         Arrival(topic, 0, place, BEGAN_MS + place, key, value)
         for place, (topic, key, value) in enumerate(records)
     ]
-    return fold(lines, Roots([TRUST.root_key]), _COMPILED)
+    return reduce_policy(lines, Roots([TRUST.root_key]), _COMPILED)
 
 
 def _bundle(name: str, revision: int, **changed: Any) -> Document:

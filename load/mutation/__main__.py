@@ -46,7 +46,7 @@ FILES = tuple(
         "state/reservations",
         "state/session",
         "foundation/chain",
-        "trust/fold",
+        "trust/reduction",
         "memory/gate",
         "retrieval/judgement",
     )

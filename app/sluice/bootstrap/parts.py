@@ -28,7 +28,7 @@ from sluice.core.foundation.requests import HELD_INPUT
 from sluice.core.memory import lineage
 from sluice.core.registry.keys import SigningKey, UnusableKeyError
 from sluice.core.rerun.policy_then import Installation
-from sluice.core.trust.in_force import PolicyError, PolicyFold
+from sluice.core.trust.in_force import PolicyError, PolicyReducer
 from sluice.decider_version import compute_decider_version
 from sluice.secrets.value_keys import ValueKeyError, read_value_key
 from sluice.settings.reader import describe_missing_trust, list_real_names
@@ -85,7 +85,7 @@ def build_worker(
     """The worker's Faust app, not started; `records` are the control topics' so far. Raises PolicyError."""
     added = additions or Additions()
     transactions = _build_transaction_settings(settings)
-    policy = build_policy_fold(settings, added.stages)
+    policy = build_policy_reducer(settings, added.stages)
     first = policy.first(records)
     provenance = _build_provenance(settings)
     engine = Engine(
@@ -109,7 +109,7 @@ def build_worker(
     return build_application(given, engine, fail_stop, readiness.changed, stop_bound)
 
 
-def build_policy_fold(settings: Settings, stages: Mapping[str, Stage]) -> PolicyFold:
+def build_policy_reducer(settings: Settings, stages: Mapping[str, Stage]) -> PolicyReducer:
     """From control records to decision points; `stages` adds gates to those that ship. Raises PolicyError."""
     if problem := describe_missing_trust(settings):
         raise PolicyError(problem)
@@ -117,7 +117,7 @@ def build_policy_fold(settings: Settings, stages: Mapping[str, Stage]) -> Policy
     new_point = partial(_make_decision_point, settings, stages=known, values_key=_read_values_key(settings))
     ids = (named.default_bundle, new_point, named.default_quality_bundle)
     try:
-        return PolicyFold(named.read_roots(), *ids, known, settings.build_audience())
+        return PolicyReducer(named.read_roots(), *ids, known, settings.build_audience())
     except CoreError as wrong:
         raise PolicyError(f"policy.root_keys: {wrong}") from wrong
 

@@ -1,7 +1,7 @@
 """The registry as the gateway sees it: which tenant an agent is of, and whether the tenant is in shadow.
 
-Only signed entries count, by the same fold as a worker's. What is decided, workers decide: this view only
-refuses requests that they could not decide otherwise, and keeps tenants apart.
+Only signed entries count, by the same reduction as a worker's. What is decided, workers decide: this view
+only refuses requests that they could not decide otherwise, and keeps tenants apart.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Protocol
 
 from sluice.core.trust.compile_cache import CompileCache
-from sluice.core.trust.fold import fold
+from sluice.core.trust.reduction import reduce_policy
 from sluice_topics.audience import UNNAMED, Audience
 
 if TYPE_CHECKING:
@@ -88,13 +88,13 @@ class RegistryView:
         return org is not None and org.enforcement == "shadow"
 
     async def look(self) -> None:
-        """Read what is new, and fold it. Raises KafkaError."""
+        """Read what is new, and reduce it. Raises KafkaError."""
         at = time.monotonic()
         new = await self._reader.to_end()
         if new or self._registry is None:
             self._records += new
-            folded = await asyncio.to_thread(fold, self._records, self._roots, self._compiled)
-            self._registry = folded.registry
+            reduced = await asyncio.to_thread(reduce_policy, self._records, self._roots, self._compiled)
+            self._registry = reduced.registry
         self._looked_at = at
         async with self._looked:
             self._looked.notify_all()

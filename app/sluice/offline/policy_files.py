@@ -18,8 +18,8 @@ from sluice.core.registry.loading import build_registry, load_registry
 from sluice.core.registry.registry_entries import RegistryFile
 from sluice.core.trust.compile_cache import CompileCache
 from sluice.core.trust.dsse import read_envelope
-from sluice.core.trust.fold import fold
 from sluice.core.trust.in_force import make_arrivals
+from sluice.core.trust.reduction import reduce_policy
 from sluice.offline.bundle_source import read_whole_bundle
 from sluice_topics.audience import UNNAMED, Audience
 from sluice_topics.catalog import BUNDLES, REGISTRY
@@ -117,11 +117,11 @@ def read_signed_policy(files: PolicyFiles, roots: Roots, at_ms: int, audience: A
     """
     registry, entry_places = read_control_records(REGISTRY, files.registry, at_ms)
     bundles, bundle_places = read_control_records(BUNDLES, files.bundles, at_ms)
-    folded = fold([*registry, *bundles], roots, CompileCache(run_cases, audience))
-    if folded.refused:
-        raise PolicyFileError(describe_refused(folded.refused, entry_places | bundle_places))
+    reduced = reduce_policy([*registry, *bundles], roots, CompileCache(run_cases, audience))
+    if reduced.refused:
+        raise PolicyFileError(describe_refused(reduced.refused, entry_places | bundle_places))
     order = [(one.key or b"").decode().rpartition(_REVISION_MARK)[0] for one in bundles]
-    return _build_policy(folded.bundles, folded.registry, folded.quality, order)
+    return _build_policy(reduced.bundles, reduced.registry, reduced.quality, order)
 
 
 def read_unsigned_policy(files: PolicyFiles, audience: Audience = UNNAMED) -> Policy:

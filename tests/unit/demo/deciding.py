@@ -15,7 +15,7 @@ from sluice.core.decide.replay import Replay
 from sluice.core.foundation.arrival import Arrival
 from sluice.core.foundation.clock import read_milliseconds
 from sluice.core.registry.keys import Roots
-from sluice.core.trust.in_force import PolicyFold
+from sluice.core.trust.in_force import PolicyReducer
 from sluice.settings.reader import load_settings
 from sluice_topics.catalog import BUNDLES, REGISTRY
 
@@ -37,7 +37,7 @@ class Deciding:
         self.answers = DemoAnswers(PREFIX)
         self._now_ms = read_milliseconds(wish.now())
         self._said = list(material.policy)
-        self._in_force = PolicyFold(Roots([wish.trust.root_key]), "sluice.default", _point)
+        self._in_force = PolicyReducer(Roots([wish.trust.root_key]), "sluice.default", _point)
         self._replay = self._newly_in_force()
         self._offset = 0
 

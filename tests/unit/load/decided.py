@@ -25,10 +25,10 @@ from sluice.core.foundation.limits import SessionLimits
 from sluice.core.foundation.requests import HELD_INPUT, Answer, next_request
 from sluice.core.memory import analysis, lineage
 from sluice.core.registry.keys import Roots
-from sluice.core.state.book import Book, HistoryFolded
+from sluice.core.state.book import Book, HistoryReduced
 from sluice.core.state.decision import Shared
 from sluice.core.state.session import KEY_PREFIX, SessionState
-from sluice.core.trust.in_force import PolicyFold
+from sluice.core.trust.in_force import PolicyReducer
 from sluice_topics.catalog import ADMITTED, PROVENANCE_WANTED, SERVED, SOURCE_FEEDBACK, SOURCE_HISTORIES
 from sluice_topics.record_reading import Unreadable
 
@@ -151,7 +151,7 @@ class _Run:
 
     def _stage(self, decision: Decision, key: bytes) -> None:
         self._book.apply(decision.book)
-        self._histories |= {one.name: one.history for one in decision.book if isinstance(one, HistoryFolded)}
+        self._histories |= {one.name: one.history for one in decision.book if isinstance(one, HistoryReduced)}
         for name, value in self._book.flush().items():
             self._table.pop(name, None) if value is None else self._table.update({name: value})
             offset = self._next("changelog")
@@ -191,7 +191,7 @@ def _point() -> DecisionPoint:
         records.append(Arrival(topic, 0, ends[topic], BEGAN_MS, key, value))
         ends[topic] += 1
     named = neutral_policy.BUNDLE, _new_point, quality_policy.BUNDLE
-    in_force = PolicyFold(Roots([TRUST.root_key]), *named, STAGES)
+    in_force = PolicyReducer(Roots([TRUST.root_key]), *named, STAGES)
     return in_force.first(records)
 
 

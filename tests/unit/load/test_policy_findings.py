@@ -24,12 +24,12 @@ from sluice.core.cases.cases import run_cases
 from sluice.core.foundation.arrival import Arrival
 from sluice.core.registry.keys import Roots
 from sluice.core.trust.compile_cache import CompileCache
-from sluice.core.trust.fold import fold
+from sluice.core.trust.reduction import reduce_policy
 from tests.unit.load.decided import BEGAN_MS, TRUST, change_record, decide
 
 if TYPE_CHECKING:
     from load.installations.site import Evidence
-    from sluice.core.trust.fold import Folded
+    from sluice.core.trust.reduction import ReducedPolicy
 
 REFUSALS = 10
 STAGES = (*list_shipped_stages(), Poison(), SlowProbe())
@@ -58,8 +58,8 @@ class _Topics:
             at = self._append(event.topic, event.key, event.value)
             self.placed.append(PublishedChange(event, (at.topic, at.offset), at.timestamp_ms))
 
-    def fold(self) -> Folded:
-        return fold(
+    def reduce(self) -> ReducedPolicy:
+        return reduce_policy(
             self.records, Roots([self._trust.root_key]), CompileCache(partial(run_cases, stages=STAGES))
         )
 
@@ -82,8 +82,8 @@ def _publish(seed: int, steps: int = 120) -> _Topics:
 def test_the_fold_refuses_what_the_traffic_says_and_nothing_else(seed: int, steps: int) -> None:
     topics = _Topics(ThrowawayTrust())
     topics.publish(seed, steps)
-    folded = topics.fold()
-    refused = {(one.arrival.topic, one.arrival.offset): one.code for one in folded.refused if one.final}
+    reduced = topics.reduce()
+    refused = {(one.arrival.topic, one.arrival.offset): one.code for one in reduced.refused if one.final}
     assert refused == {one.spot: one.event.due for one in topics.placed if one.event.due is not None}
 
 
@@ -94,12 +94,12 @@ def test_what_is_in_force_is_what_the_traffic_says_and_never_what_would_do_harm(
 ) -> None:
     topics = _Topics(ThrowawayTrust())
     topics.publish(seed, steps)
-    folded, policies = topics.fold(), Policies.read(topics.placed, topics.standing)
-    accepted = {one.hash for one in folded.entries.values() if one.kind != "approver"}
+    reduced, policies = topics.reduce(), Policies.read(topics.placed, topics.standing)
+    accepted = {one.hash for one in reduced.entries.values() if one.kind != "approver"}
     assert accepted == {*policies.bundles, *policies.quality, *policies.entries.values()}
-    assert folded.registry.agents[neutral_policy.AGENT].tenant != ELSEWHERE
-    assert folded.bundles[neutral_policy.BUNDLE].irreversible_row_threshold == neutral_policy.PURGE_LIMIT
-    judging = folded.quality[quality_policy.BUNDLE]
+    assert reduced.registry.agents[neutral_policy.AGENT].tenant != ELSEWHERE
+    assert reduced.bundles[neutral_policy.BUNDLE].irreversible_row_threshold == neutral_policy.PURGE_LIMIT
+    judging = reduced.quality[quality_policy.BUNDLE]
     least = judging.file.min_confidence_by_class["price"]
     assert least == quality_policy.minimum(policies.quality[judging.hash])
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from sluice.core.trust.in_force import PolicyFold
+from sluice.core.trust.in_force import PolicyReducer
 from sluice.stream.feeds.policy_feed import (
     MOST_LINES,
     PolicyFeed,
@@ -56,8 +56,8 @@ class Told:
     """What a feed over these topics logs at each reading."""
 
     def __init__(self, topics: Topics, caplog: pytest.LogCaptureFixture) -> None:
-        fold = PolicyFold(ROOTS, "small", lambda policy: cast("Any", policy))
-        self._feed = PolicyFeed(cast("DecisionPoint", None), Reader(topics), fold, 0.0)
+        reduce = PolicyReducer(ROOTS, "small", lambda policy: cast("Any", policy))
+        self._feed = PolicyFeed(cast("DecisionPoint", None), Reader(topics), reduce, 0.0)
         self._caplog = caplog
         caplog.set_level(logging.INFO)
 
@@ -146,9 +146,9 @@ async def test_a_worker_without_its_default_bundle_says_so(caplog: pytest.LogCap
 def test_a_looser_quality_bundle_says_what_it_takes_back() -> None:
     topics = trust_both()
     quality(topics, quality_document(), ALICE)
-    before = tuple(topics.fold().entries.values())
+    before = tuple(topics.reduce().entries.values())
     quality(topics, quality_document(2, ttl=2 * DAY_S), ALICE, BOB)
-    assert list(describe_changes(before, tuple(topics.fold().entries.values()))) == [
+    assert list(describe_changes(before, tuple(topics.reduce().entries.values()))) == [
         (
             "quality bundle q revision 2 replaces revision 1, signed by alice, bob; "
             "relaxed: the time to live of product_pricing grows from 86400 s to 172800 s"
@@ -161,21 +161,21 @@ def test_many_changes_and_refusals_fill_a_bounded_number_of_lines() -> None:
     for number in range(MOST_LINES + 7):
         topics.entry(agent(f"agent-{number}"), ALICE)
         topics.entry(agent(f"agent-{number}"), STRANGER)
-    folded = topics.fold()
-    changes = list(describe_changes((), tuple(folded.entries.values())))
+    reduced = topics.reduce()
+    changes = list(describe_changes((), tuple(reduced.entries.values())))
     assert (len(changes), changes[-1]) == (MOST_LINES + 1, "and 8 more changes")
-    refused = list(describe_refused(folded.refused))
+    refused = list(describe_refused(reduced.refused))
     assert (len(refused), refused[-1]) == (MOST_LINES + 1, "and 7 more records")
 
 
 def test_no_published_text_breaks_a_line_or_turns_it_round() -> None:
     topics = trust_alice()
     topics.entry(agent("a\nINFO policy: all is well\u202e" + "x" * 200, tenant_id="t"), ALICE)
-    (_, named) = describe_changes((), tuple(topics.fold().entries.values()))
+    (_, named) = describe_changes((), tuple(topics.reduce().entries.values()))
     assert named.isprintable()
     assert "·INFO policy: all is well·" in named
     topics.raw(BUNDLES, b"k", b'{"\\n\\u202e' + b"y" * 2000 + b'": 1}')
-    (refused,) = describe_refused(topics.fold().refused)
+    (refused,) = describe_refused(topics.reduce().refused)
     assert refused.isprintable()
     assert len(refused) <= MOST_SIGNS + 1
 

@@ -13,7 +13,7 @@ from sluice.cli.ledger.escalated_actions import fetch_whole, find_grant
 from sluice.cli.ledger.quarantine_review import Sending, require_signed, send_review
 from sluice.cli.ledger.quarantined_memories import connect, run_question
 from sluice.cli.output import WRONG, clean, errors, parse_span, print_line, read_clock_ms, stop
-from sluice.cli.policy.control_topics import publish_values, require_folded
+from sluice.cli.policy.control_topics import publish_values, require_policy
 from sluice.cli.policy.key_files import require_private_keys
 from sluice.core.actions.standing_grants import OF_REGISTRY, condition_of
 from sluice.core.foundation.arrival import escalation_id, read_coordinates
@@ -80,7 +80,7 @@ def _publish_entry(entry: EntryFile, key: SigningKey, *, yes: bool) -> None:
 def _revoke_entry(grant_id: str, key: SigningKey, justification: str, *, yes: bool) -> None:
     """Publish the next revision of an agent's grant, which ends it."""
     name = grant_id.removeprefix(OF_REGISTRY).rpartition("@")[0]
-    said = [one for one in require_folded(REGISTRY).entries.values() if one.key.startswith(f"{KIND}/{name}@")]
+    said = [one for one in require_policy(REGISTRY).entries.values() if one.key.startswith(f"{KIND}/{name}@")]
     if not said:
         stop(f"no grant was given under {grant_id}", WRONG)
     newest = max(said, key=lambda one: one.said.revision)

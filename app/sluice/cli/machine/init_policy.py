@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from sluice.core.registry.keys import SigningKey
     from sluice.core.registry.registry_entries import EntryFile
-    from sluice.core.trust.fold import Folded
+    from sluice.core.trust.reduction import ReducedPolicy
     from sluice.settings.reader import Settings
 
 APPROVERS, REGISTRY_FILE = "approvers.json", "registry.json"
@@ -68,9 +68,9 @@ class FirstPolicy:
         self.differing: list[str] = []
         """What is in force under a name with other content, in sentences."""
 
-    def sign_missing(self, folded: Folded) -> list[tuple[str, bytes]]:
+    def sign_missing(self, reduced: ReducedPolicy) -> list[tuple[str, bytes]]:
         """Signed, what has no revision in force; entries of the owner as one change."""
-        newest = {(one.kind, one.said.id): one for one in folded.entries.values()}
+        newest = {(one.kind, one.said.id): one for one in reduced.entries.values()}
         entries = [(by, one) for by, one in self._entries if (one.kind, one.id) not in newest]
         bundles = [(kind, one) for kind, one in self._bundles if (kind, one["id"]) not in newest]
         hashes: dict[tuple[str, str], str] = {

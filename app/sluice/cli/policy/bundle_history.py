@@ -21,7 +21,7 @@ from sluice.cli.output import WELL, WRONG, clean, console, errors, print_json, s
 from sluice.cli.policy.bundle_file import require_bundle, require_document
 from sluice.cli.policy.control_topics import (
     AsJson,
-    require_folded,
+    require_policy,
 )
 from sluice.core.foundation.canonical import canonical
 from sluice.core.foundation.clock import rfc3339, span
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     from sluice.core.policy.bundles import Bundle
     from sluice.core.trust.change_log import LogLine
-    from sluice.core.trust.fold import Folded
+    from sluice.core.trust.reduction import ReducedPolicy
 
 
 _COLOURS = {"in force": "green", "replaced": "dim", "refused": "red"}
@@ -59,7 +59,7 @@ def log(
 
     Exit codes: 0 shown, 2 could not do it.
     """
-    print_log(build_change_log(require_folded(), bundle_id), as_json=as_json)
+    print_log(build_change_log(require_policy(), bundle_id), as_json=as_json)
 
 
 def print_log(lines: Sequence[LogLine], *, as_json: bool) -> None:
@@ -127,7 +127,7 @@ def require_named_bundle(named: str) -> NamedBundle:
     """The bundle in a file; where there is none, of the revision "id@revision" that counts on the broker, or
     of the one in force under this id."""
     path = Path(named)
-    document = _read_file(path) if path.exists() else _find_published(require_folded(), named)
+    document = _read_file(path) if path.exists() else _find_published(require_policy(), named)
     return NamedBundle(require_bundle(document), orjson.loads(document))
 
 
@@ -147,9 +147,9 @@ def _read_file(path: Path) -> bytes:
     return envelope.payload if isinstance(envelope, Envelope) else require_document(path)
 
 
-def _find_published(folded: Folded, named: str) -> bytes:
-    in_force = {one.hash for one in folded.bundles.values()} | {one.hash for one in folded.quality.values()}
-    bundles = [one for one in folded.entries.values() if one.kind in (BUNDLE, QUALITY_BUNDLE)]
+def _find_published(reduced: ReducedPolicy, named: str) -> bytes:
+    in_force = {one.hash for one in reduced.bundles.values()} | {one.hash for one in reduced.quality.values()}
+    bundles = [one for one in reduced.entries.values() if one.kind in (BUNDLE, QUALITY_BUNDLE)]
     meant = [one for one in bundles if named == one.key or (named == one.said.id and one.hash in in_force)]
     if not meant:
         stop(
@@ -228,11 +228,11 @@ def find_relaxed(before: bytes | dict[str, Any], after: bytes) -> list[str]:
     return compare_files(old.file, new.file)[1]
 
 
-def find_relaxed_in_force(folded: Folded, values: Iterable[bytes]) -> list[str]:
+def find_relaxed_in_force(reduced: ReducedPolicy, values: Iterable[bytes]) -> list[str]:
     """Find where signed bundles relax what is in force under their ids, in sentences."""
     found = []
-    in_force = {one.hash for one in folded.bundles.values()} | {one.hash for one in folded.quality.values()}
-    documents = {(one.kind, one.said.id): one for one in folded.entries.values() if one.hash in in_force}
+    in_force = {one.hash for one in reduced.bundles.values()} | {one.hash for one in reduced.quality.values()}
+    documents = {(one.kind, one.said.id): one for one in reduced.entries.values() if one.hash in in_force}
     for value in values:
         envelope = read_envelope(value)
         said = read_statement(BUNDLES, envelope) if isinstance(envelope, Envelope) else None

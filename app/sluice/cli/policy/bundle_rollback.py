@@ -15,7 +15,7 @@ import typer
 from sluice.cli.output import WRONG, clean, console, print_json, stop
 from sluice.cli.policy.bundle_file import require_bundle
 from sluice.cli.policy.bundle_history import find_relaxed_in_force
-from sluice.cli.policy.control_topics import AsJson, print_relaxed, publish_values, require_folded
+from sluice.cli.policy.control_topics import AsJson, print_relaxed, publish_values, require_policy
 from sluice.cli.policy.key_files import Keys, require_private_keys, write_or_stop
 from sluice.core.foundation.canonical import canonical
 from sluice.core.trust.change_log import build_change_log, list_entries_in_force
@@ -26,7 +26,7 @@ from sluice_topics.catalog import BUNDLES
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from sluice.core.trust.fold import Folded
+    from sluice.core.trust.reduction import ReducedPolicy
     from sluice.core.trust.revisions import Accepted
 
 _OWN = ("revision", "rationale")
@@ -65,9 +65,9 @@ def rollback(
     Example: sluice bundle rollback mine.policy@3 --key owner.pem
     """
     keys = require_private_keys(key)
-    folded = require_folded()
-    wanted = _require_counted(folded, named)
-    document = _make_next_document(wanted, _require_in_force(folded, wanted), reason)
+    reduced = require_policy()
+    wanted = _require_counted(reduced, named)
+    document = _make_next_document(wanted, _require_in_force(reduced, wanted), reason)
     raw = canonical(document)
     bundle = require_bundle(raw, as_json=as_json)
     sign = sign_quality_bundle if wanted.kind == QUALITY_BUNDLE else sign_bundle
@@ -77,7 +77,7 @@ def rollback(
         hints = {"second_approver_missing": _COSIGN}
         publish_values([value], BUNDLES, compare=relaxed, hints=hints, as_json=as_json)
     write_or_stop(out, [value])
-    name, sentences = f"{bundle.id}@{bundle.revision}", find_relaxed_in_force(folded, [value])
+    name, sentences = f"{bundle.id}@{bundle.revision}", find_relaxed_in_force(reduced, [value])
     if as_json:
         print_json({"bundle": name, "hash": bundle.hash, "relaxations": sentences})
         return
@@ -86,17 +86,17 @@ def rollback(
     console.print(message, soft_wrap=True, highlight=False)
 
 
-def _require_counted(folded: Folded, named: str) -> Accepted:
+def _require_counted(reduced: ReducedPolicy, named: str) -> Accepted:
     """The revision of this name, "id@revision", that counts or counted."""
-    bundles = [one for one in folded.entries.values() if one.arrival.topic == BUNDLES]
+    bundles = [one for one in reduced.entries.values() if one.arrival.topic == BUNDLES]
     found = [one for one in bundles if one.key == named]
     if len(found) > 1:
         stop(f"{named} is a policy bundle and a quality bundle: publish the file of the one that is meant")
-    return found[0] if found else _stop_for_none(folded, bundles, named)
+    return found[0] if found else _stop_for_none(reduced, bundles, named)
 
 
-def _stop_for_none(folded: Folded, bundles: list[Accepted], named: str) -> NoReturn:
-    refused = [one for one in build_change_log(folded) if one.name == named]
+def _stop_for_none(reduced: ReducedPolicy, bundles: list[Accepted], named: str) -> NoReturn:
+    refused = [one for one in build_change_log(reduced) if one.name == named]
     if refused:
         stop(f"{named} does not count: {refused[-1].code}: {refused[-1].message}", WRONG)
     bundle_id = named.rpartition("@")[0] or named
@@ -105,10 +105,10 @@ def _stop_for_none(folded: Folded, bundles: list[Accepted], named: str) -> NoRet
     stop(f"{named} is no revision on the broker; {known}. See `sluice bundle log`", WRONG)
 
 
-def _require_in_force(folded: Folded, wanted: Accepted) -> Accepted:
+def _require_in_force(reduced: ReducedPolicy, wanted: Accepted) -> Accepted:
     """The revision that is to be replaced; one that says the same already ends the command."""
     meant = (wanted.kind, wanted.said.id)
-    newest = next(one for one in list_entries_in_force(folded, BUNDLES) if (one.kind, one.said.id) == meant)
+    newest = next(one for one in list_entries_in_force(reduced, BUNDLES) if (one.kind, one.said.id) == meant)
     if newest.key == wanted.key:
         stop(f"{wanted.key} is the revision in force", WRONG)
     if _read_content(newest) == _read_content(wanted):

@@ -27,8 +27,8 @@ from sluice.core.cases.cases import run_cases
 from sluice.core.foundation.clock import rfc3339
 from sluice.core.foundation.errors import CoreError
 from sluice.core.trust.compile_cache import CompileCache
-from sluice.core.trust.fold import fold
 from sluice.core.trust.in_force import Rehearsal, make_arrivals, rehearse, select_refused
+from sluice.core.trust.reduction import reduce_policy
 from sluice.settings.reader import describe_missing_trust
 from sluice_topics.catalog import BUNDLES, BY_NAME, REGISTRY
 from sluice_topics.headers import make_input_headers
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from sluice.core.foundation.arrival import Arrival
     from sluice.core.registry.keys import Roots
-    from sluice.core.trust.fold import Folded
+    from sluice.core.trust.reduction import ReducedPolicy
     from sluice.core.trust.refused import Refused
     from sluice.settings.reader import Settings
 
@@ -54,7 +54,7 @@ def publish_values(
     values: Sequence[bytes],
     topic: str,
     *,
-    compare: Callable[[Folded], list[str]] = lambda _: [],
+    compare: Callable[[ReducedPolicy], list[str]] = lambda _: [],
     hints: Mapping[str, str] = MappingProxyType({}),
     as_json: bool,
 ) -> NoReturn:
@@ -63,8 +63,8 @@ def publish_values(
     only = (REGISTRY,) if topic == REGISTRY else ()
     relaxed: list[str] = []
 
-    def choose(folded: Folded) -> list[tuple[str, bytes]]:
-        relaxed[:] = compare(folded)
+    def choose(reduced: ReducedPolicy) -> list[tuple[str, bytes]]:
+        relaxed[:] = compare(reduced)
         return [(topic, value) for value in values]
 
     publishing = Publishing(require_settings(), choose, only)
@@ -81,7 +81,7 @@ class Publishing:
     def __init__(
         self,
         settings: Settings,
-        choose: Callable[[Folded], Sequence[tuple[str, bytes]]],
+        choose: Callable[[ReducedPolicy], Sequence[tuple[str, bytes]]],
         only: Sequence[str] = (),
     ) -> None:
         """`choose` gives topics and envelopes for what is in force, those that others depend on first.
@@ -117,7 +117,7 @@ class Publishing:
 
     def _choose_writes(self, records: Sequence[Arrival]) -> list[tuple[str, Outgoing]]:
         now_ms = time.time_ns() // 1_000_000
-        chosen = self._choose(fold(records, self._roots, self._compiled))
+        chosen = self._choose(reduce_policy(records, self._roots, self._compiled))
         new = [
             arrival
             for topic in (REGISTRY, BUNDLES)
@@ -135,13 +135,13 @@ class Publishing:
         self.written = [
             one for one in records if one.offset >= due.get((one.topic, one.key, one.value), one.offset + 1)
         ]
-        self.refused = select_refused(fold(records, self._roots, self._compiled), self.written)
+        self.refused = select_refused(reduce_policy(records, self._roots, self._compiled), self.written)
 
 
 def list_control_topics(settings: Settings, only: Sequence[str] = ()) -> dict[str, str]:
     """Base name by real name, those that others depend on first.
 
-    `only` some of them: the registry alone folds to the same entries in a fraction of the time, since no
+    `only` some of them: the registry alone comes to the same entries in a fraction of the time, since no
     entry depends on a bundle and none has to be compiled.
     """
     prefix = settings.kafka.topic_prefix
@@ -217,8 +217,8 @@ def _describe_refusal(refused: Refused) -> dict[str, str]:
     return {"key": name, "code": refused.code, "path": refused.path, "message": refused.message}
 
 
-def require_folded(*only: str) -> Folded:
-    """The fold of every record that the control topics hold now; what hinders it ends the command.
+def require_policy(*only: str) -> ReducedPolicy:
+    """The policy that every record of the control topics comes to now; what hinders it ends the command.
 
     `only`: base names of the topics to read, both if none is given; see `list_control_topics`.
     """
@@ -227,4 +227,4 @@ def require_folded(*only: str) -> Folded:
     kafka = settings.kafka
     reading = read_control(kafka.bootstrap_servers, list_control_topics(settings, only))
     records = require_broker(reading, "cannot read the control topics: {}")
-    return fold(records, roots, CompileCache(run_cases, settings.build_audience()))
+    return reduce_policy(records, roots, CompileCache(run_cases, settings.build_audience()))

@@ -19,7 +19,7 @@ from sluice.cli.output import (
     require_settings,
     stop,
 )
-from sluice.cli.policy.control_topics import AsJson, Publishing, require_folded, require_roots
+from sluice.cli.policy.control_topics import AsJson, Publishing, require_policy, require_roots
 from sluice.cli.policy.key_files import require_private_keys
 from sluice.core.registry.freezes import ALL
 from sluice.core.trust.dsse import Envelope, read_envelope
@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from sluice.core.registry.keys import SigningKey
-    from sluice.core.trust.fold import Folded
     from sluice.core.trust.freezing import FreezeFor
+    from sluice.core.trust.reduction import ReducedPolicy
     from sluice.settings.reader import Settings
 
 Kind = Annotated[str, typer.Argument(metavar="SUBJECT", help=f"One of {', '.join(SUBJECTS)}.")]
@@ -132,7 +132,7 @@ def stop_for_unknown_subjects(values: Sequence[bytes]) -> None:
     asked = [one for one in list_frozen_subjects(entries) if (one.kind, one.id) not in brought]
     if not asked:
         return
-    settings, registry = require_settings(), require_folded(REGISTRY).registry
+    settings, registry = require_settings(), require_policy(REGISTRY).registry
     sessions = {
         one.id
         for one in asked
@@ -170,15 +170,15 @@ async def carry_out(settings: Settings, order: FreezeOrder, signer: SigningKey) 
     is_looked_for = must_be_known and subject.kind == "session"
     sessions = {subject.id} if is_looked_for and await _is_session(settings, subject.id) else set()
 
-    def choose(folded: Folded) -> list[tuple[str, bytes]]:
-        unknown = describe_unknown(folded.registry, subject, sessions) if must_be_known else None
+    def choose(reduced: ReducedPolicy) -> list[tuple[str, bytes]]:
+        unknown = describe_unknown(reduced.registry, subject, sessions) if must_be_known else None
         if unknown is not None:
             unknown_to_all.append(unknown)
             return []
         if order.active:
-            entries = [make_freeze_entry(folded, subject, order.reason, order.person)]
+            entries = [make_freeze_entry(reduced, subject, order.reason, order.person)]
         else:
-            entries = make_thaw_entries(folded, subject, order.reason)
+            entries = make_thaw_entries(reduced, subject, order.reason)
         return [(REGISTRY, value) for value in sign_entries(entries, [signer], separately=True)]
 
     publishing = Publishing(settings, choose, (REGISTRY,))

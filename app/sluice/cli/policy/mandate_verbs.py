@@ -24,7 +24,7 @@ from sluice.cli.output import (
     require_settings,
     stop,
 )
-from sluice.cli.policy.control_topics import AsJson, publish_values, require_folded
+from sluice.cli.policy.control_topics import AsJson, publish_values, require_policy
 from sluice.cli.policy.key_files import require_private_keys
 from sluice.cli.quality_read import read_broker
 from sluice.client.answers import ClientError
@@ -149,7 +149,7 @@ def show(
     ]
     if not found:
         stop(f"no mandate of {name} is in the ledger", WRONG)
-    registry = require_folded(REGISTRY).registry
+    registry = require_policy(REGISTRY).registry
     now_ms = read_clock_ms()
     states = [_describe_state(registry, one, now_ms) for one in found]
     if as_json:

@@ -9,7 +9,7 @@ import typer
 
 from sluice.adapters.kafka.kafka_read import open_reader
 from sluice.cli.output import WRONG, clean, console, require_broker, require_settings, stop
-from sluice.cli.policy.control_topics import require_folded
+from sluice.cli.policy.control_topics import require_policy
 from sluice.cli.policy.registry_new import write_entry_or_stop
 from sluice.core.foundation.canonical import digest
 from sluice.core.registry.policy_losses import MOST_LOST
@@ -49,8 +49,8 @@ def accept_loss(
     tool/wipe is gone, it stays T3"
     """
     settings = require_settings()
-    folded = require_folded()
-    now = collect_contents(list_entries_in_force(folded, BUNDLES, REGISTRY))
+    reduced = require_policy()
+    now = collect_contents(list_entries_in_force(reduced, BUNDLES, REGISTRY))
     reading = require_broker(read_recorded(settings), "cannot read what the workers recorded: {}")
     lost = sorted({entry for one in reading.values() for entry in find_loss(one, now)})
     if not lost:

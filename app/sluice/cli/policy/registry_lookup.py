@@ -13,7 +13,7 @@ from sluice.cli.output import WRONG, clean, console, print_json, stop
 from sluice.cli.policy.bundle_history import describe_signers, print_log
 from sluice.cli.policy.control_topics import (
     AsJson,
-    require_folded,
+    require_policy,
 )
 from sluice.cli.quality_read import read_broker
 from sluice.core.actions.causal import EXTRACT, EXTRACTION_PORT
@@ -25,7 +25,7 @@ from sluice_topics.json_text import parse
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from sluice.core.trust.fold import Folded
+    from sluice.core.trust.reduction import ReducedPolicy
     from sluice.core.trust.revisions import Accepted
 
 Named = Annotated[
@@ -48,7 +48,7 @@ def list_entries(
 
     Exit codes: 0 shown, 2 could not do it.
     """
-    found = list_entries_in_force(require_folded(REGISTRY), REGISTRY)
+    found = list_entries_in_force(require_policy(REGISTRY), REGISTRY)
     found = sorted(
         (one for one in found if kind in (None, one.kind)), key=lambda one: (one.kind, one.said.id)
     )
@@ -75,8 +75,8 @@ def show(name: Named = None, as_json: AsJson = False) -> None:
     """
     if name is None:
         stop("give a name: KIND/ID, or an ID; `sluice registry list` shows them")
-    folded = require_folded(REGISTRY)
-    found = _find_named(folded, name)
+    reduced = require_policy(REGISTRY)
+    found = _find_named(reduced, name)
     if not found:
         stop(f"{name}: nothing of this name is in force; `sluice registry list` shows what is", WRONG)
     extracted = _read_extracted(found)
@@ -85,7 +85,7 @@ def show(name: Named = None, as_json: AsJson = False) -> None:
         print_json([_build_fields(one) | more for one, more in zip(found, specs, strict=True)])
         return
     for one in found:
-        _show(one, folded)
+        _show(one, reduced)
         _print_constraints(_build_constraints(one, extracted).get("constraints"))
 
 
@@ -94,17 +94,17 @@ def log(name: Named = None, as_json: AsJson = False) -> None:
 
     Exit codes: 0 shown, 2 could not do it.
     """
-    lines = build_change_log(require_folded(REGISTRY), None, REGISTRY)
+    lines = build_change_log(require_policy(REGISTRY), None, REGISTRY)
     if name is not None:
         lines = tuple(one for one in lines if name in _list_names(one.name))
     print_log(lines, as_json=as_json)
 
 
-def _find_named(folded: Folded, name: str) -> list[Accepted]:
+def _find_named(reduced: ReducedPolicy, name: str) -> list[Accepted]:
     """Find the entries in force under this name; with a revision that one, whether it is in force or not."""
     if _REVISION.search(name):
-        return [one for one in folded.entries.values() if name == one.key]
-    return [one for one in list_entries_in_force(folded, REGISTRY) if name in _list_names(one.key)]
+        return [one for one in reduced.entries.values() if name == one.key]
+    return [one for one in list_entries_in_force(reduced, REGISTRY) if name in _list_names(one.key)]
 
 
 def _list_names(key: str) -> tuple[str, str, str]:
@@ -219,8 +219,8 @@ def _build_table(found: list[Accepted]) -> Table:
     return table
 
 
-def _show(one: Accepted, folded: Folded) -> None:
-    in_force = one.hash in {each.hash for each in list_entries_in_force(folded, REGISTRY)}
+def _show(one: Accepted, reduced: ReducedPolicy) -> None:
+    in_force = one.hash in {each.hash for each in list_entries_in_force(reduced, REGISTRY)}
     state = LIFTED if _is_lifted(one) else "in force" if in_force else "replaced"
     by = clean(describe_signers(one.kind, sorted(one.approvers)))
     console.print(
@@ -229,7 +229,9 @@ def _show(one: Accepted, folded: Folded) -> None:
     console.print(f"  {one.hash}", highlight=False, soft_wrap=True)
     for line in orjson.dumps(one.document["spec"], option=orjson.OPT_INDENT_2).decode().splitlines():
         console.print(f"  {clean(line)}", highlight=False, soft_wrap=True)
-    others = [each for each in folded.entries.values() if _list_names(each.key)[1] == _list_names(one.key)[1]]
+    others = [
+        each for each in reduced.entries.values() if _list_names(each.key)[1] == _list_names(one.key)[1]
+    ]
     for each in sorted(others, key=lambda other: other.said.revision):
         if each.hash != one.hash:
             message = f"  revision {each.said.revision} since {rfc3339(each.at_ms)}"

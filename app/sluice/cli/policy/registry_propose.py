@@ -12,7 +12,7 @@ from rich.table import Column, Table
 from sluice.adapters.mcp.pins import Pins, PinsError, list_servers, read_tool
 from sluice.adapters.mcp.proxy_file import ProxyFileError, read_proxy_file
 from sluice.cli.output import WRONG, clean, console, print_json, require_settings, stop
-from sluice.cli.policy.control_topics import AsJson, require_folded
+from sluice.cli.policy.control_topics import AsJson, require_policy
 from sluice.cli.quality_read import From, read_or_stop
 from sluice.core.trust.signing import check_entries
 from sluice.offline.registry_drafts import ObservedTools, load_tool_words, make_drafts
@@ -55,8 +55,8 @@ def propose(
 
     Exit codes: 0 drafted, 1 there is nothing to draft, 2 could not do it.
     """
-    settings, folded, seen = require_settings(), require_folded(), ObservedTools()
-    bundle = folded.bundles.get(settings.policy.default_bundle)
+    settings, reduced, seen = require_settings(), require_policy(), ObservedTools()
+    bundle = reduced.bundles.get(settings.policy.default_bundle)
     if bundle is None:
         stop(f"the bundle {settings.policy.default_bundle} is not in force: `sluice bundle publish`")
     read_or_stop([VERDICTS], {_VERDICT: seen.take}, from_)
@@ -68,7 +68,7 @@ def propose(
     listed = {} if pins is None else _read_definitions(pins.expanduser(), names)
     hints = {name: one.get("annotations") or {} for name, one in listed.items()}
     schemas = {name: one.get("inputSchema") or {} for name, one in listed.items()}
-    drafts = make_drafts(bundle, folded.registry, load_tool_words(WORDS), seen.tools, hints, schemas)
+    drafts = make_drafts(bundle, reduced.registry, load_tool_words(WORDS), seen.tools, hints, schemas)
     if not drafts:
         stop("every tool that is known here has a tier, or nothing speaks for another one", WRONG)
     _write(out, [one.entry for one in drafts])

@@ -20,7 +20,7 @@ from sluice.cli.output import (
     require_settings,
     stop,
 )
-from sluice.cli.policy.control_topics import AsJson, require_folded
+from sluice.cli.policy.control_topics import AsJson, require_policy
 from sluice.cli.policy.registry_new import write_entry_or_stop
 from sluice.cli.quality_read import From, read_or_stop
 from sluice.core.foundation.clock import rfc3339
@@ -68,7 +68,7 @@ def forget(
 
     Exit codes: 0 drafted, 2 could not do it.
     """
-    entries = list_entries_in_force(require_folded(REGISTRY), REGISTRY)
+    entries = list_entries_in_force(require_policy(REGISTRY), REGISTRY)
     known = next((one.said for one in entries if (one.kind, one.said.id) == ("agent", agent)), None)
     if known is None:
         stop(f"no agent is in force under {agent}")

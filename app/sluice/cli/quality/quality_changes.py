@@ -25,7 +25,7 @@ from sluice.cli.output import (
     stop,
 )
 from sluice.cli.policy.bundle_file import require_document
-from sluice.cli.policy.control_topics import AsJson, publish_values, require_folded
+from sluice.cli.policy.control_topics import AsJson, publish_values, require_policy
 from sluice.cli.policy.key_files import require_private_keys
 from sluice.cli.quality_read import From, read_or_stop
 from sluice.core.cases.quality_cases import run_quality_cases
@@ -244,7 +244,7 @@ def _read_file(file: Path) -> QualityBundle:
 def _find_in_force(asked_for: str | None) -> tuple[QualityBundle, Sequence[QualityBundle]]:
     """The revision in force, and every one of the bundle that ever was."""
     name = asked_for or require_settings().policy.default_quality_bundle
-    folded = require_folded()
-    found = folded.quality.get(name) or stop(f"the quality bundle {name} is not in force", WRONG)
-    every = [one.quality for one in folded.entries.values() if one.quality is not None]
+    reduced = require_policy()
+    found = reduced.quality.get(name) or stop(f"the quality bundle {name} is not in force", WRONG)
+    every = [one.quality for one in reduced.entries.values() if one.quality is not None]
     return found, [one for one in every if one.id == name]

@@ -17,7 +17,7 @@ from sluice.core.memory.plan import digest_content
 from sluice.core.policy.bundle_cases import Case
 from sluice.core.policy.kind import AnswerKind, CaseKind, DecisionKind, Kind
 from sluice.core.registry.registry_entries import UNREGISTERED, collect_hashes
-from sluice.core.state.book import HistoryFolded, WriteDecided
+from sluice.core.state.book import HistoryReduced, WriteDecided
 from sluice.core.state.decision import Decision
 from sluice.core.state.history import SourceName, history_record
 from sluice.core.state.statistics import Whose
@@ -144,7 +144,7 @@ def fold_feedback(
     if feedback.verdict == "seen" and (full or before.type is not None):
         return Decision(())
     after = before.folded(feedback.type, feedback.verdict)
-    return Decision((), [history_record(name, after, arrival.timestamp_ms)], (HistoryFolded(name, after),))
+    return Decision((), [history_record(name, after, arrival.timestamp_ms)], (HistoryReduced(name, after),))
 
 
 FEEDBACK = Kind(

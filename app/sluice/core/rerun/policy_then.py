@@ -20,7 +20,7 @@ from sluice.core.decide.decision_point import DecisionPoint
 from sluice.core.policy.policy import Policy
 from sluice.core.registry.loading import FACT
 from sluice.core.trust.compile_cache import CompileCache
-from sluice.core.trust.fold import fold
+from sluice.core.trust.reduction import reduce_policy
 from sluice.core.trust.signed_entries import BUNDLE, QUALITY_BUNDLE
 from sluice_topics.audience import UNNAMED, Audience
 from sluice_topics.catalog import REGISTRY
@@ -110,13 +110,13 @@ class Possible:
 
 
 class PolicyThen:
-    """The control topics, folded once, and asked about moments."""
+    """The control topics, reduced once, and asked about moments."""
 
     def __init__(self, records: Iterable[Arrival], roots: Roots, installation: Installation) -> None:
         """`records`: all of both control topics."""
         self.installation = installation
         self._compiled = CompileCache(partial(run_cases, stages=installation.stages), installation.audience)
-        accepted = fold(records, roots, self._compiled).entries.values()
+        accepted = reduce_policy(records, roots, self._compiled).entries.values()
         self._moments = sorted({one.since_ms for one in accepted})
         lines: dict[tuple[Any, ...], list[Accepted]] = {}
         for one in accepted:

@@ -58,7 +58,7 @@ class Left:
 
 
 @dataclass(frozen=True, slots=True)
-class HistoryFolded:
+class HistoryReduced:
     """A history's new revision."""
 
     name: SourceName
@@ -101,7 +101,7 @@ Change = (
     | WriteDecided
     | Entered
     | Left
-    | HistoryFolded
+    | HistoryReduced
     | Alarmed
     | EscalationKept
     | LimitsCharged
@@ -210,9 +210,9 @@ class Book:
                 case _:
                     self._learn(change)
 
-    def _learn(self, change: UseCounted | HistoryFolded | Alarmed) -> None:
+    def _learn(self, change: UseCounted | HistoryReduced | Alarmed) -> None:
         match change:
-            case HistoryFolded(name, history):
+            case HistoryReduced(name, history):
                 self.histories[name.tenant] += history.revision == 1
                 self._histories[name] = history
                 self._changed[HISTORY_PREFIX + name.key().encode()] = history.encode()

@@ -1,1 +1,1 @@
-"""Trust: envelopes, keys, and the fold of the control topics into the policy in force. No I/O."""
+"""Trust: envelopes, keys, and the reduction of the control topics to the policy in force. No I/O."""

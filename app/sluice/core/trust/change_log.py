@@ -16,7 +16,7 @@ from sluice_topics.catalog import BUNDLES
 
 if TYPE_CHECKING:
     from sluice.core.foundation.arrival import Arrival
-    from sluice.core.trust.fold import Folded
+    from sluice.core.trust.reduction import ReducedPolicy
     from sluice.core.trust.refused import Refused
     from sluice.core.trust.revisions import Accepted
     from sluice.core.trust.signed_entries import Statement
@@ -52,11 +52,13 @@ class LogLine:
         return self.name.rpartition("@")[0] or self.name
 
 
-def build_change_log(folded: Folded, named: str | None = None, topic: str = BUNDLES) -> tuple[LogLine, ...]:
+def build_change_log(
+    reduced: ReducedPolicy, named: str | None = None, topic: str = BUNDLES
+) -> tuple[LogLine, ...]:
     """The lines in the topic's order, for one id if it is given. Repeats are left out."""
-    counted = [one for one in folded.entries.values() if one.arrival.topic == topic]
-    refused = [one for one in folded.refused if one.arrival.topic == topic]
-    in_force = {one.hash for one in list_entries_in_force(folded, topic)}
+    counted = [one for one in reduced.entries.values() if one.arrival.topic == topic]
+    refused = [one for one in reduced.refused if one.arrival.topic == topic]
+    in_force = {one.hash for one in list_entries_in_force(reduced, topic)}
     lines = [
         *(_describe_accepted(one, one.hash in in_force) for one in counted),
         *map(_describe_refused, refused),
@@ -65,11 +67,11 @@ def build_change_log(folded: Folded, named: str | None = None, topic: str = BUND
     return tuple(sorted(wanted, key=lambda one: one.offset))
 
 
-def list_entries_in_force(folded: Folded, *topics: str) -> list[Accepted]:
+def list_entries_in_force(reduced: ReducedPolicy, *topics: str) -> list[Accepted]:
     """The bundles or entries of topics that count now, topic by topic, in its order: the newest revision of
     each, and all revisions of a fact, because each counts for its time."""
     newest: dict[tuple[str, ...], Accepted] = {}
-    for one in folded.entries.values():
+    for one in reduced.entries.values():
         if one.arrival.topic in topics:
             name = (one.arrival.topic, one.kind, one.said.id, *([one.key] if one.kind == FACT else []))
             if name not in newest or newest[name].said.revision < one.said.revision:

@@ -1,4 +1,4 @@
-"""A cache of everything read, checked and compiled, for the next fold: a reload costs only what is new.
+"""A cache of everything read, checked and compiled, for the next reduction: a reload costs only what is new.
 
 Each result is kept under the digest of the bytes from which it was computed, so a kept result is always
 correct.
@@ -43,7 +43,7 @@ Checked = TypeVar("Checked")
 
 
 class CompileCache:
-    """The cache. Give the same one to every fold of an installation."""
+    """The cache. Give the same one to every reduction of an installation."""
 
     def __init__(
         self, run_cases: Callable[[Bundle], Sequence[CaseFailure]], audience: Audience = UNNAMED
@@ -164,8 +164,8 @@ def _select_in_force(accepted: Mapping[str, dict[str, Any]]) -> Iterable[str]:
 def _run_check(code: Code, check: Callable[[], Checked | Reason]) -> Checked | Reason:
     """The check's answer; if the check raises, the record is refused.
 
-    A signature shows who wrote a record, not that it is harmless. A record that stopped the fold would stop
-    every worker at every start.
+    A signature shows who wrote a record, not that it is harmless. A record that stopped the reduction would
+    stop every worker at every start.
     """
     return guarded(check, lambda fault: Reason(code, "$", f"checking it failed: {fault}"))
 

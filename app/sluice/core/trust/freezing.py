@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
 
     from sluice.core.registry.registry import Registry
-    from sluice.core.trust.fold import Folded
+    from sluice.core.trust.reduction import ReducedPolicy
     from sluice.core.trust.revisions import Accepted
 
 FREEZE: Kind = "freeze"
@@ -87,7 +87,7 @@ def describe_unknown(registry: Registry, subject: FreezeSubject, sessions: Colle
 
 
 def make_freeze_entry(
-    folded: Folded, subject: FreezeSubject, reason: str, person: FreezeFor | None = None
+    reduced: ReducedPolicy, subject: FreezeSubject, reason: str, person: FreezeFor | None = None
 ) -> EntryFile:
     """The entry, to be signed, that freezes a subject. `person`: for whom a gateway signs it; a session is
     then frozen for one tenant, under an id of its own."""
@@ -97,16 +97,16 @@ def make_freeze_entry(
     if person is not None and subject.kind == SESSION:
         more["tenant_id"] = person.tenant
     name = _make_entry_id(subject, more.get("tenant_id"))
-    newest = _find_newest(folded).get(name)
+    newest = _find_newest(reduced).get(name)
     revision = 1 if newest is None else newest.said.revision + 1
     return _make_entry(name, revision, subject, reason, active=True, **more)
 
 
-def make_thaw_entries(folded: Folded, subject: FreezeSubject, reason: str) -> list[EntryFile]:
+def make_thaw_entries(reduced: ReducedPolicy, subject: FreezeSubject, reason: str) -> list[EntryFile]:
     """The entries, to be signed, that end every freeze of a subject; empty where it is not frozen."""
     return [
         _make_entry(name, one.said.revision + 1, subject, reason, active=False)
-        for name, one in _find_newest(folded).items()
+        for name, one in _find_newest(reduced).items()
         if [subject] == list(list_frozen_subjects([one.document]))
     ]
 
@@ -119,9 +119,9 @@ def _make_entry_id(subject: FreezeSubject, tenant: str | None) -> str:
     return f"{subject.kind}#{hashlib.sha256(named).hexdigest()}"
 
 
-def _find_newest(folded: Folded) -> dict[str, Accepted]:
+def _find_newest(reduced: ReducedPolicy) -> dict[str, Accepted]:
     found: dict[str, Accepted] = {}
-    for one in folded.entries.values():
+    for one in reduced.entries.values():
         before = found.get(one.said.id)
         if one.kind == FREEZE and (before is None or before.said.revision < one.said.revision):
             found[one.said.id] = one

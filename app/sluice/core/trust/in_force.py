@@ -1,7 +1,7 @@
 """Make the decision point in force from control records, and rehearse the effect of new records.
 
-A worker decides with the decision point. A publisher rehearses before it publishes: it sees what the fold
-would do with its records.
+A worker decides with the decision point. A publisher rehearses before it publishes: it sees what the
+reduction would do with its records.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from sluice.core.trust.change_log import list_entries_in_force
 from sluice.core.trust.compile_cache import CompileCache
 from sluice.core.trust.delegated_freezes import FREEZE
 from sluice.core.trust.dsse import Envelope, read_envelope
-from sluice.core.trust.fold import Folded, fold
 from sluice.core.trust.policy_contents import MOST_BYTES, NOTHING, collect_contents
+from sluice.core.trust.reduction import ReducedPolicy, reduce_policy
 from sluice.core.trust.refused import Reason, Refused
 from sluice.core.trust.signed_entries import read_statement
 from sluice.core.trust.signing_authority import POLICY_LOSS
@@ -53,7 +53,7 @@ class InForce:
     contents: PolicyContents = NOTHING
 
 
-class PolicyFold:
+class PolicyReducer:
     """The policy in force; call it with all control records so far. It remembers what it verified and
     compiled, so a change costs only its new parts."""
 
@@ -75,14 +75,14 @@ class PolicyFold:
 
     def __call__(self, records: Sequence[Arrival]) -> InForce:
         """The policy in force after these records, in any order."""
-        folded = fold(records, self._roots, self._compiled)
-        if self._default_bundle not in folded.bundles:
-            return InForce(None, folded.refused)
-        entries = tuple(list_entries_in_force(folded, BUNDLES, REGISTRY))
+        reduced = reduce_policy(records, self._roots, self._compiled)
+        if self._default_bundle not in reduced.bundles:
+            return InForce(None, reduced.refused)
+        entries = tuple(list_entries_in_force(reduced, BUNDLES, REGISTRY))
         policy = Policy(
-            folded.bundles, folded.registry, self._default_bundle, folded.quality, self._default_quality
+            reduced.bundles, reduced.registry, self._default_bundle, reduced.quality, self._default_quality
         )
-        return InForce(self._new_point(policy), folded.refused, entries, collect_contents(entries))
+        return InForce(self._new_point(policy), reduced.refused, entries, collect_contents(entries))
 
     def first(self, records: Sequence[Arrival]) -> DecisionPoint:
         """The point to start with. Raises PolicyError with everything that was refused."""
@@ -113,18 +113,18 @@ def rehearse(
 ) -> Rehearsal:
     """The effect that `new` (made by `make_arrivals`) would have after `records`: if one is refused, none is
     written. `most_bytes`: what the policy in force may take in each partition's state."""
-    folded = fold([*records, *new], roots, compiled)
-    refused = select_refused(folded, new) or _refuse_too_many(folded, new, most_bytes)
-    repeated = {one.decision_id for one in folded.repeats}
+    reduced = reduce_policy([*records, *new], roots, compiled)
+    refused = select_refused(reduced, new) or _refuse_too_many(reduced, new, most_bytes)
+    repeated = {one.decision_id for one in reduced.repeats}
     repeats = tuple(one for one in new if one.decision_id in repeated)
     writes = () if refused else tuple(one for one in new if one.decision_id not in repeated)
     return Rehearsal(writes, repeats, refused)
 
 
-def _refuse_too_many(folded: Folded, new: Sequence[Arrival], most_bytes: int) -> tuple[Refused, ...]:
+def _refuse_too_many(reduced: ReducedPolicy, new: Sequence[Arrival], most_bytes: int) -> tuple[Refused, ...]:
     """The entries that are new, if the policy would outgrow the state of a partition: no worker could write
     it down. Newer revisions take no more room; freezes and accepted losses must not wait for it."""
-    contents = collect_contents(list_entries_in_force(folded, BUNDLES, REGISTRY))
+    contents = collect_contents(list_entries_in_force(reduced, BUNDLES, REGISTRY))
     size = len(contents.encode())
     if size <= most_bytes:
         return ()
@@ -133,19 +133,19 @@ def _refuse_too_many(folded: Folded, new: Sequence[Arrival], most_bytes: int) ->
         f"and {most_bytes} fit: only newer revisions, freezes and accepted losses have room"
     )
     asked = {one.decision_id for one in new}
-    often = Counter((one.kind, one.said.id) for one in folded.entries.values())
+    often = Counter((one.kind, one.said.id) for one in reduced.entries.values())
     return tuple(
         Refused(one.arrival, Reason("too_large", "$", told), one.arrival.offset, frozenset(one.approvers))
-        for one in folded.entries.values()
+        for one in reduced.entries.values()
         if one.arrival.decision_id in asked and one.kind not in (FREEZE, POLICY_LOSS)
         if one.kind == FACT or often[(one.kind, one.said.id)] == 1
     )
 
 
-def select_refused(folded: Folded, records: Iterable[Arrival]) -> tuple[Refused, ...]:
+def select_refused(reduced: ReducedPolicy, records: Iterable[Arrival]) -> tuple[Refused, ...]:
     """The refusals that concern one of the records."""
     asked = {one.decision_id for one in records}
-    return tuple(refused for refused in folded.refused if refused.arrival.decision_id in asked)
+    return tuple(refused for refused in reduced.refused if refused.arrival.decision_id in asked)
 
 
 def make_arrivals(

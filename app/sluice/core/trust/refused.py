@@ -44,9 +44,9 @@ class Reason:
 class Refused:
     """A record that does not count. The policy before it stays in force.
 
-    `at_offset`: the fold's offset in its topic when it was refused: the record's own, or that of the record
-    that broke its change. Refusals of a topic come in this order, whatever is published later. `approvers`:
-    those who signed it and were allowed to; empty if that is the reason.
+    `at_offset`: the reduction's offset in its topic when it was refused: the record's own, or that of the
+    record that broke its change. Refusals of a topic come in this order, whatever is published later.
+    `approvers`: those who signed it and were allowed to; empty if that is the reason.
     """
 
     arrival: Arrival

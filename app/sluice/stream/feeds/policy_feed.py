@@ -2,7 +2,7 @@
 change.
 
 A decision takes the point in force when its lane starts it and keeps it to its end, so no decision uses half
-of a change. The fold of all control records is a pure function. It runs in a thread, because it compiles
+of a change. The reduction of all control records is a pure function. It runs in a thread, because it compiles
 bundles and runs their cases.
 """
 
@@ -101,8 +101,8 @@ class ControlReader(Protocol):
         """Give up the connection."""
 
 
-class FoldResult(Protocol):
-    """The result of a fold: the decision point, and every record that does not count."""
+class ReductionResult(Protocol):
+    """The result of a reduction: the decision point, and every record that does not count."""
 
     @property
     def point(self) -> DecisionPoint | None:
@@ -110,7 +110,7 @@ class FoldResult(Protocol):
 
     @property
     def refused(self) -> Sequence[Refused]:
-        """In the order of the fold."""
+        """In the order of the reduction."""
 
     @property
     def entries(self) -> Sequence[Accepted]:
@@ -133,15 +133,15 @@ class PolicyFeed:
         self,
         first: DecisionPoint,
         reader: ControlReader,
-        fold: Callable[[Sequence[Arrival]], FoldResult],
+        reduce: Callable[[Sequence[Arrival]], ReductionResult],
         interval_s: float,
     ) -> None:
         self.first = first
         self._reader = reader
-        self._fold = fold
+        self._reduce = reduce
         self._interval_s = interval_s
         self._records: list[Arrival] = []
-        self._folded = 0
+        self._reduceed = 0
         self._told: set[str] = set()
         self._unproved: set[str] = set()
         self._entries: Sequence[Accepted] = ()
@@ -151,8 +151,8 @@ class PolicyFeed:
         """Read to the topics' present end and put new entries in force. Raises KafkaError."""
         async with self._turn:
             self._records += await self._reader.to_end()
-            if len(self._records) > self._folded:
-                await self._refold(use)
+            if len(self._records) > self._reduceed:
+                await self._reduce_again(use)
 
     async def follow(self, use: Use) -> None:
         """Catch up again and again, until cancelled. A broker that is away is asked again."""
@@ -168,12 +168,12 @@ class PolicyFeed:
         async with self._turn:
             await self._reader.close()
 
-    async def _refold(self, use: Use) -> None:
-        """Fold again. Records count as folded only when the fold is done: `follow` may be cancelled in
+    async def _reduce_again(self, use: Use) -> None:
+        """Reduce again. Records count as reduced only when that is done: `follow` may be cancelled in
         between."""
         records = tuple(self._records)
-        found = await asyncio.to_thread(self._fold, records)
-        self._folded = len(records)
+        found = await asyncio.to_thread(self._reduce, records)
+        self._reduceed = len(records)
         self._tell_refused(found.refused)
         if found.point is None:
             log.error("policy: the default bundle is not in force; what was in force stays")

@@ -75,22 +75,22 @@ def make_signed_topics(*kinds: str) -> SignedTopics:
 def test_an_exemption_counts_when_signed_by_who_may_and_ends_with_the_next_revision() -> None:
     topics = make_signed_topics("source")
     topics.entry(source(quality_exempt=True, reason=REASON), BOB)
-    assert topics.fold().registry.sources["acme", "crm"].quality_exempt
+    assert topics.reduce().registry.sources["acme", "crm"].quality_exempt
     topics.entry(source(revision=2), BOB)
-    assert not topics.fold().registry.sources["acme", "crm"].quality_exempt
+    assert not topics.reduce().registry.sources["acme", "crm"].quality_exempt
 
 
 def test_an_exemption_of_another_signer_does_not_count() -> None:
     topics = make_signed_topics("bundle", "agent")
     refused = topics.entry(source(quality_exempt=True, reason=REASON), BOB)
-    assert topics.fold().registry.sources == {}
+    assert topics.reduce().registry.sources == {}
     assert topics.refusals() == [(refused, "key_not_allowed")]
 
 
 def test_a_signed_entry_under_another_sources_id_is_refused_at_its_id() -> None:
     topics = make_signed_topics("source")
     topics.entry({**source(), "id": "acme/erp"}, BOB)
-    (refused,) = topics.fold().refused
+    (refused,) = topics.reduce().refused
     assert (refused.code, refused.path) == ("invalid_entry", "$.id")
 
 

@@ -20,7 +20,7 @@ from sluice.core.rerun.policy_then import Installation, PolicyThen
 from sluice.core.rerun.rerunner import CHANGED, NO_ROOTS, NOT_IN_FORCE, Rerunner
 from sluice.core.rerun.walk import read_decision
 from sluice.core.state.session import SessionState, session_key
-from sluice.core.trust.in_force import PolicyFold
+from sluice.core.trust.in_force import PolicyReducer
 from sluice_topics.catalog import ACTIONS, VERDICTS
 from tests.unit.core.rerun.reruns import document
 from tests.unit.core.scene import LIMITS, START, action, entry
@@ -65,7 +65,7 @@ class Site:
 
     def decide(self, under: list[Arrival] | None = None, **fields: Any) -> tuple[dict[str, Any], Arrival]:
         """A verdict on an action that comes now; `under`: the control records of another time."""
-        in_force = PolicyFold(ROOTS, "sluice.default", _point)
+        in_force = PolicyReducer(ROOTS, "sluice.default", _point)
         point = in_force.first(self.control if under is None else under)
         arrival = Arrival(ACTIONS, 3, 0, self.now, b"s-1", json.dumps(action(**fields)).encode())
         decision = decide(point, arrival, SessionState(session_key("s-1")))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sluice.core.state.book import Book, Entered, HistoryFolded, Left, WriteDecided
+from sluice.core.state.book import Book, Entered, HistoryReduced, Left, WriteDecided
 from sluice.core.state.history import History, SourceName
 from sluice.core.state.quarantined import QuarantinedMemory
 from sluice.core.state.statistics import Whose
@@ -50,7 +50,7 @@ def test_a_change_is_seen_before_it_is_flushed_and_after_a_recovery() -> None:
     book.apply(
         [WriteDecided(Whose("acme", "operator"), "quarantine"), Entered(make_held(1)), Entered(make_held(2))]
     )
-    book.apply([Left(make_held(1)), HistoryFolded(MAIL, History("user", 1, 0, 1))])
+    book.apply([Left(make_held(1)), HistoryReduced(MAIL, History("user", 1, 0, 1))])
     for seen in (book, recover(book)[0]):
         assert (seen.held("memory:t:3:1"), seen.held("memory:t:3:2"), len(seen)) == (None, make_held(2), 1)
         assert seen.statistics[Whose("acme", "operator")] == (1, 0, 1, 0, 1)
@@ -60,7 +60,7 @@ def test_a_change_is_seen_before_it_is_flushed_and_after_a_recovery() -> None:
 
 def recover_table() -> dict[bytes, bytes]:
     book = Book({})
-    book.apply([HistoryFolded(MAIL, History("user", 1, 0, 1))])
+    book.apply([HistoryReduced(MAIL, History("user", 1, 0, 1))])
     return recover(book)[1]
 
 

@@ -74,4 +74,4 @@ def trust_both() -> Topics:
 
 def find_in_force(topics: Topics, name: str = "q") -> int:
     """The revision that counts."""
-    return topics.fold().quality[name].revision
+    return topics.reduce().quality[name].revision

@@ -15,7 +15,7 @@ from sluice.core.foundation.canonical import digest
 from sluice.core.registry.keys import Roots, SigningKey
 from sluice.core.trust.compile_cache import CompileCache
 from sluice.core.trust.dsse import sign
-from sluice.core.trust.fold import Folded, fold
+from sluice.core.trust.reduction import ReducedPolicy, reduce_policy
 from sluice.core.trust.signed_entries import PAYLOAD_TYPES
 from sluice_topics.catalog import BUNDLES, REGISTRY
 
@@ -112,13 +112,13 @@ class Topics:
         """The same bytes under the same key once more."""
         return self.raw(arrival.topic, arrival.key, arrival.value)
 
-    def fold(self) -> Folded:
+    def reduce(self) -> ReducedPolicy:
         """What is in force."""
-        return fold(self.records, ROOTS, self.compiled)
+        return reduce_policy(self.records, ROOTS, self.compiled)
 
     def refusals(self) -> list[tuple[Arrival, str]]:
         """Every refused record with its code."""
-        return [(one.arrival, one.code) for one in self.fold().refused]
+        return [(one.arrival, one.code) for one in self.reduce().refused]
 
 
 def bundle_value(document: dict[str, Any], *signers: SigningKey) -> bytes:

@@ -33,7 +33,7 @@ LAX = quality_document(name="lax", ttl=1e9)
 
 
 def find_name(topics: Topics) -> str | None:
-    known = topics.fold().registry.orgs.get("acme")
+    known = topics.reduce().registry.orgs.get("acme")
     return None if known is None else known.quality_bundle_id
 
 
@@ -43,7 +43,7 @@ def test_one_approver_cannot_lead_a_tenant_to_a_lax_bundle_of_a_new_name() -> No
     quality(topics, LAX, ALICE)
     switch = topics.entry(org(quality_bundle_id="lax"), ALICE)
     assert topics.refusals() == [(switch, "second_approver_missing")]
-    assert "from the default quality bundle to lax" in topics.fold().refused[0].message
+    assert "from the default quality bundle to lax" in topics.reduce().refused[0].message
     assert find_name(topics) is None
 
 
@@ -52,7 +52,7 @@ def test_nor_to_a_name_that_is_filled_later() -> None:
     topics.entry(org(quality_bundle_id="lax"), ALICE, BOB)
     alone = quality(topics, LAX, ALICE)
     assert topics.refusals() == [(alone, "second_approver_missing")]
-    assert "tenant acme names it already" in topics.fold().refused[0].message
+    assert "tenant acme names it already" in topics.reduce().refused[0].message
     quality(topics, LAX, ALICE, BOB)
     assert find_in_force(topics, "lax") == 1
 
@@ -81,7 +81,7 @@ def test_a_tenant_that_names_none_needs_one_approver() -> None:
 
 
 def enforcement(topics: Topics) -> str | None:
-    known = topics.fold().registry.orgs.get("acme")
+    known = topics.reduce().registry.orgs.get("acme")
     return None if known is None else known.enforcement
 
 
@@ -90,7 +90,7 @@ def test_one_approver_cannot_lead_an_enforced_tenant_into_shadow_mode() -> None:
     topics.entry(org(), ALICE)
     later = topics.entry(org(2, enforcement="shadow"), ALICE)
     assert topics.refusals() == [(later, "second_approver_missing")]
-    assert "acme goes from enforce to shadow" in topics.fold().refused[0].message
+    assert "acme goes from enforce to shadow" in topics.reduce().refused[0].message
     assert enforcement(topics) == "enforce"
 
 
@@ -122,13 +122,13 @@ def test_in_a_change_of_several_entries_the_second_approver_must_still_be_one_at
 
 
 def overrides(topics: Topics) -> list[str]:
-    return [one.approver_id for one in topics.fold().registry.overrides.get(("acme", "doc-1"), [])]
+    return [one.approver_id for one in topics.reduce().registry.overrides.get(("acme", "doc-1"), [])]
 
 
 def test_an_override_is_its_approvers_word() -> None:
     topics = trust_both()
     topics.entry(override(), ALICE)
-    (one,) = topics.fold().registry.overrides["acme", "doc-1"]
+    (one,) = topics.reduce().registry.overrides["acme", "doc-1"]
     assert (one.id, one.approver_id, one.expires_ms) == ("o1", "alice", START + 86_400_000)
 
 
@@ -138,7 +138,7 @@ def refusal(spec: dict[str, Any], limits: dict[str, Any] | None = None) -> tuple
         topics.entry(approver("alice", ALICE, 2, **{"signs": SIGNS, "roles": ROLES, **limits}), ROOT_KEY)
     topics.entry(override(**spec), ALICE)
     assert overrides(topics) == []
-    (one,) = topics.fold().refused
+    (one,) = topics.reduce().refused
     return one.code, one.path
 
 
@@ -231,10 +231,10 @@ def test_one_approver_cannot_let_fewer_or_others_approve(
     topics.bundle(make_bundle_with(1, **before), ALICE)
     alone = topics.bundle(make_bundle_with(2, **after), ALICE)
     assert topics.refusals() == [(alone, "second_approver_missing")]
-    assert f"it relaxes small@1: {told}" in topics.fold().refused[0].message
+    assert f"it relaxes small@1: {told}" in topics.reduce().refused[0].message
     topics.bundle(make_bundle_with(2, **after), ALICE, BOB)
-    assert topics.fold().bundles["small"].revision == 2
-    assert list(topics.fold().entries.values())[-1].relaxations == (told,)
+    assert topics.reduce().bundles["small"].revision == 2
+    assert list(topics.reduce().entries.values())[-1].relaxations == (told,)
 
 
 RULE = {"id": "no_drop", "type": "forbidden", "reason": "no", "condition": "action.tool == 'drop'"}
@@ -259,12 +259,12 @@ def test_one_approver_cannot_relax_a_policy_bundle_in_anything(
     topics.bundle(bundle_document(1, **before), ALICE)
     alone = topics.bundle(bundle_document(2, **after), ALICE)
     assert topics.refusals() == [(alone, "second_approver_missing")]
-    assert told in topics.fold().refused[0].message
+    assert told in topics.reduce().refused[0].message
     topics.bundle(bundle_document(2, **after), ALICE, BOB)
-    assert topics.fold().bundles["small"].revision == 2
-    assert told in list(topics.fold().entries.values())[-1].relaxations[0]
+    assert topics.reduce().bundles["small"].revision == 2
+    assert told in list(topics.reduce().entries.values())[-1].relaxations[0]
     topics.bundle(bundle_document(3, **before), BOB)
-    assert topics.fold().bundles["small"].revision == 3
+    assert topics.reduce().bundles["small"].revision == 3
 
 
 def test_one_approver_begins_an_installation_and_two_add_a_bundle_under_a_new_id() -> None:
@@ -273,17 +273,17 @@ def test_one_approver_begins_an_installation_and_two_add_a_bundle_under_a_new_id
     topics.bundle(bundle_document(), ALICE)
     alone = topics.bundle(other, ALICE)
     assert topics.refusals() == [(alone, "second_approver_missing")]
-    assert "a policy bundle under a new id, beside small" in topics.fold().refused[0].message
+    assert "a policy bundle under a new id, beside small" in topics.reduce().refused[0].message
     topics.bundle({**other, "revision": 7}, BOB)
-    assert sorted(topics.fold().bundles) == ["small"]
+    assert sorted(topics.reduce().bundles) == ["small"]
     topics.bundle(other, ALICE, BOB)
-    assert sorted(topics.fold().bundles) == ["other", "small"]
+    assert sorted(topics.reduce().bundles) == ["other", "small"]
     topics.bundle({**other, "revision": 2}, ALICE)
-    assert topics.fold().bundles["other"].revision == 2
+    assert topics.reduce().bundles["other"].revision == 2
 
 
 def test_one_approver_may_ask_for_more_approvals_and_fewer_groups() -> None:
     topics = trust_both()
     topics.bundle(make_bundle_with(1, quorum={"T3": 1}), ALICE)
     topics.bundle(make_bundle_with(2, quorum={"T3": 2}, routing=[{"groups": ["desk"]}]), ALICE)
-    assert (topics.refusals(), topics.fold().bundles["small"].revision) == ([], 2)
+    assert (topics.refusals(), topics.reduce().bundles["small"].revision) == ([], 2)

@@ -32,7 +32,7 @@ def holding_both() -> Topics:
 
 
 def get_bundle_id(topics: Topics) -> str | None:
-    return topics.fold().registry.agents["reader"].policy_bundle_id
+    return topics.reduce().registry.agents["reader"].policy_bundle_id
 
 
 def led(name: str | None, revision: int = 1) -> dict[str, Any]:
@@ -53,7 +53,7 @@ def test_two_approvers_lead_an_agent_to_a_laxer_bundle(before: str | None, after
     topics.entry(led(before), ALICE, BOB)
     alone = topics.entry(led(after, 2), ALICE)
     assert topics.refusals() == [(alone, MISSING)]
-    assert f"agent reader goes {told}" in topics.fold().refused[0].message
+    assert f"agent reader goes {told}" in topics.reduce().refused[0].message
     assert get_bundle_id(topics) == before
     topics.entry(led(after, 2), ALICE, BOB)
     assert get_bundle_id(topics) == after
@@ -132,12 +132,12 @@ def test_two_approvers_lead_an_agent_to_a_tenant_with_a_laxer_quality_bundle() -
     topics.entry(moved("empty", 3), ALICE)
     topics.entry(moved("strict", 4), ALICE)
     assert [code for _, code in topics.refusals()] == [MISSING] * 3
-    told = [one.message for one in topics.fold().refused]
+    told = [one.message for one in topics.reduce().refused]
     assert "agent reader goes from q to lax: " in told[0]
     assert "from q to the default quality bundle, which may be lax: " in told[1]
     assert "from quality bundle nowhere, which is not in force, to q" in told[2]
     topics.entry(moved("strict", 4), ALICE, BOB)
-    assert topics.fold().registry.agents["reader"].tenant == "strict"
+    assert topics.reduce().registry.agents["reader"].tenant == "strict"
 
 
 def test_two_approvers_lead_an_agent_to_a_tenant_in_shadow() -> None:
@@ -147,11 +147,12 @@ def test_two_approvers_lead_an_agent_to_a_tenant_in_shadow() -> None:
     alone = topics.entry(moved("trial", 2), ALICE)
     assert topics.refusals() == [(alone, MISSING)]
     assert (
-        "agent reader goes from tenant acme to trial, which is in shadow" in topics.fold().refused[0].message
+        "agent reader goes from tenant acme to trial, which is in shadow"
+        in topics.reduce().refused[0].message
     )
     topics.entry(moved("trial", 2), ALICE, BOB)
     topics.entry(moved("acme", 3), ALICE)
-    assert topics.fold().registry.agents["reader"].tenant == "acme"
+    assert topics.reduce().registry.agents["reader"].tenant == "acme"
 
 
 CASE: dict[str, Any] = {"name": "reads", "action": {"toolName": "read"}, "expect": {"outcome": "ESCALATE"}}
@@ -174,9 +175,9 @@ def test_two_approvers_take_a_case_out_of_a_policy_bundle(after: list[Any], told
     topics.bundle(bundle_document(cases=[CASE, RULED if after[-1]["name"] == "ruled" else OTHER]), ALICE)
     alone = topics.bundle(bundle_document(2, cases=after), ALICE)
     assert topics.refusals() == [(alone, MISSING)]
-    assert f"it relaxes small@1: {told}" in topics.fold().refused[0].message
+    assert f"it relaxes small@1: {told}" in topics.reduce().refused[0].message
     topics.bundle(bundle_document(2, cases=after), ALICE, BOB)
-    assert topics.fold().bundles["small"].revision == 2
+    assert topics.reduce().bundles["small"].revision == 2
 
 
 @pytest.mark.parametrize(
@@ -188,7 +189,7 @@ def test_one_approver_adds_cases_moves_them_and_lets_them_expect_more(after: lis
     before = [CASE, OTHER][: len(after)]
     topics.bundle(bundle_document(cases=before), ALICE)
     topics.bundle(bundle_document(2, cases=after), ALICE)
-    assert (topics.refusals(), topics.fold().bundles["small"].revision) == ([], 2)
+    assert (topics.refusals(), topics.reduce().bundles["small"].revision) == ([], 2)
 
 
 def test_two_approvers_take_a_case_out_of_a_quality_bundle() -> None:
@@ -197,6 +198,6 @@ def test_two_approvers_take_a_case_out_of_a_quality_bundle() -> None:
     quality(topics, quality_document(cases=[first, second]), ALICE)
     alone = quality(topics, quality_document(2, cases=[first]), ALICE)
     assert topics.refusals() == [(alone, MISSING)]
-    assert "the case 'another' is gone" in topics.fold().refused[0].message
+    assert "the case 'another' is gone" in topics.reduce().refused[0].message
     quality(topics, quality_document(2, cases=[first]), ALICE, BOB)
-    assert topics.fold().quality["q"].revision == 2
+    assert topics.reduce().quality["q"].revision == 2

@@ -22,15 +22,15 @@ def test_half_a_change_is_not_in_force() -> None:
     topics.entry(agent(), ALICE)
     first, second = together("c1", agent(revision=2, tier="T4"), tool())
     waits = topics.entry(first, ALICE)
-    folded = topics.fold()
+    folded = topics.reduce()
     assert topics.refusals() == [(waits, "incomplete_change")]
     assert "tool/search@1" in folded.refused[0].message
     assert not folded.refused[0].final
     assert folded.registry.agents["reader"].tier == "T1"
     topics.entry(second, ALICE)
     assert topics.refusals() == []
-    assert topics.fold().registry.agents["reader"].tier == "T4"
-    assert "search" in topics.fold().registry.tools
+    assert topics.reduce().registry.agents["reader"].tier == "T4"
+    assert "search" in topics.reduce().registry.tools
 
 
 def test_a_change_that_lacks_an_entry_is_not_completed_by_a_repeat() -> None:
@@ -39,7 +39,7 @@ def test_a_change_that_lacks_an_entry_is_not_completed_by_a_repeat() -> None:
     waits = topics.entry(first, ALICE)
     again = topics.replay(waits)
     assert topics.refusals() == [(waits, "incomplete_change")]
-    assert topics.fold().repeats == (again,)
+    assert topics.reduce().repeats == (again,)
 
 
 def test_a_change_is_completed_by_its_own_records_alone() -> None:
@@ -50,7 +50,7 @@ def test_a_change_is_completed_by_its_own_records_alone() -> None:
     other = topics.entry(first, ALICE)
     assert [code for _, code in topics.refusals()] == ["revision_conflict", "incomplete_change"]
     assert topics.refusals()[0][0] == other
-    assert not topics.fold().registry.tools
+    assert not topics.reduce().registry.tools
 
 
 def test_a_change_that_completes_late_takes_nothing_back_from_a_member_that_counted_alone() -> None:
@@ -60,7 +60,7 @@ def test_a_change_that_completes_late_takes_nothing_back_from_a_member_that_coun
     topics.entry(agent(revision=2), ALICE)
     topics.entry(agent(revision=3, tier="T2"), ALICE)
     topics.entry(second, ALICE)
-    folded = topics.fold()
+    folded = topics.reduce()
     assert folded.registry.agents["reader"].tier == "T2"
     assert "search" in folded.registry.tools
     assert folded.known == (waited,)
@@ -73,7 +73,7 @@ def test_what_counts_alone_may_come_again_in_a_change() -> None:
     known = topics.entry(again, ALICE)
     topics.entry(new, ALICE)
     topics.replay(known)
-    folded = topics.fold()
+    folded = topics.reduce()
     assert folded.refused == ()
     assert "search" in folded.registry.tools
     assert (folded.known, len(folded.repeats)) == ((known,), 1)
@@ -87,8 +87,8 @@ def test_the_signer_of_a_waiting_entry_must_still_be_allowed_when_it_takes_effec
     topics.entry(approver("alice", ALICE, 2, active=False), ROOT_KEY)
     completing = topics.entry(second, BOB)
     assert topics.refusals() == [(armed, "key_not_allowed"), (completing, "change_refused")]
-    assert not topics.fold().registry.agents
-    assert not topics.fold().registry.tools
+    assert not topics.reduce().registry.agents
+    assert not topics.reduce().registry.tools
 
 
 def test_a_change_overtaken_by_a_newer_revision_is_refused_whole() -> None:
@@ -98,7 +98,7 @@ def test_a_change_overtaken_by_a_newer_revision_is_refused_whole() -> None:
     topics.entry(agent(revision=2), ALICE)
     completing = topics.entry(second, ALICE)
     assert topics.refusals() == [(overtaken, "older_revision"), (completing, "change_refused")]
-    assert topics.fold().registry.tools == {}
+    assert topics.reduce().registry.tools == {}
 
 
 def test_a_refused_change_cannot_be_played_again() -> None:
@@ -140,7 +140,7 @@ def test_one_revision_in_two_changes_takes_effect_with_the_first_that_is_whole()
     waits = topics.entry(one, ALICE)
     topics.entry(other, ALICE)
     topics.entry(last, ALICE)
-    assert topics.fold().registry.agents["reader"].tier == "T3"
+    assert topics.reduce().registry.agents["reader"].tier == "T3"
     assert topics.refusals() == [(waits, "incomplete_change")]
 
 
@@ -155,7 +155,7 @@ def test_nobody_completes_a_change_with_content_of_his_own() -> None:
     own = topics.entry(together("c1", agent(), weaker)[1], BOB)
     assert topics.refusals()[:2] == [(swapped, "invalid_entry"), (own, "change_conflict")]
     topics.entry(second, ALICE)
-    assert topics.fold().registry.tools["search"].tier == "T3"
+    assert topics.reduce().registry.tools["search"].tier == "T3"
     assert len(topics.refusals()) == 2
 
 

@@ -31,7 +31,7 @@ def test_one_approver_cannot_let_a_gateway_sign_for_people() -> None:
     alone = topics.entry(delegate(), ALICE)
     assert topics.refusals() == [(alone, "second_approver_missing")]
     topics.entry(delegate(), ALICE, BOB)
-    assert topics.fold().registry.delegates["gateway"].roles == {"approver"}
+    assert topics.reduce().registry.delegates["gateway"].roles == {"approver"}
 
 
 def test_one_approver_may_let_a_gateway_sign_for_agents() -> None:

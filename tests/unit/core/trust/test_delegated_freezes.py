@@ -50,7 +50,7 @@ def test_an_agent_and_a_session_are_frozen_for_a_person() -> None:
     topics.entry(freeze(), GATEWAY)
     spec: dict[str, Any] = {"subject": "session", "subject_id": "s-1", "tenant_id": "acme"}
     topics.entry(freeze("session/s-1", **spec), GATEWAY)
-    registry = topics.fold().registry
+    registry = topics.reduce().registry
     assert topics.refusals() == []
     assert [one.by for one in registry.find_freezes("acme", "reader", "s")] == ["alice"]
     assert [one.by for one in registry.find_freezes("acme", "x", "s-1")] == ["alice"]
@@ -77,7 +77,7 @@ def test_it_freezes_no_more_than_the_person_may_and_thaws_nothing(spec: dict[str
     topics = fill_topics()
     tried = topics.entry(freeze(**spec), GATEWAY)
     assert topics.refusals() == [(tried, "key_not_allowed")]
-    assert not topics.fold().registry.freezes
+    assert not topics.reduce().registry.freezes
 
 
 def test_it_neither_narrows_nor_outbids_a_freeze_in_force() -> None:
@@ -88,7 +88,7 @@ def test_it_neither_narrows_nor_outbids_a_freeze_in_force() -> None:
     narrower = topics.entry(freeze("all", 2), GATEWAY)
     last = topics.entry(freeze("agent/reader", 2**53 - 1), GATEWAY)
     assert topics.refusals() == [(narrower, "key_not_allowed"), (last, "key_not_allowed")]
-    assert topics.fold().registry.find_freezes("globex", "anybody", "s")
+    assert topics.reduce().registry.find_freezes("globex", "anybody", "s")
 
 
 def test_an_approver_lifts_it_and_it_may_come_again() -> None:
@@ -96,10 +96,10 @@ def test_an_approver_lifts_it_and_it_may_come_again() -> None:
     topics.entry(freeze(), GATEWAY)
     again = topics.entry(freeze(revision=2, reason="once more"), GATEWAY)
     topics.entry(freeze(revision=3, active=False, by=None), ALICE)
-    assert not topics.fold().registry.freezes
+    assert not topics.reduce().registry.freezes
     topics.entry(freeze(revision=4), GATEWAY)
     assert topics.refusals() == [(again, "key_not_allowed")]
-    assert topics.fold().registry.freezes
+    assert topics.reduce().registry.freezes
 
 
 @pytest.mark.parametrize(
@@ -146,24 +146,24 @@ def test_a_session_of_any_name_is_frozen_for_a_tenant_and_no_other_freeze_takes_
     """Mend 22.3: "session/s of acme" was the id of two freezes, and 256 characters did not fit into it."""
     topics = fill_topics()
     person, subject = FreezeFor(FreezeBy(**BY), "acme"), FreezeSubject("session", session)
-    delegated = make_freeze_entry(topics.fold(), subject, "it sends money twice", person)
+    delegated = make_freeze_entry(topics.reduce(), subject, "it sends money twice", person)
     topics.entry(delegated.model_dump(), GATEWAY)
     for name in (f"{session[:200]} of acme", delegated.id[-64:]):
         other = FreezeSubject("session", name)
-        topics.entry(make_freeze_entry(topics.fold(), other, "another").model_dump(), ALICE)
-        topics.entry(make_thaw_entries(topics.fold(), other, "over")[0].model_dump(), ALICE)
+        topics.entry(make_freeze_entry(topics.reduce(), other, "another").model_dump(), ALICE)
+        topics.entry(make_thaw_entries(topics.reduce(), other, "over")[0].model_dump(), ALICE)
     assert topics.refusals() == []
-    assert [one.by for one in topics.fold().registry.find_freezes("acme", "x", session)] == ["alice"]
+    assert [one.by for one in topics.reduce().registry.find_freezes("acme", "x", session)] == ["alice"]
     assert read_subject(delegated.id) is None
-    (ends,) = make_thaw_entries(topics.fold(), subject, "over")
+    (ends,) = make_thaw_entries(topics.reduce(), subject, "over")
     topics.entry(ends.model_dump(), ALICE)
-    assert not topics.fold().registry.freezes
+    assert not topics.reduce().registry.freezes
 
 
 @pytest.mark.parametrize("kind", ["agent", "session", "tenant"])
 def test_a_subject_of_any_name_is_frozen_by_an_approver(kind: Any) -> None:
     """Mend 22.3: a name of 256 characters leaves no room for its kind in an id."""
     topics = fill_topics()
-    topics.entry(make_freeze_entry(topics.fold(), FreezeSubject(kind, LONGEST), "why").model_dump(), ALICE)
+    topics.entry(make_freeze_entry(topics.reduce(), FreezeSubject(kind, LONGEST), "why").model_dump(), ALICE)
     assert topics.refusals() == []
-    assert len(topics.fold().registry.freezes) == 1
+    assert len(topics.reduce().registry.freezes) == 1

@@ -37,7 +37,7 @@ def fill_topics(**alice: Any) -> Topics:
 
 def find_in_force(topics: Topics) -> list[str]:
     """The keys of the grants in force."""
-    return [one.key for one in topics.fold().registry.agent_grants.get(SCOPE, ())]
+    return [one.key for one in topics.reduce().registry.agent_grants.get(SCOPE, ())]
 
 
 def test_a_grant_counts_with_its_approvers_signature() -> None:
@@ -60,7 +60,7 @@ def test_who_may_not_approve_gives_no_grant(alice: dict[str, Any]) -> None:
     topics = fill_topics(**alice)
     topics.entry(grant(), ALICE)
     assert find_in_force(topics) == []
-    assert [one.code for one in topics.fold().refused] == ["key_not_allowed"]
+    assert [one.code for one in topics.reduce().refused] == ["key_not_allowed"]
 
 
 def test_nobody_gives_a_grant_in_anothers_name() -> None:
@@ -72,7 +72,7 @@ def test_nobody_gives_a_grant_in_anothers_name() -> None:
 def test_a_grant_is_for_at_most_thirty_days() -> None:
     topics = fill_topics()
     topics.entry(grant(expires_at="2026-11-22T13:00:00.000Z"), ALICE)
-    assert [one.code for one in topics.fold().refused] == ["invalid_entry"]
+    assert [one.code for one in topics.reduce().refused] == ["invalid_entry"]
 
 
 def test_another_approver_ends_it_and_does_not_raise_its_uses() -> None:

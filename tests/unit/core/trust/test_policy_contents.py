@@ -51,7 +51,7 @@ CONTENTS = st.dictionaries(st.sampled_from("abcd"), EDITIONS).map(
 
 
 def _contents(topics: Topics) -> PolicyContents:
-    folded = topics.fold()
+    folded = topics.reduce()
     return collect_contents(list_entries_in_force(folded, BUNDLES, REGISTRY))
 
 
@@ -99,7 +99,7 @@ def test_the_digest_follows_names_revisions_and_content_and_not_their_order() ->
     topics = trust_alice()
     topics.bundle(bundle_document(), ALICE)
     whole = _contents(topics)
-    accepted = [*topics.fold().entries.values()]
+    accepted = [*topics.reduce().entries.values()]
     assert collect_contents(accepted[::-1]) == collect_contents(accepted) == whole
     assert whole.digest != collect_contents(accepted[:1]).digest
     altered = replace(accepted[1], said=replace(accepted[1].said, hash="sha256:" + "0" * 64))

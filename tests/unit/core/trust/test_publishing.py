@@ -125,7 +125,7 @@ def test_more_than_a_partition_can_keep_of_the_policy_is_not_written(
     topics = trust_alice()
     topics.entry(approver("alice", ALICE, 2, signs=["tool", "freeze"]), ROOT_KEY)
     topics.entry(tool(), ALICE)
-    full = len(collect_contents(list_entries_in_force(topics.fold(), REGISTRY)).encode())
+    full = len(collect_contents(list_entries_in_force(topics.reduce(), REGISTRY)).encode())
     new = make_arrivals(REGISTRY, [entry_value(entry, ALICE)], topics.records, topics.now_ms)
     found = rehearse(topics.records, new, ROOTS, topics.compiled, full)
     assert [one.code for one in found.refused] == codes

@@ -50,7 +50,7 @@ def run_worker() -> Topics:
 
 
 def collect_refusals(topics: Topics, arrival: Arrival) -> tuple[str, str]:
-    (one,) = topics.fold().refused
+    (one,) = topics.reduce().refused
     assert one.arrival == arrival
     assert find_in_force(topics) == 1
     return one.code, one.message
@@ -60,13 +60,13 @@ def test_one_approver_publishes_the_first_revision_and_a_stricter_one() -> None:
     topics = run_worker()
     quality(topics, STRICTER, BOB)
     assert find_in_force(topics) == 2
-    assert topics.fold().refused == ()
+    assert topics.reduce().refused == ()
 
 
 def test_a_policy_bundle_of_the_same_name_is_another_matter() -> None:
     topics = run_worker()
     topics.bundle(bundle_document(3, id="q"), ALICE)
-    folded = topics.fold()
+    folded = topics.reduce()
     assert (folded.bundles["q"].revision, folded.quality["q"].revision) == (3, 1)
 
 
@@ -89,7 +89,7 @@ def test_two_approvers_may_relax_it_and_the_log_says_what() -> None:
     topics = run_worker()
     quality(topics, LOOSER, ALICE, BOB)
     assert find_in_force(topics) == 2
-    newest = list(topics.fold().entries.values())[-1]
+    newest = list(topics.reduce().entries.values())[-1]
     assert set(newest.approvers) == {"alice", "bob"}
     assert "product_pricing" in newest.relaxations[0]
 

@@ -1,4 +1,4 @@
-"""Properties of the fold over generated quality bundles, tenants' entries and overrides."""
+"""Properties of the reduction over generated quality bundles, tenants' entries and overrides."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from sluice.core.registry.keys import SigningKey
 from sluice.core.trust.compile_cache import CompileCache
-from sluice.core.trust.fold import Folded, fold
+from sluice.core.trust.reduction import ReducedPolicy, reduce_policy
 from sluice_topics.relaxations import find_relaxations
 from tests.unit.core.trust.quality_scene import (
     DAY_S,
@@ -67,13 +67,13 @@ def fill_topics(steps: Steps) -> Topics:
     return topics
 
 
-def describe(folded: Folded) -> tuple[object, ...]:
-    quality_hashes = {name: one.hash for name, one in folded.quality.items()}
-    return (list(folded.entries), [str(one) for one in folded.refused], folded.repeats, quality_hashes)
+def describe(reduced: ReducedPolicy) -> tuple[object, ...]:
+    quality_hashes = {name: one.hash for name, one in reduced.quality.items()}
+    return (list(reduced.entries), [str(one) for one in reduced.refused], reduced.repeats, quality_hashes)
 
 
-def select_kind(folded: Folded, kind: str) -> list[Accepted]:
-    return [one for one in folded.entries.values() if one.kind == kind]
+def select_kind(reduced: ReducedPolicy, kind: str) -> list[Accepted]:
+    return [one for one in reduced.entries.values() if one.kind == kind]
 
 
 @settings(max_examples=40, deadline=None)
@@ -83,9 +83,9 @@ def test_the_order_in_which_records_are_read_is_no_matter(steps: Steps, order: R
     shuffled = list(topics.records)
     order.shuffle(shuffled)
     for end in range(0, len(topics.records), 3):
-        fold(topics.records[:end], ROOTS, topics.compiled)
-    remembered = fold(shuffled, ROOTS, topics.compiled)
-    assert describe(remembered) == describe(fold(topics.records, ROOTS, CompileCache(lambda _: ())))
+        reduce_policy(topics.records[:end], ROOTS, topics.compiled)
+    remembered = reduce_policy(shuffled, ROOTS, topics.compiled)
+    assert describe(remembered) == describe(reduce_policy(topics.records, ROOTS, CompileCache(lambda _: ())))
 
 
 @settings(max_examples=40, deadline=None)
@@ -95,19 +95,19 @@ def test_no_record_more_takes_anything_back(steps: Steps) -> None:
     seen: dict[str, int] = {}
     kept: list[str] = []
     for end in range(len(topics.records) + 1):
-        folded = fold(topics.records[:end], ROOTS, topics.compiled)
-        revisions = {name: one.revision for name, one in folded.quality.items()}
+        reduced = reduce_policy(topics.records[:end], ROOTS, topics.compiled)
+        revisions = {name: one.revision for name, one in reduced.quality.items()}
         assert all(revisions[name] >= revision for name, revision in seen.items())
-        assert list(folded.entries)[: len(kept)] == kept
-        seen, kept = revisions, list(folded.entries)
+        assert list(reduced.entries)[: len(kept)] == kept
+        seen, kept = revisions, list(reduced.entries)
 
 
 @settings(max_examples=40, deadline=None)
 @given(STEPS)
 def test_nothing_gets_looser_by_the_signature_of_one(steps: Steps) -> None:
-    folded = fill_topics(steps).fold()
+    reduced = fill_topics(steps).reduce()
     for name in ("q", "r"):
-        revisions = [one for one in select_kind(folded, "quality_bundle") if one.said.id == name]
+        revisions = [one for one in select_kind(reduced, "quality_bundle") if one.said.id == name]
         for before, after in pairwise(revisions):
             assert before.quality is not None
             assert after.quality is not None
@@ -120,7 +120,7 @@ def test_nothing_gets_looser_by_the_signature_of_one(steps: Steps) -> None:
 @given(STEPS)
 def test_a_tenant_is_led_to_no_other_bundle_by_the_signature_of_one(steps: Steps) -> None:
     named = None
-    for one in select_kind(fill_topics(steps).fold(), "org"):
+    for one in select_kind(fill_topics(steps).reduce(), "org"):
         after = one.document["spec"].get("quality_bundle_id")
         assert after == named or len(one.approvers) > 1
         named = after
@@ -130,5 +130,5 @@ def test_a_tenant_is_led_to_no_other_bundle_by_the_signature_of_one(steps: Steps
 @given(STEPS)
 def test_every_override_that_counts_was_signed_by_its_approver(steps: Steps) -> None:
     keys = {"alice": ALICE.keyid, "bob": BOB.keyid}
-    for one in select_kind(fill_topics(steps).fold(), "quality_override"):
+    for one in select_kind(fill_topics(steps).reduce(), "quality_override"):
         assert keys[one.document["spec"]["approver_id"]] in one.signers

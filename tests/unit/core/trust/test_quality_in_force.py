@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, cast
 
 from sluice.core.registry.registry_entries import NO_ORG
-from sluice.core.trust.in_force import PolicyFold
+from sluice.core.trust.in_force import PolicyReducer
 from tests.unit.core.trust.quality_scene import org, quality, quality_document, trust_both
 from tests.unit.core.trust.scene import ALICE, BOB, ROOTS, Topics, bundle_document
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 def policy_of(topics: Topics, default_quality: str) -> Policy:
     """The policy itself in place of a decision point over it."""
-    point: Any = PolicyFold(ROOTS, "small", lambda policy: cast("Any", policy), default_quality)(
+    point: Any = PolicyReducer(ROOTS, "small", lambda policy: cast("Any", policy), default_quality)(
         topics.records
     ).point
     return cast("Policy", point)

@@ -30,7 +30,7 @@ def test_the_newest_revision_is_in_force() -> None:
     topics = trust_alice()
     topics.bundle(bundle_document(1), ALICE)
     topics.bundle(bundle_document(3), ALICE)
-    assert topics.fold().bundles["small"].revision == 3
+    assert topics.reduce().bundles["small"].revision == 3
 
 
 def test_an_older_revision_played_again_changes_nothing() -> None:
@@ -38,7 +38,7 @@ def test_an_older_revision_played_again_changes_nothing() -> None:
     first = topics.entry(agent(tier="T4"), ALICE)
     topics.entry(agent(revision=2), ALICE)
     again = topics.replay(first)
-    folded = topics.fold()
+    folded = topics.reduce()
     assert folded.refused == ()
     assert folded.repeats == (again,)
     assert folded.registry.agents["reader"].tier == "T1"
@@ -49,7 +49,7 @@ def test_an_older_revision_that_comes_late_is_refused() -> None:
     topics.bundle(bundle_document(2), ALICE)
     older = topics.bundle(bundle_document(1), ALICE)
     assert topics.refusals() == [(older, "older_revision")]
-    assert topics.fold().bundles["small"].revision == 2
+    assert topics.reduce().bundles["small"].revision == 2
 
 
 def test_a_revision_has_one_content() -> None:
@@ -57,7 +57,7 @@ def test_a_revision_has_one_content() -> None:
     topics.entry(agent(), ALICE)
     other = topics.entry(agent(tier="T4"), ALICE)
     assert topics.refusals() == [(other, "revision_conflict")]
-    assert topics.fold().registry.agents["reader"].tier == "T1"
+    assert topics.reduce().registry.agents["reader"].tier == "T1"
 
 
 def test_a_superseded_revision_has_one_content_too() -> None:
@@ -73,7 +73,7 @@ def test_the_same_again_from_another_signer_is_a_repeat() -> None:
     topics.entry(approver("bob", BOB), ROOT_KEY)
     topics.entry(agent(), ALICE)
     again = topics.entry(agent(), BOB)
-    assert topics.fold().repeats == (again,)
+    assert topics.reduce().repeats == (again,)
 
 
 def test_an_entry_lies_under_its_own_key() -> None:
@@ -81,7 +81,7 @@ def test_an_entry_lies_under_its_own_key() -> None:
     value = entry_value(agent(), ALICE)
     wrong = [topics.raw(REGISTRY, name, value) for name in (b"agent/other@1", b"agent/reader@2", b"", None)]
     assert topics.refusals() == [(one, "key_mismatch") for one in wrong]
-    assert topics.fold().registry.agents == {}
+    assert topics.reduce().registry.agents == {}
 
 
 def test_every_revision_of_a_fact_is_kept() -> None:
@@ -90,7 +90,7 @@ def test_every_revision_of_a_fact_is_kept() -> None:
     for revision, value in ((1, 10), (2, 20)):
         spec = {"value": value, "valid_from": "2025-01-01T00:00:00.000Z"}
         topics.entry({"kind": "fact", "id": "limit", "revision": revision, "spec": spec}, BOB)
-    assert [one.value for one in topics.fold().registry.facts["limit"]] == [10, 20]
+    assert [one.value for one in topics.reduce().registry.facts["limit"]] == [10, 20]
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def test_an_approvers_entry_is_read_strictly(payload: bytes, path: str) -> None:
     topics = trust_alice()
     value = sign(PAYLOAD_TYPES[REGISTRY], payload, [ALICE]).written()
     topics.raw(REGISTRY, b"tool/a@1", value)
-    (refused,) = topics.fold().refused
+    (refused,) = topics.reduce().refused
     assert (refused.code, refused.path) == ("invalid_entry", path)
 
 
@@ -126,7 +126,7 @@ def test_a_bundle_that_does_not_validate_leaves_the_active_one() -> None:
     topics = trust_alice()
     topics.bundle(bundle_document(1), ALICE)
     broken = topics.bundle(bundle_document(2, escalation_ttl_ms=0), ALICE)
-    folded = topics.fold()
+    folded = topics.reduce()
     assert topics.refusals() == [(broken, "invalid_bundle")]
     assert folded.refused[0].path == "$.escalation_ttl_ms"
     assert folded.bundles["small"].revision == 1
@@ -136,8 +136,8 @@ def test_a_bundle_that_fails_its_own_cases_is_refused() -> None:
     topics = trust_alice("case 1: expected BLOCK, was ALLOW")
     failing = topics.bundle(bundle_document(), ALICE)
     assert topics.refusals() == [(failing, "cases_failed")]
-    assert "expected BLOCK" in topics.fold().refused[0].message
-    assert topics.fold().bundles == {}
+    assert "expected BLOCK" in topics.reduce().refused[0].message
+    assert topics.reduce().bundles == {}
 
 
 def test_a_bundle_that_makes_its_check_raise_is_refused_and_stops_nobody() -> None:
@@ -149,23 +149,23 @@ def test_a_bundle_that_makes_its_check_raise_is_refused_and_stops_nobody() -> No
     harmful = topics.bundle(bundle_document(), ALICE)
     topics.entry(agent(), ALICE)
     assert topics.refusals() == [(harmful, "invalid_bundle")]
-    assert "OverflowError" in topics.fold().refused[0].message
-    assert "reader" in topics.fold().registry.agents
+    assert "OverflowError" in topics.reduce().refused[0].message
+    assert "reader" in topics.reduce().registry.agents
 
 
 def test_a_refused_revision_may_be_mended_under_the_same_number() -> None:
     topics = trust_alice()
     topics.bundle(bundle_document(1, escalation_ttl_ms=0), ALICE)
     topics.bundle(bundle_document(1), ALICE)
-    assert topics.fold().bundles["small"].revision == 1
+    assert topics.reduce().bundles["small"].revision == 1
 
 
 def test_a_reload_compiles_only_what_is_new() -> None:
     topics = trust_alice()
     topics.bundle(bundle_document(1), ALICE)
-    before = topics.fold()
+    before = topics.reduce()
     topics.entry(agent(), ALICE)
-    after = topics.fold()
+    after = topics.reduce()
     assert len(topics.ran) == 1
     assert after.bundles["small"] is before.bundles["small"]
-    assert topics.fold().registry is after.registry
+    assert topics.reduce().registry is after.registry

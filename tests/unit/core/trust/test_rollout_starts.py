@@ -16,7 +16,7 @@ def collect_refusals(since: str, mode: str = "flag_only") -> list[tuple[str, str
     rollout = {**SHIPPED["rollout"], "legal_text": {"mode": mode, "since": since}}
     published = quality(topics, quality_document(rollout=rollout), ALICE, BOB)
     assert published.timestamp_ms == PUBLISHED_MS
-    return [(one.code, one.path, one.message) for one in topics.fold().refused]
+    return [(one.code, one.path, one.message) for one in topics.reduce().refused]
 
 
 @pytest.mark.parametrize("since", ["2025-11-22T13:00:03.001Z", "2999-01-01T00:00:00.000Z"])

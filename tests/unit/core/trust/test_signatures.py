@@ -11,7 +11,7 @@ from sluice.core.foundation.clock import rfc3339
 from sluice.core.registry.keys import Roots
 from sluice.core.trust.compile_cache import CompileCache
 from sluice.core.trust.dsse import Envelope, EnvelopeSignature, pae, sign
-from sluice.core.trust.fold import fold
+from sluice.core.trust.reduction import reduce_policy
 from sluice.core.trust.signed_entries import PAYLOAD_TYPES
 from sluice_topics.catalog import BUNDLES, MAX_CONTROL_MESSAGE_BYTES, REGISTRY
 from tests.unit.core.trust.scene import (
@@ -35,10 +35,10 @@ def test_what_an_approver_signs_is_in_force() -> None:
     topics = trust_alice()
     topics.entry(agent(), ALICE)
     topics.bundle(bundle_document(), ALICE)
-    folded = topics.fold()
-    assert folded.refused == ()
-    assert folded.registry.agents["reader"].tier == "T1"
-    assert folded.bundles["small"].revision == 1
+    reduced = topics.reduce()
+    assert reduced.refused == ()
+    assert reduced.registry.agents["reader"].tier == "T1"
+    assert reduced.bundles["small"].revision == 1
 
 
 def test_every_hash_that_a_verdict_records_finds_its_record() -> None:
@@ -46,22 +46,22 @@ def test_every_hash_that_a_verdict_records_finds_its_record() -> None:
     topics.entry(agent(), ALICE)
     topics.entry(agent(revision=2, tools=[]), ALICE)
     bundle = topics.bundle(bundle_document(), ALICE)
-    folded = topics.fold()
-    newest = folded.registry.agents["reader"]
-    assert folded.entries[newest.hash].key == newest.key == "agent/reader@2"
-    assert [one.key for one in folded.entries.values()] == [
+    reduced = topics.reduce()
+    newest = reduced.registry.agents["reader"]
+    assert reduced.entries[newest.hash].key == newest.key == "agent/reader@2"
+    assert [one.key for one in reduced.entries.values()] == [
         "approver/alice@1",
         "agent/reader@1",
         "agent/reader@2",
         "small@1",
     ]
-    assert folded.entries[folded.bundles["small"].hash].arrival == bundle
+    assert reduced.entries[reduced.bundles["small"].hash].arrival == bundle
 
 
 def test_without_root_keys_nothing_counts() -> None:
     topics = trust_alice()
-    folded = fold(topics.records, Roots([]), CompileCache(lambda _: ()))
-    assert [one.code for one in folded.refused] == ["unknown_key"]
+    reduced = reduce_policy(topics.records, Roots([]), CompileCache(lambda _: ()))
+    assert [one.code for one in reduced.refused] == ["unknown_key"]
 
 
 def test_a_bare_document_is_unsigned() -> None:
@@ -81,7 +81,7 @@ def test_a_tombstone_takes_nothing_back() -> None:
     topics.entry(agent(), ALICE)
     tombstone = topics.raw(REGISTRY, b"agent/reader@1", None)
     assert topics.refusals() == [(tombstone, "tombstone")]
-    assert "reader" in topics.fold().registry.agents
+    assert "reader" in topics.reduce().registry.agents
 
 
 @pytest.mark.parametrize("garbage", [b"", b"\xff", b"[]", b"{}", b'{"payload":1}', b'{"a":1,"a":2}'])
@@ -90,7 +90,7 @@ def test_garbage_under_the_key_of_an_entry_changes_nothing(garbage: bytes) -> No
     topics.entry(agent(), ALICE)
     forged = topics.raw(REGISTRY, b"agent/reader@1", garbage)
     assert topics.refusals() == [(forged, "unsigned")]
-    assert "reader" in topics.fold().registry.agents
+    assert "reader" in topics.reduce().registry.agents
 
 
 def test_a_record_beyond_the_topics_bound_is_not_even_parsed() -> None:
@@ -108,9 +108,9 @@ def test_a_key_that_nobody_named_counts_for_nothing() -> None:
 def test_a_strangers_signature_beside_an_approvers_changes_nothing() -> None:
     topics = trust_alice()
     topics.entry(agent(), STRANGER, ALICE)
-    folded = topics.fold()
-    assert folded.refused == ()
-    accepted = folded.entries[folded.registry.agents["reader"].hash]
+    reduced = topics.reduce()
+    assert reduced.refused == ()
+    accepted = reduced.entries[reduced.registry.agents["reader"].hash]
     assert accepted.signers == {ALICE.keyid}
 
 
@@ -160,7 +160,7 @@ def test_an_approver_signs_only_the_kinds_of_the_entry() -> None:
     refused_tool = topics.entry(tool(), ALICE)
     refused_bundle = topics.bundle(bundle_document(), ALICE)
     assert topics.refusals() == [(refused_tool, "key_not_allowed"), (refused_bundle, "key_not_allowed")]
-    assert "may not sign a tool" in topics.fold().refused[0].message
+    assert "may not sign a tool" in topics.reduce().refused[0].message
 
 
 def test_no_approver_makes_an_approver() -> None:
@@ -168,7 +168,7 @@ def test_no_approver_makes_an_approver() -> None:
     usurped = topics.entry(approver("bob", BOB), ALICE)
     promoted = topics.entry(approver("alice", ALICE, 2, signs=["bundle"], roles=["vp"]), ALICE)
     assert topics.refusals() == [(usurped, "key_not_allowed"), (promoted, "key_not_allowed")]
-    assert list(topics.fold().registry.approvers) == ["alice"]
+    assert list(topics.reduce().registry.approvers) == ["alice"]
 
 
 def test_a_root_key_signs_nothing_but_approvers() -> None:
@@ -198,8 +198,8 @@ def test_a_key_signs_until_its_last_moment_and_not_from_then_on() -> None:
     late = topics.entry(tool(), ALICE)
     assert late.timestamp_ms == until
     assert topics.refusals() == [(late, "key_not_allowed")]
-    assert "valid until" in topics.fold().refused[0].message
-    assert "reader" in topics.fold().registry.agents
+    assert "valid until" in topics.reduce().refused[0].message
+    assert "reader" in topics.reduce().registry.agents
 
 
 def test_a_revoked_approver_signs_nothing_more_and_what_was_signed_stays() -> None:
@@ -209,8 +209,8 @@ def test_a_revoked_approver_signs_nothing_more_and_what_was_signed_stays() -> No
     later = topics.entry(tool(), ALICE)
     bundle = topics.bundle(bundle_document(), ALICE)
     assert topics.refusals() == [(later, "key_not_allowed"), (bundle, "key_not_allowed")]
-    assert "was revoked" in topics.fold().refused[0].message
-    assert "reader" in topics.fold().registry.agents
+    assert "was revoked" in topics.reduce().refused[0].message
+    assert "reader" in topics.reduce().registry.agents
 
 
 def test_the_first_entry_of_a_revoked_approver_cannot_be_played_again() -> None:
@@ -235,7 +235,7 @@ def test_a_replaced_key_signs_nothing_more() -> None:
     old = topics.entry(agent(), ALICE)
     topics.entry(tool(), BOB)
     assert topics.refusals() == [(old, "key_not_allowed")]
-    assert "was replaced" in topics.fold().refused[0].message
+    assert "was replaced" in topics.reduce().refused[0].message
 
 
 def test_a_root_key_is_no_approvers() -> None:

@@ -1,4 +1,4 @@
-"""Fold the control topics into the policy in force: a pure function of their records, in the broker's order.
+"""Reduce the control topics to the policy in force: a pure function of their records, in the broker's order.
 
 This module has all trust logic and no I/O, like python-tuf's TrustedMetadataSet. Records of one topic count
 in the order of their offsets. Between the topics the broker's time decides; in one millisecond the registry
@@ -74,8 +74,8 @@ _ORDER = {REGISTRY: 0, BUNDLES: 1}
 
 
 @dataclass(frozen=True, slots=True)
-class Folded:
-    """The result of folding the control topics.
+class ReducedPolicy:
+    """The result of reducing the control topics.
 
     `bundles` and `quality`: the revision in force by id. `entries`: every revision that ever counted, also
     of bundles, by hash, for reruns. `refused`: in order, with records that wait for the rest of their change
@@ -92,12 +92,12 @@ class Folded:
     quality: Mapping[str, QualityBundle]
 
 
-def fold(records: Iterable[Arrival], roots: Roots, compiled: CompileCache) -> Folded:
+def reduce_policy(records: Iterable[Arrival], roots: Roots, compiled: CompileCache) -> ReducedPolicy:
     """The policy in force after these records of the control topics, given in any order."""
-    folding = _Folding(roots, compiled)
+    reduction = _Reduction(roots, compiled)
     for at_ms, arrival in order_records(records):
-        folding.take(arrival, at_ms)
-    return folding.build_result()
+        reduction.take(arrival, at_ms)
+    return reduction.build_result()
 
 
 def order_records(records: Iterable[Arrival]) -> Iterator[tuple[int, Arrival]]:
@@ -117,7 +117,7 @@ def _order_topic(rank: int, arrivals: list[Arrival]) -> Iterator[tuple[int, int,
         yield reached, rank, arrival.offset, arrival
 
 
-class _Folding:
+class _Reduction:
     def __init__(self, roots: Roots, compiled: CompileCache) -> None:
         self._compiled = compiled
         self._authority = Authority(roots)
@@ -138,7 +138,7 @@ class _Folding:
         else:
             self._consider(signed)
 
-    def build_result(self) -> Folded:
+    def build_result(self) -> ReducedPolicy:
         waiting = [
             Refused(one.arrival, reason, one.arrival.offset, frozenset(one.approvers))
             for one, reason in self._changes.list_incomplete()
@@ -151,7 +151,7 @@ class _Folding:
         registry = self._compiled.merge_registry(documents)
         refused = (*self._refused, *waiting)
         repeats, known = tuple(self._repeats), tuple(self._known)
-        return Folded(bundles, registry, refused, entries, repeats, known, quality)
+        return ReducedPolicy(bundles, registry, refused, entries, repeats, known, quality)
 
     def _check_signatures(self, arrival: Arrival, at_ms: int) -> Accepted | Reason:
         """Rules 1 to 3."""

@@ -1,4 +1,4 @@
-"""Properties of the fold over generated topics."""
+"""Properties of the reduction over generated topics."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from sluice.core.registry.keys import SigningKey
 from sluice.core.trust.compile_cache import CompileCache
-from sluice.core.trust.fold import Folded, fold
+from sluice.core.trust.reduction import ReducedPolicy, reduce_policy
 from tests.unit.core.trust.scene import (
     ALICE,
     BOB,
@@ -53,8 +53,8 @@ def fill_topics(steps: Steps) -> Topics:
     return topics
 
 
-def describe(folded: Folded) -> tuple[object, ...]:
-    return (list(folded.entries), [str(one) for one in folded.refused], folded.repeats, folded.known)
+def describe(reduced: ReducedPolicy) -> tuple[object, ...]:
+    return (list(reduced.entries), [str(one) for one in reduced.refused], reduced.repeats, reduced.known)
 
 
 @settings(max_examples=60, deadline=None)
@@ -66,9 +66,9 @@ def test_the_order_in_which_records_are_read_is_no_matter_nor_what_was_folded_be
     shuffled = list(topics.records)
     order.shuffle(shuffled)
     for end in range(0, len(topics.records), 3):
-        fold(topics.records[:end], ROOTS, topics.compiled)
-    remembered = fold(shuffled, ROOTS, topics.compiled)
-    fresh = fold(topics.records, ROOTS, CompileCache(lambda _: ()))
+        reduce_policy(topics.records[:end], ROOTS, topics.compiled)
+    remembered = reduce_policy(shuffled, ROOTS, topics.compiled)
+    fresh = reduce_policy(topics.records, ROOTS, CompileCache(lambda _: ()))
     assert describe(remembered) == describe(fresh)
 
 
@@ -79,26 +79,26 @@ def test_no_record_more_takes_anything_back(steps: Steps) -> None:
     seen: dict[tuple[str, str], int] = {}
     kept: list[str] = []
     for end in range(len(topics.records) + 1):
-        folded = fold(topics.records[:end], ROOTS, topics.compiled)
-        newest = {(one.kind, one.said.id): one.said.revision for one in folded.entries.values()}
+        reduced = reduce_policy(topics.records[:end], ROOTS, topics.compiled)
+        newest = {(one.kind, one.said.id): one.said.revision for one in reduced.entries.values()}
         assert all(newest[name] >= revision for name, revision in seen.items())
-        assert list(folded.entries)[: len(kept)] == kept
-        seen, kept = newest, list(folded.entries)
+        assert list(reduced.entries)[: len(kept)] == kept
+        seen, kept = newest, list(reduced.entries)
 
 
 @settings(max_examples=60, deadline=None)
 @given(STEPS)
 def test_every_record_counts_repeats_or_is_refused_exactly_once(steps: Steps) -> None:
     topics = fill_topics(steps)
-    folded = topics.fold()
-    counted = [one.arrival for one in folded.entries.values()]
-    sorted_out = [*counted, *folded.repeats, *folded.known, *(one.arrival for one in folded.refused)]
+    reduced = topics.reduce()
+    counted = [one.arrival for one in reduced.entries.values()]
+    sorted_out = [*counted, *reduced.repeats, *reduced.known, *(one.arrival for one in reduced.refused)]
     assert sorted(one.offset for one in sorted_out) == [one.offset for one in topics.records]
 
 
 @settings(max_examples=60, deadline=None)
 @given(STEPS)
 def test_only_the_roots_and_the_approvers_in_force_put_anything_in_force(steps: Steps) -> None:
-    for one in fill_topics(steps).fold().entries.values():
+    for one in fill_topics(steps).reduce().entries.values():
         allowed = {ROOT_KEY.keyid} if one.kind == "approver" else {ALICE.keyid, BOB.keyid}
         assert one.signers & allowed
