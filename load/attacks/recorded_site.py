@@ -20,7 +20,7 @@ from sluice.core.foundation.requests import HELD_INPUT, Answer
 from sluice.core.registry.keys import Roots
 from sluice.core.rerun.evidence import PolicyEvidence
 from sluice.core.rerun.policy_then import Installation, PolicyThen
-from sluice.core.rerun.recount import Recount
+from sluice.core.rerun.recomputation import Recomputation
 from sluice.core.rerun.rerunner import Rerunner
 from sluice.core.rerun.walk import DECIDED, PartitionWalk, WrittenRecord, group_answers, read_entry
 from sluice.core.state.session import KEY_PREFIX, SessionState
@@ -169,7 +169,7 @@ class RecordedSite:
     def walk(self) -> PartitionWalk:
         """Over the site's partition, from its beginning."""
         rerunner, then = self._then
-        return PartitionWalk(rerunner, Recount(then, LIMITS))
+        return PartitionWalk(rerunner, Recomputation(then, LIMITS))
 
     def _publish(self, *records: ControlRecord) -> None:
         for topic, key, value in records:

@@ -11,7 +11,7 @@ from load.installations import neutral_policy, quality_policy
 from sluice.core.foundation.arrival import Arrival
 from sluice.core.registry.keys import Roots
 from sluice.core.rerun.policy_then import Installation, PolicyThen
-from sluice.core.rerun.recount import EnteredRecord, Recount
+from sluice.core.rerun.recomputation import EnteredRecord, Recomputation
 from sluice.core.rerun.walk import WrittenRecord, group_answers, read_entry
 from tests.unit.load.decided import BEGAN_MS, LIMITS, PREFIX, STAGES, TRUST, decide
 
@@ -43,7 +43,7 @@ def test_an_honest_run_is_recounted_as_it_was_decided(seed: int) -> None:
     ]
     entries = [entry for one in written if (entry := read_entry(one)) is not None]
     assert len(entries) == len(written)
-    recount = Recount(then(), LIMITS)
+    recount = Recomputation(then(), LIMITS)
     said: Counter[str] = Counter()
     for group in group_answers(entries):
         place = group[0].place

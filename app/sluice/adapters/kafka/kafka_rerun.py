@@ -14,7 +14,7 @@ from sluice.core.decide.kinds import DECIDING, DECISIONS
 from sluice.core.foundation.arrival import read_coordinates
 from sluice.core.rerun.evidence import PolicyEvidence
 from sluice.core.rerun.policy_then import PolicyThen
-from sluice.core.rerun.recount import Recount
+from sluice.core.rerun.recomputation import Recomputation
 from sluice.core.rerun.rerun_result import Rerun
 from sluice.core.rerun.rerunner import Rerunner
 from sluice.core.rerun.walk import (
@@ -87,7 +87,7 @@ class _Walks:
         if len(records) != self._read:
             self._read = len(records)
             self._rerunner, self._then = _replay_policy(records, self._of)
-        recount = None if self._then is None else Recount(self._then, self._of.limits)
+        recount = None if self._then is None else Recomputation(self._then, self._of.limits)
         return PartitionWalk(self._rerunner, recount)
 
 

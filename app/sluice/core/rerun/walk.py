@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from sluice.core.decide.kinds import ANSWERS, DECIDING, DECISIONS, JUDGED
 from sluice.core.foundation.errors import CoreError
 from sluice.core.foundation.strict import first_error
-from sluice.core.rerun.recount import EnteredRecord, Recount, Recounted
+from sluice.core.rerun.recomputation import EnteredRecord, Recomputation, Recomputed
 from sluice.core.rerun.rerun_result import EVENT, Difference, Rerun
 from sluice_topics.catalog import CATALOG, get_wire_schema
 from sluice_topics.headers import make_output_headers
@@ -169,7 +169,7 @@ class PartitionWalk:
     """
 
     rerunner: Rerunner
-    recount: Recount | None
+    recount: Recomputation | None
     answered: dict[str, set[int]] = field(default_factory=lambda: {topic: set() for topic in DECIDED})
     _decisions: dict[str, int] = field(default_factory=dict)
 
@@ -198,16 +198,16 @@ class PartitionWalk:
 
     def _recount(
         self, group: Sequence[LedgerEntry], arrival: Arrival | None, inputs: Inputs
-    ) -> list[Recounted]:
+    ) -> list[Recomputed]:
         if self.recount is None:
-            return [Recounted((), (NO_RECOUNT,))] * len(group)
+            return [Recomputed((), (NO_RECOUNT,))] * len(group)
         try:
             entered = [EnteredRecord(one.fields, one.written.written_ms) for one in group]
             return self.recount.take(entered, arrival, inputs)
         except (CoreError, KeyError, TypeError, ValueError) as wrong:
-            return [Recounted((Difference("record", "cannot be recounted", repr(wrong)),))] * len(group)
+            return [Recomputed((Difference("record", "cannot be recounted", repr(wrong)),))] * len(group)
 
-    def _rerun_decision(self, one: LedgerEntry, rerun: Rerun, counted: Recounted) -> Rerun:
+    def _rerun_decision(self, one: LedgerEntry, rerun: Rerun, counted: Recomputed) -> Rerun:
         certain = (*self._find_second(one), *check_outside(*one))
         return replace(
             rerun,

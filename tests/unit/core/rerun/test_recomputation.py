@@ -12,7 +12,7 @@ from load.attacks.forging import change, relink, replace_value
 from load.attacks.recorded_site import LIMITS, RecordedSite
 from sluice.core.registry.loading import build_registry
 from sluice.core.rerun.policy_then import Installation, PointsUnder, Possible
-from sluice.core.rerun.recount import GONE
+from sluice.core.rerun.recomputation import GONE
 from sluice.core.rerun.walk import group_answers, read_entry
 from sluice_topics.catalog import (
     ACTIONS,

@@ -78,7 +78,7 @@ class _Group(NamedTuple):
     inputs: Mapping[tuple[str, int, int], Arrival]
 
 
-class Recounted(NamedTuple):
+class Recomputed(NamedTuple):
     """What a record says otherwise than the recount, and what could not be recounted."""
 
     differences: tuple[Difference, ...] = ()
@@ -86,7 +86,7 @@ class Recounted(NamedTuple):
 
 
 @dataclass
-class Recount:
+class Recomputation:
     """Hand it the records of a partition in their order, those of one input together. `limits`: of sessions,
     as the settings say now."""
 
@@ -100,7 +100,7 @@ class Recount:
         group: Sequence[EnteredRecord],
         arrival: Arrival | None,
         inputs: Mapping[tuple[str, int, int], Arrival] = NO_INPUTS,
-    ) -> list[Recounted]:
+    ) -> list[Recomputed]:
         """For each of the records that answer one input (or, without one, for one record) what is wrong with
         it.
 
@@ -111,10 +111,10 @@ class Recount:
             return [self._check_expiry(one.fields) for one in group]
         if arrival is None or arrival.coordinates() != first["input"]:
             self._lose(_make_key(first), GONE)
-            return [Recounted() for _ in group]
+            return [Recomputed() for _ in group]
         key = KEY_PREFIX + (arrival.key or b"")
         if not self._does_change_session(group, arrival, key):
-            return [Recounted() for _ in group]
+            return [Recomputed() for _ in group]
         return self._compare(_Group(group, arrival, inputs), key)
 
     def _does_change_session(self, group: Sequence[EnteredRecord], arrival: Arrival, key: bytes) -> bool:
@@ -128,12 +128,12 @@ class Recount:
         decision = DECISIONS.get(decided[0]["schema"])
         return decision is None or decided[0][decision.read_field] is not None
 
-    def _compare(self, answered: _Group, key: bytes) -> list[Recounted]:
+    def _compare(self, answered: _Group, key: bytes) -> list[Recomputed]:
         state, group = self._sessions.setdefault(key, SessionState(key)), answered.records
         decision = self._decide_as_recorded(answered, state)
         if decision is None:
             self._lose(key, NO_POLICY)
-            return [Recounted() for _ in group]
+            return [Recomputed() for _ in group]
         if decision.session[:1] == (Restarted(),):
             self._lose(key, FOLDS)
         if self.then.installation.values_key is None and any(_has_values(one.fields) for one in group):
@@ -164,21 +164,21 @@ class Recount:
         beside = restore_shared([one.fields for one in group], arrival)
         return decide(point, arrival, state, answers.next, beside)
 
-    def _check_record(self, recorded: dict[str, Any], decision: Decision, key: bytes) -> Recounted:
+    def _check_record(self, recorded: dict[str, Any], decision: Decision, key: bytes) -> Recomputed:
         if not _list_session_paths(recorded):
-            return Recounted()
+            return Recomputed()
         if key in self._lost:
-            return Recounted((), (self._lost[key],))
-        return Recounted(tuple(_find_differences(recorded, decision)))
+            return Recomputed((), (self._lost[key],))
+        return Recomputed(tuple(_find_differences(recorded, decision)))
 
-    def _check_expiry(self, recorded: dict[str, Any]) -> Recounted:
+    def _check_expiry(self, recorded: dict[str, Any]) -> Recomputed:
         """A session folds at its time, with the totals that it has."""
         if recorded["schema"] != SCHEMA_FOLDED:
-            return Recounted()
+            return Recomputed()
         key = session_key(recorded["session_id"])
         state, lost = self._sessions.pop(key, SessionState(key)), self._lost.pop(key, None)
         if lost is not None:
-            return Recounted((), (lost,))
+            return Recomputed((), (lost,))
         due = {tenant: totals(account) for tenant, account in state.accounts.items()}
         same = _omit_empty(due) == _omit_empty(recorded["tenants"])
         found = [] if same else [Difference("tenants", recorded["tenants"], due)]
@@ -186,7 +186,7 @@ class Recount:
         idle_ms = state.last_at + self.limits.idle_timeout_ms
         if state.accounts and folded_ms + CLOCKS_APART_MS < idle_ms:
             found.append(Difference("decided_at", recorded["decided_at"], f"not idle before {idle_ms} ms"))
-        return Recounted(tuple(found))
+        return Recomputed(tuple(found))
 
     def _touch(self, key: bytes, at_ms: int) -> None:
         state = self._sessions.get(key)
