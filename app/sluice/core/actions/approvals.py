@@ -79,7 +79,7 @@ def evaluate(
     if against is not None or escalation is None:
         return refuse(arrival, review, view, against or unknown(review))
     _, on_its_way = take_steps(escalation, arrival.timestamp_ms)
-    waits = _Answered(parts, arrival, review, view, on_its_way, shared)
+    waits = _ApprovalAnswer(parts, arrival, review, view, on_its_way, shared)
     if escalation.expires_ms <= arrival.timestamp_ms:
         decision = _too_late(waits)
     elif review.decision == DENY:
@@ -99,7 +99,7 @@ def evaluate(
     return decision
 
 
-class _Answered(NamedTuple):
+class _ApprovalAnswer(NamedTuple):
     """A valid answer, the escalation that it answers, and what sessions share."""
 
     parts: PointParts
@@ -192,7 +192,7 @@ def _ended(view: SessionView, records: list[OutRecord], *changes: EscalationKept
     return Decision(() if view.state.gone else view.changes(), records, changes)
 
 
-def _too_late(waits: _Answered) -> Decision:
+def _too_late(waits: _ApprovalAnswer) -> Decision:
     """The answer came too late: it ends the escalation, even if no timer has done so yet."""
     escalation, now = waits.escalation, waits.arrival.timestamp_ms
     record, change = expire(escalation, now, waits.arrival)
@@ -200,7 +200,7 @@ def _too_late(waits: _Answered) -> Decision:
     return _ended(waits.view, [record, refuse_review(waits.arrival, waits.review, why)], change)
 
 
-def _denied(waits: _Answered) -> Decision:
+def _denied(waits: _ApprovalAnswer) -> Decision:
     parts, arrival, review, view, escalation, _ = waits
     end = End(DENY, "BLOCK", f"approval_denied: {review.approver_id}", None)
     change = EscalationKept(escalation.after("denial", arrival.timestamp_ms, outcome="BLOCK"))
@@ -211,7 +211,7 @@ def _denied(waits: _Answered) -> Decision:
     )
 
 
-def _counted(waits: _Answered, demanding: Escalation) -> Decision:
+def _counted(waits: _ApprovalAnswer, demanding: Escalation) -> Decision:
     """It waits on, for what `demanding` asks for: the approvals that fulfil this are counted."""
     parts, arrival, review, view, escalation, _ = waits
     registry = parts.policy.registry
@@ -222,7 +222,7 @@ def _counted(waits: _Answered, demanding: Escalation) -> Decision:
     return _ended(view, [record], EscalationKept(after))
 
 
-def _released(waits: _Answered) -> Decision:
+def _released(waits: _ApprovalAnswer) -> Decision:
     """The last approval of a retrieval's items: the agent may ask for exactly them once more."""
     parts, arrival, review, view, escalation, _ = waits
     registry = parts.policy.registry
@@ -244,7 +244,7 @@ def _released(waits: _Answered) -> Decision:
     return _ended(view, [told], EscalationKept(after))
 
 
-def _approved(waits: _Answered) -> Generator[Request, Answer, Decision]:
+def _approved(waits: _ApprovalAnswer) -> Generator[Request, Answer, Decision]:
     parts, arrival, review, view, escalation, _ = waits
 
     def reading(plan: ActionPlan, action: ProposedAction) -> SeenAtApproval:

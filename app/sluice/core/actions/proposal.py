@@ -377,7 +377,7 @@ def _keep(
 ) -> Decision:
     """The session's change and all records: outcomes that came before their action settle it now."""
     records, counted = [*judged.records], judged.counted
-    if view.refused or view.folded:
+    if view.refused or view.restarted:
         records = make_time_records(view) + records
     if counted is not None:
         ruling = judged.ruling

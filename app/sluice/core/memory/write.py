@@ -117,7 +117,7 @@ def _keep(decided: DecidedWrite, view: SessionView, shared: Shared, parts: Point
         whose = Whose(plan.tenant, context.write.agent_id)
         return Decision((), [decided.record], (WriteDecided(whose, judgement.action),))
     records = [decided.record]
-    if view.refused or view.folded:
+    if view.refused or view.restarted:
         records[:0] = make_time_records(view)
     if arrival.signature is not None:
         keep_nonce(view, plan.owner, arrival)

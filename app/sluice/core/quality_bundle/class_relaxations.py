@@ -15,7 +15,7 @@ from sluice_topics.relaxations import Relaxation
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from sluice.core.quality_bundle.lookup import Limit, Lookup, Tables
+    from sluice.core.quality_bundle.lookup import ClassLimit, Lookup, Tables
 
 TABLES = (
     "ttl_by_class",
@@ -93,13 +93,13 @@ def _times(before: ByClass, after: ByClass, name: str) -> Iterator[Relaxation]:
                 yield Relaxation(sentence, path, _words_of(old), _words_of(new))
 
 
-def _lasts_longer(one: Limit | None, other: Limit | None) -> bool:
+def _lasts_longer(one: ClassLimit | None, other: ClassLimit | None) -> bool:
     if one is None or one.ms is None:
         return other is not None and other.ms is not None
     return other is not None and other.ms is not None and one.ms > other.ms
 
 
-def _words_of(limit: Limit | None) -> str:
+def _words_of(limit: ClassLimit | None) -> str:
     return "no limit" if limit is None or limit.ms is None else f"{limit.seconds:.15g} s"
 
 

@@ -64,7 +64,7 @@ class Tables(NamedTuple):
         return written or default or FALLBACK.get(tier, FALLBACK_ELSEWHERE)
 
 
-class Limit(NamedTuple):
+class ClassLimit(NamedTuple):
     """A time to live. `ms` None: every age is fresh, but the item must have an age. `text` is for people."""
 
     ms: Milliseconds | None
@@ -80,7 +80,7 @@ class Cell(NamedTuple):
     """
 
     known: bool
-    limit: Limit | None
+    limit: ClassLimit | None
     minimum: float | None
     least: str
     required: bool
@@ -109,7 +109,7 @@ class Lookup:
         known = self.cells.get((tier, content_class or "")) or self._strictest.get(tier)
         return known or self._cell(tier, content_class or "")
 
-    def limit(self, tool: str | None, content_class: str | None) -> Limit | None:
+    def limit(self, tool: str | None, content_class: str | None) -> ClassLimit | None:
         """The time to live of a class for a tool; None: the bundle has none."""
         own = self.tool_limits.get((tool or "", content_class or ""))
         return own or self.cell("", content_class).limit
@@ -163,8 +163,8 @@ def count_milliseconds(seconds: float) -> Milliseconds:
     return int(ms) if ms == ms.to_integral_value() else ms
 
 
-def _make_limit(ttl: float | None, of: str) -> Limit:
+def _make_limit(ttl: float | None, of: str) -> ClassLimit:
     if ttl is None:
-        return Limit(None, None, f"{of} has no limit")
+        return ClassLimit(None, None, f"{of} has no limit")
     ms = count_milliseconds(ttl)
-    return Limit(ms, ttl, f"{of} may be {span(int(ms))} old ({ttl:.15g} s)")
+    return ClassLimit(ms, ttl, f"{of} may be {span(int(ms))} old ({ttl:.15g} s)")

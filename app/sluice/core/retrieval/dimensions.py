@@ -18,7 +18,7 @@ from sluice.core.quality_bundle.severity import DIMENSIONS, SEVERITY, is_milder
 
 if TYPE_CHECKING:
     from sluice.core.metadata.provenance import ProvenanceState, ProvenanceStatus
-    from sluice.core.quality_bundle.lookup import Cell, Limit, Lookup
+    from sluice.core.quality_bundle.lookup import Cell, ClassLimit, Lookup
     from sluice.core.quality_bundle.quality_bundle import QualityBundle
     from sluice.core.retrieval.provenance_check import ProvenanceCheck
     from sluice_topics.records.retrieval_inputs import RetrievedItem
@@ -137,7 +137,7 @@ def judge(lookup: Lookup, tier: str, facts: ItemFacts) -> Quality:
     return judge_by(lookup.cell(tier, facts.content_class), limit, facts)
 
 
-def judge_by(cell: Cell, limit: Limit | None, facts: ItemFacts) -> Quality:
+def judge_by(cell: Cell, limit: ClassLimit | None, facts: ItemFacts) -> Quality:
     """The outcome of an item, its flags and codes, by what the tables hold for its class."""
     if cell.known:
         fresh, sure, traced = (
@@ -163,7 +163,7 @@ def judge_by(cell: Cell, limit: Limit | None, facts: ItemFacts) -> Quality:
     return _combine_failed(results, facts.provenance.status)
 
 
-def _judge_age(cell: Cell, limit: Limit | None, facts: ItemFacts) -> _Result:
+def _judge_age(cell: Cell, limit: ClassLimit | None, facts: ItemFacts) -> _Result:
     if limit is None:
         return None, "the bundle has no time to live for this class"
     age_ms = facts.age_ms

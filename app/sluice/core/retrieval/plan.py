@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from sluice.core.foundation.arrival import Arrival
     from sluice.core.policy.bundles import Bundle
     from sluice.core.policy.policy import Policy, Principal
-    from sluice.core.quality_bundle.lookup import Cell, Limit
+    from sluice.core.quality_bundle.lookup import Cell, ClassLimit
     from sluice.core.quality_bundle.quality_bundle import QualityBundle
     from sluice.core.quality_bundle.quality_models import RolloutMode
     from sluice.core.registry.freezes import Freeze
@@ -49,7 +49,7 @@ class ClassTerms(NamedTuple):
     content_class: str | None
     closed: str | None
     cell: Cell
-    limit: Limit | None
+    limit: ClassLimit | None
     tool: str | None
     rollout: RolloutMode
 

@@ -133,7 +133,7 @@ def _keep(
     plan, arrival = context.plan, context.arrival
     escalation = find_escalation(context, judged)
     records = _record_all(context, judged, escalation)
-    if view.refused or view.folded:
+    if view.refused or view.restarted:
         records[:0] = make_time_records(view)
     if arrival.signature is not None:
         keep_nonce(view, plan.owner, arrival)

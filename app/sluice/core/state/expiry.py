@@ -31,13 +31,13 @@ def expire(limits: SessionLimits, key: bytes, state: SessionState, now_ms: int) 
 
 def make_time_records(view: SessionView) -> list[OutRecord]:
     """The records of everything whose time was over before the view's `now`."""
-    if not view.refused and not view.folded:
+    if not view.refused and not view.restarted:
         return []
     session_id = view.state.session_id
     records = [
         refused(one.coordinates(), view.now, session_id, one.action_id, NEVER_CAME) for one in view.refused
     ]
-    return [*records, _folded(view)] if view.folded else records
+    return [*records, _folded(view)] if view.restarted else records
 
 
 def _folded(view: SessionView) -> OutRecord:

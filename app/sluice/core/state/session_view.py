@@ -124,7 +124,7 @@ NOTHING_SEEN = ActionSeen(0, 0, None, room=True, flags={}, dispute=None)
 
 class SessionView:
     """What an input finds in its session, and what it leaves there. `now` is the input's broker time, never
-    before the session's last; `folded`: the session was idle too long and starts anew; `refused`: early
+    before the session's last; `restarted`: the session was idle too long and starts anew; `refused`: early
     outcomes whose time is over; `settled`: what outcomes settled in this input, as limits count it."""
 
     __slots__ = (
@@ -141,9 +141,9 @@ class SessionView:
         "_opened_at",
         "_totals",
         "_waits",
-        "folded",
         "now",
         "refused",
+        "restarted",
         "settled",
         "state",
     )
@@ -166,9 +166,9 @@ class SessionView:
         self.settled: list[LimitsCorrected] = []
         if state.early:
             self._refuse_early()
-        self.folded = bool(state.accounts) and state.last_at + limits.idle_timeout_ms <= self.now
-        self._base = {} if self.folded else state.accounts
-        fresh = self.folded or not (state.accounts or state.early)
+        self.restarted = bool(state.accounts) and state.last_at + limits.idle_timeout_ms <= self.now
+        self._base = {} if self.restarted else state.accounts
+        fresh = self.restarted or not (state.accounts or state.early)
         self._opened_at = self.now if fresh else state.opened_at
 
     def _refuse_early(self) -> None:
@@ -240,7 +240,7 @@ class SessionView:
         due = min(last_at + self._limits.idle_timeout_ms, NEVER_DUE_MS)
         if self.state.early or self._waits:
             due = min([due, *(one.at_ms + self._limits.action_window_ms for one in self.early[:1])])
-        changes: list[SessionChange] = [Restarted()] if self.folded else []
+        changes: list[SessionChange] = [Restarted()] if self.restarted else []
         for tenant, totals in self._totals.items():
             account = self._base.get(tenant)
             if account is None or (account.rows, account.actions) != totals:

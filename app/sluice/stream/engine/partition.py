@@ -158,8 +158,8 @@ class Partition:
         """Enter the refusals of control records into the ledger, each once (partition 0's business).
 
         Refusals of a topic come in the order of the offsets at which the reduction made them, so it is enough
-        to remember the first offset that is not entered yet. A record that waits for the rest of its change is
-        not refused yet. A flood of refusals is entered over several batches, like a flood of inputs.
+        to remember the first offset that is not entered yet. A record that waits for the rest of its change
+        is not refused yet. A flood of refusals is entered over several batches, like a flood of inputs.
         """
         self._unnoted = deque(
             one for one in refused if one.final and one.at_offset >= self._controls.get(one.arrival.topic, 0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple, Protocol
 
-from sluice.detection.commands.python.values import UNKNOWN, Value, canonical, merge
+from sluice.detection.commands.python.values import UNKNOWN, PythonValue, canonical, merge
 from sluice.detection.commands.shell import Command
 
 
@@ -24,7 +24,7 @@ class Findings(Protocol):
     def sql(self, text: str, how: str) -> None:
         """A text given to a database."""
 
-    def inner(self, text: str) -> Value:
+    def inner(self, text: str) -> PythonValue:
         """A program within the program; the value of its last expression."""
 
 
@@ -34,11 +34,11 @@ class PythonCall(NamedTuple):
     found: Findings
     name: str
     method: str
-    base: Value
-    args: list[Value]
-    keywords: dict[str, Value]
+    base: PythonValue
+    args: list[PythonValue]
+    keywords: dict[str, PythonValue]
 
-    def arg(self, place: int, *names: str) -> Value:
+    def arg(self, place: int, *names: str) -> PythonValue:
         """The argument at a place or by one of its names; UNKNOWN where it is not given."""
         if place < len(self.args):
             return self.args[place]
@@ -55,6 +55,8 @@ class PythonCall(NamedTuple):
         self.found.command(command)
         return command
 
-    def result(self, *commands: Command) -> Value:
+    def result(self, *commands: Command) -> PythonValue:
         """What the call returns: something that holds the commands' output and what it was given."""
-        return Value(None, canonical(f"{self.name}()") if self.name else "", feeds=(*commands, *self.given()))
+        return PythonValue(
+            None, canonical(f"{self.name}()") if self.name else "", feeds=(*commands, *self.given())
+        )

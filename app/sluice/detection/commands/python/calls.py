@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING
 
 from sluice.detection.commands.python.call_table import BY_NAME, ROWS, SHELLS, STATEMENTS
 from sluice.detection.commands.python.text_calls import TEXTS, call_of_members, call_of_text
-from sluice.detection.commands.python.values import HOLE, PATH, UNKNOWN, Value, flag, member, merge, word
+from sluice.detection.commands.python.values import (
+    HOLE,
+    PATH,
+    UNKNOWN,
+    PythonValue,
+    flag,
+    member,
+    merge,
+    word,
+)
 from sluice.detection.commands.shell import Command
 from sluice.detection.commands.shell.shell_reading import Redirect
 
@@ -24,7 +33,7 @@ MOST_SHOWN = 200
 """Characters of an argument of a call that is judged by its name."""
 
 
-def evaluate(call: PythonCall) -> Value:
+def evaluate(call: PythonCall) -> PythonValue:
     """What the call returns; the commands that it stands for are found."""
     known = _FUNCTIONS.get(call.name)
     if known is None and call.base.text is not None and call.base.name in {"", "int"}:
@@ -40,7 +49,7 @@ def evaluate(call: PythonCall) -> Value:
     return _translate(call, row) if row is not None else _say_by_name(call)
 
 
-def _translate(call: PythonCall, row: Row) -> Value:
+def _translate(call: PythonCall, row: Row) -> PythonValue:
     given = {name: call.arg(place, name) for place, name in enumerate(row.parameters)}
     words: list[str] = []
     for part in row.words[1:]:
@@ -51,7 +60,7 @@ def _translate(call: PythonCall, row: Row) -> Value:
 _PARAMETER = re.compile(r"\{(\w+)\}")
 
 
-def _words(part: str, given: dict[str, Value], base: Value) -> list[str]:
+def _words(part: str, given: dict[str, PythonValue], base: PythonValue) -> list[str]:
     values = {**given, "self": base}
     names = _PARAMETER.findall(part)
     if len(names) == 1 and values[names[0]].items:
@@ -65,7 +74,7 @@ def _words(part: str, given: dict[str, Value], base: Value) -> list[str]:
     return [_PARAMETER.sub(fill, part)]
 
 
-def _say_by_name(call: PythonCall) -> Value:
+def _say_by_name(call: PythonCall) -> PythonValue:
     if "." in call.name and call.name.partition(".")[0].lower() in BY_NAME:
         words = [flag(one)[:MOST_SHOWN] for one in call.args]
         words += [f"--{name}={flag(value)[:MOST_SHOWN]}" for name, value in call.keywords.items()]
@@ -75,12 +84,12 @@ def _say_by_name(call: PythonCall) -> Value:
     return call.result()
 
 
-def start(call: PythonCall) -> Value:
+def start(call: PythonCall) -> PythonValue:
     """`os.system(text)`, `subprocess.run([...])`: the text or the words as a shell's."""
     return _start(call, call.arg(0, "args", "command", "cmd", "argv"))
 
 
-def _start(call: PythonCall, line: Value) -> Value:
+def _start(call: PythonCall, line: PythonValue) -> PythonValue:
     text = _line(line)
     if text is None:
         return call.result(*((call.run("sh", feeds=line.feeds),) if line.feeds else ()))
@@ -98,10 +107,10 @@ def _start(call: PythonCall, line: Value) -> Value:
         call.run(command.program, *command.args, feeds=feeds)
     if call.name == "pty.spawn":
         call.run("pty.spawn", *(one.program for one in commands[:1]))
-    return Value(text, "subprocess.Popen()", feeds=commands[:3])
+    return PythonValue(text, "subprocess.Popen()", feeds=commands[:3])
 
 
-def _line(line: Value) -> str | None:
+def _line(line: PythonValue) -> str | None:
     if line.items is not None and not line.keys:
         words = [word(one) for one in line.items]
         if not words or words[0] == HOLE:
@@ -110,34 +119,34 @@ def _line(line: Value) -> str | None:
     return None if line.text in {None, HOLE} else line.text
 
 
-def _execute(call: PythonCall) -> Value:
+def _execute(call: PythonCall) -> PythonValue:
     """`os.execv(path, args)`, `os.spawnl(mode, path, *args)`."""
     args = call.args[1:] if "spawn" in call.method else call.args
     listed = next((one.items for one in args[1:] if one.items is not None and not one.keys), None)
-    return _start(call, Value(items=(*args[:1], *tuple(listed or args[1:])[1:])))
+    return _start(call, PythonValue(items=(*args[:1], *tuple(listed or args[1:])[1:])))
 
 
-def _start_elsewhere(call: PythonCall) -> Value:
+def _start_elsewhere(call: PythonCall) -> PythonValue:
     """`client.exec_command(text)`."""
     line = call.arg(0, "command")
     return _start(call, line) if line.text is not None or line.feeds else call.result()
 
 
-def _communicate(call: PythonCall) -> Value:
+def _communicate(call: PythonCall) -> PythonValue:
     """`process.communicate(text)`: the text goes to the program that was started."""
     if call.base.name == "subprocess.Popen()" and call.base.text is not None:
         _start(call._replace(keywords={"input": call.arg(0, "input")}), call.base)
     return call.result()
 
 
-def _duplicate(call: PythonCall) -> Value:
+def _duplicate(call: PythonCall) -> PythonValue:
     """`os.dup2(fd, fd2)`: a standard stream of this process becomes a socket."""
     if any(feed.program == "nc" for feed in call.arg(0).feeds) and call.arg(1).text in {"0", "1", "2"}:
         call.run("sh", "-i", feeds=call.arg(0).feeds)
     return UNKNOWN
 
 
-def _run_text(call: PythonCall) -> Value:
+def _run_text(call: PythonCall) -> PythonValue:
     """`exec(text)`, `eval(text)`: read here and now where the text is known."""
     program = call.arg(0, "source")
     if program.text is not None and HOLE not in program.text:
@@ -149,25 +158,25 @@ def _run_text(call: PythonCall) -> Value:
     return call.result(call.run("python3", "-", feeds=program.feeds)) if program.feeds else UNKNOWN
 
 
-def _open(call: PythonCall) -> Value:
+def _open(call: PythonCall) -> PythonValue:
     """`open(path, mode)`: reading is `cat`, writing is `tee` onto the path."""
     return _opened(call, call.arg(0, "file", "path"), word(call.arg(1, "mode")))
 
 
-def _opened(call: PythonCall, path: Value, mode: str) -> Value:
+def _opened(call: PythonCall, path: PythonValue, mode: str) -> PythonValue:
     if mode != HOLE and set("wax+") & set(mode):
         arrow = ">>" if "a" in mode else ">"
         if path.text is not None:
             _write(call, path, arrow, UNKNOWN)
-        return Value(path.text, f"open({arrow})", feeds=())
-    return Value(path.text, "open()", feeds=_read(call, path))
+        return PythonValue(path.text, f"open({arrow})", feeds=())
+    return PythonValue(path.text, "open()", feeds=_read(call, path))
 
 
-def _read(call: PythonCall, path: Value) -> tuple[Command, ...]:
+def _read(call: PythonCall, path: PythonValue) -> tuple[Command, ...]:
     return path.feeds if path.text in {None, HOLE} else (call.run("cat", word(path)),)
 
 
-def _write(call: PythonCall, path: Value, arrow: str, content: Value) -> None:
+def _write(call: PythonCall, path: PythonValue, arrow: str, content: PythonValue) -> None:
     target = word(path)
     for feed in content.feeds:
         if feed.program in {"curl", "wget"}:
@@ -180,16 +189,16 @@ def _write(call: PythonCall, path: Value, arrow: str, content: Value) -> None:
         call.found.command(Command("echo", (content.text[:MOST_WRITTEN],), redirects, path="echo"))
 
 
-def _read_path(call: PythonCall) -> Value:
-    return Value(feeds=_read(call, call.base))
+def _read_path(call: PythonCall) -> PythonValue:
+    return PythonValue(feeds=_read(call, call.base))
 
 
-def _write_path(call: PythonCall) -> Value:
+def _write_path(call: PythonCall) -> PythonValue:
     _write(call, call.base, ">", call.arg(0, "data"))
     return UNKNOWN
 
 
-def _write_file(call: PythonCall) -> Value:
+def _write_file(call: PythonCall) -> PythonValue:
     """`file.write(text)`, `writelines`."""
     content = call.arg(0)
     if call.base.name.startswith("open(>") and call.base.text is not None:
@@ -199,7 +208,7 @@ def _write_file(call: PythonCall) -> Value:
     return call.result() if not call.base.name.startswith("open(") else UNKNOWN
 
 
-def _remove_tree(call: PythonCall) -> Value:
+def _remove_tree(call: PythonCall) -> PythonValue:
     """`shutil.rmtree(path)`: of a plain directory below the working one without force, as nobody is asked."""
     path = call.arg(0, "path")
     text = word(path).removeprefix("./")
@@ -208,7 +217,7 @@ def _remove_tree(call: PythonCall) -> Value:
     return UNKNOWN
 
 
-def _request(call: PythonCall) -> Value:
+def _request(call: PythonCall) -> PythonValue:
     """`requests.post(url, data=...)`: `curl` with what it carries, files by their path."""
     named = call.method in {"request", "stream"}
     method = word(call.arg(0, "method")) if named else "GET" if call.method == "urlopen" else call.method
@@ -225,14 +234,14 @@ def _request(call: PythonCall) -> Value:
     text = next((one.text for one in carried if one.text), None)
     words += [] if text is None else ["-d", text[:MOST_SHOWN]]
     command = call.run("curl", *words, word(url), feeds=feeds)
-    return Value(None, "requests.Response()", feeds=(command._replace(args=(word(url),), fed_by=()),))
+    return PythonValue(None, "requests.Response()", feeds=(command._replace(args=(word(url),), fed_by=()),))
 
 
-def _prepare_request(call: PythonCall) -> Value:
+def _prepare_request(call: PythonCall) -> PythonValue:
     """`urllib.request.Request(url, data)`: sent later."""
     data, method = call.arg(1, "data"), call.arg(5, "method").text
     method = method or ("GET" if data == UNKNOWN else "POST")
-    return Value(word(call.arg(0, "url")), "urllib.request.Request()", keys=(method,), feeds=data.feeds)
+    return PythonValue(word(call.arg(0, "url")), "urllib.request.Request()", keys=(method,), feeds=data.feeds)
 
 
 _HUMPS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
@@ -241,7 +250,7 @@ _HUMPS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _SDK = re.compile(r"(?:boto3\.client\(\)|kubernetes\.client\.\w+\(\))\.\w+\Z")
 
 
-def _call_sdk(call: PythonCall) -> Value:
+def _call_sdk(call: PythonCall) -> PythonValue:
     """A method of an SDK's client, named like the command of the command line."""
     verb, _, thing = call.method.partition("_")
     if call.name.startswith("kubernetes."):
@@ -254,7 +263,7 @@ def _call_sdk(call: PythonCall) -> Value:
     return call.result(call.run("aws", *words, feeds=call.given()))
 
 
-def _state(call: PythonCall) -> Value:
+def _state(call: PythonCall) -> PythonValue:
     """A method that takes a statement: what begins one is read as SQL."""
     text = call.arg(0, "sql", "query", "statement", "operation").text
     if text is not None:
@@ -265,7 +274,7 @@ def _state(call: PythonCall) -> Value:
 _REQUESTS = ("get", "post", "put", "patch", "delete", "request", "stream")
 _EXECS = ("execl execle execlp execlpe execv execve execvp execvpe posix_spawn posix_spawnp spawnl spawnle"
           " spawnlp spawnlpe spawnv spawnve spawnvp spawnvpe")  # fmt: skip
-_FUNCTIONS: dict[str, Callable[[PythonCall], Value]] = {
+_FUNCTIONS: dict[str, Callable[[PythonCall], PythonValue]] = {
     **TEXTS,
     **dict.fromkeys(SHELLS, start),
     **{f"os.{one}": _execute for one in _EXECS.split()},
@@ -273,7 +282,7 @@ _FUNCTIONS: dict[str, Callable[[PythonCall], Value]] = {
     **dict.fromkeys((f"{PATH}.read_text", f"{PATH}.read_bytes"), _read_path),
     **dict.fromkeys((f"{PATH}.write_text", f"{PATH}.write_bytes"), _write_path),
     f"{PATH}.open": lambda call: _opened(call, call.base, word(call.arg(0, "mode"))),
-    "asyncio.create_subprocess_exec": lambda call: _start(call, Value(items=tuple(call.args))),
+    "asyncio.create_subprocess_exec": lambda call: _start(call, PythonValue(items=tuple(call.args))),
     "urllib.request.urlopen": _request,
     "urllib.request.Request": _prepare_request,
     "os.dup2": _duplicate,
@@ -281,13 +290,13 @@ _FUNCTIONS: dict[str, Callable[[PythonCall], Value]] = {
     "shutil.rmtree": _remove_tree,
     "exec": _run_text,
     "eval": _run_text,
-    "socket.socket": lambda _: Value(None, "socket.socket()", feeds=(Command("nc"),)),
-    "boto3.client": lambda call: Value(call.arg(0, "service_name").text, "boto3.client()"),
+    "socket.socket": lambda _: PythonValue(None, "socket.socket()", feeds=(Command("nc"),)),
+    "boto3.client": lambda call: PythonValue(call.arg(0, "service_name").text, "boto3.client()"),
 }
-_METHODS: dict[str, Callable[[PythonCall], Value]] = {
+_METHODS: dict[str, Callable[[PythonCall], PythonValue]] = {
     **dict.fromkeys(STATEMENTS, _state),
     **dict.fromkeys(("write", "writelines"), _write_file),
-    **dict.fromkeys(("read", "readline", "readlines"), lambda call: Value(feeds=call.base.feeds)),
+    **dict.fromkeys(("read", "readline", "readlines"), lambda call: PythonValue(feeds=call.base.feeds)),
     "exec_command": _start_elsewhere,
     "communicate": _communicate,
 }

@@ -7,7 +7,16 @@ import posixpath
 from typing import TYPE_CHECKING, Protocol
 
 from sluice.detection.commands.python import strings
-from sluice.detection.commands.python.values import HOLE, PATH, UNKNOWN, Value, join, member, merge, word
+from sluice.detection.commands.python.values import (
+    HOLE,
+    PATH,
+    UNKNOWN,
+    PythonValue,
+    join,
+    member,
+    merge,
+    word,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -22,23 +31,23 @@ _MOST_BITS = 64
 class Reader(Protocol):
     """Reads the program that an expression stands in."""
 
-    def value(self, node: ast.expr | None) -> Value:
+    def value(self, node: ast.expr | None) -> PythonValue:
         """What is known of an expression; what it calls is found on the way."""
 
-    def name(self, name: str) -> Value:
+    def name(self, name: str) -> PythonValue:
         """What is known of a name."""
 
-    def attribute(self, node: ast.Attribute, base: Value) -> Value:
+    def attribute(self, node: ast.Attribute, base: PythonValue) -> PythonValue:
         """What is known of an attribute."""
 
-    def bind(self, target: ast.expr, value: Value) -> None:
+    def bind(self, target: ast.expr, value: PythonValue) -> None:
         """`target = value`."""
 
-    def each(self, iterable: Value) -> Iterator[Value]:
+    def each(self, iterable: PythonValue) -> Iterator[PythonValue]:
         """What a loop over the value goes through."""
 
 
-def _any(reader: Reader, node: ast.expr) -> Value:
+def _any(reader: Reader, node: ast.expr) -> PythonValue:
     """Of a choice, a comparison and others: the most telling of their parts."""
     values = [reader.value(one) for one in ast.iter_child_nodes(node) if isinstance(one, ast.expr)]
     if not isinstance(node, ast.BoolOp | ast.IfExp):
@@ -47,18 +56,18 @@ def _any(reader: Reader, node: ast.expr) -> Value:
     return telling[0] if telling else UNKNOWN
 
 
-def _constant(_: Reader, node: ast.Constant) -> Value:
+def _constant(_: Reader, node: ast.Constant) -> PythonValue:
     value = node.value
     if isinstance(value, str):
-        return Value(value)
+        return PythonValue(value)
     if isinstance(value, bytes):
-        return Value(strings.as_text(value))
+        return PythonValue(strings.as_text(value))
     if isinstance(value, int) and not isinstance(value, bool) and value.bit_length() < _MOST_BITS:
-        return Value(str(value), "int")
-    return Value(None, "bool" if value is True else "")
+        return PythonValue(str(value), "int")
+    return PythonValue(None, "bool" if value is True else "")
 
 
-def _attribute(reader: Reader, node: ast.Attribute) -> Value:
+def _attribute(reader: Reader, node: ast.Attribute) -> PythonValue:
     base = reader.value(node.value)
     if base.name == PATH and node.attr == "parent":
         return base._replace(text=posixpath.dirname(word(base)) or ".")
@@ -67,58 +76,60 @@ def _attribute(reader: Reader, node: ast.Attribute) -> Value:
     return reader.attribute(node, base)
 
 
-def _sequence(reader: Reader, node: ast.List | ast.Tuple | ast.Set) -> Value:
-    items: list[Value] = []
+def _sequence(reader: Reader, node: ast.List | ast.Tuple | ast.Set) -> PythonValue:
+    items: list[PythonValue] = []
     for one in node.elts:
         value = reader.value(one)
         items += value.items or (value,) if isinstance(one, ast.Starred) else (value,)
-    return Value(items=tuple(items), feeds=merge(items))
+    return PythonValue(items=tuple(items), feeds=merge(items))
 
 
-def _dict(reader: Reader, node: ast.Dict) -> Value:
+def _dict(reader: Reader, node: ast.Dict) -> PythonValue:
     names = tuple(reader.value(key).text or "" for key in node.keys)
     items = tuple(map(reader.value, node.values))
-    return Value(items=items, keys=names, feeds=merge(items))
+    return PythonValue(items=items, keys=names, feeds=merge(items))
 
 
-def _join(reader: Reader, node: ast.JoinedStr) -> Value:
+def _join(reader: Reader, node: ast.JoinedStr) -> PythonValue:
     parts = (one.value if isinstance(one, ast.FormattedValue) else one for one in node.values)
     values = [reader.value(one) for one in parts]
     return join("".join(map(word, values)), *values)
 
 
-def _unary(reader: Reader, node: ast.UnaryOp) -> Value:
+def _unary(reader: Reader, node: ast.UnaryOp) -> PythonValue:
     value = reader.value(node.operand)
     is_number = isinstance(node.op, ast.USub) and value.name == "int"
-    return Value(f"-{value.text}", "int") if is_number else UNKNOWN
+    return PythonValue(f"-{value.text}", "int") if is_number else UNKNOWN
 
 
-def _name(reader: Reader, node: ast.NamedExpr) -> Value:
+def _name(reader: Reader, node: ast.NamedExpr) -> PythonValue:
     value = reader.value(node.value)
     reader.bind(node.target, value)
     return value
 
 
-def _inner(reader: Reader, node: ast.Await | ast.Starred | ast.YieldFrom) -> Value:
+def _inner(reader: Reader, node: ast.Await | ast.Starred | ast.YieldFrom) -> PythonValue:
     return reader.value(node.value)
 
 
-def _lambda(reader: Reader, node: ast.Lambda) -> Value:
-    return Value(feeds=reader.value(node.body).feeds)
+def _lambda(reader: Reader, node: ast.Lambda) -> PythonValue:
+    return PythonValue(feeds=reader.value(node.body).feeds)
 
 
-def _subscript(reader: Reader, node: ast.Subscript) -> Value:
+def _subscript(reader: Reader, node: ast.Subscript) -> PythonValue:
     base = reader.value(node.value)
     if isinstance(node.slice, ast.Slice):
         return _slice(base, node.slice)
     index = reader.value(node.slice)
     if base.name == "os.environ":
-        return Value(f"${{{index.text or 'unknown'}}}")
+        return PythonValue(f"${{{index.text or 'unknown'}}}")
     known = _member(reader, base, index)
-    return Value(None, f"{base.name}[]" if base.name else "", feeds=base.feeds) if known is None else known
+    return (
+        PythonValue(None, f"{base.name}[]" if base.name else "", feeds=base.feeds) if known is None else known
+    )
 
 
-def _member(reader: Reader, base: Value, index: Value) -> Value | None:
+def _member(reader: Reader, base: PythonValue, index: PythonValue) -> PythonValue | None:
     if index.text is None:
         return None
     if base.name == "globals()":
@@ -126,14 +137,14 @@ def _member(reader: Reader, base: Value, index: Value) -> Value | None:
     if index.text in base.keys:
         return member(base, index.text)
     place = int(index.text) if index.name == "int" else _BEYOND
-    items = base.items if base.items and not base.keys else tuple(map(Value, base.text or ""))
+    items = base.items if base.items and not base.keys else tuple(map(PythonValue, base.text or ""))
     return items[place] if -len(items) <= place < len(items) else None
 
 
 _BEYOND = 1 << 62
 
 
-def _slice(base: Value, node: ast.Slice) -> Value:
+def _slice(base: PythonValue, node: ast.Slice) -> PythonValue:
     if base.text is None:
         return base
     bounds = (node.lower, node.upper, node.step)
@@ -142,10 +153,10 @@ def _slice(base: Value, node: ast.Slice) -> Value:
         text = None if HOLE in base.text else base.text[cut]
     except (ValueError, TypeError):
         text = None
-    return Value(text, feeds=base.feeds)
+    return PythonValue(text, feeds=base.feeds)
 
 
-def _binary(reader: Reader, node: ast.BinOp) -> Value:
+def _binary(reader: Reader, node: ast.BinOp) -> PythonValue:
     """Texts put together, paths joined, bits set; of other operations what both sides hold."""
     left, right = reader.value(node.left), reader.value(node.right)
     match node.op:
@@ -162,24 +173,24 @@ def _binary(reader: Reader, node: ast.BinOp) -> Value:
                 return join(text.text * count, left, right)
         case ast.BitOr() if left.name and right.name:
             return _either(left, right)
-    return Value(feeds=merge((left, right)))
+    return PythonValue(feeds=merge((left, right)))
 
 
-def _either(left: Value, right: Value) -> Value:
+def _either(left: PythonValue, right: PythonValue) -> PythonValue:
     if left.name == right.name == "int":
-        return Value(str(int(left.text or 0) | int(right.text or 0)), "int")
-    return Value(None, f"{left.name}|{right.name}")
+        return PythonValue(str(int(left.text or 0) | int(right.text or 0)), "int")
+    return PythonValue(None, f"{left.name}|{right.name}")
 
 
-def _sum(left: Value, right: Value) -> Value:
+def _sum(left: PythonValue, right: PythonValue) -> PythonValue:
     if left.items is not None and right.items is not None:
-        return Value(items=left.items + right.items, feeds=merge((left, right)))
+        return PythonValue(items=left.items + right.items, feeds=merge((left, right)))
     if left.name == right.name == "int" or left.text is None is right.text:
-        return Value(feeds=merge((left, right)))
+        return PythonValue(feeds=merge((left, right)))
     return join(word(left) + word(right), left, right)
 
 
-def _format(left: Value, right: Value) -> Value:
+def _format(left: PythonValue, right: PythonValue) -> PythonValue:
     args = right.items if right.items is not None else (right,)
     first, *pieces = (left.text or "").replace("%%", "%").replace("%d", "%s").replace("%r", "%s").split("%s")
     filled = [*map(word, args[: len(pieces)]), *[HOLE] * (len(pieces) - len(args))]
@@ -187,23 +198,23 @@ def _format(left: Value, right: Value) -> Value:
     return join(text, left, *args)
 
 
-def _comprehend(reader: Reader, node: Comprehension, place: int = 0) -> Value:
+def _comprehend(reader: Reader, node: Comprehension, place: int = 0) -> PythonValue:
     if place == len(node.generators):
         if isinstance(node, ast.DictComp):
             reader.value(node.key)
             return reader.value(node.value)
         return reader.value(node.elt)
     generator = node.generators[place]
-    results: list[Value] = []
+    results: list[PythonValue] = []
     for element in reader.each(reader.value(generator.iter)):
         reader.bind(generator.target, element)
         for test in generator.ifs:
             reader.value(test)
         results.append(_comprehend(reader, node, place + 1))
-    return Value(items=tuple(results), feeds=merge(results))
+    return PythonValue(items=tuple(results), feeds=merge(results))
 
 
-_READERS: dict[type[ast.expr], Callable[..., Value]] = {
+_READERS: dict[type[ast.expr], Callable[..., PythonValue]] = {
     ast.Constant: _constant,
     ast.Attribute: _attribute,
     ast.JoinedStr: _join,
@@ -226,6 +237,6 @@ _READERS: dict[type[ast.expr], Callable[..., Value]] = {
 }
 
 
-def value_of(reader: Reader, node: ast.expr) -> Value:
+def value_of(reader: Reader, node: ast.expr) -> PythonValue:
     """What is known of an expression that is no name and no call."""
     return _READERS.get(type(node), _any)(reader, node)

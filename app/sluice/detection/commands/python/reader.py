@@ -14,7 +14,15 @@ from sluice.detection.commands.python.calls import evaluate
 from sluice.detection.commands.python.expressions import value_of
 from sluice.detection.commands.python.findings import ProgramFindings
 from sluice.detection.commands.python.parse import parsed, python_bounds, source
-from sluice.detection.commands.python.values import ASSUMED, UNKNOWN, Value, attribute, canonical, merge, word
+from sluice.detection.commands.python.values import (
+    ASSUMED,
+    UNKNOWN,
+    PythonValue,
+    attribute,
+    canonical,
+    merge,
+    word,
+)
 from sluice.detection.commands.shell import Command
 
 if TYPE_CHECKING:
@@ -42,8 +50,8 @@ class ProgramReader(ProgramFindings):
 
     def __init__(self) -> None:
         super().__init__()
-        self.names: dict[str, Value] = {}
-        self._attributes: dict[str, Value] = {}
+        self.names: dict[str, PythonValue] = {}
+        self._attributes: dict[str, PythonValue] = {}
         self._functions: dict[str, Function] = {}
         self._unread: dict[Function, None] = {}
         self._running: list[str] = []
@@ -75,7 +83,7 @@ class ProgramReader(ProgramFindings):
         for statement in statements:
             self._statement(statement)
 
-    def value(self, node: ast.expr | None) -> Value:
+    def value(self, node: ast.expr | None) -> PythonValue:
         """What is known of an expression; what it calls is found on the way."""
         if node is None:
             return UNKNOWN
@@ -86,17 +94,17 @@ class ProgramReader(ProgramFindings):
                 return UNKNOWN
             return self._call(node) if isinstance(node, ast.Call) else value_of(self, node)
 
-    def name(self, name: str) -> Value:
+    def name(self, name: str) -> PythonValue:
         """What is known of a name."""
         known = self.names.get(name) or ASSUMED.get(name)
-        return known or (Value(None, canonical(f"{self._star}.{name}")) if self._star else UNKNOWN)
+        return known or (PythonValue(None, canonical(f"{self._star}.{name}")) if self._star else UNKNOWN)
 
-    def attribute(self, node: ast.Attribute, base: Value) -> Value:
+    def attribute(self, node: ast.Attribute, base: PythonValue) -> PythonValue:
         """What is known of an attribute: what the program set, or a part of what has a name."""
         name = f"{node.value.id}.{node.attr}" if isinstance(node.value, ast.Name) else ""
         return self._attributes.get(name) or attribute(base, node.attr)
 
-    def inner(self, text: str) -> Value:
+    def inner(self, text: str) -> PythonValue:
         """A program within the program: read in the same scope; the value of its last expression."""
         tree = (
             parsed(text.strip())
@@ -113,7 +121,7 @@ class ProgramReader(ProgramFindings):
         self.body([last])
         return UNKNOWN
 
-    def bind(self, target: ast.expr, value: Value) -> None:
+    def bind(self, target: ast.expr, value: PythonValue) -> None:
         """`target = value`."""
         match target:
             case ast.Name(id=name):
@@ -123,15 +131,17 @@ class ProgramReader(ProgramFindings):
             case ast.Tuple(elts=targets) | ast.List(elts=targets):
                 items = value.items if value.items and not value.keys else ()
                 for place, one in enumerate(targets):
-                    self.bind(one, items[place] if place < len(items) else Value(feeds=value.feeds))
+                    self.bind(one, items[place] if place < len(items) else PythonValue(feeds=value.feeds))
             case ast.Starred(value=inner):
-                self.bind(inner, Value(feeds=value.feeds))
+                self.bind(inner, PythonValue(feeds=value.feeds))
             case ast.Subscript(value=whole, slice=key) if self.value(whole).name == "os.environ":
                 self.command(Command("", assigned=((word(self.value(key)), word(value)),)))
 
-    def each(self, iterable: Value) -> Iterator[Value]:
+    def each(self, iterable: PythonValue) -> Iterator[PythonValue]:
         """What a loop over the value goes through, as far as the work that is left allows."""
-        members = tuple(map(Value, iterable.keys)) or iterable.items or (Value(feeds=iterable.feeds),)
+        members = (
+            tuple(map(PythonValue, iterable.keys)) or iterable.items or (PythonValue(feeds=iterable.feeds),)
+        )
         for place, element in enumerate(members[:MOST_ELEMENTS]):
             if not place or self._visits < MOST_VISITS:
                 yield element
@@ -157,10 +167,10 @@ class ProgramReader(ProgramFindings):
     def _define(self, node: Function) -> None:
         self._functions[node.name] = node
         self._unread[node] = None
-        self.names[node.name] = Value(None, _OWN + node.name)
+        self.names[node.name] = PythonValue(None, _OWN + node.name)
 
     def _define_class(self, node: ast.ClassDef) -> None:
-        self.names[node.name] = Value(None, _CLASS + node.name)
+        self.names[node.name] = PythonValue(None, _CLASS + node.name)
         self.body(node.body)
 
     def _assign(self, node: ast.Assign) -> None:
@@ -209,16 +219,16 @@ class ProgramReader(ProgramFindings):
                 whole = alias.name if alias.asname else alias.name.partition(".")[0]
             else:
                 whole = f"{node.module or ''}.{alias.name}"
-            self.names[alias.asname or whole.rpartition(".")[2]] = Value(None, canonical(whole))
+            self.names[alias.asname or whole.rpartition(".")[2]] = PythonValue(None, canonical(whole))
 
-    def _call(self, node: ast.Call) -> Value:
+    def _call(self, node: ast.Call) -> PythonValue:
         method, base, callee = "", UNKNOWN, UNKNOWN
         if isinstance(node.func, ast.Attribute):
             method, base = node.func.attr, self.value(node.func.value)
             callee = self.attribute(node.func, base)
         else:
             callee = self.value(node.func)
-        args: list[Value] = []
+        args: list[PythonValue] = []
         for one in node.args:
             value = self.value(one)
             args += value.items if isinstance(one, ast.Starred) and value.items is not None else (value,)
@@ -229,14 +239,16 @@ class ProgramReader(ProgramFindings):
             return self._call_own(own, args, keywords)
         return evaluate(PythonCall(self, callee.name, method, base, args, keywords))
 
-    def _call_own(self, node: Function, args: list[Value], keywords: dict[str, Value]) -> Value:
+    def _call_own(
+        self, node: Function, args: list[PythonValue], keywords: dict[str, PythonValue]
+    ) -> PythonValue:
         """Read a function's body with its parameters bound; what it returns."""
         may = node.name not in self._running and len(self._running) < MOST_CALLS_WITHIN
         if not may or self._visits >= MOST_VISITS:
-            return Value(feeds=merge(args))
+            return PythonValue(feeds=merge(args))
         return self._run(node, args, keywords)
 
-    def _run(self, node: Function, args: list[Value], keywords: dict[str, Value]) -> Value:
+    def _run(self, node: Function, args: list[PythonValue], keywords: dict[str, PythonValue]) -> PythonValue:
         outer, returned = self.names, self._returned
         self._unread.pop(node, None)
         self.names, self._returned = dict(outer), UNKNOWN
@@ -247,7 +259,9 @@ class ProgramReader(ProgramFindings):
         self.names, (self._returned, value) = outer, (returned, self._returned)
         return value
 
-    def _bind_parameters(self, given: ast.arguments, args: list[Value], keywords: dict[str, Value]) -> None:
+    def _bind_parameters(
+        self, given: ast.arguments, args: list[PythonValue], keywords: dict[str, PythonValue]
+    ) -> None:
         names = [one.arg for one in (*given.posonlyargs, *given.args)]
         names = names[1:] if names[:1] in (["self"], ["cls"]) else names
         for name in names:
@@ -259,7 +273,7 @@ class ProgramReader(ProgramFindings):
         for name, value in [*zip(names, args, strict=False), *keywords.items()]:
             self.names[name] = value if value != UNKNOWN else self.names.get(name, UNKNOWN)
         if given.vararg is not None:
-            self.names[given.vararg.arg] = Value(items=tuple(args[len(names) :]))
+            self.names[given.vararg.arg] = PythonValue(items=tuple(args[len(names) :]))
 
 
 class PythonReading(NamedTuple):

@@ -7,7 +7,16 @@ import sys
 from typing import TYPE_CHECKING
 
 from sluice.detection.commands.python import strings
-from sluice.detection.commands.python.values import HOLE, PATH, UNKNOWN, Value, canonical, join, member, word
+from sluice.detection.commands.python.values import (
+    HOLE,
+    PATH,
+    UNKNOWN,
+    PythonValue,
+    canonical,
+    join,
+    member,
+    word,
+)
 from sluice.detection.commands.shell import Command
 
 if TYPE_CHECKING:
@@ -18,23 +27,23 @@ if TYPE_CHECKING:
 MOST_CODES = 2000
 
 
-def _decode(call: PythonCall) -> Value:
+def _decode(call: PythonCall) -> PythonValue:
     """A decoder: what it gives, or something whose source is a decoder."""
     value, codec = call.arg(0), call.arg(1, "encoding")
     if value.text is not None and HOLE not in value.text:
         text = strings.decoded(call.name, value.text, codec.text or "")
         if text is not None:
             return join(text, value)
-    return Value(feeds=(Command("decode"), *value.feeds))
+    return PythonValue(feeds=(Command("decode"), *value.feeds))
 
 
-def _join_path(call: PythonCall) -> Value:
+def _join_path(call: PythonCall) -> PythonValue:
     parts = [*((call.base,) if call.base.name == PATH else ()), *call.args]
     text = posixpath.join(*map(word, parts)) if parts else "."
     return join(text, *parts, name="" if call.name == "os.path.join" else PATH)
 
 
-def call_of_text(call: PythonCall) -> Value | None:
+def call_of_text(call: PythonCall) -> PythonValue | None:
     """A method of a text, None where the text has none of that name."""
     text, value = call.base.text or "", call.arg(0)
     if call.method == "join":
@@ -47,70 +56,70 @@ def call_of_text(call: PythonCall) -> Value | None:
             text = text.replace("{" + name + "}", word(one))
         return join(text, call.base, *call.args, *call.keywords.values())
     if call.method == "split" and HOLE not in text:
-        return Value(items=tuple(Value(one) for one in text.split(value.text or None)[:64]))
+        return PythonValue(items=tuple(PythonValue(one) for one in text.split(value.text or None)[:64]))
     made = strings.method(call.method, text, tuple(one.text for one in call.args))
     return None if made is None else join(made, call.base, *call.args)
 
 
-def call_of_members(call: PythonCall) -> Value:
+def call_of_members(call: PythonCall) -> PythonValue:
     """`dictionary.values()`, `.items()`, `.get(key)`."""
     base = call.base
     if call.method == "get":
         return member(base, call.arg(0).text or "")
-    pairs = zip(map(Value, base.keys), base.items or (), strict=False)
-    items = base.items if call.method == "values" else tuple(Value(items=pair) for pair in pairs)
-    return Value(items=items, feeds=base.feeds)
+    pairs = zip(map(PythonValue, base.keys), base.items or (), strict=False)
+    items = base.items if call.method == "values" else tuple(PythonValue(items=pair) for pair in pairs)
+    return PythonValue(items=items, feeds=base.feeds)
 
 
-def _character(call: PythonCall) -> Value:
+def _character(call: PythonCall) -> PythonValue:
     value = call.arg(0)
     code = int(value.text or -1) if value.name == "int" else -1
-    return Value(chr(code)) if 0 <= code <= sys.maxunicode else UNKNOWN
+    return PythonValue(chr(code)) if 0 <= code <= sys.maxunicode else UNKNOWN
 
 
-def _bytes(call: PythonCall) -> Value:
+def _bytes(call: PythonCall) -> PythonValue:
     value = call.arg(0)
     items = (value.items or ())[:MOST_CODES]
     codes = [int(one.text or -1) for one in items if one.name == "int"]
     if not items or len(codes) < len(items) or not all(0 <= one < 256 for one in codes):  # noqa: PLR2004 - a byte
         return value._replace(name="")
-    return Value("".join(map(chr, codes)))
+    return PythonValue("".join(map(chr, codes)))
 
 
-def _attribute_of(call: PythonCall) -> Value:
+def _attribute_of(call: PythonCall) -> PythonValue:
     base, name = call.arg(0), call.arg(1).text
-    return Value(None, canonical(f"{base.name}.{name}")) if name and base.name else UNKNOWN
+    return PythonValue(None, canonical(f"{base.name}.{name}")) if name and base.name else UNKNOWN
 
 
-def _as_it_is(call: PythonCall) -> Value:
+def _as_it_is(call: PythonCall) -> PythonValue:
     return call.arg(0)._replace(name="")
 
 
-def _path_function(call: PythonCall) -> Value:
+def _path_function(call: PythonCall) -> PythonValue:
     value = call.arg(0)
     return join(None if value.text is None else strings.path_function(call.name, value.text), *call.args)
 
 
-def _variable(call: PythonCall) -> Value:
-    return Value(f"${{{call.arg(0, 'key').text or 'unknown'}}}")
+def _variable(call: PythonCall) -> PythonValue:
+    return PythonValue(f"${{{call.arg(0, 'key').text or 'unknown'}}}")
 
 
-TEXTS: dict[str, Callable[[PythonCall], Value]] = {
+TEXTS: dict[str, Callable[[PythonCall], PythonValue]] = {
     **dict.fromkeys(strings.OF_PATHS, _path_function),
     **dict.fromkeys(("str", "list", "tuple", "sorted", "set", "iter", "repr", "compile"), _as_it_is),
     **dict.fromkeys(strings.DECODERS, _decode),
     **{f"{PATH}.{one}": _join_path for one in ("resolve", "expanduser", "absolute", "joinpath")},
     "os.path.join": _join_path,
     "pathlib.Path": _join_path,
-    "pathlib.Path.home": lambda _: Value("~", PATH),
-    "pathlib.Path.cwd": lambda _: Value(".", PATH),
-    "os.getcwd": lambda _: Value("."),
+    "pathlib.Path.home": lambda _: PythonValue("~", PATH),
+    "pathlib.Path.cwd": lambda _: PythonValue(".", PATH),
+    "os.getcwd": lambda _: PythonValue("."),
     "chr": _character,
     "bytes": _bytes,
     "bytearray": _bytes,
     "getattr": _attribute_of,
-    "__import__": lambda call: Value(None, canonical(word(call.arg(0, "name")))),
+    "__import__": lambda call: PythonValue(None, canonical(word(call.arg(0, "name")))),
     "os.getenv": _variable,
     "os.environ.get": _variable,
-    "globals": lambda _: Value(None, "globals()"),
+    "globals": lambda _: PythonValue(None, "globals()"),
 }

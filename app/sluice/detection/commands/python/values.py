@@ -23,7 +23,7 @@ MOST_FEEDS = 6
 PATH = "pathlib.Path()"
 
 
-class Value(NamedTuple):
+class PythonValue(NamedTuple):
     """A value of the program.
 
     `text`: a string, path or number, with HOLE for unknown parts. `name`: the dotted name of a module,
@@ -33,36 +33,36 @@ class Value(NamedTuple):
 
     text: str | None = None
     name: str = ""
-    items: tuple[Value, ...] | None = None
+    items: tuple[PythonValue, ...] | None = None
     keys: tuple[str, ...] = ()
     feeds: tuple[Command, ...] = ()
 
 
-UNKNOWN = Value()
+UNKNOWN = PythonValue()
 
 
-def word(value: Value) -> str:
+def word(value: PythonValue) -> str:
     """The value as a word of a command line."""
     return HOLE if value.text is None else value.text
 
 
-def flag(value: Value) -> str:
+def flag(value: PythonValue) -> str:
     """The value as a flag's value: its text, or the name of what it is."""
     return value.text if value.text is not None else value.name or HOLE
 
 
-def merge(parts: Iterable[Value]) -> tuple[Command, ...]:
+def merge(parts: Iterable[PythonValue]) -> tuple[Command, ...]:
     """The sources of all the parts."""
     found = tuple(feed for part in parts for feed in part.feeds)
     return tuple(dict.fromkeys(found))[:MOST_FEEDS] if len(found) > 1 else found
 
 
-def join(text: str | None, *parts: Value, name: str = "") -> Value:
+def join(text: str | None, *parts: PythonValue, name: str = "") -> PythonValue:
     """A text made of the parts: it holds what they hold. Without a text, or one too long, that alone."""
-    return Value(text if text is None or len(text) <= MOST_TEXT else None, name, feeds=merge(parts))
+    return PythonValue(text if text is None or len(text) <= MOST_TEXT else None, name, feeds=merge(parts))
 
 
-def member(value: Value, key: str) -> Value:
+def member(value: PythonValue, key: str) -> PythonValue:
     """The member of a dictionary under a key."""
     known = value.items is not None and key in value.keys
     return (value.items or ())[value.keys.index(key)] if known else UNKNOWN
@@ -113,32 +113,32 @@ def canonical(name: str) -> str:
 
 
 ASSUMED = {
-    **{name: Value(None, canonical(name)) for name in _MODULES | _BUILTINS},
-    "Path": Value(None, "pathlib.Path"),
-    "Popen": Value(None, "subprocess.Popen"),
-    "rmtree": Value(None, "shutil.rmtree"),
-    "urlopen": Value(None, "urllib.request.urlopen"),
-    "__builtins__": Value(None, "builtins"),
-    "__file__": Value("./script.py"),
-    "__name__": Value("__main__"),
+    **{name: PythonValue(None, canonical(name)) for name in _MODULES | _BUILTINS},
+    "Path": PythonValue(None, "pathlib.Path"),
+    "Popen": PythonValue(None, "subprocess.Popen"),
+    "rmtree": PythonValue(None, "shutil.rmtree"),
+    "urlopen": PythonValue(None, "urllib.request.urlopen"),
+    "__builtins__": PythonValue(None, "builtins"),
+    "__file__": PythonValue("./script.py"),
+    "__name__": PythonValue("__main__"),
 }
 """What a name means that the program did not set."""
 _CONSTANTS = {
-    "sys.executable": Value("python3"),
-    "os.sep": Value("/"),
-    "os.devnull": Value("/dev/null"),
-    "os.environ": Value(None, "os.environ", feeds=(Command("env"),)),
+    "sys.executable": PythonValue("python3"),
+    "os.sep": PythonValue("/"),
+    "os.devnull": PythonValue("/dev/null"),
+    "os.environ": PythonValue(None, "os.environ", feeds=(Command("env"),)),
     **{
-        f"stat.{name}": Value(str(number), "int")
+        f"stat.{name}": PythonValue(str(number), "int")
         for name, number in vars(stat).items()
         if name.startswith("S_I") and isinstance(number, int)
     },
 }
 
 
-def attribute(base: Value, name: str) -> Value:
+def attribute(base: PythonValue, name: str) -> PythonValue:
     """What is known of an attribute; "" is the name of one of what has no name."""
     whole = canonical(f"{base.name}.{name}") if base.name else ""
     if whole.startswith("signal.SIG"):
-        return Value(name)
-    return _CONSTANTS.get(whole) or Value(None, whole, feeds=base.feeds)
+        return PythonValue(name)
+    return _CONSTANTS.get(whole) or PythonValue(None, whole, feeds=base.feeds)
