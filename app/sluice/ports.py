@@ -59,7 +59,7 @@ class Queued(Protocol):
     """A port that is asked within a turn, so that no asker can use up the room of others. The budget begins
     with the turn."""
 
-    patient: bool
+    waits_in_queue: bool
     """Whether a question waits for its turn however long: then load makes answers late, and leaves no
     question without one. Else it waits as long as its budget."""
 

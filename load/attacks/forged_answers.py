@@ -160,9 +160,9 @@ async def _forge_denial(scene: Scene) -> Attempt:
         asked = read_asked(await scene.fetch_record(ACTIONS, session), ACTIONS)
         denied = asked.make_allowed(scene.true, verdict="denied", outcome="BLOCK", agent_id="x")
         await scene.write(VERDICTS, session, asked.verdict_id, denied)
-        letter = {"code": "invalid", "path": "$", "message": "forged", "input": None}
+        dead_letter = {"code": "invalid", "path": "$", "message": "forged", "input": None}
         an_id = asked.verdict_id.replace("verdict:", "dead_letter:", 1)
-        await scene.write(DEAD_LETTERS, session, an_id, {**letter, "dead_letter_id": an_id})
+        await scene.write(DEAD_LETTERS, session, an_id, {**dead_letter, "dead_letter_id": an_id})
         await scene.read(call, before + 1)
     ended = await call
     return Attempt("a forged denial and a forged dead letter", ended == RAN, ended)

@@ -78,7 +78,7 @@ class Answered:
     @property
     def unread(self) -> bool:
         """Denied after crashes, without a look into it."""
-        return any(letter["code"] == INTERNAL_ERROR for letter in self.letters) and not any(
+        return any(dead_letter["code"] == INTERNAL_ERROR for dead_letter in self.letters) and not any(
             decision.get("session_id") for decision in self.decisions
         )
 
@@ -156,7 +156,7 @@ def _differ(bodies: list[dict[str, Any]]) -> bool:
 
 
 def _has_fault(one: Answered) -> bool:
-    return any(letter["code"] == INTERNAL_ERROR for letter in one.letters) and not one.unread
+    return any(dead_letter["code"] == INTERNAL_ERROR for dead_letter in one.letters) and not one.unread
 
 
 _IS = {

@@ -88,7 +88,9 @@ async def test_the_budget_begins_with_the_turn_and_no_turn_in_that_time_is_no_ov
 
 async def test_a_memory_write_waits_for_its_turn_and_has_its_whole_budget_then() -> None:
     model = Slow(0.1)
-    ports = Ports({PORT: GuardedPort(PROMPT, guard_model(model, waiting=None, in_flight=2), patient=True)})
+    ports = Ports(
+        {PORT: GuardedPort(PROMPT, guard_model(model, waiting=None, in_flight=2), waits_in_queue=True)}
+    )
     patient = build_question("A note.", "user", POLICY.model_copy(update={"budget_ms": 190}))
     answers = await asyncio.gather(*(ports.answer(patient) for _ in range(20)))
     assert {one.status for one in answers} == {"answered"}
@@ -97,7 +99,7 @@ async def test_a_memory_write_waits_for_its_turn_and_has_its_whole_budget_then()
 
 async def test_cancelled_turns_are_given_back() -> None:
     model = Slow(0.01)
-    port = GuardedPort(PROMPT, guard_model(model, waiting=None, in_flight=1), patient=True)
+    port = GuardedPort(PROMPT, guard_model(model, waiting=None, in_flight=1), waits_in_queue=True)
     ports = Ports({PORT: port})
     for turns in range(30):
         tasks = [asyncio.ensure_future(ports.answer(ORDINARY)) for _ in range(3)]

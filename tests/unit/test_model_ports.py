@@ -83,10 +83,10 @@ def test_without_a_key_nothing_is_asked() -> None:
 
 def test_a_memory_write_is_patient_and_an_action_is_not() -> None:
     ports = build_analysis_ports(settings())
-    queued = {name: one.patient for name, one in ports.items() if isinstance(one, Queued)}
+    queued = {name: one.waits_in_queue for name, one in ports.items() if isinstance(one, Queued)}
     assert queued == {analysis.PORT: True, judge.PORT: False}
     asked = build_grader_ports(settings()).values()
-    assert all(isinstance(one, Queued) and not one.patient for one in asked)
+    assert all(isinstance(one, Queued) and not one.waits_in_queue for one in asked)
     assert build_grader_ports(settings()).keys() == PROMPTS.keys()
 
 

@@ -58,7 +58,7 @@ def build_analysis_ports(settings: Settings) -> dict[str, Port]:
     model = build_hosted_model(settings.analysis, "analysis", None)
     if model is None:
         return {analysis.PORT: AnalysisOff("no API key is set")}
-    port = GuardedPort(analysis.PROMPT, model, patient=True)
+    port = GuardedPort(analysis.PROMPT, model, waits_in_queue=True)
     return {analysis.PORT: port, **_build_judges(settings, GuardedPort(judge.PROMPT, model))}
 
 

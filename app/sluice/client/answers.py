@@ -231,13 +231,13 @@ class InputUnreadable(ClientError):
 
     advice = "Do not repeat the call. You may call it with another value at that place"
 
-    def __init__(self, subject: str, letter: Mapping[str, Any]) -> None:
+    def __init__(self, subject: str, dead_letter: Mapping[str, Any]) -> None:
         super().__init__(
-            f"{subject}: {letter['code']} at {letter['path']}: {letter['message']}",
+            f"{subject}: {dead_letter['code']} at {dead_letter['path']}: {dead_letter['message']}",
             "Mend the record and send it under a new id",
         )
-        self.code: str = letter["code"]
-        self.path: str = letter["path"]
+        self.code: str = dead_letter["code"]
+        self.path: str = dead_letter["path"]
 
 
 class ActionInterrupted(ClientError):

@@ -156,7 +156,7 @@ class CachedAnswers:
     Only a question that has to be asked waits for a turn.
     """
 
-    patient = False
+    waits_in_queue = False
 
     def __init__(self, inner: PromptedPort, most: int, store: AnswerStore | None = None) -> None:
         """`most`: how many answers are kept here; those not asked for the longest go first."""

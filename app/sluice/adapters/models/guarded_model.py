@@ -157,13 +157,14 @@ class GuardedModel:
 
 
 class GuardedPort(PromptedPort):
-    """A prompted port whose questions wait for their turn before their budget begins. `patient`: however
-    long."""
+    """A prompted port whose questions wait for their turn before their budget begins. `waits_in_queue`:
+    however long."""
 
-    def __init__(self, prompt: Prompt[Any], model: GuardedModel, *, patient: bool = False) -> None:
-        """`model`: for a patient port with no bound on what waits, or a question may be refused for load."""
+    def __init__(self, prompt: Prompt[Any], model: GuardedModel, *, waits_in_queue: bool = False) -> None:
+        """`model`: for a port that waits in the queue, one with no bound on what waits, or a question may be
+        refused for load."""
         super().__init__(prompt, model)
-        self.patient = patient
+        self.waits_in_queue = waits_in_queue
         self._guarded = model
 
     @asynccontextmanager

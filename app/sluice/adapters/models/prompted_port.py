@@ -90,7 +90,7 @@ def _list_texts(value: object) -> Iterator[str]:
 class PromptedPort:
     """A port of the core: one prompt, asked of one model. Ports may share a model."""
 
-    patient = False
+    waits_in_queue = False
 
     def __init__(self, prompt: Prompt[Any], model: HostedModel) -> None:
         self._prompt = prompt

@@ -67,8 +67,8 @@ FAILED = {
 """The advisory of a verdict that no gate stands behind."""
 
 
-def deny_unread(parts: PointParts, arrival: Arrival, letter: OutRecord) -> Decision:
-    """Deny an action without reading it; `letter` is its dead letter."""
+def deny_unread(parts: PointParts, arrival: Arrival, dead_letter: OutRecord) -> Decision:
+    """Deny an action without reading it; `dead_letter` is its dead letter."""
     about: dict[str, Any] = {
         **NO_IDS,
         "mode": "high_stakes",
@@ -82,12 +82,12 @@ def deny_unread(parts: PointParts, arrival: Arrival, letter: OutRecord) -> Decis
     }
     evaluation = Evaluation("BLOCK", INTERNAL_ERROR)
     return Decision(
-        (), [make_verdict_record(arrival, about, evaluation, DENIED, subject_of(arrival)), letter]
+        (), [make_verdict_record(arrival, about, evaluation, DENIED, subject_of(arrival)), dead_letter]
     )
 
 
 def answer_fault(
-    parts: PointParts, arrival: Arrival, action: ProposedAction, state: SessionState, letter: OutRecord
+    parts: PointParts, arrival: Arrival, action: ProposedAction, state: SessionState, dead_letter: OutRecord
 ) -> Decision:
     """Answer an action that made the core raise: read its session, judge it, and keep what came of it."""
     view = SessionView(state, parts.limits, arrival.timestamp_ms)
@@ -99,17 +99,21 @@ def answer_fault(
         room = seen.room and principal.agent is not None
         known = seen.known is not None
         count(view, counted, ruling.mark, carried=ruling.carried, known=known, room=room)
-    return Decision(view.changes(), [*make_time_records(view), verdict, letter])
+    return Decision(view.changes(), [*make_time_records(view), verdict, dead_letter])
 
 
 def answer_fault_again(
-    parts: PointParts, arrival: Arrival, action: ProposedAction, verdict: Mapping[str, Any], letter: OutRecord
+    parts: PointParts,
+    arrival: Arrival,
+    action: ProposedAction,
+    verdict: Mapping[str, Any],
+    dead_letter: OutRecord,
 ) -> Decision:
     """The same on what `verdict` says of the session; no session changes."""
     waited = replace(arrival, waited_ms=verdict.get("waited_ms") or 0)
     principal = parts.policy.find_principal(action.agent_id)
     judged = _judge(parts, waited, action, principal, read_recorded_seen(verdict))
-    return Decision((), [judged[0], letter])
+    return Decision((), [judged[0], dead_letter])
 
 
 def kept_no_answers(verdict: Mapping[str, Any]) -> bool:

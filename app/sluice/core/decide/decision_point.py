@@ -204,10 +204,10 @@ CRASHED = "in flight at several crashes in a row, so nobody looked into it again
 
 def unread(parts: PointParts, arrival: Arrival, reason: str = CRASHED) -> Decision:
     """Deny an input without reading it; nothing in it is known, and no session changes."""
-    letter, deny = make_dead_letter(arrival, INTERNAL_ERROR, "$", reason), BY_TOPIC[arrival.topic].unread
+    dead_letter, deny = make_dead_letter(arrival, INTERNAL_ERROR, "$", reason), BY_TOPIC[arrival.topic].unread
     if deny is None:
-        return Decision((), [_refused(arrival, None, None, reason), letter])
-    return deny(parts, arrival, letter)
+        return Decision((), [_refused(arrival, None, None, reason), dead_letter])
+    return deny(parts, arrival, dead_letter)
 
 
 def fault(
@@ -223,19 +223,19 @@ def fault(
         return unread(parts, arrival, reason)
     if arrival.signature is not None and not arrival.signature.is_new:
         return unread(parts, arrival, reason)
-    letter, kind = make_dead_letter(arrival, INTERNAL_ERROR, "$", reason), BY_MODEL[type(message)]
+    dead_letter, kind = make_dead_letter(arrival, INTERNAL_ERROR, "$", reason), BY_MODEL[type(message)]
     if kind.fault is None:
         refusal = _refused(arrival, kind.session_of(message), kind.subject_of(message), reason)
-        return Decision((), [refusal, letter])
-    return kind.fault(parts, arrival, message, state, letter)
+        return Decision((), [refusal, dead_letter])
+    return kind.fault(parts, arrival, message, state, dead_letter)
 
 
 def fault_again(
     parts: PointParts, arrival: Arrival, message: Message, recorded: Mapping[str, Any], reason: str
 ) -> Decision:
     """The same for a decision that was recorded, on what it says that was seen of state."""
-    letter = make_dead_letter(arrival, INTERNAL_ERROR, "$", escape_surrogates(reason))
-    return DECISIONS[recorded["schema"]].fault_again(parts, arrival, message, recorded, letter)
+    dead_letter = make_dead_letter(arrival, INTERNAL_ERROR, "$", escape_surrogates(reason))
+    return DECISIONS[recorded["schema"]].fault_again(parts, arrival, message, recorded, dead_letter)
 
 
 def _refused(arrival: Arrival, session_id: str | None, subject: str | None, reason: str) -> OutRecord:

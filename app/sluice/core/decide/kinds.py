@@ -107,9 +107,9 @@ def kind_of(fields: Mapping[str, Any]) -> AnyKind:
 def find_answer(decision: Decision, kind: AnyKind) -> dict[str, Any] | Unreadable:
     """The fields of the record that answers an input of this kind, or why there is only a dead letter."""
     bodies = {record.kind: record.body for record in decision.records}
-    letter = bodies.get("DeadLetter")
-    if letter is not None:
-        return Unreadable(letter["code"], letter["path"], letter["message"])
+    dead_letter = bodies.get("DeadLetter")
+    if dead_letter is not None:
+        return Unreadable(dead_letter["code"], dead_letter["path"], dead_letter["message"])
     if kind.answer is None:
         raise ValueError(f"no record answers an input of the kind {kind.name}")
     return bodies[kind.answer.model.__name__]

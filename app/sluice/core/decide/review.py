@@ -45,11 +45,11 @@ def _fault_again(
     arrival: Arrival,
     review: ReviewDecision,
     recorded: Mapping[str, Any],
-    letter: OutRecord,
+    dead_letter: OutRecord,
 ) -> Decision:
     """A review that makes the core raise is refused and gets no verdict."""
     del parts, arrival, review, recorded
-    return Decision((), [letter])
+    return Decision((), [dead_letter])
 
 
 def _kept_no_answers(recorded: Mapping[str, Any]) -> bool:

@@ -36,15 +36,15 @@ if TYPE_CHECKING:
 NOBODY = Whose(UNREGISTERED, "")
 
 
-def reject_unread(parts: PointParts, arrival: Arrival, letter: OutRecord) -> Decision:
-    """Reject a write without reading it; `letter` is its dead letter."""
+def reject_unread(parts: PointParts, arrival: Arrival, dead_letter: OutRecord) -> Decision:
+    """Reject a write without reading it; `dead_letter` is its dead letter."""
     subject = subject_of(arrival)
     record = record_unread(arrival, parts.policy.default.hash, INTERNAL_ERROR, subject)
-    return Decision((), [record, letter], (WriteDecided(NOBODY, "reject"),))
+    return Decision((), [record, dead_letter], (WriteDecided(NOBODY, "reject"),))
 
 
 def reject_fault(
-    parts: PointParts, arrival: Arrival, proposed: ProposedMemoryWrite, _: object, letter: OutRecord
+    parts: PointParts, arrival: Arrival, proposed: ProposedMemoryWrite, _: object, dead_letter: OutRecord
 ) -> Decision:
     """Reject a write that made the core raise; under shadow it is let through as every other."""
     principal = parts.policy.find_principal(proposed.agent_id)
@@ -62,7 +62,7 @@ def reject_fault(
     whose = NOBODY if agent is None else Whose(agent.tenant, agent.id)
     if agent is None or not principal.is_shadowed:
         add_rerun_hash(record.body)
-        return Decision((), [record, letter], (WriteDecided(whose, "reject"),))
+        return Decision((), [record, dead_letter], (WriteDecided(whose, "reject"),))
     record.body |= {"enforcement": "shadow", "action": "allow", "shadowAction": "reject"}
     add_rerun_hash(record.body)
     memory = Released(
@@ -74,7 +74,7 @@ def reject_fault(
         arrival.coordinates(),
     )
     released = release_memory(proposed, memory, arrival.timestamp_ms)
-    return Decision((), [record, released, letter], (WriteDecided(whose, "allow"),))
+    return Decision((), [record, released, dead_letter], (WriteDecided(whose, "allow"),))
 
 
 def lacks_answers(decision: Mapping[str, Any]) -> bool:

@@ -73,14 +73,14 @@ UNKNOWN = (
 """The fields that are null in a record unless something is known of them."""
 
 
-def deny_unread(parts: PointParts, arrival: Arrival, letter: OutRecord) -> Decision:
-    """Deny a retrieval without reading it; `letter` is its dead letter."""
+def deny_unread(parts: PointParts, arrival: Arrival, dead_letter: OutRecord) -> Decision:
+    """Deny a retrieval without reading it; `dead_letter` is its dead letter."""
     body = _deny(parts, arrival, 0)
-    return Decision((), [_record_denial(body, subject_of(arrival)), letter])
+    return Decision((), [_record_denial(body, subject_of(arrival)), dead_letter])
 
 
 def deny_fault(
-    parts: PointParts, arrival: Arrival, retrieval: ProposedRetrieval, _: object, letter: OutRecord
+    parts: PointParts, arrival: Arrival, retrieval: ProposedRetrieval, _: object, dead_letter: OutRecord
 ) -> Decision:
     """Deny every item of a retrieval that made the core raise."""
     records = [
@@ -93,7 +93,7 @@ def deny_fault(
     denied = [record.body for record in records]
     names = guarded(partial(_read_names, retrieval, principal), lambda _: None)
     nothing = record_nothing_served(arrival, retrieval, principal.tenant_id, denied, names)
-    return Decision((), [*records, nothing, letter])
+    return Decision((), [*records, nothing, dead_letter])
 
 
 def lacks_answers(decision: Mapping[str, Any]) -> bool:

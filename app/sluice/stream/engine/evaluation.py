@@ -145,11 +145,11 @@ class Ports:
         began_s = clock()
         async with AsyncExitStack() as turn:
             try:
-                async with asyncio.timeout(None if queue.patient else budget_s):
+                async with asyncio.timeout(None if queue.waits_in_queue else budget_s):
                     waited_s = await turn.enter_async_context(queue.turn(request.payload, request.asker))
             except TimeoutError:
                 return Answer("busy", detail=f"no turn within {request.budget_ms} ms")
-            spent_s = 0.0 if queue.patient else clock() - began_s - waited_s
+            spent_s = 0.0 if queue.waits_in_queue else clock() - began_s - waited_s
             answer = await _answered(port, request, budget_s - spent_s)
             return replace(answer, queued_ms=int(waited_s * 1000))
 

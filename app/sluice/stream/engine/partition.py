@@ -211,8 +211,8 @@ class Partition:
             last = at
             self._unnoted.popleft()
             self._controls[arrival.topic] = one.at_offset + 1
-            letter = make_dead_letter(arrival, one.code, one.path, one.message)
-            self._outbox.add([letter], arrival.traceparent)
+            dead_letter = make_dead_letter(arrival, one.code, one.path, one.message)
+            self._outbox.add([dead_letter], arrival.traceparent)
             self._count_staged()
 
     def _enter(self, chunk: list[ReadInput]) -> None:
